@@ -1,125 +1,133 @@
-//! What an application is: bytes and time in, bytes and wishes out; no socket, no clock, no thread.
+//! The application interface. An application consumes bytes and time and produces bytes and
+//! [`Action`]s; it has no socket, clock or thread.
 //!
-//! An application numbers its connections itself ([`Chan`]) and tells the driver what it wants done by [`Action`]s. The
-//! driver ([`crate::serve::Server`]) keeps the descriptors and asks, for each connection: how much may I read
-//! ([`App::room`]), what shall I send ([`App::output`]). So nothing is queued that the application did not decide to
-//! queue: a slow reader costs the bytes its application holds for it, and bulk data is sent from where it lies.
+//! An application numbers its connections itself ([`Chan`]) and requests operations by [`Action`]s.
+//! The driver ([`crate::serve::Server`]) owns the descriptors. For each connection it queries how
+//! many bytes the application accepts ([`App::room`]) and which bytes to send ([`App::output`]).
+//! The driver therefore queues nothing itself: a slow reader costs only the bytes that its
+//! application holds for it, and bulk data is sent from where it is stored.
 //!
-//! The contract, which the tests' network holds both sides to:
-//! - After any call about a channel the driver looks at that channel again. A call that changes what *another* channel may
-//!   read or has to send says so with [`Action::Wake`]; so does every timer.
-//! - [`Action::Close`] comes when nothing is left to send. The number is free at once.
-//! - Actions are carried out in order and before anything else is told.
+//! The contract, which the test network checks on both sides:
+//! - After each call about a channel the driver serves that channel again. A call that changes what
+//! *another* channel may read or has to send must queue [`Action::Wake`] for it; so must a timer.
+//! - [`Action::Close`] is queued when nothing is left to send. The channel number is free at once.
+//! - Actions are carried out in order, before the next event is delivered.
 //!
-//! A channel may be a socket of datagrams instead ([`Action::Bind`]): with [`App::room`] each that comes is told whole,
-//! and [`App::datagram`] is asked instead of [`App::output`]. One that cannot be sent is lost, as on any wire.
+//! A channel may instead be a UDP socket ([`Action::Bind`]). While [`App::room`] is not 0, each
+//! datagram is delivered whole, and [`App::datagram`] is called instead of [`App::output`]. A
+//! datagram that cannot be sent is lost.
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Options of a socket, set before it connects: what a SYN says follows from some of them.
+/// Options of a socket, set before it connects, since some of them affect the SYN.
 pub type Options = [Option<StreamOption>; 5];
 
-/// A connection, listener or datagram socket as its application numbers it: dense, from 0, below [`CHANS_MAX`].
+/// Application-assigned number of a connection, listener or datagram socket: dense, from 0, below
+/// [`CHANS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Chan(pub u32);
 
-/// Channels an application may have.
+/// Maximum number of channels of an application.
 pub const CHANS_MAX: u32 = 1 << 20;
 
-/// What becomes of one who connects.
+/// Decision about an incoming connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
-    /// It is this channel from now on.
+    /// Accepts the connection as this channel.
     Take(Chan),
-    /// It is the second channel from now on; the connection on the first, which the application has
-    /// forgotten, is reset before. Both may be the same.
+    /// Accepts the connection as the second channel, after resetting the connection of the first,
+    /// which the application has already dropped. Both may be equal.
     Replace(Chan, Chan),
-    /// These words, then the end.
+    /// Sends these bytes, then closes.
     Refuse(&'static [u8]),
 }
 
-/// What happened on a channel.
+/// An event on a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event<'a> {
-    /// The peer sent these, at most as many as there was [`App::room`] for.
+    /// Bytes received from the peer, at most [`App::room`].
     Bytes(&'a [u8]),
-    /// The peer has shut its side.
+    /// The peer has shut down its sending side.
     Eof,
-    /// The connection has failed, or could not be made, and the channel's number is free again.
+    /// The connection failed or could not be established; the channel number is free again.
     Gone(Failure),
     /// An [`Action::Connect`] has succeeded.
     Connected(Ends),
-    /// An [`Action::Listen`] has succeeded: this is where.
+    /// An [`Action::Listen`] has succeeded, with the local address.
     Listening(SocketAddr),
-    /// An [`Action::Bind`] has succeeded: this is where.
+    /// An [`Action::Bind`] has succeeded, with the local address.
     Bound(SocketAddr),
-    /// A datagram, with its sender and the address to which it was sent.
+    /// A received datagram, with its sender and its destination address.
     Datagram(Ends, &'a [u8]),
     /// The answer to [`Action::Info`].
     Info(StreamInfo),
 }
 
-/// What an application wants done.
+/// A request of an application to its driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Listen; who connects is told by [`App::accept`] with this channel.
+    /// Listen; connections are passed to [`App::accept`] with this channel.
     Listen(Chan, SocketAddr),
-    /// Connect to the second address from the first (port 0: any).
+    /// Connect from the first address (port 0: any) to the second.
     Connect(Chan, SocketAddr, SocketAddr),
-    /// The same, by a socket with these options.
+    /// Connect from the first address to the second, with socket options.
     ConnectWith(Chan, SocketAddr, SocketAddr, Options),
-    /// Send and receive datagrams there (port 0: any).
+    /// Send and receive datagrams at this address (port 0: any).
     Bind(Chan, SocketAddr),
-    /// Look at the channel again.
+    /// Serve the channel again.
     Wake(Chan),
-    /// Shut our side of the connection.
+    /// Shut down our sending side of the connection.
     Shutdown(Chan),
-    /// End the connection or the listener; the peer gets all that was sent.
+    /// Close the connection or the listener; the data already sent still reaches the peer.
     Close(Chan),
     /// Reset the connection.
     Abort(Chan),
-    /// Set an option; where there is no such thing nothing happens.
+    /// Set an option; ignored where the option does not exist.
     Set(Chan, StreamOption),
-    /// Tell [`Event::Info`], if there is any.
+    /// Deliver [`Event::Info`], if the information is available.
     Info(Chan),
 }
 
-/// An application: see the module.
+/// An application; see the module documentation.
 pub trait App {
-    /// Somebody has connected: to the service (`None`), or to a listener of the application's own.
+    /// Decides about a new connection: to the service (`None`), or to a listener that the
+    /// application opened itself.
     fn accept(&mut self, on: Option<Chan>, ends: Ends, now: Instant) -> Accept;
 
-    /// Something has happened.
+    /// Handles an event of a channel.
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant);
 
-    /// How many bytes may be read from the channel now; 0: none, ask again when woken. A longer datagram is cut.
+    /// Returns how many bytes the channel accepts now; 0: none until woken. A longer datagram is
+    /// truncated.
     fn room(&self, chan: Chan) -> usize;
 
-    /// What is to be sent next; empty: nothing now.
+    /// Returns the bytes to send next; empty if there are none now.
     fn output(&mut self, chan: Chan, now: Instant) -> &[u8];
 
-    /// It is to end soon (Ctrl-C). True: there is a last word to be said; the driver goes on for a moment, or until no channel is open.
+    /// Starts shutting down (Ctrl-C). Returns `true` if there is something left to send: the driver
+    /// then continues for a moment, or until no channel is open.
     fn stop(&mut self, _now: Instant) -> bool {
         false
     }
 
-    /// The datagram that is to be sent next, with its destination and its source address (unspecified: the
-    /// stack's choice); `None`: nothing now.
+    /// Returns the next datagram to send, with its destination and source address (unspecified: the
+    /// stack selects it); `None` if there is none now.
     fn datagram(&mut self, _chan: Chan, _now: Instant) -> Option<(Ends, &[u8])> {
         None
     }
 
-    /// The first `n` bytes of [`App::output`] have been sent, or the [`App::datagram`] of `n` bytes.
+    /// Reports that the first `n` bytes of [`App::output`], or the [`App::datagram`] of `n` bytes,
+    /// were sent.
     fn sent(&mut self, chan: Chan, n: usize, now: Instant);
 
-    /// The next thing to be done.
+    /// Returns the next action, if any.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// When [`App::on_timer`] wants to be called, at the latest.
+    /// Returns the latest time of the next call of [`App::on_timer`].
     fn next_timer(&self) -> Option<Instant>;
 
-    /// Time has come.
+    /// Runs the timers that are due.
     fn on_timer(&mut self, now: Instant);
 }

@@ -1,12 +1,14 @@
-//! A small file service: LOOKUP, GETATTR, READ, WRITE, CREATE, REMOVE of files in memory, as records over TCP.
+//! A small file service: LOOKUP, GETATTR, READ, WRITE, CREATE and REMOVE on files in memory, as
+//! records over TCP.
 //!
 //! ```text
-//!  bytes -> proto::record, proto::request   what is no record ends the client
-//!        -> tree::Tree::obey                handles, names, bytes; or a number of RFC 1813 why not
-//!        -> proto::answer                   in the requests' order
+//!  bytes -> proto::record, proto::request   a malformed record ends the connection
+//!        -> tree::Tree::obey                handles, names, bytes; or an RFC 1813 error number
+//!        -> proto::answer                   in the order of the requests
 //! ```
-//! It is there to be asked as an NFS server is (`linerate fileload`), not to be mounted. Bounded: clients, files, bytes, a file's bytes,
-//! what waits for a client. Nobody is asked who he is.
+//! It serves as a load target with the operations of an NFS server (`linerate fileload`); it cannot
+//! be mounted. Limited are: clients, files, total bytes, bytes per file, and output buffered per
+//! client. There is no authentication.
 
 pub mod proto;
 #[cfg(test)]
@@ -27,23 +29,23 @@ use wire::hash::Key;
 
 pub use tree::{Bounds, NAME_MAX};
 
-/// Where it listens; no number of anybody's (RFC 6335: 49152 to 65535 are free to use).
+/// Listening port, from the dynamic range (RFC 6335: 49152 to 65535).
 pub const PORT: u16 = 52_049;
-/// Bytes of answers at which requests begin to wait.
+/// Bytes of buffered answers at which requests have to wait.
 const STOP: usize = DATA_MAX;
 
-/// The limits.
+/// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Files and their bytes.
+    /// Limits on files and their bytes.
     pub bounds: Bounds,
-    /// Clients at a time; each may have 256 KiB under way.
+    /// Maximum number of clients; each may have 256 KiB in transit.
     pub clients_max: usize,
-    /// Clients of one address at a time.
+    /// Maximum number of clients per address.
     pub clients_per_peer: usize,
-    /// A client that says nothing for so long is let go.
+    /// Inactivity after which a client is disconnected.
     pub idle: Duration,
-    /// The tables' key.
+    /// Hash key of the tables.
     pub key: Key,
 }
 
@@ -62,19 +64,19 @@ impl Default for Config {
 stats::counters! {
     /// The file service.
     pub struct FiledCounts at "apps.filed" {
-        /// Clients taken.
+        /// Clients accepted.
         accepted,
-        /// Clients turned away: too many.
+        /// Clients refused: too many.
         refused,
-        /// Clients reset to make room for another: they were idle for longest.
+        /// Clients reset to make room for a new one: idle for longest.
         evicted,
-        /// Requests done.
+        /// Requests served.
         requests,
-        /// Requests not done: no such name, no room, not understood.
+        /// Requests failed: no such name, no space, or not understood.
         unserved,
-        /// Clients ended: what they sent is no record.
+        /// Clients disconnected: malformed record.
         malformed,
-        /// Clients ended: they said nothing for long.
+        /// Clients disconnected: idle for too long.
         idle,
     }
 }
@@ -89,11 +91,10 @@ struct Conn {
     since: Instant,
 }
 
-/// The service: see the module.
+/// The file service; see the module documentation.
 #[derive(Debug)]
 pub struct Filed {
     config: Config,
-    /// What happened.
     pub counts: FiledCounts,
     tree: Tree,
     conns: Slots<Conn>,
@@ -102,23 +103,24 @@ pub struct Filed {
 }
 
 impl Filed {
-    /// A service with an empty directory.
+    /// Creates a service with an empty directory.
     pub fn new(config: Config) -> Filed {
         let (tree, conns) = (Tree::new(config.bounds, config.key), Slots::new(config.clients_max));
         Filed { config, counts: FiledCounts::default(), tree, conns, actions: VecDeque::new(), check: None }
     }
 
-    /// Files and directories there are.
+    /// Returns the number of files and directories.
     pub fn nodes(&self) -> usize {
         self.tree.nodes()
     }
 
-    /// What they cost in bytes.
+    /// Returns the bytes charged for all files and directories.
     pub fn bytes(&self) -> usize {
         self.tree.bytes()
     }
 
-    /// Changes a connection, does what it asks, and ends it if all is said.
+    /// Applies `change` to a connection, serves its pending requests, and closes it once all
+    /// answers are sent.
     fn with(&mut self, chan: Chan, now: Instant, change: impl FnOnce(&mut Conn)) {
         let Some(conn) = self.conns.get_mut(chan.0) else { return };
         change(conn);
@@ -175,7 +177,7 @@ impl App for Filed {
             self.counts.evicted.bump();
             self.conns.remove(old);
         }
-        // Below STOP one more answer may come.
+        // While below STOP, one more answer may be added.
         let answers = Replies::new(STOP + RECORD_MAX + 4);
         let conn = Conn { peer, input: Vec::new(), answers, at_eof: false, is_last: false, since: now };
         let place = if room == Room::None { None } else { self.conns.insert(conn).ok() };

@@ -1,8 +1,9 @@
-//! The files a server offers: built-in ones, and those below one directory; nothing else can be named.
+//! Files offered by a server: built-in files and the files below one directory.
 //!
-//! A [`Name`] is absolute and without `.` and `..`: it can be made only by [`Name::join`], which refuses whatever would
-//! leave the root. On disk the answer is checked once more, with symbolic links resolved: what lies outside the directory
-//! does not exist. Devices, sockets and pipes are not served ([`Refusal::NotPlain`]): `/dev/zero` and `/dev/null` are ours.
+//! A [`Name`] is absolute, without `.` and `..`. It is created only by [`Name::join`], which
+//! rejects names that leave the root. On disk the path is checked again with symbolic links
+//! resolved: paths outside the directory do not exist. Devices, sockets and pipes are not served
+//! ([`Refusal::NotPlain`]); `/dev/zero` and `/dev/null` are built in.
 
 mod disk;
 mod flow;
@@ -15,37 +16,36 @@ use std::sync::Arc;
 
 pub use flow::{Sink, Source, ZEROS};
 
-/// Bytes a name may have.
+/// Maximum bytes of a name.
 pub const NAME_MAX: usize = 1024;
-/// Steps of matching the names of one directory.
+/// Limit on the matching steps for the names of one directory.
 const FUEL: Fuel = Fuel(1 << 26);
 
-/// Why a file cannot be had.
+/// Reason for refusing access to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// There is none of that name, or it lies outside.
+    /// No file of this name below the root.
     NotFound,
     /// The name leads above the root.
     Escape,
-    /// Not a name: too long, not UTF-8, or with control characters.
+    /// Invalid name: too long, not UTF-8, or with control characters.
     BadName,
-    /// The offset lies behind the file's end.
+    /// Offset beyond the end of the file.
     BadOffset,
-    /// Not a plain file.
+    /// Not a regular file.
     NotPlain,
-    /// A directory that has entries.
+    /// Directory not empty.
     NotEmpty,
-    /// Not a directory.
     NotDirectory,
-    /// The system or the configuration does not permit it.
+    /// Not permitted by the system or the configuration.
     Denied,
-    /// There is one already, and it is kept.
+    /// The file exists and must not be replaced.
     Exists,
-    /// The disk is full, or the file longer than permitted.
+    /// Disk full, or file longer than permitted.
     NoSpace,
-    /// A pattern that takes too long to match.
+    /// Matching the pattern takes too long.
     Pattern,
-    /// The disk failed.
+    /// Disk error.
     Io,
 }
 
@@ -82,31 +82,31 @@ impl From<io::Error> for Refusal {
             K::DirectoryNotEmpty => Refusal::NotEmpty,
             K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Refusal::NoSpace,
             K::InvalidInput | K::InvalidFilename => Refusal::BadName,
-            // ELOOP: a symbolic link where none is followed; its ErrorKind is not stable.
+            // ELOOP: a symbolic link where none is followed. Its ErrorKind is unstable.
             _ if error.raw_os_error() == Some(libc::ELOOP) => Refusal::NotFound,
             _ => Refusal::Io,
         }
     }
 }
 
-/// Parent of the root.
+/// Handling of `..` at the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
     Refused,
     Root,
 }
 
-/// An absolute name below the root: `/`, `/pub/a`.
+/// An absolute name below the root, such as `/` or `/pub/a`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Name(String);
 
 impl Name {
-    /// The root.
     pub fn root() -> Name {
         Name("/".to_owned())
     }
 
-    /// `text` as seen from here: absolute if it begins with `/`; `.` and `..` are resolved.
+    /// Resolves `text` relative to this name, including `.` and `..`; a leading `/` makes it
+    /// absolute.
     ///
     /// # Errors
     /// `Escape` where `..` leads above the root, `BadName`.
@@ -142,22 +142,22 @@ impl Name {
         if name.len() > NAME_MAX { Err(Refusal::BadName) } else { Ok(Name(name)) }
     }
 
-    /// Its parts.
+    /// Returns the components.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|part| !part.is_empty())
     }
 
-    /// The name.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The last part; empty for the root.
+    /// Returns the last component; empty for the root.
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The directory it is in; the root's is the root.
+    /// Returns the parent directory; that of the root is the root.
     pub fn parent(&self) -> Name {
         match self.0.rsplit_once('/') {
             Some((above, _)) if !above.is_empty() => Name(above.to_owned()),
@@ -172,71 +172,69 @@ impl fmt::Display for Name {
     }
 }
 
-/// A file that is not on any disk.
+/// A built-in file, not stored on disk.
 #[derive(Clone, Debug)]
 pub enum Builtin {
-    /// Zeros without end.
+    /// Endless zeros.
     Zero,
-    /// Empty to read; takes everything.
+    /// Reads as empty; discards all writes.
     Null,
-    /// These bytes.
     Bytes(Arc<[u8]>),
 }
 
-/// What may be stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Uploads {
-    /// Nothing (but `/dev/null` takes everything).
+    /// None (writing to `/dev/null` is still permitted).
     #[default]
     Refused,
-    /// Files under new names.
+    /// Files under new names only.
     New,
-    /// Files under any name.
+    /// Files under any name; existing files are replaced.
     Replace,
 }
 
-/// What a name leads to.
+/// Attributes of a file or directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta {
-    /// Is it a directory?
+    /// Set for a directory.
     pub is_dir: bool,
-    /// Its length; `None` where there is none: directories, `/dev/zero`.
+    /// Length in bytes; `None` for directories and `/dev/zero`.
     pub len: Option<u64>,
-    /// When it was changed last, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     pub modified_ns: Option<u64>,
 }
 
 impl Meta {
     const DIRECTORY: Meta = Meta { is_dir: true, len: None, modified_ns: None };
 
-    /// When it was changed last, in seconds since 1970.
+    /// Returns the modification time in seconds since 1970.
     pub fn modified_s(&self) -> Option<u64> {
         self.modified_ns.map(|ns| ns / 1_000_000_000)
     }
 }
 
-/// What can be served.
+/// The set of files that can be served.
 #[derive(Clone, Debug, Default)]
 pub struct Root {
     builtin: Vec<(String, Builtin)>,
     dir: Option<PathBuf>,
     uploads: Uploads,
-    /// The longest file that may be stored.
+    /// Maximum length of an uploaded file.
     upload_max: u64,
 }
 
 impl Root {
-    /// Nothing.
+    /// Creates an empty root.
     pub fn empty() -> Root {
         Root::default()
     }
 
-    /// `/dev/zero` and `/dev/null`.
+    /// Creates a root with `/dev/zero` and `/dev/null`.
     pub fn devices() -> Root {
         Root::empty().with("/dev/zero", Builtin::Zero).with("/dev/null", Builtin::Null)
     }
 
-    /// This too. Built-in files come before those on disk.
+    /// Adds a built-in file. Built-in files take precedence over files on disk.
     pub fn with(mut self, name: &str, file: Builtin) -> Root {
         if let Ok(name) = Name::root().join(name.as_bytes()) {
             self.builtin.push((name.0, file));
@@ -244,10 +242,10 @@ impl Root {
         self
     }
 
-    /// And what is below `dir`. `upload_max` is the longest file that may be stored there.
+    /// Adds the files below `dir`, with uploads of at most `upload_max` bytes each.
     ///
     /// # Errors
-    /// Those of finding the directory.
+    /// The directory cannot be resolved or is not a directory.
     pub fn with_directory(mut self, dir: &Path, uploads: Uploads, upload_max: u64) -> io::Result<Root> {
         let dir = dir.canonicalize()?;
         if !dir.is_dir() {
@@ -261,12 +259,12 @@ impl Root {
         self.builtin.iter().find(|(known, _)| *known == name.0).map(|(_, file)| file)
     }
 
-    /// Is it a directory because a built-in file is below it?
+    /// Returns whether the name is a directory that contains a built-in file.
     fn is_builtin_dir(&self, name: &Name) -> bool {
         name.0 == "/" || self.builtin.iter().any(|(known, _)| below(known, name).is_some())
     }
 
-    /// What the name leads to.
+    /// Returns the attributes of a file or directory.
     ///
     /// # Errors
     /// `NotFound`, `NotPlain`, `Denied`, `Io`.
@@ -283,7 +281,7 @@ impl Root {
         if found.is_err() && self.is_builtin_dir(name) { Ok(Meta::DIRECTORY) } else { found }
     }
 
-    /// Opens a file to be read from `offset`.
+    /// Opens a file for reading from `offset`.
     ///
     /// # Errors
     /// `NotFound`, `NotPlain`, `Denied`, `Io`.
@@ -302,7 +300,7 @@ impl Root {
         Ok((source, self.meta(name)?))
     }
 
-    /// Returns the directory in which the file can be written; `None` for the file that discards what it gets.
+    /// Returns the directory below which the file can be written; `None` for `/dev/null`.
     fn writable(&self, name: &Name) -> Result<Option<&Path>, Refusal> {
         match self.builtin(name) {
             Some(Builtin::Null) => return Ok(None),
@@ -316,10 +314,11 @@ impl Root {
         Ok(Some(dir))
     }
 
-    /// Opens a file to be written, from `offset` (which must not lie behind its end).
+    /// Opens a file for writing from `offset`, which must not exceed its length.
     ///
     /// # Errors
-    /// `Denied`, `Exists`, `NotFound` (it or its directory), `BadOffset`, `NotPlain`, `NoSpace`, `Io`.
+    /// `Denied`, `Exists`, `NotFound` (it or its directory), `BadOffset`, `NotPlain`, `NoSpace`,
+    /// `Io`.
     pub fn create(&self, name: &Name, offset: u64) -> Result<Sink, Refusal> {
         let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
         let left = self.upload_max.checked_sub(offset).ok_or(Refusal::NoSpace)?;
@@ -330,19 +329,19 @@ impl Root {
     /// Opens a file to be written from its end, or a new one.
     ///
     /// # Errors
-    /// As [`Root::create`].
+    /// Those of [`Root::create`].
     pub fn append(&self, name: &Name) -> Result<Sink, Refusal> {
         let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
         let (file, len) = disk::append(dir, name, self.uploads == Uploads::Replace)?;
         Ok(Sink::file(file, self.upload_max.saturating_sub(len)))
     }
 
-    /// Returns the permission to upload.
+    /// Returns the permitted uploads.
     pub fn uploads(&self) -> Uploads {
         self.uploads
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// `Denied`, `Exists`, `NotFound` (the directory it is in), `NoSpace`, `Io`.
@@ -354,7 +353,7 @@ impl Root {
         disk::make_directory(dir, name)
     }
 
-    /// The directory on disk, if the entry of that name is there and may be removed or renamed.
+    /// Returns the directory on disk if the entry exists and may be removed or renamed.
     fn changeable(&self, name: &Name) -> Result<(&Path, Meta), Refusal> {
         let meta = self.meta(name)?;
         let is_ours = self.builtin(name).is_some() || self.is_builtin_dir(name);
@@ -362,7 +361,7 @@ impl Root {
         dir.map(|dir| (dir, meta)).ok_or(Refusal::Denied)
     }
 
-    /// Removes a file, or a link to one.
+    /// Removes a file or a symbolic link to one.
     ///
     /// # Errors
     /// `Denied`, `NotFound`, `NotPlain`, `Io`.
@@ -384,7 +383,7 @@ impl Root {
         }
     }
 
-    /// Returns whether an entry is there and may be renamed.
+    /// Checks that an entry exists and may be renamed.
     ///
     /// # Errors
     /// `Denied`, `NotFound`, `Io`.
@@ -392,7 +391,7 @@ impl Root {
         self.changeable(name).map(drop)
     }
 
-    /// Renames a file or directory; a plain file of the new name is replaced.
+    /// Renames a file or directory; an existing file of the new name is replaced.
     ///
     /// # Errors
     /// `Denied`, `NotFound`, `Exists` (a directory of the new name), `BadName` (below itself),
@@ -408,7 +407,7 @@ impl Root {
         disk::rename(dir, from, to)
     }
 
-    /// What is in a directory, in no order, not all at once.
+    /// Returns an iterator over the entries of a directory, in no particular order.
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `Denied`, `Io`.
@@ -416,10 +415,10 @@ impl Root {
         self.list_matching(name, None)
     }
 
-    /// Returns the entries of a directory whose names match.
+    /// Returns the entries of a directory with names that match.
     ///
     /// # Errors
-    /// As [`Root::list`].
+    /// Those of [`Root::list`].
     pub fn list_matching(&self, name: &Name, pattern: Option<&[u8]>) -> Result<Listing, Refusal> {
         let meta = self.meta(name)?;
         if !meta.is_dir {
@@ -442,13 +441,13 @@ impl Root {
     }
 }
 
-/// What of `known` lies below `name`.
+/// Returns the part of `known` below the directory `name`.
 fn below<'a>(known: &'a str, name: &Name) -> Option<&'a str> {
     let rest = known.strip_prefix(name.0.trim_end_matches('/'))?;
     rest.strip_prefix('/').filter(|rest| !rest.is_empty())
 }
 
-/// The entries of a directory: names and what they lead to.
+/// Iterator over the entries of a directory: names and attributes.
 #[derive(Debug)]
 pub struct Listing {
     builtin: Vec<(String, Meta)>,
@@ -457,7 +456,7 @@ pub struct Listing {
     wanted: Wanted,
 }
 
-/// Names that a listing returns.
+/// Name filter of a listing.
 #[derive(Debug)]
 struct Wanted {
     pattern: Option<Vec<u8>>,
@@ -466,7 +465,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// POSIX.1-2017 XCU 2.13.3: a dot at a name's beginning is matched by a dot only.
+    /// POSIX.1-2017 XCU 2.13.3: a leading dot matches only an explicit dot.
     fn has(&mut self, name: &str) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         if self.is_undecided || name.starts_with('.') && !pattern.starts_with(b".") {
@@ -479,10 +478,10 @@ impl Wanted {
 }
 
 impl Listing {
-    /// Whether all names were matched, once there is no next entry.
+    /// Checks, after the last entry, that all names were matched.
     ///
     /// # Errors
-    /// `Pattern`.
+    /// `Pattern` if matching was cut short.
     pub fn finish(&self) -> Result<(), Refusal> {
         if self.wanted.is_undecided { Err(Refusal::Pattern) } else { Ok(()) }
     }

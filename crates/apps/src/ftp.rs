@@ -1,27 +1,28 @@
-//! An FTP server (RFC 959 with 1123, 2389, 2428, 2577, 3659), for anonymous users and the files of a [`Root`].
+//! An FTP server (RFC 959 with 1123, 2389, 2428, 2577, 3659) for anonymous users and the files of a
+//! [`Root`].
 //!
 //! ```text
-//!  control bytes -> line::Lines           bounded; Telnet commands taken out
-//!                -> command::Command      one line, parsed
-//!                -> session::Session      the conversation: replies, and what becomes of the data connection
+//!  control bytes -> line::Lines           bounded; removes Telnet commands
+//!                -> command::Command      one parsed line
+//!                -> session::Session      replies, and control of the data connection
 //!  data          -> data::Job             a file out, a listing out, a file in
 //! ```
-//! A session has three channels: the control connection, a listener for a moment, a data connection. A command that comes
-//! while a transfer is going on waits, except ABOR.
+//! A session has three channels: the control connection, a temporary listener, and a data
+//! connection. Commands received during a transfer wait, except ABOR.
 //!
-//! [`client`] is its counterpart, as far as measurements need one.
+//! [`client`] is a client for measurements.
 //!
-//! What RFC 2577 asks for: PORT and EPRT lead only to the client's own address and to ports from 1024 on (no bounce); a
-//! passive data connection is taken only from the client's own address, and only one (no theft); login attempts, idle time
-//! and sessions of one address are limited.
+//! Following RFC 2577, PORT and EPRT accept only the client's own address and ports from 1024 on
+//! (no bounce). A passive data connection is accepted only from the client's own address, and only
+//! one (no theft). Login attempts, idle time and sessions per address are limited.
 //!
-//! Changes of files follow [`crate::files::Uploads`]: `New` permits new files and directories;
-//! `Replace` also permits to append, rename and remove. LIST and NLST accept a pattern as the last
-//! part of a name (RFC 1123 4.1.2.7). The parent of the root is the root.
+//! [`crate::files::Uploads`] controls changes of files: `New` permits new files and directories;
+//! `Replace` also permits appending, renaming and removing. LIST and NLST accept a pattern as the
+//! last component of a name (RFC 1123 4.1.2.7). The parent of the root is the root.
 //!
-//! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC,
+//! Not supported, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC,
 //! unique names (STOU), SITE, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT
-//! first). Replies have RFC 959's texts (4.2.1).
+//! first). Replies use the texts of RFC 959 4.2.1.
 
 pub mod client;
 mod command;
@@ -41,32 +42,32 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Channels of one session.
+/// Number of channels per session.
 const CHANS: u32 = 3;
 
-/// What is served, and the limits.
+/// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The files.
+    /// Served files.
     pub root: Root,
-    /// What time it is, for listings.
+    /// Wall clock offset, for listings.
     pub wall: Wall,
-    /// Sessions at a time.
+    /// Maximum number of sessions.
     pub sessions_max: usize,
-    /// Sessions of one address at a time.
+    /// Maximum number of sessions per address.
     pub sessions_per_peer: usize,
-    /// From connecting to having logged in.
+    /// Time limit from connecting to login.
     pub login_time: Duration,
-    /// From one command to the next.
+    /// Time limit between commands.
     pub idle_time: Duration,
-    /// For a data connection to be there; for anything to move on it; for replies to be read.
+    /// Time limit for establishing a data connection, for progress on it, and for reading replies.
     pub data_time: Duration,
-    /// Replies with 5yz in a row before the session is ended.
+    /// Consecutive 5yz replies after which the session is ended.
     pub errors_max: u32,
 }
 
 impl Config {
-    /// The usual limits.
+    /// Returns the default limits.
     pub fn new(root: Root) -> Config {
         Config {
             root,
@@ -84,27 +85,27 @@ impl Config {
 stats::counters! {
     /// The FTP server.
     pub struct FtpCounts at "apps.ftp" {
-        /// Sessions begun.
+        /// Sessions started.
         sessions,
-        /// Sessions turned away: too many.
+        /// Sessions refused: too many.
         refused,
-        /// Sessions reset to make room for another: they were idle for longest.
+        /// Sessions reset to make room for a new one: idle for longest.
         evicted,
         /// Logins.
         logins,
         /// Logins refused.
         logins_refused,
-        /// Commands carried out or answered.
+        /// Commands carried out or refused.
         commands,
-        /// Lines that are no command.
+        /// Unknown commands.
         unknown,
-        /// Lines longer than a command can be.
+        /// Lines longer than the longest valid command.
         overlong,
-        /// Files and directories made, renamed or removed.
+        /// Files and directories created, renamed or removed.
         changes,
-        /// PORT or EPRT to somebody else, or to a well-known port.
+        /// PORT or EPRT to a foreign address or a well-known port.
         bounces,
-        /// Data connections from somebody else.
+        /// Data connections from a foreign address.
         thefts,
         /// Transfers finished.
         transfers,
@@ -116,29 +117,28 @@ stats::counters! {
         bytes_out,
         /// Bytes received on data connections.
         bytes_in,
-        /// Sessions ended: no login in time, no command in time.
+        /// Sessions ended: no login or no command in time.
         idle,
-        /// Transfers ended: no data connection in time, or nothing moved on it.
+        /// Transfers ended: no data connection in time, or no progress.
         stalled,
-        /// Sessions reset: replies were not read.
+        /// Sessions reset: the client did not read replies.
         deaf,
-        /// Sessions ended: errors without end.
+        /// Sessions ended: too many consecutive errors.
         erring,
     }
 }
 
-/// The server: see the module.
+/// The FTP server; see the module documentation.
 #[derive(Debug)]
 pub struct Ftp {
     config: Config,
-    /// What happened.
     pub counts: FtpCounts,
     sessions: Slots<Session>,
     actions: VecDeque<Action>,
     check: Option<Instant>,
 }
 
-/// What a channel is to its session.
+/// Function of a channel within its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Control,
@@ -162,18 +162,17 @@ impl Role {
 }
 
 impl Ftp {
-    /// A server.
     pub fn new(config: Config) -> Ftp {
         let sessions = Slots::new(config.sessions_max);
         Ftp { config, counts: FtpCounts::default(), sessions, actions: VecDeque::new(), check: None }
     }
 
-    /// Sessions open now.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Lets `what` happen to a session, and sees what follows.
+    /// Applies `what` to a session, continues the session, and removes it if it is over.
     fn with(&mut self, at: u32, now: Instant, what: impl FnOnce(&mut Session, &mut Cx<'_>)) {
         let Some(session) = self.sessions.get_mut(at) else { return };
         let mut cx = Cx {
@@ -196,7 +195,7 @@ impl Ftp {
     }
 }
 
-/// Addresses of one family are compared with each other: `::ffff:1.0.0.2` is 1.0.0.2.
+/// Converts IPv4-mapped addresses, so that `::ffff:1.0.0.2` equals 1.0.0.2.
 fn canonical(ends: Ends) -> Ends {
     let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
     Ends { local: plain(ends.local), peer: plain(ends.peer) }
@@ -215,7 +214,7 @@ impl App for Ftp {
         let room = room(self.sessions.iter(), limits, ends.peer.ip(), now);
         if let Room::Of(old) = room {
             self.counts.evicted.bump();
-            // Its listener and its data connection go too.
+            // Its listener and its data connection are closed too.
             self.with(old, now, |session, cx| session.on_control_gone(cx));
         }
         let place = if room == Room::None { None } else { self.sessions.insert(Session::new(ends, now)).ok() };
@@ -224,7 +223,8 @@ impl App for Ftp {
             return Accept::Refuse(b"421 Service not available, closing control connection: too many sessions.\r\n");
         };
         self.counts.sessions.bump();
-        // A transfer's last reply would wait for the acknowledgment of its first, which is delayed: 40 ms a file.
+        // Otherwise the last reply of a transfer waits for the delayed ACK of the first one: 40 ms
+        // per file.
         self.actions.push_back(Action::Set(Role::Control.chan(at), StreamOption::NoDelay(true)));
         self.with(at, now, |session, _| session.greet(now));
         let chan = Role::Control.chan(at);

@@ -1,11 +1,13 @@
-//! What must hold for every conversation: the bodies of the fuzz targets, run by the tests too.
+//! Bodies of the fuzz targets, which check the invariants of each server and client; also run by
+//! the tests.
 //!
-//! An input is a seed for short reads and writes, and records: what happens (low three bits) to which client (the rest), a
-//! length, and so many bytes for what is sent; kind 2 is a datagram where there is a socket for them. Corpora are under `fuzz/corpus/apps_*`.
+//! An input is a seed for short reads and writes, followed by records: an event (low three bits)
+//! for a client (remaining bits), a length, and that many bytes for events that send data. Event 2
+//! is a datagram if the server has a UDP socket. Corpora are in `fuzz/corpus/apps_*`.
 //!
-//! Holds: no panic; what is to be done is done without being asked twice ([`crate::app`]'s contract); whatever clients
-//! did, when they are gone and time has passed nothing is left but the descriptors there were before; keys, files and
-//! their bytes never exceed their bounds.
+//! Invariants: no panic; pending work is done without a second call (the contract of
+//! [`crate::app`]); after all clients are gone and timeouts have passed, only the initial
+//! descriptors are left; keys, files and their bytes never exceed their bounds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,9 +32,9 @@ use crate::net::{Far, Net, Rig};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Records played of one input.
+/// Maximum number of records played per input.
 const RECORDS: usize = 200;
-/// Clients of one conversation.
+/// Maximum number of clients per input.
 const CLIENTS: usize = 16;
 
 fn root() -> Root {
@@ -41,19 +43,19 @@ fn root() -> Root {
         .with("/d/index.html", Builtin::Bytes([b'x'; 20_000][..].into()))
 }
 
-/// FTP.
+/// Fuzzes the FTP server.
 pub fn ftp(data: &[u8]) {
     let config = ftp::Config { sessions_max: 6, sessions_per_peer: 4, ..ftp::Config::new(root()) };
     play(Ftp::new(config), data, |_| ());
 }
 
-/// HTTP.
+/// Fuzzes the HTTP server.
 pub fn http(data: &[u8]) {
     let config = http::Config { conns_max: 6, conns_per_peer: 4, requests_max: 20, ..http::Config::new(root()) };
     play(Http::new(config), data, |_| ());
 }
 
-/// RESP and the key-value server; the same bytes as a server's replies.
+/// Fuzzes the key-value server, and parses the same bytes as RESP replies.
 pub fn kv(data: &[u8]) {
     let mut rest = data;
     while let Ok(Some((_, len))) = crate::resp::reply::first(rest, 1000) {
@@ -75,7 +77,7 @@ pub fn kv(data: &[u8]) {
     });
 }
 
-/// The file service.
+/// Fuzzes the file service.
 pub fn filed(data: &[u8]) {
     let bounds = filed::Bounds { nodes: 10, bytes: 20_000, file: 10_000 };
     let config = filed::Config {
@@ -90,14 +92,15 @@ pub fn filed(data: &[u8]) {
     });
 }
 
-/// iperf3.
+/// Fuzzes the iperf3 server.
 pub fn iperf3(data: &[u8]) {
     let json = data.first().is_some_and(|byte| byte & 1 == 1);
     let datagrams_at = Some(SocketAddr::from(([1, 0, 0, 1], 21)));
     play(Iperf3::new(iperf3::Config { json, clients_max: 2, datagrams_at, ..iperf3::Config::default() }), data, |_| ());
 }
 
-/// iperf3's client, against a server that says anything; and the parsers of both sides on the same bytes.
+/// Fuzzes the iperf3 client with arbitrary server data, and the parsers of both sides with the same
+/// bytes.
 pub fn iperf3_client(data: &[u8]) {
     let (flags, data) = data.split_first().unwrap_or((&0, &[]));
     let _ = iperf3::Params::parse(data);
@@ -111,7 +114,8 @@ pub fn iperf3_client(data: &[u8]) {
         wants_output: flags & 8 > 0,
         streams: 2,
         block: 1000,
-        rate: u64::from(flags & 1) << 20, // datagrams without a rate are sent without end here
+        // Without a rate the client would send endless datagrams here.
+        rate: u64::from(flags & 1) << 20,
         ..iperf3::Params::default()
     };
     let to = SocketAddr::from(([1, 0, 0, 9], 5201));
@@ -131,10 +135,11 @@ pub fn iperf3_client(data: &[u8]) {
     assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "something is left");
 }
 
-/// Answers to clients of FTP (as conversations with a server that sends anything), RESP and the file service, by the first byte.
+/// Fuzzes clients with arbitrary answers: FTP (as a dialogue), RESP or the file service, selected
+/// by the first byte.
 ///
-/// Holds: an FTP session ends, with a result and without a descriptor; an answer is no longer than its bytes, and the next one is found
-/// behind it.
+/// Invariants: an FTP session ends with a result and leaves no descriptor; an answer is no longer
+/// than the input, and the next answer starts after it.
 pub fn clients(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     match flags % 3 {
@@ -179,7 +184,7 @@ fn answers<M: Mix>(mut mix: M, data: &[u8]) {
     }
 }
 
-/// Records as in [`play`], said by the server.
+/// Plays records as in [`play`], sent by the server side.
 fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     let mut rest = data;
     let mut conns: Vec<Far> = Vec::new();
@@ -197,7 +202,7 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
                 rig.net.far_send(conn, bytes);
             }
             2 => {
-                // To each of the client's sockets of datagrams.
+                // Sends to each UDP socket of the client.
                 let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
                 rest = behind;
                 let ports: Vec<SocketAddr> = rig.net.datagrams.drain(..).map(|(from, ..)| from).collect();
@@ -213,14 +218,14 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     }
 }
 
-/// Plays the records; `holds` is asked after each.
+/// Plays the records; calls `holds` after each.
 fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     let (seed, mut rest) = data.split_first().unwrap_or((&0, &[]));
     let mut net = Net { seed: u64::from(seed / 2), window: 3_000, datagrams_wait: 20, ..Net::default() };
     net.far_listens.insert(SocketAddr::from(([1, 0, 0, 2], 50_000)));
     let mut rig = Rig::new(app, net);
     rig.settle();
-    // The listener, and a socket of datagrams if there is one: they stay.
+    // The listener and the UDP socket, if any, stay open.
     let (chans, fds) = (rig.server.open_chans(), rig.net.fds());
     let mut clients: Vec<Far> = vec![rig.client()];
     for _ in 0..RECORDS {
@@ -233,7 +238,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
                 let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
                 rest = behind;
                 if what & 7 == 2 && chans > 0 {
-                    // A datagram, of two hosts and sixteen ports.
+                    // A datagram from one of two hosts and sixteen ports.
                     let from = SocketAddr::from(([1, 0, 0, 2 + (what >> 7)], 61_000 + u16::from(what >> 3 & 15)));
                     rig.net.far_send_datagram(from, SocketAddr::from(([1, 0, 0, 1], 21)), bytes);
                 } else {
@@ -248,7 +253,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
             4 => rig.net.far_reset(client),
             5 => rig.pass(Duration::from_millis(u64::from(*len) * 250)),
             6 if clients.len() < CLIENTS => {
-                // To a listener of a session, as its owner or as a thief.
+                // Connects to a session's listener, from the client's address or another.
                 let from = SocketAddr::from(([1, 0, 0, 2 + len % 3], 60_000));
                 if let Some(at) = rig.net.listeners().last().copied() {
                     clients.extend(rig.net.connect_from(from, at));

@@ -1,38 +1,36 @@
-//! Patterns for names: `*` any bytes, `?` one byte, `[a-z]` one of these, `\` takes the next byte
-//! as it is.
+//! Patterns for names: `*` any bytes, `?` one byte, `[a-z]` a class, `\` escapes the next byte.
 //!
-//! A match takes at most the pattern's length times the text's steps: only the last `*` is tried
-//! again. Steps are counted against [`Fuel`], so that a peer's pattern cannot hold the thread.
+//! A match takes at most pattern length times text length steps, since only the last `*` is
+//! retried. Steps are charged to [`Fuel`], so that a peer's pattern cannot block the thread.
 
-/// Steps that matching may still take.
+/// Remaining number of matching steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fuel(pub u64);
 
-/// All fuel is used: the match is not decided.
+/// Error: the fuel was used up before the match was decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exhausted;
 
-/// A pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Glob<'p> {
     pattern: &'p [u8],
-    /// Bytes that negate a class at its beginning.
+    /// Bytes that negate a class when they come first.
     negations: &'static [u8],
 }
 
 impl<'p> Glob<'p> {
-    /// A pattern for keys, as the KEYS command defines it: `[^a]` negates.
+    /// Creates a pattern for keys as in the KEYS command: `[^a]` negates.
     pub fn of_keys(pattern: &'p [u8]) -> Glob<'p> {
         Glob { pattern, negations: b"^" }
     }
 
-    /// A pattern for file names, as POSIX.1-2017 XCU 2.13 defines it: `[!a]` negates, and `[^a]`
-    /// too.
+    /// Creates a pattern for file names as in POSIX.1-2017 XCU 2.13: `[!a]` negates; `[^a]` also
+    /// does.
     pub fn of_files(pattern: &'p [u8]) -> Glob<'p> {
         Glob { pattern, negations: b"!^" }
     }
 
-    /// Returns whether the pattern has a byte that is not literal.
+    /// Returns whether the text contains `*`, `?` or `[`.
     pub fn is_pattern(text: &[u8]) -> bool {
         text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
     }
@@ -40,10 +38,10 @@ impl<'p> Glob<'p> {
     /// Returns whether all of `text` matches.
     ///
     /// # Errors
-    /// [`Exhausted`].
+    /// [`Exhausted`] if the fuel runs out.
     pub fn matches(&self, text: &[u8], fuel: &mut Fuel) -> Result<bool, Exhausted> {
         let (mut at, mut rest) = (self.pattern, text);
-        // The pattern after the last `*`, and the text from which it was tried last.
+        // The pattern after the last `*`, and the text where it was last tried.
         let mut star: Option<(&[u8], &[u8])> = None;
         loop {
             fuel.0 = fuel.0.checked_sub(1).ok_or(Exhausted)?;
@@ -69,7 +67,8 @@ impl<'p> Glob<'p> {
         }
     }
 
-    /// Returns whether the first element of a pattern matches a byte, and the rest of the pattern.
+    /// Returns whether the first element of the pattern matches a byte, and the rest of the
+    /// pattern.
     fn element<'a>(&self, pattern: &'a [u8], byte: u8) -> (bool, &'a [u8]) {
         match pattern {
             [] => (false, pattern),
@@ -79,7 +78,8 @@ impl<'p> Glob<'p> {
         }
     }
 
-    /// A class without its `[`; one that does not end takes the rest of the pattern.
+    /// Matches a class, given without its `[`. An unterminated class extends to the end of the
+    /// pattern.
     fn class<'a>(&self, class: &'a [u8], byte: u8) -> (bool, &'a [u8]) {
         let negation = class.split_first().filter(|(first, _)| self.negations.contains(first));
         let (is_negated, mut rest) = negation.map_or((false, class), |(_, rest)| (true, rest));

@@ -1,8 +1,10 @@
-//! Applications on a host of ours: the stream calls of its stack as [`Streams`], on the thread that runs it.
+//! Applications on one of our hosts: the socket calls of its stack as [`Streams`], on the thread
+//! that runs the host.
 //!
-//! [`HostStreams::poll`] is the host's own loop: a round of it, then what the poller was told, then sleep if that was
-//! nothing. So a segment that comes in is answered before anybody sleeps, and timers are kept by the round. [`run`] is the
-//! whole life of a host with one application; [`Servers`] are those that hosts of a file serve.
+//! [`HostStreams::poll`] is the host's main loop: one round of the host, then the poller's events,
+//! and sleep if there were none. Incoming segments are therefore answered before the thread sleeps,
+//! and the round runs the timers. [`run`] runs a host with one application from start to end;
+//! [`Servers`] are the services of hosts in a configuration file.
 
 mod programs;
 mod run;
@@ -21,26 +23,27 @@ use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, Poller};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Descriptors taken from the poller at a time: the rest stays there for the next round.
+/// Descriptors taken from the poller at a time; the others stay there for the next round.
 const READY: usize = 256;
-/// How soon a send that found the pool empty is tried again, if nothing else happens.
+/// Delay before a send is retried after the buffer pool was empty.
 const RETRY: Duration = Duration::from_millis(1);
-/// Bytes of datagrams that may wait for the application: some milliseconds of 10 Gbit/s.
+/// Receive buffer of UDP sockets: some milliseconds at 10 Gbit/s.
 const DATAGRAM_BUFFER: usize = 4 << 20;
 
-/// The stream sockets of a host that this thread keeps going.
+/// Sockets of a host that this thread serves.
 pub struct HostStreams<'h, L: Locks> {
     host: &'h Host<L>,
     calls: Calls<'h, L>,
     poller: Poller<L>,
     around: Option<Around<'h>>,
     told: Vec<usize>,
-    /// Descriptors whose send found the pool empty: nobody tells when it is not any more, so they are tried again.
+    /// Descriptors that could not send because the pool was empty. No event reports free buffers,
+    /// so they are retried.
     starved: Vec<Fd>,
     notices: Vec<String>,
 }
 
-/// The host's loop where it is [`HostStreams::poll`]: its runner, programs and pairs.
+/// State of the host's main loop, if [`HostStreams::poll`] runs it: runner, programs and pairs.
 struct Around<'h> {
     runner: Runner,
     programs: Running<'h>,
@@ -48,12 +51,13 @@ struct Around<'h> {
 }
 
 impl<'h, L: Locks> HostStreams<'h, L> {
-    /// Those of `host`, which goes on as `runner` has it: its datagram services, its control socket.
+    /// Creates the sockets of `host`; `poll` runs the host with `runner`, which includes datagram
+    /// services and the control socket.
     pub fn new(host: &'h Host<L>, runner: Runner, pairs: &'h Pairs) -> HostStreams<'h, L> {
         HostStreams::with_programs(host, runner, Running::default(), pairs)
     }
 
-    /// As [`HostStreams::new`], with the servers that are the host's other services.
+    /// Like [`HostStreams::new`], with programs that serve the host's other services.
     pub fn with_programs(
         host: &'h Host<L>,
         runner: Runner,
@@ -63,37 +67,37 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         HostStreams { around: Some(Around { runner, programs, pairs }), ..HostStreams::beside(host) }
     }
 
-    /// Those of `host`, whose rounds are somebody else's: [`Streams::poll`] then never waits. Before each turn they are to be
-    /// told the time by [`HostStreams::set_now`].
+    /// Creates sockets on a `host` whose rounds run elsewhere: [`Streams::poll`] then never waits.
+    /// The caller sets the time with [`HostStreams::set_now`] before each turn.
     pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
         let (calls, poller) = (host.calls(), Poller::default());
         let (told, starved, notices) = Default::default();
         HostStreams { host, calls, poller, around: None, told, starved, notices }
     }
 
-    /// Calls are made at this time from now on.
+    /// Sets the time for the following calls.
     pub fn set_now(&mut self, now: Instant) {
         self.calls.set_now(now);
     }
 
-    /// What goes on around the host, where its loop is ours.
+    /// Returns the runner, if the host's main loop runs here.
     pub fn runner(&self) -> Option<&Runner> {
         self.around.as_ref().map(|around| &around.runner)
     }
 
-    /// Ends the servers of [`HostStreams::with_programs`].
+    /// Ends the programs passed to [`HostStreams::with_programs`].
     pub fn end_programs(&mut self) {
         if let Some(around) = &mut self.around {
             around.programs.end();
         }
     }
 
-    /// What is to be told: ports that have ended.
+    /// Takes the pending notices: ports that have ended.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
-    /// A socket that does not wait, bound if `at` says where.
+    /// Opens a non-blocking stream socket, bound if `at` is not unspecified.
     fn open(&self, at: SocketAddr) -> Result<Fd, Errno> {
         let fd = self.calls.stream_socket_of(Domain::of(&at))?;
         self.or_close(fd, self.prepare(fd, at))
@@ -102,7 +106,8 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     fn prepare(&self, fd: Fd, at: SocketAddr) -> Result<(), Errno> {
         self.calls.set_option(fd, Opt::NonBlocking(true))?;
         if at.port() != 0 {
-            // Connections of an earlier time may still be in TIME-WAIT there: those of FTP's port 20 always are.
+            // Earlier connections may still be in TIME-WAIT on the port; on FTP's port 20 they
+            // always are.
             self.calls.set_option(fd, Opt::ReuseAddr(true))?;
         }
         if at.port() != 0 || !at.ip().is_unspecified() {
@@ -111,15 +116,16 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         Ok(())
     }
 
-    /// A socket of datagrams that does not wait, bound.
+    /// Opens a bound, non-blocking UDP socket.
     fn open_datagrams(&self, at: SocketAddr) -> Result<Fd, Errno> {
         let fd = self.calls.socket_of(Domain::of(&at))?;
         let begin = || {
             self.calls.set_option(fd, Opt::NonBlocking(true))?;
             self.calls.set_option(fd, Opt::RecvPacketInfo(true))?;
             self.calls.bind(fd, at)?;
-            // A turn of the host brings more than its usual buffer holds.
-            let _ = self.calls.set_option(fd, Opt::RecvBuffer(DATAGRAM_BUFFER)); // the host's limit stands then
+            // One round of the host can deliver more than the default buffer holds.
+            // If refused, the host's limit applies.
+            let _ = self.calls.set_option(fd, Opt::RecvBuffer(DATAGRAM_BUFFER));
             self.calls.watch(&self.poller, fd)
         };
         self.or_close(fd, begin())
@@ -138,12 +144,12 @@ impl<'h, L: Locks> HostStreams<'h, L> {
 
     fn or_close(&self, fd: Fd, done: Result<(), Errno>) -> Result<Fd, Errno> {
         if done.is_err() {
-            let _ = self.calls.close(fd); // it was opened just now
+            let _ = self.calls.close(fd); // opened above
         }
         done.map(|()| fd)
     }
 
-    /// The pool is empty: the descriptor is tried again after a moment.
+    /// Schedules a retry of a descriptor that found the pool empty.
     fn starve(&mut self, fd: Fd) -> Failure {
         if !self.starved.contains(&fd) {
             self.starved.push(fd);
@@ -156,7 +162,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     }
 }
 
-/// Returns an address as applications see it: one of IPv4 is never mapped, whatever the socket is of.
+/// Converts an IPv4-mapped address to IPv4, whatever the family of the socket.
 fn plain(addr: SocketAddr) -> SocketAddr {
     match addr {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
@@ -186,7 +192,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     fn accept(&mut self, listener: Fd) -> Result<(Fd, Ends), Failure> {
         loop {
             let (fd, peer) = self.calls.accept(listener).map_err(failure)?;
-            // One that was reset while it waited is none: the next may be.
+            // A connection that was reset while queued is skipped.
             let begin = || {
                 self.calls.set_option(fd, Opt::NonBlocking(true))?;
                 self.calls.watch(&self.poller, fd)
@@ -209,7 +215,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
         let fd = self.open(from).map_err(failure)?;
         let begun = self.begin_connect(fd, to, options);
         if begun.is_err() {
-            let _ = self.calls.close(fd); // it was opened just now
+            let _ = self.calls.close(fd); // opened above
         }
         begun.map(|()| fd)
     }
@@ -254,7 +260,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     }
 
     fn close(&mut self, fd: Fd) {
-        let _ = self.calls.close(fd); // nothing waits: SO_LINGER is not set
+        let _ = self.calls.close(fd); // never blocks: SO_LINGER is not set
     }
 
     fn abort(&mut self, fd: Fd) {

@@ -1,17 +1,17 @@
-//! A small static HTTP/1.1 server (RFC 9110, RFC 9112): GET and HEAD of the files of a [`Root`], nothing else.
+//! A small static HTTP/1.1 server (RFC 9110, RFC 9112): GET and HEAD of the files of a [`Root`].
 //!
 //! ```text
-//!  bytes -> conn: one request at a time; what is pipelined behind it waits in the socket
-//!        -> request::Request::parse   strict: what two parsers could read differently is refused, and the connection ends
+//!  bytes -> conn: one request at a time; pipelined requests wait in the socket
+//!        -> request::Request::parse   strict: ambiguous requests are refused, the connection ends
 //!        -> answer::answer            conditions, ranges, the file
-//!        -> head, then the body from where it lies
+//!        -> head, then the body, sent from where it is stored
 //! ```
-//! Strict means: no bare CR or LF, no folded field, no blank before a colon, one Host, one Content-Length, no
-//! Transfer-Encoding but `chunked` and not even that with a body we would have to read (411). A `Root` with `/dev/zero`
-//! serves zeros without end, or `?bytes=N` of them, for benchmarks.
+//! Strict parsing means: no bare CR or LF, no folded fields, no blank before a colon, one Host, one
+//! Content-Length, no Transfer-Encoding except `chunked`, and 411 for a chunked body. A `Root` with
+//! `/dev/zero` serves endless zeros, or `?bytes=N` of them, for benchmarks.
 //!
-//! Limits: connections, connections of one address, head size, requests of one connection, and time: for a head to be
-//! complete, for the next request, for the reader to take something.
+//! Limits: connections, connections per address, head size, requests per connection, and the time
+//! for a complete head, for the next request, and for progress of the reader.
 
 mod answer;
 mod conn;
@@ -32,34 +32,36 @@ use std::time::Duration;
 
 pub use request::{Bad, Method, Request};
 
-/// Bytes of a request's head.
+/// Maximum bytes of a request head.
 pub const HEAD_MAX: usize = 16 * 1024;
-/// Fields of a request's head.
+/// Maximum number of fields of a request head.
 pub const FIELDS_MAX: usize = 100;
-/// Bytes of a request's body that are read away so that the connection can go on.
+/// Maximum bytes of a request body that are discarded to keep the connection.
 pub const BODY_MAX: u64 = 64 * 1024;
 
-/// What is served, and the limits.
+/// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The files.
+    /// Served files.
     pub root: Root,
-    /// What time it is, for the Date field; `None`: there is no such field (RFC 9110 6.6.1 permits that without a clock).
+    /// Wall clock offset for the Date field; `None`: no such field (RFC 9110 6.6.1 permits that
+    /// without a clock).
     pub wall: Option<Wall>,
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub conns_max: usize,
-    /// Connections of one address at a time.
+    /// Maximum number of connections per address.
     pub conns_per_peer: usize,
-    /// Requests on one connection.
+    /// Maximum number of requests per connection.
     pub requests_max: u32,
-    /// From the first byte of a head to its last; from the last byte of an answer to the next request.
+    /// Time limit from the first to the last byte of a head, and from an answer to the next
+    /// request.
     pub head_time: Duration,
-    /// For a reader to take something.
+    /// Time limit for a reader without progress.
     pub send_time: Duration,
 }
 
 impl Config {
-    /// The usual limits.
+    /// Returns the default limits.
     pub fn new(root: Root) -> Config {
         Config {
             root,
@@ -76,34 +78,33 @@ impl Config {
 stats::counters! {
     /// The HTTP server.
     pub struct HttpCounts at "apps.http" {
-        /// Connections taken.
+        /// Connections accepted.
         accepted,
-        /// Connections turned away: too many.
+        /// Connections refused: too many.
         refused,
-        /// Connections reset to make room for another: they were idle for longest.
+        /// Connections reset to make room for a new one: idle for longest.
         evicted,
-        /// Requests answered with the thing asked for, or with 304 or a redirection.
+        /// Requests answered with the resource, 304 or a redirection.
         answered,
-        /// Requests answered with an error that the connection survives.
+        /// Requests answered with an error; the connection stays open.
         unserved,
-        /// Requests that are none: answered with 4xx or 5xx, and the connection ended.
+        /// Malformed requests: answered with 4xx or 5xx, and the connection closed.
         malformed,
-        /// Connections ended: the head did not come in time.
+        /// Connections closed: incomplete head at the time limit.
         head_late,
-        /// Connections ended: no request for long.
+        /// Connections closed: no request for too long.
         idle,
-        /// Connections ended: nothing of the answer was taken for long.
+        /// Connections closed: no progress of the answer for too long.
         stalled,
-        /// Connections reset: a file became shorter while it was sent.
+        /// Connections reset: a file was truncated while being sent.
         cut_short,
     }
 }
 
-/// The server: see the module.
+/// The HTTP server; see the module documentation.
 #[derive(Debug)]
 pub struct Http {
     config: Config,
-    /// What happened.
     pub counts: HttpCounts,
     conns: Slots<Seat>,
     actions: VecDeque<Action>,
@@ -125,18 +126,17 @@ impl Connection for Seat {
 }
 
 impl Http {
-    /// A server.
     pub fn new(config: Config) -> Http {
         let conns = Slots::new(config.conns_max);
         Http { config, counts: HttpCounts::default(), conns, actions: VecDeque::new(), check: None }
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn conns(&self) -> usize {
         self.conns.len()
     }
 
-    /// Does what follows from the connection's state after something happened to it.
+    /// Updates the timer and closes or resets the connection if its state requires that.
     fn settle(&mut self, chan: Chan) {
         let Some(Seat(_, conn)) = self.conns.get(chan.0) else { return };
         let due = conn.deadline(&self.config);
@@ -170,7 +170,7 @@ impl App for Http {
             );
         };
         self.counts.accepted.bump();
-        // Answers are written whole: waiting for more to fill a segment only delays their ends.
+        // Answers are written whole, so delaying segments would only delay their ends.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
         self.settle(Chan(at));
         if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }

@@ -1,12 +1,13 @@
-//! iperf3's protocol, both roles: stock clients measure against [`Iperf3`], [`Client`] measures against stock servers.
+//! iperf3's protocol in both roles: stock clients can measure against [`Iperf3`], and [`Client`]
+//! against stock servers.
 //!
 //! ```text
 //!  client                                     server
-//!  connects, cookie (36 letters, NUL)    ->
+//!  connects, cookie (36 characters, NUL) ->
 //!                                        <-   9  PARAM_EXCHANGE
 //!  length, JSON: time, parallel, ...     ->
 //!                                        <-   10 CREATE_STREAMS
-//!  TCP: so many connections, each the cookie; UDP: a datagram for each, answered
+//!  TCP: one connection per stream, starting with the cookie; UDP: one datagram each, answered
 //!                                        <-   1  TEST_START, 2 TEST_RUNNING
 //!  bytes                                 <->  bytes
 //!  4 TEST_END                            ->
@@ -15,15 +16,18 @@
 //!                                        <-   length, JSON; 14 DISPLAY_RESULTS
 //!  16 IPERF_DONE                         ->   (the report)
 //! ```
-//! Several tests at a time, up to [`Config::clients_max`]; who comes beyond them is told ACCESS_DENIED (-1), as stock servers
-//! tell everybody who comes second. No side can be held for ever: every phase has its time. SCTP and passwords are
-//! answered with SERVER_ERROR (-2) and the number of "not implemented".
+//! The server runs up to [`Config::clients_max`] tests at a time. Further clients receive
+//! ACCESS_DENIED (-1), which stock servers send to every second client. Every phase has a time
+//! limit. SCTP and passwords are answered with SERVER_ERROR (-2) and the number of "not
+//! implemented".
 //!
-//! What is sent is the same block again and again. Blocks are counted in bytes; the client decides when enough has come.
+//! The payload is the same block again and again. Blocks are counted in bytes; the client decides
+//! when the test ends.
 //!
-//! Latency under load: the round trips that our TCP measured, at each interval, as stock iperf3 reports them; and, if asked for
-//! and the server is one of ours, a connection beside the test on which eight bytes go there and back every few
-//! milliseconds ([`probe`]). Stock servers tell that connection ACCESS_DENIED, and the test goes on without it.
+//! Latency under load is reported in two ways: the round-trip times measured by our TCP in each
+//! interval, as in stock iperf3; and, on request and only against our server, a connection beside
+//! the test that echoes eight bytes every few milliseconds ([`probe`]). Stock servers send
+//! ACCESS_DENIED on that connection, and the test continues without it.
 
 mod client;
 mod file;
@@ -46,12 +50,12 @@ pub use proto::{COOKIE, Counters, Stamp};
 pub use report::RateUnit;
 pub use server::{Config, Iperf3, Iperf3Counts};
 
-/// The usual L4 port.
+/// Default L4 port.
 pub const PORT: u16 = 5201;
-/// Streams of a test in each direction.
+/// Maximum number of streams of a test per direction.
 pub const STREAMS_MAX: u32 = 128;
 
-/// Processor time used so far.
+/// CPU time used so far.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CpuTimes {
     /// Seconds in user mode.
@@ -61,7 +65,7 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Returns those of this process.
+    /// Returns the times of this process.
     pub fn of_process() -> CpuTimes {
         let [user_s, system_s] = dispatch::process_cpu_s();
         CpuTimes { user_s, system_s }

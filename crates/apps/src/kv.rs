@@ -1,15 +1,17 @@
-//! A small key-value server: what Redis clients ask, answered from memory, within bounds.
+//! A small in-memory key-value server for Redis clients, with limits on all memory.
 //!
 //! ```text
-//!  bytes -> resp::Requests    pipelined requests, one after the other
-//!        -> command::answer   name, number of arguments, is there room; then at once or, after
-//!                             MULTI, together: strings | lists | members | keys | scan | server |
-//!                             connection | transaction
-//!        -> store::Store      keys under a keyed hash, each value with what it costs, deadlines in order
-//!  resp::Replies -> bytes     while a client does not read, its requests wait: in its buffer, then in its socket
+//!  bytes -> resp::Requests    pipelined requests, one at a time
+//!        -> command::answer   command, arity and memory checks; runs the command at once or, after
+//!                             MULTI, in a transaction: strings | lists | members | keys | scan |
+//!                             server | connection | transaction
+//!        -> store::Store      keys under a keyed hash, values with their costs, sorted deadlines
+//!  resp::Replies -> bytes     requests of a client that does not read stay in its buffer, then in
+//!                             its socket
 //! ```
-//! Bounded: clients, clients of one address, keys, bytes of keys and values (`-OOM`), bytes of a request, bytes that wait for all
-//! clients together; who makes the server hold more than its share of those is cut off. No disk, no replicas, one database.
+//! Limited are: clients, clients per address, keys, bytes of keys and values (`-OOM`), bytes per
+//! request, and buffered bytes of all clients together. If the buffers exceed their limit, the
+//! client that uses most is disconnected. No persistence, no replication, one database.
 
 mod command;
 mod conn;
@@ -41,29 +43,29 @@ use wire::hash::Key;
 pub use server::Facts;
 pub use store::Bounds;
 
-/// Where Redis listens.
+/// Default port of Redis.
 pub const PORT: u16 = 6379;
-/// Keys whose time has come that go at a time, before others have their turn.
+/// Maximum number of expired keys removed at a time.
 const SWEEP: usize = 1000;
 
-/// The limits.
+/// Limits of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Keys, and bytes of keys and values.
+    /// Limits on keys, and on bytes of keys and values.
     pub bounds: Bounds,
-    /// Of a request.
+    /// Limits on a request.
     pub limits: Limits,
-    /// Clients at a time.
+    /// Maximum number of clients.
     pub clients_max: usize,
-    /// Clients of one address at a time.
+    /// Maximum number of clients per address.
     pub clients_per_peer: usize,
-    /// Bytes of requests and replies that wait, of all clients together.
+    /// Maximum bytes of buffered requests and replies of all clients.
     pub buffers_max: usize,
-    /// Bytes of replies that wait for one client.
+    /// Maximum bytes of buffered replies per client.
     pub replies_max: usize,
-    /// A client that says nothing for so long is let go.
+    /// Inactivity after which a client is disconnected.
     pub idle: Duration,
-    /// The tables' key.
+    /// Hash key of the tables.
     pub key: Key,
 }
 
@@ -85,61 +87,62 @@ impl Default for Config {
 stats::counters! {
     /// The key-value server.
     pub struct KvCounts at "apps.kv" {
-        /// Clients taken.
+        /// Clients accepted.
         accepted,
-        /// Clients turned away: too many.
+        /// Clients refused: too many.
         refused,
-        /// Clients reset to make room for another: they were idle for longest.
+        /// Clients reset to make room for a new one: idle for longest.
         evicted,
-        /// Requests carried out.
+        /// Requests processed.
         requests,
-        /// Requests refused: an unknown command, wrong arguments, a value of another type.
+        /// Requests refused: unknown command, wrong arguments, wrong type of value.
         unserved,
         /// Requests refused: no room for more keys or bytes.
         full,
-        /// Clients ended: what they sent is no RESP.
+        /// Clients disconnected: malformed RESP.
         malformed,
-        /// Clients ended: they said nothing for long.
+        /// Clients disconnected: idle for too long.
         idle,
-        /// Clients reset: too much waited for them.
+        /// Clients reset: too many buffered bytes.
         greedy,
     }
 }
 
-/// Why a request is not carried out. The words are those that clients compare (redis.io, command reference).
+/// Reason for refusing a request. Clients compare the texts, which are those of the redis.io
+/// command reference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// No command of that name; its first arguments.
+    /// Unknown command: its name and first arguments.
     Unknown(String, String),
-    /// No subcommand of this command's of that name.
+    /// Unknown subcommand of this command.
     Subcommand(&'static str, String),
-    /// Too few or too many arguments.
+    /// Wrong number of arguments.
     Arity(&'static str),
-    /// The key holds something else.
+    /// The key holds another type.
     WrongType,
-    /// Arguments that make no sense together.
+    /// Invalid combination of arguments.
     Syntax,
-    /// Not an integer of 64 bits.
+    /// Not a 64-bit integer.
     NotInteger,
-    /// A count below zero, or no number.
+    /// A count that is negative or not a number.
     NotPositive,
     /// Not a number.
     NotFloat,
-    /// A sum of scores that is no number.
+    /// The sum of scores is not a number.
     NotScore,
-    /// An end of a range that is no number.
+    /// A range limit is not a number.
     NotRange,
-    /// LIMIT without a range of scores.
+    /// LIMIT without BYSCORE.
     Limit,
-    /// A sum beyond 64 bits.
+    /// A sum exceeds 64 bits.
     Overflow,
-    /// A time that is none.
+    /// Invalid expiry time.
     Expire(&'static str),
-    /// A text longer than permitted.
+    /// Text too long.
     TooLong,
-    /// Another database than 0.
+    /// Database index other than 0.
     Database,
-    /// No room for more.
+    /// No memory for more data.
     Full,
     /// MULTI within a transaction.
     Nested,
@@ -147,36 +150,36 @@ pub enum Refusal {
     NoTransaction(&'static str),
     /// WATCH within a transaction.
     WatchInside,
-    /// A command that changes the protocol, within a transaction.
+    /// A command within a transaction that would change the protocol version.
     NotInside,
-    /// EXEC of a transaction of which a request was refused.
+    /// EXEC of a transaction in which a request was refused.
     Aborted,
-    /// A transaction longer than permitted.
+    /// Transaction too long.
     Transaction,
-    /// More watched keys than permitted.
+    /// Too many watched keys.
     Watches,
-    /// A protocol version that is no number.
+    /// Protocol version that is not a number.
     ProtocolNumber,
-    /// Another protocol version than 2 and 3.
+    /// Protocol version other than 2 and 3.
     Protocol,
-    /// A word that HELLO does not take, or not so.
+    /// Invalid HELLO option.
     HelloOption(String),
-    /// Another user than the default one.
+    /// User other than the default user.
     Password,
-    /// A password, and none is needed.
+    /// Password given although none is configured.
     NoPassword,
-    /// A name with bytes that may not stand in it, or too long.
+    /// Name with invalid bytes, or too long.
     Name(&'static str),
-    /// An attribute that CLIENT SETINFO does not take.
+    /// Unknown attribute of CLIENT SETINFO.
     Attribute(String),
-    /// Not a cursor.
+    /// Invalid cursor.
     Cursor,
-    /// A pattern that takes too long to match.
+    /// Matching the pattern takes too long.
     Pattern,
 }
 
 impl Refusal {
-    /// The name and the beginning of the arguments, 128 bytes of each.
+    /// Quotes the command name and the first arguments, up to 128 bytes each.
     fn unknown(args: &Args<'_>) -> Refusal {
         let text = |bytes: &[u8], most: usize| bytes.get(..most).unwrap_or(bytes).escape_ascii().to_string();
         let mut first = String::new();
@@ -244,16 +247,15 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The server: see the module.
+/// The server; see the module documentation.
 #[derive(Debug)]
 pub struct Kv {
     config: Config,
-    /// What happened.
     pub counts: KvCounts,
     store: store::Store,
     conns: Slots<Conn>,
     roster: roster::Roster,
-    /// Bytes that wait, of all clients.
+    /// Buffered bytes of all clients.
     buffers: usize,
     actions: VecDeque<Action>,
     check: Option<Instant>,
@@ -261,7 +263,7 @@ pub struct Kv {
 }
 
 impl Kv {
-    /// A server without keys.
+    /// Creates an empty server.
     pub fn new(config: Config) -> Kv {
         let (store, conns) = (store::Store::new(config.bounds, config.key), Slots::new(config.clients_max));
         let counts = KvCounts::default();
@@ -269,17 +271,17 @@ impl Kv {
         Kv { config, counts, store, conns, roster, buffers: 0, actions: VecDeque::new(), check: None, since: None }
     }
 
-    /// Clients connected now.
+    /// Returns the number of connected clients.
     pub fn clients(&self) -> usize {
         self.conns.len()
     }
 
-    /// Keys there are.
+    /// Returns the number of keys.
     pub fn keys(&self) -> usize {
         self.store.len()
     }
 
-    /// Bytes of keys and values.
+    /// Returns the bytes of keys and values.
     pub fn bytes(&self) -> usize {
         self.store.bytes()
     }
@@ -295,7 +297,7 @@ impl Kv {
         }
     }
 
-    /// Changes a connection, has it answer what it can, and does what follows.
+    /// Applies `change` to a connection, processes its requests, and closes it if required.
     fn with(&mut self, chan: Chan, now: Instant, change: impl FnOnce(&mut Conn)) {
         let facts = self.facts();
         let Some(conn) = self.conns.get_mut(chan.0) else { return };
@@ -322,7 +324,8 @@ impl Kv {
         self.end(chan, Action::Abort(chan));
     }
 
-    /// Whoever holds most makes room, whoever came last: else those who hold and say nothing would cost the others.
+    /// Disconnects the client that holds most, even if another one caused the excess: otherwise
+    /// idle clients with full buffers would block the others.
     #[cold]
     fn cut_the_largest(&mut self) {
         let share = self.config.buffers_max / self.config.clients_max.max(1);
@@ -368,7 +371,7 @@ impl App for Kv {
         self.conns.get_mut(at).into_iter().for_each(|conn| conn.session.at = at);
         self.counts.accepted.bump();
         self.check.get_or_insert(now.after(self.config.idle));
-        // Replies are written whole: waiting for more only delays them.
+        // Replies are written whole; delaying segments would only delay them.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
         if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }

@@ -1,16 +1,21 @@
-//! Programs on our sockets.
+//! Applications on our sockets.
 //!
-//! [`testtool`] is rump2014's: it sends, receives or routes UDP as fast as the stack can and prints the report's result
-//! block. [`netperf`] has netperf's tests, and [`netrate`] the tools of FreeBSD's tools/tools/netrate, between any two ends; [`load`] asks a service as many clients would.
+//! [`testtool`] is the tool of rump2014: it sends, receives or routes UDP as fast as the stack can
+//! and prints the report's result block. [`netperf`] has the tests of netperf, and [`netrate`] the
+//! tools of FreeBSD's tools/tools/netrate, between any two ends; [`load`] generates the load of
+//! many clients.
 //!
-//! The servers on streams are protocols without sockets: each is an [`app::App`] that takes bytes and time and says what it
-//! wants done. [`serve::Server`] runs one on anything that is [`streams::Streams`].
+//! The stream servers are protocol implementations without sockets: each is an [`app::App`] that
+//! consumes bytes and time and returns actions. [`serve::Server`] runs one on any implementation of
+//! [`streams::Streams`].
 //! ```text
-//!  streams::Streams    listen, accept, connect, send, recv, close, poll: our stack's calls, or the kernel's, or a test's
-//!  serve::Server       one thread: turns, channels, lingering ends
-//!  app::App            ftp::Ftp | http::Http | iperf3::Iperf3 | kv::Kv | filed::Filed | small::Small
-//!  host::HostStreams   Streams of a host of ours; host::run is its whole life with one application
-//!  files::Root         what FTP and HTTP may name: built-in files and one directory
+//!  streams::Streams    listen, accept, connect, send, recv, close, poll: of our stack, the kernel
+//!                      or a test
+//!  serve::Server       one thread: turns, channels, lingering connections
+//!  app::App            ftp::Ftp | http::Http | iperf3::Iperf3 | kv::Kv | filed::Filed
+//!                      | small::Small
+//!  host::HostStreams   Streams of one of our hosts; host::run runs it with one application
+//!  files::Root         files available to FTP and HTTP: built-in files and one directory
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(

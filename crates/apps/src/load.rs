@@ -1,12 +1,14 @@
-//! Workloads: clients of a service that ask in given proportions for a time, and say how often and how fast they were answered.
+//! Workloads: clients send requests to a service in given proportions for some time and report the
+//! rate and the response times.
 //!
 //! ```text
-//!  Load (a netperf Play)   near: Clients, each a connection with so many requests under way   far: hosted::Hosted
-//!  Mix                     what is asked, and whether the answer is one: kv::Kvload (a database), files::Fileload
-//!  hosted::Hosted          an app::App as a far end, at all the places where plays run
+//! Load (a netperf Play)   near: Clients, connections with requests in flight; far: Hosted Mix
+//! creates requests, checks answers: kv::Kvload, files::Fileload
+//!  hosted::Hosted          an app::App as a far end, wherever plays run
 //! ```
-//! The loop is closed: a client asks again when it was answered, so a slow server is asked less. Times are from a request's writing to
-//! its answer's reading. Filling the service before is not counted, nor what is under way at the end. What is asked follows from a fixed seed.
+//! The loop is closed: a client sends a new request after an answer, so a slow server receives
+//! fewer. Times run from writing a request to reading its answer. Filling the service beforehand
+//! and requests in flight at the end are not counted. Requests are derived from a fixed seed.
 
 mod clients;
 mod files;
@@ -35,62 +37,59 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-/// So long after something came the thread does not sleep: the next request, or its answer, is on its way.
+/// Time the thread stays awake after activity, since the next request or answer is expected soon.
 const AWAKE: Duration = Duration::from_micros(300);
-/// Clients there may be.
+/// Maximum number of clients.
 pub const CLIENTS_MAX: usize = 512;
-/// Requests that each may have under way.
+/// Maximum number of requests in flight per client.
 pub const DEPTH_MAX: usize = 1024;
 
-/// What is asked.
+/// A mix of requests for a service.
 pub trait Mix {
-    /// The service that is asked.
+    /// The service under load.
     type App: App + std::fmt::Debug;
 
-    /// Its L4 port.
     const PORT: u16;
 
-    /// The workload's name.
+    /// Name of the workload.
     const NAME: &'static str;
 
-    /// What kinds of requests there are.
+    /// Names of the kinds of requests.
     const KINDS: &'static [&'static str];
 
-    /// Such a service, empty, with room for whatever the mix may be told to fill it with.
+    /// Creates an empty service with room for the largest data set that the flags permit.
     fn app() -> Self::App;
 
-    /// Writes the next request that fills the service; `false`: it is full, and nothing is written.
+    /// Writes the next request for filling the service; returns `false` when it is filled.
     fn fill(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Writes the next request of a client; says which kind it is.
+    /// Writes the next request of a client; returns its kind.
     fn ask(&mut self, client: usize, out: &mut Vec<u8>) -> usize;
 
-    /// The first answer in `bytes`, to a client's oldest request, which is of this kind (`None`: it was one that fills); says how
-    /// long it is, or `None` while it is not whole.
+    /// Parses the first answer in `bytes`, which belongs to a client's oldest request of this kind
+    /// (`None`: a filling request). Returns its length, or `None` while it is incomplete.
     ///
     /// # Errors
-    /// It is no answer to that.
+    /// It is not a valid answer to the request.
     fn hear(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>>;
 
-    /// What is asked, in a line.
+    /// Describes the mix in one line.
     fn describe(&self) -> String;
 }
 
-/// A workload.
 pub struct Load<'o, M> {
-    /// What is asked.
+    /// The mix of requests.
     pub mix: M,
-    /// For so long.
+    /// Duration of the measurement.
     pub time: Duration,
-    /// Clients.
     pub clients: usize,
-    /// Requests that each has under way.
+    /// Requests in flight per client.
     pub depth: usize,
-    /// One JSON object instead of lines.
+    /// Prints one JSON object instead of text.
     pub json: bool,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: &'o mut dyn Write,
-    /// What it found, once it is done.
+    /// The results, once done.
     pub report: Option<Report>,
 }
 
@@ -119,7 +118,7 @@ impl<M: Mix> Play for Load<'_, M> {
     }
 }
 
-/// The service that a workload asks.
+/// The service under load.
 #[derive(Debug)]
 pub struct Service<M>(PhantomData<M>);
 
@@ -130,7 +129,7 @@ impl<M: Mix> Asked for Service<M> {
 
     const CONNECTIONS: usize = CLIENTS_MAX;
 
-    /// The application has limits of its own.
+    /// `Limits` is not used: the application has its own limits.
     fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, _: Limits) -> Result<(Hosted<M::App, S>, u16), Failure> {
         Hosted::open(sockets, at, M::app())
     }

@@ -1,15 +1,15 @@
-//! A network in memory for tests: our end is [`Streams`], the other end is held by the test.
+//! An in-memory network for tests: our end implements [`Streams`]; the test controls the far end.
 //!
-//! Bytes arrive at once; a connection holds as many in each direction as the test permits, so a slow reader is one that
-//! is not read from. Readiness is told by edge, once: a driver that forgets it stands still. With a seed, calls take and
-//! give fewer bytes than they could.
+//! Bytes arrive at once. A connection buffers a limited number of bytes in each direction, so a
+//! slow reader is simulated by not reading. Readiness is edge-triggered and reported once: a driver
+//! that loses an event stalls. With a seed, calls transfer fewer bytes than they could.
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Datagrams that wait in each direction.
+/// Maximum number of queued datagrams per direction.
 const DATAGRAMS_MAX: usize = 10_000;
 
 /// The far end of a connection.
@@ -34,7 +34,7 @@ pub(crate) struct Conn {
     ends: Ends,
     to_us: Pipe,
     to_far: Pipe,
-    /// We asked to connect, and the far end has not answered.
+    /// We started to connect and the far end has not answered.
     is_pending: bool,
     is_reset: bool,
     far_closed: bool,
@@ -48,7 +48,6 @@ pub(crate) enum Sock {
     Datagrams { at: SocketAddr, came: VecDeque<(Ends, Vec<u8>)> },
 }
 
-/// The network.
 #[derive(Debug, Default)]
 pub struct Net {
     pub(crate) socks: BTreeMap<usize, Sock>,
@@ -56,23 +55,24 @@ pub struct Net {
     pub(crate) ready: BTreeSet<usize>,
     pub(crate) next_fd: usize,
     pub(crate) next_port: u16,
-    /// Bytes a new connection holds in each direction; 0: 64 KiB.
+    /// Bytes buffered by a new connection in each direction; 0: 64 KiB.
     pub window: usize,
-    /// Descriptors there may be; 0: any number.
+    /// Maximum number of descriptors; 0: unlimited.
     pub fds_max: usize,
-    /// Options that were set.
+    /// All socket options that were set.
     pub options: Vec<StreamOption>,
-    /// What [`Streams::info`] says.
+    /// Result of [`Streams::info`].
     pub info: Option<StreamInfo>,
-    /// With a seed, calls do less than they could.
+    /// Seed for partial reads and writes; 0: none.
     pub seed: u64,
-    /// Connects of ours that found nobody.
+    /// Destinations of our connects that were refused.
     pub refused: Vec<SocketAddr>,
-    /// Datagrams that we sent: from where, where to.
+    /// Datagrams that we sent: source, destination, payload.
     pub datagrams: VecDeque<(SocketAddr, SocketAddr, Vec<u8>)>,
-    /// How many wait until they are taken: then a socket has no room. 0: more than [`DATAGRAMS_MAX`] are lost.
+    /// Number of queued datagrams at which sending fails until they are taken. 0: datagrams beyond
+    /// [`DATAGRAMS_MAX`] are lost.
     pub datagrams_wait: usize,
-    /// Who of the far side listens.
+    /// Addresses on which the far side listens.
     pub far_listens: BTreeSet<SocketAddr>,
 }
 
@@ -113,7 +113,7 @@ impl Net {
 
     // The far side.
 
-    /// Somebody connects from `from` to a listener of ours at `to`; `None` if there is none.
+    /// Connects from `from` to our listener at `to`; `None` if there is none.
     pub fn connect_from(&mut self, from: SocketAddr, to: SocketAddr) -> Option<Far> {
         let (fd, _) = self.socks.iter().find(|(_, sock)| matches!(sock, Sock::Listener { at, .. } if *at == to))?;
         let fd = *fd;
@@ -124,7 +124,7 @@ impl Net {
         Some(Far(conn))
     }
 
-    /// The far side sends; says how many bytes were taken.
+    /// Sends from the far side; returns how many bytes were accepted.
     pub fn far_send(&mut self, far: Far, bytes: &[u8]) -> usize {
         let conn = &mut self.conns[far.0];
         let n = bytes.len().min(conn.to_us.most.saturating_sub(conn.to_us.bytes.len()));
@@ -136,7 +136,7 @@ impl Net {
         n
     }
 
-    /// The far side sends a datagram to a socket of ours, if there is one at that port.
+    /// Sends a datagram from the far side to our sockets on that port.
     pub fn far_send_datagram(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         for (fd, sock) in &mut self.socks {
             if let Sock::Datagrams { at, came } = sock
@@ -149,14 +149,14 @@ impl Net {
         }
     }
 
-    /// The far side takes the datagrams that wait.
+    /// Takes all queued datagrams.
     pub fn take_datagrams(&mut self) {
         self.datagrams.clear();
         let sockets = self.socks.iter().filter(|(_, sock)| matches!(sock, Sock::Datagrams { .. }));
         self.ready.extend(sockets.map(|(fd, _)| *fd));
     }
 
-    /// The far side reads at most `most` bytes.
+    /// Reads at most `most` bytes on the far side.
     pub fn far_recv(&mut self, far: Far, most: usize) -> Vec<u8> {
         let conn = &mut self.conns[far.0];
         let n = most.min(conn.to_far.bytes.len());
@@ -165,46 +165,46 @@ impl Net {
         bytes
     }
 
-    /// Has the far side read everything there will ever be?
+    /// Returns whether the far side has reached the end of the data.
     #[cfg(test)]
     pub fn far_eof(&self, far: Far) -> bool {
         let conn = &self.conns[far.0];
         conn.is_reset || (conn.to_far.is_shut && conn.to_far.bytes.is_empty())
     }
 
-    /// How much the far side can send now.
+    /// Returns how many bytes the far side can send now.
     #[cfg(test)]
     pub fn far_room(&self, far: Far) -> usize {
         let pipe = &self.conns[far.0].to_us;
         pipe.most.saturating_sub(pipe.bytes.len())
     }
 
-    /// A connection's ends.
+    /// Returns the addresses of a connection.
     #[cfg(test)]
     pub fn ends_of(&self, far: Far) -> Ends {
         self.conns[far.0].ends
     }
 
-    /// Was the connection reset by us?
+    /// Returns whether the connection was reset.
     #[cfg(test)]
     pub fn is_reset(&self, far: Far) -> bool {
         self.conns[far.0].is_reset
     }
 
-    /// The far side shuts its side.
+    /// Shuts down sending of the far side.
     pub fn far_shut(&mut self, far: Far) {
         self.conns[far.0].to_us.is_shut = true;
         self.wake(far.0);
     }
 
-    /// The far side resets.
+    /// Resets the connection from the far side.
     pub fn far_reset(&mut self, far: Far) {
         let conn = &mut self.conns[far.0];
         (conn.is_reset, conn.far_closed) = (true, true);
         self.wake(far.0);
     }
 
-    /// Connections that we began, answered: the far side takes those for which it listens.
+    /// Answers our pending connects; accepts those to addresses on which the far side listens.
     pub fn answer_connects(&mut self) -> Vec<Far> {
         let mut taken = Vec::new();
         for at in 0..self.conns.len() {
@@ -225,17 +225,17 @@ impl Net {
         taken
     }
 
-    /// Bytes that wait in all connections.
+    /// Returns the bytes buffered in all connections.
     pub fn held(&self) -> usize {
         self.conns.iter().map(|conn| conn.to_us.bytes.len() + conn.to_far.bytes.len()).sum()
     }
 
-    /// Descriptors in use.
+    /// Returns the number of open descriptors.
     pub fn fds(&self) -> usize {
         self.socks.len()
     }
 
-    /// Where we listen.
+    /// Returns the addresses of our listeners.
     pub fn listeners(&self) -> Vec<SocketAddr> {
         let listeners = self.socks.values().filter_map(|sock| match sock {
             Sock::Listener { at, .. } => Some(*at),
@@ -376,7 +376,7 @@ impl Streams for Net {
     fn close(&mut self, fd: usize) {
         if let Ok((_, conn)) = self.live(fd) {
             (conn.we_closed, conn.to_far.is_shut, conn.to_us.is_shut) = (true, true, true);
-            // As TCP: unread bytes make it a reset.
+            // As in TCP, closing with unread bytes resets the connection.
             conn.is_reset |= !conn.to_us.bytes.is_empty();
         }
         if let Some(Sock::Listener { waiting, .. }) = self.socks.remove(&fd) {
@@ -408,21 +408,18 @@ impl Streams for Net {
     }
 }
 
-/// A server on a network in memory, with a clock that only tests move.
+/// A server on an in-memory network, with a clock that only the test advances.
 #[derive(Debug)]
 pub struct Rig<A> {
-    /// The network.
     pub net: Net,
-    /// The server.
     pub server: crate::serve::Server<A, usize>,
-    /// What time it is.
     pub now: clock::Instant,
     at: SocketAddr,
     next_port: u16,
 }
 
 impl<A: crate::app::App> Rig<A> {
-    /// `app` that nobody connects to.
+    /// Creates an application without a listener.
     pub fn client_of(app: A, net: Net) -> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 2], 0));
@@ -431,7 +428,7 @@ impl<A: crate::app::App> Rig<A> {
         Rig { net, server, now, at, next_port: 50_000 }
     }
 
-    /// `app` behind 1.0.0.1:21.
+    /// Creates an application that listens on 1.0.0.1:21.
     pub fn new(app: A, net: Net) -> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 1], 21));
@@ -440,12 +437,12 @@ impl<A: crate::app::App> Rig<A> {
         Rig { net, server, now, at, next_port: 50_000 }
     }
 
-    /// Somebody at 1.0.0.2 connects.
+    /// Connects a client from 1.0.0.2.
     pub fn client(&mut self) -> Far {
         self.client_from([1, 0, 0, 2])
     }
 
-    /// Somebody connects.
+    /// Connects a client from the given address.
     pub fn client_from(&mut self, ip: [u8; 4]) -> Far {
         self.next_port += 1;
         let from = SocketAddr::from((ip, self.next_port));
@@ -454,13 +451,14 @@ impl<A: crate::app::App> Rig<A> {
         far
     }
 
-    /// Turns until nothing is left to do; a service that never ends (zeros) is cut off by its full window.
+    /// Runs turns until nothing is left to do. A service that sends endlessly stops when its window
+    /// is full.
     pub fn settle(&mut self) {
         for turn in 0.. {
             assert!(turn < 100_000, "it does not settle");
             let worked = self.server.turn(&mut self.net, self.now, Duration::ZERO);
             if worked == 0 && !self.server.is_runnable() && self.net.ready.is_empty() {
-                // One more: the ready ones are told at the end of a turn.
+                // One more turn, since a turn polls for readiness at its end.
                 if self.server.turn(&mut self.net, self.now, Duration::ZERO) == 0 && !self.server.is_runnable() {
                     return;
                 }
@@ -468,21 +466,21 @@ impl<A: crate::app::App> Rig<A> {
         }
     }
 
-    /// Time passes.
+    /// Advances the clock and runs due timers.
     pub fn pass(&mut self, by: Duration) {
         let until = self.now.after(by);
         while let Some(at) = self.server.next_timer().filter(|at| *at <= until) {
             self.now = self.now.max(at);
             self.settle();
             if self.server.next_timer() == Some(at) {
-                break; // a timer that is not served would hold us here
+                break; // a timer that is not served would loop forever here
             }
         }
         self.now = until;
         self.settle();
     }
 
-    /// The client sends all of it and everybody does what is to be done; what it reads is given back.
+    /// Sends all bytes from the client and runs turns; returns what the client can then read.
     #[cfg(test)]
     pub fn say(&mut self, far: Far, bytes: &[u8]) -> String {
         let mut rest = bytes;
@@ -497,7 +495,7 @@ impl<A: crate::app::App> Rig<A> {
         self.hear(far)
     }
 
-    /// What the client can read now.
+    /// Returns what the client can read now.
     #[cfg(test)]
     pub fn hear(&mut self, far: Far) -> String {
         let mut heard = Vec::new();

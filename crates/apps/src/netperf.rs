@@ -1,17 +1,20 @@
-//! `linerate netperf`: netperf's tests by netperf's definitions (REPORTS 2.4), between any two ends.
+//! `linerate netperf`: netperf's tests as defined by netperf (REPORTS 2.4), between any two ends.
 //!
 //! ```text
-//!  near::Near     the end that asks: control connection, test, figures        sockets::Sockets: the calls of an end
-//!  far::Far       the end that is asked: sink, source, echo, a turn at a time    ours::OurSockets: of a host of ours
-//!  control        what they say to each other: lines of JSON over TCP         (lab has the host kernel's)
-//!  report         netperf's banners, titles and columns; JSON
-//!  confidence     -i and -I: repeated until the mean is known well enough
-//!  session        a test from banner to figures; Play: what two ends do, wherever they are
+//!  near::Near           runs tests: control connection, test, results
+//!  far::Far             serves tests: sink, source or echo, one turn at a time
+//!  control              messages between the ends: lines of JSON over TCP
+//!  sockets::Sockets     socket calls of an end
+//!  ours::OurSockets     sockets of one of our hosts (those of the kernel are in lab)
+//!  report               netperf's banners, titles and columns; JSON
+//!  confidence           -i and -I: repetition until the mean is precise enough
+//!  session              a test from banner to results; Play: code run between two ends
 //! ```
 //!
-//! A test is straight-line code at the near end, which calls [`sockets::Sockets::step`] while it waits; on one thread that gives the
-//! far end its turn. So the same code runs over our sockets and over the kernel's, on one thread and on two. Nothing is
-//! allocated per message, transaction or connection.
+//! A test is straight-line code at the near end, which calls [`sockets::Sockets::step`] while it
+//! waits; on a single thread this gives the far end its turn. The same code therefore runs on our
+//! sockets and on the kernel's, with one thread or two. Nothing is allocated per message,
+//! transaction or connection.
 
 pub mod confidence;
 pub mod control;
@@ -31,39 +34,38 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// netserver's L4 port.
+/// netserver's default L4 port.
 pub const PORT: u16 = 12_865;
-/// The largest message, request or response of a stream.
+/// Maximum bytes of a message, request or response over TCP.
 pub const MESSAGE_MAX: usize = 4 << 20;
-/// The largest payload of a datagram over IPv4.
+/// Maximum payload of a UDP datagram over IPv4.
 pub const DATAGRAM_MAX: usize = 65_507;
 
-/// A test.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Test {
-    /// Bytes from here to there.
+    /// Sends bytes from the near to the far end.
     TcpStream,
-    /// Bytes from there to here: the word STREAM read backwards.
+    /// Sends bytes from the far to the near end (STREAM backwards).
     TcpMaerts,
-    /// A request there, a response back, on one connection.
+    /// Request and response on one connection.
     TcpRr,
-    /// A connection opened and closed.
+    /// Opens and closes connections.
     TcpCc,
-    /// A connection opened, a request, a response, closed.
+    /// Opens a connection, exchanges a request and a response, closes.
     TcpCrr,
-    /// Datagrams from here to there, without flow control.
+    /// Sends datagrams from the near to the far end, without flow control.
     UdpStream,
-    /// A request and a response as datagrams.
+    /// Request and response as datagrams.
     UdpRr,
 }
 
 impl Test {
-    /// All of them, in netperf's manual's order.
+    /// All tests, in the order of netperf's manual.
     pub const ALL: [Test; 7] =
         [Test::TcpStream, Test::TcpMaerts, Test::UdpStream, Test::TcpRr, Test::TcpCc, Test::TcpCrr, Test::UdpRr];
 
-    /// The word after `-t`.
+    /// Returns the name, as given to `-t`.
     pub fn name(self) -> &'static str {
         match self {
             Test::TcpStream => "TCP_STREAM",
@@ -76,12 +78,12 @@ impl Test {
         }
     }
 
-    /// Does it move bytes one way, and is it measured in bits per second?
+    /// Returns whether the test moves bytes one way and is measured in bits per second.
     pub fn is_stream(self) -> bool {
         matches!(self, Test::TcpStream | Test::TcpMaerts | Test::UdpStream)
     }
 
-    /// Does it send datagrams?
+    /// Returns whether the test uses UDP.
     pub fn is_udp(self) -> bool {
         matches!(self, Test::UdpStream | Test::UdpRr)
     }
@@ -105,55 +107,55 @@ impl FromStr for Test {
     }
 }
 
-/// How long a test goes on.
+/// Length of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// So long.
+    /// Limited by time.
     Time(Duration),
-    /// So many transactions, or bytes of a stream (`-l` with a negative number).
+    /// Limited by transactions, or by bytes of a stream (`-l` with a negative number).
     Count(u64),
 }
 
-/// What is asked of a test.
+/// Options of a test.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Which (`-t`).
+    /// The test (`-t`).
     pub test: Test,
-    /// How long (`-l`).
+    /// Length of the test (`-l`).
     pub length: Length,
-    /// Bytes of a send call (`-m`); `None`: the socket's send buffer.
+    /// Bytes per send call (`-m`); `None`: size of the socket's send buffer.
     pub send_size: Option<usize>,
-    /// Bytes of a receive call (`-M`); `None`: the socket's receive buffer.
+    /// Bytes per receive call (`-M`); `None`: size of the socket's receive buffer.
     pub recv_size: Option<usize>,
-    /// Bytes of a request (`-r`).
+    /// Bytes per request (`-r`).
     pub request: usize,
-    /// Bytes of a response (`-r`).
+    /// Bytes per response (`-r`).
     pub response: usize,
-    /// Requests beyond the first that are under way at a time (`-b`).
+    /// Additional requests in flight (`-b`).
     pub burst: usize,
-    /// Our socket buffers (`-s`).
+    /// Socket buffer sizes of the near end (`-s`).
     pub near: BufferSizes,
-    /// The far end's (`-S`).
+    /// Socket buffer sizes of the far end (`-S`).
     pub far: BufferSizes,
-    /// TCP_NODELAY at both ends (`-D`).
+    /// Sets TCP_NODELAY at both ends (`-D`).
     pub nodelay: bool,
-    /// Each call's or transaction's time is taken (`-v 2`): it costs two readings of the clock.
+    /// Measures the time of each call or transaction (`-v 2`), at the cost of two clock readings.
     pub times: bool,
-    /// How often an interim result is told (`-D` before the `--`).
+    /// Interval of interim results (`-D` before the `--`).
     pub interim: Option<Duration>,
 }
 
-/// Sizes of a socket's buffers that are wished for.
+/// Requested socket buffer sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BufferSizes {
-    /// SO_SNDBUF.
+    /// Value of SO_SNDBUF.
     pub send: Option<usize>,
-    /// SO_RCVBUF.
+    /// Value of SO_RCVBUF.
     pub recv: Option<usize>,
 }
 
 impl Options {
-    /// netperf's defaults: 10 seconds, a byte there and a byte back.
+    /// Returns netperf's defaults: 10 seconds, requests and responses of one byte.
     pub fn new(test: Test) -> Options {
         Options {
             test,
@@ -171,10 +173,10 @@ impl Options {
         }
     }
 
-    /// Are the sizes in range?
+    /// Checks the ranges of the options.
     ///
     /// # Errors
-    /// Which one is not, and what was expected.
+    /// The option that is out of range, and the expected range.
     pub fn check(&self) -> Result<(), String> {
         let most = if self.test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX };
         let within = |flag: &str, size: Option<usize>| match size {
@@ -204,50 +206,48 @@ impl Options {
     }
 }
 
-/// The most that `-b` may say.
+/// Maximum value of `-b`.
 pub const BURST_MAX: usize = 65_536;
-/// The longest test: a day.
+/// Maximum length of a test: one day.
 pub const LENGTH_MAX: Duration = Duration::from_secs(86_400);
 
-/// What a test found, once.
+/// Result of one run of a test.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which test.
     pub test: Test,
-    /// Seconds from its beginning to its end, setting up not counted; a stream's last byte is.
+    /// Seconds from start to end, without setup; a stream ends with the arrival of its last byte.
     pub elapsed: f64,
-    /// Seconds of these in which the near end's thread was preempted ([`crate::span::Took`]).
+    /// Seconds of it in which the near end's thread was preempted ([`crate::span::Took`]).
     pub preempted: f64,
-    /// Our socket's buffers.
+    /// Socket buffer sizes of the near end.
     pub near: sockets::Sizes,
-    /// The far end's.
+    /// Socket buffer sizes of the far end.
     pub far: sockets::Sizes,
-    /// Bytes of a send call.
+    /// Bytes per send call.
     pub send_size: usize,
-    /// Bytes of a receive call.
+    /// Bytes per receive call.
     pub recv_size: usize,
-    /// Bytes of a request.
     pub request: usize,
-    /// Bytes of a response.
     pub response: usize,
-    /// Requests beyond the first that were under way.
+    /// Additional requests in flight.
     pub burst: usize,
-    /// Send calls that took a whole message, or transactions.
+    /// Send calls that completed a message, or transactions.
     pub messages: u64,
-    /// Send calls that failed (UDP_STREAM).
+    /// Failed send calls (UDP_STREAM).
     pub errors: u64,
-    /// Bytes moved, as the sender counts.
+    /// Bytes moved, counted by the sender.
     pub bytes: u64,
-    /// What the far end counted.
+    /// Counts of the far end.
     pub tally: control::Tally,
-    /// Times, if they were taken.
+    /// Times of calls or transactions, if measured.
     pub times: Option<hist::Histogram>,
-    /// It ended before its time, by Ctrl-C.
+    /// Set if Ctrl-C ended the test early.
     pub cut: bool,
 }
 
 impl Outcome {
-    /// The figure of merit: 10^6 bit/s of a stream as its sender sees it (UDP_STREAM too), else transactions a second.
+    /// Returns the main figure: 10^6 bit/s as seen by the sender for streams, including UDP_STREAM;
+    /// otherwise transactions per second.
     pub fn figure(&self) -> f64 {
         match self.test {
             test if test.is_stream() => self.bytes as f64 * 8e-6 / self.elapsed.max(1e-9),
@@ -255,12 +255,12 @@ impl Outcome {
         }
     }
 
-    /// UDP_STREAM's second line: 10^6 bit/s that arrived.
+    /// Returns the figure of UDP_STREAM's second line: received 10^6 bit/s.
     pub fn received(&self) -> f64 {
         self.tally.bytes as f64 * 8e-6 / self.elapsed.max(1e-9)
     }
 
-    /// What confidence is asked of: what arrived, where that is another figure.
+    /// Returns the figure used for confidence: for UDP_STREAM the received rate.
     pub fn merit(&self) -> f64 {
         if self.test == Test::UdpStream { self.received() } else { self.figure() }
     }

@@ -1,19 +1,21 @@
-//! `linerate netrate`: the tools of FreeBSD's tools/tools/netrate (REPORTS 2.4), between any two ends.
+//! `linerate netrate`: the tools of FreeBSD's tools/tools/netrate (REPORTS 2.4), between any two
+//! ends.
 //!
-//! | tool | the near end | the far end |
+//! | tool | near end | far end |
 //! |---|---|---|
 //! | `tcpconnect` | connects and closes, one after the other | `tcpreceive`: accepts, echoes |
-//! | `netblast` | sends datagrams as fast as the calls return | `netreceive`: takes them |
-//! | `netsend` | sends them at a rate | `netreceive` |
-//! | `juggle` | bounces messages | echoes datagrams and streams; or both are descriptors of one kernel (`lab::native::juggle`) |
-//! | `tcpp` | many connections, each with so many bytes | takes them to their end |
-//! | `http` | fetches one file again and again, by many connections at a time | `httpd`: gives it away |
+//! | `netblast` | sends datagrams as fast as the calls return | `netreceive`: receives them |
+//! | `netsend` | sends datagrams at a rate | `netreceive` |
+//! | `juggle` | bounces messages | echoes them (within one kernel: `lab::native::juggle`) |
+//! | `tcpp` | many connections, each with a number of bytes | receives them to the end |
+//! | `http` | fetches one file repeatedly, over many connections | `httpd`: serves it |
 //!
-//! Each prints what its model prints. What is wrong there is not here: netblast's share of errors is a fraction and not an integer;
-//! netsend's wait compares whole times, and its failed sends are counted and told at the end, not each by itself; juggle prints what it
-//! measured, for each kind of channel; tcpconnect's sockets do not block. Before tcpp's and http's time starts one connection comes and
-//! goes ([`warm_up`]).
-//! The far end stands at the same place, or elsewhere as [`crate::netperf::serve`] has it.
+//! Each tool prints what the original prints, with these corrections: netblast's error rate is a
+//! fraction, not an integer; netsend's wait compares complete times, and its failed sends are
+//! counted and reported at the end, not one by one; juggle prints its measurements for each kind of
+//! channel; tcpconnect's sockets do not block. tcpp and http make one connection before their time
+//! starts ([`warm_up`]). The far end runs on the same machine, or elsewhere with
+//! [`crate::netperf::serve`].
 
 mod blast;
 mod connect;
@@ -39,13 +41,15 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The largest payload of a datagram (netblast's and netsend's limit).
+/// Maximum payload of a datagram (limit of netblast and netsend).
 pub const PAYLOAD_MAX: usize = 32_768;
 
-/// A connection that comes and goes before time starts. After it all hosts on the way know their neighbors.
+/// Opens and closes a connection before the measurement, so that all hosts on the path have
+/// resolved their neighbors.
 ///
-/// Without it the first SYNs wait for an answer to ARP: `net.link.ether.inet.maxhold` of them, 16. The others are dropped and sent again a
-/// second later, and that second, not the work, was the figure: `tcpp -b 1` took 1.0 s.
+/// Otherwise the first SYNs wait for an ARP reply, at most `net.link.ether.inet.maxhold` of them
+/// (16). The others are dropped and retransmitted a second later, and that second dominates the
+/// result: `tcpp -b 1` took 1.0 s.
 fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, setup: &Setup) -> anyhow::Result<()> {
     let Some(fd) = connect(sockets, round, Instant::NEVER, at, setup)? else { return Ok(()) };
     sockets.shutdown(fd);
@@ -54,7 +58,7 @@ fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, set
     ended.map(drop).context("a first connection")
 }
 
-/// The time of day, as these tools print it.
+/// Returns the time of day, as printed by these tools.
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -63,5 +67,5 @@ fn stamp(time: Duration) -> String {
     format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
 }
 
-/// Where a tool prints.
+/// Destination of a tool's output.
 pub type Out<'o> = &'o mut dyn Write;

@@ -1,14 +1,16 @@
-//! RESP2 and RESP3, which Redis clients speak (redis.io, "Redis serialization protocol
-//! specification"): both sides, bounded. Requests are the same in both; replies of RESP3 have maps,
-//! sets, doubles and one null. A client's side reads RESP2.
+//! RESP2 and RESP3, the protocols of Redis clients (redis.io, "Redis serialization protocol
+//! specification"): server and client side, with limits. Requests are the same in both versions;
+//! RESP3 adds maps, sets, doubles and a single null to replies. The client side parses RESP2.
 //!
 //! ```text
-//!  bytes as they come -> Requests   one request at a time: an array of bulk strings, or a line of words ("inline")
-//!  Replies -> bytes to be sent      lines, errors, integers, bulk strings, arrays
-//!  bytes of a server  -> reply::first   how long the first whole reply is, and what it says
+//!  received bytes -> Requests        one request at a time: an array of bulk strings, or a line of
+//!                                    words ("inline")
+//!  Replies -> bytes to send          lines, errors, integers, bulk strings, arrays
+//!  bytes of a server -> reply::first length and content of the first complete reply
 //! ```
-//! No byte is looked at twice, however small the pieces in which a request comes. What is longer than [`Limits`] permits, and what is
-//! no RESP, is [`Bad`]: there is no way back into step, so the connection ends. The words of [`Bad`] are those that clients know.
+//! No byte is scanned twice, however small the pieces of a request. Requests beyond the [`Limits`]
+//! and malformed ones return [`Bad`]; the parser cannot resynchronize, so the connection ends. The
+//! texts of [`Bad`] are those that clients expect.
 
 mod inline;
 pub mod replies;
@@ -20,51 +22,52 @@ use std::fmt;
 
 pub use replies::{Replies, Version};
 
-/// Bytes of a line that announces a count or a length.
+/// Maximum bytes of a line with a count or a length.
 const COUNT_LINE: usize = 32;
-/// Bytes that are read ahead of the request that is dealt with.
+/// Bytes read ahead of the current request.
 const AHEAD: usize = 16 * 1024;
 
-/// How much a request may have.
+/// Limits on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Bytes of an argument.
+    /// Maximum bytes of an argument.
     pub bulk: usize,
-    /// Arguments.
+    /// Maximum number of arguments.
     pub args: usize,
-    /// Bytes of an inline request.
+    /// Maximum bytes of an inline request.
     pub line: usize,
-    /// Bytes of a whole request.
+    /// Maximum bytes of a request.
     pub request: usize,
 }
 
 impl Default for Limits {
-    /// Stock's are 512 MB an argument and a million of them: more than a stranger should make us hold.
+    /// Returns lower limits than stock Redis, which permits 512 MB per argument and a million
+    /// arguments: too much memory for an unauthenticated client.
     fn default() -> Limits {
         Limits { bulk: 1 << 20, args: 65_536, line: 64 * 1024, request: 8 << 20 }
     }
 }
 
-/// Why bytes are no request.
+/// Reason for rejecting bytes as a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// An inline request longer than permitted.
+    /// Inline request too long.
     Line,
-    /// Quotes that do not end.
+    /// Unbalanced quotes.
     Quotes,
-    /// No line end where an array's length should be.
+    /// The line with the array length is too long.
     CountLine,
-    /// An array's length that is no number, or too large.
+    /// The array length is invalid or too large.
     Count,
-    /// Something else where a bulk string should begin.
+    /// Unexpected byte instead of a bulk string.
     Expected(u8),
-    /// No line end where a bulk string's length should be.
+    /// The line with the length of a bulk string is too long.
     LengthLine,
-    /// A bulk string's length that is no number, or too large.
+    /// The length of a bulk string is invalid or too large.
     Length,
-    /// No line end behind a bulk string.
+    /// No line end after a bulk string.
     End,
-    /// All arguments together are more than permitted.
+    /// All arguments together are too long.
     Request,
 }
 
@@ -87,14 +90,14 @@ impl fmt::Display for Bad {
 
 impl std::error::Error for Bad {}
 
-/// Where an argument lies, from the request's first byte.
+/// Position of an argument, relative to the request's first byte.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at: u32,
     len: u32,
 }
 
-/// The arguments of a request; the first is the command's name.
+/// The arguments of a request; the first is the command name.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
     bytes: &'a [u8],
@@ -102,17 +105,17 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// How many.
+    /// Returns the number of arguments.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// None?
+    /// Returns whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// One of them; nothing where there is none.
+    /// Returns an argument; empty if it does not exist.
     #[inline]
     pub fn get(&self, at: usize) -> &'a [u8] {
         self.spans.get(at).map_or(&[], |span| self.of(*span))
@@ -122,18 +125,18 @@ impl<'a> Args<'a> {
         self.bytes.get(span.at as usize..span.at as usize + span.len as usize).unwrap_or_default()
     }
 
-    /// Without the first `n`.
+    /// Returns the arguments without the first `n`.
     pub fn from(&self, n: usize) -> Args<'a> {
         Args { spans: self.spans.get(n..).unwrap_or_default(), ..*self }
     }
 
-    /// One after the other.
+    /// Returns an iterator over the arguments.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         args.spans.iter().map(move |span| args.of(*span))
     }
 
-    /// Two at a time; one without its second is left out.
+    /// Returns an iterator over pairs of arguments; an unpaired last one is omitted.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let args = *self;
         args.spans.chunks_exact(2).filter_map(move |two| match two {
@@ -154,7 +157,7 @@ impl<'a> Args<'a> {
         Saved { bytes: bytes.into_boxed_slice(), spans }
     }
 
-    /// Bytes of all of them.
+    /// Returns the total bytes of the arguments.
     pub fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
@@ -168,7 +171,6 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Returns the arguments.
     pub fn args(&self) -> Args<'_> {
         Args { bytes: &self.bytes, spans: &self.spans }
     }
@@ -179,50 +181,51 @@ impl Saved {
     }
 }
 
-/// Requests out of bytes as they come.
+/// Parser that splits received bytes into requests.
 #[derive(Debug)]
 pub struct Requests {
     limits: Limits,
     held: Vec<u8>,
-    /// Where the request begins that is read.
+    /// Start of the current request.
     begin: usize,
-    /// Bytes of it that are understood, and that were searched for a line's end.
+    /// Parsed bytes of it, and bytes already searched for a line end.
     at: usize,
     searched: usize,
-    /// Arguments yet to come; `None`: its first line.
+    /// Remaining arguments; `None`: waiting for the first line.
     left: Option<usize>,
-    /// The length of the argument that comes.
+    /// Length of the current argument.
     bulk: Option<usize>,
     spans: Vec<Span>,
     is_whole: bool,
 }
 
 impl Requests {
-    /// None yet.
+    /// Creates a parser without data.
     pub fn new(limits: Limits) -> Requests {
-        // Places are 32 bits wide.
+        // Offsets have 32 bits.
         let limits = Limits { request: limits.request.min(1 << 30), ..limits };
         let (held, spans) = (Vec::new(), Vec::new());
         Requests { limits, held, begin: 0, at: 0, searched: 0, left: None, bulk: None, spans, is_whole: false }
     }
 
-    /// Bytes held.
+    /// Returns the bytes of memory in use.
     pub fn held(&self) -> usize {
         self.held.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Bytes that may come now: what the request under way still wants, and some ahead.
+    /// Returns how many bytes can be buffered now: the rest of the current request, and some more.
     pub fn room(&self) -> usize {
         let wanted = match self.bulk {
             Some(len) => len + 2 + COUNT_LINE,
-            // A first line whose end has not come: as long as it may be, and so much more that it is seen to be too long.
+            // An unfinished first line: up to its maximum length, plus enough to detect that it is
+            // too long.
             None if self.left.is_none() && self.searched > 0 => self.limits.line + 2,
             None => 0,
         };
         (self.at + wanted.max(AHEAD)).saturating_sub(self.held.len() - self.begin)
     }
 
-    /// These came.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.begin > self.held.len() / 2 {
             self.held.drain(..self.begin);
@@ -231,10 +234,10 @@ impl Requests {
         self.held.extend_from_slice(bytes);
     }
 
-    /// The next whole request, if there is one.
+    /// Returns the next complete request, if any.
     ///
     /// # Errors
-    /// [`Bad`]: nothing that comes later can be understood.
+    /// [`Bad`]: no later bytes can be parsed.
     pub fn next_request(&mut self) -> Result<Option<Args<'_>>, Bad> {
         loop {
             if self.is_whole {
@@ -244,7 +247,7 @@ impl Requests {
                 return Ok(None);
             }
             self.is_whole = true;
-            // Empty lines and empty arrays ask for nothing.
+            // Empty lines and empty arrays are ignored.
             if !self.spans.is_empty() {
                 break;
             }
@@ -252,7 +255,7 @@ impl Requests {
         Ok(Some(Args { bytes: self.held.get(self.begin..).unwrap_or_default(), spans: &self.spans }))
     }
 
-    /// The request that was given is done with.
+    /// Discards the request returned last.
     fn forget(&mut self) {
         self.begin += self.at;
         (self.at, self.searched, self.left, self.bulk, self.is_whole) = (0, 0, None, None, false);
@@ -265,7 +268,7 @@ impl Requests {
         }
     }
 
-    /// Goes on with the request; is it whole?
+    /// Continues parsing the request; returns whether it is complete.
     fn advance(&mut self) -> Result<bool, Bad> {
         if self.left.is_none() && !self.first_line()? {
             return Ok(false);
@@ -282,7 +285,7 @@ impl Requests {
         self.held.get(self.begin + self.at..).unwrap_or_default()
     }
 
-    /// The line that begins here, without its end, if it is whole: then it is behind us.
+    /// Consumes the line at the current position and returns it without its end, if it is complete.
     fn line(&mut self, most: usize, too_long: Bad) -> Result<Option<(usize, usize)>, Bad> {
         let from = self.at;
         let skip = self.searched.saturating_sub(from);
@@ -323,7 +326,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// Words of a line take the line's place: they are never longer than it.
+    /// Stores the words of an inline request in place of its line, which is never shorter.
     fn inline(&mut self) -> Result<bool, Bad> {
         let Some((from, len)) = self.line(self.limits.line, Bad::Line)? else { return Ok(false) };
         let words = inline::words(self.slice(from, len), self.limits.args)?;
@@ -340,7 +343,7 @@ impl Requests {
         Ok(true)
     }
 
-    /// The next argument; is it whole?
+    /// Parses the next argument; returns whether it is complete.
     fn argument(&mut self) -> Result<bool, Bad> {
         let len = match self.bulk {
             Some(len) => len,
@@ -369,12 +372,13 @@ impl Requests {
     }
 }
 
-/// The number behind `mark`, in front of the CR.
+/// Parses the number between `mark` and the CR.
 fn number(line: &[u8], mark: u8) -> Option<i64> {
     integer(line.strip_prefix(&[mark])?.strip_suffix(b"\r")?)
 }
 
-/// An integer as Redis reads and writes it: decimal digits, `-` in front, no `+`, no blank, no zero in front.
+/// Parses an integer in the format of Redis: decimal digits, optional leading `-`, no `+`, no
+/// blanks, no leading zero.
 pub fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_plain = match digits {
@@ -388,7 +392,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     let mut value: i64 = 0;
     for digit in digits {
         let digit = i64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?);
-        // Downwards: there is one more number below zero than above.
+        // Computed as a negative number, since there is one more of these.
         value = value.checked_mul(10)?.checked_sub(digit)?;
     }
     if digits.len() < text.len() { Some(value) } else { value.checked_neg() }

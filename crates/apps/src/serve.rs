@@ -1,11 +1,14 @@
-//! The loop that runs an application on stream sockets: one thread, bounded connections, no waiting but in `poll`.
+//! Driver that runs an application on stream sockets: one thread, bounded connections, blocking
+//! only in `poll`.
 //!
-//! A [`Server`] owns an [`App`] and the descriptors behind its channels. A [`Server::turn`] runs due timers, gives each
-//! channel that may do something its share (so that one who sends without end does not starve the rest), and polls. The
-//! streams themselves come in as an argument: a host's loop can run several servers on one stack.
+//! A [`Server`] owns an [`App`] and the descriptors of its channels. A [`Server::turn`] runs due
+//! timers, serves each channel that is ready with a limited share (so that one peer cannot starve
+//! the others), and polls. The streams are passed as an argument, so that a host's main loop can
+//! run several servers on one stack.
 //!
-//! An end is lingering (RFC 9112 9.6): our side is shut and what the peer still sends is read away for a moment, because a
-//! close with unread bytes resets the connection and may destroy the answer on its way. That too has limits.
+//! Closing lingers (RFC 9112 9.6): our side is shut down and further data of the peer is discarded
+//! for a moment, because closing with unread bytes resets the connection and may destroy the last
+//! answer. Lingering is limited too.
 
 mod datagrams;
 mod linger;
@@ -18,36 +21,37 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections taken from one listener before others have their turn.
+/// Connections accepted from one listener per turn.
 const ACCEPTS: usize = 16;
-/// Bytes read from, or sent on, one channel before others have their turn, and the ports. With four times as much, four streams
-/// over TAP filled the kernel's queue towards us faster than it was read: two of three frames were dropped there.
+/// Bytes read or sent on one channel per turn, after which other channels and the ports are served.
+/// With four times as much, four streams over TAP filled the kernel's queue faster than it was
+/// read, and two of three frames were dropped there.
 const TURN: usize = 128 * 1024;
 /// Bytes read at a time.
 const READ: usize = 128 * 1024;
-/// Connections that may wait at a listener.
+/// Backlog of a listener.
 const BACKLOG: usize = 128;
-/// A listener that found no descriptor free tries again after this.
+/// Delay before accepting again after no descriptor was free.
 const STALL: Duration = Duration::from_millis(100);
 
 stats::counters! {
-    /// The loop around an application.
+    /// The driver of an application.
     pub struct ServeCounts at "apps.serve" {
-        /// Connections taken.
+        /// Connections accepted.
         accepted,
-        /// Connections the application did not want.
+        /// Connections refused by the application.
         refused,
-        /// Accepts that failed: no descriptor, no memory.
+        /// Accepts that failed: no descriptor or no memory.
         accept_failed,
-        /// Connections made by the application.
+        /// Connections established by the application.
         connected,
         /// Connections that failed or were reset by the peer.
         gone,
-        /// Connections ended by the application.
+        /// Connections closed by the application.
         closed,
         /// Connections reset by the application.
         aborted,
-        /// Ended connections whose peer went on sending until it was cut off.
+        /// Closed connections cut off because the peer kept sending.
         linger_cut,
         /// Bytes read.
         bytes_in,
@@ -66,7 +70,7 @@ enum Kind {
     Datagrams,
 }
 
-/// A channel's descriptor and what is known about it.
+/// State of a channel's descriptor.
 #[derive(Debug)]
 struct Entry<F> {
     fd: F,
@@ -77,7 +81,7 @@ struct Entry<F> {
     at_eof: bool,
 }
 
-/// Where a descriptor belongs.
+/// Owner of a descriptor.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Service(usize),
@@ -85,7 +89,7 @@ enum Place {
     Linger,
 }
 
-/// A listening descriptor of the service itself.
+/// A listener of the service itself.
 #[derive(Debug)]
 struct Door<F> {
     fd: F,
@@ -93,16 +97,14 @@ struct Door<F> {
     stalled: Option<Instant>,
 }
 
-/// An application with its descriptors: see the module.
+/// An application with its descriptors; see the module documentation.
 #[derive(Debug)]
 pub struct Server<A, F> {
-    /// The application.
     pub app: A,
-    /// What happened.
     pub counts: ServeCounts,
     doors: Vec<Door<F>>,
     entries: Vec<Option<Entry<F>>>,
-    places: HashMap<F, Place>, // keyed by our own small numbers, not by anything a stranger chooses
+    places: HashMap<F, Place>, // keyed by our own descriptors, not by peers
     run: VecDeque<Chan>,
     lingering: Lingering<F>,
     ready: Vec<F>,
@@ -110,10 +112,10 @@ pub struct Server<A, F> {
 }
 
 impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
-    /// An application that serves at `at`.
+    /// Creates a server that listens at the addresses `at`.
     ///
     /// # Errors
-    /// Which address could not be listened at, and why.
+    /// The address that cannot be listened on, and the reason.
     pub fn open<S: Streams<Fd = F>>(
         app: A,
         streams: &mut S,
@@ -147,23 +149,23 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         Ok(server)
     }
 
-    /// Where the service listens.
+    /// Returns the addresses of the service's listeners.
     pub fn at<S: Streams<Fd = F>>(&self, streams: &S) -> Vec<SocketAddr> {
         self.doors.iter().filter_map(|door| streams.local(door.fd).ok()).collect()
     }
 
-    /// Channels open now.
+    /// Returns the number of open channels.
     pub fn open_chans(&self) -> usize {
         self.entries.iter().flatten().count()
     }
 
-    /// Connections that are ended but still read away.
+    /// Returns the number of lingering connections.
     pub fn lingering(&self) -> usize {
         self.lingering.len()
     }
 
-    /// One round. `now` is the time at its beginning; the poll at its end waits at most `patience`, and not at all when
-    /// there is something left to do. Says how much was done: calls about channels.
+    /// Runs one round, which starts at `now`. The poll at its end waits at most `patience`, and not
+    /// at all if work is left. Returns the number of calls made on channels.
     pub fn turn<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant, patience: Duration) -> usize {
         if self.app.next_timer().is_some_and(|at| at <= now) {
             self.app.on_timer(now);
@@ -186,18 +188,18 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         worked
     }
 
-    /// Is there something to do without anything coming in?
+    /// Returns whether there is work that does not wait for an event.
     pub fn is_runnable(&self) -> bool {
         !self.run.is_empty()
     }
 
-    /// When a turn is due although nothing comes in.
+    /// Returns the time of the next turn in the absence of events.
     pub fn next_timer(&self) -> Option<Instant> {
         let stalled = self.doors.iter().filter_map(|door| door.stalled);
         stalled.chain(self.app.next_timer()).chain(self.lingering.next_timer()).min()
     }
 
-    /// Ends everything: connections are reset, listeners closed.
+    /// Closes everything: connections are reset, listeners closed.
     pub fn close<S: Streams<Fd = F>>(mut self, streams: &mut S) -> A {
         self.doors.drain(..).for_each(|door| streams.close(door.fd));
         for entry in self.entries.drain(..).flatten() {
@@ -208,7 +210,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.app
     }
 
-    /// The contract of [`crate::app`], at a moment when nothing moves: nobody was forgotten.
+    /// Checks the contract of [`crate::app`] when everything is idle: no channel was forgotten.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn check(&mut self, now: Instant) {
         for at in 0..self.entries.len() {
@@ -251,7 +253,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// Puts a descriptor behind a channel. A channel in use would be an application's mistake: the new one is let go.
+    /// Installs a descriptor as a channel. A channel in use is a bug of the application; the
+    /// descriptor is closed then.
     fn install<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, fd: F, kind: Kind) -> bool {
         debug_assert!(chan.0 < CHANS_MAX, "{chan:?}");
         let at = chan.0 as usize;
@@ -272,12 +275,12 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
     fn remove(&mut self, chan: Chan) -> Option<Entry<F>> {
         let entry = self.entries.get_mut(chan.0 as usize)?.take()?;
         self.places.remove(&entry.fd);
-        // A descriptor is free: whoever found none may try again.
+        // A descriptor became free, so stalled listeners may accept again.
         self.doors.iter_mut().for_each(|door| door.stalled = None);
         Some(entry)
     }
 
-    /// Takes who waits at a listener of the service.
+    /// Accepts connections from a listener of the service.
     fn admit<S: Streams<Fd = F>>(&mut self, streams: &mut S, at: usize, now: Instant) -> usize {
         for taken in 0..ACCEPTS {
             let Some(door) = self.doors.get_mut(at) else { return taken };
@@ -317,7 +320,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             }
             Accept::Refuse(words) => {
                 self.counts.refused.bump();
-                // Words that do not fit into an empty socket buffer are not worth keeping.
+                // A message that does not fit into an empty socket buffer is dropped.
                 let told = words.is_empty() || streams.send(fd, words).is_ok();
                 if told && !words.is_empty() { self.linger(streams, fd, now) } else { streams.abort(fd) }
             }
@@ -325,7 +328,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.act(streams, now);
     }
 
-    /// A channel's turn. Says how many calls about it were made.
+    /// Serves a channel; returns the number of calls made on it.
     fn pump<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
         let Some(entry) = self.entry(chan) else { return 0 };
         entry.is_queued = false;
@@ -380,7 +383,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.act(streams, now);
     }
 
-    /// The connection has failed.
+    /// Handles the failure of a connection.
     fn lose<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, failure: Failure, now: Instant) {
         if let Some(entry) = self.remove(chan) {
             streams.close(entry.fd);
@@ -389,7 +392,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// What may be read of a channel now, and how much; with nothing left of its turn it is queued for the next.
+    /// Returns the descriptor and how many bytes to read now. If the channel's share is used up,
+    /// queues it for the next turn.
     fn next_read(&mut self, chan: Chan, left: usize) -> Option<(F, usize)> {
         let room = self.app.room(chan).min(self.buffer.len());
         let fd = self.entry(chan).filter(|entry| entry.may_recv && room > 0)?.fd;
@@ -435,7 +439,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             let fd = entry.fd;
             let bytes = self.app.output(chan, now);
             if bytes.is_empty() {
-                // What was asked for may have changed by asking: a file that cannot be read any further.
+                // The call of `output` may have queued actions, e.g. when a file cannot be read any
+                // further.
                 self.act(streams, now);
                 return calls;
             }
@@ -450,7 +455,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                     self.counts.bytes_out.add(n as u64);
                     self.app.sent(chan, n, now);
                     self.act(streams, now);
-                    // What was sent may have made room: the next request waits in the buffer, or in the socket.
+                    // Sending may have made room for the next request, which waits in the buffer or
+                    // the socket.
                     if self.entry(chan).is_some_and(|entry| entry.may_recv) && self.app.room(chan) > 0 {
                         self.queue(chan);
                     }
@@ -465,7 +471,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// Carries out what the application wants, in order.
+    /// Carries out the application's actions, in order.
     fn act<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant) {
         while let Some(action) = self.app.poll_action() {
             match action {
@@ -501,7 +507,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 Action::Wake(chan) => self.queue(chan),
                 Action::Shutdown(chan) => {
                     if let Some(entry) = self.entry(chan) {
-                        // A connection that is gone is told so by the next call on it.
+                        // If the connection is gone, the next call on it reports that.
                         let _ = streams.shutdown(entry.fd);
                     }
                 }
@@ -516,7 +522,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 },
                 Action::Set(chan, option) => {
                     if let Some(entry) = self.entry(chan) {
-                        // The contract: where there is no such thing nothing happens.
+                        // By contract, an option that does not exist is ignored.
                         let _ = streams.set(entry.fd, option);
                     }
                 }
@@ -549,7 +555,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             self.cut(streams, oldest);
         }
         self.places.insert(fd, Place::Linger);
-        // What is there already has been told: nobody will tell it again.
+        // Data that arrived earlier is not reported by another event.
         self.read_away(streams, fd);
     }
 

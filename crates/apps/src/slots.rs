@@ -1,61 +1,60 @@
-//! Numbered places for connections: as many as configured, the lowest free one next.
+//! Numbered slots for connections, up to a configured maximum; the lowest free slot is used next.
 //!
-//! A peer has a limited number of them. When all are taken the connection idle for longest gives
-//! way, so that connections which are held open without use do not keep a service from others.
+//! The number per peer is limited. When all slots are taken, the connection idle for longest is
+//! evicted, so that unused connections do not block a service.
 
 use clock::Instant;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A connection on which something moved more recently does not give way.
+/// Minimum idle time of a connection before it can be evicted.
 pub const IDLE_MIN: Duration = Duration::from_secs(1);
 
-/// A connection as it is counted and compared with others.
+/// A connection, as counted and compared here.
 pub trait Connection {
-    /// The peer's address.
+    /// Returns the peer's address.
     fn peer(&self) -> IpAddr;
 
     /// Returns the time of the last activity.
     fn moved(&self) -> Instant;
 }
 
-/// Place for a new connection.
+/// Room for a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// A free place.
+    /// A slot is free.
     Free,
-    /// The place of the connection with this number, once it is ended.
+    /// The slot of this connection, which is evicted.
     Of(u32),
-    /// No place.
     None,
 }
 
-/// Maximum numbers of a server's connections.
+/// Limits on a server's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub most: usize,
-    /// Connections of one address at a time; no limit of its own from `most` on.
+    /// Maximum number of connections per address; no separate limit from `most` on.
     pub per_peer: usize,
 }
 
 impl Limits {
-    /// Returns the limits of a server whose one peer may have all `most` connections.
+    /// Returns limits that permit one peer to use all `most` connections.
     pub const fn shared_by_one(most: usize) -> Limits {
         Limits { most, per_peer: most }
     }
 }
 
-/// Returns what there is for a connection of `peer` beside `all` others, of which there may be
-/// `most`, and `per_peer` of one peer.
+/// Returns the room for a connection of `peer` beside `all` others, given the maximum number of
+/// connections in total and per peer.
 pub fn room<'c, C: Connection + 'c>(
     all: impl Iterator<Item = (u32, &'c C)> + Clone,
     (most, per_peer): (usize, usize),
     peer: IpAddr,
     now: Instant,
 ) -> Room {
-    // ::ffff:1.0.0.2 is 1.0.0.2.
+    // `::ffff:1.0.0.2` equals 1.0.0.2.
     let peer = peer.to_canonical();
     if per_peer < most && all.clone().filter(|(_, one)| one.peer().to_canonical() == peer).count() >= per_peer {
         return Room::None;
@@ -70,7 +69,7 @@ pub fn room<'c, C: Connection + 'c>(
     }
 }
 
-/// Values by number, at most `most` of them.
+/// Values in numbered slots, at most `most`.
 #[derive(Debug)]
 pub struct Slots<T> {
     values: Vec<Option<T>>,
@@ -80,15 +79,15 @@ pub struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Room for `most`.
+    /// Creates slots for at most `most` values.
     pub fn new(most: usize) -> Slots<T> {
         Slots { values: Vec::new(), free: BTreeSet::new(), most: most.min(1 << 18) as u32, len: 0 }
     }
 
-    /// Puts a value into the lowest free place; gives it back if there is none.
+    /// Inserts a value into the lowest free slot.
     ///
     /// # Errors
-    /// The value, if all places are taken.
+    /// The value, if all slots are taken.
     pub fn insert(&mut self, value: T) -> Result<u32, T> {
         let at = match self.free.pop_first() {
             Some(at) => at,
@@ -105,7 +104,6 @@ impl<T> Slots<T> {
         Ok(at)
     }
 
-    /// Takes a value out.
     pub fn remove(&mut self, at: u32) -> Option<T> {
         let value = self.values.get_mut(at as usize)?.take()?;
         self.free.insert(at);
@@ -113,27 +111,27 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// The value at a place.
+    /// Returns the value in a slot.
     pub fn get(&self, at: u32) -> Option<&T> {
         self.values.get(at as usize)?.as_ref()
     }
 
-    /// The value at a place, to be changed.
+    /// Returns the value in a slot, for changes.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.values.get_mut(at as usize)?.as_mut()
     }
 
-    /// All values with their numbers.
+    /// Returns all values with their slot numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
         self.values.iter().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_ref()?)))
     }
 
-    /// All values with their numbers, to be changed.
+    /// Returns all values with their slot numbers, for changes.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.values.iter_mut().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_mut()?)))
     }
 
-    /// Returns the number of places that have been in use: all numbers are below it.
+    /// Returns the number of slots used so far; all slot numbers are below it.
     pub fn places(&self) -> u32 {
         self.values.len() as u32
     }
@@ -143,12 +141,12 @@ impl<T> Slots<T> {
         self.most as usize
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Is there none?
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

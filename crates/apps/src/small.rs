@@ -1,7 +1,8 @@
-//! The small services over streams: echo (RFC 862), discard (RFC 863), chargen (RFC 864), and sink.
+//! Small TCP services: echo (RFC 862), discard (RFC 863), chargen (RFC 864), and sink.
 //!
-//! `sink` is discard that tells: when the sender has shut its side it is answered with one line, `N bytes`, so that it knows
-//! that all of it arrived. Echo holds at most [`ECHO_MAX`] bytes for a peer that does not read; then it stops reading.
+//! `sink` is discard with a receipt: when the sender shuts down its side, it is answered with one
+//! line, `N bytes`, which confirms that all data arrived. Echo buffers at most [`ECHO_MAX`] bytes
+//! for a peer that does not read; then it stops reading.
 
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::slots::{Connection, Room, Slots, room};
@@ -11,43 +12,40 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Bytes held for a peer of echo.
+/// Maximum bytes buffered per peer of echo.
 pub const ECHO_MAX: usize = 64 * 1024;
-/// A line of chargen: 72 characters and CR LF.
+/// Bytes of a chargen line: 72 characters and CR LF.
 const LINE: usize = 74;
-/// Its printing characters.
+/// Number of printing characters used by chargen.
 const PRINTING: usize = 95;
-/// Bytes read at a time by those who throw them away.
+/// Bytes read at a time by services that discard them.
 const GULP: usize = 128 * 1024;
 
-/// Which service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Sends back what comes.
+    /// Sends received data back.
     Echo,
-    /// Throws away what comes.
     Discard,
-    /// Sends characters without end, throws away what comes.
+    /// Sends an endless sequence of characters; discards received data.
     Chargen,
-    /// Throws away what comes and says at its end how much it was.
+    /// Discards received data and reports its length at the end.
     Sink,
 }
 
-/// Limits.
+/// Configuration of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Which service.
     pub kind: Kind,
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub conns_max: usize,
-    /// Connections of one address at a time.
+    /// Maximum number of connections per address.
     pub conns_per_peer: usize,
-    /// A connection on which nothing moves for so long is ended.
+    /// Inactivity after which a connection is closed.
     pub idle: Duration,
 }
 
 impl Config {
-    /// The usual limits.
+    /// Returns the default limits.
     pub fn new(kind: Kind) -> Config {
         Config { kind, conns_max: 1024, conns_per_peer: 512, idle: Duration::from_secs(300) }
     }
@@ -56,13 +54,13 @@ impl Config {
 stats::counters! {
     /// A small service.
     pub struct SmallCounts at "apps.small" {
-        /// Connections taken.
+        /// Connections accepted.
         accepted,
-        /// Connections turned away: too many.
+        /// Connections refused: too many.
         refused,
-        /// Connections reset to make room for another: they were idle for longest.
+        /// Connections reset to make room for a new one: idle for longest.
         evicted,
-        /// Connections ended: nothing moved.
+        /// Connections ended: idle for too long.
         idle,
         /// Bytes received.
         received,
@@ -97,11 +95,10 @@ impl Connection for Conn {
     }
 }
 
-/// One of the small services, for many connections.
+/// One of the small services.
 #[derive(Debug)]
 pub struct Small {
     config: Config,
-    /// What happened.
     pub counts: SmallCounts,
     conns: Slots<Conn>,
     actions: VecDeque<Action>,
@@ -110,7 +107,6 @@ pub struct Small {
 }
 
 impl Small {
-    /// A service.
     pub fn new(config: Config) -> Small {
         let pattern = if config.kind == Kind::Chargen { pattern() } else { Vec::new() };
         let conns = Slots::new(config.conns_max);
@@ -144,7 +140,8 @@ impl Small {
     }
 }
 
-/// All rotations of the 95 printing characters, cut to 72; some of it again, so that there is always plenty to send.
+/// Returns all rotations of the 95 printing characters, cut to 72, several times over, so that
+/// there is always enough to send.
 fn pattern() -> Vec<u8> {
     let line = |first: usize| {
         let characters = (0..LINE - 2).map(move |at| b' ' + ((first + at) % PRINTING) as u8);
@@ -200,7 +197,7 @@ impl App for Small {
         conn.moved = now;
         conn.at += n;
         if self.config.kind == Kind::Chargen {
-            // The pattern repeats after 95 lines: there is always at least half of it left.
+            // The pattern repeats after 95 lines, so at least half of it is always left.
             if conn.at >= self.pattern.len() / 2 {
                 conn.at %= PRINTING * LINE;
             }

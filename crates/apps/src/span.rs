@@ -1,8 +1,8 @@
-//! Duration of a test, and how long its thread was preempted meanwhile.
+//! Duration of a test, and how long its thread was preempted in it.
 
 use clock::Instant;
 
-/// Begin of a test.
+/// Start of a test.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
     begin: Instant,
@@ -14,20 +14,20 @@ pub struct Span {
 pub struct Took {
     /// Seconds by the sockets' clock.
     pub seconds: f64,
-    /// Seconds of these in which the calling thread was runnable while other threads had the
-    /// processor; 0 where the kernel does not count them ([`dispatch::thread_delay_ns`]).
+    /// Seconds of it in which the calling thread was runnable while other threads had the CPU; 0
+    /// where the kernel does not count them ([`dispatch::thread_delay_ns`]).
     pub preempted: f64,
 }
 
 impl Span {
-    /// Begins at the time that `now` returns, read from the sockets' clock. Reading the preempted time
-    /// takes some microseconds and comes before.
+    /// Starts at the time returned by `now`, read from the sockets' clock. Reading the preempted
+    /// time takes some microseconds and is done before.
     pub fn begin(now: impl FnOnce() -> Instant) -> Span {
         let delay_ns = dispatch::thread_delay_ns();
         Span { begin: now(), delay_ns }
     }
 
-    /// Returns when it began.
+    /// Returns the start time.
     pub fn start(&self) -> Instant {
         self.begin
     }

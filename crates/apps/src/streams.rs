@@ -1,21 +1,22 @@
-//! Stream sockets as the applications' driver wants them: calls that never wait, and one that does.
+//! Stream sockets as used by the applications' driver: calls that never block, except `poll`.
 //!
-//! [`Streams`] is what [`crate::serve::Server`] is bound to: the calls of our own stack, the kernel's sockets in tests, or a
-//! network in memory. Every call answers at once; what cannot be done now is [`Failure::Again`]. Readiness may be told by
-//! edge or by level and may be told falsely, but never not at all: whoever got [`Failure::Again`] hears of the descriptor
-//! when the call is worth another try.
+//! [`crate::serve::Server`] runs on any implementation of [`Streams`]: our own stack, the kernel's
+//! sockets in tests, or an in-memory network. Every call returns at once; a call that cannot
+//! proceed returns [`Failure::Again`]. Readiness may be edge- or level-triggered and may be
+//! spurious, but must not be lost: after [`Failure::Again`], `poll` reports the descriptor once the
+//! call can be retried.
 
 use std::fmt;
 use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// Why a call on a stream was not carried out.
+/// Reason why a call on a socket failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// Not now: EAGAIN, EINPROGRESS.
+    /// The call cannot proceed now: EAGAIN, EINPROGRESS.
     Again,
-    /// The connection is gone: reset, timed out, aborted, or writing was shut.
+    /// The connection is gone: reset, timed out, aborted, or shut down for writing.
     Gone,
     /// ECONNREFUSED: the peer, or an ICMP message, refused the connection.
     Refused,
@@ -25,11 +26,11 @@ pub enum Failure {
     NetUnreachable,
     /// ETIMEDOUT: no answer before the last retransmission timeout.
     TimedOut,
-    /// Somebody else has that address and port.
+    /// The address and port are in use.
     InUse,
-    /// No descriptor or no memory left.
+    /// No descriptor or memory left.
     NoRoom,
-    /// Not an address, a descriptor or an option that could be used so.
+    /// Invalid address, descriptor or option.
     Invalid,
 }
 
@@ -51,31 +52,30 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Both ends of a connection.
+/// Both addresses of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ends {
-    /// Ours.
     pub local: SocketAddr,
-    /// The other's.
     pub peer: SocketAddr,
 }
 
-/// What an application may wish of a connection. A driver that has no such thing says [`Failure::Invalid`].
+/// An option of a connection. A driver that does not support it returns [`Failure::Invalid`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamOption {
-    /// Send small segments at once (TCP_NODELAY).
+    /// Sends small segments at once (TCP_NODELAY).
     NoDelay(bool),
     /// Bytes of both socket buffers.
     Buffers(usize),
-    /// The largest segment (TCP_MAXSEG).
+    /// Maximum segment size (TCP_MAXSEG).
     MaxSegment(u16),
-    /// Type of service.
+    /// Type of service byte.
     Tos(u8),
-    /// The congestion control, by its name (TCP_CONGESTION).
+    /// Congestion control by name (TCP_CONGESTION).
     Congestion(CongestionName),
 }
 
-/// A congestion control's name: at most 15 letters, digits, `_` or `-` (Linux's TCP_CA_NAME_MAX is 16 with its end).
+/// Name of a congestion control: at most 15 letters, digits, `_` or `-` (TCP_CA_NAME_MAX of Linux
+/// is 16 with the NUL).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CongestionName {
     bytes: [u8; 15],
@@ -83,7 +83,7 @@ pub struct CongestionName {
 }
 
 impl CongestionName {
-    /// A name, if it can be one.
+    /// Creates a name, if it is valid.
     pub fn new(name: &str) -> Option<CongestionName> {
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let mut bytes = [0; 15];
@@ -91,65 +91,64 @@ impl CongestionName {
         Some(CongestionName { bytes, len: name.len() as u8 })
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         let name = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         std::str::from_utf8(name).unwrap_or_default()
     }
 }
 
-/// What a stack knows about a connection: the fields of tcp_info that iperf3 reports.
+/// Statistics of a connection: the fields of tcp_info that iperf3 reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamInfo {
-    /// Segments sent again since the connection began.
+    /// Segments retransmitted since the connection began.
     pub retransmits: u64,
     /// Congestion window in bytes.
     pub snd_cwnd: u64,
-    /// The peer's window in bytes.
+    /// Send window, as advertised by the peer, in bytes.
     pub snd_wnd: u64,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time in microseconds.
     pub rtt_us: u64,
-    /// Its mean deviation.
+    /// Mean deviation of the round-trip time in microseconds.
     pub rttvar_us: u64,
-    /// Path MTU.
+    /// Path MTU in bytes.
     pub pmtu: u64,
-    /// The largest segment.
+    /// Maximum segment size in bytes.
     pub mss: u64,
 }
 
 /// Stream sockets of one thread.
 pub trait Streams {
-    /// A descriptor.
     type Fd: Copy + Eq + Hash + fmt::Debug;
 
-    /// `socket`, `bind`, `listen`: port 0 picks one.
+    /// Opens a listener (`socket`, `bind`, `listen`); port 0 selects a free port.
     ///
     /// # Errors
     /// `InUse`, `NoRoom`, `Invalid`.
     fn listen(&mut self, at: SocketAddr, backlog: usize) -> Result<Self::Fd, Failure>;
 
-    /// Where a descriptor is bound.
+    /// Returns the local address of a descriptor.
     ///
     /// # Errors
     /// `Invalid`.
     fn local(&self, fd: Self::Fd) -> Result<SocketAddr, Failure>;
 
-    /// The next connection that waits at a listener.
+    /// Accepts the next connection of a listener.
     ///
     /// # Errors
     /// `Again`, `NoRoom`.
     fn accept(&mut self, listener: Self::Fd) -> Result<(Self::Fd, Ends), Failure>;
 
-    /// Begins to connect from `from` (port 0 picks one); [`Streams::connected`] says how it went.
+    /// Starts to connect from `from` (port 0: any); [`Streams::connected`] returns the result.
     ///
     /// # Errors
     /// `Refused`, `InUse`, `NoRoom`, `Invalid`.
     fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<Self::Fd, Failure>;
 
-    /// [`Streams::connect`] by a socket with these options. Where a socket cannot be made ready before it connects they are set after.
+    /// Like [`Streams::connect`], with socket options. An implementation that cannot set them
+    /// before connecting sets them after.
     ///
     /// # Errors
-    /// As [`Streams::connect`]; `Invalid`: there is no such option here.
+    /// Those of [`Streams::connect`]; `Invalid` if an option is not supported.
     fn connect_with(
         &mut self,
         from: SocketAddr,
@@ -166,71 +165,72 @@ pub trait Streams {
         Ok(fd)
     }
 
-    /// A socket of datagrams; port 0 picks one.
+    /// Opens a UDP socket; port 0 selects a free port.
     ///
     /// # Errors
-    /// `InUse`, `NoRoom`, `Invalid` (there are none here).
+    /// `InUse`, `NoRoom`, `Invalid` (UDP is not supported).
     fn bind(&mut self, _at: SocketAddr) -> Result<Self::Fd, Failure> {
         Err(Failure::Invalid)
     }
 
-    /// Sends one datagram to `ends.peer`, from the address `ends.local` (unspecified: the stack's choice).
+    /// Sends one datagram to `ends.peer`, from the address `ends.local` (unspecified: selected by
+    /// the stack).
     ///
     /// # Errors
-    /// `Again`; everything else is about this datagram only.
+    /// `Again`; other errors concern only this datagram.
     fn send_to(&mut self, _fd: Self::Fd, _bytes: &[u8], _ends: Ends) -> Result<(), Failure> {
         Err(Failure::Invalid)
     }
 
-    /// Receives one datagram into `into`, cut off if it is longer: its length there, its sender, and the
-    /// address to which it was sent (its port is not filled in).
+    /// Receives one datagram into `into`, truncated if it is longer. Returns its length, its
+    /// sender, and its destination address (without the port).
     ///
     /// # Errors
-    /// `Again`; everything else is about one datagram that was sent before.
+    /// `Again`; other errors concern a datagram sent earlier.
     fn recv_from(&mut self, _fd: Self::Fd, _into: &mut [u8]) -> Result<(usize, Ends), Failure> {
         Err(Failure::Invalid)
     }
 
-    /// How a connect went.
+    /// Returns the result of a connect.
     ///
     /// # Errors
-    /// `Again` while it is under way; `Refused`, `Gone`.
+    /// `Again` while it is in progress; `Refused`, `Gone`.
     fn connected(&mut self, fd: Self::Fd) -> Result<Ends, Failure>;
 
-    /// Sends the beginning of `bytes`; says how many were taken.
+    /// Sends the first part of `bytes`; returns how many bytes were accepted.
     ///
     /// # Errors
     /// `Again`, `Gone`.
     fn send(&mut self, fd: Self::Fd, bytes: &[u8]) -> Result<usize, Failure>;
 
-    /// Receives into `into`; 0 is the end: the peer has shut its side.
+    /// Receives into `into`; 0 means that the peer has shut down its side.
     ///
     /// # Errors
     /// `Again`, `Gone`.
     fn recv(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<usize, Failure>;
 
-    /// Shuts our side; what was sent before still goes out.
+    /// Shuts down our side; data already sent is still delivered.
     ///
     /// # Errors
     /// `Gone`.
     fn shutdown(&mut self, fd: Self::Fd) -> Result<(), Failure>;
 
-    /// Gives the descriptor back; what was sent still goes out.
+    /// Closes the descriptor; data already sent is still delivered.
     fn close(&mut self, fd: Self::Fd);
 
-    /// Gives the descriptor back and resets the connection.
+    /// Closes the descriptor and resets the connection.
     fn abort(&mut self, fd: Self::Fd);
 
     /// Sets an option.
     ///
     /// # Errors
-    /// `Invalid`: there is no such thing here.
+    /// `Invalid` if the option is not supported.
     fn set(&mut self, fd: Self::Fd, option: StreamOption) -> Result<(), Failure>;
 
-    /// What the stack knows about the connection.
+    /// Returns the statistics of a connection.
     fn info(&self, fd: Self::Fd) -> Option<StreamInfo>;
 
-    /// Puts descriptors on which something may have become possible into `ready`; waits for one, at most `timeout`.
+    /// Adds descriptors that may have become ready to `ready`; waits for one for at most `timeout`.
     fn poll(&mut self, ready: &mut Vec<Self::Fd>, timeout: Duration);
 }
 

@@ -1,4 +1,4 @@
-//! `linerate testtool`: rump-pktgenif's tool, on our stack (REPORTS 2.0).
+//! `linerate testtool`: the tool of rump-pktgenif on our stack (REPORTS 2.0).
 //!
 //! | mode | source | sink |
 //! |---|---|---|
@@ -6,15 +6,19 @@
 //! | `recv` | the port: frames from 1.0.0.2:12345 to 1.0.0.1:54321 | the application's recvfrom |
 //! | `route` | N ports, the even ones: (2i+1).0.0.2 to (2i+2).0.0.2 | N ports, the odd ones |
 //!
-//! Over IPv6 (`-6`) the networks are those of RFC 5180: 2001:2:0:N::/64, the host's address ::1 and the other one ::2.
+//! Over IPv6 (`-6`) the networks are those of RFC 5180: 2001:2:0:N::/64, with the host's address
+//! ::1 and the other one ::2.
 //!
-//! The host is configured by an rc script, called as `SCRIPT unix:///path CMD PARALLEL`, which speaks to the control
-//! socket, or, without one, by the same words from here. `recv` has a thread for the generator and one that reads; the
-//! generator never waits for the reader: what the socket's buffer cannot hold is dropped and counted. `route` has a host
-//! with locks up and a thread for each pair, which share nothing, each configured as for one pair; or with `shared` one host
-//! that all pairs enter. It sums all of its pairs (upstream's tool sums the first, N times).
+//! The host is configured by an rc script, called as `SCRIPT unix:///path CMD PARALLEL`, through
+//! the control socket; without a script the same commands are run directly. `recv` has one thread
+//! for the generator and one for reading. The generator never waits for the reader: datagrams that
+//! do not fit the socket's buffer are dropped and counted. `route` has a host with locks `up` and a
+//! thread per pair, which share nothing, each configured as for one pair; with `shared`, all pairs
+//! use one host. It sums the results of all pairs (upstream's tool multiplies the first pair's by
+//! N).
 //!
-//! Interfaces have an MTU of 9000, as the report's config.sh sets it: what is longer travels in fragments.
+//! Interfaces have an MTU of 9000, as set by the report's config.sh; longer datagrams are
+//! fragmented.
 
 mod rc;
 mod recv;
@@ -34,7 +38,7 @@ use port::pktgen::Family;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What is done.
+/// Mode of the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// The application sends.
@@ -46,7 +50,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word on the command line, and for the rc script.
+    /// Returns the mode's word on the command line, and for the rc script.
     pub fn word(self) -> &'static str {
         match self {
             Mode::Send => "send",
@@ -56,40 +60,40 @@ impl Mode {
     }
 }
 
-/// What the tool is asked.
+/// Options of the tool.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is done.
+    /// Mode of the tool.
     pub mode: Mode,
-    /// Address family.
     pub family: Family,
-    /// Frames the generator (or `send`'s port) moves at a time, 1 to 256.
+    /// Frames that the generator (or the port of `send`) moves at a time, 1 to 256.
     pub burst: usize,
-    /// Packets, of each pair in `route`; 0: until Ctrl-C.
+    /// Number of packets, in `route` per pair; 0: until Ctrl-C.
     pub count: u64,
-    /// Pairs in `route`, 1 to 32.
+    /// Number of pairs in `route`, 1 to 32.
     pub parallel: usize,
-    /// The pairs of `route` enter one host; otherwise each has its own.
+    /// Uses one host for all pairs of `route`; otherwise each has its own.
     pub shared: bool,
-    /// The rc script.
+    /// Path of the rc script.
     pub rc: Option<PathBuf>,
-    /// Payload bytes.
+    /// Bytes of payload.
     pub size: usize,
-    /// On the host kernel instead of our stack (only `send`). [`run`] refuses it: `lab` has the kernel as a peer.
+    /// Runs on the host kernel instead of our stack (`send` only). [`run`] rejects it; `lab` runs
+    /// it.
     pub native: bool,
-    /// `up`, `light` or `heavy`; empty: `up`, or `light` where several threads enter.
+    /// `up`, `light` or `heavy`; empty: `up`, or `light` if several threads enter the host.
     pub locks: String,
-    /// How free buffers are kept.
+    /// Kind of the buffer pool.
     pub pool: buf::Kind,
-    /// How time is read.
+    /// Clock source.
     pub clock: clock::Strategy,
-    /// How the current context is found.
+    /// Lookup of the current context.
     pub context: lock::How,
-    /// How checksums are computed; `None`: the widest way that the machine has.
+    /// Checksum implementation; `None`: the widest that the machine supports.
     pub checksum: Option<wire::checksum::Kind>,
-    /// Knobs.
+    /// Configuration keys to set.
     pub sysctl: Vec<(String, i64)>,
-    /// One JSON object instead of the block.
+    /// Prints one JSON object instead of the block.
     pub json: bool,
 }
 
@@ -116,21 +120,23 @@ impl Default for Options {
     }
 }
 
-/// The MTU of the interfaces (config.sh).
+/// MTU of the interfaces (config.sh).
 const MTU: usize = 9000;
-/// The most payload a frame can have in buffers of the usual size.
+/// Maximum payload of a frame in buffers of the default size.
 const SMALL_MAX: usize = 1472;
-/// The most payload a datagram can have.
+/// Maximum payload of a datagram.
 const SIZE_MAX: usize = 65_535 - 28;
-/// The most payload of an IPv6 datagram that fits a large buffer, with its headers, once its fragments are put together.
+/// Maximum payload of an IPv6 datagram that fits a large buffer, with its headers, after
+/// reassembly.
 const WHOLE_MAX: usize = 65_535 - 48;
-/// Buffers of the pool.
+/// Number of buffers in the pool.
 const BUFFERS: usize = 16_384;
 
-/// Runs the tool and prints its result block (or JSON) to `out`. Ctrl-C ends it early, with the block.
+/// Runs the tool and prints its result block (or JSON) to `out`. Ctrl-C ends the run early; the
+/// block is still printed.
 ///
 /// # Errors
-/// Options out of range, an rc script that fails, a port or a socket call that fails.
+/// Options out of range; failure of the rc script, a port or a socket call.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     check(options)?;
     if options.native {
@@ -153,17 +159,18 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     })
 }
 
-/// What every run of the tool has around it: Ctrl-C ends `work` early (through [`dispatch::stop_requested`]), a line says
-/// so, and the outcome is printed as a block or as JSON.
+/// Runs `work` with the common parts of every run: Ctrl-C ends it early (through
+/// [`dispatch::stop_requested`]), a start line announces that, and the outcome is printed as a
+/// block or as JSON.
 ///
 /// # Errors
-/// What `work` says, or `out` cannot be written to.
+/// Errors of `work`, or of writing to `out`.
 pub fn report(
     options: &Options,
     out: &mut dyn Write,
     work: impl FnOnce() -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<()> {
-    // A host that cannot install the handler runs all the same; Ctrl-C then ends it without a block.
+    // Without the handler the run continues; Ctrl-C then ends it without a block.
     let _ = dispatch::install_stop_handler();
     if !options.json {
         match options.count {
@@ -176,10 +183,10 @@ pub fn report(
     if options.json { outcome.json(out) } else { outcome.block(out) }
 }
 
-/// Are the options in range, and do they go together?
+/// Checks the ranges and combinations of the options.
 ///
 /// # Errors
-/// Which one is not, and what was expected.
+/// The option that is out of range, and the expected range.
 pub fn check(options: &Options) -> anyhow::Result<()> {
     if !(1..=buf::BURST_MAX).contains(&options.burst) {
         bail!("-b {}: expected 1 to {}", options.burst, buf::BURST_MAX);
@@ -233,7 +240,8 @@ fn host<L: Locks>(name: &str, options: &Options) -> anyhow::Result<Host<L>> {
         context: options.context,
         pool_kind: options.pool,
         pool_buffers: BUFFERS,
-        // Frames of the configured mtu of 9000 only where they are needed: small buffers stay closer together.
+        // Buffers for an MTU of 9000 are used only where needed, since small buffers are more
+        // compact in memory.
         pool_data: if options.size > SMALL_MAX { 9216 } else { 2048 },
         sysctl: options.sysctl.iter().cloned().collect(),
         ..HostConfig::default()

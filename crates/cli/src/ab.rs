@@ -1,4 +1,4 @@
-//! `ab`: makes two variants of a workload from the settings of two sides, and compares them.
+//! `ab`: builds two variants of a workload from the settings of two sides, and compares them.
 
 use crate::args::StudyArgs;
 use crate::exit::{Exit, Fault};
@@ -16,7 +16,7 @@ use node::config::HostConfig;
 use std::time::Duration;
 use wire::checksum;
 
-/// `ab`.
+/// Arguments of `ab`.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "linerate ab [OPTIONS] --a KNOBS --b KNOBS {WORKLOAD | -- COMMAND...}",
@@ -63,12 +63,12 @@ pub struct AbArgs {
     pub command: Vec<String>,
 }
 
-/// The workload of both sides.
+/// Workload of both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// A netperf test.
     Netperf(Test),
-    /// TCP connections, one after the other.
+    /// Sequential TCP connections.
     Connect,
     /// A service under load.
     Serve(Service),
@@ -101,14 +101,14 @@ fn knobs(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
     Ok(args.both.iter().cloned().chain(own).collect())
 }
 
-/// Returns whether a side has several threads: then processor time is no measure of it, and both sides
-/// are measured by the clock.
+/// Returns whether a side uses several threads. Processor time then measures nothing useful, so
+/// both sides are measured in wall-clock time.
 fn has_threads(args: &AbArgs, own: &str) -> bool {
     let place = knobs(args, own).and_then(|knobs| place(knobs.iter()));
     place.is_ok_and(|place| !place.is_one_thread())
 }
 
-/// Makes a side; the `bool` is true if it needs a network namespace.
+/// Builds a side. The `bool` is true if it needs a network namespace.
 fn variant(args: &AbArgs, id: &str, own: &str, wall_clock: bool) -> Result<(Variant, bool), String> {
     let Some(of) = args.workload else {
         return Ok((workload::command(id, own, &args.command).map_err(|why| format!("{why:#}"))?, false));
@@ -131,7 +131,7 @@ fn variant(args: &AbArgs, id: &str, own: &str, wall_clock: bool) -> Result<(Vari
     Ok((workload::hosts(id, own, place, work), apart))
 }
 
-/// `ab`.
+/// Runs `ab`.
 pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
     let wall_clock = [&args.a, &args.b].into_iter().any(|own| has_threads(args, own));
     let side = |id: &str, own: &str| {
@@ -146,7 +146,7 @@ pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
     run::show(|options, progress| lab::ab::ab([a, b], options, progress), &args.study, None)
 }
 
-/// Where the ends stand with these knobs.
+/// Returns the placement of both ends that the knobs select.
 fn place<'k>(knobs: impl Iterator<Item = &'k (String, String)>) -> Result<Place, String> {
     let mut place = Place::new(Over::Pair);
     let mut isr: (Option<usize>, Option<Mode>) = (None, None);
@@ -197,7 +197,7 @@ fn place<'k>(knobs: impl Iterator<Item = &'k (String, String)>) -> Result<Place,
     Ok(place)
 }
 
-/// A key of netisr's, checked as a host would.
+/// Parses a key of netisr with the checks of a host's configuration.
 fn judged(key: &str, value: &str) -> Result<HostConfig, String> {
     let mut config = HostConfig::default();
     config.set(key, value)?;

@@ -1,5 +1,5 @@
-//! The command line: every command and every flag, declared once. Help, completions and manual
-//! pages are generated from these declarations.
+//! Command line: every command and flag is declared here once. Help, completions and manual pages
+//! are generated from these declarations.
 
 mod measure;
 mod running;
@@ -87,7 +87,7 @@ About linerate
                     Print shell completions; write manual pages
   help COMMAND      Print help about a command";
 
-/// A user-space network system: hosts, ports, and what a packet costs.
+/// User-space network stack: run hosts and ports, measure the cost of a packet.
 #[derive(Parser, Debug)]
 #[command(
     name = "linerate",
@@ -103,7 +103,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Columns of a help text: the terminal's, or $COLUMNS, or 80 where standard output is no terminal.
+/// Returns the width of help text in columns: that of the terminal, $COLUMNS, or 80 if standard
+/// output is not a terminal.
 fn help_width() -> usize {
     let of_terminal = || ratatui::crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
     let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -111,7 +112,7 @@ fn help_width() -> usize {
     width.or_else(of_variable).filter(|columns| *columns >= HELP_WIDTH_MIN).unwrap_or(80)
 }
 
-/// Least width of a help text: below, descriptions beside the flags would be a word a line.
+/// Minimum width of help text: below it, descriptions beside the flags would be one word per line.
 const HELP_WIDTH_MIN: usize = 40;
 
 #[derive(Subcommand, Debug)]
@@ -131,9 +132,9 @@ pub enum Command {
     Iperf3(Box<Iperf3Args>),
     /// Serve echo, discard, chargen or sink over TCP from a host made from flags
     Serve(ServeArgs),
-    /// Keep keys and values for Redis clients on a host made from flags
+    /// Serve keys and values to Redis clients, on a host made from flags
     Kvd(Box<KvdArgs>),
-    /// Keep files in memory for 'linerate fileload', on a host made from flags
+    /// Serve files in memory to 'linerate fileload', on a host made from flags
     Filed(Box<FiledArgs>),
     /// Run a control command on a running host and print its output
     Ctl(CtlArgs),
@@ -164,12 +165,12 @@ pub enum Command {
     /// Send echo requests from a running host and print the answers
     #[command(after_help = PING_HELP)]
     Ping(PingArgs),
-    /// Print the routers on the way from a running host to an address
+    /// Print the route that packets take from a running host to an address
     #[command(after_help = TRACEROUTE_HELP)]
     Traceroute(PingArgs),
     /// Connect a running host by TCP, or UDP, to standard input and output
     Nc(NcArgs),
-    /// Ask a name server from a running host
+    /// Query a name server from a running host
     Nslookup(NslookupArgs),
     /// Get a page by HTTP from a running host
     Http(HttpArgs),
@@ -189,7 +190,7 @@ pub enum Command {
     Testtool(TesttoolArgs),
     /// Measure the cost of each design choice, step by step
     Ladder(LadderArgs),
-    /// Check whether the laboratory's verdicts hold on this machine
+    /// Check the laboratory's verdicts on this machine
     Lab(LabArgs),
     /// Reproduce a report's table, with its figures beside those of this machine
     Repro(ReproArgs),
@@ -243,7 +244,7 @@ pub enum Command {
     },
 }
 
-/// `up`.
+/// Arguments of `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The keys of the file: 'linerate keys'. Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as in 'linerate ctl --url a ip neigh'. \
@@ -261,7 +262,7 @@ With switches between the hosts, which take control commands as bridges do
   linerate up topo/switched-ring.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/s1.sock ifconfig")]
 pub struct UpArgs {
-    /// The TOML file, with a table for each host and switch
+    /// Read this TOML file, with a table for each host and switch
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Put control sockets in [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
@@ -273,13 +274,14 @@ pub struct UpArgs {
     /// Set a key or knob of every host, as in the file: pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Read and check the file, and run nothing
+    /// Check the file and exit
     #[arg(long)]
     pub check: bool,
-    /// Simulate so many seconds: each host sends to each echo service once a second
+    /// Simulate for this many seconds: each host sends to each echo service once a second
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
-    /// With --sim: have a host run a control command first, or be a client (ping, traceroute, nc, nslookup, http get, iperf3 -c)
+    /// With --sim: have a host run a control command first, or be a client (ping, traceroute, nc,
+    /// nslookup, http get, iperf3 -c)
     #[arg(long = "do", value_name = "HOST WORDS", requires = "sim")]
     pub words: Vec<String>,
     /// Seed the random numbers of --sim
@@ -297,7 +299,7 @@ it goes on without them.
 Example: a host that answers ping and echoes UDP on the kernel's tap0
   linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7";
 
-/// A host from flags.
+/// Flags that describe a host.
 #[derive(Args, Clone, Debug)]
 pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
@@ -309,7 +311,7 @@ pub struct HostArgs {
     /// Configure IPv4 on the port before it by DHCP
     #[arg(long, overrides_with = "dhcp")]
     pub dhcp: bool,
-    /// Ask this name server
+    /// Use this name server
     #[arg(long, value_name = "ADDRESS")]
     pub dns: Vec<std::net::IpAddr>,
     /// Complete short names by this domain
@@ -349,12 +351,12 @@ pub struct HostArgs {
     pub ready_fd: Option<u32>,
 }
 
-/// Help of `--service`, with the kinds as they are declared.
+/// Returns the help of `--service`, with the kinds as they are declared.
 fn service_help() -> String {
     format!("Run a service: {}; its port as in echo:7", node::config::ServiceKind::WORDS)
 }
 
-/// `host`.
+/// Arguments of `host`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = HOST_HELP)]
 pub struct AloneArgs {
@@ -364,7 +366,7 @@ pub struct AloneArgs {
     pub sandbox: SandboxArgs,
 }
 
-/// The flags of the address family.
+/// Flags of the address family.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct FamilyArgs {
     /// Use IPv6; a server serves both families unless -4 is given
@@ -382,7 +384,7 @@ impl FamilyArgs {
     }
 }
 
-/// A host as `host` makes it, with one application.
+/// Flags of a host that runs one application.
 #[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
     /// Listen at this TCP port [default: the protocol's]
@@ -397,7 +399,7 @@ pub struct ServedArgs {
     pub sandbox: SandboxArgs,
 }
 
-/// The limit of a peer.
+/// Limit on the connections of one peer.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PeerArgs {
     /// Limit the connections of one address at a time [default: half of all; ftpd 32]
@@ -412,11 +414,11 @@ impl PeerArgs {
     }
 }
 
-/// The limits of a server's connections.
+/// Limits of a server's connections.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LimitArgs {
-    /// Limit the connections at a time; beyond, the one idle for longest gives way
-    /// [default: 1024; ftpd 256, netserver 64, tcpreceive 1]
+    /// Limit concurrent connections; beyond the limit, the one idle longest is closed [default:
+    /// 1024; ftpd 256, netserver 64, tcpreceive 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: Option<u32>,
     #[command(flatten)]
@@ -430,14 +432,15 @@ impl LimitArgs {
         Limits { most, per_peer: self.peers.or(most.div_ceil(2)) }
     }
 
-    /// As [`LimitArgs::or`], with at most `per_peer` of one address unless more are set.
+    /// Returns the limits as [`LimitArgs::or`] does, with at most `per_peer` connections of one
+    /// address unless set higher.
     pub fn or_at_most(self, most: usize, per_peer: usize) -> Limits {
         let Limits { most, per_peer: half } = self.or(most);
         Limits { most, per_peer: self.peers.or(half.min(per_peer)) }
     }
 }
 
-/// `ftpd` and `httpd`.
+/// Arguments of `ftpd` and `httpd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host', and it ends in the same cases. /dev/zero is an endless file, also as \
@@ -448,7 +451,7 @@ Example:
   linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
   curl -o /dev/null ftp://anonymous@10.0.0.2/dev/zero")]
 pub struct FilesArgs {
-    /// Serve what is below this directory too; links that lead out are not followed
+    /// Serve the files below this directory too; links that lead out are not followed
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
     /// Accept uploads below --root (ftpd), under new names or any
@@ -460,16 +463,16 @@ pub struct FilesArgs {
     pub served: ServedArgs,
 }
 
-/// Names that uploads may have.
+/// Permitted names of uploads.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UploadsArg {
-    /// New names, and new directories
+    /// Allow new names and directories
     New,
-    /// Any name: existing files may also be appended to, renamed and removed
+    /// Allow any name: existing files may also be appended to, renamed and removed
     Replace,
 }
 
-/// `serve`.
+/// Arguments of `serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host', and it ends in the same cases.
@@ -485,7 +488,7 @@ pub struct ServeArgs {
     pub served: ServedArgs,
 }
 
-/// The small services.
+/// Services of `serve`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SmallKind {
     /// Send back received bytes (RFC 862, port 7)
@@ -498,7 +501,7 @@ pub enum SmallKind {
     Sink,
 }
 
-/// `extcap`.
+/// Arguments of `extcap`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Wireshark passes all flags but --install and lists the interfaces: 'linerate', for any port by its name, and one for \
@@ -527,7 +530,7 @@ pub struct ExtcapArgs {
     /// Capture into --fifo
     #[arg(long)]
     pub capture: bool,
-    /// Write the frames here
+    /// Write frames to this FIFO or file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub fifo: Option<PathBuf>,
     /// Capture matching frames; without --capture, check the expression
@@ -540,12 +543,12 @@ pub struct ExtcapArgs {
     #[arg(long, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
     pub snaplen: u32,
-    /// Accept Wireshark's version, which changes nothing
+    /// Accept Wireshark's version, which has no effect
     #[arg(long = "extcap-version", value_name = "V", num_args = 0..=1, hide = true)]
     pub wireshark: Option<Option<String>>,
 }
 
-/// `profile`.
+/// Arguments of `profile`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each of the command's threads samples itself; neither root nor a hardware counter is needed. Shares are of processor \
@@ -569,7 +572,7 @@ pub struct ProfileArgs {
     /// Compare with the output of an earlier --folded
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub diff: Option<PathBuf>,
-    /// Take so many samples a second of a thread's processor time, 1 to 10000
+    /// Take this many samples per second of a thread's processor time, 1 to 10000
     #[arg(long, value_name = "HZ", default_value_t = lab::profile::RATE_HZ,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(lab::profile::RATE_MAX_HZ)))]
     pub rate: u32,
@@ -581,7 +584,7 @@ pub struct ProfileArgs {
     pub command: Vec<OsString>,
 }
 
-/// `pkt`.
+/// Arguments of `pkt`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Prints one line for each script. For a failed script, it also prints the expected and the actual event. Shell commands \
@@ -590,10 +593,11 @@ are not run: 'sysctl' and the like set knobs; scripts of such lines are read.
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]
 pub struct PktArgs {
-    /// Ignore PSH: scripts written for other stacks expect it elsewhere
+    /// Ignore PSH, which scripts for other stacks expect in other segments
     #[arg(long)]
     pub any_psh: bool,
-    /// IP version: ipv4, ipv4-mapped-ipv6 or ipv6; or each, every version that the script is for [default: the script's, or ipv4]
+    /// Play scripts with this IP version: ipv4, ipv4-mapped-ipv6, ipv6, or 'each' for every version
+    /// of the script [default: the script's, or ipv4]
     #[arg(long, value_name = "VERSION", value_parser = ip_versions)]
     pub ip_version: Option<IpVersions>,
     /// Rewrite the 'counters' lines of the scripts; review the difference
@@ -607,12 +611,12 @@ pub struct PktArgs {
     pub files: Vec<PathBuf>,
 }
 
-/// `pkt --ip-version`.
+/// Value of `pkt --ip-version`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpVersions {
-    /// This one.
+    /// One version, as given.
     One(sim::pkt::IpVersion),
-    /// Each that the script is for.
+    /// Each version of the script.
     Each,
 }
 
@@ -623,7 +627,7 @@ fn ip_versions(text: &str) -> Result<IpVersions, String> {
     }
 }
 
-/// `ports`.
+/// Arguments of `ports`.
 #[derive(Args, Debug)]
 pub struct PortsArgs {
     /// List this kind only
@@ -633,7 +637,7 @@ pub struct PortsArgs {
     pub json: bool,
 }
 
-/// Parses the path of --control, which may be the URL that --url takes.
+/// Parses the path of --control, which may also be a URL as for --url.
 pub fn control_path(text: &str) -> Result<PathBuf, String> {
     node::control::path_of(text).map_err(|why| why.to_string())
 }

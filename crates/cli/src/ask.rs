@@ -1,6 +1,6 @@
-//! Clients that a running host is asked to be: `ping`, `traceroute`, `nc`, `nslookup`, `http get`. The host
-//! does the work as jobs ([`node`]'s control words `job ...`), with its addresses and routes; this side
-//! starts them, passes bytes to and fro, and prints.
+//! Clients run by a running host: `ping`, `traceroute`, `nc`, `nslookup`, `http get`. The host does
+//! the work as jobs ([`node`]'s control commands `job ...`), with its own addresses and routes.
+//! This side starts jobs, passes bytes in both directions, and prints.
 
 mod http;
 mod lookup;
@@ -13,12 +13,13 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Time between two readings of a job without output.
+/// Polling interval of a job without output.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Bytes of input given to a job at a time.
+/// Bytes of input written to a job at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// `ping` and `traceroute`: the job's lines as they come; Ctrl-C asks a ping for its summary.
+/// Runs `ping` or `traceroute`: prints the job's lines as they arrive. Ctrl-C makes a ping print
+/// its summary.
 ///
 /// # Errors
 /// No host, wrong words, or no reply.
@@ -30,7 +31,7 @@ pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
     follow(&Job::start(&host, &words, flags.json)?)
 }
 
-/// `iperf3 -c` in the host, which runs the client: its report as it comes.
+/// Runs `iperf3 -c` in the host, and prints its report as it arrives.
 ///
 /// # Errors
 /// No server, or a test that failed.
@@ -40,7 +41,7 @@ pub fn iperf3(host: &dyn Works, words: &[&str]) -> anyhow::Result<Exit> {
     follow(&Job::start(host, &words, false)?)
 }
 
-/// Prints a job's lines until it has ended.
+/// Prints a job's lines until it ends.
 fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
     let mut asked = None;
     loop {
@@ -55,7 +56,7 @@ fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
         if dispatch::stop_requested()
             && *asked.get_or_insert_with(Instant::now) + Duration::from_secs(1) < Instant::now()
         {
-            return Ok(Exit::Failed); // a traceroute has no summary; the job is stopped with this process's end of it
+            return Ok(Exit::Failed); // a traceroute has no summary; the job stops when this process closes its connection
         }
         if dispatch::stop_requested() {
             job.finish()?;
@@ -66,7 +67,7 @@ fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
     }
 }
 
-/// `nc`: standard input to the connection, what comes to standard output.
+/// Runs `nc`: copies standard input to the connection and received data to standard output.
 ///
 /// # Errors
 /// No host, or the connection fails.
@@ -74,7 +75,7 @@ pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
     connect(&Running::of(args.url.as_deref())?, args)
 }
 
-/// [`nc`] from `host`. On virtual time the clock stands still while input is awaited.
+/// Runs [`nc`] from `host`. In virtual time the clock stops while input is awaited.
 pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let port = args.port.to_string();
@@ -88,7 +89,7 @@ pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
             let mut chunk = vec![0; CHUNK];
             match stdin.read(&mut chunk) {
                 Ok(n) if n > 0 => chunk.truncate(n),
-                _ => return, // the end, which the closed channel tells
+                _ => return, // the end, reported by the closed channel
             }
             if say.send(chunk).is_err() {
                 return;
@@ -106,7 +107,7 @@ pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
                 Ok(chunk) => rest = chunk,
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    // A UDP socket goes on: its answers come after the end of the input.
+                    // A UDP socket stays open: replies may follow the end of the input.
                     if !args.udp {
                         job.finish()?;
                     }
@@ -139,7 +140,7 @@ pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// `nslookup`.
+/// Runs `nslookup`.
 ///
 /// # Errors
 /// No host, no server, or no such name.
@@ -147,20 +148,20 @@ pub fn nslookup(args: &NslookupArgs) -> anyhow::Result<Exit> {
     look_up(&Running::of(args.url.as_deref())?, args)
 }
 
-/// [`nslookup`] from `host`.
+/// Runs [`nslookup`] from `host`.
 pub fn look_up(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit> {
     lookup::run(host, args)
 }
 
-/// `http get`.
+/// Runs `http get`.
 ///
 /// # Errors
-/// No host, no server, or an answer that is none.
+/// No host, no server, or an invalid response.
 pub fn http(args: &HttpArgs) -> anyhow::Result<Exit> {
     get(&Running::of(args.url.as_deref())?, args)
 }
 
-/// [`http()`] from `host`.
+/// Runs [`http()`] from `host`.
 pub fn get(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
     http::run(host, args)
 }
@@ -172,7 +173,7 @@ enum State {
     Failed(String),
 }
 
-/// A job of a host. One that is dropped is stopped.
+/// Job of a host, which is stopped on drop.
 struct Job<'a> {
     host: &'a dyn Works,
     id: String,
@@ -186,7 +187,7 @@ impl<'a> Job<'a> {
         Ok(Job { host, id, ended: std::cell::Cell::new(false) })
     }
 
-    /// Returns its state and the output since the last reading.
+    /// Returns the job's state and its output since the last call.
     fn read(&self) -> anyhow::Result<(State, String)> {
         let text = self.host.ask(&["job", "read", &self.id], false)?;
         let (state, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -199,7 +200,7 @@ impl<'a> Job<'a> {
         Ok((state, rest.to_string()))
     }
 
-    /// As [`Job::read`], of output in hexadecimal digits, line breaks left out.
+    /// Reads output of the job as [`Job::read`] does, and decodes it from hexadecimal digits.
     fn read_bytes(&self) -> anyhow::Result<(State, Vec<u8>)> {
         let (state, text) = self.read()?;
         let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -208,7 +209,7 @@ impl<'a> Job<'a> {
         Ok((state, bytes.collect()))
     }
 
-    /// Gives input; returns how many bytes were taken.
+    /// Writes input to the job; returns the number of bytes accepted.
     fn write(&self, bytes: &[u8]) -> anyhow::Result<usize> {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.host
@@ -231,7 +232,7 @@ impl<'a> Job<'a> {
 impl Drop for Job<'_> {
     fn drop(&mut self) {
         if !self.ended.get() {
-            // A host that is gone has stopped it.
+            // If the host is gone, the job has stopped already.
             let _ = self.host.ask(&["job", "stop", &self.id], false);
         }
     }

@@ -1,4 +1,4 @@
-//! `bridge`: a learning bridge over ports, and words to one that runs.
+//! `bridge`: runs a learning bridge over ports, or sends commands to a running one.
 
 use crate::ctl;
 use crate::exit::{Exit, Fault, notice, print};
@@ -17,7 +17,7 @@ use port::spec::{Kind, Layer, Spec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// `bridge`.
+/// Arguments of `bridge`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Ends with Ctrl-C, or when all ports are over; then says what each port did. The exit code is 1 if a port was lost then: \
@@ -32,49 +32,50 @@ Examples:
   linerate bridge xdp:veth0 packet:veth1 --set kern.polling.mode=clock
   mkfifo in out; linerate bridge tap:tap0 'text(write=out):in'")]
 pub struct BridgeArgs {
-    /// Ports, as in tap:tap0; or words for a bridge that runs
+    /// Bridge these ports, as in tap:tap0; or send this command to a running bridge
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
-    /// One more port: lines of two files or FIFOs
+    /// Add a port: frames as lines of two files or FIFOs
     #[arg(long, value_name = "IN,OUT")]
     pub text: Vec<String>,
-    /// Addresses it can know; each takes 64 bytes at most
+    /// Limit the address table to N entries of at most 64 bytes
     #[arg(long, value_name = "N", default_value_t = ADDRESSES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
-    /// How long it knows one that is not seen again
+    /// Set the ageing time of addresses
     #[arg(long, value_name = "DURATION", value_parser = age, default_value = "300s")]
     pub age: Duration,
-    /// Loops that poll, each in a thread of its own; ports are dealt out in turn
+    /// Poll ports in N loops, a thread for each; ports are assigned in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=LANES_MAX as i64))]
     pub loops: u16,
-    /// Workers that decide where frames go, each in a thread of its own; the one loop posts them what comes
+    /// Forward frames in N workers, a thread for each, which the polling loop feeds
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..LANES_MAX as i64))]
     pub workers: u16,
-    /// Its name
+    /// Name the bridge
     #[arg(long, value_name = "NAME", default_value = "bridge0", value_parser = word)]
     pub name: String,
-    /// A knob; as often as needed
+    /// Set a knob; may be repeated
     #[arg(long = "set", value_name = "K=V", value_parser = crate::args::key_value)]
     pub set: Vec<(String, String)>,
-    /// A spanning tree of all its ports
+    /// Run a spanning tree protocol on all ports
     #[arg(long, value_name = "PROTO", num_args = 0..=1, default_missing_value = "rstp", require_equals = true, value_parser = ["rstp", "stp"])]
     pub stp: Option<String>,
-    /// Words said to it before it begins, as in 'ifconfig bridge0 private tap0'; as often as needed
+    /// Run this command before the bridge starts, as in 'ifconfig bridge0 private tap0'; may be
+    /// repeated
     #[arg(long = "do", value_name = "WORDS")]
     pub words: Vec<String>,
-    /// Where its control socket goes; without it there is none
+    /// Create the control socket at this path [default: none]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = crate::args::control_path)]
     pub control: Option<PathBuf>,
-    /// Go on when all ports are over
+    /// Keep running when all ports are closed
     #[arg(long)]
     pub stay: bool,
-    /// Write a line break to this open descriptor once it runs
+    /// Write a line break to this open descriptor once the bridge runs
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// The bridge that runs, as unix:///path
+    /// Use the running bridge at this control socket: unix:///path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL")]
     pub url: Option<String>,
-    /// JSON, for what it is asked and for its audit at the end
+    /// Print replies of a running bridge, and the final audit, as JSON
     #[arg(short, long)]
     pub json: bool,
     #[command(flatten)]
@@ -107,7 +108,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
             why => anyhow::anyhow!("port {}", port::said_of(&spec.to_string(), &why)),
         })?;
     }
-    // Behind the ports: there are knobs of cards only where there are cards.
+    // After the ports: knobs of cards exist only once there are cards.
     for (name, value) in knobs {
         words::set(&switch, name, value).map_err(Fault::usage)?;
     }
@@ -142,19 +143,20 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     if args.json {
         print(&words::run(&switch, &["audit"], true).unwrap_or_default())?;
     }
-    // A bridge that was told to end did what it was told, whichever ports it still had.
+    // A bridge that was stopped has succeeded, even if ports were lost.
     let ended_by_itself = !dispatch::stop_requested();
     Ok(if ended_by_itself && !lost.is_empty() { Exit::Failed } else { Exit::Fine })
 }
 
-/// Half a second and more: ages are counted in parts of it ([`bridge::Fdb`]).
+/// Parses the ageing time, at least half a second, since ages are counted in fractions of it
+/// ([`bridge::Fdb`]).
 fn age(text: &str) -> Result<Duration, String> {
     let age = pipe::units::duration(text).map_err(|why| why.to_string())?;
     let least = Duration::from_millis(500);
     (age >= least).then_some(age).ok_or_else(|| "an address is known for 500ms at least".to_string())
 }
 
-/// A name that can be said in words.
+/// Parses a name that can be used in commands.
 fn word(text: &str) -> Result<String, String> {
     let good = !text.is_empty() && text.len() <= 32 && text.chars().all(|c| c.is_ascii_graphic());
     good.then(|| text.to_string()).ok_or_else(|| "expected a name of up to 32 characters, without spaces".to_string())
@@ -164,7 +166,7 @@ fn serve(path: &Path) -> anyhow::Result<Server> {
     Server::bind(path).with_context(|| format!("control socket {}", path.display()))
 }
 
-/// The ports' names, understood.
+/// Parses the names of the ports.
 fn specs(args: &BridgeArgs) -> anyhow::Result<Vec<Spec>> {
     let ports = args.ports.iter().map(|name| Spec::parse(name).map_err(Fault::usage));
     let texts = args.text.iter().map(|name| text(name));
@@ -176,7 +178,7 @@ fn specs(args: &BridgeArgs) -> anyhow::Result<Vec<Spec>> {
     }
 }
 
-/// `IN,OUT` in the ports' grammar: `text(write=OUT):IN`.
+/// Converts `IN,OUT` to the port specification `text(write=OUT):IN`.
 fn text(name: &str) -> anyhow::Result<Spec> {
     let Some((read, write)) = name.split_once(',') else {
         return Err(Fault::usage(format!("--text '{name}': expected IN,OUT, two files or FIFOs")));

@@ -1,4 +1,4 @@
-//! `ctl` and its short forms: commands to a running host or bridge, its answers to standard output.
+//! `ctl` and its short forms: send commands to a running host or bridge and print the replies.
 
 mod monitor;
 
@@ -10,14 +10,15 @@ use node::control::{Client, ControlError, line};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A host answers within a millisecond; one that is busy with a listing of a million routes takes longer.
+/// Timeout of a reply. A host usually replies within a millisecond; listing a million routes takes
+/// longer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a file of commands.
+/// Maximum size of a file of commands, in bytes.
 const BATCH_MAX: u64 = 16 << 20;
 /// Time between two attempts of --wait.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// `ctl`.
+/// Runs `ctl`.
 ///
 /// # Errors
 /// No control socket, or one that does not answer.
@@ -42,16 +43,16 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
     obey(&mut flags.connect(None)?, &words, flags.json)
 }
 
-/// Flags that may stand anywhere in the line: 'netstat -Q -j' as 'netstat -j -Q'.
+/// Flags that may be anywhere in the line: 'netstat -Q -j' is 'netstat -j -Q'.
 pub struct Flags {
-    /// The control socket, as it was given.
+    /// Control socket, as given.
     pub url: String,
-    /// JSON was asked for.
+    /// JSON output was requested.
     pub json: bool,
 }
 
 impl Flags {
-    /// Takes the flags out of `words`; returns the rest.
+    /// Removes the flags from `words` and returns the rest.
     ///
     /// # Errors
     /// No control socket.
@@ -72,11 +73,11 @@ impl Flags {
         Ok((rest, Flags { url, json }))
     }
 
-    /// Connects; with `wait` tries again for that long while there is no server.
+    /// Connects; with `wait`, retries for that long while there is no server.
     fn connect(&self, wait: Option<Duration>) -> anyhow::Result<Client> {
         let start = Instant::now();
         loop {
-            // A file of that name may come as well as a host's.
+            // Resolved on each attempt: a file of that name may appear, as well as a host's socket.
             match Client::connect(&socket_of(&self.url)) {
                 Err(ControlError::Connect { .. }) if wait.is_some_and(|wait| start.elapsed() < wait) => {
                     std::thread::sleep(PAUSE);
@@ -95,7 +96,7 @@ fn fault(why: ControlError) -> anyhow::Error {
     }
 }
 
-/// Runs one command line: `ip monitor` here, others at the host.
+/// Runs one command: `ip monitor` here, others at the host.
 fn obey(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
     match monitor::asked(words) {
         Some(objects) => monitor::run(client, &objects?),
@@ -103,7 +104,7 @@ fn obey(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exi
     }
 }
 
-/// Sends one command and prints the answer.
+/// Sends one command and prints the reply.
 fn say(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
     let answer = client.request(words, json, PATIENCE).map_err(fault)?;
     if answer.ok {
@@ -113,8 +114,8 @@ fn say(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit
     Ok(Exit::Failed)
 }
 
-/// Runs the commands of a file, or of standard input (-), a line each, over one connection. Blank lines and
-/// lines that begin with # are skipped. Ends at the first error unless `force`.
+/// Runs the commands of a file, or of standard input (-), one per line over one connection. Skips
+/// blank lines and lines that begin with #. Stops at the first error unless `force`.
 fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::Result<Exit> {
     let name = file.display();
     let text = match file.as_os_str() == "-" {
@@ -149,8 +150,8 @@ fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::R
     Ok(exit)
 }
 
-/// Returns `text` with control characters other than line breaks and tabs escaped: names of ifaces and files are
-/// the host's, and a terminal obeys what it is sent.
+/// Returns `text` with control characters other than line breaks and tabs escaped, since names of
+/// ifaces and files come from the host and a terminal would interpret them.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(is_obeyed) {
@@ -160,7 +161,8 @@ pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     escaped.collect::<String>().into()
 }
 
-/// The place that is meant: a word that is no path is the name of a host that `up` runs, where it puts control sockets.
+/// Returns the path of a control socket. A word that is no path is the name of a host with its
+/// socket in the directory used by `up`.
 pub fn socket_of(url: &str) -> String {
     if url.is_empty() || url.contains('/') || Path::new(url).exists() {
         return url.to_string();
@@ -168,7 +170,7 @@ pub fn socket_of(url: &str) -> String {
     own_control_dir().join(format!("{url}.sock")).display().to_string()
 }
 
-/// `linerate arp -a` for `linerate ctl arp -a`.
+/// Runs a short form: `linerate arp -a` for `linerate ctl arp -a`.
 pub fn short(word: &str, args: ShortArgs) -> anyhow::Result<Exit> {
     let words = std::iter::once(word.to_string()).chain(args.words).collect();
     run(args.url.as_deref(), args.json, words)

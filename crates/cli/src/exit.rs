@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, error lines, and a closed pipe that is nobody's fault.
+//! Exit codes, error lines, and closed pipes, which are not errors.
 
 use anyhow::Context;
 use clap::CommandFactory;
@@ -8,18 +8,18 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Exit codes, as `--help` documents them.
+/// Exit codes, as documented in `--help`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Fine,
-    /// Could not be done, or the audit found frames unaccounted for.
+    /// Failure, or the audit found frames unaccounted for.
     Failed,
-    /// The command line or a configuration file is wrong.
+    /// Error in the command line or a configuration file.
     Usage,
-    /// No host answers at the control socket.
+    /// No host replies at the control socket.
     Nobody,
-    /// What a gate came to, with codes of its own.
+    /// Result of a gate, with exit codes of its own.
     Judged(Outcome),
 }
 
@@ -51,29 +51,29 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// The command line or a configuration file is wrong.
+    /// Makes an error of the command line or a configuration file.
     pub fn usage(what: impl fmt::Display) -> anyhow::Error {
         Fault { exit: Exit::Usage, what: what.to_string() }.into()
     }
 }
 
-/// Writes an error's one line, and says how the program ends.
+/// Prints an error as one line, and returns the exit code.
 pub fn explain(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
-        return Exit::Fine; // `linerate ... | head -1` has what it wanted
+        return Exit::Fine; // `linerate ... | head -1` has read all it needs
     }
     let text = format!("{error:#}").replace('\n', " ");
-    // Nowhere to write to is nothing to write about.
+    // If standard error cannot be written, there is nowhere to report it.
     let _ = writeln!(io::stderr(), "linerate: {text}");
     error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
 }
 
-/// What clap found wrong with a command line, in our one line: what, what would be right, where to read on.
+/// Prints clap's error as one line: the error, the valid values, and the help to read.
 ///
-/// Help and version are no errors, and are printed as they are.
+/// Help and version are printed unchanged.
 pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // clap prints into a buffer that is flushed without a check.
+        // clap's buffer is flushed without checking for errors.
         let printed = error.print().and_then(|()| io::stdout().flush());
         return match printed {
             _ if error.use_stderr() => Exit::Usage,
@@ -88,12 +88,12 @@ pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {
     Exit::Usage
 }
 
-/// The line itself.
+/// Returns the line that [`misuse`] prints.
 pub fn misused(error: &clap::Error, words: &[String]) -> String {
     format!("{}; see '{}'", in_one_line(&error.render().to_string()), help_for(words))
 }
 
-/// clap's paragraphs up to its usage, joined.
+/// Joins clap's paragraphs before the usage into one line.
 fn in_one_line(text: &str) -> String {
     let said = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let said = said.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
@@ -109,7 +109,7 @@ fn in_one_line(text: &str) -> String {
     out
 }
 
-/// The help of the command that `words` begin with, or the program's.
+/// Returns the help command for the command in `words`, or for the program.
 fn help_for(words: &[String]) -> String {
     let command = words.first().filter(|word| crate::args::Cli::command().find_subcommand(word).is_some());
     command.map_or("linerate --help".to_string(), |command| format!("linerate {command} --help"))
@@ -124,14 +124,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     write_out(text).context("standard output")
 }
 
-/// Writes `text` to standard output, for callers that name it themselves.
+/// Writes `text` to standard output, for callers that add their own context to errors.
 pub fn write_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Writes a line to standard error, if anybody listens.
+/// Writes a line to standard error; errors are ignored.
 pub fn notice(text: &str) {
     let _ = writeln!(io::stderr(), "linerate: {text}");
 }

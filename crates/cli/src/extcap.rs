@@ -1,9 +1,11 @@
-//! `extcap`: our ports and running hosts as interfaces of Wireshark and tshark, by their protocol for external capture (extcap(4)).
+//! `extcap`: ports and running hosts as interfaces of Wireshark and tshark, by the protocol for
+//! external capture (extcap(4)).
 //!
-//! Wireshark runs every program of its extcap folder, with flags that begin with `--extcap-` or are `--capture`; `main` puts the
-//! word `extcap` in front of those, so a link to the program is all that is to be installed. It asks which interfaces there are, their
-//! link types, their options, whether a filter is one, and then, in a process of its own, for frames into a FIFO until that is closed
-//! or SIGTERM comes.
+//! Wireshark runs every program in its extcap directory, with flags that begin with `--extcap-` or
+//! are `--capture`. `main` inserts the word `extcap` before them, so installing means linking the
+//! program. Wireshark requests the list of interfaces, their link types, their options and the
+//! check of a filter. Then, in a separate process, it requests frames written to a FIFO until the
+//! FIFO is closed or SIGTERM arrives.
 
 mod install;
 mod interface;
@@ -15,13 +17,13 @@ use interface::Interface;
 use std::ffi::OsString;
 use wire::filter::Filter;
 
-/// Are these the words with which Wireshark runs a program of its folder?
+/// Returns whether these are the words with which Wireshark runs an extcap program.
 pub fn is_called(words: &[OsString]) -> bool {
     let first = words.first().map(|word| word.to_string_lossy());
     first.is_some_and(|first| first.starts_with("--extcap-") || first == "--capture")
 }
 
-/// Does what is asked; one thing at a time.
+/// Performs the one requested action.
 pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
     if let Some(dir) = &args.install {
         return install::link(dir.as_deref());
@@ -47,7 +49,8 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
         let filter = filter.map_err(|why| Fault::usage(format!("--extcap-capture-filter: {why}")))?;
         return record::run(&interface, args, expression, &filter);
     }
-    // Only to be judged: silence is consent, the first line of anything else is shown, and the exit code is that of success.
+    // The filter is only checked: no output means that it is valid, otherwise the first line is
+    // shown. The exit code is 0 in both cases.
     match filter {
         Err(why) => print(&format!("{why}\n")).map(|()| Exit::Fine),
         Ok(_) if args.filter.is_some() => Ok(Exit::Fine),

@@ -1,4 +1,4 @@
-//! `filed` and `fileload`: flags to a file service, and to a workload that asks it.
+//! `filed` and `fileload`: flags of a file service and of its load generator.
 
 use crate::args::{LimitArgs, ServedArgs};
 use crate::exit::Exit;
@@ -9,7 +9,7 @@ use apps::load::{FILE_MAX, FILES_MAX, Fileload, Files, TRANSFER};
 use clap::Args;
 use std::ffi::OsString;
 
-/// `filed`.
+/// Arguments of `filed`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host'; it ends as that one does, and its files with it. It takes LOOKUP, \
@@ -20,7 +20,7 @@ Example:
   linerate filed --port tap:tap0 --addr 10.0.0.2/24
   linerate fileload -H 10.0.0.2 --over native")]
 pub struct FiledArgs {
-    /// Mebibytes of files; what would be more is refused
+    /// Limit the files to this many mebibytes; writes beyond fail
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub struct FiledArgs {
     pub served: ServedArgs,
 }
 
-/// `filed`.
+/// Runs `filed`.
 pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let default = Config::default();
     let bounds = Bounds { bytes: (args.memory as usize) << 20, ..default.bounds };
@@ -38,7 +38,7 @@ pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     serve::run(&args.served, words, PORT, |_| Filed::new(config), |_| Ok(false))
 }
 
-/// `fileload`.
+/// Arguments of `fileload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate filed'. Requests are in \
@@ -49,17 +49,17 @@ Examples:
   linerate fileload -l 5
   linerate fileload -c 16 --over native")]
 pub struct FileloadArgs {
-    /// Files
+    /// Create this many files
     #[arg(short = 'n', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=i64::from(FILES_MAX)))]
     pub files: u32,
-    /// Bytes of each, in steps of 8 KiB
+    /// Set the size of a file in bytes, in steps of 8 KiB
     #[arg(short = 'd', value_name = "BYTES", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(TRANSFER as i64..=i64::from(FILE_MAX)))]
     pub bytes: u32,
     #[command(flatten)]
     pub load: LoadArgs,
 }
 
-/// `fileload`.
+/// Runs `fileload`.
 pub fn load(args: &FileloadArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let files = Files { count: args.files, transfers: args.bytes / TRANSFER as u32 };
     args.load.play(words, Fileload::new(files))

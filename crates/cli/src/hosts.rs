@@ -1,4 +1,5 @@
-//! `up` and `host`: from a file or from flags to running hosts, live or on virtual time, and their audits at the end.
+//! `up` and `host`: run hosts from a file or from flags, live or in virtual time, and print their
+//! audits at the end.
 
 use crate::args::{AloneArgs, HostArgs, UpArgs};
 use crate::ask;
@@ -22,7 +23,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// `up FILE`.
+/// Runs `up FILE`.
 pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     let mut network = config::load_network(&args.file).map_err(Fault::usage)?;
     for host in &mut network.hosts {
@@ -50,8 +51,8 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     run(network, &args.sandbox.with_control(true), args.ready_fd)
 }
 
-/// `up --sim SECONDS FILE`: the same hosts on virtual time; first the commands, then each host asks each
-/// echo service.
+/// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. Runs the commands first, then each
+/// host sends to each echo service.
 fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> anyhow::Result<Exit> {
     let world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.remarks().iter().for_each(|remark| notice(remark));
@@ -75,7 +76,7 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
     report(&world.end(), Audits::Stdout)
 }
 
-/// A host of a simulated world. Virtual time passes in [`Works::pause`] alone, up to `end`.
+/// Host of a simulated world. Virtual time advances only in [`Works::pause`], up to `end`.
 struct Simulated<'a, 'w> {
     programs: RefCell<&'a mut WithPrograms<'w>>,
     world: &'w sim::World,
@@ -113,7 +114,7 @@ struct Line<A: clap::Args> {
     args: A,
 }
 
-/// Parses a client's words and runs it in the world; its output goes to standard output.
+/// Parses a client's words and runs it in the world; it prints its own output.
 fn client<A: clap::Args>(
     words: &[&str],
     host: &Simulated<'_, '_>,
@@ -130,8 +131,8 @@ fn client<A: clap::Args>(
     }
 }
 
-/// Runs `HOST WORDS` in the world; clients ([`CLIENTS`]) for at most `span`. Returns the
-/// output that was not printed.
+/// Runs `HOST WORDS` in the world; clients ([`CLIENTS`]) run for at most `span`. Returns the output
+/// that was not printed.
 fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyhow::Result<String> {
     let world = programs.world();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -156,7 +157,7 @@ fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyho
 /// Clients that a host of a simulated world can be.
 const CLIENTS: &[&str] = &["ping", "traceroute", "nc", "nslookup", "http", "iperf3"];
 
-/// `ping` and `traceroute`: the lines of the job.
+/// Runs `ping` or `traceroute` and returns the lines of the job.
 fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<String> {
     let id = host.ask(&[&["job"], words].concat(), false)?;
     let mut out = String::new();
@@ -173,14 +174,14 @@ fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<S
     host.ask(&["job", "stop", id.trim()], false).map(|_| out + "the time is over\n")
 }
 
-/// `host --port SPEC ...`.
+/// Runs `host --port SPEC ...`.
 pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let host = from_flags(&args.host, words).map_err(Fault::usage)?;
     let sandbox = args.sandbox.with_control(host.control.is_some());
     run(Network { hosts: vec![host], switches: Vec::new() }, &sandbox, args.host.ready_fd)
 }
 
-/// Runs until Ctrl-C, or until no port is left; then come the audits.
+/// Runs until Ctrl-C or until no port is left; then prints the audits.
 fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow::Result<Exit> {
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
@@ -193,17 +194,17 @@ fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow::Re
     report(&outcomes, audits)
 }
 
-/// Where audits go.
+/// Destination of audits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audits {
-    /// To standard output.
+    /// Standard output.
     Stdout,
-    /// To standard error: a port's frames go to standard output.
+    /// Standard error, because a port writes its frames to standard output.
     Stderr,
 }
 
 impl Audits {
-    /// Where those of `hosts` go.
+    /// Returns the destination of the audits of `hosts`.
     pub fn beside(hosts: &[HostConfig]) -> Audits {
         let ports = hosts.iter().flat_map(|host| &host.ifaces);
         let is_taken = ports.filter_map(|iface| Spec::parse(&iface.port).ok()).any(|spec| spec.writes_stdout());
@@ -211,7 +212,7 @@ impl Audits {
     }
 }
 
-/// What happens while hosts run, on standard error.
+/// Reports events of running hosts on standard error.
 pub fn tell(event: &Event, ready: &mut Ready) {
     if let Err(why) = ready.note(event) {
         notice(&format!("{why:#}"));
@@ -223,7 +224,7 @@ pub fn tell(event: &Event, ready: &mut Ready) {
     }
 }
 
-/// The audits, and whether all is well.
+/// Prints the audits; fails if one does not balance or a host lost its ports.
 pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
     for outcome in outcomes {
         match audits {
@@ -245,8 +246,8 @@ pub fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Res
     pairs.iter().try_for_each(|(key, value)| host.set(key, value)).map_err(Fault::usage)
 }
 
-/// The same structure that a file gives. Flags about a port belong to the --port before them: clap keeps each flag's
-/// values apart, so their places on the command line are looked up.
+/// Builds the structure that a file would give. Flags of a port apply to the --port before them;
+/// clap keeps the values of each flag apart, so their order is read from the command line.
 pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, String> {
     let mut host = HostConfig::default();
     for (flag, value) in in_order(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned())) {
@@ -294,7 +295,7 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
     Ok(host)
 }
 
-/// `--flag value` and `--flag=value`, in the order in which they were given.
+/// Returns the pairs of `--flag value` and `--flag=value` in the order given.
 fn in_order(words: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut words = words.peekable();
@@ -306,13 +307,13 @@ fn in_order(words: impl Iterator<Item = String>) -> Vec<(String, String)> {
         {
             out.push((word, value));
         } else if word == "--dhcp" {
-            out.push((word, String::new())); // a flag whose place counts
+            out.push((word, String::new())); // a flag without value; its position matters
         }
     }
     out
 }
 
-/// Where control sockets go: the directory given, or one that only this user can enter.
+/// Creates the directory of control sockets: the one given, or one that only this user can enter.
 fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(dir) = given {
         fs::create_dir_all(&dir).with_context(|| format!("--control-dir {}", dir.display()))?;
@@ -324,12 +325,12 @@ fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     {
         return Err(error).with_context(|| dir.display().to_string());
     }
-    // Anybody can make a directory of that name in /tmp first.
+    // Another user may have created a directory of that name in /tmp.
     anyhow::ensure!(is_ours_alone(&dir), "{}: not a directory of ours alone; give --control-dir", dir.display());
     Ok(dir)
 }
 
-/// Where control sockets go unless told otherwise.
+/// Returns the default directory of control sockets.
 pub fn own_control_dir() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
         Some(dir) => Path::new(&dir).join("linerate"),
@@ -337,7 +338,7 @@ pub fn own_control_dir() -> PathBuf {
     }
 }
 
-/// Is it a directory that nobody else can enter?
+/// Returns whether `dir` is a directory that only this user can enter.
 pub fn is_ours_alone(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid() && meta.mode() & 0o077 == 0)
 }

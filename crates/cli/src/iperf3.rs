@@ -1,4 +1,5 @@
-//! `iperf3 -s` and `iperf3 -c`: a host from flags that is one end of a measurement; stock iperf3 may be the other.
+//! `iperf3 -s` and `iperf3 -c`: a host from flags as one end of a measurement; the other end may be
+//! stock iperf3.
 
 mod output;
 
@@ -32,7 +33,7 @@ use std::time::Duration;
 /// Default of --rcv-timeout.
 const RCV_TIMEOUT_MS: u64 = 120_000;
 
-/// `iperf3`.
+/// Arguments of `iperf3`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host'; it ends as that one does, a client with its test. Numbers take K, M, G: \
@@ -43,40 +44,40 @@ Example:
   iperf3 -c 10.0.0.2
   linerate iperf3 -c 10.0.0.1 -u -b 100M --port tap:tap0 --addr 10.0.0.2/24")]
 pub struct Iperf3Args {
-    /// Be the server
+    /// Run in server mode
     #[arg(short = 's', long, conflicts_with = "client")]
     pub server: bool,
-    /// Be the client of the server at this address or name
+    /// Run in client mode, connecting to this host
     #[arg(short = 'c', long, value_name = "HOST")]
     pub client: Option<Remote>,
-    /// Have the running host at this control socket be the client
+    /// Run the client in the running host at this control socket
     #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
     pub url: Option<String>,
-    /// One JSON object for each test instead of lines
+    /// Print one JSON object per test
     #[arg(short = 'J', long)]
     pub json: bool,
-    /// Seconds from one report of progress to the next; 0: only the end
+    /// Set the seconds between periodic reports; 0: only a final report
     #[arg(short = 'i', long, value_name = "S", default_value_t = 1.0)]
     pub interval: f64,
-    /// Give a test up on which nothing moves for so many milliseconds
+    /// Set the idle timeout of a test in milliseconds
     #[arg(long, value_name = "MS", default_value_t = RCV_TIMEOUT_MS)]
     pub rcv_timeout: u64,
-    /// Use this address of the host
+    /// Bind to this address of the host
     #[arg(short = 'B', long, value_name = "A")]
     pub bind: Option<IpAddr>,
-    /// Unit of rates: k, m, g, t for bits, K, M, G, T for bytes [default: as it fits]
+    /// Set the unit of rates: k, m, g, t for bits, K, M, G, T for bytes [default: adaptive]
     #[arg(short = 'f', long, value_name = "UNIT", value_parser = rate_unit)]
     pub format: Option<RateUnit>,
-    /// Stay on this core, as --core
+    /// Stay on this core, like --core
     #[arg(short = 'A', long, value_name = "N", value_parser = affinity)]
     pub affinity: Option<u32>,
-    /// Append the output to this file instead of printing it
+    /// Append the output to this log file
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub logfile: Option<PathBuf>,
-    /// Flush the output at each interval, which happens in any case
+    /// Flush the output at every interval, as always
     #[arg(long)]
     pub forceflush: bool,
-    /// Put the local time in front of each line, in this format of strftime(3) [default: '%c ']
+    /// Emit a timestamp before each output line, in this strftime(3) format [default: '%c ']
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "%c ",
         conflicts_with = "json")]
     pub timestamps: Option<String>,
@@ -91,7 +92,7 @@ pub struct Iperf3Args {
 }
 
 impl Iperf3Args {
-    /// The host's flags, with the core of -A.
+    /// Returns the host's flags, with the core of -A.
     fn served_here(&self) -> ServedArgs {
         let mut served = self.served.clone();
         served.host.core = self.affinity.map(|core| core.to_string()).or(served.host.core);
@@ -100,7 +101,7 @@ impl Iperf3Args {
 }
 
 impl Iperf3Args {
-    /// Refuses addresses that are not of the family that -4 or -6 names.
+    /// Rejects addresses of another family than -4 or -6 selects.
     fn check_family(&self) -> anyhow::Result<()> {
         let client = self.client.as_ref().and_then(Remote::ip);
         for (flag, addr) in [("-c", client), ("-B", self.bind)] {
@@ -122,73 +123,74 @@ impl Iperf3Args {
 pub struct StockArgs {
     #[command(flatten)]
     pub family: FamilyArgs,
-    /// Print more; changes nothing at a server
+    /// Print more details; no effect in server mode
     #[arg(short = 'V', long)]
     pub verbose: bool,
-    /// Send without copying, which changes nothing: the stack sends from its own buffers
+    /// Accept zero-copy sending, which has no effect: the stack sends from its own buffers
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
-    /// Accept stock's debugging level, which changes nothing: -V prints more, 'linerate tcpdump' frames
+    /// Accept stock's debugging level, which has no effect; see -V and 'linerate tcpdump'
     #[arg(short = 'd', long, num_args = 0..=1, require_equals = true, default_missing_value = "4", value_name = "LEVEL")]
     pub debug: Option<String>,
-    /// Go on in the background once it serves
+    /// Run the server in the background
     #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,
 }
 
-/// What only a server has.
+/// Flags for server mode only.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Options of the server")]
 pub struct ServerArgs {
-    /// End after one test
+    /// Exit after one test
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
-    /// Tests at a time; who comes beyond them is told that the server is busy
+    /// Limit concurrent tests; further clients get a busy error
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_clients: u16,
-    /// Tests of one address at a time [default: all]
+    /// Limit concurrent tests per client address [default: no limit]
     #[arg(long, value_name = "N", conflicts_with = "client", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub per_peer: Option<u16>,
 }
 
-/// What only a client has.
+/// Flags for client mode only.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Options of the client")]
 pub struct ClientArgs {
-    /// Datagrams instead of streams
+    /// Use UDP rather than TCP
     #[arg(short = 'u', long, conflicts_with = "server")]
     pub udp: bool,
-    /// Seconds the test takes [default: 10]
+    /// Set the time in seconds to transmit for [default: 10]
     #[arg(short = 't', long, value_name = "S", conflicts_with_all = ["server", "bytes", "blockcount"])]
     pub time: Option<u64>,
-    /// Bytes to be sent, instead of -t
+    /// Set the number of bytes to transmit, instead of -t
     #[arg(short = 'n', long, value_name = "N[KMG]", value_parser = amount, conflicts_with_all = ["server", "blockcount"])]
     pub bytes: Option<u64>,
-    /// Blocks or datagrams to be sent, instead of -t
+    /// Set the number of blocks or datagrams to transmit, instead of -t
     #[arg(short = 'k', long, value_name = "N[KMG]", value_parser = amount, conflicts_with = "server")]
     pub blockcount: Option<u64>,
-    /// Bytes of a block or datagram [default: 128K; of a datagram what fits a segment]
+    /// Set the length of a block or datagram in bytes [default: 128K; UDP: as fits a segment]
     #[arg(short = 'l', long, value_name = "N[KM]", value_parser = amount, conflicts_with = "server")]
     pub length: Option<u64>,
-    /// Bits a second of each stream, 0: as fast as it goes; and how many blocks go at once [default: 0; UDP 1M]
+    /// Set the target bitrate in bits/sec of each stream, 0 for unlimited, and blocks per burst
+    /// [default: 0; UDP 1M]
     #[arg(short = 'b', long, value_name = "N[KMG][/M]", value_parser = bitrate, conflicts_with = "server")]
     pub bitrate: Option<(u64, u64)>,
-    /// Streams in each direction
+    /// Set the number of parallel streams in each direction
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, conflicts_with = "server")]
     pub parallel: u32,
-    /// The server sends
+    /// Run in reverse mode: the server sends
     #[arg(short = 'R', long, conflicts_with_all = ["server", "bidir"])]
     pub reverse: bool,
-    /// Both send
+    /// Run in bidirectional mode: both ends send
     #[arg(long, conflicts_with = "server")]
     pub bidir: bool,
-    /// Seconds at the beginning that do not count
+    /// Omit the first S seconds from the result
     #[arg(short = 'O', long, value_name = "S", default_value_t = 0, conflicts_with = "server")]
     pub omit: u64,
-    /// Bytes of socket buffers
+    /// Set the socket buffer size in bytes
     #[arg(short = 'w', long, value_name = "N[KM]", value_parser = amount, conflicts_with = "server")]
     pub window: Option<u64>,
-    /// The longest segment
+    /// Set the maximum segment size
     #[arg(
         short = 'M',
         long,
@@ -198,53 +200,53 @@ pub struct ClientArgs {
         conflicts_with = "server"
     )]
     pub set_mss: u16,
-    /// Small segments go at once
+    /// Set TCP no delay, disabling Nagle's algorithm
     #[arg(short = 'N', long, conflicts_with = "server")]
     pub no_delay: bool,
-    /// Congestion control of both ends
+    /// Set the congestion control algorithm of both ends
     #[arg(short = 'C', long, value_name = "NAME", value_parser = congestion, conflicts_with = "server")]
     pub congestion: Option<CongestionName>,
-    /// Type of service, 0 to 255, also as 0x10 or 020
+    /// Set the IP type of service, 0 to 255, also as 0x10 or 020
     #[arg(short = 'S', long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = tos, conflicts_with = "server")]
     pub tos: u8,
-    /// Differentiated services code point: 0 to 63, or af11 to af43, cs0 to cs7, ef, va, le
+    /// Set the IP DSCP value: 0 to 63, or af11 to af43, cs0 to cs7, ef, va, le
     #[arg(long, value_name = "DSCP", value_parser = dscp, conflicts_with_all = ["server", "tos"])]
     pub dscp: Option<u8>,
-    /// Send this file, or with -R write what is received to it
+    /// Send this file, or with -R write received data to it
     #[arg(short = 'F', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["server", "udp", "bidir"])]
     pub file: Option<PathBuf>,
-    /// Send digits again and again instead of bytes that cannot be compressed
+    /// Use a repeating pattern of digits as payload, instead of incompressible bytes
     #[arg(long, conflicts_with = "server")]
     pub repeating_payload: bool,
-    /// The first stream's own port; the others behind it
+    /// Bind the first stream to this client port, further streams to the following ones
     #[arg(long, value_name = "L4PORT", default_value_t = 0, hide_default_value = true, conflicts_with = "server")]
     pub cport: u16,
-    /// Milliseconds for the server to answer [default: as long as TCP tries]
+    /// Set the timeout for control connection setup in milliseconds [default: TCP's]
     #[arg(long, value_name = "MS", conflicts_with = "server")]
     pub connect_timeout: Option<u64>,
-    /// Count datagrams in 64 bits
+    /// Use 64-bit counters in UDP test packets
     #[arg(long, conflicts_with = "server")]
     pub udp_counters_64bit: bool,
-    /// Print the server's report too
+    /// Get results from the server
     #[arg(long, conflicts_with = "server")]
     pub get_server_output: bool,
-    /// Before each line, and in the report
+    /// Prefix every output line, and the report, with TEXT
     #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
-    /// In the report
+    /// Include TEXT in the JSON report
     #[arg(long, value_name = "TEXT", conflicts_with = "server")]
     pub extra_data: Option<String>,
-    /// Measure round trips beside the test, if the server is linerate's
+    /// Measure round trips during the test, if the server is linerate's
     #[arg(long, conflicts_with = "server")]
     pub latency: bool,
 }
 
-/// `512K`: powers of 1024.
+/// Parses a size such as `512K`, with powers of 1024.
 fn amount(text: &str) -> Result<u64, String> {
     scaled(text, 1024)
 }
 
-/// A number with K, M, G or T behind it.
+/// Parses a number followed by K, M, G or T.
 fn scaled(text: &str, step: u64) -> Result<u64, String> {
     let wrong = || "expected a number, as in 10, 1.5M or 2G".to_string();
     let power = match text.bytes().last().map(|last| last.to_ascii_uppercase()) {
@@ -260,7 +262,7 @@ fn scaled(text: &str, step: u64) -> Result<u64, String> {
     if (0.0..9.0e15).contains(&value) { Ok(value as u64) } else { Err(wrong()) }
 }
 
-/// `100M`, `1G/20`.
+/// Parses a bitrate: `100M`, `1G/20`.
 fn bitrate(text: &str) -> Result<(u64, u64), String> {
     let (rate, burst) = text.split_once('/').unwrap_or((text, "1"));
     let burst = burst.parse().ok().filter(|burst| (1..=1000).contains(burst));
@@ -284,7 +286,7 @@ fn affinity(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected the number of a core".to_string())
 }
 
-/// `52`, `064` and `0x34` are the same.
+/// Parses a number in any base: `52`, `064` and `0x34` are equal.
 fn based(text: &str) -> Option<u8> {
     let number = |digits: &str, base| u8::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'));
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -298,8 +300,8 @@ fn tos(text: &str) -> Result<u8, String> {
     based(text).ok_or_else(|| "expected 0 to 255, as in 52, 064 or 0x34".to_string())
 }
 
-/// The type of service of a code point: RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC 5865 (va),
-/// RFC 8622 (le).
+/// Returns the type of service of a code point: RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC
+/// 5865 (va), RFC 8622 (le).
 fn dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_lowercase();
     let class = |prefix: &str, most| {
@@ -324,7 +326,7 @@ fn dscp(text: &str) -> Result<u8, String> {
     point.map(|point| point << 2).ok_or_else(|| wrong.to_string())
 }
 
-/// `iperf3 -s` or `-c`.
+/// Runs `iperf3 -s` or `-c`.
 pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     args.check_family()?;
     if args.client.is_none() && !args.server {
@@ -343,10 +345,11 @@ pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     }
 }
 
-/// Environment variable of the process that -D leaves in the background.
+/// Environment variable that marks the background process of -D.
 const IN_BACKGROUND: &str = "LINERATE_IN_BACKGROUND";
 
-/// Runs this command line again in a process group of its own. Returns once the new process serves, or with its exit code.
+/// Runs this command line again in a process group of its own. Returns once the new process serves,
+/// or with its exit code.
 fn in_background() -> anyhow::Result<Exit> {
     let mut command = Command::new(std::env::current_exe().context("this program")?);
     command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1").process_group(0);
@@ -420,7 +423,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     let on = hosts::from_flags(&args.served.host, words).map_err(Fault::usage)?;
     let port = args.served.listen.unwrap_or(iperf3::PORT);
     on.socket_addr(to, port).map_err(|why| Fault::usage(format!("iperf3: -c: {why}")))?;
-    // Unspecified until the host runs, which resolves names.
+    // Unspecified until the host runs and resolves the name.
     let unknown = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     let cookie = cookie().context("no letters for a cookie")?;
     let mut config = ClientConfig {
@@ -438,7 +441,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     if let Some(ms) = args.of_client.connect_timeout {
         config.connect_patience = Duration::from_millis(ms);
     }
-    // The wall is told what time it was at the zero of the host's clock, which is a moment ago.
+    // The wall clock is set to the time at zero of the host's clock, which is a moment ago.
     let bind = args.bind;
     let app = move |wall, peer: Option<SocketAddr>| {
         let mut config = config;
@@ -458,7 +461,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     };
     let role = Role::Client(to, port, families);
     let (app, outcome, _) = serve::run_as(&args.served_here(), words, role, app, turned)?;
-    // Standard output has the measurement's report and nothing else: others read it.
+    // Standard output carries only the report of the measurement, since other programs parse it.
     let exit = hosts::report(&[outcome], Audits::Stderr)?;
     let measured = matches!(app.result(), Some(Ok(()) | Err(ClientError::Interrupted)));
     if measured && !args.json {
@@ -481,10 +484,10 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     }
 }
 
-/// `iperf3 -c` in a host on virtual time.
+/// Runs `iperf3 -c` in a host in virtual time.
 ///
 /// # Errors
-/// Flags that are for other hosts, no server, or a test that failed.
+/// Flags that need another kind of host, no server, or a failed test.
 pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
     args.check_family()?;
     let to =
@@ -503,7 +506,8 @@ pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
     ask(args, host, to, params(&args.of_client)?)
 }
 
-/// Checks the file of -F before the test begins: one that is sent is readable, one that is written has a directory.
+/// Checks the file of -F before the test begins: a file to send must be readable, one to write
+/// needs an existing directory.
 fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
     match path.parent() {
         _ if !is_written => File::open(path).map(drop),
@@ -512,7 +516,7 @@ fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
     }
 }
 
-/// Runs the client in a host that runs already.
+/// Runs the client in a running host.
 fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> anyhow::Result<Exit> {
     let ignored = [
         ("-f", args.format.is_some()),
@@ -527,11 +531,11 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
         return Err(Fault::usage(format!("iperf3: {flag} cannot be used in a host that runs already")));
     }
     if params.block == 0 {
-        params.block = DATAGRAM; // the path is the host's: how long a segment is there is not known here
+        params.block = DATAGRAM; // the segment size depends on the host's path and is unknown here
     }
     let port = args.served.listen.unwrap_or(iperf3::PORT).to_string();
     let interval = ((args.interval * 1e3) as u64).to_string();
-    // On virtual time the same seed sends the same bytes.
+    // In virtual time the same seed must send the same bytes.
     let letters = match host.is_virtual() {
         true => [b'a'; COOKIE],
         false => cookie().context("no letters for a cookie")?,
@@ -548,8 +552,8 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
     crate::ask::iperf3(host, &family.into_iter().chain(words).collect::<Vec<_>>())
 }
 
-/// Prints output of the application. Adds the environment to a JSON report under the key `linerate`,
-/// which stock iperf3 does not use; prints text unchanged.
+/// Prints output of the application. Adds the environment to a JSON report under the key
+/// `linerate`, which stock iperf3 does not use; prints text unchanged.
 fn say(output: &mut Output, said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
     if said.is_empty() {
         return Ok(());
@@ -562,7 +566,7 @@ fn say(output: &mut Output, said: String, json: bool, env: impl FnOnce() -> Envi
     }
 }
 
-/// The test that the flags ask for, refused here where a server would.
+/// Returns the parameters of the test; rejects those that a server would reject.
 fn params(args: &ClientArgs) -> anyhow::Result<Params> {
     let (rate, burst) = args.bitrate.unwrap_or((if args.udp { iperf3::UDP_RATE } else { 0 }, 1));
     let has_amount = args.bytes.is_some() || args.blockcount.is_some();
@@ -595,7 +599,7 @@ fn params(args: &ClientArgs) -> anyhow::Result<Params> {
     Ok(params)
 }
 
-/// Thirty-six letters that nobody else has, and NUL.
+/// Generates the 37-byte session cookie: 36 random characters and NUL.
 fn cookie() -> anyhow::Result<[u8; COOKIE]> {
     let mut cookie = [0; COOKIE];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut cookie)?;

@@ -1,4 +1,4 @@
-//! `kvd` and `kvload`: flags to a key-value server, and to a workload that asks it.
+//! `kvd` and `kvload`: flags of a key-value server and of its load generator.
 
 use crate::args::{PeerArgs, ServedArgs};
 use crate::exit::Exit;
@@ -9,7 +9,7 @@ use apps::load::{KEYS_MAX, Kvload, Proportions, VALUE_MAX};
 use clap::Args;
 use std::ffi::OsString;
 
-/// `kvd`.
+/// Arguments of `kvd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host'; it ends as that one does, and its keys with it. It speaks RESP2 and \
@@ -24,13 +24,13 @@ Example:
   linerate kvd --port tap:tap0 --addr 10.0.0.2/24
   redis-benchmark -h 10.0.0.2 -q -n 10000 -P 16")]
 pub struct KvdArgs {
-    /// Mebibytes of keys and values; what would be more is refused (-OOM)
+    /// Limit keys and values to this many mebibytes; writes beyond fail (-OOM)
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
-    /// Keys
+    /// Limit the number of keys
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
     pub keys: u32,
-    /// Clients at a time
+    /// Limit concurrent clients
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub clients: u32,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub struct KvdArgs {
     pub served: ServedArgs,
 }
 
-/// `kvd`.
+/// Runs `kvd`.
 pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let clients = args.clients as usize;
     let config = Config {
@@ -51,7 +51,7 @@ pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     serve::run(&args.served, words, PORT, |_| Kv::new(config), |_| Ok(false))
 }
 
-/// `kvload`.
+/// Arguments of `kvload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate kvd', or any server that \
@@ -62,23 +62,23 @@ Examples:
   linerate kvload -c 32 -P 16 --over tap --from kernel
   linerate kvload -H 127.0.0.1 --over native")]
 pub struct KvloadArgs {
-    /// Keys
+    /// Use this many keys
     #[arg(short = 'n', value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(KEYS_MAX)))]
     pub keys: u32,
-    /// Bytes of a value
+    /// Set the size of a value in bytes
     #[arg(short = 'd', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(VALUE_MAX)))]
     pub value: u32,
-    /// GETs of 100 requests; the others are SETs
+    /// Set the percentage of GETs; the other requests are SETs
     #[arg(long, value_name = "N", default_value_t = 90, value_parser = clap::value_parser!(u32).range(..=100))]
     pub gets: u32,
-    /// Zipf's exponent, by which few keys are wanted often: 0 (all alike) to below 1
+    /// Set Zipf's exponent: 0 (uniform) to below 1 (few keys used often)
     #[arg(long, value_name = "S", default_value = "0.99", value_parser = skew)]
     pub zipf: f64,
     #[command(flatten)]
     pub load: LoadArgs,
 }
 
-/// `kvload`.
+/// Runs `kvload`.
 pub fn load(args: &KvloadArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let proportions =
         Proportions { keys: args.keys.into(), value: args.value as usize, gets: args.gets, skew: args.zipf };

@@ -1,4 +1,4 @@
-//! `livelock`: flags to options, curves to a table, JSON, a picture.
+//! `livelock`: converts flags to options, and curves to a table, JSON or a chart.
 
 use crate::exit::{Exit, notice, print};
 use crate::run::{Output, bar};
@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use lab::livelock;
 use std::path::PathBuf;
 
-/// `livelock`.
+/// Arguments of `livelock`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue of 50 before \
@@ -19,31 +19,31 @@ others), with a user on its core.
 Example:
   linerate livelock --svg livelock.svg")]
 pub struct LivelockArgs {
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Short, and once: to see that it works, not to quote
+    /// Run one short round: to try the command, not for figures to publish
     #[arg(long)]
     pub quick: bool,
     /// Draw the curves into this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Nanoseconds of work for a frame
+    /// Set the work per frame in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub cost: u64,
-    /// Microseconds between two moderated interrupts
+    /// Set the microseconds between two moderated interrupts
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub itr: u64,
-    /// The highest load, thousands of frames a second
+    /// Set the highest load in thousands of frames a second
     #[arg(long, value_name = "KPPS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     pub most: u32,
-    /// Virtual time: all costs are numbers, and the result is the same each time
+    /// Use virtual time: all costs are fixed numbers, and results repeat exactly
     #[arg(long = "virtual")]
     pub simulated: bool,
-    /// Times that all is measured [default: 5; with --quick or --virtual 1]
+    /// Repeat all measurements N times [default: 5; with --quick or --virtual 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// The core to stay on [default: wherever the system puts it]
+    /// Stay on this core [default: the system's choice]
     #[arg(long, value_name = "N", value_parser = crate::args::usable_core)]
     pub core: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! What all workloads share: how long, how many clients, where, and how it is printed.
+//! Flags of all load generators: duration, number of clients, placement and output.
 
 use crate::exit::Exit;
 use crate::place::{PlaceArgs, seconds};
@@ -8,19 +8,19 @@ use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// How long, how many, and how it is printed: of every workload.
+/// Duration, clients and output of a load generator.
 #[derive(Args, Debug)]
 pub struct LoadArgs {
-    /// Seconds
+    /// Run for this many seconds
     #[arg(short = 'l', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub time: Duration,
-    /// Clients, each with a connection
+    /// Run this many clients, each with a connection
     #[arg(short = 'c', value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX as i64))]
     pub clients: u32,
-    /// Requests that each has under way
+    /// Keep this many requests of each client in flight
     #[arg(short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=DEPTH_MAX as i64))]
     pub depth: u32,
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(short = 'j', long)]
     pub json: bool,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Runs a workload where the flags say.
+    /// Runs a workload in the place that the flags select.
     pub fn play<M: Mix>(&self, words: &[OsString], mix: M) -> anyhow::Result<Exit> {
         let place = self.place.place(words, M::PORT)?;
         let (clients, depth) = (self.clients as usize, self.depth as usize);

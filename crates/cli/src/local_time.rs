@@ -1,5 +1,5 @@
-//! Local time as text, for `tcpdump` and `iperf3 --timestamps`: the zone of TZ or /etc/localtime, and the conversions of
-//! strftime(3) in the C locale.
+//! Formats local time for `tcpdump` and `iperf3 --timestamps`: in the zone of TZ or /etc/localtime,
+//! with the conversions of strftime(3) in the C locale.
 
 use jiff::Zoned;
 use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
@@ -7,20 +7,21 @@ use jiff::tz::TimeZone;
 
 /// Returns the time `ns` nanoseconds after 1970 in `zone`.
 pub fn at(ns: u64, zone: TimeZone) -> Zoned {
-    // 64 bits of nanoseconds end in the year 2554, which the type holds.
+    // 64-bit nanoseconds end in the year 2554, which the type can represent.
     let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
     time.to_zoned(zone)
 }
 
-/// Returns the time `ns` nanoseconds after 1970 in the system's zone; in UTC where there is no zone.
+/// Returns the time `ns` nanoseconds after 1970 in the system's zone; in UTC if there is no zone.
 pub fn local(ns: u64) -> Zoned {
     at(ns, TimeZone::system())
 }
 
-/// Replaces the conversions of strftime(3) in `format`. An unknown conversion stays as it is, as in the GNU C library.
+/// Replaces the conversions of strftime(3) in `format`. An unknown conversion is unchanged, as in
+/// the GNU C library.
 ///
-/// Differences: %E and %O modifiers stay as they are; %f, %N, %q and %Q, which the GNU C library does not know, are
-/// replaced by fractions, nanoseconds, the quarter and the zone's name.
+/// Differences: %E and %O modifiers are unchanged; %f, %N, %q and %Q, which the GNU C library
+/// lacks, become fractions, nanoseconds, the quarter and the zone's name.
 pub fn format(format: &str, time: &Zoned) -> String {
     // Lenient formatting fails only if writing to the string does.
     let config = Config::new().custom(PosixCustom::new()).lenient(true);

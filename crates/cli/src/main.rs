@@ -1,4 +1,5 @@
-//! `linerate`: one binary, many commands. Flags are declared in [`args`], each once; the work is done elsewhere.
+//! `linerate`: one binary with many commands. All flags are declared in [`args`]; other modules do
+//! the work.
 #![forbid(unsafe_code)]
 
 mod ab;
@@ -43,7 +44,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     lab::child_main_if_asked();
-    // ministat's arguments are its own, to the byte: clap does not see them.
+    // ministat parses its own arguments, unchanged: clap is bypassed.
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some((first, rest)) = words.split_first()
         && first == "ministat"
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Moves '--url URL' and '-j' from before the command, where iproute2 has its options, to behind it.
+/// Moves '--url URL' and '-j' from before the command, as in iproute2, to after it.
 fn put_flags_behind_command(words: &mut [OsString]) {
     let mut flags = 0;
     while let Some(word) = words.get(flags).and_then(|word| word.to_str()) {
@@ -91,7 +92,7 @@ fn put_flags_behind_command(words: &mut [OsString]) {
     }
 }
 
-/// Does what a command says. `words` are its own, from its name on.
+/// Runs a command. `words` are its command line, starting with its name.
 fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => hosts::up(args),
@@ -142,7 +143,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Tap(args) => pipe::both_ways(&args.pipe()?),
         Command::Nanoping(args) => pipe::nanoping(&args),
         Command::Mount(args) => pipe::mount(&args),
-        Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
+        Command::Ministat { .. } => Ok(Exit::Fine), // handled in `main`
         Command::Pkt(args) => pkt::play(&args),
         Command::Ports(args) => ports::list(&args),
         Command::Keys => docs::keys(),

@@ -1,4 +1,4 @@
-//! `netperf` and `netserver`: flags to a test, a place, a style.
+//! `netperf` and `netserver`: convert flags to a test, a placement and an output style.
 
 use crate::args::{FamilyArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
@@ -12,7 +12,7 @@ use clap::{Args, Parser};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// `netperf`.
+/// Arguments of `netperf`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Tests: TCP_STREAM TCP_MAERTS UDP_STREAM TCP_RR TCP_CC TCP_CRR UDP_RR. After -- come the test's own flags: -m and -M \
@@ -32,72 +32,72 @@ Examples:
   linerate netperf -6 -t UDP_RR --over router
   linerate netperf -H fe80::1%tap0 --port tap:tap0 --addr fd00::2/64")]
 pub struct NetperfArgs {
-    /// The test
+    /// Run this test
     #[arg(short = 't', value_name = "TEST", default_value = "TCP_STREAM", ignore_case = true)]
     pub test: Test,
-    /// Seconds; a negative number is of transactions, or of bytes of a stream
+    /// Stop after N seconds; negative: after N transactions (RR) or bytes (STREAM)
     #[arg(short = 'l', value_name = "N", default_value = "10", allow_hyphen_values = true, value_parser = length)]
     pub length: Length,
-    /// Repeat until the mean is known: at most and at least so often, 3 to 30
+    /// Set the maximum and minimum number of iterations, 3 to 30
     #[arg(short = 'i', value_name = "MAX,MIN", value_parser = runs)]
     pub runs: Option<(usize, usize)>,
-    /// How well: 95 or 99 percent sure, within an interval of so many percent of the mean
+    /// Set the confidence level (95 or 99 percent) and interval width in percent of the mean
     #[arg(short = 'I', value_name = "LEVEL,WIDTH", value_parser = interval)]
     pub interval: Option<(u32, f64)>,
     #[command(flatten)]
     pub print: PrintArgs,
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// The test's own flags
+    /// Pass these flags to the test
     #[arg(last = true, value_name = "TEST FLAGS", allow_hyphen_values = true)]
     pub test_words: Vec<String>,
 }
 
-/// How it is printed.
+/// Output flags.
 #[derive(Args, Debug)]
 pub struct PrintArgs {
-    /// Print banner and titles: 1, or only the figures: 0
+    /// Print test banner and headers (1) or only figures (0)
     #[arg(short = 'P', value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=1))]
     pub headers: u8,
-    /// 0: the figure alone; 1; 2: histogram and percentiles too
+    /// Set the verbosity: 0: the figure alone; 1; 2: with histogram and percentiles
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=2))]
     pub verbosity: u8,
-    /// One JSON object instead
+    /// Print one JSON object instead
     #[arg(short = 'j', long)]
     pub json: bool,
-    /// Tell an interim result each so many seconds
+    /// Print interim results every SECONDS
     #[arg(short = 'D', value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     pub interim: Option<Duration>,
 }
 
-/// Behind `--`.
+/// Flags of the test, after `--`.
 #[derive(Parser, Debug)]
 #[command(name = "linerate netperf --", no_binary_name = true)]
 struct TestArgs {
-    /// Bytes of a send call [default: the socket's send buffer]
+    /// Set the size of a send call in bytes [default: the socket's send buffer]
     #[arg(short = 'm', value_name = "BYTES", value_parser = bytes)]
     send_size: Option<usize>,
-    /// Bytes of a receive call [default: the socket's receive buffer]
+    /// Set the size of a receive call in bytes [default: the socket's receive buffer]
     #[arg(short = 'M', value_name = "BYTES", value_parser = bytes)]
     recv_size: Option<usize>,
-    /// Socket buffers here: send, receive
+    /// Set the local send and receive socket buffer sizes
     #[arg(short = 's', value_name = "BYTES[,BYTES]", value_parser = two)]
     near: Option<(usize, usize)>,
-    /// Socket buffers there
+    /// Set the remote send and receive socket buffer sizes
     #[arg(short = 'S', value_name = "BYTES[,BYTES]", value_parser = two)]
     far: Option<(usize, usize)>,
-    /// Bytes of a request and of a response
+    /// Set the request and response sizes in bytes
     #[arg(short = 'r', value_name = "BYTES[,BYTES]", default_value = "1", value_parser = two)]
     sizes: (usize, usize),
-    /// Requests beyond the first that are under way at a time
+    /// Keep N additional requests in flight
     #[arg(short = 'b', value_name = "N", default_value_t = 0)]
     burst: usize,
-    /// Small segments leave at once (TCP_NODELAY)
+    /// Set TCP_NODELAY
     #[arg(short = 'D')]
     nodelay: bool,
 }
 
-/// `netserver`.
+/// Arguments of `netserver`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host'; it ends as that one does. It speaks to linerate's netperf, not to other \
@@ -107,7 +107,7 @@ Examples:
   linerate netserver --port tap:tap0 --addr 10.0.0.2/24
   linerate netserver --native -p 12865")]
 pub struct NetserverArgs {
-    /// Be the far end on the kernel's sockets, at every address of this machine
+    /// Serve on the kernel's sockets, at every address of this machine
     #[arg(long)]
     pub native: bool,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub struct NetserverArgs {
     pub served: ServedArgs,
 }
 
-/// `netperf`.
+/// Runs `netperf`.
 pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let options = options(args)?;
     let wish = Wish::of(args.runs, args.interval);
@@ -133,7 +133,7 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     surroundings::measured(Form::of(json), |out| place.play(&mut Session { options, wish, style, json, out }))
 }
 
-/// `netserver`.
+/// Runs `netserver`.
 pub fn serve(args: &NetserverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(PORT);
     match args.native {
@@ -178,7 +178,8 @@ fn length(word: &str) -> Result<Length, String> {
     seconds(word).map(Length::Time)
 }
 
-/// A number of bytes, with K, M or G for powers of two and k, m or g for powers of ten, as netperf has them.
+/// Parses a number of bytes, with K, M or G for powers of two and k, m or g for powers of ten, as
+/// in netperf.
 fn bytes(word: &str) -> Result<usize, String> {
     let digits = word.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
     let unit: usize = match word.get(digits.len()..) {
@@ -195,7 +196,7 @@ fn bytes(word: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected a number, with k, m, g or K, M, G".to_owned())
 }
 
-/// `1,100`; a number alone stands for both.
+/// Parses `1,100`; a single number is used for both.
 fn two(word: &str) -> Result<(usize, usize), String> {
     let (first, second) = word.split_once(',').unwrap_or((word, word));
     Ok((bytes(first)?, bytes(second)?))

@@ -1,4 +1,4 @@
-//! `netrate`: flags to a tool and its place.
+//! `netrate`: converts flags to a tool and its placement.
 
 use crate::args::{FamilyArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
-/// `netrate`.
+/// Arguments of `netrate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Both ends are here, as of 'linerate netperf', unless -H says where the far one is: tcpreceive for tcpconnect, \
@@ -30,119 +30,121 @@ pub struct NetrateArgs {
     pub tool: Tool,
 }
 
-/// The tools.
+/// Tools of netrate.
 #[derive(Subcommand, Debug)]
 pub enum Tool {
-    /// Connect and close, one after the other, and say how often in a second
+    /// Open and close TCP connections sequentially, and print the rate
     Tcpconnect {
-        /// Seconds
+        /// Run for this many seconds
         #[arg(short = 'l', value_name = "SECONDS", default_value = "60", value_parser = seconds)]
         time: Duration,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Accept and echo, one connection at a time, at L4 port 6060: tcpconnect's other end
+    /// Accept and echo one connection at a time, at L4 port 6060: the server of tcpconnect
     Tcpreceive(ReceiverArgs),
     /// Send datagrams as fast as the calls return
     Netblast {
-        /// Bytes of payload
+        /// Set the payload of a datagram in bytes
         #[arg(short = 's', value_name = "BYTES", default_value_t = 22, value_parser = payload)]
         payload: usize,
-        /// Seconds
+        /// Run for this many seconds
         #[arg(short = 'l', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
         time: Duration,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Send datagrams at a rate, from a whole second on
+    /// Send datagrams at a given rate, starting at a whole second
     Netsend {
-        /// Bytes of payload
+        /// Set the payload of a datagram in bytes
         #[arg(short = 's', value_name = "BYTES", default_value_t = 22, value_parser = payload)]
         payload: usize,
-        /// Datagrams a second
+        /// Set the rate in datagrams a second
         #[arg(short = 'r', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         rate: u32,
-        /// Seconds; 0: until Ctrl-C
+        /// Run for this many seconds; 0: until Ctrl-C
         #[arg(short = 'l', value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400))]
         seconds: u64,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Take datagrams at L4 port 9000: netblast's and netsend's other end
+    /// Receive datagrams at L4 port 9000: the server of netblast and netsend
     Netreceive(ReceiverArgs),
-    /// Bounce messages between two ends, 0 to 4 under way: lines of CSV
+    /// Bounce messages between two ends, 0 to 4 in flight; prints CSV
     Juggle {
-        /// Between descriptors of this kernel, as its model: pipes, UDP, socket pairs; on one thread, two, and two processes
+        /// Use descriptors of this kernel, as FreeBSD's juggle: pipes, UDP, socket pairs; in one
+        /// thread, two threads, two processes
         #[arg(long, conflicts_with_all = ["over", "threads", "link", "far", "topo", "dispatch", "port"])]
         descriptors: bool,
-        /// Cycles of a run
+        /// Run this many cycles
         #[arg(long, value_name = "N", default_value_t = juggle::CYCLES as u32, value_parser = clap::value_parser!(u32).range(1..))]
         cycles: u32,
-        /// Send back what comes on standard input
+        /// Echo standard input, as the other process of --descriptors
         #[arg(long, hide = true)]
         partner: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Many connections, each with so many bytes; one comes and goes before time starts
+    /// Transfer bytes over many connections; one connection warms up before the measurement
     Tcpp {
-        /// Bytes of each
+        /// Transfer this many bytes per connection
         #[arg(short = 'b', value_name = "BYTES", default_value_t = 10 << 20, value_parser = clap::value_parser!(u64).range(1..))]
         bytes: u64,
-        /// Connections at a time
+        /// Keep N connections open at a time
         #[arg(short = 'm', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
         at_a_time: u16,
-        /// Connections in all [default: as many as at a time]
+        /// Open N connections in all [default: as many as at a time]
         #[arg(short = 't', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         conns: Option<u64>,
-        /// Say connections a second instead of Gbps
+        /// Print connections a second instead of Gbps
         #[arg(short = 'C')]
         cps: bool,
-        /// Sets of so many connections, each to an L4 port of its own (processes of its model, which has -p for it)
+        /// Run N sets of connections, each to its own L4 port (in FreeBSD's tcpp: processes, -p)
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SETS_MAX as i64))]
         procs: u16,
-        /// Of -H: the first of the far end's L4 ports [default: 10000]
+        /// Use this first L4 port of the far end given by -H [default: 10000]
         #[arg(short = 'r', value_name = "L4PORT", requires = "far", conflicts_with = "far_port", value_parser = clap::value_parser!(u16).range(1..))]
         base: Option<u16>,
-        /// Connect from so many addresses in turn
+        /// Connect from N source addresses in turn
         #[arg(short = 'M', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
         addresses: Option<u8>,
-        /// The first of them, which the near end has [default: where it is made here, it gets them]
+        /// Set the first of them, which the near end must have [default: assigned if the near end
+        /// is made here]
         #[arg(short = 'l', value_name = "A", requires = "addresses")]
         first: Option<IpAddr>,
-        /// Say what the processors did meanwhile
+        /// Print the processor usage during the run
         #[arg(short = 'T')]
         cpu: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Fetch a file by HTTP/1.0 again and again, and say how often in a second; a connection without a request comes before
+    /// Fetch a file by HTTP/1.0 repeatedly, and print the rate; one empty connection precedes
     Http {
-        /// Connections at a time
+        /// Keep N connections open at a time
         #[arg(short = 'n', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=CLIENTS_MAX as i64))]
         at_a_time: u16,
-        /// Seconds
+        /// Run for this many seconds
         #[arg(short = 's', value_name = "SECONDS", default_value = "20", value_parser = seconds)]
         time: Duration,
-        /// A thread for each connection, whose calls wait; over pair, nic or native
+        /// Use a thread with blocking calls per connection; over pair, nic or native
         #[arg(short = 't', conflicts_with_all = ["far", "topo"])]
         threaded: bool,
-        /// What is fetched
+        /// Fetch this path
         #[arg(value_name = "PATH", default_value = PATH, value_parser = path)]
         path: String,
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Take tcpp's connections to their end, at L4 ports 10000 to 10015: tcpp -s
+    /// Receive tcpp's connections, at L4 ports 10000 to 10015: tcpp -s
     TcppServer(ReceiverArgs),
-    /// Give zeros away at L4 port 80: http's other end
+    /// Serve zeros at L4 port 80: the server of http
     Httpd(ReceiverArgs),
 }
 
-/// A far end alone.
+/// Flags of a tool that is only the far end.
 #[derive(Args, Debug)]
 pub struct ReceiverArgs {
-    /// Be it on the kernel's sockets
+    /// Use the kernel's sockets
     #[arg(long)]
     pub native: bool,
     #[command(flatten)]
@@ -164,7 +166,7 @@ impl Tool {
     }
 }
 
-/// `netrate TOOL`.
+/// Runs `netrate TOOL`.
 pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let words = words.get(1..).unwrap_or_default();
     match args.tool.is_far_end() {
@@ -216,7 +218,7 @@ fn run_tool(tool: &Tool, words: &[OsString], out: &mut dyn io::Write) -> anyhow:
     }
 }
 
-/// Juggles between descriptors of the kernel; the other process is this program again.
+/// Runs juggle between descriptors of the kernel; the other process is this program again.
 fn descriptors(out: &mut dyn io::Write, cycles: usize) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let partner = || {
@@ -227,7 +229,7 @@ fn descriptors(out: &mut dyn io::Write, cycles: usize) -> anyhow::Result<Exit> {
     lab::native::juggle::juggle(out, cycles, &partner).map(|()| Exit::Fine)
 }
 
-/// The first line of /proc/stat: proc_stat(5).
+/// Reads the processor times in the first line of /proc/stat (proc_stat(5)).
 fn processors() -> Option<Cpu> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let ticks: Vec<u64> =
@@ -248,7 +250,7 @@ fn receive<A: Asked>(name: &str, args: &ReceiverArgs, words: &[OsString]) -> any
     }
 }
 
-/// What may stand in a request's first line.
+/// Parses a path that is valid in the first line of a request.
 fn path(word: &str) -> Result<String, String> {
     let good = word.starts_with('/') && word.len() <= 1024 && word.bytes().all(|byte| byte.is_ascii_graphic());
     good.then(|| word.to_owned()).ok_or_else(|| "expected a path that begins with / and has no spaces".to_owned())

@@ -1,7 +1,7 @@
-//! Commands that keep the pipe: frames in, frames out, one alone or several in a row.
+//! Commands of the pipeline: frames in, frames out; one command alone or several in a row.
 //!
-//! `linerate A ... + B ... + C ...` is `linerate A ... | linerate B ... | linerate C ...` in one process: frames are read once, go
-//! through each command's stage, and are written once.
+//! `linerate A ... + B ... + C ...` is `linerate A ... | linerate B ... | linerate C ...` in one
+//! process: frames are read once, pass through the stage of each command, and are written once.
 
 mod args;
 mod ends;
@@ -31,56 +31,56 @@ use pipe::{BadInput, Format, Input, Output, Stage, run};
 use rewrite::{CrcArgs, RewriteArgs};
 use std::ffi::{OsStr, OsString};
 
-/// What stands between two commands.
+/// Separator of two commands.
 const JOIN: &str = "+";
 
-/// Commands that can stand in a row.
+/// Commands that can be part of a row.
 #[derive(Subcommand, Debug)]
 pub enum RowCommand {
     /// Write the frames that a port receives to standard output, as lines of text
     Cat(CatArgs),
     /// Send the frames of standard input through a port
     Put(PutArgs),
-    /// Change the form of frames: text, binary, pcap, pcapng, JSON lines
+    /// Convert frames: text, binary, pcap, pcapng, JSON lines
     Conv(ConvArgs),
-    /// Select frames: grep's patterns in their lines, or terms about their fields
+    /// Select frames by grep patterns in their lines, or by terms about their fields
     Grep(GrepArgs),
     /// Change fields of frames and the checksums over them; translate addresses
     Rewrite(RewriteArgs),
-    /// Set the checksums of frames right, or check them
+    /// Correct the checksums of frames, or check them
     Crc(CrcArgs),
-    /// Make frames: a size, a number, destinations, UDP, stamps as a wire would space them
+    /// Generate frames: size, number, destinations, UDP, timestamps as on a wire
     Gen(GenArgs),
     /// Copy each frame to other ports or files, and pass it on
     Mirror(MirrorArgs),
     /// Send each frame to one of several ports or files, by flow or otherwise
     #[command(visible_alias = "balance")]
     Split(SplitArgs),
-    /// Pass each frame on a while later, in order
+    /// Delay each frame; the order is kept
     Delay(DelayArgs),
-    /// Pass no more than so many bits or frames a second
+    /// Limit the rate in bits or frames a second
     Rate(RateArgs),
     /// Count frames, their bytes and their rates
     Count(CountArgs),
-    /// Say which flows, addresses, types or VLANs are busiest; or watch running hosts
+    /// Print the busiest flows, addresses, types or VLANs; or watch running hosts
     Top(TopArgs),
 }
 
-/// What a command is in a row.
+/// Role of a command in a row.
 enum Step {
-    /// Frames come from here.
+    /// Source of frames.
     First(From),
-    /// Something happens to them.
+    /// Stage that processes frames.
     Stage(Box<dyn Stage>, StreamArgs),
-    /// The same, made when the row begins.
+    /// Stage that is created when the row starts.
     Make(flow::Make, StreamArgs),
-    /// They are read and written, and that is all.
+    /// Frames are passed through unchanged.
     Pass(StreamArgs),
-    /// They go there.
+    /// Sink of frames.
     Last(To, StreamArgs),
 }
 
-/// The part of `command` in a row.
+/// Returns the role of `command` in a row.
 fn step(command: RowCommand) -> anyhow::Result<Step> {
     Ok(match command {
         RowCommand::Cat(args) => Step::First(From::Cat(args)),
@@ -106,7 +106,7 @@ fn made((make, stream): (flow::Make, StreamArgs)) -> Step {
     Step::Make(make, stream)
 }
 
-/// Runs a command that stands by itself: some have a shorter way then.
+/// Runs a single command; some have a faster implementation for this case.
 pub fn alone(command: RowCommand) -> anyhow::Result<Exit> {
     match &command {
         RowCommand::Grep(args) => return grep::run(args),
@@ -125,14 +125,15 @@ pub fn alone(command: RowCommand) -> anyhow::Result<Exit> {
     row(vec![step(command)?])
 }
 
-/// Runs a row of commands, if `words` have a joint in them.
+/// Runs a row of commands if `words` contain the separator.
 pub fn in_a_row(words: &[OsString]) -> Option<anyhow::Result<Exit>> {
     let first = words.first()?.to_str()?;
     let joined = words.iter().any(|word| word == JOIN) && is_of_pipes(first);
     joined.then(|| parse_row(words).and_then(row))
 }
 
-/// Does this name a command that can stand in a row? Others may have a + among their words that means something else.
+/// Returns whether `name` is a command that can be part of a row. For other commands a + among the
+/// words has another meaning.
 fn is_of_pipes(name: &str) -> bool {
     RowCommand::augment_subcommands(clap::Command::new("row")).find_subcommand(name).is_some()
 }
@@ -158,7 +159,7 @@ fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Runs steps from the first to the last.
+/// Runs a row of steps.
 fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let (mut from, mut to, mut stages, mut stream) = (None, None, Vec::new(), StreamArgs::default());
@@ -189,7 +190,7 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
         merge(&mut stream, given, at, last)?;
     }
     let mut stages = Chain(stages);
-    // What never began has nothing to report.
+    // If the run could not start, there is nothing to report.
     let ran = between(from, &mut stages, to, &stream)?;
     if let Some(said) = stages.report() {
         said.lines().for_each(notice);
@@ -200,7 +201,8 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
     }
 }
 
-/// Files and the form of input belong to the first command, the form of output to the last, all else to the row.
+/// Merges the flags of a command into those of the row: files and input format come from the first
+/// command, the output format from the last, all others from any.
 fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> anyhow::Result<()> {
     if at > 0 && (!given.files.is_empty() || given.form.input.is_some()) {
         return Err(Fault::usage("files, and -i, belong to the first command of a row"));
@@ -220,7 +222,8 @@ fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> any
     Ok(())
 }
 
-/// From one end to the other, with what there is to say about bad lines: how that ended, or why it could not begin.
+/// Runs from source to sink and reports bad lines. Returns the outcome of the run, or the error
+/// that prevented its start.
 fn between(
     from: Option<From>,
     stages: &mut Chain,
@@ -257,7 +260,7 @@ fn between(
     })
 }
 
-/// The same where a stage holds frames, or speaks, by the clock.
+/// Runs as [`between`] does, for stages that hold frames or report by the clock.
 fn by_the_clock<S: run::Source + Send + 'static>(
     source: S,
     tell: fn(&S) -> bool,
@@ -267,16 +270,16 @@ fn by_the_clock<S: run::Source + Send + 'static>(
     let clock = pipe::ports::Counter::new(1).clock();
     let (ran, source) = pipe::timed::run_timed(source, stages, sink.as_sink(), &clock, dispatch::stop_requested);
     let ran = sink.end().and(ran);
-    // A source that still waits in a read has nothing to report.
+    // A source still blocked in a read has nothing to report.
     let undone = source.as_ref().is_some_and(tell) | sink.tell();
     ended(ran, undone)
 }
 
-/// Exit code of a run; `undone`: frames are missing though it came to its end.
+/// Returns the exit code of a run; `undone`: it ended normally, but frames are missing.
 fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
     match ran {
         Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),
-        // `linerate ... | head -1` has what it wanted.
+        // `linerate ... | head -1` has read all it needs.
         Err(error) if error.is_closed_pipe() => Ok(if undone { Exit::Failed } else { Exit::Fine }),
         Err(
             error @ (RunError::Form(_)
@@ -287,7 +290,7 @@ fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
     }
 }
 
-/// The same, with the stream's name where it is the stream that was wrong.
+/// Returns the exit code as [`ended`] does, with the stream's name in errors of the input.
 fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &StreamArgs) -> anyhow::Result<Exit> {
     match ran {
         Err(RunError::Input(why @ BadInput::LinkType(_))) => {
@@ -298,7 +301,8 @@ fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &StreamArgs) ->
     }
 }
 
-/// Opens the sink of a row: the port that `to` names, standard output, or none if no stage passes frames.
+/// Opens the sink of a row: the port that `to` names, standard output, or none if no stage passes
+/// frames.
 fn open_sink(passes: bool, to: Option<To>, format: Format, tick: u64) -> anyhow::Result<ends::Sinks> {
     match to {
         None if !passes => Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, tick))),
@@ -306,7 +310,7 @@ fn open_sink(passes: bool, to: Option<To>, format: Format, tick: u64) -> anyhow:
     }
 }
 
-/// From a stream that is open to standard output, or to nowhere if `quiet`.
+/// Runs from an open stream to standard output, or to no output if `quiet`.
 fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<Exit> {
     let sink = |format| open_sink(!quiet, None, format, stream.form.tick());
     let (ran, undone) = from_stream(input, stages, stream, sink)?;
@@ -337,7 +341,7 @@ fn from_stream(
         }
         (_, sink) => run::run(&mut input, stages, sink.as_sink(), stop),
     };
-    // Also after an error: a file without frames has a header.
+    // Ended also after an error: a file without frames still needs its header.
     let ran = sink.end().and(ran);
     let undone = ends::tell(&input) | sink.tell();
     Ok((ran, undone))

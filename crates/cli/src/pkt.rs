@@ -1,11 +1,11 @@
-//! `pkt`: scripts against our TCP, each on a host and a clock of its own.
+//! `pkt`: plays scripts against our TCP, each on its own host and clock.
 
 use crate::args::{IpVersions, PktArgs};
 use crate::exit::{Exit, Fault, print};
 use sim::pkt::{IpVersion, PktError, Played, Rules, run_file, versions_of};
 use std::path::Path;
 
-/// Plays each script; says of each whether it held.
+/// Plays each script and prints whether it passed.
 pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
     if args.restate_counters && args.ip_version == Some(IpVersions::Each) {
         return Err(Fault::usage("--restate-counters cannot be used with --ip-version each: name one version"));
@@ -35,7 +35,7 @@ pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
     Ok(if failed == 0 { Exit::Fine } else { Exit::Failed })
 }
 
-/// Prints one script's line.
+/// Prints the result line of one script.
 fn report(
     args: &PktArgs,
     file: &Path,
@@ -56,7 +56,7 @@ fn report(
     Ok(())
 }
 
-/// Replaces what stands behind `counters` in these lines.
+/// Replaces the text after `counters` in these lines.
 fn restate(file: &Path, lines: &[(usize, String)]) -> anyhow::Result<()> {
     if lines.is_empty() {
         return Ok(());

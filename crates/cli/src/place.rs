@@ -1,5 +1,5 @@
-//! Where two ends stand: flags to a place of ours, of the kernel's, or in another process; what 'netperf', 'netrate', 'kvload', 'fileload' and
-//! 'ab' share.
+//! Placement of both ends of a workload: in our hosts, in the kernel, or in another process. Shared
+//! by 'netperf', 'netrate', 'kvload', 'fileload' and 'ab'.
 
 use crate::args::{FamilyArgs, HostArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
@@ -26,43 +26,44 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Set in the environment of the process that stands in the namespace.
+/// Environment variable that marks the process in the network namespace.
 const INSIDE: &str = "LINERATE_NETPERF_INSIDE";
 
-/// What is between the ends.
+/// Flags of the placement.
 #[derive(Args, Debug)]
 pub struct PlaceArgs {
-    /// What is between the ends
+    /// Set the path between the ends
     #[arg(long, value_name = "WHAT", default_value = "pair", value_parser = over())]
     pub over: Over,
-    /// Of --over tap: who asks
+    /// Set the requesting end with --over tap
     #[arg(long, value_name = "WHO", default_value = "ours", conflicts_with_all = ["topo", "far"])]
     pub from: FromArg,
-    /// A thread for each host
+    /// Run each host in its own thread
     #[arg(long, conflicts_with = "far")]
     pub threads: bool,
-    /// Options of the ports between, as in tso=on,csum=on; see 'linerate ports'
+    /// Set options of the ports between the ends, as in tso=on,csum=on; see 'linerate ports'
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, conflicts_with = "far")]
     pub link: String,
-    /// The hosts of this file instead of --over, on one thread and without their services: its first asks its last
+    /// Use the hosts of this file instead of --over, on one thread and without their services: the
+    /// first requests from the last
     #[arg(long, value_name = "FILE", conflicts_with_all = ["over", "threads", "link", "far", "port", "dispatch"], value_hint = ValueHint::FilePath)]
     pub topo: Option<PathBuf>,
-    /// Of --topo: who asks
+    /// Set the requesting host of --topo
     #[arg(long, value_name = "HOST", requires = "topo")]
     pub near: Option<String>,
-    /// Of --topo: who is asked
+    /// Set the serving host of --topo
     #[arg(long = "far", value_name = "HOST", requires = "topo")]
     pub asked: Option<String>,
-    /// The far end's address or name, when it is in another process: with --over native, or --port
+    /// Set the address or name of the far end in another process, with --over native or --port
     #[arg(short = 'H', value_name = "A[%IF]")]
     pub far: Option<Remote>,
-    /// Netisr of the router, or where there is none of the far end
+    /// Set the netisr dispatch of the router, or of the far end if there is no router
     #[arg(long, value_name = "MODE", conflicts_with = "far")]
     pub dispatch: Option<DispatchArg>,
-    /// Its workstreams; with --threads each has one
+    /// Set its number of workstreams; with --threads, each runs in its own thread
     #[arg(long, value_name = "N", default_value_t = 1, requires = "dispatch", value_parser = clap::value_parser!(u8).range(1..=WORKSTREAMS_MAX as i64))]
     pub workstreams: u8,
-    /// Its L4 port
+    /// Set the L4 port of the far end
     #[arg(short = 'p', value_name = "L4PORT", requires = "far", value_parser = clap::value_parser!(u16).range(1..))]
     pub far_port: Option<u16>,
     #[command(flatten)]
@@ -71,25 +72,25 @@ pub struct PlaceArgs {
     pub host: HostArgs,
 }
 
-/// Each [`Over`] by its word.
+/// Parses each [`Over`] by its name.
 fn over() -> impl TypedValueParser<Value = Over> {
     let known = Over::ALL.map(Over::words).map(|[word, about]| PossibleValue::new(word).help(about));
     PossibleValuesParser::new(known).try_map(|word| word.parse::<Over>())
 }
 
-/// When the judged host takes frames through its stack.
+/// Netisr dispatch policy of the measured host.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DispatchArg {
-    /// At once
+    /// Process frames at once
     Direct,
-    /// At once where order allows it
+    /// Process frames at once where ordering allows it
     Hybrid,
-    /// From a queue
+    /// Queue frames
     Deferred,
 }
 
 impl DispatchArg {
-    /// Netisr's own.
+    /// Returns the netisr mode.
     pub fn mode(self) -> Mode {
         match self {
             DispatchArg::Direct => Mode::Direct,
@@ -99,16 +100,16 @@ impl DispatchArg {
     }
 }
 
-/// Who asks over TAP.
+/// Requesting end of a test over TAP.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FromArg {
-    /// Our host
+    /// Request from our host
     Ours,
-    /// The kernel
+    /// Request from the kernel
     Kernel,
 }
 
-/// A far end on the kernel's sockets.
+/// Runs a far end on the kernel's sockets.
 pub fn serve_kernel<A: Asked>(
     name: &str,
     args: &ServedArgs,
@@ -141,7 +142,7 @@ pub fn serve_kernel<A: Asked>(
     Ok(Exit::Fine)
 }
 
-/// A host of ours as a far end.
+/// Runs one of our hosts as a far end.
 pub fn serve_ours<A: Asked>(
     args: &ServedArgs,
     words: &[OsString],
@@ -169,32 +170,34 @@ pub fn serve_ours<A: Asked>(
     hosts::report(&[ended], Audits::beside(&[config]))
 }
 
-/// Buffers unless --set pool.buffers says otherwise: what is sent stays in them until it is acknowledged.
+/// Sets the number of buffers unless --set pool.buffers is given: sent data stays in them until it
+/// is acknowledged.
 fn with_buffers(config: &mut HostConfig, args: &HostArgs) {
     if !args.set.iter().any(|(key, _)| key == "pool.buffers") {
         config.pool_buffers = 16_384;
     }
 }
 
-/// Where a play runs.
+/// Placement of a workload.
 pub enum Where {
-    /// Both ends in this process, or in one that it starts.
+    /// Both ends in this process, or in a child process.
     Here(Place),
-    /// Both in this process, with what a file has between them.
+    /// Both ends in this process, with the network of a file between them.
     Shape(Box<Shape>),
-    /// Our host, against a far end elsewhere.
+    /// Our host, with the far end elsewhere.
     Ours(Box<HostConfig>, Remote, u16, Families),
-    /// The kernel, against a far end elsewhere.
+    /// The kernel, with the far end elsewhere.
     Kernel(Remote, u16, Families),
 }
 
 impl PlaceArgs {
-    /// Has each end a thread of its own?
+    /// Returns whether each end has a thread of its own.
     pub fn has_threads(&self) -> bool {
         self.threads || self.over == Over::Tap || self.far.is_some()
     }
 
-    /// What the flags say; `words` are the command's, `port` where such a far end listens.
+    /// Returns the placement that the flags select; `words` are the command line, `port` is the
+    /// default port of the far end.
     pub fn place(&self, words: &[OsString], port: u16) -> anyhow::Result<Where> {
         if let Some(far) = &self.far {
             if let Some(ip) = far.ip() {
@@ -235,7 +238,7 @@ impl PlaceArgs {
         Ok(Where::Shape(Box::new(shape)))
     }
 
-    /// Checks that nothing is requested of a near end that only a host which serves has.
+    /// Rejects flags of a near end that only apply to serving hosts.
     fn serves_nothing(&self) -> anyhow::Result<()> {
         let HostArgs { service, control, ready_fd, .. } = &self.host;
         let given =
@@ -286,7 +289,8 @@ impl Where {
         }
     }
 
-    /// Gives the near end `n` addresses to connect from: those from `base` on, or of its own choice where it is made here. Says which.
+    /// Assigns `n` source addresses to the near end: those from `base` on, or its own choice if it
+    /// is made here. Returns them.
     pub fn addresses(&mut self, n: u8, base: Option<IpAddr>) -> anyhow::Result<Vec<IpAddr>> {
         let first = match (&mut *self, base) {
             (_, Some(base)) => base,
@@ -308,7 +312,7 @@ impl Where {
         (0..n).map(nth).collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: no address is that far behind it"))
     }
 
-    /// Has `play` run there.
+    /// Runs `play` in this placement.
     pub fn play<P: Play>(&self, play: &mut P) -> anyhow::Result<Exit> {
         if let Where::Here(place) = self
             && place.wants_namespace()
@@ -327,14 +331,14 @@ impl Where {
     }
 }
 
-/// Whether this process runs in the namespace that [`in_namespace`] made.
+/// Returns whether this process runs in the namespace made by [`in_namespace`].
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Runs this command again in a network namespace of its own, and returns its exit code. In the
-/// process that runs there, returns `None`, and from then on requests a stop at the end of standard
-/// input: it ends with the process outside, however that one ends.
+/// Runs this command again in a network namespace of its own, and returns its exit code. In that
+/// process it returns `None`, and requests a stop at the end of standard input, so that the process
+/// ends when its parent does.
 ///
 /// # Errors
 /// Network namespaces are not available, or the process cannot be started.
@@ -381,7 +385,7 @@ fn end_with_stdin() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seconds, with a fraction if need be.
+/// Parses seconds, which may have a fraction.
 pub fn seconds(word: &str) -> Result<Duration, String> {
     let seconds = word.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let within = |time: &Duration| !time.is_zero() && *time <= apps::netperf::LENGTH_MAX;

@@ -1,11 +1,11 @@
-//! `ports`: what can stand where a port is named, from the table that the parser reads.
+//! `ports`: lists the kinds of ports and wrappers, from the table that the parser uses.
 
 use crate::args::PortsArgs;
 use crate::exit::{Exit, Fault, print};
 use port::spec::{Fallback, Info, Kind, NameRule, OptionInfo};
 use serde_json::{Value, json};
 
-/// Lists kinds and their options.
+/// Lists the kinds with their options.
 pub fn list(args: &PortsArgs) -> anyhow::Result<Exit> {
     let names = || Kind::ALL.iter().map(|kind| kind.info().name);
     let wanted = |kind: &Kind| args.kind.as_ref().is_none_or(|only| kind.info().name == only);

@@ -1,7 +1,9 @@
-//! `profile`: another command of this program, run here, and where its processor time went.
+//! `profile`: runs another command of this program in this process, and reports where it spent
+//! processor time.
 //!
-//! The command's own output comes first and as ever; when ours is for a program (`--json`, `--folded`), the command's goes to
-//! standard error. Its exit code is ours, and a command that fails is profiled all the same.
+//! The command's own output comes first, unchanged; with machine-readable output (`--json`,
+//! `--folded`) it goes to standard error. The exit code is the command's. A failed command is
+//! profiled too.
 
 use crate::args::{Cli, Command, ProfileArgs};
 use crate::exit::{Exit, Fault, misused, notice, print};
@@ -13,13 +15,13 @@ use lab::measuring::Measuring;
 use lab::profile::{self, Profile, folded, report::Report};
 use std::ffi::OsString;
 
-/// Bytes of an earlier profile at most.
+/// Maximum size of an earlier profile, in bytes.
 const FOLDED_MAX: u64 = 64 << 20;
 
-/// `profile [OPTIONS] -- COMMAND`.
+/// Runs `profile [OPTIONS] -- COMMAND`.
 pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     let inner = parse(&args.command)?;
-    // Read before the command runs: a name that is wrong is best known early.
+    // Read before the command runs, so that a wrong name is reported early.
     let read = |file: &std::path::PathBuf| {
         let text = port::os::read_text(file, FOLDED_MAX).with_context(|| format!("--diff {}", file.display()));
         text.and_then(|text| {
@@ -48,7 +50,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     done
 }
 
-/// The command to run.
+/// Parsed command to profile.
 enum Inner {
     Ministat(Vec<OsString>),
     Clap(Box<Command>),
@@ -85,7 +87,7 @@ fn show(
     let compared = before.map(|before| folded::difference(before, &stacks)).transpose()?;
     if args.folded {
         print(compared.as_deref().unwrap_or(&stacks))?;
-        // Flamegraph programs read standard output.
+        // Standard output is read by flamegraph programs.
         env.warnings().iter().for_each(|warning| notice(warning));
     } else {
         let mut report = Report::of(profile, &command, env);

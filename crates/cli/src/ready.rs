@@ -1,5 +1,5 @@
-//! `--ready-fd N`: a line break to an open descriptor once everything runs, for scripts and supervisors
-//! (s6's notification protocol).
+//! `--ready-fd N`: writes a line break to an open descriptor once everything runs, for scripts and
+//! supervisors (s6's notification protocol).
 
 use crate::exit::Fault;
 use anyhow::Context;
@@ -7,7 +7,7 @@ use node::run::Event;
 use std::fs::File;
 use std::io::Write;
 
-/// The descriptor for the notification, and the number of hosts and switches that do not run yet.
+/// Descriptor for the notification, and the number of hosts and switches that do not run yet.
 pub struct Ready {
     to: Option<File>,
     missing: usize,
@@ -17,14 +17,14 @@ impl Ready {
     /// Takes descriptor `fd`, if one is given, for `parts` hosts and switches.
     ///
     /// # Errors
-    /// A usage error: no descriptor that was open for writing when the program began, or one of 0 to 2.
+    /// Usage error: the descriptor was not open for writing when the program began, or is 0 to 2.
     pub fn new(fd: Option<u32>, parts: usize) -> anyhow::Result<Ready> {
         let take = |fd: u32| port::os::inherited_for_writing(i32::try_from(fd).unwrap_or(i32::MAX)).map(File::from);
         let to = fd.map(|fd| take(fd).map_err(|why| Fault::usage(format!("--ready-fd {fd}: {why}"))));
         Ok(Ready { to: to.transpose()?, missing: parts })
     }
 
-    /// Counts a host that runs; writes the notification once all of them do.
+    /// Counts a running host; writes the notification once all of them run.
     ///
     /// # Errors
     /// The descriptor cannot be written to.

@@ -1,4 +1,4 @@
-//! `report` and `gate`: what runs have left behind, as a page, and against each other.
+//! `report` and `gate`: show stored results as a page, and compare them.
 
 use crate::args::BenchGroup;
 use crate::exit::{Exit, Fault, notice, print};
@@ -11,7 +11,7 @@ use lab::page::{FILE_MAX, Page};
 use lab::result::Report;
 use std::path::{Path, PathBuf};
 
-/// `report`.
+/// Arguments of `report`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Takes .json of --json, .svg of --svg and .txt from the directory, in the order of their names; the page needs nothing \
@@ -22,18 +22,18 @@ results (or wrong usage).
 Example:
   linerate bench udp --json > results/udp.json; linerate report results")]
 pub struct ReportArgs {
-    /// Where results lie
+    /// Read results from this directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
-    /// Where the page goes; -: standard output [default: index.html in DIR]
+    /// Write the page to this file; -: standard output [default: index.html in DIR]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Its title [default: the directory's name]
+    /// Set the title [default: the directory's name]
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
 }
 
-/// `gate`.
+/// Arguments of `gate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Without NOW the baseline's bench runs here, a second time where a row is slower or unclear: what is slow in the code \
@@ -45,22 +45,22 @@ Example:
   linerate bench bridge --json > before.json
   linerate gate --baseline before.json")]
 pub struct GateArgs {
-    /// What it was: JSON of an earlier run
+    /// Use this JSON result of an earlier run as baseline
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: PathBuf,
-    /// What it is: JSON of later runs
+    /// Compare these JSON results of later runs
     #[arg(value_name = "NOW", value_hint = ValueHint::FilePath)]
     pub now: Vec<PathBuf>,
-    /// How much slower is borne, in per cent
+    /// Set the slowdown that is tolerated, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub tolerance: f64,
-    /// Trials kept of each subject, where it runs here
+    /// Keep N trials of each subject, if the bench runs here
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Few trials, where it runs here
+    /// Run few trials, if the bench runs here
     #[arg(long)]
     pub quick: bool,
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
 }
@@ -105,12 +105,12 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     Ok(done(bad))
 }
 
-/// Returns the exit code of a page without so many files, or with so many results only as text.
+/// Returns the exit code of a page with `bad` files missing or shown as text only.
 fn done(bad: usize) -> Exit {
     if bad > 0 { Exit::Failed } else { Exit::Fine }
 }
 
-/// Reads a file that is complete, as far as its format shows.
+/// Reads a file and checks that it is complete, as far as its format shows.
 fn read(file: &Path) -> anyhow::Result<String> {
     let content = port::os::read_text(file, FILE_MAX)?;
     let has = |kind: &str| file.extension().is_some_and(|of| of == kind);
@@ -126,7 +126,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     Ok(content)
 }
 
-/// Returns why text is no JSON, with the place, and what to do about a file that is cut short.
+/// Returns why text is not JSON, with the position, and what to do about a truncated file.
 fn reason(why: &serde_json::Error) -> String {
     if why.is_eof() { format!("the file is cut short: {why}: measure again") } else { why.to_string() }
 }
@@ -146,7 +146,8 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Judged(found.outcome))
 }
 
-/// A run that cannot be had is no run that got slower: its exit code is that of "nobody knows".
+/// Converts an error to a usage error: a missing run is no slow run and must not have its exit
+/// code.
 fn unknown(why: &anyhow::Error) -> anyhow::Error {
     Fault::usage(format!("{why:#}"))
 }
@@ -157,7 +158,7 @@ fn result(file: &Path) -> anyhow::Result<Report> {
         .map_err(|why| Fault::usage(format!("{}: not the JSON of a run: {}", file.display(), reason(&why))))
 }
 
-/// Reads a run of the baseline's measurement.
+/// Reads a run and checks that it measures the same as the baseline.
 fn run_of(file: &Path, baseline: &Report) -> anyhow::Result<Report> {
     let run = result(file)?;
     if run.name != baseline.name {
@@ -169,7 +170,7 @@ fn run_of(file: &Path, baseline: &Report) -> anyhow::Result<Report> {
     Ok(run)
 }
 
-/// Runs here what the baseline is of, a second time if that says more.
+/// Runs the baseline's bench here, a second time if the first is inconclusive.
 fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
     let group = baseline
         .name

@@ -1,4 +1,5 @@
-//! `rfc2544`: flags to a plan, ports by name or a device in memory, results to tables, JSON, a picture.
+//! `rfc2544`: converts flags to a plan and ports or an in-memory device, and results to tables,
+//! JSON or a chart.
 
 use crate::args::FamilyArgs;
 use crate::exit::{Exit, Fault, notice, print};
@@ -17,10 +18,11 @@ use port::{Env, Pairs, Port};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Frames of the tester's pool: what fits into all rings of a device in memory, and what the tester has in hand.
+/// Buffers of the tester's pool: enough for all rings of an in-memory device and the tester's own
+/// frames.
 const BUFFERS: usize = 4 * dut::SLOTS + 1024;
 
-/// `rfc2544`.
+/// Arguments of `rfc2544`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, or with -6 from 2001:2:0:1::2 to 2001:2:0:2::2 (RFC 5180), \
@@ -35,45 +37,48 @@ Examples:
   linerate rfc2544 tap:tap0 tap:tap1 --max-rate 1G --test throughput,latency
   linerate rfc2544 'nic(wire=w):em0' 'nic(wire=w):em1' --quick --max-rate 1G")]
 pub struct Rfc2544Args {
-    /// The two ports that lead to the device, as in tap:tap0 tap:tap1 [default: a device in memory, see --dut]
+    /// Measure the device between these two ports, as in tap:tap0 tap:tap1 [default: a device in
+    /// memory, see --dut]
     #[arg(value_name = "PORT", num_args = 0..=2)]
     pub ports: Vec<String>,
-    /// Which tests
+    /// Run these tests
     #[arg(long, value_name = "TEST", value_delimiter = ',', default_value = "throughput,latency,loss,back-to-back")]
     pub test: Vec<TestArg>,
-    /// Bytes of the frames, FCS counted [default: 64,128,256,512,1024,1280,1518; over IPv6 84 instead of 64]
+    /// Set the frame sizes in bytes, including FCS [default: 64,128,256,512,1024,1280,1518; IPv6:
+    /// 84 instead of 64]
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = size)]
     pub size: Vec<usize>,
-    /// How long a trial sends [default: 60s; with --quick 200ms]
+    /// Set the sending time of a trial [default: 60s; with --quick 200ms]
     #[arg(long, value_name = "DURATION", value_parser = span)]
     pub duration: Option<Duration>,
-    /// Short trials, few bursts: to see that it works, not to quote
+    /// Run short trials and few bursts: to try the command, not for figures to publish
     #[arg(long)]
     pub quick: bool,
-    /// The highest rate each way: frames a second (1488095, 1.4Mpps), or a line's bits a second (10G) [default: what the tester can]
+    /// Set the maximum rate each way: frames a second (1488095, 1.4Mpps) or bits a second of a line
+    /// (10G) [default: the tester's maximum]
     #[arg(long, value_name = "PPS", value_parser = max_rate)]
     pub max_rate: Option<MaxRate>,
-    /// How much of a rate may stay unknown
+    /// Set the resolution of rates
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%")]
     pub resolution: f64,
-    /// How long late frames are waited for [default: 2s; with --quick 100ms]
+    /// Set the time to wait for late frames [default: 2s; with --quick 100ms]
     #[arg(long, value_name = "DURATION", value_parser = span)]
     pub drain: Option<Duration>,
-    /// How long the device may recover between trials [default: 5s; with --quick, or a device in memory, not at all]
+    /// Set the pause between trials [default: 5s; with --quick or a device in memory 0s]
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     pub settle: Option<Duration>,
-    /// How often the longest burst is sought [default: 50; with --quick 3]
+    /// Repeat the search for the longest burst N times [default: 50; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
-    /// The device, when no ports are named: our bridge, or none, which shows the tester's own limits
+    /// Select the device if no ports are given: our bridge, or none, to measure the tester's limits
     #[arg(long, value_name = "DUT", default_value = "bridge", conflicts_with = "ports")]
     pub dut: DutArg,
     #[command(flatten)]
     pub family: FamilyArgs,
-    /// Frames both ways at once
+    /// Send frames in both directions at once
     #[arg(long)]
     pub bidirectional: bool,
-    /// One JSON object instead of tables
+    /// Print one JSON object instead of tables
     #[arg(short, long)]
     pub json: bool,
     /// Draw throughput and latency into this file
@@ -81,29 +86,29 @@ pub struct Rfc2544Args {
     pub svg: Option<PathBuf>,
 }
 
-/// A test, by its word.
+/// Tests of RFC 2544.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TestArg {
-    /// The highest rate without loss (RFC 2544 26.1)
+    /// Measure the highest rate without loss (RFC 2544 26.1)
     Throughput,
-    /// How long frames take at that rate (26.2)
+    /// Measure the latency at that rate (26.2)
     Latency,
-    /// What part is lost, from the highest rate down (26.3)
+    /// Measure the loss rate, from the highest rate down (26.3)
     Loss,
-    /// The longest burst without loss (26.4)
+    /// Measure the longest burst without loss (26.4)
     BackToBack,
 }
 
-/// A device in memory.
+/// Device in memory.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DutArg {
-    /// Our bridge, on a thread of its own
+    /// Use our bridge, on a thread of its own
     Bridge,
-    /// None: each port's frames arrive at the other
+    /// Use no device: frames sent to one port arrive at the other
     Loop,
 }
 
-/// `--max-rate`.
+/// Value of `--max-rate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxRate(Max);
 
@@ -125,7 +130,7 @@ fn percent(word: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| "expected 0.001% to 50%".to_owned())
 }
 
-/// A bare number is frames, as testers have it.
+/// Parses a rate; a bare number means frames a second, as in other testers.
 fn max_rate(word: &str) -> Result<MaxRate, String> {
     let rate = match word.parse::<u64>() {
         Ok(frames) if frames > 0 => Rate::Frames(frames),
@@ -230,7 +235,7 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     }
 }
 
-/// Do the frames fit through the ports?
+/// Checks that the frames fit through the ports.
 fn check_sizes(plan: &Plan, ports: &[Port; 2]) -> anyhow::Result<()> {
     let largest = plan.sizes.iter().max().copied().unwrap_or(0);
     let fits = |port: &&Port| usize::from(port.caps.mtu) + wire::eth::HEADER_LEN + frames::FCS >= largest;

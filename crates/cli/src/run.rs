@@ -1,4 +1,4 @@
-//! The measuring commands: flags to options, reports to a table, JSON, a picture.
+//! Measuring commands: convert flags to options, and reports to a table, JSON or a chart.
 
 use crate::args::{
     BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A study: what `lab` offers under that name.
+/// Study function of `lab`.
 pub type Study = fn(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>;
 
 pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
@@ -97,7 +97,7 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
-    // The services have devices and servers of their own.
+    // The services use devices and servers of their own.
     if args.group == BenchGroup::Services
         && let Some(exit) = place::in_namespace()?
     {
@@ -119,10 +119,10 @@ pub fn study(group: BenchGroup) -> Study {
     }
 }
 
-/// `lab`.
+/// Runs `lab`.
 pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     let LabCommand::Selftest(args) = args.command;
-    watch(|_| ())?; // the self-test has no report of rows
+    watch(|_| ())?; // the self-test has no rows to report
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, ..Options::default() };
     let bar = bar();
     let outcome = lab::selftest::selftest(args.comparisons, args.busy, &options, &mut |progress| tell(&bar, progress));
@@ -139,7 +139,8 @@ fn watch(print: impl Fn(&Report) + Send + Sync + 'static) -> anyhow::Result<()> 
     lab::alarm::install(1, Arc::new(print)).context("cannot start the thread that watches the measurement")
 }
 
-/// An output file: opened before the measurement, so that a wrong path costs no run; written after.
+/// Output file, opened before the measurement so that a wrong path costs no run, and written after
+/// it.
 pub struct Output {
     flag: &'static str,
     path: PathBuf,
@@ -162,7 +163,7 @@ impl Output {
     /// Writes the file.
     ///
     /// # Errors
-    /// Those of `with`, or of the file.
+    /// Those of `with` or of the file.
     pub fn write(&self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
         let mut buffered = io::BufWriter::new(&self.file);
         with(&mut buffered)
@@ -171,7 +172,7 @@ impl Output {
     }
 }
 
-/// Places of a report.
+/// Outputs of a report.
 struct Files {
     json: bool,
     trials: Option<Output>,
@@ -206,7 +207,7 @@ pub fn show(
     };
     let files = Arc::new(files);
     let unfinished = files.clone();
-    // The process is about to exit: what fails then has a line on standard error and no other consequence.
+    // The process is about to exit: an error here is only printed to standard error.
     watch(move |report| unfinished.write(report).unwrap_or_else(|why| notice(&format!("{why:#}"))))?;
     let limit = args.limit.map(Duration::from_secs);
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source, limit };
@@ -226,14 +227,14 @@ pub fn show(
     Ok(Exit::Fine)
 }
 
-/// Shows how far a study is.
+/// Shows the progress of a study.
 pub fn tell(bar: &ProgressBar, progress: Progress) {
     bar.set_length(progress.total as u64);
     bar.set_position(progress.done as u64);
     bar.set_message(progress.what);
 }
 
-/// A progress bar, where somebody can see it.
+/// Returns a progress bar, hidden if standard error is not a terminal.
 pub fn bar() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

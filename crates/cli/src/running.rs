@@ -1,4 +1,4 @@
-//! A running host or bridge, as the commands that ask it several things see it.
+//! Client of a running host or bridge, for commands that need several requests.
 
 use crate::ctl::printable;
 use crate::exit::{Exit, Fault};
@@ -8,21 +8,21 @@ use node::control;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two readings of a quiet capture.
+/// Polling interval of a capture without frames.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A host that runs jobs for this program: behind a control socket, or on virtual time.
+/// Host that runs jobs for this program: behind a control socket, or in virtual time.
 pub trait Works {
-    /// Sends one command; returns its output.
+    /// Sends one command and returns its output.
     ///
     /// # Errors
-    /// Nobody answers, or the answer is an error.
+    /// The host does not reply, or replies with an error.
     fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String>;
-    /// Time on the host's clock since some instant.
+    /// Returns the time on the host's clock since some fixed instant.
     fn now(&self) -> Duration;
-    /// Lets that much of its time pass.
+    /// Waits until `time` has passed on the host's clock.
     fn pause(&self, time: Duration);
-    /// Returns whether time passes in [`Works::pause`] alone.
+    /// Returns whether time advances only in [`Works::pause`].
     fn is_virtual(&self) -> bool {
         false
     }
@@ -42,17 +42,17 @@ impl Works for Running {
     }
 }
 
-/// A host or bridge at the other end of a control socket.
+/// Host or bridge at the other end of a control socket.
 pub struct Running {
     url: String,
     start: Instant,
 }
 
 impl Running {
-    /// The one at `url`, a path or the name of a host that `up` runs.
+    /// Returns the host at `url`, a path or the name of a host run by `up`.
     ///
     /// # Errors
-    /// No URL, or none of a control socket.
+    /// No URL, or not that of a control socket.
     pub fn of(url: Option<&str>) -> anyhow::Result<Running> {
         let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
         let url = crate::ctl::socket_of(url);
@@ -60,10 +60,10 @@ impl Running {
         Ok(Running { url, start: Instant::now() })
     }
 
-    /// Sends one command; returns its output, with control characters escaped.
+    /// Sends one command and returns its output with control characters escaped.
     ///
     /// # Errors
-    /// Nobody answers, or the answer is an error.
+    /// The host does not reply, or replies with an error.
     pub fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
         match control::request(&self.url, &words, json, PATIENCE) {
@@ -104,19 +104,19 @@ fn batch(text: &str) -> anyhow::Result<Batch> {
     capture::parse(text).context("the host's answer is no capture's: is it another version?")
 }
 
-/// A capture open in a host.
+/// Open capture in a host.
 pub struct Capture<'a> {
     host: &'a Running,
     id: String,
 }
 
 impl Capture<'_> {
-    /// Gives the frames to `take` as they come, until `time` has passed, a stop is requested (Ctrl-C) or
-    /// `take` returns `false`; frames that the host holds by then are still read. Ends the capture. Returns the
-    /// number of frames for which the host had no room.
+    /// Passes frames to `take` as they arrive, until `time` has passed, a stop is requested
+    /// (Ctrl-C) or `take` returns `false`. Frames that the host has captured by then are still
+    /// read. Ends the capture. Returns the number of frames for which the host had no room.
     ///
     /// # Errors
-    /// Those of [`Running::ask`], and of `take`; the number is known then too.
+    /// Those of [`Running::ask`] and of `take`; the number is returned in these cases too.
     pub fn follow(
         self,
         time: Option<Duration>,

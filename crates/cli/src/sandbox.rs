@@ -4,7 +4,7 @@ use crate::exit::notice;
 use clap::Args;
 use dispatch::sandbox::{Confine, Needs, Sandbox, User, refused};
 
-/// Rights of a server once its ports are open.
+/// Flags for the privileges of a server once its ports are open.
 #[derive(Args, Clone, Debug)]
 pub struct SandboxArgs {
     /// Run as this user once ports and files are open, with its groups
@@ -32,7 +32,7 @@ impl SandboxArgs {
     }
 }
 
-/// Reports at the end how many system calls the sandbox refused, if any.
+/// Reports how many system calls the sandbox refused, if any.
 pub fn tell_refused() {
     let count = refused();
     if count > 0 {

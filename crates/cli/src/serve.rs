@@ -1,4 +1,5 @@
-//! `ftpd`, `httpd` and `serve`: a host from flags, with one application on its sockets; the same for [`crate::iperf3`].
+//! `ftpd`, `httpd` and `serve`: run a host from flags with one application on its sockets. Also
+//! used by [`crate::iperf3`].
 
 use crate::args::{FilesArgs, ServeArgs, ServedArgs, SmallKind, UploadsArg};
 use crate::exit::{Exit, Fault, notice};
@@ -15,16 +16,18 @@ use node::run::Outcome;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
-/// The longest file that may be uploaded: a stranger must not fill the disk with one.
+/// Maximum size of an uploaded file, so that a client cannot fill the disk with one.
 const UPLOAD_MAX: u64 = 4 << 30;
-/// Buffers of the host's pool unless --set pool.buffers says otherwise: what is sent stays there until it is acknowledged,
-/// and a few streams both ways take all 4096 of a host's usual pool, so that no acknowledgment comes in any more.
+/// Buffers of the host's pool unless --set pool.buffers is given. Sent data stays in buffers until
+/// it is acknowledged. A few bidirectional streams would use up the 4096 of a host's default pool,
+/// so that acknowledgments could no longer be received.
 const BUFFERS: usize = 65_536;
-/// Frames taken from a port at a time unless --set burst says otherwise. Between two such bursts streams send what they may:
-/// the kernel answers each second frame of it, and drops what its device's queue of 1000 does not hold meanwhile.
+/// Frames taken from a port at a time unless --set burst is given. Between two such bursts, streams
+/// send what their windows allow; the kernel acknowledges every second frame and drops those beyond
+/// its device queue of 1000.
 const BURST: usize = 256;
 
-/// `ftpd`.
+/// Runs `ftpd`.
 pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let root = root(args)?;
     let config = ftp::Config::new(root);
@@ -34,7 +37,7 @@ pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     run(&args.served, words, 21, app, |_| Ok(false))
 }
 
-/// `httpd`.
+/// Runs `httpd`.
 pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     if args.uploads.is_some() {
         return Err(Fault::usage("--uploads: over HTTP nothing is taken; 'linerate ftpd' does"));
@@ -46,7 +49,7 @@ pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     run(&args.served, words, 80, app, |_| Ok(false))
 }
 
-/// `serve KIND`.
+/// Runs `serve KIND`.
 pub fn small(args: &ServeArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let (kind, port) = match args.kind {
         SmallKind::Echo => (small::Kind::Echo, 7),
@@ -71,7 +74,8 @@ fn root(args: &FilesArgs) -> anyhow::Result<Root> {
     root.with_context(|| format!("--root {}", dir.display())).map_err(|why| Fault::usage(format!("{why:#}")))
 }
 
-/// Runs at a port until Ctrl-C, or until `turned`, asked after each turn, says that it is enough; then comes the audit.
+/// Runs an application at a port until Ctrl-C, or until `turned`, called after each turn, returns
+/// `true`; then prints the audit.
 pub fn run<A: App>(
     args: &ServedArgs,
     words: &[OsString],
@@ -84,8 +88,8 @@ pub fn run<A: App>(
     hosts::report(&[outcome], audits)
 }
 
-/// [`run`] for an application with a role, without the report. Returns the application as it was at the
-/// end, the host's audit and the audit's destination.
+/// Runs as [`run`] does, for an application with a role and without printing the audit. Returns the
+/// application in its final state, the host's audit and the audit's destination.
 pub fn run_as<A: App>(
     args: &ServedArgs,
     words: &[OsString],
@@ -131,6 +135,6 @@ pub fn run_as<A: App>(
     if let Some(why) = failed {
         return Err(why);
     }
-    turned(&mut ended.app)?; // what was said last
+    turned(&mut ended.app)?; // for its last output
     Ok((ended.app, ended.outcome, Audits::beside(&[config])))
 }

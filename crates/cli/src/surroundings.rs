@@ -1,5 +1,5 @@
-//! The measuring environment (processor, kernel, build, warnings) beside reports in the format of
-//! other tools: netperf, iperf3, netrate, rump2014's testtool, and the workloads.
+//! Measuring environment (processor, kernel, build, warnings) of reports in the format of other
+//! tools: netperf, iperf3, netrate, rump2014's testtool, and the load generators.
 //!
 //! Other programs parse standard output, so its lines stay as those tools print them. With a text
 //! report, [`show`] writes the environment to standard error after it. In a JSON report, [`add_to`]
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 /// Form of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Lines for people, in the tool's own format.
+    /// Lines of text in the tool's own format.
     Text,
     /// JSON objects.
     Json,

@@ -1,9 +1,9 @@
-//! `tcpdump`: frames of a running host or bridge as they pass its ports, frames that it drops, or those of
-//! a file; printed a line each, or written as pcapng or pcap.
+//! `tcpdump`: prints frames that pass the ports of a running host or bridge, frames that it drops,
+//! or those of a file, one per line; or writes them as pcapng or pcap.
 //!
-//! A host only copies the frames that the expression matches (`node::capture`). They are read from its
-//! control socket a few times a second and end on Ctrl-C or after -c frames. Frames for which the host
-//! had no room are counted; the number is printed at the end.
+//! A host copies only the frames that match the expression (`node::capture`). They are read from
+//! its control socket a few times a second, until Ctrl-C or after -c frames. Frames for which the
+//! host had no room are counted; the number is printed at the end.
 
 mod files;
 mod print;
@@ -21,7 +21,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 use wire::filter::Filter;
 
-/// `tcpdump`.
+/// Runs `tcpdump`.
 ///
 /// # Errors
 /// Wrong flags or expression, no host, or a file that cannot be read or written.
@@ -46,8 +46,8 @@ pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     ended.map(|()| Exit::Fine)
 }
 
-/// Writes frames of an iface of the host at `url` that match `expression`, as pcapng to `out`, until
-/// the reader closes it or a signal comes.
+/// Writes frames of an iface of the host at `url` that match `expression`, as pcapng to `out`,
+/// until the reader closes it or a signal arrives.
 ///
 /// # Errors
 /// Those of the host, or of `out`.
@@ -63,7 +63,7 @@ pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, express
     ended.map(|()| Exit::Fine)
 }
 
-/// `-D`: the ports of the host or bridge, numbered.
+/// Lists the ports of the host or bridge, numbered (`-D`).
 fn list(host: &Running) -> anyhow::Result<Exit> {
     let ports: Vec<serde_json::Value> =
         serde_json::from_str(&host.ask(&["show", "ports"], true)?).context("show ports: not JSON")?;
@@ -78,7 +78,7 @@ fn list(host: &Running) -> anyhow::Result<Exit> {
     crate::exit::print(&lines.collect::<String>()).map(|()| Exit::Fine)
 }
 
-/// `-r`: the packets of a file that the filter matches.
+/// Prints or writes the packets of a file that match the filter (`-r`).
 fn read(path: &Path, filter: &Filter, args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     let of_it = || path.display().to_string();
     let input: Box<dyn Read> = match path.as_os_str() == "-" {
@@ -117,7 +117,7 @@ fn read(path: &Path, filter: &Filter, args: &TcpdumpArgs) -> anyhow::Result<Exit
     ended.map(|()| Exit::Fine)
 }
 
-/// An input that ends on Ctrl-C, also while nothing comes.
+/// Input that ends on Ctrl-C, even while blocked.
 struct UntilStopped(Box<dyn Read>);
 
 impl Read for UntilStopped {
@@ -137,11 +137,11 @@ impl Read for UntilStopped {
 /// Destination of frames: lines on standard output, or files.
 struct Sink {
     out: Out,
-    /// Difference between the calendar and the host's clock, once it is known.
+    /// Difference between calendar time and the host's clock, once known.
     epoch_ns: Option<u64>,
     /// Frames printed or written.
     taken: u64,
-    /// Frames that may follow.
+    /// Remaining number of frames (-c).
     left: u64,
 }
 
@@ -170,13 +170,13 @@ impl Sink {
         }
     }
 
-    /// Counts a frame: the last file had room for it, or it ends the capture.
+    /// Counts a frame. A frame that the last file has no room for ends the capture.
     fn count(&mut self, has_room: bool) {
         self.taken += u64::from(has_room);
         self.left = if has_room { self.left.saturating_sub(1) } else { 0 };
     }
 
-    /// Takes frames of a running host; returns whether it takes more.
+    /// Processes frames of a running host; returns whether more are accepted.
     fn take(&mut self, batch: &Batch) -> anyhow::Result<bool> {
         let epoch = *self.epoch_ns.get_or_insert(port::os::calendar_ns().saturating_sub(batch.now_ns));
         let mut text = String::new();
@@ -211,7 +211,7 @@ impl Sink {
         Ok(self.left > 0)
     }
 
-    /// Takes a packet of a file; returns whether it takes more.
+    /// Processes a packet of a file; returns whether more are accepted.
     fn take_record(&mut self, record: &Record<'_>, section: &Section) -> anyhow::Result<bool> {
         let has_room = match &mut self.out {
             Out::Files(files) => files.write(record, Origin::Capture(section))?,
@@ -230,7 +230,8 @@ impl Sink {
     }
 }
 
-/// Options of a pcapng packet block: of a dropped frame a comment with the reason, else none.
+/// Returns the options of a pcapng packet block: for a dropped frame a comment with the reason,
+/// else none.
 fn options(fate: Fate) -> Vec<u8> {
     let Fate::Dropped(why) = fate else { return Vec::new() };
     let text = format!("dropped: {}: {}", why.name(), why.sentence());

@@ -1,7 +1,8 @@
-//! `top` of running hosts: what their ports, workstreams, drops and stages do, as it happens.
+//! `top` of running hosts: shows live rates of their ports, workstreams, drops and stages.
 //!
 //! ```text
-//! control sockets -> Reading (what a host has counted) -> Rates (two of them) -> lines -> screen, batch, or JSON
+//! control sockets -> Reading (a host's counters) -> Rates (of two readings) -> lines -> screen,
+//! batch, or JSON
 //! ```
 
 mod rates;
@@ -20,18 +21,19 @@ use serde_json::Value;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// A host answers within milliseconds; one that does not is shown as such.
+/// Timeout of a reply. Hosts reply within milliseconds; one that does not is shown as not
+/// answering.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often keys are looked at.
+/// Polling interval of the keyboard.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// Is a running host meant, and not a stream of frames?
+/// Returns whether the arguments mean a running host rather than a stream of frames.
 pub fn is_meant(args: &TopArgs) -> bool {
     let WatchArgs { url, batch, .. } = &args.watch;
     !url.is_empty() || *batch || (args.stream.files.is_empty() && io::stdin().is_terminal())
 }
 
-/// Watches.
+/// Runs `top` on running hosts.
 pub fn run(args: &TopArgs) -> anyhow::Result<Exit> {
     let WatchArgs { url, batch, interval, times, ledger } = &args.watch;
     let mut hosts: Vec<Watched> = urls(url)?.iter().map(|url| Watched::new(url)).collect();
@@ -55,7 +57,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<Exit> {
     done
 }
 
-/// The sockets that are meant: those given, $LINERATE_CTL's, or all in the place where `up` puts them.
+/// Returns the control sockets to watch: those given, $LINERATE_CTL, or all in the directory used
+/// by `up`.
 fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
     if !given.is_empty() {
         return Ok(given.iter().map(|url| crate::ctl::socket_of(url)).collect());
@@ -77,7 +80,7 @@ fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// A host that is watched.
+/// Host that is watched.
 struct Watched {
     url: String,
     name: String,
@@ -108,7 +111,7 @@ impl Watched {
         serde_json::from_str(&text).map_err(|why| format!("{words}: not JSON: {why}"))
     }
 
-    /// What it has counted now. Whether it answered.
+    /// Reads the host's counters. Returns whether it replied.
     fn look(&mut self) -> bool {
         let answers = || -> Result<Reading, String> {
             let of = ["show ports", "show drops", "show ledger", "show pools", "show isr"];
@@ -134,7 +137,7 @@ impl Watched {
     }
 
     fn set_ledger(&self, on: bool) {
-        // One that does not answer says so at the next look.
+        // A host that does not reply is reported at the next reading.
         let _ = self.ask(if on { "show ledger on" } else { "show ledger off" });
     }
 
@@ -143,7 +146,7 @@ impl Watched {
     }
 }
 
-/// Sleeps so long; `false`: somebody wants an end.
+/// Sleeps for `time`; returns `false` if a stop is requested.
 fn slept(time: Duration) -> bool {
     let until = Instant::now() + time;
     while Instant::now() < until && !dispatch::stop_requested() {
@@ -160,12 +163,12 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether anybody answered.
+    /// Reads all hosts; returns whether any replied.
     fn look(&mut self) -> bool {
         self.hosts.iter_mut().fold(false, |any, host| host.look() | any)
     }
 
-    /// A block, or JSON lines, after each interval.
+    /// Prints a block, or JSON lines, after each interval.
     fn batch(&mut self) -> anyhow::Result<Exit> {
         let mut left = self.times.unwrap_or(u64::MAX);
         while left > 0 && slept(self.interval) {
@@ -187,7 +190,7 @@ impl Watch {
         Ok(Exit::Fine)
     }
 
-    /// The whole terminal, until q.
+    /// Shows the full-screen view until q is pressed.
     fn screen(&mut self) -> anyhow::Result<Exit> {
         let mut terminal = ratatui::try_init().context("the terminal")?;
         let done = self.show(&mut terminal);

@@ -1,9 +1,9 @@
-//! `why`: what becomes of a flow's frames in a running host or bridge: where they come in and leave, the
-//! route or address table entry that decides, the socket, the drops and their reasons, what waits.
+//! `why`: explains what becomes of a flow's frames in a running host or bridge: where they arrive
+//! and leave, the route or address table entry that decides, the socket, the drops and their
+//! reasons, and packets that wait for neighbor resolution.
 //!
-//! The answer is put together from control words that exist beside it: a capture of the frames
-//! that pass and are dropped, for a while; the record of frames dropped before; `route get --why`, `ss`,
-//! `bridge fdb`.
+//! Combines the output of existing control commands: a capture of frames that pass or are dropped,
+//! for a while; the record of earlier drops; `route get --why`, `ss`, `bridge fdb`.
 
 mod flow;
 
@@ -20,15 +20,16 @@ use std::time::Instant;
 use wire::dissect;
 use wire::filter::Filter;
 
-/// Bytes kept of each frame: the headers that tell flows apart and are printed.
+/// Bytes kept of each frame: the headers that distinguish flows and are printed.
 const SNAPLEN: u32 = 256;
-/// Flows about which routes and sockets are asked; others are counted only.
+/// Maximum number of flows for which routes and sockets are looked up; further flows are only
+/// counted.
 const FLOWS_MAX: usize = 8;
 
-/// `why`.
+/// Runs `why`.
 ///
 /// # Errors
-/// A flow that is not understood, or no host.
+/// Invalid flow, or no host.
 pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
     let asked = Asked::parse(&args.flow).map_err(Fault::usage)?;
     Filter::compile(&asked.expression).map_err(Fault::usage)?;
@@ -63,14 +64,14 @@ struct Group {
 /// Direction and iface of a frame that passed.
 type Passed = (Direction, String);
 
-/// Frames that were seen, put together as they come: of each kind the number and the last one.
+/// Observed frames, grouped as they arrive, with the number and the last frame of each group.
 #[derive(Default)]
 struct Tally {
-    /// In the order of first sight.
+    /// Groups in the order of their first frame.
     groups: Vec<Group>,
-    /// Flows, each with the iface by which it came in, or else left.
+    /// Flows, each with the iface by which it arrived, or else left.
     flows: BTreeMap<Ends, Option<Passed>>,
-    /// Destinations, for a bridge.
+    /// Destination MAC addresses, for a bridge.
     stations: Vec<[u8; 6]>,
 }
 
@@ -105,7 +106,7 @@ impl Tally {
     }
 }
 
-/// A question to the host and its answer.
+/// Request to the host and its reply.
 struct Answer {
     about: String,
     text: Vec<String>,
@@ -210,7 +211,7 @@ fn line(frame: &Caught) -> String {
     dissect::brief(&frame.data, frame.len as usize).to_string()
 }
 
-/// Asks the host for its decisions about `flows`; of a bridge, where it has `stations`.
+/// Requests the host's decisions about `flows`, or from a bridge the ports of `stations`.
 fn answers(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>, stations: &[[u8; 6]]) -> Vec<Answer> {
     if let Ok(table) = host.ask(&["bridge", "fdb", "show"], true) {
         return stations.iter().map(|mac| entry(mac, &table)).collect();
@@ -232,7 +233,7 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>, stations: &[[
     out
 }
 
-/// Returns lines about the sockets that `flows` reach.
+/// Returns lines that describe the sockets that `flows` reach.
 fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>) -> anyhow::Result<Vec<String>> {
     let rows: Vec<Value> = serde_json::from_str(&host.ask(&["ss", "-a"], true)?).context("ss: not JSON")?;
     let reached = rows.iter().filter(|row| flows.keys().any(|ends| ends.is_of_socket(row)));
@@ -240,7 +241,7 @@ fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>) -> anyhow::Re
     Ok(if lines.is_empty() { vec!["none is bound or connected there".to_string()] } else { lines })
 }
 
-/// Returns a line about a socket, which `ss -j` gives as `row`.
+/// Returns a line that describes a socket, given as `row` of `ss -j`.
 fn socket_line(row: &Value) -> String {
     let word = |key: &str| match row.get(key) {
         Some(Value::String(text)) => text.clone(),
@@ -259,7 +260,8 @@ fn lines_of(text: &str) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// Returns the words of `route get DST ... --why`; a flow that came in is one of packets from outside.
+/// Returns the words of `route get DST ... --why`; a received flow is looked up as forwarded
+/// packets.
 fn route_words(ends: &Ends, passed: Option<&Passed>) -> Vec<String> {
     let mut words: Vec<String> = ["ip"].map(String::from).into();
     words.extend(ends.dst.is_ipv6().then(|| "-6".to_string()));
@@ -278,7 +280,7 @@ fn route_words(ends: &Ends, passed: Option<&Passed>) -> Vec<String> {
     words
 }
 
-/// Returns the ports at which a bridge has a station.
+/// Returns the ports at which a bridge has learned a station.
 fn entry(mac: &[u8; 6], table: &str) -> Answer {
     let name = wire::Mac(*mac).to_string();
     let rows: Vec<Value> = serde_json::from_str(table).unwrap_or_default();
@@ -303,7 +305,7 @@ mod tests {
     use std::net::Ipv6Addr;
     use wire::{Proto, eth, ip6};
 
-    /// A datagram of IPv6 from port 1 to port 2.
+    /// Returns the ends of an IPv6 datagram from port 1 to port 2.
     fn ends(dst: &str) -> Ends {
         let mut frame = vec![0; eth::HEADER_LEN + ip6::HEADER_LEN];
         frame[12..14].copy_from_slice(&eth::EtherType::IPV6.0.to_be_bytes());

@@ -1,4 +1,5 @@
-//! `struct sockaddr_in` and `sockaddr_in6` as bytes. A socket of IPv6 has IPv4 addresses as mapped ones.
+//! `struct sockaddr_in` and `sockaddr_in6` as bytes. IPv6 sockets represent IPv4 addresses as
+//! IPv4-mapped ones.
 
 use crate::Errno;
 use inet::udp::Domain;
@@ -7,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 /// Bytes of a `struct sockaddr_in6` without its scope id, which RFC 2133 did not have.
 const SIN6_LEN: usize = 24;
 
-/// A domain's number.
+/// Returns the number of a domain.
 pub(crate) fn number(domain: Domain) -> i32 {
     match domain {
         Domain::Inet => libc::AF_INET,
@@ -15,7 +16,7 @@ pub(crate) fn number(domain: Domain) -> i32 {
     }
 }
 
-/// The domain of a number.
+/// Returns the domain of a number.
 pub(crate) fn domain(number: i32) -> Option<Domain> {
     match number {
         libc::AF_INET => Some(Domain::Inet),
@@ -24,7 +25,7 @@ pub(crate) fn domain(number: i32) -> Option<Domain> {
     }
 }
 
-/// What a `struct sockaddr` says.
+/// A parsed `struct sockaddr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
     /// `AF_UNSPEC`.
@@ -32,7 +33,7 @@ pub(crate) enum Name {
     Addr(SocketAddr),
 }
 
-/// Reads a `struct sockaddr`.
+/// Parses a `struct sockaddr`.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Name, Errno> {
     let family = bytes.first_chunk().map(|two| u16::from_ne_bytes(*two)).ok_or(libc::EINVAL)?;
     let port = || bytes.get(2..4).and_then(|two| two.first_chunk()).map(|two| u16::from_be_bytes(*two));
@@ -54,7 +55,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Name, Errno> {
     }
 }
 
-/// The `struct sockaddr` that a socket of `domain` gives.
+/// Returns the `struct sockaddr` that a socket of `domain` reports for an address.
 pub(crate) fn emit(addr: SocketAddr, domain: Domain) -> Vec<u8> {
     let (port, family) = (addr.port().to_be_bytes(), (number(domain) as u16).to_ne_bytes());
     let (ip, scope) = match (addr, domain) {
@@ -65,7 +66,7 @@ pub(crate) fn emit(addr: SocketAddr, domain: Domain) -> Vec<u8> {
     [&family[..], &port, &[0; 4], &ip.octets(), &scope.to_ne_bytes()].concat()
 }
 
-/// The address on the wire: a mapped one's is of IPv4.
+/// Returns the address used on the wire; a mapped address becomes IPv4.
 pub(crate) fn on_wire(addr: SocketAddr) -> IpAddr {
     addr.ip().to_canonical()
 }

@@ -1,4 +1,5 @@
-//! The calls, by descriptor, with Linux's numbers for their arguments. What would wait in the kernel waits in [`Door::wait`].
+//! Socket calls by descriptor, with Linux's numbers for their arguments. Calls that would block in
+//! the kernel block in [`Door::wait`].
 
 mod chunks;
 pub(crate) mod ready;
@@ -16,29 +17,29 @@ use std::net::{Shutdown, SocketAddr};
 
 pub(crate) type Done<T> = Result<T, Errno>;
 
-/// What a receive gave.
+/// Result of a receive call.
 #[derive(Default)]
 pub(crate) struct Received {
     pub bytes: Vec<u8>,
-    /// What it says that it received: more than there is in `bytes` where `MSG_TRUNC` threw some away.
+    /// Length returned to the caller; exceeds `bytes` where `MSG_TRUNC` discarded some.
     pub len: usize,
-    /// Who sent it, of a datagram.
+    /// Sender of a datagram.
     pub from: Option<Vec<u8>>,
-    /// Control messages, as `recvmsg` hands them over.
+    /// Control messages for `recvmsg`.
     pub control: Vec<Vec<u8>>,
-    /// `recvmsg`'s own flags.
+    /// Flags returned by `recvmsg`.
     pub flags: c_int,
-    /// `MSG_WAITALL`: it is to go on until the buffer is full.
+    /// `MSG_WAITALL`: continue until the buffer is full.
     fills: bool,
 }
 
-/// The numbers of Linux's own `ioctl`s.
+/// Linux-specific `ioctl` requests.
 const SIOCOUTQNSD: c_ulong = 0x894b;
 const SIOCATMARK: c_ulong = 0x8905;
 
 const TCP_CM_INQ: c_int = 36;
 
-/// A control message: `struct cmsghdr`, and what it says.
+/// Builds a control message: `struct cmsghdr` and data.
 fn control(level: c_int, kind: c_int, says: &[u8]) -> Vec<u8> {
     let len = size_of::<libc::cmsghdr>() + says.len();
     let mut out = [&len.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), says].concat();
@@ -50,7 +51,7 @@ fn raw(errno: socket::Errno) -> Errno {
     errno.raw()
 }
 
-/// The deadline of a call that may wait for `timeout`, or for ever.
+/// Returns the deadline of a call with this timeout; `None`: no limit.
 fn deadline(now: Instant, timeout: Option<Duration>) -> Instant {
     timeout.map_or(Instant::NEVER, |timeout| now.after(timeout))
 }
@@ -64,7 +65,8 @@ impl State {
         }
     }
 
-    /// Until when a call on `token` may wait: no longer than now, for one that does not.
+    /// Returns the time until which a call on `token` may block; the current time for a
+    /// non-blocking call.
     fn patience(&self, token: c_int, kind: OptKind, dont_wait: bool) -> Instant {
         let now = self.host.now;
         match self.files.get(token) {
@@ -73,14 +75,14 @@ impl State {
         }
     }
 
-    /// The number that the stack gave a stream.
+    /// Returns the stack's number of a stream socket.
     pub fn stream(&self, token: c_int) -> Done<usize> {
         let fd = self.files.get(token)?.fd;
         if fd.is_stream() { Ok(fd.0 & !SOCK_BIT) } else { Err(libc::EOPNOTSUPP) }
     }
 }
 
-/// `Some` unless the call would have to wait.
+/// Returns `None` if the call would block.
 fn unless_would_block<T>(done: Done<T>) -> Option<Done<T>> {
     match done {
         Err(libc::EAGAIN) => None,
@@ -152,7 +154,8 @@ impl Door {
         self.wait(until, attempt).unwrap_or(Err(libc::EINPROGRESS))
     }
 
-    /// `recvmsg` and its kin, of up to `len` bytes. `writable`: they can be written where the caller wants them.
+    /// `recvmsg` and related calls, for up to `len` bytes. `writable`: the caller's buffers can be
+    /// written.
     pub fn recv(&self, token: c_int, len: usize, flags: c_int, writable: bool) -> Done<Received> {
         let peek = flags & libc::MSG_PEEK != 0 || !writable;
         let mut before: Vec<u8> = Vec::new();
@@ -160,7 +163,7 @@ impl Door {
             let mut got = match state.recv(token, len.saturating_sub(before.len()), flags, peek) {
                 Err(libc::EAGAIN) if chance == Chance::More || before.is_empty() => return None,
                 Err(errno) if before.is_empty() => return Some(Err(errno)),
-                Err(_) => Received::default(), // the next call tells
+                Err(_) => Received::default(), // the next call reports it
                 Ok(got) if got.len > 0 && !writable => return Some(Err(libc::EFAULT)),
                 Ok(got) => got,
             };
@@ -178,7 +181,7 @@ impl Door {
         self.wait(until, attempt).unwrap_or(Err(libc::EAGAIN))
     }
 
-    /// `sendmsg` and its kin.
+    /// `sendmsg` and related calls.
     pub fn send(&self, token: c_int, bytes: Vec<u8>, flags: c_int, to: Option<&[u8]>) -> Done<usize> {
         let to = match to.map(addr::parse).transpose()? {
             Some(Name::Addr(to)) => Some(to),
@@ -186,7 +189,7 @@ impl Door {
         };
         let (mut sent, mut waited) = (0, false);
         let attempt = move |state: &mut State, chance| loop {
-            // A writer that waits is not woken for a little room.
+            // A blocked writer is not woken for little room.
             if std::mem::replace(&mut waited, true) && chance == Chance::More && state.is_starved(token) {
                 return None;
             }
@@ -195,7 +198,7 @@ impl Door {
                 Ok(n) => sent += n,
                 Err(libc::EAGAIN) if chance == Chance::More || sent == 0 => return None,
                 Err(errno) if sent == 0 => return Some(Err(errno)),
-                Err(_) => return Some(Ok(sent)), // the next call tells
+                Err(_) => return Some(Ok(sent)), // the next call reports it
             }
             if sent == bytes.len() {
                 return Some(Ok(sent));
@@ -227,12 +230,12 @@ impl Door {
         })
     }
 
-    /// Is the descriptor one of ours?
+    /// Returns whether the descriptor is one of ours.
     pub fn has(&self, token: c_int) -> bool {
         self.enter(|state| state.files.has(token))
     }
 
-    /// `close`, as `SO_LINGER` says.
+    /// `close`, respecting `SO_LINGER`.
     pub fn close(&self, token: c_int) -> Done<()> {
         let fd = self.enter(|state| match state.files.get(token) {
             Ok(socket) => Ok(Some(socket.fd)),
@@ -263,7 +266,7 @@ impl Door {
         })
     }
 
-    /// `fcntl`: the status flags.
+    /// `fcntl`: gets and sets the status flags.
     pub fn fcntl(&self, token: c_int, command: c_int, arg: c_int) -> Done<c_int> {
         self.enter(|state| {
             let socket = state.files.socket(token)?;
@@ -281,12 +284,12 @@ impl Door {
         })
     }
 
-    /// Does a request of `ioctl` come with a pointer to an int?
+    /// Returns whether an `ioctl` request takes a pointer to an int.
     pub fn takes_int(&self, request: c_ulong) -> bool {
         matches!(request, libc::FIONBIO | libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD | SIOCATMARK)
     }
 
-    /// `ioctl`: the number that is asked for. `given` is what the argument points to.
+    /// `ioctl`: returns the requested number. `given` is the value that the argument points to.
     pub fn ioctl(&self, token: c_int, request: c_ulong, given: Option<c_int>) -> Done<Option<c_int>> {
         self.enter(|state| {
             if request == libc::FIONBIO {
@@ -332,11 +335,11 @@ impl State {
         let done = self.host.calls().connect(socket.fd, addr).map_err(raw);
         let socket = self.files.socket(token)?;
         let connecting = std::mem::replace(&mut socket.connecting, done == Err(libc::EINPROGRESS));
-        // Linux: the first connect after the handshake reports its end, the next that there is nothing to do.
+        // Linux: the first connect after the handshake returns success, the next one EISCONN.
         if connecting && done == Err(libc::EISCONN) { Ok(()) } else { done }
     }
 
-    /// How a connect that is under way has ended.
+    /// Returns the result of a connect in progress, once there is one.
     fn connected(&mut self, token: c_int) -> Option<Done<()>> {
         let id = match self.stream(token) {
             Ok(id) => id,
@@ -358,7 +361,7 @@ impl State {
     fn recv(&self, token: c_int, len: usize, flags: c_int, peek: bool) -> Done<Received> {
         let socket = self.files.get(token)?;
         if flags & libc::MSG_ERRQUEUE != 0 {
-            return Err(libc::EAGAIN); // nothing is ever in it
+            return Err(libc::EAGAIN); // the queue is always empty
         }
         let stream = socket.fd.is_stream();
         let trunc = flags & libc::MSG_TRUNC != 0;
@@ -371,9 +374,9 @@ impl State {
         };
         bytes.truncate(n);
         if stream && trunc && !peek {
-            bytes.clear(); // Linux: what a stream truncates is thrown away
+            bytes.clear(); // Linux: MSG_TRUNC discards stream data
         }
-        // Linux: where nothing is left, the end counts as a byte.
+        // Linux: with no data left, the end of the stream counts as one byte.
         let left = |sock: &mut inet::tcp::Sock<lock::Light>| match sock.queues().0 {
             0 => sock.has_peer_closed().into(),
             unread => unread as c_int,

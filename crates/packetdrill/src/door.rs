@@ -1,12 +1,13 @@
-//! Who waits for what, and time.
+//! Blocking calls and time.
 //!
-//! Time is a number that moves from event to event: timers of the stack, deadlines of calls that wait. With a virtual clock it
-//! moves when the script sleeps, waits for a packet, or asks what time it is; with a live one it is brought up to the real
-//! time whenever somebody calls. Either way each event happens at its own instant.
+//! Time advances from event to event: timers of the stack, and deadlines of blocked calls. A
+//! virtual clock advances when the script sleeps, waits for a packet, or reads the time; a live
+//! clock is synchronized with real time on each call. Either way each event is processed at its own
+//! time.
 //!
-//! A call that waits is tried again after everything that happens, by whoever made it happen: its effects come at that
-//! instant, not when its own thread next runs. That thread sleeps until then, and its next look at the clock gives it
-//! the instant at which its call was done.
+//! A blocked call is retried after every event, by the thread that caused the event. Its effects
+//! therefore occur at that time, not when its own thread runs again. That thread sleeps until then,
+//! and its next reading of the clock returns the time at which its call completed.
 
 mod quiet;
 
@@ -19,30 +20,30 @@ use clock::{Clock, Duration, Instant, Strategy};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-/// The virtual clock's time 0, in seconds since 1970: a script's times count from its own start.
+/// Time 0 of the virtual clock, in seconds since 1970. A script's times are relative to its start.
 const EPOCH_S: u64 = 1_000_000_000;
-/// What asking a virtual clock costs: who spins until an instant gets there.
+/// Time added by each reading of a virtual clock, so that a loop polling the clock terminates.
 const GLANCE: Duration = Duration::from_micros(1);
-/// How long a packet is waited for, where timers go on and none comes.
+/// Maximum wait for a packet while timers keep running.
 const PATIENCE: Duration = Duration::from_secs(7200);
 const PATIENCE_LIVE: Duration = Duration::from_secs(60);
-/// How long, in real time, a thread whose call waits looks away before it asks whether anybody moves virtual time.
+/// Real time after which a thread with a blocked call checks whether another thread advances
+/// virtual time.
 const LOOK: Duration = Duration::from_millis(2);
-/// Instants in a row at which something happens, before time is moved on regardless.
+/// Maximum number of successive events before time is advanced regardless.
 const EVENTS_MAX: usize = 1_000_000;
 
-/// How often a call that waits will be tried.
+/// Number of further attempts of a blocked call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chance {
     More,
-    /// Its time is up.
+    /// The deadline has passed.
     Last,
 }
 
-/// A try of a call that waits; true when it is done.
+/// An attempt of a blocked call; returns `true` when the call is done.
 type Attempt = Box<dyn FnMut(&mut State, Chance) -> bool + Send>;
 
-/// A call that waits.
 struct Wait {
     id: u64,
     until: Instant,
@@ -50,21 +51,22 @@ struct Wait {
     done: Option<Instant>,
 }
 
-/// Everything, under the door's mutex.
+/// All state of an instance, under its mutex.
 pub(crate) struct State {
     pub host: Host,
     pub files: Files,
     follow: Option<Follow>,
     waits: Vec<Wait>,
     made: u64,
-    /// Threads whose next look at the clock shows when their call was done.
+    /// Threads with a call that completed at this time, which their next reading of the clock
+    /// returns.
     stamps: Vec<(ThreadId, Instant)>,
-    /// Calls so far: a thread that waits sees whether others do anything.
+    /// Number of calls so far; lets a blocked thread detect activity of others.
     entered: u64,
     live: Option<Live>,
 }
 
-/// A real clock, and what it showed at the start.
+/// A real clock, and its reading at the start.
 struct Live {
     clock: Clock,
     began: Instant,
@@ -83,8 +85,10 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// Creates an instance.
+    ///
     /// # Errors
-    /// A sentence.
+    /// A message that describes the problem.
     pub fn new(settings: &Settings) -> Result<Door, String> {
         let live = (settings.time == Time::Live).then(|| {
             let clock = Clock::live(Strategy::default());
@@ -107,7 +111,8 @@ impl Door {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call: everything that was due before it has happened, everything that it makes due happens before it returns.
+    /// Runs a call: events due before it are processed first, and events that it makes due are
+    /// processed before it returns.
     pub fn enter<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         state.begin();
@@ -123,8 +128,9 @@ impl Door {
         }
     }
 
-    /// A call that may wait: tries `attempt` until it gives something, at most until the instant that `until` says when it
-    /// did not at first. `None`: the time is up, and the last try gave nothing either.
+    /// Runs a call that may block: repeats `attempt` until it returns a value, at most until the
+    /// time returned by `until`, which is evaluated after a first failure. Returns `None` if the
+    /// deadline passed and the last attempt also failed.
     pub fn wait<T: Send + 'static>(
         &self,
         until: impl FnOnce(&mut State) -> Instant,
@@ -168,7 +174,7 @@ impl Door {
         }
     }
 
-    /// Waits a moment for somebody to move time; if nobody will, moves it.
+    /// Waits briefly for another thread to advance time; advances it if no thread will.
     fn sleep<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let entered = state.entered;
         let pause = match &state.live {
@@ -182,7 +188,7 @@ impl Door {
                     let now = live.now();
                     state.advance(now);
                 }
-                // All others sleep, and were not here: they wait for this call.
+                // All other threads sleep and have made no call: they wait for this one.
                 None if state.entered == entered && quiet::others_sleep() => {
                     let next = state.next();
                     state.advance(next);
@@ -217,7 +223,7 @@ impl Door {
         self.leave(&mut state);
     }
 
-    /// `gettimeofday`: seconds and microseconds.
+    /// `gettimeofday`: returns seconds and microseconds.
     pub fn time(&self) -> (u64, u32) {
         let mut state = self.lock();
         let me = std::thread::current().id();
@@ -233,20 +239,22 @@ impl Door {
         seconds(now)
     }
 
-    /// Frames of the host that are neither sent, consumed, dropped nor held: none, or something is wrong.
+    /// Returns the number of the host's frames that are neither sent, consumed, dropped nor held; 0
+    /// if all is well.
     pub fn imbalance(&self) -> i64 {
         self.enter(|state| state.host.stack.audit(state.host.cx()).imbalance())
     }
 
-    /// `netdev_send`: a packet for the host.
+    /// `netdev_send`: passes a packet to the host.
     ///
     /// # Errors
-    /// It is none.
+    /// The packet is invalid.
     pub fn send_packet(&self, packet: &[u8]) -> Result<(), Errno> {
         self.enter(|state| state.host.input(packet).map_err(|()| libc::EINVAL))
     }
 
-    /// `netdev_receive`: the next packet of the host, and when it left, in microseconds since 1970. `None`: none will come.
+    /// `netdev_receive`: returns the host's next packet and the time it was sent, in microseconds
+    /// since 1970; `None` if no packet will come.
     pub fn receive_packet(&self) -> Option<(u64, Vec<u8>)> {
         let mut state = self.lock();
         state.begin();
@@ -282,7 +290,7 @@ fn seconds(at: Instant) -> (u64, u32) {
 }
 
 impl State {
-    /// Knobs and time as they are now.
+    /// Updates knobs and time at the start of a call.
     fn begin(&mut self) {
         self.entered += 1;
         if let Some(follow) = &mut self.follow {
@@ -294,13 +302,13 @@ impl State {
         }
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     fn next(&self) -> Instant {
         let deadlines = self.waits.iter().filter(|wait| wait.done.is_none()).map(|wait| wait.until);
         deadlines.fold(self.host.poll(), Instant::min)
     }
 
-    /// Lets time go on to `to`: what is due on the way happens at its own instant.
+    /// Advances time to `to`; events due before are processed at their own time.
     fn advance(&mut self, to: Instant) {
         for _ in 0..EVENTS_MAX {
             self.settle();
@@ -316,7 +324,7 @@ impl State {
         self.settle();
     }
 
-    /// Does what is due now: the stack's timers, and the calls that wait, until nothing more comes of it.
+    /// Processes all work due now, timers and blocked calls, until there is no more progress.
     fn settle(&mut self) {
         loop {
             self.host.poll();

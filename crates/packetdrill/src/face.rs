@@ -1,10 +1,12 @@
-//! The C face: `packetdrill_interface_init` and the functions that it hands out.
+//! The C interface: `packetdrill_interface_init` and the functions in its table.
 //!
-//! An unsafe room. Pointers become slices here, results become return values and `errno`; what happens is
-//! decided in the other modules. The layout is that of `struct packetdrill_interface`, in packetdrill's order.
+//! Uses unsafe code. It only converts pointers to slices and results to return values and `errno`;
+//! the behaviour is implemented in the other modules. The layout is that of `struct
+//! packetdrill_interface`, in packetdrill's order.
 //!
-//! Two of the functions are variadic in C. They are declared here with the one argument that may follow, which is passed in the
-//! same register either way (System V on x86-64, AAPCS64 on Linux), and is read only for commands that have it.
+//! Two of the functions are variadic in C. They are declared here with the single optional
+//! argument, which is passed in the same register either way (System V on x86-64, AAPCS64 on Linux)
+//! and is read only for commands that have it.
 
 use crate::Errno;
 use crate::calls::ready::Polled;
@@ -61,18 +63,19 @@ pub struct Interface {
     pub splice: unsafe extern "C" fn(*mut c_void, c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t,
 }
 
-/// Fills in `interface` for a new host that is as `flags` says.
+/// Fills in `interface` for a new host configured by `flags`.
 ///
-/// What is wrong with the flags is said on standard error, and ends the process: the interface has no way to refuse.
+/// Invalid flags are reported on standard error and end the process, since the interface cannot
+/// return an error.
 ///
 /// # Safety
-/// `flags` is null or a C string; `interface` may be written, and its functions are called with its `userdata` until
-/// its `free` was.
+/// `flags` is null or a C string. `interface` is writable, and its functions are called with its
+/// `userdata` only until its `free` is called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interface: *mut Interface) {
     let text = match flags.is_null() {
         true => "".into(),
-        // SAFETY: not null, so a C string, says the caller.
+        // SAFETY: not null, so it is a C string by the caller's contract.
         false => unsafe { CStr::from_ptr(flags) }.to_string_lossy(),
     };
     let made = Settings::parse(&text).and_then(|settings| Door::new(&settings).map(|door| (door, settings)));
@@ -85,10 +88,10 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interf
     };
     let door = Box::into_raw(Box::new(door));
     if settings.interpose {
-        // SAFETY: the door lives until `free`, which takes it out of there.
+        // SAFETY: the door lives until `free`, which removes it there.
         unsafe { interpose::install(door) };
     }
-    // SAFETY: the caller lets us write there.
+    // SAFETY: writable by the caller's contract.
     unsafe { interface.write(table(door.cast())) };
 }
 
@@ -130,12 +133,12 @@ fn table(userdata: *mut c_void) -> Interface {
     }
 }
 
-/// The door behind `userdata`.
+/// Returns the door behind `userdata`.
 ///
 /// # Safety
-/// It came from [`packetdrill_interface_init`] and was not freed.
+/// `userdata` came from [`packetdrill_interface_init`] and was not freed.
 unsafe fn door<'a>(userdata: *mut c_void) -> &'a Door {
-    // SAFETY: a door, says the caller; it is shared by threads, and only ever borrowed.
+    // SAFETY: a door by the caller's contract; threads share it and only borrow it.
     unsafe { &*userdata.cast::<Door>() }
 }
 
@@ -144,7 +147,7 @@ fn set_errno(errno: Errno) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// What a call returns: its value, or -1 and `errno`.
+/// Converts a result to a return value, or to -1 and `errno`.
 pub(crate) fn returns<T, R: From<i8>>(done: Done<T>, value: impl FnOnce(T) -> R) -> R {
     match done {
         Ok(done) => value(done),
@@ -159,19 +162,19 @@ fn zero(done: Done<()>) -> c_int {
     returns(done, |()| 0)
 }
 
-/// The `len` bytes at `at`; none at a null pointer.
+/// Returns the `len` bytes at `at`; `None` for a null pointer.
 ///
 /// # Safety
-/// `at` is null, or `len` bytes may be read there for as long as the answer lives.
+/// `at` is null, or `len` bytes are readable there for the lifetime of the result.
 unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Option<&'a [u8]> {
-    // SAFETY: not null, so they may be read, says the caller.
+    // SAFETY: not null, so readable by the caller's contract.
     (!at.is_null()).then(|| unsafe { std::slice::from_raw_parts(at.cast::<u8>(), len) })
 }
 
-/// Copies as much of `from` as there is room for to `at`; says how much.
+/// Copies `from` to `at`, up to `len` bytes; returns the number of bytes copied.
 ///
 /// # Safety
-/// `at` is null, or `len` bytes may be written there.
+/// `at` is null, or `len` bytes are writable there.
 unsafe fn copy(from: &[u8], at: *mut c_void, len: usize) -> usize {
     let n = if at.is_null() { 0 } else { from.len().min(len) };
     if n > 0 {
@@ -181,22 +184,23 @@ unsafe fn copy(from: &[u8], at: *mut c_void, len: usize) -> usize {
     n
 }
 
-/// Writes a `struct sockaddr` and its length, cut to the room there is, where somebody wants it.
+/// Writes a `struct sockaddr`, truncated to the available room, and its full length, unless a
+/// pointer is null.
 ///
 /// # Safety
-/// `addr` is null or has room for what `len` points to.
+/// `addr` is null or has room for the number of bytes that `len` points to.
 unsafe fn tell_name(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) {
     if addr.is_null() || len.is_null() {
         return;
     }
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's contract.
     unsafe {
         copy(name, addr.cast(), *len as usize);
         *len = name.len() as socklen_t;
     }
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn free(userdata: *mut c_void) {
     interpose::remove(userdata.cast());
     // SAFETY: from `Box::into_raw` in `packetdrill_interface_init`; freed once.
@@ -208,29 +212,29 @@ unsafe extern "C" fn free(userdata: *mut c_void) {
     }
 }
 
-// Of all that follow: packetdrill hands over the userdata it was given, and pointers as the calls of their names want them: null,
-// or good for the length beside them.
+// For all following functions: packetdrill passes the userdata it was given, and pointers as
+// required by the calls of the same names: null, or valid for the length passed with them.
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn socket(userdata: *mut c_void, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.socket(domain, kind, protocol), |token| token)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn bind(userdata: *mut c_void, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: see above.
     let (door, name) = unsafe { (door(userdata), bytes(addr.cast(), len as usize)) };
     zero(name.ok_or(libc::EFAULT).and_then(|name| door.bind(fd, name)))
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn listen(userdata: *mut c_void, fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: see above.
     zero(unsafe { door(userdata) }.listen(fd, backlog))
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn accept(userdata: *mut c_void, fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.accept(fd), |(token, name)| {
@@ -240,40 +244,40 @@ unsafe extern "C" fn accept(userdata: *mut c_void, fd: c_int, addr: *mut sockadd
     })
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn connect(userdata: *mut c_void, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: see above.
     let (door, name) = unsafe { (door(userdata), bytes(addr.cast(), len as usize)) };
     zero(name.ok_or(libc::EFAULT).and_then(|name| door.connect(fd, name)))
 }
 
-/// The pieces of an `iovec` array.
+/// Returns the entries of an `iovec` array.
 ///
 /// # Safety
-/// `count` of them may be read at `iov`.
+/// `count` entries are readable at `iov`.
 unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> &'a [iovec] {
-    // SAFETY: as the caller says; null with a count is none.
+    // SAFETY: by the caller's contract; a null pointer yields an empty slice.
     if iov.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(iov, count) } }
 }
 
-/// A receive into `pieces`.
+/// Receives into `pieces`.
 ///
 /// # Safety
-/// Each piece may be written.
+/// Each piece is writable.
 unsafe fn receive(door: &Door, fd: c_int, pieces: &[iovec], flags: c_int) -> Done<Received> {
     let len = pieces.iter().fold(0usize, |sum, piece| sum.saturating_add(piece.iov_len));
     let writable = pieces.iter().all(|piece| piece.iov_len == 0 || !piece.iov_base.is_null());
     let got = door.recv(fd, len, flags, writable)?;
     let mut rest = got.bytes.as_slice();
     for piece in pieces {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         let n = unsafe { copy(rest, piece.iov_base, piece.iov_len) };
         rest = rest.get(n..).unwrap_or_default();
     }
     Ok(got)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn read(userdata: *mut c_void, fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -286,7 +290,7 @@ unsafe extern "C" fn read(userdata: *mut c_void, fd: c_int, buf: *mut c_void, co
     returns(unsafe { receive(door, fd, &[piece], 0) }, |got| got.len as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn readv(userdata: *mut c_void, fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: see above.
     let (door, pieces) = unsafe { (door(userdata), pieces(iov, count.max(0) as usize)) };
@@ -294,13 +298,13 @@ unsafe extern "C" fn readv(userdata: *mut c_void, fd: c_int, iov: *const iovec, 
     returns(unsafe { receive(door, fd, pieces, 0) }, |got| got.len as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn recv(userdata: *mut c_void, fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     unsafe { recvfrom(userdata, fd, buf, len, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn recvfrom(
     userdata: *mut c_void,
     fd: c_int,
@@ -319,7 +323,7 @@ unsafe extern "C" fn recvfrom(
     })
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     let Some(msg) = (unsafe { msg.as_mut() }) else { return returns(Err::<(), _>(libc::EFAULT), |()| 0) };
@@ -328,7 +332,7 @@ unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr,
     returns(got, |got| {
         let name = got.from.unwrap_or_default();
         let control: Vec<u8> = got.control.concat();
-        // SAFETY: the header's pointers are null, or good for the lengths beside them.
+        // SAFETY: the pointers of the header are null, or valid for the lengths stored with them.
         unsafe {
             copy(&name, msg.msg_name, msg.msg_namelen as usize);
             msg.msg_controllen = copy(&control, msg.msg_control, msg.msg_controllen);
@@ -339,7 +343,7 @@ unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr,
     })
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn write(userdata: *mut c_void, fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -351,7 +355,7 @@ unsafe extern "C" fn write(userdata: *mut c_void, fd: c_int, buf: *const c_void,
     unsafe { send(userdata, fd, buf, count, 0) }
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn writev(userdata: *mut c_void, fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: see above.
     let done = unsafe { gathered(pieces(iov, count.max(0) as usize)) };
@@ -359,26 +363,26 @@ unsafe extern "C" fn writev(userdata: *mut c_void, fd: c_int, iov: *const iovec,
     returns(done.and_then(|bytes| unsafe { door(userdata) }.send(fd, bytes, 0, None)), |n| n as ssize_t)
 }
 
-/// The bytes of `pieces`, one after the other.
+/// Concatenates the bytes of `pieces`.
 ///
 /// # Safety
-/// Each piece may be read.
+/// Each piece is readable.
 unsafe fn gathered(pieces: &[iovec]) -> Done<Vec<u8>> {
     let mut out = Vec::new();
     for piece in pieces.iter().filter(|piece| piece.iov_len > 0) {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's contract.
         out.extend(unsafe { bytes(piece.iov_base, piece.iov_len) }.ok_or(libc::EFAULT)?);
     }
     Ok(out)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn send(userdata: *mut c_void, fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     unsafe { sendto(userdata, fd, buf, len, flags, ptr::null(), 0) }
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn sendto(
     userdata: *mut c_void,
     fd: c_int,
@@ -394,11 +398,11 @@ unsafe extern "C" fn sendto(
     returns(done.and_then(|bytes| door.send(fd, bytes, flags, to)), |n| n as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn sendmsg(userdata: *mut c_void, fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     let Some(msg) = (unsafe { msg.as_ref() }) else { return returns(Err::<(), _>(libc::EFAULT), |()| 0) };
-    // SAFETY: the header's pointers are null, or good for the lengths beside them.
+    // SAFETY: the pointers of the header are null, or valid for the lengths stored with them.
     let (door, done, to) = unsafe {
         let pieces = pieces(msg.msg_iov, msg.msg_iovlen);
         (door(userdata), gathered(pieces), bytes(msg.msg_name, msg.msg_namelen as usize))
@@ -406,38 +410,38 @@ unsafe extern "C" fn sendmsg(userdata: *mut c_void, fd: c_int, msg: *const msghd
     returns(done.and_then(|bytes| door.send(fd, bytes, flags, to)), |n| n as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn fcntl(userdata: *mut c_void, fd: c_int, command: c_int, arg: c_long) -> c_int {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
     if !door.has(fd) {
-        // SAFETY: the kernel looks at the argument only for commands that have one.
+        // SAFETY: the kernel reads the argument only for commands that have one.
         return unsafe { libc::fcntl(fd, command, arg) };
     }
     returns(door.fcntl(fd, command, arg as c_int), |value| value)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn ioctl(userdata: *mut c_void, fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
     let arg: *mut c_int = arg.cast();
-    // SAFETY: all requests that are answered take a pointer to an int; packetdrill passes one, or nothing at all to
-    // requests that have none, which are none of these.
+    // SAFETY: all supported requests take a pointer to an int. packetdrill passes one, or no
+    // argument for requests without one, which are not supported.
     let given = match door.takes_int(request) {
         true => unsafe { arg.as_ref() }.copied(),
         false => None,
     };
     returns(door.ioctl(fd, request, given), |answer| {
         if let Some(answer) = answer {
-            // SAFETY: as above; it was not null.
+            // SAFETY: as above, and not null.
             unsafe { arg.write(answer) };
         }
         0
     })
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -448,13 +452,13 @@ unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
     zero(door.close(fd))
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn shutdown(userdata: *mut c_void, fd: c_int, how: c_int) -> c_int {
     // SAFETY: see above.
     zero(unsafe { door(userdata) }.shutdown(fd, how))
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 pub(crate) unsafe extern "C" fn getsockopt(
     userdata: *mut c_void,
     fd: c_int,
@@ -468,14 +472,14 @@ pub(crate) unsafe extern "C" fn getsockopt(
     // SAFETY: see above.
     let done = unsafe { door(userdata) }.option(fd, level, name, *len as usize);
     returns(done, |bytes| {
-        // SAFETY: `len` bytes may be written there.
+        // SAFETY: `len` bytes are writable there.
         unsafe { copy(&bytes, value, *len as usize) };
         *len = bytes.len() as socklen_t;
         0
     })
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn setsockopt(
     userdata: *mut c_void,
     fd: c_int,
@@ -489,7 +493,7 @@ unsafe extern "C" fn setsockopt(
     zero(bytes.ok_or(libc::EFAULT).and_then(|bytes| door.set_option(fd, level, name, bytes)))
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: see above.
     let fds = if fds.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(fds, count as usize) } };
@@ -502,15 +506,16 @@ unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t
     n as c_int
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn netdev_send(userdata: *mut c_void, packet: *const c_void, len: size_t) -> c_int {
     // SAFETY: see above.
     let (door, packet) = unsafe { (door(userdata), bytes(packet, len)) };
     zero(packet.ok_or(libc::EFAULT).and_then(|packet| door.send_packet(packet)))
 }
 
-/// Without a packet that could come, there are 0 bytes, which packetdrill says are none, instead of waiting for ever.
-// SAFETY: packetdrill calls it as said above.
+/// Returns 0 bytes if no packet will come; packetdrill reports this as a missing packet instead of
+/// waiting forever.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn netdev_receive(
     userdata: *mut c_void,
     packet: *mut c_void,
@@ -522,20 +527,20 @@ unsafe extern "C" fn netdev_receive(
         return zero(Err(libc::EFAULT));
     };
     let (us, bytes) = door.receive_packet().unwrap_or_default();
-    // SAFETY: `len` bytes may be written there.
+    // SAFETY: `len` bytes are writable there.
     *len = unsafe { copy(&bytes, packet, *len) };
     *time_us = us as c_longlong;
     0
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn usleep(userdata: *mut c_void, us: useconds_t) -> c_int {
     // SAFETY: see above.
     unsafe { door(userdata) }.usleep(Duration::from_micros(us.into()));
     0
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn gettimeofday(userdata: *mut c_void, tv: *mut timeval, _zone: *mut c_void) -> c_int {
     // SAFETY: see above.
     let (s, us) = unsafe { door(userdata) }.time();
@@ -546,7 +551,7 @@ unsafe extern "C" fn gettimeofday(userdata: *mut c_void, tv: *mut timeval, _zone
     0
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_int {
     if size <= 0 {
         return zero(Err(libc::EINVAL));
@@ -555,7 +560,7 @@ unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_int {
     returns(unsafe { door(userdata) }.epoll_create(), |token| token)
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn epoll_ctl(
     userdata: *mut c_void,
     epoll: c_int,
@@ -569,7 +574,7 @@ unsafe extern "C" fn epoll_ctl(
     zero(unsafe { door(userdata) }.epoll_ctl(epoll, op, fd, event))
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn epoll_wait(
     userdata: *mut c_void,
     epoll: c_int,
@@ -584,21 +589,21 @@ unsafe extern "C" fn epoll_wait(
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.epoll_wait(epoll, most, timeout), |told| {
         for (at, (events_of, data)) in told.iter().enumerate() {
-            // SAFETY: there is room for `most`, and no more are told.
+            // SAFETY: there is room for `most`, and no more are returned.
             unsafe { events.add(at).write(epoll_event { events: *events_of, u64: *data }) };
         }
         told.len() as c_int
     })
 }
 
-/// The kernel's own: what goes through it is bytes.
-// SAFETY: packetdrill calls it as said above.
+/// Creates a kernel pipe, since only bytes pass through it.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn pipe(_userdata: *mut c_void, fds: *mut c_int) -> c_int {
     // SAFETY: see above.
     unsafe { libc::pipe(fds) }
 }
 
-// SAFETY: packetdrill calls it as said above.
+// SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn splice(
     userdata: *mut c_void,
     from: c_int,
@@ -608,11 +613,11 @@ unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    // packetdrill points to its own 0 where a script says NULL: neither a socket nor a pipe has offsets.
-    // SAFETY: see above.
+    // packetdrill passes a pointer to its own 0 for a script's NULL; sockets and pipes have no
+    // offsets. SAFETY: see above.
     let door = unsafe { door(userdata) };
     match (door.has(from), door.has(to)) {
-        // SAFETY: the kernel checks what it is given.
+        // SAFETY: the kernel checks its arguments.
         (false, false) => unsafe { libc::splice(from, off_from, to, off_to, len, flags) },
         (true, true) => returns(Err::<(), _>(libc::EINVAL), |()| 0), // one of them must be a pipe
         (true, false) => returns(door.splice_out(from, to, len, flags), |n| n as ssize_t),

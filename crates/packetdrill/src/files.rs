@@ -1,4 +1,5 @@
-//! Descriptors: each of our sockets has a real one of the kernel's, which packetdrill may close and compare.
+//! Descriptors: each of our sockets has a real kernel descriptor, which packetdrill may close and
+//! compare.
 
 use crate::Errno;
 use inet::udp::Domain;
@@ -7,33 +8,36 @@ use socket::Fd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
-/// What a descriptor of ours is.
+/// Object behind one of our descriptors.
 pub(crate) enum File {
     Socket(Socket),
     Epoll(Epoll),
 }
 
-/// A socket, and what of it only its descriptor knows: in the stack none of them waits.
+/// A socket, with the state that belongs to its descriptor. In the stack all sockets are
+/// non-blocking.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket {
     pub fd: Fd,
     pub domain: Domain,
     pub nonblocking: bool,
-    /// A connect is under way that no call has reported the end of.
+    /// A connect was started and no call has reported its result yet.
     pub connecting: bool,
-    /// `SHUT_RD`: what still comes can be read, and then there is the end. Nothing of it shows on the wire.
+    /// `SHUT_RD`: pending data can still be read, followed by end of file. Has no effect on the
+    /// wire.
     pub shut_read: bool,
-    /// `TCP_INQ`: a receive tells what is left.
+    /// `TCP_INQ`: receive calls report the bytes left.
     pub inq: bool,
-    /// `TCP_NOTSENT_LOWAT`.
+    /// Value of `TCP_NOTSENT_LOWAT`.
     pub lowat: Option<u32>,
-    /// A writer found no room, and was not told since that there is some.
+    /// A writer found no room and has not been notified of room since.
     pub no_space: bool,
-    /// Bytes of the last chunk taken; bytes taken since one was pushed; what the send buffer has grown to.
+    /// Bytes of the last chunk accepted; bytes accepted since the last push; grown size of the send
+    /// buffer.
     pub tail: usize,
     pub unpushed: usize,
     pub grown: usize,
-    /// `SO_SNDBUF` and `SO_RCVBUF` as they were set, doubled.
+    /// Values of `SO_SNDBUF` and `SO_RCVBUF`, if set, doubled.
     pub send_buffer: Option<usize>,
     pub recv_buffer: Option<usize>,
 }
@@ -64,35 +68,34 @@ pub(crate) struct Epoll {
     pub interests: BTreeMap<c_int, Interest>,
 }
 
-/// What has come to a socket for its reader.
+/// Summary of what a socket has received, for edge detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Came {
-    /// Bytes of a stream, connections of a listener, datagrams.
+    /// Bytes of a stream, connections of a listener, or datagrams.
     pub count: u64,
-    /// A stream's state: its handshake is over, its peer has sent all.
+    /// State of a stream, which shows the end of the handshake or of the peer's data.
     pub state: Option<tcp::State>,
     pub failed: bool,
 }
 
-/// What epoll is asked to tell about a descriptor.
+/// Registration of a descriptor in an epoll instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interest {
     pub events: u32,
     pub data: u64,
-    /// Something has happened since it was told last.
+    /// Something has happened since the last report.
     pub fresh: bool,
-    /// What had come to it when it was looked at last.
+    /// Value of [`Came`] at the last check.
     pub seen: Came,
-    /// `EPOLLONESHOT`, told.
+    /// `EPOLLONESHOT`: the event was reported.
     pub spent: bool,
 }
 
-/// The open descriptors.
 #[derive(Default)]
 pub(crate) struct Files(BTreeMap<c_int, (OwnedFd, File)>);
 
 impl Files {
-    /// The descriptor for a new file.
+    /// Opens a descriptor for a new file.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -103,7 +106,7 @@ impl Files {
         Ok(token)
     }
 
-    /// Lets go of a descriptor, the kernel's too.
+    /// Closes a descriptor, including the kernel's.
     pub fn close(&mut self, token: c_int) -> Option<File> {
         let (_, file) = self.0.remove(&token)?;
         for (_, file) in self.0.values_mut() {
@@ -118,7 +121,7 @@ impl Files {
         self.0.contains_key(&token)
     }
 
-    /// The socket behind `token`, as it is now.
+    /// Returns a copy of the socket behind `token`.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.
@@ -130,7 +133,7 @@ impl Files {
         }
     }
 
-    /// The socket behind `token`, to be changed.
+    /// Returns the socket behind `token`, for changes.
     ///
     /// # Errors
     /// `EBADF`, `ENOTSOCK`.
@@ -142,7 +145,7 @@ impl Files {
         }
     }
 
-    /// The epoll instance behind `token`.
+    /// Returns the epoll instance behind `token`.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`.
@@ -156,7 +159,8 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// The kernel's descriptors are left open: packetdrill closes those of the sockets that a script left, itself.
+    /// Leaves the kernel's descriptors open: packetdrill itself closes those that a script left
+    /// open.
     fn drop(&mut self) {
         for (_, (kernels, _)) in std::mem::take(&mut self.0) {
             let _ = kernels.into_raw_fd();

@@ -1,16 +1,15 @@
-//! `--so_flags`: what the door and its host are like, as `name=value` with commas between.
+//! `--so_flags`: configuration of the interface and its host, as comma-separated `name=value`
+//! pairs.
 //!
-//! A name that is not the door's own is a knob's, ours or Linux's: `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux
-//! separates by blanks may have colons: `tcp_rmem=4096:540000:15728640`.
+//! Other names are knobs, ours or Linux's: `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux
+//! separates by blanks may use colons: `tcp_rmem=4096:540000:15728640`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where the door's time comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Time {
-    /// From the script: it jumps to what comes next.
+    /// Virtual: time jumps to the next event.
     Virtual,
-    /// It passes.
     Live,
 }
 
@@ -21,18 +20,18 @@ pub(crate) struct Settings {
     pub local6: Ipv6Addr,
     pub mtu: u16,
     pub seed: Option<u64>,
-    /// Calls that packetdrill makes past its interface reach us too.
+    /// Also handles calls that packetdrill makes outside its interface.
     pub interpose: bool,
-    /// Knobs go where this network namespace's sysctls are set while we run.
+    /// Applies sysctls of this network namespace that are set during the run.
     pub follow: bool,
     pub knobs: Vec<(String, String)>,
 }
 
-/// Our address of IPv6 unless a flag says otherwise: that of packetdrill's own tests.
+/// Default IPv6 address of the host: that of packetdrill's own tests.
 const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1);
 
-/// What scripts for Linux take for granted: its production settings as their authors keep them, and its habits where
-/// the RFCs leave the choice (`profile=linux`).
+/// Settings expected by scripts for Linux: the production settings of their authors, and Linux's
+/// choices where the RFCs leave options (`profile=linux`).
 const LINUX: &[(&str, &str)] = &[
     ("tcp_rmem", "4096:540000:15728640"),
     ("tcp_wmem", "4096:262144:4194304"),
@@ -48,10 +47,10 @@ const LINUX: &[(&str, &str)] = &[
 ];
 
 impl Settings {
-    /// Reads `text`, the argument of `--so_flags`.
+    /// Parses `text`, the argument of `--so_flags`.
     ///
     /// # Errors
-    /// A sentence that names the flag.
+    /// A message that names the flag.
     pub fn parse(text: &str) -> Result<Settings, String> {
         let mut out = Settings {
             time: Time::Virtual,
@@ -104,7 +103,7 @@ impl Settings {
             }
         }
         let profile = profile.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        out.knobs = profile.chain(out.knobs).collect(); // what is said outdoes what is taken for granted
+        out.knobs = profile.chain(out.knobs).collect(); // explicit flags override the profile
         Ok(out)
     }
 }

@@ -1,8 +1,8 @@
-//! Sysctls that a script sets while it runs: knobs go with them.
+//! Follows sysctls that a script sets during the run: applies them to knobs.
 //!
-//! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. The kernel tells who watches the file that it was written; what is
-//! in it then goes to the knob that means the same. What nobody writes is not looked at: the values that the namespace
-//! began with are not the script's.
+//! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the written file, and its
+//! content is applied to the equivalent knob. Files that are not written are not read, since the
+//! initial values of the namespace are not set by the script.
 
 use crate::host::Host;
 use crate::os;
@@ -16,14 +16,14 @@ use std::path::PathBuf;
 
 const PLACE: &str = "/proc/sys/net/ipv4";
 
-/// The files of this network namespace that were written since.
+/// Watches the sysctl files of this network namespace.
 pub(crate) struct Follow {
     notes: File,
     names: BTreeMap<c_int, String>,
 }
 
 impl Follow {
-    /// Begins to watch; `None` where the kernel does not allow it.
+    /// Starts watching; returns `None` where the kernel does not permit it.
     pub fn new() -> Option<Follow> {
         let notes = os::inotify()?;
         let mut names = BTreeMap::new();
@@ -37,12 +37,14 @@ impl Follow {
         Some(Follow { notes, names })
     }
 
-    /// Brings the host's knobs to what was written since the last time. What has no knob stays: the script may not depend on it.
+    /// Applies the sysctls written since the last call. Sysctls without a knob are ignored, since
+    /// the script may not depend on them.
     pub fn apply(&mut self, host: &mut Host) {
         let mut buffer = [0; 4096];
         while let Ok(n @ 1..) = self.notes.read(&mut buffer) {
             let mut rest = buffer.get(..n).unwrap_or_default();
-            // struct inotify_event: wd, mask, cookie, len, and len bytes of a name (none for a file that is watched itself).
+            // struct inotify_event: wd, mask, cookie, len, and len bytes of a name (none for a
+            // watched file).
             while let Some((head, behind)) = rest.split_first_chunk::<16>() {
                 let word =
                     |at: usize| head.get(at..at + 4).and_then(|four| four.first_chunk()).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The host under test: one stack on one iface whose other end is the script.
+//! The host under test: one stack with one iface, connected to the script.
 //!
-//! Packets come from `netdev_send` and wait for `netdev_receive` with the time at which they left. Time is a number that
-//! the door moves; nothing here asks a clock or waits.
+//! Packets come from `netdev_send`; sent packets are queued for `netdev_receive` with their send
+//! times. Time is advanced by the door; this module neither reads a clock nor blocks.
 
 use crate::flags::Settings;
 use buf::{Burst, Frame, Pool, PoolConfig};
@@ -21,21 +21,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::eth::EtherType;
 use wire::{Mac, eth, icmp6, ip4, ip6};
 
-/// When the host begins. Not 0: what happened long ago must fit before it.
+/// Start time of the host. Not 0, so that earlier times can be represented.
 pub(crate) const START: Instant = Instant::from_millis(1_000_000);
-/// Every link of IPv6 carries 1280 bytes (RFC 8200 5): a narrower iface has no IPv6.
+/// IPv6 requires an MTU of 1280 bytes (RFC 8200 5); a smaller iface has no IPv6.
 const MTU6_MIN: u16 = 1280;
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// Packets up to this fit the host's buffers.
+/// Maximum size of packets that use the host's normal buffers.
 const SMALL: usize = 2000;
-/// Polls at one instant before a host is said to stand still.
+/// Maximum number of polls at one time.
 const POLLS_MAX: usize = 10_000;
-/// Packets that may wait for `netdev_receive`: a script that never asks must not fill the memory.
+/// Maximum number of packets queued for `netdev_receive`, in case a script never reads them.
 const WIRE_MAX: usize = 65_536;
 
-/// Packets that left the host, and when.
+/// Packets sent by the host, with their send times.
 type Wire = Arc<Mutex<VecDeque<(Instant, Vec<u8>)>>>;
 
 struct Out(Wire);
@@ -58,17 +58,19 @@ impl Output for Out {
 
 pub(crate) struct Host {
     pub stack: Stack<Light>,
-    /// For packets that are larger than the host's buffers.
+    /// Buffers for packets larger than the host's normal buffers.
     large: Pool,
     wire: Wire,
     pub now: Instant,
-    /// `tcp_notsent_lowat`, for sockets that have none of their own.
+    /// Value of `tcp_notsent_lowat`, for sockets without their own.
     pub lowat: u32,
 }
 
 impl Host {
+    /// Creates the host.
+    ///
     /// # Errors
-    /// A sentence: no memory, or a table refused an entry.
+    /// A message: no memory, or an entry was refused.
     pub fn new(settings: &Settings) -> Result<Host, String> {
         let locks = buf::PoolLocks::Light;
         let config = PoolConfig { buffers: 16_384, data: 2048 + 64, locks, ..PoolConfig::default() };
@@ -90,7 +92,7 @@ impl Host {
         if settings.mtu >= MTU6_MIN {
             let [a, b, c, ..] = settings.local6.segments();
             let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
-            host.stack.knobs.dad_count.set(0); // nobody on the link would object
+            host.stack.knobs.dad_count.set(0); // no other host on the link
             host.add_address6(settings.local6, 48)?;
             host.stack.set_neighbor6(cx, IFACE, router, ROUTER_MAC);
             let via = Via6::Gateway(IFACE, router);
@@ -105,7 +107,7 @@ impl Host {
     /// Sets a knob by our name or Linux's.
     ///
     /// # Errors
-    /// A sentence: no such knob, no such value.
+    /// A message: unknown knob or invalid value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name.ends_with("tcp_notsent_lowat") {
             self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: not a number of bytes"))?;
@@ -114,12 +116,13 @@ impl Host {
         self.stack.knobs.set_as_linux(name, value)
     }
 
-    /// The context of whoever calls, at the host's time.
+    /// Returns a context for the calling thread, at the host's time.
     pub fn cx(&self) -> Cx {
         Cx::enter(How::Register, self.now)
     }
 
-    /// The host's calls. None of them waits: every socket is opened non-blocking, and the door waits itself.
+    /// Returns the host's socket calls. All sockets are non-blocking in the stack; blocking is
+    /// implemented by the door.
     pub fn calls(&self) -> Calls<'_, Light> {
         Calls::new(&self.stack, self.cx())
     }
@@ -133,13 +136,14 @@ impl Host {
         added.map_err(|why| format!("{addr}: {why:?}"))
     }
 
-    /// Scripts choose the host's address and do not tell: what they bind, or send to, becomes ours.
+    /// Adds an address to the host. Scripts choose the host's address without announcing it, so any
+    /// address that they bind or send to is added.
     pub fn own(&self, addr: IpAddr) {
         let cx = self.cx();
         if addr.is_unspecified() || addr.is_multicast() || addr.is_loopback() {
             return;
         }
-        // The only error is a full table; then the packet meets a host that is not its addressee.
+        // The only error is a full table; the packet is then treated as not addressed to this host.
         let _ = match addr {
             IpAddr::V4(Ipv4Addr::BROADCAST) => Ok(()),
             IpAddr::V4(addr)
@@ -165,10 +169,10 @@ impl Host {
         }
     }
 
-    /// Takes an IP packet in.
+    /// Receives an IP packet.
     ///
     /// # Errors
-    /// It is none, or there is no buffer for it.
+    /// The packet is invalid, or there is no buffer for it.
     pub fn input(&self, packet: &[u8]) -> Result<(), ()> {
         let is_six = ip6::is_version(packet);
         let (src, dst): (IpAddr, IpAddr) = if is_six {
@@ -189,7 +193,7 @@ impl Host {
         Ok(())
     }
 
-    /// Does what is due now; says when something will be again.
+    /// Processes all work due now; returns the time of the next work.
     pub fn poll(&self) -> Instant {
         for _ in 0..POLLS_MAX {
             match self.stack.poll(self.cx()) {
@@ -200,7 +204,7 @@ impl Host {
         Instant::NEVER
     }
 
-    /// The oldest packet that left the host and was not fetched, and when it left.
+    /// Returns the oldest queued packet sent by the host, with its send time.
     pub fn output(&self) -> Option<(Instant, Vec<u8>)> {
         self.wire.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }

@@ -1,4 +1,4 @@
-//! `struct tcp_info` as Linux 6 lays it out, and its kin.
+//! `struct tcp_info` in the layout of Linux 6, and related structures.
 
 use std::time::Duration;
 use tcp::{Info, State};
@@ -6,10 +6,10 @@ use tcp::{Info, State};
 /// `TCP_CLOSE` and `TCP_LISTEN`.
 const CLOSE: u8 = 7;
 const LISTEN: u8 = 10;
-/// `INT_MAX`: what Linux shows of a threshold that was never set.
+/// `INT_MAX`: Linux's value of a slow-start threshold that was never set.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Bytes in the order in which C has the fields.
+/// Bytes of the fields in C's order.
 #[derive(Default)]
 struct Layout(Vec<u8>);
 
@@ -32,7 +32,7 @@ impl Layout {
     }
 }
 
-/// A state's number in Linux.
+/// Returns Linux's number of a state.
 fn number(state: State) -> u8 {
     match state {
         State::Established => 1,
@@ -48,7 +48,7 @@ fn number(state: State) -> u8 {
     }
 }
 
-/// The whole of a connection's `struct tcp_info`.
+/// Returns the complete `struct tcp_info` of a connection.
 pub(crate) fn bytes(info: &Info) -> Vec<u8> {
     let mut out = Layout::default();
     out.0.extend([
@@ -66,9 +66,9 @@ pub(crate) fn bytes(info: &Info) -> Vec<u8> {
     for field in [info.snd_mss, info.rcv_mss, info.unacked, info.sacked, info.lost, info.retrans] {
         out.u32(field);
     }
-    out.u32(0); // fackets: gone in Linux too
+    out.u32(0); // fackets: no longer used by Linux either
     out.ms(info.last_data_sent);
-    out.u32(0); // last_ack_sent: never told by Linux either
+    out.u32(0); // last_ack_sent: never set by Linux either
     out.ms(info.last_data_recv);
     out.ms(info.last_ack_recv);
     out.u32(info.pmtu);
@@ -102,11 +102,11 @@ pub(crate) fn bytes(info: &Info) -> Vec<u8> {
     for field in [info.dsack_dups, info.reord_seen, info.rcv_ooopack, info.snd_wnd, info.rcv_wnd] {
         out.u32(field);
     }
-    out.u32(0); // rehash: the flow label is IPv6's
+    out.u32(0); // rehash: not counted (concerns the IPv6 flow label)
     finish(out)
 }
 
-/// Of a socket without a connection.
+/// Returns the `struct tcp_info` of a socket without a connection.
 pub(crate) fn idle(listens: bool) -> Vec<u8> {
     let mut out = Layout(vec![0; 8]);
     if let Some(state) = out.0.first_mut() {
@@ -117,16 +117,16 @@ pub(crate) fn idle(listens: bool) -> Vec<u8> {
     finish(out)
 }
 
-/// Bytes of the whole, with the fields of Accurate ECN that Linux 6.16 and later have at its end.
+/// Bytes of the structure, including the Accurate ECN fields at its end in Linux 6.16 and later.
 const LEN: usize = 280;
 
-/// What is not counted here is 0.
+/// Pads the structure: fields not measured here are 0.
 fn finish(mut out: Layout) -> Vec<u8> {
     out.0.resize(LEN, 0);
     out.0
 }
 
-/// `SO_MEMINFO`: nine numbers, of which four mean something here.
+/// Returns `SO_MEMINFO`: nine numbers, of which four are meaningful here.
 pub(crate) fn memory(unread: u32, recv: u32, unacked: u32, send: u32) -> Vec<u8> {
     let mut out = Layout::default();
     for field in [unread, recv, unacked, send, 0, unacked, 0, 0, 0] {

@@ -1,10 +1,10 @@
-//! What packetdrill asks the kernel directly about our descriptors: `getsockopt` for the figures that scripts assert, and
-//! `sendfile`.
+//! Redirects calls that packetdrill makes directly to the kernel for our descriptors: `getsockopt`,
+//! for the values that scripts assert, and `sendfile`.
 //!
-//! An unsafe room. Both calls are made past the interface, by the program itself. Its slots for the two symbols, which the
-//! dynamic linker has filled in with the C library's functions, are filled in with ours: they answer for descriptors
-//! of ours and hand all others to the kernel. `interpose=0` leaves the program as it is. A program that was linked in another way
-//! than for a dynamic linker has no such slots, and nothing happens.
+//! Uses unsafe code. The program itself makes both calls outside the interface. Its slots for the
+//! two symbols, which the dynamic linker has set to the C library's functions, are set to ours,
+//! which handle our descriptors and pass all others to the kernel. `interpose=0` leaves the program
+//! unchanged. A statically linked program has no such slots and is left unchanged too.
 
 use crate::door::Door;
 use crate::face;
@@ -14,7 +14,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whose descriptors are answered for, by address: a symbol of the process has no userdata.
+/// Addresses of the doors with descriptors to handle, since a symbol of the process has no
+/// userdata.
 static DOORS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn doors() -> MutexGuard<'static, Vec<usize>> {
@@ -28,7 +29,7 @@ struct Dyn {
     value: u64,
 }
 
-/// A relocation: where, which symbol and how.
+/// A relocation: offset, symbol and type, addend.
 #[repr(C)]
 struct Rela {
     offset: u64,
@@ -36,7 +37,7 @@ struct Rela {
     addend: i64,
 }
 
-/// A symbol, of which only the name is looked at.
+/// A symbol; only its name is used.
 #[repr(C)]
 struct Sym {
     name: u32,
@@ -50,7 +51,7 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 
-/// The kinds of relocation that fill a slot with a function's address.
+/// Relocation types that set a slot to a function's address.
 #[cfg(target_arch = "x86_64")]
 const SLOTS: &[u32] = &[6, 7]; // GLOB_DAT, JUMP_SLOT
 #[cfg(target_arch = "aarch64")]
@@ -58,22 +59,22 @@ const SLOTS: &[u32] = &[1025, 1026];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const SLOTS: &[u32] = &[];
 
-/// Answers for the descriptors of `door` from now on.
+/// Handles the descriptors of `door` from now on.
 ///
 /// # Safety
 /// `door` lives until [`remove`].
 pub(crate) unsafe fn install(door: *mut Door) {
     doors().push(door as usize);
-    // SAFETY: `program` looks only at what the dynamic linker tells it.
+    // SAFETY: `program` reads only what the dynamic linker passes to it.
     unsafe { libc::dl_iterate_phdr(Some(program), ptr::null_mut()) };
 }
 
-/// Answers for `door` no more.
+/// Stops handling the descriptors of `door`.
 pub(crate) fn remove(door: *mut Door) {
     doors().retain(|one| *one != door as usize);
 }
 
-/// What fills the slot of a symbol.
+/// Returns the replacement for a symbol.
 fn ours(symbol: &CStr) -> Option<*mut c_void> {
     match symbol.to_bytes() {
         b"getsockopt" => Some(getsockopt as *mut c_void),
@@ -82,12 +83,13 @@ fn ours(symbol: &CStr) -> Option<*mut c_void> {
     }
 }
 
-/// Called for each loaded object; the first is the program, and the last that is looked at.
+/// Called for each loaded object. The first is the program; the others are not visited.
 ///
 /// # Safety
-/// `info` is the dynamic linker's.
+/// `info` comes from the dynamic linker.
 unsafe extern "C" fn program(info: *mut dl_phdr_info, _size: size_t, _data: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker's description of a loaded program: its headers, and what they point to, are mapped.
+    // SAFETY: the dynamic linker's description of a loaded program: its headers, and what they
+    // point to, are mapped.
     unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -98,7 +100,7 @@ unsafe extern "C" fn program(info: *mut dl_phdr_info, _size: size_t, _data: *mut
     1
 }
 
-/// Fills the slots of the program at `base`.
+/// Sets the slots of the program at `base`.
 ///
 /// # Safety
 /// `dynamic` is its dynamic section.
@@ -106,7 +108,7 @@ unsafe fn fill(base: u64, dynamic: *const Dyn) {
     let (mut symbols, mut names) = (0, 0);
     let mut tables = [(0, 0), (0, 0)];
     let mut entry = dynamic;
-    // The section's own addresses are absolute where the dynamic linker has made them so.
+    // The section's addresses are absolute if the dynamic linker has relocated them.
     let absolute = |at: u64| if at < base { base + at } else { at };
     // SAFETY: the section ends with an entry of tag 0.
     while let Dyn { tag: tag @ 1.., value } = unsafe { entry.read() } {
@@ -119,7 +121,7 @@ unsafe fn fill(base: u64, dynamic: *const Dyn) {
             DT_PLTRELSZ => tables[1].1 = value,
             _ => {}
         }
-        // SAFETY: this was not the last.
+        // SAFETY: this was not the last entry.
         entry = unsafe { entry.add(1) };
     }
     for (table, bytes) in tables {
@@ -127,47 +129,48 @@ unsafe fn fill(base: u64, dynamic: *const Dyn) {
             continue;
         }
         let count = bytes as usize / size_of::<Rela>();
-        // SAFETY: the dynamic section says that they are there.
+        // SAFETY: the dynamic section describes a table of this size.
         for rela in unsafe { std::slice::from_raw_parts(table as *const Rela, count) } {
             if !SLOTS.contains(&(rela.info as u32)) {
                 continue;
             }
-            // SAFETY: a relocation's symbol is in the table, and its name in the other.
+            // SAFETY: a relocation's symbol is in the symbol table, and its name in the string
+            // table.
             let name = unsafe {
                 let symbol = &*(symbols as *const Sym).add((rela.info >> 32) as usize);
                 CStr::from_ptr((names as *const c_char).add(symbol.name as usize))
             };
             if let Some(function) = ours(name) {
-                // SAFETY: it is a slot for a function of this name and type.
+                // SAFETY: the slot is for a function of this name and type.
                 unsafe { write_slot((base + rela.offset) as *mut *mut c_void, function) };
             }
         }
     }
 }
 
-/// Writes a slot, which may have been made read-only when the program had been linked (RELRO).
+/// Writes a slot, which may be read-only since the program was linked (RELRO).
 ///
 /// # Safety
-/// `slot` is one, and `function` has its type.
+/// `slot` is a slot, and `function` has its type.
 unsafe fn write_slot(slot: *mut *mut c_void, function: *mut c_void) {
     // SAFETY: no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize;
     let start = slot as usize & !(page - 1);
-    // SAFETY: the page is the program's own, and is readable; nothing executable is there.
+    // SAFETY: the page is the program's own and readable, and contains no code.
     if unsafe { libc::mprotect(start as *mut c_void, page, libc::PROT_READ | libc::PROT_WRITE) } == 0 {
-        // SAFETY: writable now; an aligned pointer, read by others in one piece.
+        // SAFETY: writable now; an aligned pointer, read by others atomically.
         unsafe { AtomicPtr::from_ptr(slot) }.store(function, Ordering::Release);
     }
 }
 
-/// The door that has `fd`.
+/// Returns the door that owns `fd`.
 fn owner(fd: c_int) -> Option<&'static Door> {
-    // SAFETY: installed by who sees to it that the door lives until it is removed.
+    // SAFETY: the caller of `install` guarantees that the door lives until it is removed.
     doors().iter().filter_map(|door| unsafe { (*door as *const Door).as_ref() }).find(|door| door.has(fd))
 }
 
 /// # Safety
-/// The pointers are as getsockopt(2) wants them.
+/// The pointers are valid for getsockopt(2).
 unsafe extern "C" fn getsockopt(
     fd: c_int,
     level: c_int,
@@ -176,19 +179,19 @@ unsafe extern "C" fn getsockopt(
     len: *mut socklen_t,
 ) -> c_int {
     match owner(fd) {
-        // SAFETY: the caller's pointers are as getsockopt(2) wants them.
+        // SAFETY: the caller's pointers are valid for getsockopt(2).
         Some(door) => unsafe { face::getsockopt(ptr::from_ref(door).cast_mut().cast(), fd, level, name, value, len) },
-        // The C library's symbol may lead here; the kernel checks what it is given.
-        // SAFETY: as above.
+        // The C library's symbol may lead here, so the system call is used; the kernel checks its
+        // arguments. SAFETY: as above.
         None => unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int },
     }
 }
 
 /// # Safety
-/// The pointer is as sendfile(2) wants it.
+/// The pointer is valid for sendfile(2).
 unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
     match owner(to) {
-        // SAFETY: `offset` is null or the caller's.
+        // SAFETY: `offset` is null or a valid pointer of the caller.
         Some(door) => face::returns(door.sendfile(to, from, unsafe { offset.as_mut() }, count), |n| n as ssize_t),
         // SAFETY: as above.
         None => unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, count) as ssize_t },

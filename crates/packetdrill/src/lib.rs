@@ -1,21 +1,22 @@
-//! Our TCP behind packetdrill's shared-object interface: scripts that nobody here wrote run against it.
+//! Our TCP behind packetdrill's shared-object interface, so that third-party scripts can be run
+//! against it.
 //!
 //! ```text
 //!  packetdrill --so_filename=liblinerate_packetdrill.so --so_flags=tcp_ecn=1 SCRIPT
 //!
-//!  face       the C face: pointers become slices, errors become errno; nothing is decided there
-//!  calls      the calls by descriptor; what may wait, waits in door
-//!  door       who waits for what, and time: it jumps (or passes), and everything due happens at its own instant
-//!  host       one stack on one iface; packets from netdev_send, packets for netdev_receive
-//!  files      descriptors: real ones of the kernel stand for our sockets
+//!  face       C interface: pointers become slices, errors become errno
+//!  calls      socket calls by descriptor; blocking is done in door
+//!  door       blocking calls and time: virtual (or live), each event at its own time
+//!  host       one stack with one iface; packets for netdev_send and netdev_receive
+//!  files      descriptors: each of our sockets has a real kernel descriptor
 //!  options, info, addr   numbers and layouts of Linux's C interface
-//!  flags, follow   knobs: from --so_flags, and from the sysctls that a script sets while it runs
+//!  flags, follow   knobs: from --so_flags, and from sysctls set by a running script
 //!  os         system calls on pipes and files
-//!  interpose  what packetdrill asks the kernel directly about our descriptors
+//!  interpose  redirects packetdrill's direct system calls for our descriptors
 //! ```
 //!
-//! `docs/packetdrill.md` says how it is used. Everything runs under one mutex: packetdrill has one thread for the script and
-//! one for a call that blocks.
+//! Usage is described in `docs/packetdrill.md`. Everything runs under one mutex: packetdrill has
+//! one thread for the script and one for a blocking call.
 
 mod addr;
 mod calls;
@@ -33,5 +34,5 @@ mod options;
 #[allow(unsafe_code)]
 mod os;
 
-/// A number of `errno`.
+/// An `errno` value.
 type Errno = i32;

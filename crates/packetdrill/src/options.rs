@@ -1,8 +1,9 @@
 //! Socket options by Linux's numbers.
 //!
-//! Most lead to an option of [`socket`]. Some are the descriptor's own; some are taken because they ask for what is done
-//! anyway. Buffers are sized as Linux says it: the number that is set is doubled, for what buffers cost beside the bytes in
-//! them. The receive window is made for half of that; [`crate::calls`] says what a send buffer takes.
+//! Most map to an option of [`socket`]. Some belong to the descriptor; some are accepted without
+//! effect because they request existing behaviour. Buffer sizes follow Linux: the value set is
+//! doubled to account for overhead. The receive window is based on half of that; [`crate::calls`]
+//! implements the send buffer.
 
 use crate::Errno;
 use crate::addr;
@@ -16,20 +17,20 @@ use socket::{Opt, OptKind};
 use std::net::{IpAddr, Ipv6Addr};
 use tcp::cc::Algorithm;
 
-/// Numbers that libc does not name.
+/// Numbers that libc does not define.
 const SO_MEMINFO: c_int = 55;
 const SO_ZEROCOPY: c_int = 60;
 const TCP_ULP: c_int = 31;
 const TCP_INQ: c_int = 36;
 const TCP_CC_INFO: c_int = 26;
 
-/// Linux's SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF: buffers are never smaller than this, doubled number.
+/// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF of Linux: minimum buffer sizes, as doubled values.
 const MIN_SNDBUF: usize = 4608;
 const MIN_RCVBUF: usize = 2304;
-/// net.core.wmem_max and rmem_max: what may be asked for, before it is doubled.
+/// net.core.wmem_max and rmem_max: maximum buffer size before doubling.
 const MAX_BUFFER: usize = 4 << 20;
 
-/// How an option's value is spelled.
+/// Encoding of an option's value.
 enum Value {
     Number(i64),
     Bytes(Vec<u8>),
@@ -39,7 +40,7 @@ fn int(bytes: &[u8]) -> Done<i64> {
     bytes.first_chunk().map(|four| i32::from_ne_bytes(*four).into()).ok_or(libc::EINVAL)
 }
 
-/// `struct timeval`; zero is for ever.
+/// Parses a `struct timeval`; zero means no timeout.
 fn time(bytes: &[u8]) -> Done<Option<Duration>> {
     let half = |at: usize| bytes.get(at..at + 8).and_then(|eight| eight.first_chunk());
     let (s, us) = half(0).zip(half(8)).ok_or(libc::EINVAL)?;
@@ -51,12 +52,12 @@ fn time(bytes: &[u8]) -> Done<Option<Duration>> {
     Ok((!span.is_zero()).then_some(span))
 }
 
-/// The size of a buffer as `getsockopt` tells it.
+/// Returns the buffer size that `getsockopt` reports.
 fn buffer(asked: i64, least: usize) -> usize {
     (2 * usize::try_from(asked).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least)
 }
 
-/// The option that a number stands for, with its value; `None`: taken, and of no consequence.
+/// Maps a number and value to an option; `None` if it is accepted without effect.
 fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
     let on = || int(bytes).map(|n| n != 0);
     let seconds = || match int(bytes)? {
@@ -96,7 +97,8 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
                 _ => return Err(libc::ENOENT),
             }
         }
-        // Acknowledgments go by what arrives; nothing stays of it in Linux either.
+        // ACKs depend on the received segments; Linux does not keep this setting permanently
+        // either.
         (
             libc::IPPROTO_TCP,
             libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_SYNCNT | libc::TCP_WINDOW_CLAMP,
@@ -126,7 +128,8 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
             Opt::Leave(group, iface)
         }
         (libc::IPPROTO_IP, libc::IP_TRANSPARENT | libc::IP_FREEBIND) => Opt::BindAny(on()?),
-        // Paths are probed by what is sent, never by fragments: RFC 1191 as in IP_PMTUDISC_WANT and _DO.
+        // The path MTU is always discovered without fragmenting (RFC 1191), as with
+        // IP_PMTUDISC_WANT and _DO.
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER | libc::IP_RECVERR)
         | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER | libc::IPV6_RECVERR) => {
             byte(bytes)?;
@@ -136,7 +139,7 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
     }))
 }
 
-/// `struct ipv6_mreq`: a group, and the number of an iface or 0.
+/// Parses a `struct ipv6_mreq`: a group, and the index of an iface or 0.
 fn membership(bytes: &[u8]) -> Done<(IpAddr, Option<IfaceId>)> {
     let (group, rest) = bytes.split_first_chunk::<16>().ok_or(libc::EINVAL)?;
     let iface = match int(rest)? {
@@ -146,7 +149,7 @@ fn membership(bytes: &[u8]) -> Done<(IpAddr, Option<IfaceId>)> {
     Ok((Ipv6Addr::from(*group).into(), iface))
 }
 
-/// A byte, which may be spelled as an int.
+/// Parses a byte, which may be passed as an int.
 fn byte(bytes: &[u8]) -> Done<u8> {
     match int(bytes) {
         Ok(n) => Ok(n as u8),
@@ -154,7 +157,7 @@ fn byte(bytes: &[u8]) -> Done<u8> {
     }
 }
 
-/// The option that a number asks for.
+/// Maps a number to an option kind.
 fn kind(level: c_int, name: c_int) -> Done<OptKind> {
     Ok(match (level, name) {
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => OptKind::ReuseAddr,
@@ -188,7 +191,7 @@ fn kind(level: c_int, name: c_int) -> Done<OptKind> {
     })
 }
 
-/// An option's value as C has it.
+/// Encodes an option's value in its C representation.
 fn value(opt: Opt) -> Value {
     let time = |time: Option<Duration>| {
         let time = time.unwrap_or_default();
@@ -224,7 +227,7 @@ impl Door {
         self.enter(|state| state.set_option(token, level, name, bytes))
     }
 
-    /// `getsockopt`: the value, of at most `len` bytes.
+    /// `getsockopt`: returns the value, truncated to `len` bytes.
     pub fn option(&self, token: c_int, level: c_int, name: c_int, len: usize) -> Done<Vec<u8>> {
         let mut bytes = self.enter(|state| match state.option(token, level, name)? {
             Value::Number(n) => Ok::<_, Errno>((n as c_int).to_ne_bytes().to_vec()),
@@ -247,7 +250,7 @@ impl State {
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
                 let told = buffer(int(bytes)?, MIN_RCVBUF);
                 socket.recv_buffer = Some(told);
-                Opt::RecvBuffer((told / 2).max(2048)) // the least that a stream of ours takes
+                Opt::RecvBuffer((told / 2).max(2048)) // minimum of our streams
             }
             (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) if fd.is_stream() => {
                 socket.lowat = Some(int(bytes)? as u32).filter(|bytes| *bytes != 0);
@@ -318,7 +321,7 @@ impl State {
                     Err(_) => info::idle(listens),
                 })
             }
-            // Neither algorithm has figures of its own.
+            // Neither algorithm has statistics of its own.
             (libc::IPPROTO_TCP, TCP_CC_INFO) => Value::Bytes(Vec::new()),
             (libc::IPPROTO_TCP, TCP_INQ) => Value::Number(socket.inq.into()),
             (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => Value::Number(1),
@@ -336,7 +339,7 @@ mod tests {
         assert_eq!(buffer(21_000, MIN_SNDBUF), 42_000);
         assert_eq!(buffer(1, MIN_SNDBUF), 4608);
         assert_eq!(buffer(i64::from(i32::MAX), MIN_SNDBUF), 8 << 20);
-        assert_eq!(buffer(-1, MIN_RCVBUF), 8 << 20); // Linux takes it as unsigned
+        assert_eq!(buffer(-1, MIN_RCVBUF), 8 << 20); // Linux treats it as unsigned
     }
 
     #[test]

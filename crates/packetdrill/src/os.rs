@@ -1,6 +1,6 @@
-//! System calls on descriptors that are not ours: pipes, files, and news of files that were written.
+//! System calls on descriptors that are not ours: pipes, files, and inotify.
 //!
-//! An unsafe room.
+//! Uses unsafe code.
 
 use crate::calls::Done;
 use libc::{c_int, off_t};
@@ -16,21 +16,21 @@ fn count(n: isize) -> Done<usize> {
     usize::try_from(n).map_err(|_| errno())
 }
 
-/// News of files, to be read without waiting; `None` where the kernel has none to give.
+/// Creates a non-blocking inotify descriptor; returns `None` if the kernel refuses.
 pub(crate) fn inotify() -> Option<File> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
-    // SAFETY: fresh, and nobody else's.
+    // SAFETY: a new descriptor, owned by nothing else.
     (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
 }
 
-/// Tells `notes` whenever the file at `path` is written; the number under which it will be told.
+/// Watches the file at `path` for writes; returns the watch descriptor used in events.
 pub(crate) fn watch_writes(notes: &File, path: &CStr) -> c_int {
     // SAFETY: a C string that outlives the call.
     unsafe { libc::inotify_add_watch(notes.as_raw_fd(), path.as_ptr(), libc::IN_MODIFY) }
 }
 
-/// Bytes that wait in a pipe.
+/// Returns the bytes available in a pipe.
 pub(crate) fn waiting(pipe: c_int) -> Done<usize> {
     let mut n: c_int = 0;
     // SAFETY: the request writes one int there.
@@ -38,14 +38,14 @@ pub(crate) fn waiting(pipe: c_int) -> Done<usize> {
     count((done + n) as isize)
 }
 
-/// Bytes for which there is room in a pipe.
+/// Returns the free bytes in a pipe.
 pub(crate) fn room(pipe: c_int) -> Done<usize> {
     // SAFETY: no pointers.
     let size = count(unsafe { libc::fcntl(pipe, libc::F_GETPIPE_SZ) } as isize)?;
     Ok(size.saturating_sub(waiting(pipe)?))
 }
 
-/// `read`, or `pread` where an offset is given, of up to `len` bytes.
+/// `read`, or `pread` with an offset, of up to `len` bytes.
 pub(crate) fn read(fd: c_int, offset: Option<off_t>, len: usize) -> Done<Vec<u8>> {
     let mut bytes = vec![0u8; len];
     let into = bytes.as_mut_ptr().cast();
@@ -60,6 +60,6 @@ pub(crate) fn read(fd: c_int, offset: Option<off_t>, len: usize) -> Done<Vec<u8>
 
 /// `write`.
 pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Done<usize> {
-    // SAFETY: the slice may be read.
+    // SAFETY: the slice is readable.
     count(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) })
 }

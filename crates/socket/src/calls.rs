@@ -36,7 +36,7 @@ impl Message {
     }
 }
 
-/// A host run by the calling thread itself: the work that a call does while it waits.
+/// Host that the calling thread runs itself. A call runs the host while it waits.
 pub trait Drive {
     /// Runs the host: input, timers, output. Waits until something happens, but not past `until`.
     /// Returns the time afterwards, or `None` if the host is being stopped.
@@ -70,7 +70,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
     }
 
-    /// Current context.
+    /// Returns the current context.
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         self.cx.get()
@@ -82,7 +82,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.cx.set(self.cx.get().at(now));
     }
 
-    /// Stack that the calls operate on.
+    /// Returns the stack on which the calls operate.
     pub fn stack(&self) -> &'s Stack<L> {
         self.stack
     }
@@ -222,8 +222,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// Returns the error of a `sendto` that found no datagram socket: a stream has its peer
-    /// already, or none.
+    /// Returns the error of a `sendto` that found no datagram socket: `EISCONN` or `ENOTCONN` for a
+    /// stream, otherwise `EBADF`.
     #[cold]
     fn not_sent_to(&self, fd: Fd) -> Errno {
         let connected = |id| self.stack.with_sock(self.cx(), id, |sock| sock.is_connected());
@@ -234,7 +234,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Returns `EOPNOTSUPP` for a stream.
+    /// Fails with `EOPNOTSUPP` for a stream.
     #[inline(always)]
     pub(crate) fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
         if fd.is_stream() { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
@@ -382,8 +382,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.recv_slow(fd, into, flags)
     }
 
-    /// Slow path of a receive that found no datagram or has flags: waits, and records its end in
-    /// trace and ledger.
+    /// Slow path of a receive that found no datagram or has flags: waits, and records the end of
+    /// the call in the trace and the cost ledger.
     #[cold]
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         let got = received(fd, self.recv_waiting(fd, into, flags), |(n, _)| *n);
@@ -439,8 +439,8 @@ impl<'s, L: Locks> Calls<'s, L> {
             0 => None,
             _ => Some(()),
         })?;
-        // If another thread filled them, the cache lines are fetched together and the buffers
-        // returned together.
+        // If another thread filled the buffers, prefetching fetches their cache lines together. The
+        // buffers are also returned together.
         burst.as_slice().iter().for_each(Frame::prefetch);
         let domain = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.domain()).ok_or(Errno::EBADF)?;
         for frame in burst.as_slice() {
@@ -483,8 +483,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Runs one round before a wait and takes its time: the caller's work since the last round may
-    /// have taken long.
+    /// Runs one round before a wait and sets the time from which the timeout counts, since the
+    /// caller's work since the last round may have taken long.
     pub(crate) fn look(&self, driver: &dyn Drive) {
         if let Some(now) = driver.look() {
             self.set_now(now);

@@ -12,7 +12,7 @@ macro_rules! errnos {
         pub enum Errno { $( $(#[doc = $sentence])+ $name = $number ),+ }
 
         impl Errno {
-            /// All errors.
+            /// All errors, in the order of their numbers.
             pub const ALL: &'static [Errno] = &[$( Errno::$name ),+];
             /// Returns the name, such as `EMSGSIZE`.
             pub fn name(self) -> &'static str { match self { $( Errno::$name => stringify!($name) ),+ } }
@@ -27,9 +27,9 @@ macro_rules! errnos {
 errnos! {
     /// Interrupted: the host is being stopped.
     EINTR = 4,
-    /// Bad descriptor.
+    /// Bad file descriptor.
     EBADF = 9,
-    /// Nothing available, and the call may not wait.
+    /// Nothing available: the call may not wait, or its timeout has expired.
     EAGAIN = 11,
     /// Broadcast without the SO_BROADCAST option.
     EACCES = 13,
@@ -82,7 +82,7 @@ errnos! {
 }
 
 impl Errno {
-    /// Returns the number.
+    /// Returns Linux's number of the error.
     pub fn raw(self) -> i32 {
         self as i32
     }

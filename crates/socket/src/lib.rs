@@ -39,11 +39,12 @@ pub struct Fd(pub usize);
 pub struct RecvFlags {
     /// Leaves the datagram in the queue (`MSG_PEEK`).
     pub peek: bool,
-    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
+    /// Returns `EAGAIN` instead of waiting, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
-    /// Return the datagram's full length, even if it was truncated.
+    /// Returns the datagram's full length, even if it was truncated (`MSG_TRUNC`).
     pub trunc: bool,
-    /// For a stream: fill the whole buffer, unless end of file, an error or a timeout comes first.
+    /// Waits until a stream has filled the buffer, or for end of file, an error or a timeout
+    /// (`MSG_WAITALL`).
     pub wait_all: bool,
 }
 
@@ -52,10 +53,10 @@ pub struct RecvFlags {
 pub struct SendFlags {
     /// Marks the last byte as urgent (`MSG_OOB`); it stays in line in a stream (RFC 6093).
     pub oob: bool,
-    /// Does not wait, even on a blocking socket (`MSG_DONTWAIT`).
+    /// Returns `EAGAIN` instead of waiting, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
     /// More data follows (`MSG_MORE`): a segment that is not full may wait for it.
     pub more: bool,
-    /// For a stream: a record ends here (`MSG_EOR`), and no segment holds bytes of two records.
+    /// Ends a record of a stream (`MSG_EOR`): no segment holds bytes of two records.
     pub record: bool,
 }

@@ -28,7 +28,7 @@
 //! ```
 //!
 //! Errors are [`std::io::Error`]s of the standard library's kinds, made from the same errno values.
-//! There are two differences. If a host is told to stop while a call waits, the call fails with
+//! There are two differences. If a host is stopped while a call waits, the call fails with
 //! `ConnectionAborted`: `read_exact` would retry `Interrupted` forever. And names are resolved by
 //! the host's own name servers ([`lookup`]), not by the kernel's.
 

@@ -103,7 +103,7 @@ pub struct Membership {
     pub iface: Option<IfaceId>,
 }
 
-/// Option to read.
+/// Option without its value, for reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptKind {
     /// `SO_RCVBUF`.

@@ -21,7 +21,7 @@ pub struct Events {
     pub peer_closed: bool,
     /// Urgent data is announced and unread (`POLLPRI`).
     pub urgent: bool,
-    /// No such descriptor.
+    /// The descriptor does not exist.
     pub invalid: bool,
 }
 
@@ -31,19 +31,20 @@ impl Events {
     }
 }
 
-/// Descriptor to poll.
+/// Descriptor with its requested and reported events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PollFd {
-    /// Descriptor.
+    /// Descriptor to check.
     pub fd: Fd,
     /// Requested events: only `readable` and `writable` count, the others are always reported.
     pub asked: Events,
-    /// Reported events.
+    /// Events reported by [`Calls::poll`].
     pub told: Events,
 }
 
 /// Set of watched descriptors, edge-triggered: one notification each time a datagram socket becomes
-/// readable, and for each event of a stream (data, room, end of file, a connection to accept).
+/// readable, and for each event of a stream (data, room, end of file, a connection to accept),
+/// unless one is already queued for that stream.
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
@@ -62,8 +63,8 @@ impl<L: Locks> Poller<L> {
         self.0.pop_many(calls.cx(), most, into);
     }
 
-    /// Sleeps, on a shared stack, until a descriptor becomes readable or `timeout` has passed;
-    /// otherwise as [`Poller::ready`].
+    /// Returns the next descriptor that became readable, for a shared stack. Sleeps until there is
+    /// one; `None` if `timeout` has passed.
     pub fn wait(&self, calls: &Calls<'_, L>, timeout: Option<clock::Duration>) -> Option<Fd> {
         self.0.signal.wait_for(timeout, || self.0.pop(calls.cx())).map(Fd)
     }

@@ -127,7 +127,7 @@ pub enum LookupError {
         /// The error of its socket.
         why: Errno,
     },
-    /// The host was told to stop during the lookup.
+    /// The host was stopped during the lookup.
     #[error("'{0}': interrupted")]
     Interrupted(String),
 }

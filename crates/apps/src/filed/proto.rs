@@ -1,101 +1,95 @@
-//! The records: a small protocol of our own, after NFS version 3 (RFC 1813), whose numbers of errors it has.
+//! Record format: a small protocol modelled on NFS version 3 (RFC 1813), with its error numbers.
 //!
 //! ```text
-//!  request   length u32 | number u32 | op u8 | body        length counts what follows it; big-endian
-//!  answer    length u32 | number u32 | status u8 | body    the number is the request's; answers come in order
+//!  request   length u32 | number u32 | op u8 | body        big-endian; length excludes itself
+//!  answer    length u32 | number u32 | status u8 | body    number of the request; in order
 //!
 //!  op        body                                    body of the answer
 //!  1 LOOKUP  directory u64, name                     handle u64, attributes
 //!  2 GETATTR handle u64                              attributes
-//!  3 READ    handle u64, offset u64, count u32       at the end? u8, bytes
+//!  3 READ    handle u64, offset u64, count u32       end of file u8, bytes
 //!  4 WRITE   handle u64, offset u64, bytes           attributes
 //!  5 CREATE  directory u64, kind u8, name            handle u64, attributes
-//!  6 REMOVE  directory u64, name                     nothing
+//!  6 REMOVE  directory u64, name                     empty
 //!
-//!  attributes  kind u8 (1 file, 2 directory), length u64, changed u64 (ns of the server's clock)
+//!  attributes  kind u8 (1 file, 2 directory), length u64, changed u64 (ns, server clock)
 //! ```
 
 use crate::resp::Replies;
 
-/// Bytes that a READ or a WRITE may have.
+/// Maximum data bytes of a READ or a WRITE.
 pub const DATA_MAX: usize = 64 * 1024;
-/// Bytes of a record, its length not counted.
+/// Maximum bytes of a record, without its length field.
 pub const RECORD_MAX: usize = DATA_MAX + 64;
-/// The handle of the directory in which all others are.
+/// Handle of the root directory.
 pub const ROOT: u64 = 1 << 32;
 
-/// A file or a directory.
+/// Kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A file.
     File = 1,
-    /// A directory.
     Directory = 2,
 }
 
-/// What is known of a file or a directory.
+/// Attributes of a file or a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes {
-    /// Which.
     pub kind: Kind,
-    /// Bytes, or names.
+    /// Bytes of a file, or entries of a directory.
     pub len: u64,
-    /// When it was changed last, on the server's clock.
+    /// Time of the last change, on the server's clock.
     pub changed_ns: u64,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
-    /// A name's handle.
+    /// Looks up a name in a directory.
     Lookup(u64, &'a [u8]),
-    /// A handle's attributes.
+    /// Returns the attributes of a handle.
     GetAttr(u64),
-    /// Bytes of a file: from, how many.
+    /// Reads a file: handle, offset, count.
     Read(u64, u64, u32),
-    /// Bytes into a file, from a place on.
+    /// Writes to a file: handle, offset, bytes.
     Write(u64, u64, &'a [u8]),
-    /// A new file or directory.
+    /// Creates a file or directory.
     Create(u64, Kind, &'a [u8]),
-    /// A file, or an empty directory, is no more.
+    /// Removes a file or an empty directory.
     Remove(u64, &'a [u8]),
 }
 
-/// Why something is not done: nfsstat3 (RFC 1813 2.6).
+/// Error status: nfsstat3 (RFC 1813 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// No such name.
     NoEntry = 2,
-    /// There is one.
+    /// The name exists already.
     Exists = 17,
-    /// Not a directory.
     NotDirectory = 20,
-    /// A directory.
+    /// The handle is of a directory.
     IsDirectory = 21,
-    /// Not a name, a kind, a length.
+    /// Invalid name, kind or length.
     Invalid = 22,
-    /// Longer than a file may be.
+    /// File too large.
     TooBig = 27,
-    /// No room.
+    /// No space left.
     NoSpace = 28,
-    /// The name is too long.
     NameTooLong = 63,
-    /// The directory has names in it.
+    /// Directory not empty.
     NotEmpty = 66,
-    /// What the handle was of is gone.
+    /// The object of the handle was removed.
     Stale = 70,
 }
 
-/// The answers' bodies, where there is something to tell.
+/// Bodies of successful answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer<'a> {
-    /// Of LOOKUP and CREATE.
+    /// Answer to LOOKUP and CREATE.
     Handle(u64, Attributes),
-    /// Of GETATTR and WRITE.
+    /// Answer to GETATTR and WRITE.
     Attributes(Attributes),
-    /// Of READ: is this the file's end, and what was read.
+    /// Answer to READ: whether the end of file was reached, and the bytes read.
     Bytes(bool, &'a [u8]),
-    /// Of REMOVE.
+    /// Answer to REMOVE.
     Nothing,
 }
 
@@ -108,10 +102,10 @@ fn long(bytes: &[u8]) -> Option<(u64, &[u8])> {
     split(bytes).map(|(long, rest)| (u64::from_be_bytes(long), rest))
 }
 
-/// The first record in `bytes`, without its length; `None` while it is not whole.
+/// Returns the first record in `bytes`, without its length field; `None` while it is incomplete.
 ///
 /// # Errors
-/// Its length is none: nothing that comes later can be understood.
+/// The length is invalid, so that nothing after it can be parsed.
 pub fn record(bytes: &[u8]) -> Result<Option<&[u8]>, Status> {
     let Some((len, rest)) = split(bytes) else { return Ok(None) };
     let len = u32::from_be_bytes(len) as usize;
@@ -121,7 +115,7 @@ pub fn record(bytes: &[u8]) -> Result<Option<&[u8]>, Status> {
     Ok(rest.get(..len))
 }
 
-/// A request: its number, and what it asks, if that is understood.
+/// Parses a request into its number and, if valid, its operation.
 pub fn request(record: &[u8]) -> (u32, Option<Op<'_>>) {
     let Some((number, rest)) = split(record) else { return (0, None) };
     (u32::from_be_bytes(number), op(rest))
@@ -159,7 +153,7 @@ fn kind_of(kind: u8) -> Option<Kind> {
     }
 }
 
-/// Writes a request.
+/// Appends a request.
 pub fn ask(out: &mut Vec<u8>, number: u32, op: &Op<'_>) {
     let begin = out.len();
     out.extend([0; 4]);
@@ -200,7 +194,7 @@ pub fn ask(out: &mut Vec<u8>, number: u32, op: &Op<'_>) {
     }
 }
 
-/// Writes the answer to the request of this number.
+/// Appends the answer to the request `number`.
 pub fn answer(out: &mut Replies, number: u32, done: Result<Answer<'_>, Status>) {
     let mut say = |status: u8, parts: [&[u8]; 4]| {
         let len: usize = 5 + parts.iter().map(|part| part.len()).sum::<usize>();
@@ -220,14 +214,14 @@ pub fn answer(out: &mut Replies, number: u32, done: Result<Answer<'_>, Status>) 
     }
 }
 
-/// What a record of the server's says: the request's number, the status (0: done), the body.
+/// Parses an answer into request number, status (0: success) and body.
 pub fn said(record: &[u8]) -> Option<(u32, u8, &[u8])> {
     let (number, rest) = split(record)?;
     let (status, body) = rest.split_first()?;
     Some((u32::from_be_bytes(number), *status, body))
 }
 
-/// The handle in the body of an answer to LOOKUP or CREATE.
+/// Returns the handle in the body of an answer to LOOKUP or CREATE.
 pub fn handle(body: &[u8]) -> Option<u64> {
     long(body).filter(|(_, rest)| rest.len() == 17).map(|(handle, _)| handle)
 }

@@ -10,7 +10,7 @@ fn rig() -> Rig<Filed> {
     rig_of(Bounds { nodes: 100, bytes: 1 << 20, file: 100_000 })
 }
 
-/// Sends bytes and reads until nothing comes.
+/// Sends bytes and reads until no more arrive.
 fn exchange(rig: &mut Rig<Filed>, client: Far, bytes: &[u8]) -> Vec<u8> {
     let (mut rest, mut got) = (bytes, Vec::new());
     for _ in 0..1000 {
@@ -26,7 +26,7 @@ fn exchange(rig: &mut Rig<Filed>, client: Far, bytes: &[u8]) -> Vec<u8> {
     got
 }
 
-/// Status and body.
+/// Sends a request; returns the status and body of the answer.
 fn say(rig: &mut Rig<Filed>, client: Far, op: Op<'_>) -> (u8, Vec<u8>) {
     let mut out = Vec::new();
     ask(&mut out, 7, &op);
@@ -58,7 +58,7 @@ fn a_files_life() {
     assert_eq!((status, handle(&found), &found[8..]), (0, Some(a), &body[..]));
     assert_eq!(say(&mut rig, c, Op::Remove(ROOT, b"a")), (0, vec![]));
     assert_eq!(say(&mut rig, c, Op::Lookup(ROOT, b"a")).0, Status::NoEntry as u8);
-    // Its place is taken by another; the handle is not the other's.
+    // The slot is reused, but the old handle stays stale.
     let (_, body) = say(&mut rig, c, Op::Create(ROOT, Kind::File, b"b"));
     assert_eq!(handle(&body).unwrap() as u32, a as u32);
     for op in [Op::GetAttr(a), Op::Read(a, 0, 1), Op::Write(a, 0, b"x"), Op::Lookup(a, b"x")] {
@@ -86,7 +86,7 @@ fn directories_hold_names() {
     assert_eq!((rig.server.app.nodes(), rig.server.app.bytes()), (1, tree::NODE));
 }
 
-/// A file's first byte takes eight.
+/// The first byte of a file allocates eight.
 #[test]
 fn the_last_bytes_are_counted_as_what_they_take() {
     let mut rig = rig_of(Bounds { nodes: 10, bytes: 2 * tree::NODE + 1 + 7, file: 100 });
@@ -96,7 +96,7 @@ fn the_last_bytes_are_counted_as_what_they_take() {
     assert_eq!(rig.server.app.bytes(), 2 * tree::NODE + 1);
 }
 
-/// Bounds made for files hold them, each as large as it may be.
+/// `Bounds::for_files` leaves enough space for all files at their maximum size.
 #[test]
 fn bounds_for_files_are_enough_for_them() {
     let mut rig = rig_of(Bounds::for_files(5, 1, 5_000));
@@ -135,7 +135,7 @@ fn what_is_no_record_ends_its_sender() {
         assert_eq!(exchange(&mut rig, client, bytes), b"");
         assert!(rig.net.far_eof(client), "{bytes:?}");
     }
-    // A record that asks nothing known is answered.
+    // An unknown or malformed operation is answered.
     for body in
         [&b"\x09"[..], b"\x01", b"\x02\0\0\0\x01\0\0\0\0x", b"\x05\0\0\0\x01\0\0\0\0\x03a", b"\x03\0\0\0\x01\0\0\0\0"]
     {

@@ -1,32 +1,34 @@
-//! Files and directories in memory, by handles that are never of something else than what they were given for.
+//! Files and directories in memory, addressed by handles that are never reused.
 //!
-//! A handle is a place and a generation: when what stood there is gone its handles are stale. What all of it costs is known at any time.
+//! A handle is a slot index and a generation. Removing an object makes its handles stale. The total
+//! cost in bytes is kept up to date.
 
 use super::proto::{Answer, Attributes, DATA_MAX, Kind, Op, ROOT, Status};
 use crate::table::Table;
 use clock::Instant;
 use wire::hash::Key;
 
-/// Bytes a name may have.
+/// Maximum bytes of a name.
 pub const NAME_MAX: usize = 255;
-/// What a file or a directory costs beside its name and its bytes, rounded up.
+/// Cost of a file or directory in addition to its name and data, rounded up.
 pub const NODE: usize = 256;
 
-/// How much there may be.
+/// Limits of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Files and directories.
+    /// Maximum number of files and directories.
     pub nodes: usize,
-    /// Bytes of all of it, as counted here.
+    /// Maximum total bytes, as charged by this module.
     pub bytes: usize,
-    /// Bytes of a file.
+    /// Maximum bytes of one file.
     pub file: usize,
 }
 
 impl Bounds {
-    /// Room for so many files of so many bytes in the first directory, their names not longer than `name`.
+    /// Returns limits for `files` files of `file` bytes in the root directory, with names of at
+    /// most `name` bytes.
     pub fn for_files(files: usize, name: usize, file: usize) -> Bounds {
-        // A file's memory grows to twice its size.
+        // A file's allocation grows by doubling.
         let each = NODE.saturating_add(name).saturating_add(file.saturating_mul(2));
         Bounds { nodes: files.saturating_add(1), bytes: files.saturating_mul(each).saturating_add(NODE), file }
     }
@@ -54,14 +56,13 @@ impl Node {
     }
 }
 
-/// A place in which something may stand.
+/// A slot for a node.
 #[derive(Debug)]
 struct Place {
     generation: u32,
     node: Option<Node>,
 }
 
-/// The tree.
 #[derive(Debug)]
 pub struct Tree {
     bounds: Bounds,
@@ -72,27 +73,27 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// One directory, with no name in it.
+    /// Creates an empty root directory.
     pub fn new(bounds: Bounds, key: Key) -> Tree {
         let root = Node { body: Body::Directory(Table::new(key)), changed: Instant::ZERO };
         let places = vec![Place { generation: (ROOT >> 32) as u32, node: Some(root) }];
         Tree { bounds, key, places, free: Vec::new(), bytes: NODE }
     }
 
-    /// Files and directories.
+    /// Returns the number of files and directories.
     pub fn nodes(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// What they cost.
+    /// Returns the bytes charged for them.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Does what is asked.
+    /// Executes a request.
     ///
     /// # Errors
-    /// [`Status`]: then nothing has changed.
+    /// The [`Status`] to answer; the tree is unchanged.
     pub fn obey(&mut self, op: Op<'_>, now: Instant) -> Result<Answer<'_>, Status> {
         match op {
             Op::Lookup(dir, name) => self.lookup(dir, name),
@@ -152,7 +153,7 @@ impl Tree {
         let Body::File(held) = &mut node.body else { return Err(Status::IsDirectory) };
         let from = usize::try_from(offset).ok().filter(|from| *from <= file).ok_or(Status::TooBig)?;
         if bytes.is_empty() {
-            // It changes nothing, and makes no file longer (as RFC 1813 3.3.7 has it).
+            // An empty write changes nothing and does not extend the file (RFC 1813 3.3.7).
             return Ok(Answer::Attributes(node.attributes()));
         }
         let end = from + bytes.len();
@@ -160,9 +161,9 @@ impl Tree {
             return Err(Status::TooBig);
         }
         let before = held.capacity();
-        // What lies between the old end and the new bytes is zeros.
+        // The gap between the old end and the new bytes is filled with zeros.
         if end > held.len() {
-            // A vector grows to twice its size, and to 8 bytes at least.
+            // A vector at least doubles its capacity, with a minimum of 8 bytes.
             if end > before && end.max(2 * before).max(8) - before > room {
                 return Err(Status::NoSpace);
             }
@@ -220,7 +221,8 @@ impl Tree {
         };
         self.names_mut(dir, now)?.remove(name);
         if let Some(place) = self.places.get_mut(at as usize) {
-            // Of 2^32 removals at one place none may bring an old handle to life within a client's memory.
+            // The generation wraps after 2^32 removals in one slot; no client keeps a handle for
+            // that long.
             (place.node, place.generation) = (None, place.generation.wrapping_add(1));
             self.free.push(at);
         }

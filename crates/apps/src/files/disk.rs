@@ -1,8 +1,10 @@
-//! Files below a directory of the machine's: symbolic links may lead about inside, and never out.
+//! Files below a directory on disk. Symbolic links are followed inside the directory, never out of
+//! it.
 //!
-//! A path is resolved first and must lie below the (resolved) root; the last step follows no link, so that nothing put
-//! there in between is followed, and what was opened is looked at again: a plain file, at a path below the root. Whoever
-//! can rename directories below the root while we serve can still race the creation of an empty file.
+//! A path is resolved first and must lie below the (resolved) root. The last component is opened
+//! without following links, so that a link inserted in the meantime is not followed. The opened
+//! file is checked again: it must be a regular file at a path below the root. A local user who can
+//! rename directories below the root at that moment can still race the creation of an empty file.
 
 use super::{Meta, Name, Refusal};
 use std::fs::{self, File, OpenOptions, ReadDir};
@@ -12,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Where `name` leads, links resolved. What lies outside is not there.
+/// Resolves symbolic links; a path outside the root is `NotFound`.
 fn resolve(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
     let path = root.join(name.as_str().trim_start_matches('/')).canonicalize()?;
     if path.starts_with(root) { Ok(path) } else { Err(Refusal::NotFound) }
@@ -32,11 +34,12 @@ pub(super) fn meta(root: &Path, name: &Name) -> Result<Meta, Refusal> {
     meta_of(&fs::metadata(resolve(root, name)?)?)
 }
 
-/// Opens without waiting (a pipe without a writer) and without following a last link.
+/// Opens a regular file without blocking (on a pipe without writer) and without following a final
+/// link.
 fn open_plain(root: &Path, path: &Path, options: &mut OpenOptions) -> Result<(File, Meta), Refusal> {
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let meta = meta_of(&file.metadata()?)?;
-    // Where the kernel tells what was opened, it must lie below the root still.
+    // If /proc shows the path of the opened file, it must still lie below the root.
     let told = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     if meta.is_dir || told.is_ok_and(|told| !told.starts_with(root)) {
         return Err(Refusal::NotPlain);
@@ -48,10 +51,10 @@ pub(super) fn open(root: &Path, name: &Name) -> Result<(File, Meta), Refusal> {
     open_plain(root, &resolve(root, name)?, OpenOptions::new().read(true))
 }
 
-/// Opens to write from `offset` on; what was behind it is cut off. A file that is refused stays as it was.
+/// Opens for writing from `offset` and truncates there. A refused file is left unchanged.
 pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -> Result<File, Refusal> {
     let path = entry(root, name)?;
-    // To go on with an upload is to change a file that is there.
+    // Resuming an upload changes an existing file.
     if offset > 0 && !may_replace {
         return Err(Refusal::Denied);
     }
@@ -66,18 +69,18 @@ pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -
     Ok(file)
 }
 
-/// Opens to write from the end on; returns the length so far.
+/// Opens for appending; returns the current length.
 pub(super) fn append(root: &Path, name: &Name, may_change: bool) -> Result<(File, u64), Refusal> {
     let path = entry(root, name)?;
     let mut options = OpenOptions::new();
-    // To append is to change a file that is there.
+    // Appending changes an existing file.
     options.write(true).create(may_change).create_new(!may_change);
     let (mut file, _) = open_plain(root, &path, options.mode(0o644))?;
     let len = file.seek(SeekFrom::End(0))?;
     Ok((file, len))
 }
 
-/// The path of an entry: its directory resolved, the entry itself not, so that a link is not
+/// Returns the path of an entry with only its directory resolved, so that a final link is not
 /// followed.
 fn entry(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
     let dir = resolve(root, &name.parent())?;
@@ -100,7 +103,8 @@ pub(super) fn rename(root: &Path, from: &Name, to: &Name) -> Result<(), Refusal>
     Ok(fs::rename(entry(root, from)?, entry(root, to)?)?)
 }
 
-/// What is in a directory. Entries that lead outside, or are neither files nor directories, are not shown.
+/// Iterator over a directory. Omits entries that lead outside the root or are neither files nor
+/// directories.
 #[derive(Debug)]
 pub(super) struct Entries {
     root: PathBuf,
@@ -114,11 +118,11 @@ pub(super) fn list(root: &Path, dir: &Name) -> io::Result<Entries> {
 }
 
 impl Entries {
-    /// The next entry whose name is wanted.
+    /// Returns the next entry with a name that passes `is_wanted`.
     pub(super) fn next_named(&mut self, mut is_wanted: impl FnMut(&str) -> bool) -> Option<(String, Meta)> {
         loop {
             let Ok(entry) = self.read.next()? else { continue };
-            // A name that could not be asked for is not told.
+            // Names that a client could not request are not listed.
             let Ok(name) = entry.file_name().into_string() else { continue };
             if !is_wanted(&name) {
                 continue;

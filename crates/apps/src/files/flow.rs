@@ -1,20 +1,20 @@
-//! Bytes out of a file and into one, a buffer at a time.
+//! Reading and writing files one buffer at a time.
 
 use super::Refusal;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-/// What `/dev/zero` is made of: sent from here, never copied by us.
+/// Content of `/dev/zero`, sent without copying.
 pub static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
-/// Bytes read from a disk at a time: what a slow reader costs.
+/// Read size on disk; the memory cost of a slow reader.
 const BUFFER: usize = 64 * 1024;
 
 /// A file being read.
 #[derive(Debug)]
 pub struct Source {
     from: Origin,
-    /// Bytes yet to come; `u64::MAX`: without end.
+    /// Remaining bytes; `u64::MAX`: endless.
     left: u64,
 }
 
@@ -26,39 +26,39 @@ enum Origin {
 }
 
 impl Source {
-    /// So many zeros; `u64::MAX`: without end.
+    /// Returns `left` zeros; `u64::MAX`: endless.
     pub fn zeros(left: u64) -> Source {
         Source { from: Origin::Zeros, left }
     }
 
-    /// At most `most` bytes of `bytes`, from `offset`.
+    /// Returns at most `most` bytes of `bytes`, from `offset`.
     pub fn bytes(bytes: Arc<[u8]>, offset: u64, most: u64) -> Source {
         let at = usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()));
         let left = ((bytes.len() - at) as u64).min(most);
         Source { from: Origin::Bytes { bytes, at }, left }
     }
 
-    /// A file that is `len` long, from `offset`.
+    /// Reads a file of length `len` from `offset`.
     pub(super) fn file(mut file: File, offset: u64, len: u64) -> Result<Source, Refusal> {
         let offset = offset.min(len);
         file.seek(SeekFrom::Start(offset))?;
         Ok(Source { from: Origin::File { file, buffer: Vec::new(), at: 0 }, left: len - offset })
     }
 
-    /// Bytes yet to come; `None`: without end.
+    /// Returns the remaining bytes; `None`: endless.
     pub fn left(&self) -> Option<u64> {
         (self.left != u64::MAX).then_some(self.left)
     }
 
-    /// Ends after at most `most` more.
+    /// Limits the remaining bytes to `most`.
     pub fn limit(&mut self, most: u64) {
         self.left = self.left.min(most);
     }
 
-    /// The next bytes; empty at the end.
+    /// Returns the next bytes; empty at the end.
     ///
     /// # Errors
-    /// The disk's; `UnexpectedEof` if the file has become shorter.
+    /// Read errors; `UnexpectedEof` if the file has been truncated.
     pub fn peek(&mut self) -> io::Result<&[u8]> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let bytes = match &mut self.from {
@@ -80,7 +80,7 @@ impl Source {
         Ok(bytes.get(..left).unwrap_or(bytes))
     }
 
-    /// The first `n` bytes of [`Source::peek`] are done with.
+    /// Consumes the first `n` bytes of [`Source::peek`].
     pub fn advance(&mut self, n: usize) {
         if self.left != u64::MAX {
             self.left = self.left.saturating_sub(n as u64);
@@ -100,25 +100,25 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Takes everything.
+    /// Returns a sink that discards everything.
     pub fn null() -> Sink {
         Sink { file: None, left: u64::MAX }
     }
 
-    /// Takes `left` bytes.
+    /// Returns a sink that accepts `left` bytes.
     pub(super) fn file(file: File, left: u64) -> Sink {
         Sink { file: Some(file), left }
     }
 
-    /// Does it go nowhere?
+    /// Returns whether writes are discarded.
     pub fn is_null(&self) -> bool {
         self.file.is_none()
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// `NoSpace`: more than permitted, or than the disk holds; `Io`.
+    /// `NoSpace` if the limit is exceeded or the disk is full; `Io`.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         let Some(file) = &mut self.file else { return Ok(()) };
         self.left = self.left.checked_sub(bytes.len() as u64).ok_or(Refusal::NoSpace)?;

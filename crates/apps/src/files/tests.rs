@@ -57,7 +57,7 @@ fn names_stay_below_the_root() {
     for text in ["../..", "/..", "a/../../../b", "/a/../../etc/passwd"] {
         assert_eq!(pub_.join(text.as_bytes()), Err(Refusal::Escape), "{text}");
     }
-    // As a process at its root sees it: POSIX.1-2017 XBD 4.13.
+    // `..` at the root is the root, as in POSIX.1-2017 XBD 4.13.
     for (text, is) in [("../../a", "/a"), ("/..", "/"), ("../x/../..", "/"), ("b", "/pub/b")] {
         assert_eq!(pub_.walk(text.as_bytes()).unwrap().as_str(), is, "{text}");
     }
@@ -126,7 +126,7 @@ fn what_may_be_stored() {
     any.create(&name("/a"), 4).unwrap().write(b"xy").unwrap();
     assert_eq!(fs::read(dir.0.join("in/a")).unwrap(), b"0123xy");
     assert_eq!(any.create(&name("/a"), 7).err(), Some(Refusal::BadOffset), "behind its end");
-    // One that is refused leaves all as it was.
+    // A refused upload changes nothing.
     fs::write(dir.0.join("in/long"), [7; 30]).unwrap();
     assert_eq!(any.create(&name("/long"), 25).err(), Some(Refusal::NoSpace));
     assert_eq!(fs::read(dir.0.join("in/long")).unwrap(), [7; 30]);
@@ -135,7 +135,7 @@ fn what_may_be_stored() {
     assert_eq!(fresh.create(&name("/long"), 5).err(), Some(Refusal::Denied));
     assert!(!dir.0.join("in/absent").exists());
     assert_eq!(any.create(&name("/sub"), 0).err(), Some(Refusal::NotPlain));
-    // Twenty bytes and no more.
+    // At most twenty bytes.
     let mut sink = any.create(&name("/a"), 0).unwrap();
     sink.write(&[1; 15]).unwrap();
     assert_eq!(sink.write(&[1; 6]), Err(Refusal::NoSpace));
@@ -168,7 +168,7 @@ proptest! {
         if let Ok(name) = base.join(&text) {
             prop_assert!(name.as_str().starts_with('/'));
             prop_assert!(name.parts().all(|part| part != ".." && part != "." && !part.contains('\0')));
-            // Asked for again it is the same.
+            // Joining a name again yields the same name.
             prop_assert_eq!(Name::root().join(name.as_str().as_bytes()), Ok(name.clone()));
             let parent = name.parent();
             prop_assert_eq!(parent.join(name.file_name().as_bytes()), Ok(name));

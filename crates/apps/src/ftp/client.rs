@@ -1,11 +1,12 @@
-//! An FTP client as measurements need it: anonymous, one session, one transfer of an image, and the end.
+//! An FTP client for measurements: anonymous login, one transfer in image mode, then QUIT.
 //!
 //! ```text
 //!  220 -> USER -> PASS -> TYPE I -> EPSV -> connect -> RETR | STOR -> bytes -> 226 -> QUIT -> 221
 //! ```
-//! As curl does it: passive, extended (RFC 2428), and a download that has had enough is cut by ending its data connection.
-//! The server's words are not trusted: lines and what is said at a time are bounded, and a step that takes too long ends
-//! the session. The data connection goes to the control connection's peer, whatever the server says.
+//! Like curl it uses extended passive mode (RFC 2428), and cuts a download short by resetting its
+//! data connection. The server is not trusted: the length of lines and replies is bounded, and a
+//! step that takes too long ends the session. The data connection always goes to the address of the
+//! control connection's peer.
 
 use super::line::{Line, Lines};
 use crate::app::{Accept, Action, App, Chan, Event};
@@ -18,70 +19,69 @@ use std::time::Duration;
 
 const CONTROL: Chan = Chan(0);
 const DATA: Chan = Chan(1);
-/// Any of our addresses, any port.
+/// Any local address and port.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-/// Bytes of a reply that are kept for an error.
+/// Maximum bytes of a reply quoted in an error.
 const SAID_MAX: usize = 200;
-/// Bytes taken from the data connection at a time.
+/// Bytes read from the data connection at a time.
 const GULP: usize = 128 * 1024;
 
-/// What is carried.
+/// The transfer to run.
 #[derive(Debug)]
 pub enum Transfer {
-    /// The file of that name comes, and goes nowhere; enough is so many bytes.
+    /// Downloads and discards a file, up to a number of bytes.
     Down {
-        /// The name.
+        /// File name on the server.
         path: &'static str,
-        /// When to cut it short.
+        /// Number of bytes after which to abort the download.
         enough: u64,
     },
-    /// So many zeros go into the file of that name.
+    /// Uploads zeros to a file.
     Up {
-        /// The name.
+        /// File name on the server.
         path: &'static str,
-        /// How many.
+        /// Number of bytes to send.
         bytes: u64,
     },
 }
 
-/// Why a session failed.
+/// Reason why a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
-    /// The server said no.
+    /// The server sent a negative reply.
     #[error("{step}: the server said: {reply}")]
     Refused {
-        /// To what.
+        /// The step that was refused.
         step: &'static str,
-        /// Its words.
+        /// Text of the reply.
         reply: String,
     },
-    /// A connection could not be made, or broke.
+    /// A connection failed or could not be established.
     #[error("{step}: the {which} connection: {why}")]
     Broken {
-        /// When.
+        /// The current step.
         step: &'static str,
         /// `control` or `data`.
         which: &'static str,
-        /// How.
         why: Failure,
     },
-    /// The server's side ended too early.
+    /// The server closed the connection too early.
     #[error("{step}: the server ended the session")]
     Ended {
-        /// When.
+        /// The current step.
         step: &'static str,
     },
-    /// Nothing happened for too long.
+    /// No progress within the time limit.
     #[error("{step}: nothing came for {} s", patience.as_secs())]
     Stalled {
-        /// When.
+        /// The current step.
         step: &'static str,
-        /// How long.
+        /// The time limit.
         patience: Duration,
     },
 }
 
-/// What was asked last, so what the next reply is about.
+/// The last step started, to which the next reply belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Connect,
@@ -89,9 +89,9 @@ enum Step {
     Pass,
     Type,
     Passive,
-    /// The data connection is being made.
+    /// Connecting the data connection.
     Open,
-    /// The transfer was asked for; its first reply is to come.
+    /// Waiting for the first reply to RETR or STOR.
     Begin,
     Carry,
     Quit,
@@ -114,38 +114,38 @@ impl Step {
     }
 }
 
-/// A session: see the module.
+/// An FTP client session; see the module documentation.
 #[derive(Debug)]
 pub struct Client {
     to: SocketAddr,
     transfer: Transfer,
     source: Source,
-    /// For each step, and for anything to move.
+    /// Time limit of each step, and for progress.
     patience: Duration,
     step: Step,
     lines: Lines,
-    /// Inside a reply of several lines: its number.
+    /// Code of the multi-line reply being received.
     inside: Option<[u8; 3]>,
     commands: Vec<u8>,
     sent: usize,
     actions: VecDeque<Action>,
     due: Instant,
     moved: u64,
-    /// A download was ended by us, with more to come.
+    /// The download was cut short by this client.
     is_cut: bool,
-    /// The data connection was ended by us, or has come to its end.
+    /// The data connection was ended by either side.
     data_is_over: bool,
-    /// The transfer's last reply is there.
+    /// The final reply of the transfer was received.
     is_acknowledged: bool,
     trouble: Option<Trouble>,
 }
 
 impl Client {
-    /// A session with the server at `to` that begins at `now`.
+    /// Creates a session with the server at `to`, starting at `now`.
     pub fn new(to: SocketAddr, transfer: Transfer, patience: Duration, now: Instant) -> Client {
         let bytes = match &transfer {
             Transfer::Down { .. } => 0,
-            Transfer::Up { bytes, .. } => (*bytes).min(u64::MAX - 1), // the greatest has no end
+            Transfer::Up { bytes, .. } => (*bytes).min(u64::MAX - 1), // u64::MAX means endless
         };
         Client {
             to,
@@ -167,12 +167,12 @@ impl Client {
         }
     }
 
-    /// Bytes of the file that came, or that the socket took.
+    /// Returns the file bytes received, or accepted by the socket.
     pub fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// Is it over? With what, if not as it should be.
+    /// Returns the result once the session is over.
     pub fn outcome(&self) -> Option<Result<(), Trouble>> {
         (self.step == Step::Over).then(|| self.trouble.clone().map_or(Ok(()), Err))
     }
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// No channel is left after this; an action on one that has gone does nothing.
+    /// Ends the session and its data connection; actions on a closed channel are ignored.
     fn end(&mut self) {
         self.step = Step::Over;
         self.due = Instant::NEVER;
@@ -219,7 +219,8 @@ impl Client {
         }
     }
 
-    /// RFC 959 4.2: a reply of several lines begins with its number and a hyphen, and ends with the same number and a space.
+    /// Handles multi-line replies: the first line has a code and a hyphen, the last line the same
+    /// code and a space (RFC 959 4.2).
     fn on_line(&mut self, line: &[u8], now: Instant) {
         let Some((number, rest)) = line.split_first_chunk::<3>() else {
             return if self.inside.is_none() {
@@ -245,10 +246,10 @@ impl Client {
         self.fail(Trouble::Refused { step: self.step.word(), reply });
     }
 
-    /// A whole reply; `class` is its first digit.
+    /// Handles a complete reply; `class` is its first digit.
     fn on_reply(&mut self, class: u8, line: &[u8], now: Instant) {
         match (self.step, class) {
-            (Step::Connect, b'1') => {} // 120: wait a while; our patience goes on
+            (Step::Connect, b'1') => {} // 120: ready later; the time limit continues
             (Step::Connect, b'2') => self.say(Step::User, "USER anonymous", now),
             (Step::User, b'3') => self.say(Step::Pass, "PASS linerate@", now),
             (Step::User | Step::Pass, b'2') => self.say(Step::Type, "TYPE I", now),
@@ -259,7 +260,7 @@ impl Client {
             },
             (Step::Begin, b'1') => self.begin(now),
             (Step::Begin | Step::Carry, b'2') => self.acknowledged(now),
-            // 426 or 451: what a download that we cut short ends with.
+            // Replies 426 and 451 are normal for a download that this client cut short.
             (Step::Begin | Step::Carry, b'4') if self.is_cut => self.acknowledged(now),
             (Step::Quit, b'2') => {
                 self.actions.push_back(Action::Close(CONTROL));
@@ -292,7 +293,7 @@ impl Client {
         }
     }
 
-    /// The sum of what came has grown.
+    /// Counts received bytes; ends the download when it has enough.
     fn on_data(&mut self, bytes: usize, now: Instant) {
         self.moved += bytes as u64;
         self.due = now.after(self.patience);
@@ -322,7 +323,8 @@ impl Client {
         self.conclude(now);
     }
 
-    /// The reply and the data connection's end come in either order.
+    /// Sends QUIT once the final reply and the end of the data connection have both been seen, in
+    /// either order.
     fn conclude(&mut self, now: Instant) {
         if self.is_acknowledged && self.data_is_over && matches!(self.step, Step::Begin | Step::Carry) {
             self.say(Step::Quit, "QUIT", now);
@@ -334,7 +336,7 @@ impl Client {
     }
 }
 
-/// The port of a 229: `(|||50000|)`, with any delimiter (RFC 2428 3).
+/// Parses the port of a 229 reply: `(|||50000|)`, with any delimiter (RFC 2428 3).
 fn extended_port(line: &[u8]) -> Option<u16> {
     let open = line.iter().position(|byte| *byte == b'(')?;
     let inside = line.get(open + 1..)?;
@@ -347,7 +349,7 @@ fn extended_port(line: &[u8]) -> Option<u16> {
 
 impl App for Client {
     fn accept(&mut self, _: Option<Chan>, _: Ends, _: Instant) -> Accept {
-        Accept::Refuse(b"") // it does not listen
+        Accept::Refuse(b"") // not a listener
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {

@@ -1,8 +1,8 @@
-//! A line of the control connection as a command (RFC 959 5.3, RFC 2428, RFC 3659).
+//! Parser for the lines of the control connection (RFC 959 5.3, RFC 2428, RFC 3659).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A command. Arguments are as they came, without the blank in front.
+/// A command. Arguments are unchanged, without the leading space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Command<'a> {
     User(&'a [u8]),
@@ -15,7 +15,7 @@ pub(super) enum Command<'a> {
     Stat(&'a [u8]),
     Feat,
     Opts(&'a [u8]),
-    /// ACCT, ALLO: superfluous here.
+    /// ACCT and ALLO: accepted without effect.
     Superfluous,
     Pwd,
     Cwd(&'a [u8]),
@@ -43,13 +43,12 @@ pub(super) enum Command<'a> {
     Rnfr(&'a [u8]),
     Rnto(&'a [u8]),
     Abor,
-    /// FTP has it, this server not.
+    /// A standard command that this server does not implement.
     NotHere,
     Unknown,
 }
 
 impl Command<'_> {
-    /// The command on a line.
     pub(super) fn parse(line: &[u8]) -> Command<'_> {
         use Command as C;
         let (verb, arg) = match line.iter().position(|byte| *byte == b' ') {
@@ -100,7 +99,7 @@ impl Command<'_> {
     }
 }
 
-/// `h1,h2,h3,h4,p1,p2`.
+/// Parses `h1,h2,h3,h4,p1,p2`.
 pub(super) fn host_port(arg: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(arg).ok()?;
     let mut numbers = text.trim().split(',').map(octet);
@@ -115,7 +114,7 @@ fn octet(text: &str) -> Option<u8> {
     digits.then(|| text.parse().ok())?
 }
 
-/// Why an EPRT argument leads nowhere.
+/// Reason for rejecting an EPRT argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BadEprt {
     Syntax,
@@ -123,7 +122,7 @@ pub(super) enum BadEprt {
     Protocol,
 }
 
-/// `|1|132.235.1.2|6275|`, with any printing character for the bars (RFC 2428 2).
+/// Parses `|1|132.235.1.2|6275|`, with any printing character as delimiter (RFC 2428 2).
 pub(super) fn extended_port(arg: &[u8]) -> Result<SocketAddr, BadEprt> {
     let text = std::str::from_utf8(arg).map_err(|_| BadEprt::Syntax)?.trim();
     let bar = text.chars().next().filter(char::is_ascii_graphic).ok_or(BadEprt::Syntax)?;
@@ -140,13 +139,13 @@ pub(super) fn extended_port(arg: &[u8]) -> Result<SocketAddr, BadEprt> {
     if ip.is_ipv4() == (family == "1") { Ok(SocketAddr::new(ip, port)) } else { Err(BadEprt::Syntax) }
 }
 
-/// A file offset.
+/// Parses a file offset.
 pub(super) fn offset(arg: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(arg).ok()?.trim();
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// The name in the argument of LIST or NLST: what clients put in front for `ls` is not for us.
+/// Returns the name in the argument of LIST or NLST, without leading `ls` options.
 pub(super) fn listed_name(arg: &[u8]) -> &[u8] {
     let mut rest = arg.trim_ascii();
     while rest.first() == Some(&b'-') {

@@ -1,24 +1,23 @@
-//! What goes over a data connection: a file out, a listing out, a file in; a buffer at a time, whatever its size.
+//! Content of a data connection: a file or listing out, or a file in, one buffer at a time.
 
 use super::facts::Facts;
 use crate::date;
 use crate::files::{Listing, Meta, Refusal, Sink, Source, Uploads};
 
-/// Bytes of text made at a time.
+/// Target size of generated text.
 const TEXT: usize = 32 * 1024;
 
-/// A transfer's work.
 #[derive(Debug)]
 pub(super) enum Job {
     Out(Outgoing),
     In(Incoming),
 }
 
-/// Bytes for the client.
+/// Data sent to the client.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     from: Origin,
-    /// Text that was made and is not sent yet.
+    /// Generated text; sent up to `at`.
     text: Vec<u8>,
     at: usize,
     pub(super) bytes: u64,
@@ -26,7 +25,7 @@ pub(super) struct Outgoing {
 
 #[derive(Debug)]
 enum Origin {
-    /// TYPE I: as it is.
+    /// TYPE I: unchanged.
     Image(Source),
     /// TYPE A: LF becomes CR LF (RFC 959 3.1.1.1).
     Text(Source),
@@ -42,9 +41,9 @@ enum Origin {
 /// Format of a listing's entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// NLST: its name.
+    /// NLST: name only.
     Name,
-    /// LIST: as `ls -l`, seen at so many seconds since 1970.
+    /// LIST: like `ls -l`, with the current time in seconds since 1970.
     Long(u64),
     /// MLSD: facts and name.
     Facts(Facts, Uploads),
@@ -63,19 +62,19 @@ impl Outgoing {
         Outgoing::new(Origin::Text(source))
     }
 
-    /// Entries of a directory, with `prefix` in front of their names.
+    /// Lists a directory, with `prefix` before each name.
     pub(super) fn list(listing: Listing, prefix: String, form: Form) -> Outgoing {
         Outgoing::new(Origin::List { listing, prefix, form })
     }
 
-    /// One entry.
+    /// Lists a single entry.
     pub(super) fn entry(name: &str, meta: &Meta, form: Form) -> Outgoing {
         let mut out = Outgoing::new(Origin::Lines);
         out.text = entry_line(name, meta, form).into_bytes();
         out
     }
 
-    /// Makes text if there is none.
+    /// Generates text if the previous text is used up.
     pub(super) fn prepare(&mut self) -> Result<(), Refusal> {
         if self.at < self.text.len() {
             return Ok(());
@@ -111,7 +110,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// What is to be sent; empty, after [`Outgoing::prepare`]: nothing is left.
+    /// Returns the bytes to send; empty after [`Outgoing::prepare`] at the end.
     pub(super) fn output(&mut self) -> &[u8] {
         match &mut self.from {
             Origin::Image(source) => source.peek().unwrap_or_default(),
@@ -128,7 +127,7 @@ impl Outgoing {
     }
 }
 
-/// A line of a listing.
+/// Formats a line of a listing.
 fn entry_line(name: &str, meta: &Meta, form: Form) -> String {
     let now_s = match form {
         Form::Name => return format!("{name}\r\n"),
@@ -140,12 +139,12 @@ fn entry_line(name: &str, meta: &Meta, form: Form) -> String {
     format!("{kind}   1 ftp      ftp      {:>12} {date} {name}\r\n", meta.len.unwrap_or(0))
 }
 
-/// Bytes from the client.
+/// Data received from the client.
 #[derive(Debug)]
 pub(super) struct Incoming {
     sink: Sink,
     is_text: bool,
-    /// A CR that may be half of a line end.
+    /// The last byte was CR, which may belong to a line end.
     had_cr: bool,
     pub(super) bytes: u64,
 }
@@ -173,7 +172,7 @@ impl Incoming {
         self.sink.write(&plain)
     }
 
-    /// The sender has ended.
+    /// Completes the file at the end of the data.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         if std::mem::take(&mut self.had_cr) { self.sink.write(b"\r") } else { Ok(()) }
     }

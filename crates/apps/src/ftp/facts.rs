@@ -3,10 +3,10 @@
 use crate::date;
 use crate::files::{Meta, Uploads};
 
-/// The names, in the order in which they are written.
+/// Fact names, in output order.
 const NAMES: [&str; 4] = ["type", "size", "modify", "perm"];
 
-/// Facts listed for a client: all of them, or those that it chose by OPTS MLST.
+/// Facts listed for a client: all, or those selected by OPTS MLST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts([bool; NAMES.len()]);
 
@@ -17,25 +17,25 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// `type;size;`: those that exist; others are ignored (RFC 3659 7.9).
+    /// Parses `type;size;`; unknown names are ignored (RFC 3659 7.9).
     pub(super) fn chosen(text: &[u8]) -> Facts {
         let is_named =
             |name: &str| text.split(|byte| *byte == b';').any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
         Facts(NAMES.map(is_named))
     }
 
-    /// `type;size;`: the reply to OPTS MLST.
+    /// Formats the selected names for the reply to OPTS MLST: `type;size;`.
     pub(super) fn names(&self) -> String {
         NAMES.iter().zip(self.0).filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| format!("{name};")).collect()
     }
 
-    /// `type*;size;`: the line of FEAT, an asterisk at those that are wanted (RFC 3659 7.8).
+    /// Formats the FEAT line: `type*;size;`, with an asterisk after selected facts (RFC 3659 7.8).
     pub(super) fn feature(&self) -> String {
         let name = |(name, is_wanted): (&&str, bool)| format!("{name}{};", if is_wanted { "*" } else { "" });
         NAMES.iter().zip(self.0).map(name).collect()
     }
 
-    /// The facts of an entry; a fact that is not known is left out.
+    /// Formats the facts of an entry; unknown values are omitted.
     pub(super) fn of(&self, meta: &Meta, uploads: Uploads) -> String {
         let values = [
             Some(if meta.is_dir { "dir".to_owned() } else { "file".to_owned() }),

@@ -1,22 +1,22 @@
-//! The control connection's bytes as lines: bounded, and with Telnet's commands taken out (RFC 1123 4.1.2.10).
+//! Splits the bytes of the control connection into lines, with bounds, and removes Telnet commands
+//! (RFC 1123 4.1.2.10).
 
-/// Bytes of a line: a verb, and the longest name.
+/// Maximum bytes of a line: a verb and the longest name.
 pub(super) const LINE_MAX: usize = 1100;
-/// Bytes held.
+/// Maximum bytes buffered.
 const HELD_MAX: usize = 4 * 1024;
-/// Bytes of a line that are thrown away before the sender is taken for a flood.
+/// Discarded bytes of one line after which the input counts as a flood.
 const FLOOD: usize = 64 * 1024;
 
 const IAC: u8 = 255;
-/// WILL, WONT, DO, DONT: an option follows.
+/// First of WILL, WONT, DO and DONT, each followed by an option byte.
 const WILL: u8 = 251;
 
-/// A line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Line {
-    /// Without its end.
+    /// A line without its end-of-line.
     Text(Vec<u8>),
-    /// It was longer than a line can be.
+    /// A line that exceeded the maximum length.
     TooLong,
 }
 
@@ -28,18 +28,18 @@ enum Telnet {
     Option,
 }
 
-/// Bytes on their way to be lines.
+/// Input buffer that is split into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     held: Vec<u8>,
-    /// Bytes in which there is no line end.
+    /// Buffered bytes already found to contain no line end.
     searched: usize,
     skipped: usize,
     telnet: Telnet,
 }
 
 impl Lines {
-    /// How many more bytes can be taken.
+    /// Returns how many more bytes can be buffered.
     pub(super) fn room(&self) -> usize {
         HELD_MAX.saturating_sub(self.held.len())
     }
@@ -57,7 +57,7 @@ impl Lines {
                 (Telnet::Command | Telnet::Option, _) => self.telnet = Telnet::Data,
             }
         }
-        // A line that cannot end in time is thrown away as it comes, so that there is room for its end.
+        // An over-long line is discarded while it arrives, so that there is room for its end.
         if self.line_end().is_none() && (self.skipped > 0 || self.held.len() > LINE_MAX) {
             self.skipped = self.skipped.saturating_add(self.held.len());
             self.held.clear();
@@ -65,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// Is somebody sending a line without end?
+    /// Returns whether the peer is sending an endless line.
     pub(super) fn is_flood(&self) -> bool {
         self.skipped > FLOOD
     }
@@ -84,7 +84,7 @@ impl Lines {
         }
     }
 
-    /// Is the next line this verb?
+    /// Returns whether the next line consists of this verb.
     pub(super) fn next_is(&mut self, verb: &[u8]) -> bool {
         let Some(end) = self.line_end() else { return false };
         let line = self.held.get(..end).unwrap_or_default().trim_ascii();

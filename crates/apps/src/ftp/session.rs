@@ -1,7 +1,8 @@
-//! One session: the conversation on the control connection, and what becomes of its data connection.
+//! One session: the dialogue on the control connection and the state of its data connection.
 //!
-//! A transfer needs three things: a way (a listener, or a place to connect to), a connection on it, and a command. The
-//! connection may come before the command or after it; the 150 is said with the command, the 226 when all is done.
+//! A transfer needs three things: an address setup (a listener, or an address to connect to), a
+//! data connection, and a command. The connection may be established before or after the command.
+//! The 150 reply is sent with the command, the 226 reply at the end.
 
 mod access;
 mod files;
@@ -20,14 +21,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::files::Name;
 
-/// Bytes of replies that may wait before no further command is read.
+/// Bytes of buffered replies at which command processing pauses.
 const REPLIES_MAX: usize = 4 * 1024;
-/// Bytes read at a time from a data connection.
+/// Bytes read from a data connection at a time.
 const GULP: usize = 128 * 1024;
-/// Login attempts.
+/// Maximum number of failed logins.
 const LOGINS_MAX: u32 = 5;
 
-/// Who is running, for which session.
+/// Context of a call: configuration, counters, action queue and channels of the session.
 pub(super) struct Cx<'a> {
     pub(super) config: &'a Config,
     pub(super) counts: &'a FtpCounts,
@@ -47,30 +48,30 @@ impl Cx<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Login {
     None,
-    /// A user is named; anonymous, or one there is not.
+    /// USER was received; `true` for an anonymous user, `false` for an unknown user.
     Named(bool),
     In,
 }
 
-/// How the next data connection comes about.
+/// State of setting up the data connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     None,
-    /// A listener was asked for, to be told by 227, or by 229.
+    /// A listener was requested; reply 227 or 229 follows.
     Opening {
         is_extended: bool,
     },
-    /// Somebody is to connect.
+    /// Waiting for the client to connect.
     Passive,
-    /// We are to connect there.
+    /// Connecting to this address when a transfer starts.
     Active(SocketAddr),
-    /// We do.
+    /// Connecting to the client.
     Connecting,
-    /// The data connection is there.
+    /// The data connection is established.
     Open,
 }
 
-/// A session: see the module.
+/// A session; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Session {
     ends: Ends,
@@ -81,9 +82,9 @@ pub(super) struct Session {
     rest: u64,
     only_epsv: bool,
     facts: Facts,
-    /// Old name, from RNFR, for the command that follows.
+    /// Old name from RNFR, for the next command.
     rename_from: Option<Name>,
-    /// Listing of STAT that is not written yet, and the last line of the reply.
+    /// Rest of the listing of a STAT reply, and the last line of the reply.
     status: Option<(Outgoing, &'static str)>,
     lines: Lines,
     replies: Vec<u8>,
@@ -92,11 +93,11 @@ pub(super) struct Session {
     job: Option<Job>,
     errors: u32,
     began: Instant,
-    /// When the last command came.
+    /// Time of the last command.
     command_at: Instant,
-    /// When the transfer began, or something moved last.
+    /// Start of the transfer, or its last progress.
     data_at: Instant,
-    /// When a reply was read last, or began to wait.
+    /// Time when replies were last sent, or started to wait.
     reply_at: Instant,
     is_closing: bool,
     at_eof: bool,
@@ -150,7 +151,7 @@ impl Session {
         self.ends.peer.ip()
     }
 
-    /// Is it gone, channels and all?
+    /// Returns whether the session has ended and its channels are closed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -168,7 +169,7 @@ impl Session {
         }
     }
 
-    // The control connection.
+    // Control connection.
 
     pub(super) fn control_room(&self) -> usize {
         if self.is_closing { 0 } else { self.lines.room() }
@@ -205,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Carries out what has come and may be carried out; ends the session when all is said.
+    /// Executes the commands that can run now; closes the session once all replies are sent.
     pub(super) fn proceed(&mut self, cx: &mut Cx<'_>) {
         self.write_status(cx);
         while !self.is_over && !self.is_closing && self.replies.len() < REPLIES_MAX && self.status.is_none() {
@@ -234,10 +235,10 @@ impl Session {
             }
         }
         if self.is_over {
-            return; // what waits behind a broken connection is for nobody
+            return; // commands after a failed connection are dropped
         }
         if self.at_eof && self.job.is_none() && self.status.is_none() && !matches!(self.way, Way::Opening { .. }) {
-            self.is_closing = true; // half-closed behind its last command: that is done now
+            self.is_closing = true; // half-closed and the last command is done
         }
         let is_said = self.replies.is_empty();
         if self.is_closing && self.job.is_none() && is_said {
@@ -245,7 +246,7 @@ impl Session {
             cx.act(Action::Close(cx.control));
             self.is_over = true;
         } else if !is_said {
-            // A reply may have come of something that happened on the data connection.
+            // An event on the data connection may have added a reply.
             cx.act(Action::Wake(cx.control));
         }
     }
@@ -282,9 +283,9 @@ impl Session {
         if needs_login && self.login != Login::In {
             return self.reply(now, "530 Not logged in.");
         }
-        // RFC 959 4.1.2: a marker counts for the command right behind it.
+        // RFC 959 4.1.2: a restart marker applies to the next command only.
         let rest = std::mem::take(&mut self.rest);
-        // RFC 959 4.1.3: RNTO follows RNFR at once.
+        // RFC 959 4.1.3: RNTO must follow RNFR immediately.
         let rename_from = self.rename_from.take();
         match command {
             C::User(name) => self.user(name, cx),
@@ -341,13 +342,14 @@ impl Session {
         }
     }
 
-    // Time.
+    // Timeouts.
 
     pub(super) fn deadline(&self, config: &Config) -> Instant {
         let replies = if self.replies.is_empty() { Instant::NEVER } else { self.reply_at.after(config.data_time) };
         let rest = match (&self.job, self.login) {
             (Some(_), _) => self.data_at.after(config.data_time),
-            (None, _) if self.is_closing => Instant::NEVER, // until the last reply is read
+            // Only the time limit for replies applies.
+            (None, _) if self.is_closing => Instant::NEVER,
             (None, Login::In) => self.command_at.after(config.idle_time),
             (None, _) => self.began.after(config.login_time),
         };
@@ -388,7 +390,7 @@ const HELP: &str = "214-The commands are:\r\n \
     MKD RMD DELE RNFR RNTO\r\n\
     214 /dev/zero has no end, /dev/null accepts everything.";
 
-/// RFC 2389 3.2; TVFS: names of the directory tree (RFC 3659 6).
+/// Returns the reply to FEAT (RFC 2389 3.2). TVFS: names of the directory tree (RFC 3659 6).
 fn features(facts: &Facts) -> String {
     let mlst = facts.feature();
     format!(

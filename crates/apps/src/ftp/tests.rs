@@ -17,7 +17,7 @@ fn rig() -> Rig<Ftp> {
     Rig::new(Ftp::new(Config::new(root())), Net::default())
 }
 
-/// One who has logged in.
+/// Returns a client that has logged in.
 fn login(rig: &mut Rig<Ftp>) -> Far {
     let client = rig.client();
     assert_eq!(rig.hear(client), "220 Service ready for new user: linerate FTP server.\r\n");
@@ -26,7 +26,7 @@ fn login(rig: &mut Rig<Ftp>) -> Far {
     client
 }
 
-/// The replies' numbers.
+/// Returns the reply codes.
 fn codes(replies: &str) -> Vec<&str> {
     let lines = replies
         .split("\r\n")
@@ -34,7 +34,7 @@ fn codes(replies: &str) -> Vec<&str> {
     lines.map(|line| &line[..3]).collect()
 }
 
-/// Where a 227 or 229 leads.
+/// Returns the address in a 227 or 229 reply.
 fn place(reply: &str) -> SocketAddr {
     let inside = &reply[reply.rfind('(').unwrap() + 1..reply.rfind(')').unwrap()];
     if reply.starts_with("229") {
@@ -44,7 +44,7 @@ fn place(reply: &str) -> SocketAddr {
     command::host_port(inside.as_bytes()).unwrap()
 }
 
-/// A data connection to where EPSV says.
+/// Opens a data connection with EPSV.
 fn passive(rig: &mut Rig<Ftp>, client: Far) -> Far {
     let at = place(&rig.say(client, b"EPSV\r\n"));
     let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
@@ -73,7 +73,7 @@ fn each_command_has_its_reply() {
         ("CWD two", "550"),
         ("CWD /nowhere", "550"),
         ("CDUP", "250"),
-        // `..` of the root is the root.
+        // `..` at the root is the root.
         ("CDUP", "250"),
         ("CWD ..", "250"),
         ("CWD ../../pub/..", "250"),
@@ -169,7 +169,7 @@ fn down_in_image_and_in_text() {
         assert!(rig.net.far_eof(data) && !rig.net.is_reset(data));
         rig.net.far_shut(data);
     }
-    // From an offset, which counts for the next command alone.
+    // REST applies to the next command only.
     rig.say(client, b"TYPE I\r\n");
     for (rest, expected) in [("REST 4\r\n", "two\n"), ("REST 4\r\nNOOP\r\n", "one\ntwo\n"), ("REST 8\r\n", "")] {
         let data = passive(&mut rig, client);
@@ -215,7 +215,7 @@ fn active_leads_to_the_client_and_nowhere_else() {
     let data = rig.net.answer_connects();
     assert_eq!(rig.hear(data[0]), "one\r\ntwo\r\n");
     assert_eq!(codes(&rig.hear(client)), ["226"]);
-    // Nobody there.
+    // No listener at the client.
     assert_eq!(codes(&rig.say(client, b"EPRT |1|1.0.0.2|1024|\r\nRETR /pub/two\r\n")), ["200", "150"]);
     assert!(rig.net.answer_connects().is_empty());
     assert_eq!(codes(&rig.hear(client)), ["425"]);
@@ -233,7 +233,7 @@ fn a_thief_gets_nothing_and_the_owner_still_does() {
     assert_eq!(rig.server.app.counts.thefts.get(), 1);
     let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
     assert_eq!(rig.hear(data), "one\r\ntwo\r\n");
-    // The listener has gone with it.
+    // Its listener is closed as well.
     assert!(rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_001)), at).is_none());
 }
 
@@ -246,7 +246,7 @@ fn listings() {
         ("NLST /pub", "long\r\ntwo\r\n"),
         ("NLST -la /pub/two", "two\r\n"),
         ("NLST ..", "say \"hi\"\r\npub\r\ndev\r\n"),
-        // RFC 1123 4.1.2.7: patterns are the server's business; what comes can be given to RETR.
+        // RFC 1123 4.1.2.7: the server expands patterns; the listed names can be passed to RETR.
         ("NLST *u*", "pub\r\n"),
         ("NLST /dev/?[!u]*", "/dev/zero\r\n"),
         ("NLST pub/../pub/[a-m]*", "pub/../pub/long\r\n"),
@@ -295,7 +295,7 @@ fn up_to_null_and_into_a_file() {
     assert_eq!(up("STOR ../../up", b"x"), "150 226", "the root has nothing above it");
     assert_eq!(std::fs::read(dir.join("up")).unwrap(), b"x");
     assert_eq!(up("STOR /pub", b"x"), "550");
-    // RFC 959 4.1.3: APPE goes on at the end, or makes the file.
+    // RFC 959 4.1.3: APPE appends to a file or creates it.
     assert_eq!(up("APPE image", b"z"), "150 226");
     assert_eq!(std::fs::read(dir.join("image")).unwrap(), b"a\rxyz");
     assert_eq!(up("APPE other", b"new"), "150 226");
@@ -308,7 +308,7 @@ fn up_to_null_and_into_a_file() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// A directory of the test's own, and a session that may change it as `uploads` says.
+/// Creates a temporary directory and a session with the given upload permission.
 fn session_in(name: &str, uploads: Uploads) -> (std::path::PathBuf, Rig<Ftp>, Far) {
     let dir = std::env::temp_dir().join(format!("linerate-ftp-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
@@ -328,7 +328,7 @@ fn session_in(name: &str, uploads: Uploads) -> (std::path::PathBuf, Rig<Ftp>, Fa
 
 #[test]
 fn the_tree_is_changed_as_uploads_permit() {
-    // RFC 959 4.1.3 and 5.4: MKD 257, RMD and DELE 250, RNFR 350 and RNTO 250; 550 where it is not
+    // RFC 959 4.1.3 and 5.4: MKD 257, RMD and DELE 250, RNFR 350 and RNTO 250; 550 if not
     // permitted.
     for (uploads, permitted) in [(Uploads::Refused, 0), (Uploads::New, 1), (Uploads::Replace, 2)] {
         let (dir, mut rig, client) = session_in("tree", uploads);
@@ -348,7 +348,7 @@ fn the_tree_is_changed_as_uploads_permit() {
         assert_eq!(said("DELE full|"), "550");
         assert_eq!(said("RMD full|"), expect(2, "250"));
         assert_eq!(said("RMD a.txt|"), "550");
-        // What leads out is not there, what is built in is not ours to change, and the root stays.
+        // Links out of the root do not exist, built-in files cannot be changed, and the root stays.
         for line in [
             "DELE link.txt",
             "RNFR link.txt",
@@ -401,7 +401,7 @@ fn patterns_match_names_on_disk() {
 
 #[test]
 fn facts_are_told_as_chosen() {
-    // RFC 3659 7.8: FEAT marks those that are on; 7.9: OPTS chooses; 7.2: the entry begins with one
+    // RFC 3659 7.8: FEAT marks selected facts; 7.9: OPTS selects; 7.2: an entry starts with one
     // space.
     let (dir, mut rig, client) = session_in("facts", Uploads::Replace);
     let features = rig.say(client, b"FEAT\r\n");
@@ -463,7 +463,7 @@ fn zeros_flow_until_abor_and_other_commands_wait() {
     assert_eq!(rig.say(client, b"ABOR\r\n"), "", "it is behind the NOOP");
     rig.net.far_reset(data);
     assert_eq!(codes(&rig.hear(client)), ["426", "200", "226"]);
-    // Telnet's way to say it: IP, DM, ABOR.
+    // The Telnet form: IP, DM, ABOR.
     let data = passive(&mut rig, client);
     rig.say(client, b"RETR /dev/zero\r\n");
     assert_eq!(codes(&rig.say(client, b"\xff\xf4\xff\xf2ABOR\r\n")), ["426", "226"]);
@@ -489,7 +489,7 @@ fn login_has_limits() {
     assert_eq!(codes(&attempts), ["220", "331", "530", "331", "530", "331", "530", "331", "530", "331", "421"]);
     assert!(rig.net.far_eof(client));
     assert_eq!(rig.server.app.counts.logins_refused.get(), 5);
-    // Nobody logs in for a minute.
+    // No login within a minute.
     let client = rig.client();
     rig.hear(client);
     rig.pass(Duration::from_secs(59));
@@ -531,7 +531,7 @@ fn the_longest_idle_session_makes_room_with_all_its_channels() {
     assert_eq!(codes(&rig.hear(next)), ["220"]);
     assert!(rig.net.is_reset(idle) && !rig.net.is_reset(busy) && !rig.net.is_reset(data));
     assert_eq!(rig.net.listeners().len(), 1, "the service alone");
-    // One with a data connection that does not move goes with it.
+    // A session with a stalled data connection is evicted together with it.
     assert_eq!(codes(&rig.say(next, b"NOOP\r\n")), ["200"]);
     rig.pass(Duration::from_secs(2));
     rig.say(next, b"NOOP\r\n");
@@ -545,12 +545,12 @@ fn the_longest_idle_session_makes_room_with_all_its_channels() {
 fn the_silent_and_the_stalled_are_ended() {
     let mut rig = rig();
     let client = login(&mut rig);
-    // A listener to which nobody comes.
+    // A listener without any connection.
     rig.say(client, b"EPSV\r\nRETR /pub/two\r\n");
     rig.pass(Duration::from_secs(60));
     assert_eq!(codes(&rig.hear(client)), ["425"]);
     assert_eq!(rig.net.listeners().len(), 1, "the service alone");
-    // A reader who does not read.
+    // A client that does not read.
     let data = passive(&mut rig, client);
     rig.say(client, b"RETR /dev/zero\r\n");
     rig.pass(Duration::from_secs(59));
@@ -558,14 +558,14 @@ fn the_silent_and_the_stalled_are_ended() {
     rig.pass(Duration::from_secs(1));
     assert_eq!(codes(&rig.hear(client)), ["426"]);
     assert!(rig.net.is_reset(data));
-    // A sender who does not send.
+    // A client that does not send.
     let data = passive(&mut rig, client);
     rig.say(client, b"STOR /dev/null\r\n");
     rig.say(data, b"x");
     rig.pass(Duration::from_secs(60));
     assert_eq!(codes(&rig.hear(client)), ["426"]);
     assert_eq!(rig.server.app.counts.stalled.get(), 3);
-    // Nothing for five minutes.
+    // No command for five minutes.
     rig.pass(Duration::from_secs(299));
     assert_eq!(rig.hear(client), "");
     rig.pass(Duration::from_secs(1));
@@ -583,7 +583,7 @@ fn one_who_does_not_read_replies_is_not_answered_without_end() {
         taken += rig.net.far_send(client, b"HELP\r\n");
         rig.settle();
     }
-    // Replies for one full buffer, a buffer of commands, the windows.
+    // One full reply buffer, one buffer of commands, and the socket windows.
     assert!(taken < 6_000, "{taken}");
     rig.pass(Duration::from_secs(61));
     assert!(rig.net.is_reset(client));
@@ -597,7 +597,7 @@ fn lines_have_limits() {
     let long = [b"NOOP ".to_vec(), vec![b'x'; 5_000], b"\r\n".to_vec()].concat();
     assert_eq!(codes(&rig.say(client, &long)), ["500"]);
     assert_eq!(codes(&rig.say(client, b"NOOP\r\n")), ["200"], "the rest of the line is no command");
-    // A line that does not end.
+    // An endless line.
     let mut said = String::new();
     for _ in 0..100 {
         said += &rig.say(client, &[b'y'; 1_000]);
@@ -605,7 +605,7 @@ fn lines_have_limits() {
     assert_eq!(codes(&said), ["421"]);
     assert!(rig.net.far_eof(client));
     assert_eq!((rig.server.app.counts.overlong.get(), rig.server.app.sessions()), (2, 0));
-    // Nonsense without end.
+    // Unknown commands without end.
     let client = login(&mut rig);
     let said = rig.say(client, &b"X\r\n".repeat(100));
     assert_eq!((codes(&said).len(), codes(&said).last()), (52, Some(&"421")));

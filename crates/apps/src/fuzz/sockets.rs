@@ -1,4 +1,5 @@
-//! Far ends on sockets of memory: netserver and netrate's receivers, and what their near ends read.
+//! Fuzzes the far ends of netperf and netrate, and the replies their near ends parse, on in-memory
+//! sockets.
 
 use crate::netperf::control::{Ask, Say, Talk};
 use crate::netperf::far;
@@ -11,18 +12,18 @@ use clock::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Records played of one input.
+/// Maximum number of records played per input.
 const RECORDS: usize = 100;
-/// Connections of one input.
+/// Maximum number of connections per input.
 const CONNS: usize = 12;
-/// Turns after a record. An end that is busy for longer sends endless data or has a fault.
+/// Turns after a record; an end that is still busy then sends endless data or is faulty.
 const TURNS: usize = 200;
-/// Bytes that a connection takes before they are read.
+/// Bytes a connection buffers before they are read.
 const WINDOW: usize = 3_000;
 
 #[derive(Debug)]
 enum Fd {
-    /// Connections that wait to be accepted.
+    /// Connections not accepted yet.
     Listener(SocketAddr, VecDeque<usize>),
     Stream(Stream),
     Datagrams(SocketAddr, VecDeque<Vec<u8>>),
@@ -36,13 +37,13 @@ struct Stream {
     reset: bool,
 }
 
-/// The sockets of a far end.
+/// In-memory sockets of a far end.
 #[derive(Debug, Default)]
 struct Memory {
     now: Instant,
     next: usize,
     fds: BTreeMap<usize, Fd>,
-    /// Far ends of connections: descriptors here, open or not.
+    /// Descriptors of all connections, open or closed.
     conns: Vec<usize>,
 }
 
@@ -61,7 +62,7 @@ impl Memory {
         }
     }
 
-    /// A connection to the listener that is `which`-th by its number.
+    /// Connects to the listener with index `which`, modulo their number.
     fn connect_to(&mut self, which: usize) {
         let listeners = self.fds.iter().filter(|(_, fd)| matches!(fd, Fd::Listener(..)));
         let listeners: Vec<usize> = listeners.map(|(number, _)| *number).collect();
@@ -103,7 +104,7 @@ impl Sockets for Memory {
             Some(Fd::Listener(_, waiting)) => waiting.pop_front().ok_or(Failure::Again)?,
             _ => return Err(Failure::Invalid),
         };
-        Ok((fd, SocketAddr::from(([1, 0, 0, 2], 1024 + (fd % 4) as u16)))) // a few peers
+        Ok((fd, SocketAddr::from(([1, 0, 0, 2], 1024 + (fd % 4) as u16)))) // four peer ports
     }
 
     fn connect(&mut self, _: SocketAddr, _: &Setup) -> Result<usize, Failure> {
@@ -181,14 +182,14 @@ impl Sockets for Memory {
     }
 }
 
-/// Limits of a far end: few, so that inputs reach them.
+/// Low limits, so that inputs reach them.
 const LIMITS: Limits = Limits::shared_by_one(4);
 
-/// A kind of far end, and records: what happens (low three bits) to which connection (the rest), a length, and so many bytes
-/// for what is sent.
+/// Fuzzes a far end. The first byte selects its kind; records follow: an event (low three bits) for
+/// a connection (remaining bits), a length, and that many bytes for events that send data.
 ///
-/// Holds: no panic; a turn without work returns `false`; no descriptor is closed twice; when the connections are gone and time has
-/// passed the descriptors of the far end alone are left.
+/// Invariants: no panic; a turn without work returns `false`; no descriptor is closed twice; after
+/// all connections are gone and timeouts have passed, only the far end's own descriptors are left.
 pub fn netperf(data: &[u8]) {
     let (&kind, data) = data.split_first().unwrap_or((&0, &[]));
     let (mut sockets, at) = (Memory::default(), SocketAddr::from(([1, 0, 0, 1], 6_000)));
@@ -256,7 +257,7 @@ fn play<T: Turn<Memory>>(mut end: T, mut sockets: Memory, data: &[u8]) {
     assert_eq!(left, own, "something is left: {:?}", sockets.fds);
 }
 
-/// Turns until there is nothing to do, or for a while.
+/// Runs turns until there is nothing to do, at most [`TURNS`].
 fn turns<T: Turn<Memory>>(end: &mut T, sockets: &mut Memory) {
     for _ in 0..TURNS {
         let now = sockets.now;
@@ -266,7 +267,7 @@ fn turns<T: Turn<Memory>>(end: &mut T, sockets: &mut Memory) {
     }
 }
 
-/// Reads the bytes as the control connection of a near end.
+/// Parses the input as a near end's control connection.
 fn near(data: &[u8]) {
     let mut sockets = Memory::default();
     let mut stream = Stream { ended: true, ..Stream::default() };

@@ -2,7 +2,7 @@ use super::*;
 use std::fs;
 use std::path::PathBuf;
 
-/// A conversation being written down.
+/// Builder of a recorded input.
 struct Tape(Vec<u8>);
 
 impl Tape {
@@ -194,11 +194,11 @@ fn iperf3_seeds() -> Seeds {
                 .event(2, 0, 16)
                 .bytes(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
                 .event(2, 0, 4)
-                .bytes(b"9876") // the answer was lost
+                .bytes(b"9876") // the reply was lost
                 .event(2, 7, 4)
                 .bytes(b"9876")
                 .event(2, 16, 4)
-                .bytes(b"9876") // strays
+                .bytes(b"9876") // stray datagrams
                 .event(5, 0, 5)
                 .send(0, &[4])
                 .send(0, &results)
@@ -221,7 +221,7 @@ fn iperf3_seeds() -> Seeds {
             .0,
         ),
         (
-            // Two of one client, whose streams cannot be told apart: the second waits for its turn.
+            // Two UDP streams of one client address; the second waits until the first is connected.
             "datagrams_turn",
             begin(0, r#"{"udp":true,"time":1,"len":16,"bandwidth":100000,"bidirectional":true}"#)
                 .event(0, 0, 0)
@@ -265,7 +265,7 @@ fn iperf3_client_seeds() -> Seeds {
     let results = framed(
         r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":1,"streams":[{"id":1,"bytes":700,"retransmits":0,"jitter":0.001,"errors":1,"packets":9,"start_time":0,"end_time":1}]}"#,
     );
-    // The flags; then what the server says on its control connection, which is connection 0.
+    // The flags byte, then the server's bytes on the control connection (connection 0).
     let begin = |flags: u8| Tape(vec![flags]).send(0, &[9]).send(0, &[10]);
     let end = |tape: Tape| tape.event(5, 0, 120).send(0, &[13]).send(0, &results).send(0, &[14]).event(3, 0, 255);
     let streams = |tape: Tape| tape.event(3, 1, 1).event(3, 2, 1).send(0, &[1, 2]);
@@ -431,7 +431,7 @@ fn filed_seeds() -> Seeds {
     ]
 }
 
-/// The seeds are written where missing or old, so that the corpus follows the tests. Other files there stay.
+/// Writes missing or outdated seeds, so that the corpus follows the tests. Other files stay.
 fn each(target: &str, seeds: Seeds, body: fn(&[u8])) {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     if fs::create_dir_all(&dir).is_ok() {

@@ -1,4 +1,4 @@
-//! The servers that a host of a file, or of flags, has beside others: `iperf3` and `netserver`, each in its host's rounds.
+//! Programs that run within the rounds of a host: `iperf3` and `netserver`.
 
 use super::{HostStreams, everywhere};
 use crate::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
@@ -19,17 +19,18 @@ use socket::resolve::Lookup;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// The programs that hosts of a file or of flags run.
+/// The programs available to hosts of a configuration file or of flags.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
-    /// Source of the processor's time in reports; `None`: reports have none.
+    /// Source of CPU times for reports; `None`: reports omit them.
     cpu: Option<fn() -> CpuTimes>,
 }
 
 impl Servers {
-    /// Those of hosts that run live.
+    /// Programs for live hosts.
     pub const LIVE: Servers = Servers { cpu: Some(CpuTimes::of_process) };
-    /// Those of hosts on virtual time, of which the processor's time is no part: the same seed prints the same.
+    /// Programs for hosts in virtual time. They omit CPU times, so that equal seeds print equal
+    /// output.
     pub const SIMULATED: Servers = Servers { cpu: None };
 }
 
@@ -51,11 +52,11 @@ impl Programs for Servers {
     }
 }
 
-/// iperf3's client, for a client of the control socket.
+/// An iperf3 client, started through the control socket.
 struct Iperf3Client<'h, L: Locks> {
     host: &'h Host<L>,
     streams: HostStreams<'h, L>,
-    /// The lookup of the server's address, and the test to begin then.
+    /// Lookup of the server's address, and the configuration of the test that follows.
     lookup: Option<(Lookup, ClientConfig)>,
     server: Option<Server<Client, Fd>>,
     ended: Option<Result<(), String>>,
@@ -63,7 +64,7 @@ struct Iperf3Client<'h, L: Locks> {
 }
 
 impl<'h, L: Locks> Iperf3Client<'h, L> {
-    /// Reads `[-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS`.
+    /// Parses `[-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS`.
     fn start(
         host: &'h Host<L>,
         words: &[String],
@@ -104,14 +105,14 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
         Ok(Iperf3Client { host, streams, lookup, server: None, ended: None, output: String::new() })
     }
 
-    /// Begins the test when the server's address is known. Returns whether it was looked up now.
+    /// Starts the test once the server's address is known. Returns whether the lookup ended now.
     fn begin(&mut self, now: Instant) -> bool {
         let Some((lookup, _)) = &mut self.lookup else { return false };
         let Some(found) = lookup.turn(&self.host.shared_calls()) else { return false };
         let Some((_, mut config)) = self.lookup.take() else { return false };
         let to = match found.map(|all| all.first().copied()) {
             Ok(Some(to)) => to,
-            Ok(None) => return false, // a lookup that ends well has an address
+            Ok(None) => return false, // a successful lookup has an address
             Err(why) => {
                 self.ended = Some(Err(why.to_string()));
                 return true;
@@ -137,7 +138,7 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
         let worked = worked + server.turn(&mut self.streams, now, Duration::ZERO);
         self.output += &server.app.take_output();
         let result = server.app.result().map(|result| result.as_ref().map(|_| ()).map_err(|why| why.to_string()));
-        // Its last words go out before the connection is closed.
+        // The last output is sent before the connection is closed.
         self.ended = result.filter(|_| server.open_chans() == 0 || worked == 0);
         worked + usize::from(server.is_runnable())
     }
@@ -165,7 +166,8 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
     }
 }
 
-/// iperf3's server. It tells each test's end, and no progress: several hosts would tell theirs at once.
+/// An iperf3 server. Reports only the end of each test, since interval reports of several hosts
+/// would mix.
 struct Iperf3Server<'h, L: Locks> {
     streams: HostStreams<'h, L>,
     server: Option<Server<Iperf3, Fd>>,
@@ -190,7 +192,8 @@ impl<L: Locks> Program for Iperf3Server<'_, L> {
     fn turn(&mut self, now: Instant) -> usize {
         self.streams.set_now(now);
         let Some(server) = &mut self.server else { return 0 };
-        // A turn ends by asking who is ready; the second does what the first was told, before the host sleeps.
+        // A turn ends with the poll; the second one handles the events of the first before the host
+        // sleeps.
         let worked = server.turn(&mut self.streams, now, Duration::ZERO);
         worked + server.turn(&mut self.streams, now, Duration::ZERO) + usize::from(server.is_runnable())
     }
@@ -210,7 +213,7 @@ impl<L: Locks> Program for Iperf3Server<'_, L> {
     }
 }
 
-/// netperf's far end.
+/// The far end of netperf.
 struct Netserver<'h, L: Locks> {
     sockets: OurSockets<'h, L>,
     far: Far<OurSockets<'h, L>>,
@@ -232,7 +235,7 @@ impl<L: Locks> Program for Netserver<'_, L> {
         usize::from(self.far.turn(&mut self.sockets, now))
     }
 
-    /// Its tests end by the near end's word, with its connection, or when that one has said nothing for too long.
+    /// A test ends on request of the near end, with its connection, or by timeout.
     fn next_timer(&self) -> Option<Instant> {
         self.far.next_timer()
     }

@@ -1,4 +1,4 @@
-//! The whole life of a host with one application: made, served until told to stop, audited.
+//! Runs a host with one application: creation, service until stopped, audit.
 
 use super::{HostStreams, Servers};
 use crate::app::App;
@@ -18,65 +18,63 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest round of a host that nobody talks to: so late an application may notice that it is to end.
+/// Maximum time of a host round without events; bounds the delay of a stop request.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
-/// How long, once the application has had enough or is to stop, connections that are being ended may take.
+/// Time limit for closing connections when the application ends or is stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Why an application did not run.
+/// Reason why an application could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The host could not be made.
+    /// The host could not be created.
     #[error(transparent)]
     Build(#[from] node::run::BuildError),
-    /// Its control socket.
+    /// The control socket could not be opened.
     #[error("control socket {path}: {why}")]
     Control {
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// Why.
         why: io::Error,
     },
     /// A service of the host could not be opened.
     #[error("{} on port {}: {why}", service.kind, service.port.0)]
     Service {
-        /// The service.
         service: ServiceConfig,
-        /// The reason.
         why: String,
     },
-    /// The process could not give up its rights.
+    /// The process could not enter the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// The peer of a client has no address.
+    /// The address of the client's peer could not be resolved.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The application could not listen.
     #[error("{at}: {why}")]
     Listen {
-        /// Where.
+        /// Local address.
         at: SocketAddr,
-        /// Why.
         why: Failure,
     },
 }
 
-/// How it ended.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Ended<A> {
     /// The application, with its counters.
     pub app: A,
-    /// What its sockets saw.
+    /// Counters of its driver.
     pub counts: ServeCounts,
-    /// The host's audit.
+    /// Result of the host's audit.
     pub outcome: Outcome,
 }
 
-/// Runs an application at TCP port `port` of every address of a host made as `config` says, on the calling thread, until
-/// [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`; [`App::stop`]), or its ports are over, or `turned`, which sees
-/// the application after each turn, says that it is enough: then connections that are being ended have a moment.
+/// Runs an application on TCP port `port` of all addresses of a host created from `config`, on the
+/// calling thread. Ends on [`dispatch::request_stop`] (Ctrl-C, SIGTERM, or the control command
+/// `stop`; see [`App::stop`]), when the host's ports have ended, or when `turned`, called after
+/// each turn, returns `true`. Open connections then get a moment to close.
 ///
-/// `app` makes it, and is told what time it was at the zero of the host's clock. `each` is told what happens.
+/// `app` creates the application, given the wall-clock time at the zero of the host's clock. `each`
+/// receives events.
 ///
 /// # Errors
 /// [`RunError`].
@@ -99,13 +97,13 @@ pub enum Role<'a> {
     Client(&'a Remote, u16, Families),
 }
 
-/// Returns the address of an application that serves at all addresses of its host, of both families.
+/// Returns the unspecified address for a server on all addresses of both families.
 pub fn everywhere(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
 }
 
-/// Returns the address of an application that serves at all addresses of its host, of the families that
-/// the flags permit: with `-6` of both, as elsewhere with a socket at `::`.
+/// Returns the unspecified address for a server, limited to the families of the flags. `-6` serves
+/// both families, like a socket bound to `::`.
 pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
     match families {
         Families::V4 => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
@@ -113,8 +111,8 @@ pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
     }
 }
 
-/// [`run`] for an application with a role: `app` receives the address of a client's peer. The process
-/// enters `sandbox` when ports and control socket are open.
+/// Like [`run`], for an application with a role: `app` receives the address of a client's peer. The
+/// process enters `sandbox` once ports and control socket are open.
 ///
 /// # Errors
 /// [`RunError`].
@@ -134,7 +132,7 @@ pub fn run_as<A: App>(
     }
 }
 
-/// Keeps this thread where the host is to run, or says why not.
+/// Pins this thread to the configured core; reports a failure as a notice.
 pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
     if let Some(core) = config.core
         && let Err(why) = dispatch::pin_to_core(core)
@@ -199,8 +197,8 @@ fn live<L: Locks, A: App>(
     Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })
 }
 
-/// Opens the control socket and all services of `config`: the datagram services run in the runner, the
-/// others beside it.
+/// Opens the control socket and all services of `config`. Datagram services run in the runner, the
+/// others as programs beside it.
 pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Result<(Runner, Running<'h>), RunError> {
     let bind = |path: &std::path::PathBuf| {
         control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
@@ -214,13 +212,13 @@ pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Re
     Ok((runner, programs))
 }
 
-/// Enters the sandbox; a warning goes to `each`.
+/// Enters the sandbox; passes warnings to `each`.
 pub(crate) fn enter(sandbox: &Sandbox, each: &mut dyn FnMut(&Event)) -> Result<(), SandboxError> {
     sandbox.enter()?.into_iter().for_each(|text| each(&Event::Notice(text.to_owned())));
     Ok(())
 }
 
-/// The calendar time at the zero of a clock on which it is `now`.
+/// Returns the wall-clock time at the zero of the clock.
 fn wall(now: Instant) -> Wall {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(since.saturating_sub(now.since(Instant::ZERO)))

@@ -1,4 +1,4 @@
-//! From a request to a head and a body: the file, conditions (RFC 9110 13.2.2), ranges (14.2), errors.
+//! Builds the answer to a request: the file, conditions (RFC 9110 13.2.2), ranges (14.2), errors.
 
 use super::range::{Ranged, ranged};
 use super::request::{Bad, Method, Request};
@@ -9,13 +9,12 @@ use clock::Instant;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What goes out.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) head: Vec<u8>,
-    /// The body that follows; `None` also where the head alone is wanted.
+    /// The body; `None` also for answers without a body, such as to HEAD.
     pub(super) body: Option<Source>,
-    /// The connection ends behind it.
+    /// The connection is closed after this answer.
     pub(super) close: bool,
     pub(super) status: u16,
 }
@@ -46,7 +45,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A head being written.
+/// A head under construction.
 struct Head {
     text: String,
     status: u16,
@@ -77,7 +76,7 @@ impl Head {
     }
 }
 
-/// What becomes of the connection, and whether that has to be said.
+/// Handling of the connection after the answer, and whether a field announces it.
 #[derive(Clone, Copy)]
 enum Keep {
     Close,
@@ -95,7 +94,7 @@ impl Keep {
     }
 }
 
-/// An answer that is a sentence.
+/// Builds an answer with a text body.
 fn sentence(mut head: Head, what: impl std::fmt::Display, keep: Keep, with_body: bool) -> Answer {
     let text: Arc<[u8]> = format!("{what}\n").into_bytes().into();
     head.field("Content-Type", "text/plain; charset=utf-8").field("Content-Length", text.len());
@@ -103,17 +102,17 @@ fn sentence(mut head: Head, what: impl std::fmt::Display, keep: Keep, with_body:
     head.finish(body, keep)
 }
 
-/// To something that is no request.
+/// Builds the answer to a malformed request.
 pub(super) fn refusal(bad: Bad, config: &Config, now: Instant) -> Answer {
     sentence(Head::new(bad.status(), config, now), bad, Keep::Close, true)
 }
 
-/// To one who began a request and did not go on.
+/// Builds the answer to a request that was not completed in time.
 pub(super) fn too_late(config: &Config, now: Instant) -> Answer {
     sentence(Head::new(408, config, now), "the request did not come in time", Keep::Close, true)
 }
 
-/// To a request. `may_keep`: there may be another one behind it.
+/// Builds the answer to a request. `may_keep`: another request may follow on the connection.
 pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: Instant) -> Answer {
     let keep = Keep::of(request, may_keep);
     let with_body = request.method != Method::Head;
@@ -160,7 +159,7 @@ fn find(request: &Request, config: &Config) -> Result<Found, Refusal> {
     Ok(Found::File(name, source, meta))
 }
 
-/// A path as it may stand in a field.
+/// Percent-encodes a path for use in a field.
 fn percent_encoded(path: &str) -> String {
     let mut out = String::new();
     for byte in path.bytes() {
@@ -172,7 +171,7 @@ fn percent_encoded(path: &str) -> String {
     out
 }
 
-/// A strong validator: the disk's nanoseconds and the length.
+/// Returns a strong validator: modification time in nanoseconds and length.
 fn etag(meta: &Meta) -> Option<String> {
     Some(format!("\"{:x}-{:x}\"", meta.modified_ns?, meta.len?))
 }
@@ -236,11 +235,12 @@ fn of_file(
     described(&mut head);
     head.field("Accept-Ranges", "bytes").field("Content-Type", mime::content_type(name.file_name()));
     head.field("Content-Length", body_len);
-    // A file that has become shorter since must not end the answer early: the connection breaks instead (see `conn`).
+    // A file truncated in the meantime must not shorten the answer: `conn` resets the connection
+    // instead.
     head.finish((request.method == Method::Get).then_some(source), keep)
 }
 
-/// Zeros: as many as `?bytes=` asks for, or until somebody hangs up.
+/// Sends zeros: as many as `?bytes=` requests, or until the client disconnects.
 fn of_endless(request: &Request, mut source: Source, keep: Keep, config: &Config, now: Instant) -> Answer {
     let asked = request.query.as_deref().and_then(|query| query.strip_prefix("bytes="));
     let bytes = asked.and_then(|digits| digits.parse::<u64>().ok()).filter(|bytes| *bytes < u64::MAX);
@@ -257,7 +257,7 @@ fn of_endless(request: &Request, mut source: Source, keep: Keep, config: &Config
     head.finish((request.method == Method::Get).then_some(source), keep)
 }
 
-/// RFC 9110 13.2.2: the status that a condition makes of the answer, if it does.
+/// Evaluates the conditions (RFC 9110 13.2.2); returns the status they require, if any.
 fn condition(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> Option<u16> {
     let date = |text: &Option<String>| text.as_deref().and_then(date::parse_http);
     if let Some(list) = &request.if_match {
@@ -280,7 +280,7 @@ fn condition(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> O
     None
 }
 
-/// Is `tag` in the list? `may_be_weak`: the weak comparison (8.8.3.2).
+/// Returns whether `tag` is in the list. `may_be_weak`: uses the weak comparison (8.8.3.2).
 fn matches(list: &str, tag: Option<&str>, may_be_weak: bool) -> bool {
     list.split(',').map(str::trim).any(|one| {
         let strong = if may_be_weak { one.strip_prefix("W/").unwrap_or(one) } else { one };
@@ -288,7 +288,7 @@ fn matches(list: &str, tag: Option<&str>, may_be_weak: bool) -> bool {
     })
 }
 
-/// Does If-Range (13.1.5) let the range count?
+/// Returns whether If-Range (13.1.5) permits the range.
 fn if_range(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> bool {
     match &request.if_range {
         None => true,

@@ -1,7 +1,7 @@
 //! One connection: bytes in, one request at a time, one answer out.
 //!
-//! While an answer goes out at most [`HEAD_MAX`] bytes of what is pipelined behind it are held; the rest waits in the
-//! socket, and then at the client. Whatever ends the connection ends it behind the answer that is going out.
+//! While an answer is sent, at most [`HEAD_MAX`] bytes of pipelined requests are buffered; the rest
+//! waits in the socket. A connection that is to end does so after the answer being sent.
 
 use super::answer::{self, Answer};
 use super::request::{Bad, Request, Scan};
@@ -10,27 +10,27 @@ use crate::files::Source;
 use clock::Instant;
 use std::io;
 
-/// How the connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Open,
-    /// All is said: to be closed.
+    /// All is sent; the connection can be closed.
     Done,
-    /// An answer cannot be finished: to be reset.
+    /// An answer cannot be completed; the connection is reset.
     Broken,
 }
 
 /// Bodies up to this length are sent together with their heads: one call, one segment.
 const TOGETHER: usize = 8 * 1024;
 
-/// Empty lines that may come at a time in front of a request.
+/// Maximum number of empty lines before a request.
 const EMPTY_LINES: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Conn {
     input: Vec<u8>,
     scan: Scan,
-    /// Bytes of a request's body that are yet to be thrown away.
+    /// Bytes of a request body still to be discarded.
     skip: u64,
     out: Vec<u8>,
     out_at: usize,
@@ -40,7 +40,7 @@ pub(super) struct Conn {
     is_broken: bool,
     was_stalled: bool,
     requests: u32,
-    /// When the wait began that is going on: for a request, for the rest of its head, for the reader.
+    /// Start of the current wait: for a request, for the rest of its head, or for the reader.
     since: Instant,
 }
 
@@ -62,7 +62,7 @@ impl Conn {
         }
     }
 
-    /// Returns the time of the last activity, or of the begin of the current wait.
+    /// Returns the time of the last activity, or the start of the current wait.
     pub(super) fn since(&self) -> Instant {
         self.since
     }
@@ -71,7 +71,7 @@ impl Conn {
         match () {
             () if self.is_broken => Status::Broken,
             () if self.is_sending() => Status::Open,
-            // Nobody will finish the request that has begun.
+            // A partial request cannot be completed any more.
             () if self.is_last || self.at_eof => Status::Done,
             () => Status::Open,
         }
@@ -94,8 +94,8 @@ impl Conn {
         self.proceed(config, counts, now);
     }
 
-    /// Returns whether a request has begun: empty lines in front of it (RFC 9112 2.2) are no
-    /// beginning, or a client that sends one now and then would stay for ever.
+    /// Returns whether a request has begun. Leading empty lines (RFC 9112 2.2) do not count, or a
+    /// client could stay connected by sending one now and then.
     fn has_head(&self) -> bool {
         self.input.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
@@ -104,7 +104,7 @@ impl Conn {
         self.at_eof = true;
     }
 
-    /// Answers the next request, if it is there and nothing is going out.
+    /// Answers the next request, if it is complete and no answer is being sent.
     fn proceed(&mut self, config: &Config, counts: &HttpCounts, now: Instant) {
         while !self.is_sending() && !self.is_last {
             if self.skip > 0 {
@@ -126,7 +126,7 @@ impl Conn {
                     } else {
                         counts.unserved.bump()
                     }
-                    // The body of the last request is left to the closing: nothing behind it is read as a request.
+                    // The body of the last request is not skipped: no request is read after it.
                     self.skip = if answer.close { 0 } else { request.body };
                     answer
                 }
@@ -140,7 +140,7 @@ impl Conn {
     }
 
     fn next_request(&mut self) -> Result<Option<Request>, Bad> {
-        // RFC 9112 2.2: empty lines in front of a request are skipped; some, not any number.
+        // RFC 9112 2.2: empty lines before a request are skipped, up to a limit.
         for _ in 0..=EMPTY_LINES {
             let Some(end) = self.scan.advance(&self.input)? else { return Ok(None) };
             let head: Vec<u8> = self.input.drain(..end).collect();
@@ -164,12 +164,12 @@ impl Conn {
                     let n = bytes.len();
                     body.advance(n);
                 }
-                Err(_) => return, // told when its turn comes
+                Err(_) => return, // output() reports it
             }
         }
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to send.
     pub(super) fn output(&mut self, _now: Instant) -> io::Result<&[u8]> {
         if self.out_at < self.out.len() {
             return Ok(self.out.get(self.out_at..).unwrap_or_default());
@@ -200,7 +200,6 @@ impl Conn {
         self.since.after(if self.is_sending() { config.send_time } else { config.head_time })
     }
 
-    /// The deadline has passed.
     pub(super) fn on_late(&mut self, config: &Config, counts: &HttpCounts, now: Instant) {
         if self.is_sending() {
             counts.stalled.bump();
@@ -215,7 +214,7 @@ impl Conn {
         }
     }
 
-    /// Does it not take what it asked for?
+    /// Returns whether the client stopped reading the answer.
     pub(super) fn is_stuck(&self) -> bool {
         self.was_stalled
     }

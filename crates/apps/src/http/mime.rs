@@ -1,4 +1,4 @@
-//! Content types by the end of a name.
+//! Content types by file extension.
 
 const TYPES: &[(&str, &str)] = &[
     ("css", "text/css; charset=utf-8"),
@@ -28,7 +28,7 @@ const TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// The content type of a file.
+/// Returns the content type of a file.
 pub(super) fn content_type(name: &str) -> &'static str {
     let end = name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
     let found = TYPES.iter().find(|(known, _)| *known == end);

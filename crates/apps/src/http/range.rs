@@ -1,25 +1,27 @@
-//! Byte ranges (RFC 9110 14): one range is served as a part, several as if none had been asked for.
+//! Byte ranges (RFC 9110 14): a single range is served as a part; with several ranges the whole
+//! file is sent.
 
-/// What a Range field comes to for a thing of a known length.
+/// Result of applying a Range field to a file of known length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ranged {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// From the first number on, so many bytes (at least one).
+    /// A part: first byte and length (at least one).
     Part(u64, u64),
     /// No byte is in the range.
     Unsatisfiable,
-    /// Not a set of ranges, which 14.2 permits to reject.
+    /// Not a valid set of ranges, which 14.2 permits to reject.
     Malformed,
 }
 
-/// `bytes=500-999`, `bytes=500-`, `bytes=-500`. Other units are ignored, as 14.2 requires.
+/// Evaluates `bytes=500-999`, `bytes=500-` or `bytes=-500`. Other units are ignored, as 14.2
+/// requires.
 pub(super) fn ranged(field: &str, len: u64) -> Ranged {
     let (unit, set) = field.split_once('=').unwrap_or((field, ""));
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return Ranged::Whole;
     }
-    // Empty elements of a list do not count (5.6.1.2).
+    // Empty list elements are ignored (5.6.1.2).
     let mut specs = set.split(',').map(|spec| spec.trim_matches([' ', '\t'])).filter(|spec| !spec.is_empty());
     let Some(first) = specs.next().and_then(Spec::parse) else { return Ranged::Malformed };
     let others: Option<Vec<Spec>> = specs.map(Spec::parse).collect();
@@ -30,17 +32,17 @@ pub(super) fn ranged(field: &str, len: u64) -> Ranged {
     }
 }
 
-/// A range; numbers beyond 64 bits are the largest of 64 bits.
+/// A range; numbers beyond 64 bits become the largest of 64 bits.
 #[derive(Clone, Copy, Debug)]
 enum Spec {
-    /// First byte, and last byte if one is given.
+    /// First byte, and last byte if given.
     Int(u64, Option<u64>),
     /// Number of bytes at the end.
     Suffix(u64),
 }
 
 impl Spec {
-    /// 14.1.1: an int-range whose last byte is before its first is invalid.
+    /// Parses a range. 14.1.1: an int-range with a last byte before its first is invalid.
     fn parse(text: &str) -> Option<Spec> {
         let (first, last) = text.split_once('-')?;
         match (first, last) {
@@ -58,8 +60,7 @@ impl Spec {
             Spec::Int(first, _) if first >= len => Ranged::Unsatisfiable,
             Spec::Int(first, last) => Ranged::Part(first, last.unwrap_or(u64::MAX).min(len - 1) - first + 1),
             Spec::Suffix(0) => Ranged::Unsatisfiable,
-            // 14.1.2: of a shorter representation it is the whole; of an empty one there is no
-            // part.
+            // 14.1.2: a suffix longer than the file is the whole file; an empty file has no part.
             Spec::Suffix(_) if len == 0 => Ranged::Whole,
             Spec::Suffix(suffix) => Ranged::Part(len - suffix.min(len), suffix.min(len)),
         }

@@ -1,56 +1,56 @@
-//! The head of a request (RFC 9112 2.2 to 6): bytes that end with an empty line in, a [`Request`] or a status out.
+//! Parser for request heads (RFC 9112 2.2 to 6): takes the bytes up to the empty line and returns a
+//! [`Request`] or an error status.
 
 use super::{FIELDS_MAX, HEAD_MAX};
 use std::fmt;
 
-/// What is asked to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// The thing itself.
+    /// GET: the file.
     Get,
-    /// Its head.
+    /// HEAD: only the head of the answer.
     Head,
-    /// A method of RFC 9110 that is not for these files.
+    /// Another method of RFC 9110, not allowed for these files.
     Other,
 }
 
-/// Why a head is none; each is a status, after which the connection ends.
+/// Reason for rejecting a head. Each maps to a status, after which the connection is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// A line does not end with CR LF, or holds one of them alone.
+    /// A line does not end with CR LF, or contains a bare CR or LF.
     LineEnd,
     /// Not `METHOD SP target SP HTTP/d.d`.
     RequestLine,
-    /// Not a target of a form we know, or with characters it cannot have.
+    /// Unsupported form of target, or invalid characters in it.
     Target,
-    /// Not `name:value`: a blank before the colon, an empty name, a control character.
+    /// Not `name:value`: a blank before the colon, an empty name, or a control character.
     Field,
-    /// A line that goes on with the one before.
+    /// Obsolete line folding.
     Folded,
-    /// None, several or not a host, where one is asked for.
+    /// Missing, repeated or invalid Host.
     Host,
-    /// Not a number, several, or together with Transfer-Encoding.
+    /// Content-Length is invalid, repeated, or combined with Transfer-Encoding.
     Length,
-    /// The target is too long.
+    /// Target too long.
     TargetLong,
-    /// The head is too long.
+    /// Head too long.
     HeadLong,
     /// A body without a length.
     LengthRequired,
-    /// A body longer than we read away.
+    /// Body longer than [`super::BODY_MAX`].
     BodyLong,
-    /// A method that HTTP does not have.
+    /// Unknown method.
     Method,
-    /// A transfer coding that we do not know.
+    /// Unknown transfer coding.
     Coding,
-    /// Not HTTP/1.
+    /// Not HTTP/1.x.
     Version,
-    /// An expectation that we do not know.
+    /// Unknown expectation.
     Expectation,
 }
 
 impl Bad {
-    /// Its status.
+    /// Returns the status code.
     pub fn status(self) -> u16 {
         match self {
             Bad::LineEnd | Bad::RequestLine | Bad::Target | Bad::Field | Bad::Folded | Bad::Host | Bad::Length => 400,
@@ -87,53 +87,53 @@ impl fmt::Display for Bad {
     }
 }
 
-/// A request's head.
+/// A parsed request head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What is asked to be done.
     pub method: Method,
     /// The path, percent-decoded; begins with `/`.
     pub path: Vec<u8>,
-    /// What is behind the question mark, as it is.
+    /// The query after the question mark, undecoded.
     pub query: Option<String>,
-    /// Is it HTTP/1.1 (or a later 1)?
+    /// Set for HTTP/1.1 and later 1.x.
     pub is_1_1: bool,
-    /// May the connection go on?
+    /// Set if the connection may stay open.
     pub keep: bool,
-    /// The client asked for that by `keep-alive`: an HTTP/1.0 client wants to be told.
+    /// The client sent `keep-alive`; an HTTP/1.0 client expects a Connection field in the answer.
     pub asked_keep: bool,
-    /// Bytes of body behind the head.
+    /// Bytes of body after the head.
     pub body: u64,
-    /// The client waits for a word before it sends the body.
+    /// The client waits for an interim response before it sends the body.
     pub expects: bool,
-    /// Range.
+    /// The Range field.
     pub range: Option<String>,
-    /// If-Range.
+    /// The If-Range field.
     pub if_range: Option<String>,
-    /// If-None-Match: the values of all its lines.
+    /// The If-None-Match fields, joined.
     pub if_none_match: Option<String>,
-    /// If-Match: the same.
+    /// The If-Match fields, joined.
     pub if_match: Option<String>,
-    /// If-Modified-Since.
+    /// The If-Modified-Since field.
     pub if_modified_since: Option<String>,
-    /// If-Unmodified-Since.
+    /// The If-Unmodified-Since field.
     pub if_unmodified_since: Option<String>,
 }
 
-/// How far the bytes of a head have been looked at.
+/// Progress of the search for the end of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scan {
     seen: usize,
-    /// Where the line begins that is being looked at.
+    /// Start of the current line.
     line: usize,
 }
 
 impl Scan {
-    /// Looks at what is new in `head`, whose beginning is the same as the last time. Says where the head ends (behind its
-    /// empty line) once it does. Each byte is looked at once, however few come at a time.
+    /// Scans the new bytes of `head`, which must start with the bytes of the previous call. Returns
+    /// the length of the head, including its empty line, once it is complete. Each byte is scanned
+    /// once.
     ///
     /// # Errors
-    /// `LineEnd`, as soon as it is seen; `TargetLong`, `HeadLong`.
+    /// `LineEnd` as soon as one is found; `TargetLong`, `HeadLong`.
     pub fn advance(&mut self, head: &[u8]) -> Result<Option<usize>, Bad> {
         while let Some(&byte) = head.get(self.seen) {
             let is_after_cr = self.seen > 0 && head.get(self.seen - 1) == Some(&b'\r');
@@ -159,10 +159,10 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Methods of RFC 9110 and RFC 5789: they exist, but not for these files.
+/// Methods of RFC 9110 and RFC 5789 that exist, but are not allowed for these files.
 const METHODS: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 
-/// Fields while they are read.
+/// Fields collected during parsing.
 #[derive(Default)]
 struct Fields {
     hosts: usize,
@@ -174,10 +174,10 @@ struct Fields {
 }
 
 impl Request {
-    /// A whole head, as [`Scan::advance`] measured it.
+    /// Parses a complete head, as delimited by [`Scan::advance`].
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason for rejecting it.
     pub fn parse(head: &[u8]) -> Result<Request, Bad> {
         let text = head.strip_suffix(b"\r\n\r\n").ok_or(Bad::LineEnd)?;
         let mut lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -211,7 +211,7 @@ impl Request {
     }
 
     fn take(&mut self, fields: &mut Fields, name: &str, value: &[u8]) -> Result<(), Bad> {
-        // Fields that matter are ASCII; in others RFC 9110 5.5 lets any byte above 127 pass.
+        // Fields used here are ASCII; in others RFC 9110 5.5 permits any byte above 127.
         let text = std::str::from_utf8(value).unwrap_or_default();
         match name {
             "host" => {
@@ -219,7 +219,8 @@ impl Request {
                 let fits = value.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(b));
                 return if fits { Ok(()) } else { Err(Bad::Host) };
             }
-            // A second one, or a list, even of the same number, is a smuggler's: RFC 9112 6.3 permits to refuse it.
+            // A second field or a list, even with equal numbers, suggests request smuggling; RFC
+            // 9112 6.3 permits rejecting it.
             "content-length" if fields.length.is_some() => return Err(Bad::Length),
             "content-length" => fields.length = Some(length(value)?),
             "transfer-encoding" if fields.coding.is_some() => return Err(Bad::Length),
@@ -243,7 +244,7 @@ impl Request {
         Ok(())
     }
 
-    /// What the fields mean together (RFC 9112 3.2, 6.1, 6.3, 9.3).
+    /// Checks and combines the fields (RFC 9112 3.2, 6.1, 6.3, 9.3).
     fn conclude(mut self, fields: Fields) -> Result<Request, Bad> {
         if fields.hosts > 1 || (self.is_1_1 && fields.hosts == 0) {
             return Err(Bad::Host);
@@ -261,7 +262,8 @@ impl Request {
         self.expects = fields.expects && self.body > 0 && self.is_1_1;
         self.asked_keep = fields.keep_alive && !fields.close;
         self.keep = !fields.close && (self.is_1_1 || fields.keep_alive);
-        // We answer at once: whether the client then still sends its body cannot be known (RFC 9110 10.1.1).
+        // The answer is sent at once, so the client may or may not send its body (RFC 9110 10.1.1);
+        // the connection cannot be reused.
         self.keep &= !self.expects;
         Ok(self)
     }
@@ -310,7 +312,7 @@ fn request_line(line: &[u8]) -> Result<(Method, &[u8], bool), Bad> {
     Ok((method, target, is_1_1))
 }
 
-/// Path and query of a target in origin form, or in absolute form (RFC 9112 3.2).
+/// Splits a target in origin or absolute form into path and query (RFC 9112 3.2).
 fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String>), Bad> {
     if target.is_empty() || target.iter().any(|b| !b.is_ascii_graphic() || b"\"#<>\\^`{|}".contains(b)) {
         return Err(Bad::Target);
@@ -327,7 +329,8 @@ fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String
             local
         }
         _ if text.starts_with('/') => text,
-        _ if method == Method::Other => return Ok((b"/".to_vec(), None)), // `*` and host:port: refused by method
+        // `*`, host:port: refused by method.
+        _ if method == Method::Other => return Ok((b"/".to_vec(), None)),
         _ => return Err(Bad::Target),
     };
     let (path, query) = match local.split_once('?') {
@@ -338,7 +341,7 @@ fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String
     Ok((percent_decoded(path.as_bytes())?, query))
 }
 
-/// `%41` is `A`. A hidden `/` or NUL is no part of any name here.
+/// Decodes percent-encoding (`%41` is `A`). Rejects an encoded `/`, `\` or NUL.
 fn percent_decoded(text: &[u8]) -> Result<Vec<u8>, Bad> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.iter();
@@ -356,7 +359,7 @@ fn percent_decoded(text: &[u8]) -> Result<Vec<u8>, Bad> {
     Ok(out)
 }
 
-/// `name:value`, the name in small letters, the value without blanks around it.
+/// Splits `name:value`; the name becomes lower case, the value is trimmed.
 fn field(line: &[u8]) -> Result<(String, &[u8]), Bad> {
     if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
         return Err(Bad::Folded);

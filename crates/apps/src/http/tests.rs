@@ -20,7 +20,7 @@ fn status(answer: &str) -> u16 {
     answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok()).unwrap_or(0)
 }
 
-/// What one request on a connection of its own is answered, and whether the connection then ended.
+/// Sends one request on a new connection. Returns the answer and whether the connection was closed.
 fn ask(head: &str) -> (String, bool) {
     let mut rig = rig();
     let client = rig.client();
@@ -50,11 +50,11 @@ fn a_file_its_head_and_its_parts() {
         ("bytes=0-99", 206, "0123456789"),
         ("bytes=-99", 206, "0123456789"),
         ("bytes=1-2,4-5", 200, "0123456789"),
-        // RFC 9110 5.6.1.2: empty elements of a list do not count.
+        // RFC 9110 5.6.1.2: empty list elements are ignored.
         ("bytes=, 1-2 ,,", 206, "12"),
         ("bytes=99999999999999999999-", 416, "there is nothing of that\n"),
         ("bytes=-99999999999999999999", 206, "0123456789"),
-        // 14.1.1 and 14.2: what is no set of ranges may be rejected, and an unknown unit must be
+        // 14.1.1 and 14.2: an invalid set of ranges may be rejected; an unknown unit must be
         // ignored.
         ("bytes=4-2", 400, "the Range field has no set of ranges\n"),
         ("bytes=x", 400, "the Range field has no set of ranges\n"),
@@ -74,14 +74,14 @@ fn a_file_its_head_and_its_parts() {
         let (answer, _) = ask(&format!("GET /ten HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\n"));
         assert_eq!((status(&answer), body(&answer)), (code, expected), "{range}");
     }
-    // 14.1.2: a suffix of an empty file is the whole of it, and nothing else of it is there.
+    // 14.1.2: a suffix range of an empty file is the whole file; other ranges are unsatisfiable.
     for (range, code) in [("bytes=-1", 200), ("bytes=-0", 416), ("bytes=0-", 416), ("bytes=0-0", 416), ("bytes=x", 400)]
     {
         let (answer, ended) = ask(&format!("GET /empty HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\n"));
         assert_eq!((status(&answer), ended), (code, false), "{range}");
         assert!(code != 200 || answer.contains("Content-Length: 0\r\n") && body(&answer).is_empty(), "{answer}");
     }
-    // 14.2: for other methods than GET a Range is ignored.
+    // 14.2: Range is ignored for methods other than GET.
     let (head, _) = ask("HEAD /ten HTTP/1.1\r\nHost: a\r\nRange: bytes=x\r\n\r\n");
     assert_eq!(status(&head), 200);
     let (answer, _) = ask("GET /ten HTTP/1.1\r\nHost: a\r\nRange: bytes=2-4\r\n\r\n");
@@ -177,7 +177,7 @@ fn what_is_no_request_ends_the_connection() {
         (400, "\x16\x03\x01\x02\x00\x01".to_owned() + "\n"),
     ];
     for (code, head) in refused {
-        // What follows must never be read as a request.
+        // Bytes after the rejected head must never be parsed as a request.
         let (answer, ended) = ask(&format!("{head}GET /ten HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!((status(&answer), ended), (code, true), "{head:?}: {answer}");
         assert!(!answer.contains("0123456789") && answer.contains("Connection: close\r\n"), "{head:?}");
@@ -189,7 +189,7 @@ fn requests_follow_each_other() {
     let mut rig = rig();
     let client = rig.client();
     let one = "GET /ten HTTP/1.1\r\nHost: a\r\n\r\n";
-    // Three at once; and byte by byte, with empty lines in front; and with bodies to be skipped.
+    // Three at once; byte by byte after an empty line; with bodies to skip.
     assert_eq!(rig.say(client, one.repeat(3).as_bytes()).matches("0123456789").count(), 3);
     let slow: String = format!("\r\n{one}").bytes().map(|byte| rig.say(client, &[byte])).collect();
     assert_eq!(slow.matches("0123456789").count(), 1);
@@ -197,16 +197,17 @@ fn requests_follow_each_other() {
     let answers = rig.say(client, format!("{with_body}{one}").as_bytes());
     assert_eq!((answers.matches("HTTP/1.1 200").count(), answers.matches("HTTP/1.1").count()), (2, 2));
     assert_eq!(rig.server.app.counts.answered.get(), 6);
-    // The last one says so; what is behind it is for nobody.
+    // The last answer announces the close; requests after it are ignored.
     let last = "GET /ten HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n";
     let answers = rig.say(client, format!("{last}{one}").as_bytes());
     assert_eq!(answers.matches("HTTP/1.1").count(), 1);
     assert!(rig.net.far_eof(client) && answers.contains("Connection: close\r\n"));
-    // HTTP/1.0 ends, unless asked to go on.
+    // HTTP/1.0 closes the connection unless the client sends keep-alive.
     assert!(ask("GET /ten HTTP/1.0\r\n\r\n").1);
     let (answer, ended) = ask("GET /ten HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert!(!ended && answer.contains("Connection: keep-alive\r\n"));
-    // One who waits for 100 is answered at once, and whether the body comes cannot be known.
+    // Expect: 100-continue is answered at once; the connection closes since the body may be
+    // missing.
     let (answer, ended) = ask("GET /ten HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
     assert!(status(&answer) == 200 && ended);
 }
@@ -249,7 +250,7 @@ fn conditions() {
     ] {
         assert_eq!(status(&ask(&fields)), code, "{fields}");
     }
-    // A file that becomes shorter while it is sent breaks the connection, and is not filled up.
+    // A file truncated while being sent resets the connection; the answer is not padded.
     std::fs::write(dir.join("f.txt"), vec![b'y'; 1_000_000]).unwrap();
     rig.net.far_send(client, b"GET /f.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     rig.settle();
@@ -288,7 +289,7 @@ fn the_slow_are_ended() {
         heard += &rig.say(slow, &[*byte]);
         rig.pass(Duration::from_secs(1));
     }
-    // A head has fifteen seconds, however it trickles.
+    // The time limit for a head is fifteen seconds, even if bytes keep arriving.
     assert_eq!(status(&heard), 408);
     assert!(rig.net.far_eof(slow) && rig.net.far_eof(silent));
     assert!(!rig.net.far_eof(deaf));
@@ -309,14 +310,14 @@ fn pipelining_does_not_pile_up() {
         taken += rig.net.far_send(client, b"GET /ten HTTP/1.1\r\nHost: a\r\n\r\n");
         rig.settle();
     }
-    // One head's buffer, the windows, and the few that were answered into them.
+    // One head buffer, the socket windows, and the few requests answered into them.
     assert!(taken < HEAD_MAX + 3_000, "{taken}");
     assert!(rig.server.app.counts.answered.get() < 20);
 }
 
 #[test]
 fn an_empty_line_is_no_beginning_of_a_request() {
-    // RFC 9112 2.2: a server skips one in front of a request line; it gives no more time.
+    // RFC 9112 2.2: an empty line before a request line is skipped; it does not extend the time.
     for blank in [&b"\r\n"[..], b"\r"] {
         let mut rig = rig();
         let client = rig.client();
@@ -326,14 +327,14 @@ fn an_empty_line_is_no_beginning_of_a_request() {
         assert!(rig.net.far_eof(client), "{}", blank.escape_ascii());
         assert_eq!((rig.server.app.counts.idle.get(), rig.server.app.counts.head_late.get()), (1, 0));
     }
-    // A request behind it has its time from its own first byte on.
+    // The time limit of a request after it starts at its own first byte.
     let mut rig = rig();
     let client = rig.client();
     rig.pass(Duration::from_secs(14));
     assert_eq!(rig.say(client, b"\r\nGET /ten"), "");
     rig.pass(Duration::from_secs(14));
     assert_eq!(status(&rig.say(client, b" HTTP/1.1\r\nHost: a\r\n\r\n")), 200);
-    // So between two requests.
+    // The same applies between two requests.
     rig.pass(Duration::from_secs(14));
     rig.say(client, b"\r\n");
     rig.pass(Duration::from_secs(1));
@@ -388,7 +389,7 @@ proptest! {
         let _ = Request::parse(&head);
     }
 
-    /// A scan that is interrupted finds what one that is not finds.
+    /// Interrupted scans give the same result as a single scan.
     #[test]
     fn scans_may_be_interrupted(head in "(GET|X|\r\n|\r|\n|: a){0,12}", cuts in proptest::collection::vec(0..6usize, 0..20)) {
         let bytes = head.as_bytes();
@@ -405,7 +406,7 @@ proptest! {
         prop_assert_eq!(scan.advance(bytes), whole);
     }
 
-    /// What is accepted has a path without surprises, and means the same with its fields in another order.
+    /// Accepted requests have a normalized path, and the order of fields does not matter.
     #[test]
     fn requests_mean_one_thing(path in "(/|a|%41|%2e|\\?|b=1|\\.\\.){0,8}", order in any::<bool>()) {
         let fields = ["Host: a\r\n", "Content-Length: 3\r\n"];

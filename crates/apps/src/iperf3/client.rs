@@ -1,8 +1,8 @@
-//! The client: one test against a server, stock or ours. See [`super`] for who says what.
+//! The client: one test against a stock server or ours. See [`super`] for the protocol.
 //!
-//! Streams are made one after the other, because both sides number them in that order. The test begins with TEST_RUNNING and
-//! ends when its time is over or all bytes are through; then both tell what they counted. What comes on streams after that
-//! is read away.
+//! Streams are created one after the other, because both sides number them in that order. The test
+//! starts with TEST_RUNNING and ends when its time is over or all bytes are transferred; then both
+//! sides exchange their results. Stream data that arrives later is discarded.
 
 mod control;
 mod words;
@@ -28,52 +28,53 @@ pub use words::ClientError;
 
 const CONTROL: Chan = Chan(0);
 const PROBE_CHAN: Chan = Chan(1 + 2 * STREAMS_MAX);
-/// A first datagram that is not answered is sent again.
+/// Interval for repeating an unanswered first datagram.
 const HELLO_AGAIN: Duration = Duration::from_secs(1);
-/// How long the server has to say why it has ended all streams.
+/// Time for the server to send an error after it has ended all streams.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Bytes of output kept until somebody takes them.
+/// Maximum bytes of output buffered until taken.
 const OUTPUT_MAX: usize = 16 << 20;
 
-/// What is measured, against whom, and how it is reported.
+/// Configuration of a client: the test, the server, the report.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// The test. Datagrams of 0 bytes: as long as fits a segment of the control connection.
+    /// Parameters of the test. UDP with a block of 0 bytes: as much as fits a segment of the
+    /// control connection.
     pub params: Params,
-    /// The server.
+    /// Address of the server.
     pub to: SocketAddr,
-    /// The address to connect from (-B); unspecified: as the route has it.
+    /// Local address (-B); unspecified: selected by the route.
     pub from: IpAddr,
     /// File that streams send, or write received data to (-F).
     pub file: Option<PathBuf>,
-    /// The unit of rates in lines (-f); without one each rate has its own.
+    /// Unit of rates in text output (-f); `None`: selected for each rate.
     pub unit: Option<RateUnit>,
-    /// The first stream's port, the others behind it (--cport); 0: any.
+    /// Local port of the first stream; the others use the following ports (--cport); 0: any.
     pub from_port: u16,
-    /// Thirty-six letters that nobody else has at the moment, and NUL.
+    /// Session cookie: 36 random characters and NUL.
     pub cookie: [u8; COOKIE],
-    /// One JSON object instead of lines (-J).
+    /// Prints one JSON object instead of text (-J).
     pub json: bool,
-    /// More lines (-V).
+    /// Prints more details (-V).
     pub verbose: bool,
-    /// How often progress is reported (-i); zero: only at the end.
+    /// Interval of progress reports (-i); zero: only at the end.
     pub interval: Duration,
-    /// For the connection to be made (--connect-timeout).
+    /// Time limit for connecting (--connect-timeout).
     pub connect_patience: Duration,
-    /// For each answer of the server.
+    /// Time limit for each reply of the server.
     pub patience: Duration,
-    /// A test on which nothing moves for so long is given up (--rcv-timeout).
+    /// Time without any data after which the test is aborted (--rcv-timeout).
     pub idle: Duration,
-    /// Measure round trips beside the test, if the server is one of ours.
+    /// Measures round-trip times beside the test, if the server is ours.
     pub latency: bool,
-    /// Processor time used so far.
+    /// Source of CPU times.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// The time of day, for the report.
+    /// Wall clock offset, for the report.
     pub wall: Option<Wall>,
 }
 
 impl ClientConfig {
-    /// That test against that server, reported each second.
+    /// Returns the defaults for a test: reports every second.
     pub fn new(params: Params, to: SocketAddr, cookie: [u8; COOKIE]) -> ClientConfig {
         ClientConfig {
             params,
@@ -86,7 +87,7 @@ impl ClientConfig {
             json: false,
             verbose: false,
             interval: Duration::from_secs(1),
-            connect_patience: Duration::from_secs(75), // as TCP's own
+            connect_patience: Duration::from_secs(75), // like TCP's own
             patience: Duration::from_secs(15),
             idle: Duration::from_secs(120),
             latency: false,
@@ -103,54 +104,53 @@ stats::counters! {
         received,
         /// Bytes sent on streams.
         sent,
-        /// Datagrams from somebody else than the server, or not of this test.
+        /// Datagrams not from the server, or not part of this test.
         stray,
     }
 }
 
-/// What is waited for.
+/// State of the client: the message or event it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Connecting,
-    /// PARAM_EXCHANGE.
+    /// Waiting for PARAM_EXCHANGE.
     Asked,
-    /// CREATE_STREAMS.
+    /// Waiting for CREATE_STREAMS.
     Params,
-    /// Streams are being made; the server may say what went wrong.
+    /// Creating streams; the server may report an error.
     Streams,
-    /// TEST_START and TEST_RUNNING.
+    /// Waiting for TEST_START and TEST_RUNNING.
     Start,
     Running,
-    /// EXCHANGE_RESULTS.
+    /// Waiting for EXCHANGE_RESULTS.
     Ended,
     Results,
-    /// DISPLAY_RESULTS.
+    /// Waiting for DISPLAY_RESULTS.
     Display,
-    /// IPERF_DONE is on its way.
+    /// Sending IPERF_DONE.
     Done,
-    /// CLIENT_TERMINATE is.
+    /// Sending CLIENT_TERMINATE.
     Stopping,
     Over,
 }
 
-/// The client: see the module.
+/// The client; see the module documentation.
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
-    /// What happened.
     pub counts: ClientCounts,
     state: State,
     since: Instant,
     talk: Talk,
     test: Test,
-    /// Of each stream, the bytes of its cookie that are sent; of datagrams, whether a first one is to be sent.
+    /// TCP: bytes of the cookie sent on each stream. UDP: 0 until the first datagram is sent.
     greeted: Vec<usize>,
-    /// When a first datagram is sent again.
+    /// Time to repeat the first datagram.
     hello_at: Option<Instant>,
-    /// When all streams were gone.
+    /// Time when all streams had ended.
     lost: Option<Instant>,
     probe: Option<Probe>,
-    /// Bytes read away or counted wait for the stack's numbers.
+    /// An interval is complete once the requested stream statistics have arrived.
     tick: Option<Instant>,
     server_output: Option<String>,
     actions: VecDeque<Action>,
@@ -161,7 +161,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that begins at once.
+    /// Creates a client, which starts to connect at once.
     pub fn new(config: ClientConfig, now: Instant) -> Client {
         let watch = Watch { interval: config.interval, cpu: config.cpu };
         let from = SocketAddr::from((config.from, 0));
@@ -193,22 +193,22 @@ impl Client {
         client
     }
 
-    /// What is to be printed: lines as they come, or one JSON object at the end.
+    /// Takes the output: text while the test runs, or one JSON object at the end.
     pub fn take_output(&mut self) -> String {
         std::mem::take(&mut self.output)
     }
 
-    /// How it ended, once it has.
+    /// Returns the result once the client has ended.
     pub fn result(&self) -> Option<&Result<(), ClientError>> {
         self.result.as_ref()
     }
 
-    /// Round trips beside the test, if they were measured.
+    /// Returns the round-trip times beside the test, if measured.
     pub fn latency(&self) -> Option<Latency> {
         self.probe.as_ref().and_then(Probe::latency)
     }
 
-    /// Bytes of the test at the sending end and at the receiving one, in both directions together.
+    /// Returns the bytes counted by the sending and the receiving end, summed over both directions.
     pub fn moved(&self) -> [u64; 2] {
         let ends = self.test.streams.iter().map(|stream| stream.both_ends(self.test.seconds()));
         ends.fold([0, 0], |[sent, received], [sender, receiver]| [sent + sender.bytes, received + receiver.bytes])
@@ -225,7 +225,7 @@ impl Client {
 
     // Streams.
 
-    /// The next stream; all of them: the server may begin.
+    /// Creates the next stream, or waits for the start of the test after the last one.
     fn make_stream(&mut self, now: Instant) {
         let (at, params) = (self.greeted.len(), &self.test.params);
         if at >= params.streams_in_all() {
@@ -308,7 +308,7 @@ impl Client {
         self.greeted.get(at).is_some_and(|sent| *sent >= COOKIE)
     }
 
-    // Time.
+    // Timeouts.
 
     fn deadline(&self) -> Instant {
         match self.state {
@@ -352,12 +352,12 @@ impl Client {
         }
     }
 
-    /// Is the last word on its way?
+    /// Returns whether the final message is being sent.
     fn has_said_all(&self) -> bool {
         matches!(self.state, State::Done | State::Stopping)
     }
 
-    /// What follows from any event.
+    /// Completes the handling of an event.
     fn after(&mut self) {
         if self.state != State::Over {
             self.actions.push_back(Action::Wake(CONTROL));
@@ -372,7 +372,7 @@ impl Client {
 
 impl App for Client {
     fn accept(&mut self, _on: Option<Chan>, _ends: Ends, _now: Instant) -> Accept {
-        Accept::Refuse(&[]) // nobody is listened for
+        Accept::Refuse(&[]) // not a listener
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
@@ -431,7 +431,7 @@ impl App for Client {
                 (most + 4).saturating_sub(self.talk.heard())
             }
             PROBE_CHAN => super::proto::PROBE_BYTES,
-            // What comes beside the test is read away.
+            // Data outside the test is discarded.
             _ if self.test.params.is_udp() => 65_535,
             _ => self.test.params.block.max(4096),
         }
@@ -493,7 +493,8 @@ impl App for Client {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
-        // Actions are carried out in order: when there are none left, the streams have said what they know.
+        // Actions are carried out in order: once none is left, all requested statistics have
+        // arrived.
         if action.is_none()
             && let Some(at) = self.tick.take()
         {
@@ -569,7 +570,7 @@ impl Client {
         }
     }
 
-    /// The stack's numbers are asked for; then the interval ends.
+    /// Requests the TCP statistics of all streams; the interval ends when they have arrived.
     fn ask_streams(&mut self, now: Instant) {
         self.actions.extend(self.test.streams.iter().map(|stream| Action::Info(stream.chan)));
         self.tick = Some(now);

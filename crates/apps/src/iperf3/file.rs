@@ -1,24 +1,24 @@
-//! A stream's file (-F): what a sender sends instead of the usual payload, where a receiver writes.
+//! The file of a stream (-F): source of a sender's payload, or destination of received data.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// A file of one stream.
+/// The file of one stream.
 #[derive(Debug)]
 pub(super) struct StreamFile {
     file: File,
-    /// Sender: bytes read and not sent yet.
+    /// Sender: block read from the file; sent up to `at`.
     buffer: Vec<u8>,
     block: usize,
     at: usize,
-    /// Sender: the whole file is sent. Sender or receiver: reading or writing failed.
+    /// Sender: the whole file was sent. Both: reading or writing failed.
     is_over: bool,
     failure: Option<io::Error>,
 }
 
 impl StreamFile {
-    /// A file that a stream sends in blocks of so many bytes.
+    /// Opens a file that a stream sends in blocks of `block` bytes.
     ///
     /// # Errors
     /// It cannot be opened or read.
@@ -28,10 +28,10 @@ impl StreamFile {
         source.failure.take().map_or(Ok(source), Err)
     }
 
-    /// A file that takes what a stream receives; what was in it is gone.
+    /// Creates or truncates a file for received data.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(super) fn sink(path: &Path) -> io::Result<StreamFile> {
         Ok(StreamFile::new(File::create(path)?))
     }
@@ -58,24 +58,23 @@ impl StreamFile {
         self.failure = read.err();
     }
 
-    /// Writes what was received.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if let Err(why) = self.file.write_all(bytes) {
             (self.is_over, self.failure) = (true, Some(why));
         }
     }
 
-    /// Returns whether nothing is left to be sent.
+    /// Returns whether nothing is left to send, or an error occurred.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns the error of reading or writing.
+    /// Returns the read or write error.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file.
     pub(super) fn len(&self) -> Option<u64> {
         self.file.metadata().ok().map(|meta| meta.len())
     }

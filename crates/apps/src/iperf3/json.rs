@@ -1,4 +1,4 @@
-//! The report as one JSON object of the form that `iperf3 -J` prints: start, intervals, end.
+//! The report as one JSON object in the format of `iperf3 -J`: start, intervals, end.
 
 use super::report::{EndRow, Interval, StreamInterval, percent, rate, sum_of, sum_of_ends};
 use super::stream::{Datagrams, Stream};
@@ -11,7 +11,7 @@ const VERSION: &str = concat!("linerate ", env!("CARGO_PKG_VERSION"));
 
 type Pairs = Vec<(&'static str, Value)>;
 
-/// Length, bytes, rate.
+/// Builds the fields for time, bytes and rate.
 fn amount(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("start".into(), json!(from));
@@ -27,7 +27,7 @@ fn with(mut map: Map<String, Value>, rest: &[(&str, Value)]) -> Value {
     Value::Object(map)
 }
 
-/// What a receiver of datagrams knows.
+/// Builds the fields measured by a UDP receiver.
 fn losses(datagrams: &Datagrams) -> Pairs {
     vec![
         ("jitter_ms", json!(datagrams.jitter_s * 1e3)),
@@ -83,7 +83,7 @@ fn interval_json(test: &Test, interval: &Interval) -> Value {
     Value::Object(all)
 }
 
-/// The second direction of a test both ways has a name of its own.
+/// Returns the name of a sum; the second direction of a bidirectional test has a suffix.
 fn sum_name(name: &str, at: usize) -> String {
     if at == 0 { name.to_owned() } else { format!("{name}_bidir_reverse") }
 }
@@ -191,7 +191,6 @@ fn start_json(test: &Test, wall: Option<Wall>) -> Value {
     start
 }
 
-/// The whole report.
 pub(super) fn report(test: &Test, wall: Option<Wall>) -> Value {
     let (params, seconds) = (&test.params, test.seconds());
     let mut end = Map::new();
@@ -227,12 +226,12 @@ pub(super) fn report(test: &Test, wall: Option<Wall>) -> Value {
     Value::Object(all)
 }
 
-/// The clock's zero is not known: times of day are left out.
+/// Returns the report as text; without `wall` it has no timestamp.
 pub(super) fn text(test: &Test, wall: Option<Wall>) -> String {
     format!("{:#}\n", report(test, wall))
 }
 
-/// When a test began, in words.
+/// Returns the start time of a test as text.
 pub(super) fn time_of_day(wall: Wall, now: Instant) -> String {
     date::http(wall.unix_s(now))
 }

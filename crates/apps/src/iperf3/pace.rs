@@ -15,22 +15,21 @@ const DEPTH: Duration = Duration::from_millis(10);
 /// buffer of the peer.
 const DEPTH_BURSTS: u64 = 32;
 
-/// Of one stream.
+/// Pacing state of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     began: Instant,
-    /// Bytes sent since.
+    /// Bytes sent since `began`.
     sent: u64,
-    /// When the bucket will be full again.
+    /// Time at which the bucket is full again.
     full_at: Instant,
 }
 
-/// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rate {
-    /// Bits a second; 0: as fast as it goes.
+    /// Bits per second; 0: unlimited.
     pub(super) bits: u64,
-    /// Bytes sent at a time: a block, or as many as a burst has.
+    /// Bytes sent at a time: a block or a burst.
     pub(super) group: u64,
 }
 
@@ -46,7 +45,7 @@ impl Pace {
         Pace { began: now, sent: 0, full_at: now }
     }
 
-    /// The next bytes may go from then on; how many of them before it is to be asked again.
+    /// Returns the time from which the next bytes may be sent, and how many before the next call.
     pub(super) fn next(&self, rate: Rate) -> (Instant, u64) {
         if rate.bits == 0 {
             return (self.began, u64::MAX);
@@ -54,7 +53,7 @@ impl Pace {
         let group = rate.group.max(1);
         let of_group = self.sent % group;
         if of_group > 0 {
-            // A stream's buffer may have taken only a part of it: the rest goes as soon as it can.
+            // Only a part of the group fitted the stream's buffer: the rest follows without delay.
             return (self.began, group - of_group);
         }
         let by_rate = self.began.after(rate.time_of(self.sent, 1));
@@ -76,7 +75,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Sends blocks whenever it may, looking each `step`; gives back when each went, in microseconds.
+    /// Sends blocks whenever permitted, checking at each `step`; returns the send times in
+    /// microseconds.
     fn run(rate: Rate, block: u64, step: impl Fn(u64) -> u64, until_us: u64) -> Vec<u64> {
         let mut pace = Pace::new(Instant::ZERO);
         let (mut at, mut went) = (0, Vec::new());
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn one_at_a_time_at_even_distances() {
-        // 8 Mbit/s of 1000 bytes: one each millisecond.
+        // 8 Mbit/s in blocks of 1000 bytes: one each millisecond.
         let rate = Rate { bits: 8_000_000, group: 1000 };
         let went = run(rate, 1000, |_| 10, 1_000_000);
         assert_eq!(went.len(), 1000);
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn who_was_late_makes_it_good_without_a_flood() {
         let rate = Rate { bits: 80_000_000, group: 1000 };
-        // 10,000 a second; nobody looks for 50 ms in the middle: 500 are late.
+        // 10,000 blocks a second with a pause of 50 ms in the middle: 500 are late.
         let went = run(rate, 1000, |at| if at == 400_000 { 50_000 } else { 10 }, 1_000_000);
         assert_eq!(went.len(), 10_000);
-        // Twice the rate, and what the bucket holds.
+        // Twice the rate, plus the depth of the bucket.
         assert!(most_within(&went, 1_000) <= 20 + 33, "{}", most_within(&went, 1_000));
     }
 

@@ -1,4 +1,5 @@
-//! What a client asks for: the JSON it sends after PARAM_EXCHANGE, checked against the limits stock iperf3 has.
+//! Test parameters: the JSON that a client sends after PARAM_EXCHANGE, checked against the limits
+//! of stock iperf3.
 
 use super::STREAMS_MAX;
 use super::pace::Rate;
@@ -8,43 +9,43 @@ use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// Bytes of the JSON.
+/// Maximum bytes of the JSON.
 pub(super) const JSON_MAX: usize = 8 * 1024;
-/// The usual block.
+/// Default block length.
 const BLOCK: usize = 128 * 1024;
 const BLOCK_MAX: u64 = 1 << 20;
-/// The usual datagram, if nobody knows how long a segment may be.
+/// Default UDP datagram length, if the segment length is unknown.
 pub const DATAGRAM: usize = 1460;
-/// The shortest has room for the longest header; the longest is IPv4's.
+/// The minimum fits the longest header; the maximum is that of IPv4.
 const DATAGRAMS: std::ops::RangeInclusive<u64> = 16..=65_507;
-/// Bits a second of a UDP stream unless somebody says otherwise.
+/// Default bits per second of a UDP stream.
 pub const UDP_RATE: u64 = 1 << 20;
 const BURST_MAX: u64 = 1000;
 const TIME_MAX: u64 = 86_400;
 const OMIT_MAX: u64 = 600;
 
-/// Why a test cannot be; the number is the one that stock clients have a sentence for.
+/// Reason for refusing or failing a test; the number is the one stock clients map to a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// Too long a test.
+    /// Test too long.
     Duration = 5,
     /// Too many streams, or none.
     Streams = 6,
-    /// Too long a block.
+    /// Block too long.
     Block = 7,
-    /// Too much to be left out at the beginning.
+    /// Omitted time too long.
     Omit = 12,
-    /// Neither TCP nor UDP, or something of them that is not here.
+    /// Neither TCP nor UDP, or an unsupported feature.
     Unimplemented = 13,
-    /// A message that does not belong here.
+    /// Unexpected message.
     Message = 110,
-    /// Not parameters.
+    /// Invalid parameters.
     Params = 114,
-    /// Not results.
+    /// Invalid results.
     Results = 117,
-    /// Nothing was received for long.
+    /// Nothing was received for too long.
     Idle = 144,
-    /// The client did not end the test when its time was over.
+    /// The client did not end the test in time.
     Expired = 160,
 }
 
@@ -66,7 +67,7 @@ impl fmt::Display for Refused {
 }
 
 impl Refused {
-    /// What an error's number means: of those that servers send, the ones that a client can do something about.
+    /// Returns the message for an error number, for those errors that a user of the client can fix.
     pub(super) fn sentence_of(number: u32) -> String {
         let known = [
             Refused::Duration,
@@ -85,65 +86,61 @@ impl Refused {
     }
 }
 
-/// What is measured.
+/// Transport protocol of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
-    /// Streams.
     #[default]
     Tcp,
-    /// Datagrams.
     Udp,
 }
 
-/// A test's parameters.
+/// The parameters of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What is measured.
     pub protocol: Protocol,
-    /// How long; zero: until `bytes` or `blocks` are through.
+    /// Duration; zero: until `bytes` or `blocks` are transferred.
     pub time: Duration,
-    /// How much at the beginning does not count.
+    /// Time at the beginning that is not counted.
     pub omit: Duration,
-    /// Bytes to be sent; 0: time decides.
+    /// Bytes to send; 0: limited by time.
     pub bytes: u64,
-    /// Blocks to be sent; 0: time decides.
+    /// Blocks to send; 0: limited by time.
     pub blocks: u64,
-    /// Streams in each direction.
+    /// Streams per direction.
     pub streams: u32,
-    /// We send.
+    /// The server sends.
     pub reverse: bool,
-    /// Both send.
+    /// Both sides send.
     pub bidir: bool,
-    /// Bytes given to one send call: a block, or a datagram.
+    /// Bytes per send call: a block or a datagram.
     pub block: usize,
-    /// Blocks that may go at once, if there is a rate.
+    /// Blocks sent at once if there is a rate.
     pub burst: u64,
-    /// How wide a datagram's count is.
+    /// Width of the datagram counter.
     pub counters: Counters,
-    /// Bits a second for each stream; 0: as fast as it goes.
+    /// Bits per second of each stream; 0: unlimited.
     pub rate: u64,
-    /// The client wants our report too.
+    /// The client requests the server's report.
     pub wants_output: bool,
-    /// What the client calls the test.
+    /// Title that the client gave to the test.
     pub title: Option<String>,
-    /// What the client wants noted.
+    /// Extra data of the client, copied to the report.
     pub extra: Option<String>,
-    /// Type of service.
+    /// Type of service byte.
     pub tos: u8,
-    /// Small segments go at once.
+    /// Sets TCP_NODELAY.
     pub nodelay: bool,
-    /// The longest segment; 0: what the path gives.
+    /// Maximum segment size; 0: from the path.
     pub mss: u16,
-    /// Bytes of socket buffers; 0: what the stack gives.
+    /// Bytes of the socket buffers; 0: default of the stack.
     pub window: usize,
-    /// Congestion control.
     pub congestion: Option<CongestionName>,
-    /// The payload is digits again and again instead of bytes that no link compresses.
+    /// The payload repeats digits instead of incompressible bytes.
     pub repeating_payload: bool,
 }
 
 impl Default for Params {
-    /// Nothing asked for: one stream, until the client ends it.
+    /// Returns one TCP stream without limits, which runs until the client ends it.
     fn default() -> Params {
         Params {
             protocol: Protocol::Tcp,
@@ -172,10 +169,10 @@ impl Default for Params {
 }
 
 impl Params {
-    /// From the client's JSON.
+    /// Parses the client's JSON.
     ///
     /// # Errors
-    /// Why there can be no such test.
+    /// The reason for refusing the test.
     pub fn parse(json: &[u8]) -> Result<Params, Refused> {
         let json: Value = serde_json::from_slice(json).map_err(|_| Refused::Params)?;
         let json = json.as_object().ok_or(Refused::Params)?;
@@ -213,10 +210,10 @@ impl Params {
             tos: number("TOS")?.min(255) as u8,
             nodelay: flag("nodelay"),
             mss: number("MSS")?.min(u64::from(u16::MAX)) as u16,
-            // Stock iperf3 permits 512 MiB; what a stack makes of it is its own business.
+            // Stock iperf3 permits 512 MiB; the stack may apply a lower limit.
             window: number("window")?.min(512 << 20) as usize,
             congestion: json.get("congestion").and_then(Value::as_str).and_then(CongestionName::new),
-            // Stock servers take its presence for a yes.
+            // Stock servers check only that the key is present.
             repeating_payload: json.contains_key("repeating_payload"),
         };
         if block == 0 {
@@ -225,10 +222,10 @@ impl Params {
         params.check().map(|()| params)
     }
 
-    /// Is there such a test? A block of 0 bytes is one whose length is not decided yet.
+    /// Checks the limits. A block of 0 bytes means that its length is decided later.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for refusing the test.
     pub fn check(&self) -> Result<(), Refused> {
         let blocks = if self.is_udp() { DATAGRAMS } else { 1..=BLOCK_MAX };
         if self.time.as_secs() > TIME_MAX {
@@ -246,7 +243,7 @@ impl Params {
         if self.reverse && self.bidir { Err(Refused::Params) } else { Ok(()) }
     }
 
-    /// As a client sends it.
+    /// Formats the parameters as a client sends them.
     pub fn to_json(&self) -> Value {
         let mut json = Map::new();
         let mut put = |name: &str, value: Value| drop(json.insert(name.to_owned(), value));
@@ -257,8 +254,8 @@ impl Params {
         put("blockcount", json!(self.blocks));
         put("parallel", json!(self.streams));
         put("len", json!(self.block));
-        put("pacing_timer", json!(1000)); // what stock servers expect; our own have no such timer
-        put("client_version", json!("3.12")); // whose messages these are
+        put("pacing_timer", json!(1000)); // expected by stock servers; unused by ours
+        put("client_version", json!("3.12")); // version of the message format
         let flags = [("reverse", self.reverse), ("bidirectional", self.bidir), ("nodelay", self.nodelay)];
         flags.into_iter().filter(|(_, is_set)| *is_set).for_each(|(name, _)| put(name, json!(true)));
         let numbers = [
@@ -283,27 +280,28 @@ impl Params {
         Value::Object(json)
     }
 
-    /// Are datagrams measured?
+    /// Returns whether the test uses UDP.
     pub fn is_udp(&self) -> bool {
         self.protocol == Protocol::Udp
     }
 
-    /// How fast a stream may send.
+    /// Returns the rate of a stream.
     pub(super) fn pace(&self) -> Rate {
         Rate { bits: self.rate, group: self.burst.saturating_mul(self.block as u64) }
     }
 
-    /// Streams in all.
+    /// Returns the total number of streams.
     pub fn streams_in_all(&self) -> usize {
         self.streams as usize * if self.bidir { 2 } else { 1 }
     }
 
-    /// Does the server send on the stream that comes as number `at`? Those on which it receives come first.
+    /// Returns whether the server sends on stream number `at`. The streams it receives on come
+    /// first.
     pub fn sends(&self, at: usize) -> bool {
         if self.bidir { at >= self.streams as usize } else { self.reverse }
     }
 
-    /// Bytes in one direction after which a test is at its end; without end if time decides.
+    /// Returns the bytes per direction after which the test ends; `u64::MAX` if limited by time.
     pub(super) fn goal(&self) -> u64 {
         let bytes = match (self.bytes, self.blocks) {
             (0, blocks) => blocks.saturating_mul(self.block as u64),
@@ -312,7 +310,7 @@ impl Params {
         if bytes == 0 { u64::MAX } else { bytes }
     }
 
-    /// What a stream's socket is to be like.
+    /// Returns the socket options of a stream.
     pub(super) fn options(&self) -> [Option<StreamOption>; 5] {
         [
             self.nodelay.then_some(StreamOption::NoDelay(true)),
@@ -324,7 +322,7 @@ impl Params {
     }
 }
 
-/// A number that counts something: whole (clients may write it with a point), not negative.
+/// Parses a non-negative whole number, which clients may write as a float.
 pub(super) fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let float = value.as_f64().filter(|float| *float >= 0.0 && *float < 9.0e15 && float.fract() == 0.0)?;

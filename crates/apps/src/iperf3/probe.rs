@@ -1,34 +1,34 @@
-//! Latency beside a test: eight bytes go to a server of ours and come back, again and again, one at a time.
+//! Latency beside a test: eight bytes are sent to one of our servers and echoed, one exchange at a
+//! time.
 //!
-//! Each round trip is from the turn of our loop in which the question was sent to the one in which the answer came, so what
-//! our own loop and the server's add to the wire is part of it, as it would be for any program.
+//! Each round-trip time runs from the turn of the client's loop that sent the request to the turn
+//! that received the reply. It therefore includes the delays of both event loops, as for any
+//! program.
 
 use super::proto::{COOKIE, PROBE, PROBE_BYTES};
 use clock::Instant;
 use std::time::Duration;
 
-/// From one question to the next.
+/// Interval between requests.
 const EVERY: Duration = Duration::from_millis(5);
-/// Round trips kept; of a longer test the later ones are not.
+/// Maximum number of recorded round-trip times; later ones are dropped.
 const KEPT_MAX: usize = 1 << 18;
 
-/// Round trips beside a test, in microseconds.
+/// Round-trip times beside a test, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
-    /// How many.
+    /// Number of samples.
     pub count: usize,
-    /// The shortest.
     pub min_us: f64,
-    /// Half of them were not longer.
+    /// Median.
     pub p50_us: f64,
-    /// Ninety-nine of a hundred were not longer.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The longest.
     pub max_us: f64,
 }
 
 impl Latency {
-    /// Of round trips in nanoseconds; `None` of none.
+    /// Computes the statistics of times in nanoseconds; `None` without samples.
     fn of(mut all: Vec<u64>) -> Option<Latency> {
         all.sort_unstable();
         let at = |share: f64| {
@@ -40,7 +40,7 @@ impl Latency {
     }
 }
 
-/// The client's end.
+/// The client's end of the probe connection.
 #[derive(Debug)]
 pub(super) struct Probe {
     cookie: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Beside the test of that cookie.
+    /// Creates a probe for the test with this cookie.
     pub(super) fn new(of_test: &[u8], now: Instant) -> Probe {
         let mut cookie = PROBE.to_vec();
         cookie.extend_from_slice(of_test.get(PROBE.len()..COOKIE).unwrap_or_default());
@@ -79,7 +79,8 @@ impl Probe {
         if self.cookie_at < self.cookie.len() { self.cookie_at += n } else { self.question_at += n }
     }
 
-    /// The answer comes. False: that is not one; the server knows no such connection.
+    /// Handles reply bytes. Returns `false` if they are not an echo: the server does not support
+    /// it.
     pub(super) fn on_bytes(&mut self, bytes: &[u8], now: Instant) -> bool {
         let expected = self.question.get(self.answered..self.answered + bytes.len());
         let Some(asked) = self.asked.filter(|_| expected == Some(bytes)) else { return false };
@@ -93,12 +94,12 @@ impl Probe {
         true
     }
 
-    /// When there is something to ask; not before the cookie is sent, not while an answer is waited for.
+    /// Returns the time of the next request, once the cookie is sent and no reply is outstanding.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         (self.asked.is_none() && self.cookie_at >= self.cookie.len()).then_some(self.next)
     }
 
-    /// Asks, if it is time; then there is output.
+    /// Starts a request if it is due; returns whether there is output.
     pub(super) fn on_timer(&mut self, now: Instant) -> bool {
         let is_due = self.next_timer().is_some_and(|at| at <= now);
         if is_due {

@@ -1,15 +1,15 @@
-//! The protocol's bytes: states and lengths on the control connection, words and headers of datagrams.
+//! Wire format: states and lengths on the control connection, datagram headers.
 //!
 //! ```text
-//!  control    one signed byte for each state; or a length (4 bytes, big end first) and so much JSON
-//!  datagram   seconds, microseconds (4 bytes each), count (4 bytes, or 8), filler; big end first
-//!  connect    a datagram of 4 bytes from the client, answered by one of 4: a number in the byte order of x86
+//! ```text
+//!  control    one signed byte per state; or a length (4 bytes, big-endian) and that much JSON
+//!  connect    a 4-byte datagram from the client and a 4-byte reply: numbers in x86 byte order
 //! ```
 //! Source: stock iperf3 3.12 against itself, watched with strace.
 
 use clock::Instant;
 
-/// Bytes of a cookie, its NUL counted.
+/// Bytes of a cookie, including its NUL.
 pub const COOKIE: usize = 37;
 pub(super) const TEST_START: u8 = 1;
 pub(super) const TEST_RUNNING: u8 = 2;
@@ -24,16 +24,17 @@ pub(super) const IPERF_DONE: u8 = 16;
 pub(super) const ACCESS_DENIED: u8 = -1i8 as u8;
 pub(super) const SERVER_ERROR: u8 = -2i8 as u8;
 
-/// What a client's first datagram says, now and in versions before 3.10; and the answers.
+/// Contents of a client's first datagram, of current versions and of those before 3.10; then the
+/// replies.
 pub(super) const HELLOS: [[u8; 4]; 2] = [*b"9876", 123_456_789u32.to_le_bytes()];
 pub(super) const HELLO_ANSWERS: [[u8; 4]; 2] = [*b"6789", 987_654_321u32.to_le_bytes()];
 
-/// How a cookie begins that asks for the echo beside a test; the rest is as in the test's own.
+/// Prefix of a cookie that requests the echo beside a test; the rest equals the test's cookie.
 pub(super) const PROBE: &[u8; 8] = b"latency.";
-/// Bytes of a question on the echo, and of its answer.
+/// Bytes of an echo request and its reply.
 pub(super) const PROBE_BYTES: usize = 8;
 
-/// What is said on a control connection: bytes that came and are not understood yet, bytes that are to go.
+/// Buffers of a control connection: received bytes to be parsed, and bytes to send.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     input: Vec<u8>,
@@ -41,7 +42,7 @@ pub(super) struct Talk {
     out_at: usize,
 }
 
-/// A JSON text that cannot be: empty, or longer than is permitted.
+/// Error: the length of a JSON text is 0 or exceeds the maximum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BadLength;
 
@@ -71,17 +72,17 @@ impl Talk {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Bytes that wait.
+    /// Returns the number of unparsed bytes.
     pub(super) fn heard(&self) -> usize {
         self.input.len()
     }
 
-    /// The next state.
+    /// Takes the next state.
     pub(super) fn take_state(&mut self) -> Option<u8> {
         if self.input.is_empty() { None } else { Some(self.input.remove(0)) }
     }
 
-    /// The state that was taken last is to be taken again, once more has come.
+    /// Puts back the state taken last, to be parsed again when more bytes have arrived.
     pub(super) fn put_back(&mut self, state: u8) {
         self.input.insert(0, state);
     }
@@ -90,14 +91,14 @@ impl Talk {
         self.input.first() == Some(&state)
     }
 
-    /// The next four bytes.
+    /// Takes the next four bytes.
     pub(super) fn take_word(&mut self) -> Option<u32> {
         let word = self.input.first_chunk::<4>().map(|word| u32::from_be_bytes(*word))?;
         self.input.drain(..4);
         Some(word)
     }
 
-    /// A length and so many bytes of JSON, if they are there.
+    /// Takes a length and as many bytes of JSON, once they are complete.
     pub(super) fn take_json(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadLength> {
         let Some(len) = self.input.first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_be_bytes(*len) as usize;
@@ -113,10 +114,10 @@ impl Talk {
     }
 }
 
-/// How wide a datagram's count is.
+/// Width of the datagram counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Counters {
-    /// 32 bits, the usual.
+    /// 32 bits, the default.
     #[default]
     Narrow,
     /// 64 bits (`--udp-counters-64bit`).
@@ -124,7 +125,7 @@ pub enum Counters {
 }
 
 impl Counters {
-    /// Bytes of the header.
+    /// Returns the bytes of a datagram header.
     pub fn header(self) -> usize {
         if self == Counters::Wide { 16 } else { 12 }
     }
@@ -133,19 +134,19 @@ impl Counters {
 /// The header of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// When it was sent, by the sender's clock: microseconds since some time.
+    /// Time of sending on the sender's clock, in microseconds since an arbitrary start.
     pub sent_us: u64,
-    /// Its number, from 1.
+    /// Sequence number, from 1.
     pub count: u64,
 }
 
 impl Stamp {
-    /// Of a datagram that is sent at `now`.
+    /// Creates the header of a datagram sent at `now`.
     pub(super) fn new(now: Instant, count: u64) -> Stamp {
         Stamp { sent_us: now.nanos() / 1_000, count }
     }
 
-    /// From a datagram's beginning; `None` if it is too short.
+    /// Parses the start of a datagram; `None` if it is too short.
     pub fn parse(bytes: &[u8], counters: Counters) -> Option<Stamp> {
         let word = |at: usize| {
             let word = bytes.get(at..at + 4)?.first_chunk::<4>()?;
@@ -158,7 +159,7 @@ impl Stamp {
         Some(Stamp { sent_us: word(0)? * 1_000_000 + word(4)?, count })
     }
 
-    /// Writes it over the beginning of `into`, if there is room.
+    /// Writes the header to the start of `into`, if there is room.
     pub fn emit(&self, into: &mut [u8], counters: Counters) {
         let (seconds, rest) = ((self.sent_us / 1_000_000) as u32, (self.sent_us % 1_000_000) as u32);
         let mut header = [0; 16];

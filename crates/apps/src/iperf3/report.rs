@@ -1,10 +1,11 @@
-//! The report's text, in stock iperf3's layout: a line for each stream and interval, sums, sender and receiver at the end.
+//! The text report in the layout of stock iperf3: a line per stream and interval, sums, and sender
+//! and receiver totals at the end.
 
 use super::stream::{Datagrams, Stream};
 use super::test::{Role, Test};
 use crate::streams::StreamInfo;
 
-/// A stream in an interval.
+/// One stream in one interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamInterval {
     pub(super) id: u32,
@@ -15,7 +16,7 @@ pub(super) struct StreamInterval {
     pub(super) datagrams: Datagrams,
 }
 
-/// An interval, in seconds since counting began.
+/// One interval; times in seconds since counting began.
 #[derive(Debug)]
 pub(super) struct Interval {
     pub(super) from: f64,
@@ -24,7 +25,7 @@ pub(super) struct Interval {
     pub(super) rows: Vec<StreamInterval>,
 }
 
-/// What a stream has at one of its ends, for the last lines.
+/// Totals of a stream at one of its ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndRow {
     pub(super) bytes: u64,
@@ -33,7 +34,8 @@ pub(super) struct EndRow {
     pub(super) datagrams: Datagrams,
 }
 
-/// `902 MBytes` (powers of 1024), `7.57 Gbits/sec` (powers of 1000): four places, as iperf3 writes them.
+/// Formats as `902 MBytes` (powers of 1024) or `7.57 Gbits/sec` (powers of 1000), in four columns
+/// as iperf3 does.
 fn scaled(value: f64, step: f64, unit: &str) -> String {
     let mut value = value;
     let mut prefix = "";
@@ -48,13 +50,13 @@ fn scaled(value: f64, step: f64, unit: &str) -> String {
     format!("{value:>4.digits$} {prefix}{unit}")
 }
 
-/// The unit of rates in the report (-f): `kmgt` of bits, by powers of 1000, `KMGT` of bytes, by
+/// Unit of rates in the report (-f): `kmgt` for bits, in powers of 1000; `KMGT` for bytes, in
 /// powers of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateUnit(char);
 
 impl RateUnit {
-    /// A unit by its letter.
+    /// Returns the unit for a letter.
     pub fn new(letter: char) -> Option<RateUnit> {
         "kmgtKMGT".contains(letter).then_some(RateUnit(letter))
     }
@@ -75,12 +77,12 @@ pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// Lost of all, in percent.
+/// Returns the percentage of lost datagrams.
 pub(super) fn percent(datagrams: &Datagrams) -> f64 {
     if datagrams.packets == 0 { 0.0 } else { 100.0 * datagrams.lost as f64 / datagrams.packets as f64 }
 }
 
-/// Two digits that count, as C's `%.2g` writes them.
+/// Formats two significant digits, like C's `%.2g`.
 fn two_digits(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -103,7 +105,7 @@ fn lost_of(datagrams: &Datagrams) -> String {
     format!("  {:5.3} ms  {}/{} ({share}%)  ", datagrams.jitter_s * 1e3, datagrams.lost, datagrams.packets)
 }
 
-/// Together: the jitter is the mean, as stock iperf3 has it.
+/// Sums up datagram counters; the jitter is the mean, as in stock iperf3.
 pub(super) fn sum_of<'a>(all: impl Iterator<Item = &'a Datagrams>) -> Datagrams {
     let mut count = 0.0f64;
     let mut sum = all.fold(Datagrams::default(), |mut sum, one| {
@@ -119,11 +121,11 @@ pub(super) fn sum_of<'a>(all: impl Iterator<Item = &'a Datagrams>) -> Datagrams 
 }
 
 const RULER: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
-/// Where a column of this side's is that the other has not.
+/// Fills a column that exists only for the other end.
 const BLANK: &str = "                  ";
 
 impl Stream {
-    /// What the sending and the receiving end counted, this side's own time being `seconds`.
+    /// Returns the totals of the sending and the receiving end; this side ran for `seconds`.
     pub(super) fn both_ends(&self, seconds: f64) -> [EndRow; 2] {
         let (counted, peer) = (self.counted(), &self.peer);
         let own = EndRow { bytes: self.bytes, seconds, retransmits: self.retransmits(), datagrams: counted };
@@ -145,7 +147,7 @@ impl Stream {
 }
 
 impl Test {
-    /// The role of a stream that sends, or receives, here.
+    /// Returns the role tag of a stream in a bidirectional test.
     fn tag(&self, is_sender: bool) -> &'static str {
         match (self.params.bidir, self.role, is_sender) {
             (false, ..) => "",
@@ -213,7 +215,7 @@ impl Test {
         }
     }
 
-    /// What the columns behind the rate say.
+    /// Formats the columns after the rate.
     fn interval_tail(
         &self,
         is_sender: bool,
@@ -233,7 +235,7 @@ impl Test {
         }
     }
 
-    /// Streams in which order: those that come first, first.
+    /// Returns the two directions (`true`: sending), that of the first stream first.
     pub(super) fn directions(&self) -> impl Iterator<Item = bool> + use<> {
         let first = self.sends(0);
         [first, !first].into_iter()
@@ -268,7 +270,7 @@ impl Test {
         }
     }
 
-    /// A server knows its own end, a client both.
+    /// Prints the totals of a stream: a server only those of its own end, a client both.
     fn end_pair(&mut self, id: &str, is_sender: bool, [sender, receiver]: &[EndRow; 2]) {
         if is_sender || self.role == Role::Client {
             let tail = if self.params.is_udp() {
@@ -300,7 +302,7 @@ impl Test {
     }
 }
 
-/// The ends of several streams together.
+/// Sums up the totals of several streams.
 pub(super) fn sum_of_ends<'a>(all: impl Iterator<Item = &'a [EndRow; 2]> + Clone) -> [EndRow; 2] {
     let one = |ends: fn(&'a [EndRow; 2]) -> &'a EndRow| EndRow {
         bytes: all.clone().map(|row| ends(row).bytes).sum(),

@@ -1,4 +1,4 @@
-//! The exchange of results: what the other side counted, and what we did, by stream. Both sides send the same form.
+//! Exchange of results: both sides send their per-stream counts in the same format.
 
 use super::json;
 use super::params::{Refused, whole};
@@ -6,19 +6,19 @@ use super::stream::{Datagrams, PeerCounts};
 use super::test::Test;
 use serde_json::{Map, Value, json};
 
-/// Bytes of the other side's results: 256 streams at some 200 bytes, its report if we asked for it, and room.
+/// Maximum bytes of the peer's results: 256 streams of about 200 bytes, with reserve.
 pub(super) const RESULTS_MAX: usize = 256 * 1024;
-/// The same with its report: as much as we would send.
+/// Maximum bytes of results with the peer's report: as much as this side would send.
 pub(super) const REPORT_MAX: usize = 8 << 20;
 
-/// How a report goes along.
+/// Format of an attached report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     Json,
     Text,
 }
 
-/// Notes what the other side counted; gives back its report, if it sent one.
+/// Stores the peer's counts; returns its report, if it sent one.
 pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<Option<String>, Refused> {
     let json: Value = serde_json::from_slice(json).map_err(|_| Refused::Results)?;
     let percent = |name: &str| json.get(name).and_then(Value::as_f64).ok_or(Refused::Results);
@@ -35,7 +35,8 @@ pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<Option<String>, Refus
     Ok(text.or_else(|| json.get("server_output_json").map(indented)))
 }
 
-/// In lines, unless that takes far more bytes than it came in: a number can be indented by hundreds.
+/// Pretty-prints a report, or prints it compactly if indentation makes it excessively long: nesting
+/// can add hundreds of bytes per number.
 fn indented(report: &Value) -> String {
     struct Bounded(Vec<u8>);
     impl std::io::Write for Bounded {
@@ -64,11 +65,11 @@ fn indented(report: &Value) -> String {
 /// many of them it omitted; up to 3.13 the reader subtracts its own omitted ones. A receiver of
 /// those versions does not report losses during the omission apart: they stay in the lost count.
 fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
-    // The sum over all streams must fit a number too.
+    // Limited so that the sum over all streams stays in range.
     let is_count = |n: &u64| *n < 1 << 53;
     let bytes = json.get("bytes").and_then(whole).filter(is_count).ok_or(Refused::Results)?;
     let seconds = |name: &str| json.get(name).and_then(Value::as_f64).filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0);
-    // An absent or impossible number counts as 0; -1 arrives as such a number.
+    // A missing or invalid number counts as 0; -1 means invalid.
     let count = |name: &str| json.get(name).and_then(whole).filter(is_count);
     let since =
         |total: &str, part: &str, own: u64| count(total).unwrap_or(0).saturating_sub(count(part).unwrap_or(own));
@@ -83,7 +84,7 @@ fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
     })
 }
 
-/// Our report, without its intervals where they are more than the other side would take.
+/// Returns our report, without intervals if it would exceed what the peer accepts.
 fn report_of(test: &Test) -> Value {
     let mut report = json::report(test, None);
     if report.to_string().len() > REPORT_MAX - RESULTS_MAX
@@ -95,7 +96,7 @@ fn report_of(test: &Test) -> Value {
     report
 }
 
-/// What we counted, with our report in the form that is asked for.
+/// Returns our counts, with our report in the requested format.
 pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
     let [total, user, system] = test.cpu_percent;
     let sends = test.streams.iter().any(|stream| stream.is_sender);
@@ -111,7 +112,7 @@ pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
         None => {}
     }
     let seconds = test.seconds();
-    // Datagrams of the whole test, as every version of stock iperf3 expects them.
+    // Datagrams of the whole test, which every version of stock iperf3 expects.
     let streams = test.streams.iter().map(|stream| {
         let (all, omitted) = (&stream.datagrams, &stream.datagrams_omitted);
         json!({

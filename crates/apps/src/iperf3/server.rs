@@ -1,4 +1,4 @@
-//! The server: who connects is sorted by its cookie into tests, streams and those who are not wanted.
+//! The server: assigns incoming connections by their cookies to tests and streams, or refuses them.
 
 mod conn;
 
@@ -20,37 +20,37 @@ use std::time::Duration;
 const STRANGERS_MAX: usize = 64;
 /// Maximum number of such connections of one address.
 const STRANGERS_PER_PEER: usize = 32;
-/// Bytes of output kept until somebody takes them.
+/// Maximum bytes of output buffered until taken.
 const OUTPUT_MAX: usize = 16 << 20;
-/// Answers to first datagrams that wait to be sent.
+/// Maximum number of queued replies to first datagrams.
 const ANSWERS_MAX: usize = 256;
-/// Bytes of the longest datagram.
+/// Maximum bytes of a datagram.
 const DATAGRAM_MAX: usize = 65_535;
-/// Bytes of questions on an echo that are not answered yet.
+/// Maximum bytes received on an echo connection and not sent back yet.
 const ECHO_MAX: usize = 4096;
 
-/// What is reported, and the limits.
+/// Configuration of the server: the report and the limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// One JSON object for each test instead of lines (-J).
+    /// Prints one JSON object per test instead of text (-J).
     pub json: bool,
-    /// How often a test's progress is reported (-i); zero: only at the end.
+    /// Interval of progress reports (-i); zero: only at the end.
     pub interval: Duration,
-    /// For cookies, parameters, streams and results to come.
+    /// Time limit for cookies, parameters, streams and results.
     pub patience: Duration,
-    /// A test on which nothing moves for so long is ended (--rcv-timeout).
+    /// Time without any data after which a test is ended (--rcv-timeout).
     pub idle: Duration,
-    /// The unit of rates in lines (-f); without one each rate has its own.
+    /// Unit of rates in text output (-f); `None`: selected for each rate.
     pub unit: Option<RateUnit>,
-    /// Tests at a time.
+    /// Maximum number of tests.
     pub clients_max: usize,
-    /// Tests of one address at a time.
+    /// Maximum number of tests per client address.
     pub clients_per_peer: usize,
-    /// Where datagrams come in; without it UDP is refused.
+    /// Local address for UDP; `None`: UDP is refused.
     pub datagrams_at: Option<SocketAddr>,
-    /// Processor time used so far, for the client's report; without it the report says 0.
+    /// Source of CPU times for reports; `None`: reported as 0.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// The time of day, for the report.
+    /// Wall clock offset, for the report.
     pub wall: Option<Wall>,
 }
 
@@ -74,21 +74,22 @@ impl Default for Config {
 stats::counters! {
     /// The iperf3 server.
     pub struct Iperf3Counts at "apps.iperf3" {
-        /// Connections taken.
+        /// Connections accepted.
         accepted,
-        /// Connections turned away: too many that had not said what they are.
+        /// Connections refused: too many without a complete cookie.
         refused,
-        /// Connections reset to make room for another: their cookies were awaited for longest.
+        /// Connections reset to make room for a new one: waited longest for their cookies.
         evicted,
-        /// Connections told that as many tests as may run are running, or of a test that is not waiting for streams.
+        /// Connections denied: no room for another test, or not expected by the test with their
+        /// cookie.
         denied,
-        /// Connections ended: no whole cookie came in time.
+        /// Connections closed: no complete cookie in time.
         silent,
         /// Tests begun.
         tests,
-        /// Tests finished, results exchanged.
+        /// Tests finished with results exchanged.
         finished,
-        /// Tests ended by the client, or with the server, before they were finished.
+        /// Tests aborted by the client or by the server's shutdown.
         abandoned,
         /// Tests ended with SERVER_ERROR.
         failed,
@@ -103,31 +104,29 @@ stats::counters! {
     }
 }
 
-/// The server: see the module.
+/// The server; see the module documentation.
 #[derive(Debug)]
 pub struct Iperf3 {
     config: Config,
-    /// What happened.
     pub counts: Iperf3Counts,
     conns: Slots<Conn>,
     strangers: usize,
     is_stopping: bool,
     sessions: Slots<Session>,
     actions: VecDeque<Action>,
-    /// Of tests whose report of progress is to be made once the stack has answered what it knows about the streams.
+    /// Tests with a pending interval report, which waits for the TCP statistics of their streams.
     ticks: VecDeque<(u32, Instant)>,
     datagrams: Option<Chan>,
-    /// Whose datagrams they are, by where they come from.
+    /// UDP streams by the address of the client.
     peers: BTreeMap<SocketAddr, StreamAt>,
     answers: VecDeque<(Ends, [u8; 4])>,
-    /// Whose datagram was last offered to be sent.
+    /// UDP stream that last offered a datagram to send.
     offered: Option<StreamAt>,
     output: String,
     check: Option<Instant>,
 }
 
 impl Iperf3 {
-    /// A server.
     pub fn new(config: Config) -> Iperf3 {
         let conns = config.clients_max.saturating_mul(2 + 2 * STREAMS_MAX as usize) + STRANGERS_MAX + 1;
         let mut server = Iperf3 {
@@ -153,22 +152,22 @@ impl Iperf3 {
         server
     }
 
-    /// What is to be printed: lines as they come, or a JSON object for each test that has ended.
+    /// Takes the output: text while tests run, or one JSON object per completed test.
     pub fn take_output(&mut self) -> String {
         std::mem::take(&mut self.output)
     }
 
-    /// Is a test going on?
+    /// Returns whether a test is running.
     pub fn is_testing(&self) -> bool {
         !self.sessions.is_empty()
     }
 
-    /// Tests that go on.
+    /// Returns the number of running tests.
     pub fn testing(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Nobody is to come any more: the datagrams' socket is given back.
+    /// Closes the UDP socket; no further UDP tests are accepted.
     pub fn retire(&mut self) {
         if let Some(chan) = self.datagrams.take() {
             self.conns.remove(chan.0);
@@ -177,7 +176,7 @@ impl Iperf3 {
     }
 
     fn print(&mut self, text: &str) {
-        // If nobody takes the output, its beginning is worth more than memory without end.
+        // If the output is never taken, its beginning is kept and memory stays bounded.
         if self.output.len().saturating_add(text.len()) <= OUTPUT_MAX {
             self.output.push_str(text);
         }
@@ -189,7 +188,8 @@ impl Iperf3 {
         }
     }
 
-    /// A connection has sent its cookie: is it a test's control connection, one of its streams, or unwanted?
+    /// Handles a complete cookie: the connection becomes a test's control connection, one of its
+    /// streams, an echo connection, or is refused.
     fn sort(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) {
         let (conn, id) = self.place(chan, ends, cookie, now);
         if id.is_some() {
@@ -202,7 +202,7 @@ impl Iperf3 {
         self.schedule(now);
     }
 
-    /// What a connection with that cookie is, and of which test.
+    /// Returns the kind of a connection with this cookie, and its test.
     fn place(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) -> (Conn, Option<u32>) {
         for (id, session) in self.sessions.iter_mut() {
             if session.wants_stream(&cookie) {
@@ -218,7 +218,7 @@ impl Iperf3 {
                 return (Conn::Echo(Vec::new()), Some(id));
             }
         }
-        // One that comes late for a test that goes on is not the beginning of another.
+        // A late connection with the cookie of a running test does not start another test.
         let is_late = self.sessions.iter().any(|(_, session)| session.test.cookie == cookie);
         let session = Session::new(chan, ends, cookie, &self.config, now);
         let peer = ends.peer.ip().to_canonical();
@@ -237,7 +237,7 @@ impl Iperf3 {
         }
     }
 
-    /// Does what follows from a test's state.
+    /// Performs the actions required by the state of a test.
     fn follow(&mut self, id: u32, now: Instant) {
         if self.sessions.get(id).is_some_and(|session| session.phase == Phase::Turn) {
             self.give_turn(id, now);
@@ -248,7 +248,7 @@ impl Iperf3 {
             self.actions.extend(session.test.streams.iter().map(|stream| Action::Wake(stream.chan)));
         }
         if session.phase == Phase::Ending {
-            // The numbers, while the streams are there to be asked; then their end.
+            // Requests the TCP statistics while the streams exist, then closes them.
             self.actions.extend(session.test.streams.iter().map(|stream| Action::Info(stream.chan)));
             self.ticks.push_back((id, now));
             let open = Iperf3::connections(session);
@@ -265,12 +265,13 @@ impl Iperf3 {
         self.schedule(now);
     }
 
-    /// Streams of connections of their own that are open.
+    /// Returns the open TCP streams of a test.
     fn connections(session: &Session) -> Vec<Chan> {
         if session.test.params.is_udp() { Vec::new() } else { session.test.open_chans().collect() }
     }
 
-    /// Streams of datagrams are told apart by nothing but the client's address: one test of a client at a time asks for them.
+    /// Lets a test create its streams. UDP streams are identified only by the client's address, so
+    /// one test per client address creates UDP streams at a time.
     fn give_turn(&mut self, id: u32, now: Instant) {
         let Some(session) = self.sessions.get(id) else { return };
         let peer = session.test.ends.peer.ip();
@@ -297,7 +298,7 @@ impl Iperf3 {
             return;
         }
         if several {
-            // Whose they are.
+            // Prefixes each line with the client's address.
             let whose = session.test.ends.peer;
             let lines: String = lines.lines().map(|line| format!("{whose}: {line}\n")).collect();
             self.print(&lines);
@@ -306,7 +307,7 @@ impl Iperf3 {
         }
     }
 
-    /// The test is over, and all is said.
+    /// Ends a test after its final message.
     fn conclude(&mut self, id: u32, now: Instant) {
         self.print_lines(id);
         let Some(mut session) = self.sessions.remove(id) else { return };
@@ -348,7 +349,7 @@ impl Iperf3 {
         let is_ending = session.phase == Phase::Ending;
         self.follow(id, now);
         if is_ending && let Some(session) = self.sessions.get_mut(id) {
-            // What came behind TEST_END waited until the streams were closed.
+            // Bytes received after TEST_END waited until the streams were closed.
             session.on_control(&[], &self.config, now);
             self.follow(id, now);
         }
@@ -370,7 +371,7 @@ impl Iperf3 {
         }
     }
 
-    /// What the stack knows of a stream: asked for the last time, it is no connection's any more.
+    /// Stores TCP statistics; the last ones arrive after the connection has left `conns`.
     fn on_info(&mut self, chan: Chan, info: StreamInfo) {
         for (_, session) in self.sessions.iter_mut() {
             if let Some(at) = session.test.streams.iter().position(|stream| stream.chan == chan) {
@@ -379,7 +380,7 @@ impl Iperf3 {
         }
     }
 
-    /// A datagram: of a stream, or a client's first one.
+    /// Handles a datagram: of a known stream, or the first one of a client.
     fn on_datagram(&mut self, ends: Ends, bytes: &[u8], now: Instant) {
         let hello = HELLOS.iter().position(|hello| hello == bytes).and_then(|at| HELLO_ANSWERS.get(at).copied());
         match (self.peers.get(&ends.peer).copied(), hello) {
@@ -388,7 +389,7 @@ impl Iperf3 {
                 let counted = session.test.on_datagram(at, bytes, now);
                 self.counts.received.add(counted);
                 if let Some(answer) = hello.filter(|_| counted == 0) {
-                    self.answer(ends, answer); // the answer before was lost
+                    self.answer(ends, answer); // repeats a lost reply
                 }
             }
             (None, Some(answer)) => self.greet(ends, answer, now),
@@ -396,7 +397,7 @@ impl Iperf3 {
         }
     }
 
-    /// A client's first datagram: the next stream of its test.
+    /// Handles a client's first datagram, which creates the next stream of its test.
     fn greet(&mut self, ends: Ends, answer: [u8; 4], now: Instant) {
         let from = ends.peer;
         let Some(chan) = self.datagrams else { return };
@@ -419,7 +420,7 @@ impl Iperf3 {
         }
     }
 
-    /// The next stream of datagrams that may send, behind the one that was last offered.
+    /// Returns the next UDP stream that may send, round robin.
     fn next_sender(&mut self, now: Instant) -> Option<StreamAt> {
         let all = self.sessions.iter().filter(|(_, session)| session.test.params.is_udp() && session.test.is_running());
         let all = all.flat_map(|(id, session)| (0..session.test.streams.len()).map(move |at| (id, at)));
@@ -466,7 +467,7 @@ impl Iperf3 {
                 self.remove(chan);
             }
             Some(Conn::Datagrams) => {
-                // The port is somebody else's: UDP is refused from now on.
+                // The socket could not be opened: UDP is refused from now on.
                 self.datagrams = None;
                 self.config.datagrams_at = None;
                 self.conns.remove(chan.0);
@@ -545,7 +546,7 @@ impl App for Iperf3 {
                 running.map_or(0, |session| session.test.params.block)
             }
             Some(Conn::Echo(back)) => ECHO_MAX.saturating_sub(back.len()),
-            // Its end is to be noticed; what it sends is for nobody.
+            // Received data is discarded; reading detects the peer's close.
             Some(Conn::Denied { .. }) => 4096,
             Some(Conn::Datagrams) => DATAGRAM_MAX,
             None => 0,
@@ -561,7 +562,7 @@ impl App for Iperf3 {
                 let Some(session) = self.sessions.get_mut(id) else { return &[] };
                 let bytes = session.test.stream_output(at, now);
                 if bytes.is_err() {
-                    // To be asked again when its rate permits.
+                    // Retried when the rate permits.
                     self.check = self.check.into_iter().chain(bytes.err()).min();
                 }
                 bytes.unwrap_or_default()
@@ -613,7 +614,8 @@ impl App for Iperf3 {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
-        // Actions are carried out in order: when there are none left, the streams have said what they know.
+        // Actions are carried out in order: once none is left, all requested statistics have
+        // arrived.
         if action.is_none() {
             while let Some((id, at)) = self.ticks.pop_front() {
                 if let Some(session) = self.sessions.get_mut(id) {

@@ -1,4 +1,4 @@
-//! The server's side of one test: the conversation on its control connection.
+//! The server's side of one test: the dialogue on its control connection.
 
 use super::json;
 use super::params::{JSON_MAX, Params, Refused};
@@ -14,38 +14,39 @@ use crate::streams::Ends;
 use clock::Instant;
 use std::time::Duration;
 
-/// Beyond its time a test may last this long (stock iperf3: ten states, four seconds each).
+/// Time a test may exceed its duration (stock iperf3: ten states, four seconds each).
 const GRACE: Duration = Duration::from_secs(40);
 
-/// What is being waited for.
+/// State of a session: the message or event it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Params,
-    /// Datagrams do not say which test they are of: another one of that client's is waiting for its streams.
+    /// Waits until another test of the same client address has its streams, since UDP datagrams do
+    /// not identify their test.
     Turn,
     CreateStreams,
     Running,
-    /// The client has said TEST_END: its streams are to be closed.
+    /// TEST_END was received; the server closes the streams next.
     Ending,
     Results,
     Display,
-    /// The client has been told that the server is to end: streams stay until it goes, or it would hear of their end first.
+    /// SERVER_TERMINATE was sent. Streams stay open until the client disconnects, so that it does
+    /// not see their end first.
     Leaving,
-    /// Over, as it should be.
     Finished,
-    /// Over: the client went, or gave up.
+    /// The client disconnected or terminated the test.
     Abandoned,
-    /// Over: an error is being told.
+    /// An error is being sent.
     Failed,
 }
 
-/// A test with its control connection: see the module.
+/// A test with its control connection; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) control: Chan,
     pub(super) phase: Phase,
     pub(super) test: Test,
-    /// The connection that measures latency beside the test.
+    /// Connection that measures latency beside the test.
     pub(super) echo: Option<Chan>,
     talk: Talk,
     since: Instant,
@@ -75,14 +76,14 @@ impl Session {
     fn fail(&mut self, why: Refused, now: Instant) {
         self.talk.say(&[SERVER_ERROR]);
         self.talk.say(&(why as u32).to_be_bytes());
-        self.talk.say(&0u32.to_be_bytes()); // no errno
+        self.talk.say(&0u32.to_be_bytes()); // errno: none
         self.give_up(&format!("error - {why}"), &why.to_string());
         self.enter(Phase::Failed, now);
     }
 
-    /// The server is to end: its client is told.
+    /// Notifies the client that the server is terminating.
     pub(super) fn terminate(&mut self, now: Instant) {
-        // The client has all results: only its IPERF_DONE is missing, which may be on its way.
+        // The client has all results; only its IPERF_DONE is missing.
         if self.phase == Phase::Display {
             self.enter(Phase::Finished, now);
         } else if !self.is_over() && self.phase != Phase::Leaving {
@@ -123,7 +124,7 @@ impl Session {
                 }
             };
             if !done || self.phase == Phase::Ending {
-                return; // what follows TEST_END waits until the streams are closed
+                return; // data after TEST_END waits for the close of the streams
             }
         }
     }
@@ -144,7 +145,7 @@ impl Session {
         true
     }
 
-    /// Streams may come.
+    /// Starts accepting streams.
     pub(super) fn want_streams(&mut self, now: Instant) {
         self.talk.say(&[CREATE_STREAMS]);
         self.enter(Phase::CreateStreams, now);
@@ -190,10 +191,10 @@ impl Session {
         true
     }
 
-    /// The client has closed the control connection, or it broke.
+    /// Handles the close or failure of the control connection.
     pub(super) fn on_control_end(&mut self) {
         match self.phase {
-            // It has everything: older clients do not say that they are done.
+            // All results were sent: older clients do not send IPERF_DONE.
             Phase::Display => self.phase = Phase::Finished,
             Phase::Leaving => self.phase = Phase::Abandoned,
             Phase::Finished | Phase::Abandoned | Phase::Failed => {}
@@ -205,13 +206,13 @@ impl Session {
         }
     }
 
-    /// Is that the cookie of a connection that is to be a stream of this test?
+    /// Returns whether the cookie is that of an expected stream of this test.
     pub(super) fn wants_stream(&self, cookie: &[u8]) -> bool {
         let is_ours = cookie.len() == COOKIE && cookie == self.test.cookie;
         is_ours && self.wants_streams() && !self.test.params.is_udp()
     }
 
-    /// Is that the cookie of a connection that is to measure latency beside this test?
+    /// Returns whether the cookie requests the latency echo of this test.
     pub(super) fn wants_echo(&self, cookie: &[u8]) -> bool {
         let rest = |cookie: &[u8]| cookie.get(PROBE.len()..).map(<[u8]>::to_vec);
         let is_ours = cookie.starts_with(PROBE) && rest(cookie) == rest(&self.test.cookie);
@@ -222,7 +223,7 @@ impl Session {
         self.phase == Phase::CreateStreams && !self.test.has_all_streams()
     }
 
-    /// All streams are there: go.
+    /// Starts the test once all streams exist.
     pub(super) fn start(&mut self, now: Instant) {
         self.talk.say(&[TEST_START, TEST_RUNNING]);
         self.test.start(now);
@@ -230,7 +231,7 @@ impl Session {
         self.test.head_lines();
     }
 
-    /// All streams are given back; results are waited for.
+    /// Marks all streams closed and requests the results.
     pub(super) fn close_streams(&mut self) {
         self.test.streams.iter_mut().for_each(|stream| stream.is_open = false);
         self.talk.say(&[EXCHANGE_RESULTS]);
@@ -246,7 +247,7 @@ impl Session {
                 }
                 self.test.started.after(params.time + params.omit + GRACE).min(idle)
             }
-            // The test before it may take all of its own patience.
+            // The preceding test may use all of its own time.
             Phase::Turn => self.since.after(config.patience * 2),
             _ => self.since.after(config.patience),
         }
@@ -256,7 +257,8 @@ impl Session {
         self.deadline(config).min(self.test.next_timer().unwrap_or(Instant::NEVER))
     }
 
-    /// What time asks for; true if the client does not listen any more and the connection is to be reset.
+    /// Handles timeouts. Returns `true` if the client does not respond and the connection must be
+    /// reset.
     pub(super) fn on_timer(&mut self, now: Instant, config: &Config) -> bool {
         if self.deadline(config) > now {
             return false;
@@ -275,7 +277,7 @@ impl Session {
         false
     }
 
-    /// What is to be printed when all is over.
+    /// Returns the remaining output at the end of the test.
     pub(super) fn last_words(&mut self, config: &Config) -> String {
         if config.json { json::text(&self.test, config.wall) } else { self.test.take_lines() }
     }

@@ -1,4 +1,5 @@
-//! One stream of a test and what is counted on it, at this end and, once results are exchanged, at the other.
+//! One stream of a test and its counters: of this end and, after the exchange of results, of the
+//! peer.
 
 use super::file::StreamFile;
 use super::pace::Pace;
@@ -7,40 +8,40 @@ use crate::app::Chan;
 use crate::streams::{Ends, StreamInfo};
 use clock::Instant;
 
-/// A stream of the test.
+/// A stream of a test.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// As both sides number it: 1, 3, 4, 5 (stock iperf3 leaves out the 2).
+    /// Stream number on both sides: 1, 3, 4, 5 (stock iperf3 skips 2).
     pub(super) id: u32,
     pub(super) chan: Chan,
     pub(super) ends: Ends,
     pub(super) is_sender: bool,
     pub(super) is_open: bool,
-    /// Bytes since the test began to count.
+    /// Bytes since counting began.
     pub(super) bytes: u64,
-    /// What the other side counted.
+    /// Counts reported by the peer.
     pub(super) peer: PeerCounts,
     /// Bytes since the last interval.
     pub(super) since: u64,
     pub(super) info: Option<StreamInfo>,
-    /// Retransmissions before the test began to count, and before this interval.
+    /// Retransmissions before counting began, and before the current interval.
     pub(super) retransmits_omitted: u64,
     pub(super) retransmits_before: u64,
     pub(super) max_cwnd: u64,
     pub(super) max_wnd: u64,
     pub(super) rtt: RoundTrips,
     pub(super) pace: Pace,
-    /// It waits for its rate.
+    /// The stream waits for its rate.
     pub(super) is_paced: bool,
-    /// Of datagrams: what came, or went.
+    /// Datagrams received or sent.
     pub(super) datagrams: Datagrams,
     pub(super) datagrams_omitted: Datagrams,
     pub(super) datagrams_before: Datagrams,
-    /// Instead of the usual payload.
+    /// Replaces the default payload.
     pub(super) file: Option<StreamFile>,
 }
 
-/// The other side's numbers.
+/// Counts reported by the peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerCounts {
     pub(super) bytes: u64,
@@ -48,11 +49,11 @@ pub(super) struct PeerCounts {
     pub(super) jitter_s: f64,
     pub(super) lost: u64,
     pub(super) packets: u64,
-    /// How long it counted; 0: it does not say.
+    /// Duration measured by the peer; 0: not reported.
     pub(super) seconds: f64,
 }
 
-/// Round-trip times as the stack knew them at each interval's end, in microseconds.
+/// Round-trip times of the TCP at the end of each interval, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrips {
     pub(super) min: u64,
@@ -74,27 +75,28 @@ impl RoundTrips {
     }
 }
 
-/// Datagrams of a stream: of a sender how many went, of a receiver what became of them.
+/// Datagram counters: of a sender the number sent, of a receiver also losses and jitter.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Datagrams {
-    /// Sent; or the highest number that came.
+    /// Datagrams sent, or the highest number received.
     pub(super) packets: u64,
     pub(super) lost: u64,
     pub(super) out_of_order: u64,
-    /// RFC 3550 6.4.1: the mean deviation of transit times, in seconds.
+    /// RFC 3550 6.4.1: mean deviation of transit times, in seconds.
     pub(super) jitter_s: f64,
     pub(super) transit_us: Option<i64>,
 }
 
 impl Datagrams {
-    /// One has come.
+    /// Counts a received datagram.
     pub(super) fn on_stamp(&mut self, stamp: Stamp, now: Instant) {
         if stamp.count > self.packets {
             let missing = stamp.count - self.packets - 1;
             self.lost = self.lost.saturating_add(missing);
             self.packets = stamp.count;
         } else {
-            // It was taken for lost when the next one came. A second copy of one that had come looks the same.
+            // A late datagram was counted as lost before. A duplicate cannot be distinguished from
+            // it.
             self.out_of_order = self.out_of_order.saturating_add(1);
             self.lost = self.lost.saturating_sub(1);
         }
@@ -106,7 +108,7 @@ impl Datagrams {
         self.transit_us = Some(transit_us);
     }
 
-    /// What has come since `before`.
+    /// Returns the difference from `before`.
     pub(super) fn since(&self, before: &Datagrams) -> Datagrams {
         Datagrams {
             packets: self.packets.saturating_sub(before.packets),
@@ -143,17 +145,18 @@ impl Stream {
         }
     }
 
-    /// Segments sent again while it counted, as far as this side knows.
+    /// Returns the segments retransmitted since counting began, if this side sends and has
+    /// statistics.
     pub(super) fn retransmits(&self) -> Option<u64> {
         Some(self.info.filter(|_| self.is_sender)?.retransmits.saturating_sub(self.retransmits_omitted))
     }
 
-    /// The same, as whichever side sends knows it.
+    /// Returns the retransmissions of the sending side.
     pub(super) fn retransmits_of_sender(&self) -> Option<u64> {
         if self.is_sender { self.retransmits() } else { self.peer.retransmits }
     }
 
-    /// Datagrams while it counted.
+    /// Returns the datagrams since counting began.
     pub(super) fn counted(&self) -> Datagrams {
         self.datagrams.since(&self.datagrams_omitted)
     }
@@ -165,7 +168,7 @@ impl Stream {
         self.rtt.note(info.rtt_us);
     }
 
-    /// What was counted until now is not to count.
+    /// Restarts the counters at the end of the omitted time.
     pub(super) fn forget(&mut self) {
         (self.bytes, self.since) = (0, 0);
         self.retransmits_omitted = self.info.map_or(0, |info| info.retransmits);

@@ -1,6 +1,6 @@
-//! One test as either side has it: its streams, what is counted on them, and the intervals of its report.
+//! One test as seen by either side: its streams, their counters, and the intervals of its report.
 //!
-//! Who is asked what, and what follows from it, is the business of [`super::session`] (the server's) and [`super::client`].
+//! The dialogue is in [`super::session`] (server) and [`super::client`].
 
 use super::CpuTimes;
 use super::file::StreamFile;
@@ -13,43 +13,44 @@ use crate::streams::{Ends, StreamInfo};
 use clock::Instant;
 use std::time::Duration;
 
-/// Rows of streams in intervals that are kept for the report.
+/// Maximum number of per-stream interval rows kept for the report.
 const ROWS_MAX: usize = 50_000;
-/// Bytes of lines that nobody has taken yet; and of those that are kept for a client that wants our output.
+/// Maximum bytes of output lines not taken yet, and of lines kept for a client that requests our
+/// output.
 const LINES_MAX: usize = 1 << 20;
-/// More of both for the last lines, whatever came before: 256 streams have two each, and an interval.
+/// Additional bytes of both for the final lines: 256 streams have two lines each, plus an interval.
 const LAST_LINES: usize = 128 << 10;
-/// A last interval shorter than this share of the others, with nothing in it, is none.
+/// A last interval without data, shorter than one `SLIVER`th of the others, is dropped.
 const SLIVER: u32 = 10;
 
-/// Which side of a test this is.
+/// Side of the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Server,
     Client,
 }
 
-/// How a test is watched.
+/// Reporting options of a test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// How long an interval is; zero: only the whole.
+    /// Length of an interval; zero: no intervals.
     pub(super) interval: Duration,
-    /// Processor time used so far.
+    /// Source of CPU times.
     pub(super) cpu: Option<fn() -> CpuTimes>,
 }
 
-/// A test: see the module.
+/// A test; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Test {
     pub(super) role: Role,
-    /// Of the control connection.
+    /// Addresses of the control connection.
     pub(super) ends: Ends,
     pub(super) cookie: Vec<u8>,
     pub(super) params: Params,
     pub(super) streams: Vec<Stream>,
     pub(super) intervals: Vec<Interval>,
     rows: usize,
-    /// Intervals beyond [`ROWS_MAX`].
+    /// Intervals dropped because of [`ROWS_MAX`].
     pub(super) left_out: usize,
     pub(super) error: Option<String>,
     pub(super) cpu_percent: [f64; 3],
@@ -58,25 +59,25 @@ pub(super) struct Test {
     watch: Watch,
     cpu_began: CpuTimes,
     is_running: bool,
-    /// When streams began to run; when counting began.
+    /// Start of the streams, and start of counting.
     pub(super) started: Instant,
     pub(super) counted: Instant,
     is_omitting: bool,
     pub(super) ended: Option<Instant>,
     interval_at: Instant,
     next_tick: Instant,
-    /// When something was last sent or received.
+    /// Time of the last data sent or received.
     pub(super) moved: Instant,
     pace_at: Option<Instant>,
     block: Vec<u8>,
     lines: String,
-    /// Of a server: all lines, for a client that wants them.
+    /// Server: all lines, for a client that requests them.
     pub(super) said: String,
-    /// The titles are printed.
+    /// The column titles were printed.
     pub(super) is_titled: bool,
-    /// More is said (-V).
+    /// Prints more details (-V).
     pub(super) is_verbose: bool,
-    /// Unit of rates in the report's lines (-f).
+    /// Unit of rates in text output (-f).
     pub(super) unit: Option<RateUnit>,
 }
 
@@ -128,18 +129,18 @@ impl Test {
         }
     }
 
-    /// Lines that nobody has taken yet.
+    /// Takes the pending lines.
     pub(super) fn take_lines(&mut self) -> String {
         std::mem::take(&mut self.lines)
     }
 
-    // The streams.
+    // Streams.
 
     pub(super) fn has_all_streams(&self) -> bool {
         self.streams.len() >= self.params.streams_in_all()
     }
 
-    /// Does this side send on the stream that comes as number `at`?
+    /// Returns whether this side sends on stream number `at`.
     pub(super) fn sends(&self, at: usize) -> bool {
         self.params.sends(at) == (self.role == Role::Server)
     }
@@ -154,12 +155,12 @@ impl Test {
         at
     }
 
-    /// Streams that are connections of their own and open.
+    /// Returns the channels of open streams.
     pub(super) fn open_chans(&self) -> impl Iterator<Item = Chan> {
         self.streams.iter().filter(|stream| stream.is_open).map(|stream| stream.chan)
     }
 
-    /// All streams are there: go.
+    /// Starts the test once all streams exist.
     pub(super) fn start(&mut self, now: Instant) {
         if self.sends_at_all() {
             let is_repeating = self.params.repeating_payload;
@@ -175,7 +176,7 @@ impl Test {
         self.is_running = true;
     }
 
-    /// Nothing is sent or counted any more.
+    /// Stops sending and counting.
     pub(super) fn stop(&mut self, now: Instant) {
         if self.is_running {
             self.is_running = false;
@@ -184,7 +185,7 @@ impl Test {
         }
     }
 
-    /// It ends early: the last interval, and what was counted until now.
+    /// Ends the test early, with the last interval and the totals so far.
     pub(super) fn report_so_far(&mut self, now: Instant) {
         if self.is_running {
             self.stop(now);
@@ -205,8 +206,9 @@ impl Test {
         if self.watch.interval.is_zero() { Instant::NEVER } else { now.after(self.watch.interval) }
     }
 
-    /// Counts bytes received until the test ends. Those that overtake the word to begin count too: the sender has
-    /// counted them, and a test of a number of bytes would wait for them. Returns how many counted.
+    /// Counts bytes received until the test ends; returns how many were counted. Bytes that arrive
+    /// before TEST_RUNNING count too: the sender has counted them, and a test limited by bytes
+    /// would otherwise wait for them.
     pub(super) fn on_received(&mut self, at: usize, n: u64, now: Instant) -> u64 {
         let is_over = self.ended.is_some();
         let stream = self.streams.get_mut(at).filter(|stream| !is_over && !stream.is_sender);
@@ -217,7 +219,7 @@ impl Test {
         n
     }
 
-    /// A datagram of a stream has come. Returns how many of its bytes counted.
+    /// Handles a received datagram of a stream; returns how many bytes were counted.
     pub(super) fn on_datagram(&mut self, at: usize, bytes: &[u8], now: Instant) -> u64 {
         let Some(stamp) = Stamp::parse(bytes, self.params.counters) else { return 0 };
         let counted = self.on_received(at, bytes.len() as u64, now);
@@ -227,7 +229,7 @@ impl Test {
         counted
     }
 
-    /// Bytes sent in this direction, or received where nothing is sent, since it counts.
+    /// Returns the counted bytes sent, or received if this side does not send.
     pub(super) fn through(&self) -> u64 {
         let sum = |is_sender| -> u64 {
             let streams = self.streams.iter().filter(|stream| stream.is_sender == is_sender);
@@ -236,12 +238,12 @@ impl Test {
         sum(true).max(sum(false))
     }
 
-    /// Has everything been moved that was to be?
+    /// Returns whether all data of the test was transferred.
     pub(super) fn is_through(&self) -> bool {
         !self.is_omitting && self.through() >= self.params.goal() || self.are_files_sent()
     }
 
-    /// Returns whether there is nothing left in any file that is sent.
+    /// Returns whether all files to send are sent.
     fn are_files_sent(&self) -> bool {
         let mut sent = self.streams.iter().filter(|stream| stream.is_sender).map(|stream| stream.file.as_ref());
         let has_any = self.streams.iter().any(|stream| stream.is_sender && stream.file.is_some());
@@ -254,8 +256,8 @@ impl Test {
         files.find_map(StreamFile::failure).map(ToString::to_string)
     }
 
-    /// Keeps what a stream received, if it has a file for it: also before it is known that the test
-    /// runs, since the server knows earlier.
+    /// Writes received data to the stream's file, if any; also before this side sees the start of
+    /// the test, since the server starts earlier.
     pub(super) fn store(&mut self, at: usize, bytes: &[u8]) {
         let has_ended = self.ended.is_some();
         let stream = self.streams.get_mut(at).filter(|stream| !stream.is_sender && !has_ended);
@@ -265,8 +267,8 @@ impl Test {
     }
 
     fn left(&self) -> u64 {
-        // What is sent while nothing counts is not told apart by the other side in the same moment, and of datagrams some may be lost: then
-        // the client decides.
+        // The peer does not start counting at the same moment after the omitted time, and datagrams
+        // may be lost: in these cases the client decides when the test ends.
         let of_server = self.role == Role::Server && (self.params.is_udp() || !self.params.omit.is_zero());
         if self.is_omitting || of_server {
             return u64::MAX;
@@ -275,7 +277,7 @@ impl Test {
         self.params.goal().saturating_sub(sent)
     }
 
-    /// How many bytes a stream may send now; or when its rate permits it to send again.
+    /// Returns how many bytes a stream may send now, or when its rate permits the next send.
     fn may_send(&mut self, at: usize, now: Instant) -> Result<usize, Instant> {
         let (rate, is_running) = (self.params.pace(), self.is_running);
         let left = if self.params.goal() == u64::MAX { u64::MAX } else { self.left() };
@@ -290,7 +292,7 @@ impl Test {
         Ok(usize::try_from(left.min(most)).unwrap_or(usize::MAX).min(self.block.len()))
     }
 
-    /// What a stream sends next; or when its rate permits it to send again.
+    /// Returns the bytes a stream sends next, or when its rate permits the next send.
     pub(super) fn stream_output(&mut self, at: usize, now: Instant) -> Result<&[u8], Instant> {
         let n = self.may_send(at, now)?;
         let file = self.streams.get(at).and_then(|stream| stream.file.as_ref());
@@ -298,7 +300,8 @@ impl Test {
         Ok(bytes.get(..n).unwrap_or(bytes))
     }
 
-    /// The datagram that a stream sends next and its ends; or when its rate permits it to send again.
+    /// Returns the datagram a stream sends next and its addresses, or when its rate permits the
+    /// next send.
     pub(super) fn datagram_output(&mut self, at: usize, now: Instant) -> Result<Option<(Ends, &[u8])>, Instant> {
         if self.may_send(at, now)? == 0 {
             return Ok(None);
@@ -308,7 +311,7 @@ impl Test {
         Ok(Some((stream.ends, &self.block)))
     }
 
-    /// Streams that may go on, for whom time has come.
+    /// Returns the streams that waited for their rate, once the wait is over.
     pub(super) fn paced(&mut self, now: Instant) -> impl Iterator<Item = Chan> {
         let is_due = self.pace_at.is_some_and(|at| at <= now);
         if is_due {
@@ -317,7 +320,7 @@ impl Test {
         self.streams.iter().filter(move |stream| is_due && stream.is_paced).map(|stream| stream.chan)
     }
 
-    /// A stream has sent so much: of datagrams, one.
+    /// Counts bytes sent by a stream; with UDP, one datagram.
     pub(super) fn on_sent(&mut self, at: usize, n: u64, now: Instant) {
         let rate = self.params.pace();
         let is_udp = self.params.is_udp();
@@ -344,14 +347,15 @@ impl Test {
         }
     }
 
-    // Time.
+    // Timers.
 
-    /// How long it counted.
+    /// Returns the counted time in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.ended.unwrap_or(self.interval_at).since(self.counted).as_secs_f64()
     }
 
-    /// When a running test has something to do by itself: progress, counting, a rate.
+    /// Returns the next time of a running test: an interval, the end of the omitted time, or a
+    /// rate.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         if !self.is_running {
             return None;
@@ -364,7 +368,8 @@ impl Test {
         self.is_running && self.is_omitting && self.started.after(self.params.omit) <= now
     }
 
-    /// Is it time for an interval's report, or for counting to begin? Both want to know first what the stack knows.
+    /// Returns whether an interval or the omitted time ends. The caller first requests the TCP
+    /// statistics of the streams.
     pub(super) fn take_tick(&mut self, now: Instant) -> bool {
         if !self.is_running || (now < self.next_tick && !self.is_omit_over(now)) {
             return false;
@@ -375,12 +380,12 @@ impl Test {
         true
     }
 
-    /// The stack has said what it knows about the streams at the end of an interval.
+    /// Handles the end of an interval, after the TCP statistics have arrived.
     pub(super) fn on_tick(&mut self, at: Instant) {
         if self.is_omit_over(at) { self.begin_to_count(at) } else { self.note_interval(at) }
     }
 
-    /// The time to be omitted is over: from here on it counts.
+    /// Ends the omitted time and starts counting.
     fn begin_to_count(&mut self, now: Instant) {
         self.note_interval(now);
         self.is_omitting = false;
@@ -399,12 +404,12 @@ impl Test {
         }
     }
 
-    /// An interval ends at `at`: what moved in it becomes rows of the report.
+    /// Ends an interval at `at` and adds its rows to the report.
     pub(super) fn note_interval(&mut self, at: Instant) {
         let origin = if self.is_omitting { self.started } else { self.counted };
         let from = self.interval_at.since(origin).as_secs_f64();
         let to = at.since(origin).as_secs_f64();
-        // The last one ends with the test: a sliver with nothing in it is none.
+        // A short last interval without data is dropped.
         let is_empty = self.streams.iter().all(|stream| stream.since == 0);
         let is_sliver = self.ended.is_some() && at.since(self.interval_at) < self.watch.interval / SLIVER;
         if to <= from || (is_empty && (is_sliver || self.role == Role::Server && self.ended.is_some())) {
@@ -425,8 +430,8 @@ impl Test {
         }
     }
 
-    /// What came in the turn in which an interval had just ended, and then the test: it is that interval's, so that all
-    /// intervals together are the whole.
+    /// Adds data to the last interval that arrived in the turn in which both that interval and the
+    /// test ended, so that the intervals add up to the total.
     fn add_to_last(&mut self) {
         let Some(last) = self.intervals.last_mut() else { return };
         for (row, stream) in last.rows.iter_mut().zip(&mut self.streams) {
@@ -439,7 +444,7 @@ impl Test {
     }
 }
 
-/// A stream's row of an interval that ends now.
+/// Returns the row of a stream for the interval that ends now.
 fn row(stream: &mut Stream) -> StreamInterval {
     let info = stream.info.filter(|_| stream.is_sender);
     let retransmits = info.map(|info| info.retransmits.saturating_sub(stream.retransmits_before));
@@ -450,12 +455,12 @@ fn row(stream: &mut Stream) -> StreamInterval {
     StreamInterval { id: stream.id, is_sender: stream.is_sender, bytes, retransmits, info, datagrams }
 }
 
-/// `0123456789` again and again, as iperf2 has it.
+/// Returns `0123456789` repeated, as in iperf2.
 fn digits(n: usize) -> Vec<u8> {
     (b'0'..=b'9').cycle().take(n).collect()
 }
 
-/// Bytes that no link compresses.
+/// Returns incompressible bytes.
 fn filler(n: usize) -> Vec<u8> {
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
     let next = |_| {

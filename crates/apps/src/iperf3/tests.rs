@@ -23,7 +23,7 @@ fn bytes(rig: &mut Rig<Iperf3>, far: Far) -> Vec<u8> {
     rig.net.far_recv(far, 1 << 20)
 }
 
-/// Control connection and streams of a test that runs.
+/// Starts a test; returns its control connection and streams.
 fn begin(rig: &mut Rig<Iperf3>, params: &str, streams: usize) -> (Far, Vec<Far>) {
     let control = rig.client();
     rig.net.far_send(control, COOKIE_A);
@@ -46,7 +46,7 @@ fn results(streams: &[(u32, u64)]) -> Vec<u8> {
     framed(&json.to_string())
 }
 
-/// Says TEST_END and exchanges results; gives back ours.
+/// Sends TEST_END and exchanges results; returns the server's.
 fn end(rig: &mut Rig<Iperf3>, control: Far, theirs: &[(u32, u64)]) -> Value {
     rig.net.far_send(control, &[4]);
     assert_eq!(bytes(rig, control), [13]);
@@ -99,7 +99,7 @@ fn an_upload_from_cookie_to_report() {
     }
     let counts = &rig.server.app.counts;
     assert_eq!((counts.tests.get(), counts.finished.get(), counts.received.get()), (1, 1, 50_000));
-    // The next one.
+    // A second test.
     let (control, _) = begin(&mut rig, r#"{"tcp":true,"time":1}"#, 1);
     end(&mut rig, control, &[(1, 0)]);
     assert_eq!(rig.server.app.counts.finished.get(), 2);
@@ -108,7 +108,7 @@ fn an_upload_from_cookie_to_report() {
 #[test]
 fn a_download_with_a_rate_and_with_an_amount() {
     let mut rig = rig(true);
-    // 80 kbit/s, blocks of 1000 bytes: one each tenth of a second.
+    // 80 kbit/s in blocks of 1000 bytes: one each tenth of a second.
     let (control, streams) = begin(&mut rig, r#"{"tcp":true,"time":2,"reverse":true,"len":1000,"bandwidth":80000}"#, 1);
     let mut got = bytes(&mut rig, streams[0]).len();
     for _ in 0..20 {
@@ -128,7 +128,7 @@ fn a_download_with_a_rate_and_with_an_amount() {
     assert_eq!(report["end"]["receiver_tcp_congestion"], "cubic");
     assert_eq!((report["intervals"].as_array().unwrap().len(), &report["start"]["tcp_mss"]), (2, &Value::from(1448)));
     assert_eq!(report["intervals"][0]["streams"][0]["rtt"], 50);
-    // Five blocks and no more.
+    // Exactly five blocks.
     let (control, streams) = begin(&mut rig, r#"{"tcp":true,"blockcount":5,"reverse":true,"len":1000}"#, 1);
     assert_eq!(bytes(&mut rig, streams[0]).len(), 5_000);
     rig.pass(Duration::from_secs(1));
@@ -189,7 +189,7 @@ fn tests_of_one_address_are_limited() {
 #[test]
 fn what_cannot_be_measured_is_told_by_number() {
     for (params, number) in [
-        (r#"{"udp":true}"#, 13), // without a socket for datagrams
+        (r#"{"udp":true}"#, 13), // no UDP socket
         (r#"{"tcp":true,"sctp":true}"#, 13),
         (r#"{}"#, 13),
         (r#"{"tcp":true,"time":86401}"#, 5),
@@ -212,7 +212,7 @@ fn what_cannot_be_measured_is_told_by_number() {
         assert!(rig.net.far_eof(control) && !rig.server.app.is_testing());
         assert_eq!(rig.server.app.counts.failed.get(), 1);
     }
-    // A length that nobody has memory for, and none.
+    // Lengths above the maximum, and zero.
     for len in [u32::MAX, 8193, 0] {
         let mut rig = rig(false);
         let control = rig.client();
@@ -232,7 +232,7 @@ fn a_test_cannot_be_held_for_ever() {
         assert_eq!(told[told.len() - 9..told.len() - 4], [254, 0, 0, 0, number]);
         assert!(!rig.server.app.is_testing());
     };
-    // Silent after the cookie; without its streams; idle; beyond its time; without results.
+    // Timeouts: after the cookie, without streams, idle, beyond the duration, without results.
     let mut silent = rig(false);
     let control = silent.client();
     silent.net.far_send(control, COOKIE_A);
@@ -252,7 +252,7 @@ fn a_test_cannot_be_held_for_ever() {
     without.net.far_send(control, &[4]);
     bytes(&mut without, control);
     expect(&mut without, control, 15, 117);
-    // One who has not said what it is.
+    // An incomplete cookie.
     let mut rig = rig(false);
     let client = rig.client();
     rig.net.far_send(client, &COOKIE_A[..36]);
@@ -292,7 +292,7 @@ fn a_server_that_stops_behind_the_results_has_finished_the_test() {
     assert_eq!(answer.last(), Some(&14));
     let now = rig.now;
     crate::app::App::stop(&mut rig.server.app, now);
-    // A stop is not an event of a channel: the next turn carries out what follows from it.
+    // A stop is not a channel event: its actions are carried out in the next turn.
     let next = rig.client();
     assert_eq!(bytes(&mut rig, control), [0u8; 0], "no word of an end: it has everything");
     assert!(rig.net.far_eof(control) && !rig.server.app.is_testing());
@@ -330,7 +330,7 @@ fn results_that_lie_are_refused() {
         "[]",
         r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":1,"streams":[{"id":2,"bytes":1}]}"#,
         r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":1,"streams":[{"id":1,"bytes":-1}]}"#,
-        // Of two such streams there would be no sum.
+        // The sum of two such streams would overflow.
         r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":1,"streams":[{"id":1,"bytes":18446744073709551615}]}"#,
     ] {
         let mut rig = rig(false);

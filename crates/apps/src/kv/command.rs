@@ -1,6 +1,7 @@
-//! The commands: their names, how many arguments, whether they may add, and what they do.
+//! The command table: names, arity, effect on memory, and handlers.
 //!
-//! Names, replies and the words of errors are those of redis.io's command reference: clients compare them.
+//! Names, replies and error texts are those of the redis.io command reference, since clients
+//! compare them.
 
 use super::roster::Roster;
 use super::store::Store;
@@ -9,18 +10,16 @@ use super::{KvCounts, Refusal, connection, keys, lists, members, scan, server, s
 use crate::resp::{Args, Replies};
 use clock::Instant;
 
-/// A request being carried out.
+/// Context for executing a request.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// The arguments; the first is the name.
+    /// The arguments; the first one is the command name.
     pub args: Args<'a>,
-    /// The keys.
     pub store: &'a mut Store,
-    /// Where the reply goes.
+    /// Receives the reply.
     pub out: &'a mut Replies,
-    /// What time it is.
     pub now: Instant,
-    /// Values that INFO reports.
+    /// Values for INFO.
     pub facts: &'a server::Facts,
     /// The client's transaction and watched keys.
     pub session: &'a mut Session,
@@ -30,57 +29,53 @@ pub struct Call<'a> {
     pub counts: &'a KvCounts,
 }
 
-/// How many arguments a command has, its name counted.
+/// Number of arguments of a command, including its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
-    /// So many.
+    /// Exactly this number.
     Exactly(usize),
-    /// So many or more.
+    /// At least this number.
     AtLeast(usize),
 }
 
-/// What may come of a command.
+/// Effect of a command on the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Nothing is changed.
+    /// Read-only.
     Reads,
-    /// Something is changed, and memory does not grow.
+    /// Changes data without using more memory.
     Writes,
-    /// Memory may grow, and keys that do not exist are made: refused where it is full.
+    /// Possibly uses more memory or creates keys; refused if the store is full.
     Adds,
 }
 
 /// Arguments of a command that are keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
-    /// None of them.
     None,
-    /// The first.
+    /// The first argument.
     First,
-    /// All of them.
+    /// All arguments.
     All,
-    /// The first of each two.
+    /// The first argument of each pair.
     Pairs,
 }
 
-/// What a command does.
+/// Handler of a command.
 pub type Run = fn(&mut Call<'_>) -> Result<(), Refusal>;
 
-/// A command.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Its name, in capitals.
+    /// Name in capitals.
     pub name: &'static str,
-    /// How many arguments.
     pub arity: Arity,
-    /// What may come of it.
+    /// Effect on the store.
     pub effect: Effect,
     /// Arguments that are keys.
     pub keys: Keys,
     run: Run,
-    /// The group of commands, as COMMAND DOCS names it.
+    /// Command group, as in COMMAND DOCS.
     pub group: &'static str,
-    /// Summary of one line.
     pub summary: &'static str,
 }
 
@@ -100,7 +95,7 @@ use Arity::{AtLeast, Exactly};
 use Effect::{Adds, Reads, Writes};
 use Keys::{All, First, Pairs};
 
-/// All of them, by name.
+/// All commands, sorted by name.
 pub const COMMANDS: [Command; 78] = [
     command("APPEND", Exactly(3), Adds, First, strings::append, "string", "Append to a string"),
     command("AUTH", AtLeast(2), Reads, Keys::None, connection::auth, "connection", "Log in"),
@@ -214,10 +209,10 @@ pub const COMMANDS: [Command; 78] = [
     command("ZSCORE", Exactly(3), Reads, First, members::zscore, "sorted-set", "Get the score of a member"),
 ];
 
-/// The longest name.
+/// Maximum length of a command name.
 const NAME_MAX: usize = 16;
 
-/// The command of a name, in any case of letters.
+/// Finds a command by its name, ignoring case.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     let mut capitals = [0; NAME_MAX];
     let capitals = capitals.get_mut(..name.len())?;
@@ -227,7 +222,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.get(at)
 }
 
-/// Executes a request and writes its reply, or the reason of its refusal.
+/// Executes a request and writes its reply or an error.
 pub fn answer(call: &mut Call<'_>) {
     let Err(why) = run(call) else { return };
     match why {
@@ -242,7 +237,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     let command = match fitting(&call.args) {
         Ok(command) => command,
         Err(why) => {
-            // The transaction is not what the client wanted.
+            // The transaction would differ from what the client intended.
             call.session.break_off();
             return Err(why);
         }
@@ -253,7 +248,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     if !call.session.is_queuing() || matches!(command.name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "RESET" | "QUIT") {
         return execute(command, call);
     }
-    // The replies of one EXEC are of one version.
+    // All replies of an EXEC use the same protocol version.
     let queued = if command.name == "HELLO" { Err(Refusal::NotInside) } else { call.session.push(&call.args) };
     match queued {
         Ok(()) => call.out.line("QUEUED"),

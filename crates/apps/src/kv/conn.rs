@@ -1,6 +1,7 @@
-//! A client: requests in, replies out, in their order.
+//! A client connection: requests in, replies out, in order.
 //!
-//! While more than [`STOP`] bytes of replies wait no request is carried out: what comes waits in the buffer, then in the socket.
+//! While more than [`STOP`] bytes of replies are buffered, no request is processed; further
+//! requests stay in the buffer, then in the socket.
 
 use super::KvCounts;
 use super::command::{self, Call};
@@ -13,21 +14,21 @@ use crate::slots::Connection;
 use clock::Instant;
 use std::net::IpAddr;
 
-/// Bytes of replies at which requests begin to wait.
+/// Bytes of buffered replies at which request processing pauses.
 const STOP: usize = 64 * 1024;
 
-/// How a client stands.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Open,
-    /// All is said: to be closed.
+    /// All replies are sent; the connection can be closed.
     Done,
 }
 
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) peer: IpAddr,
-    /// When something moved last.
+    /// Time of the last activity.
     pub(super) since: Instant,
     requests: Requests,
     replies: Replies,
@@ -49,7 +50,7 @@ impl Connection for Conn {
 impl Conn {
     pub(super) fn new(peer: IpAddr, limits: Limits, replies_max: usize, now: Instant) -> Conn {
         let (requests, replies) = (Requests::new(limits), Replies::new(replies_max));
-        // Its number is known once it has a place.
+        // The slot number is set after insertion.
         let session = Session::new(u32::MAX);
         Conn { peer, since: now, requests, replies, session, is_last: false, at_eof: false }
     }
@@ -59,7 +60,7 @@ impl Conn {
         self.requests.held() + self.replies.held() + self.session.held()
     }
 
-    /// Was there more to say than may wait?
+    /// Returns whether the replies exceeded their buffer.
     pub(super) fn is_over(&self) -> bool {
         self.replies.is_over()
     }
@@ -91,7 +92,7 @@ impl Conn {
         self.replies.sent(n);
     }
 
-    /// Carries out the requests that are there, while their replies have room.
+    /// Processes the pending requests while their replies have room.
     pub(super) fn proceed(
         &mut self,
         (store, roster): (&mut Store, &mut Roster),
@@ -111,7 +112,8 @@ impl Conn {
                 }
             };
             let name = args.get(0);
-            // A browser that was made to talk to us: what follows is not for us (CWE-918, cross-protocol requests).
+            // Probably an HTTP request from a browser; the rest is ignored (CWE-918, cross-protocol
+            // requests).
             if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
                 counts.malformed.bump();
                 self.is_last = true;

@@ -1,4 +1,4 @@
-//! Commands about the connection: protocol version, login, names, transactions left aside.
+//! Commands about the connection, except transactions: protocol version, login, names.
 
 use super::Refusal;
 use super::command::Call;
@@ -7,9 +7,9 @@ use crate::resp::{Version, integer};
 
 type Done = Result<(), Refusal>;
 
-/// The version of the command reference whose replies are given: clients compare it.
+/// Version of the command reference that the replies follow; clients compare it.
 pub(super) const REFERENCE: &str = "7.0.0";
-/// The only user, who needs no password.
+/// The only user, without password.
 const USER: &[u8] = b"default";
 
 pub(super) fn ping(call: &mut Call<'_>) -> Done {
@@ -26,7 +26,7 @@ pub(super) fn echo(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// There is one database.
+/// SELECT: only database 0 exists.
 pub(super) fn select(call: &mut Call<'_>) -> Done {
     match integer(call.args.get(1)).ok_or(Refusal::NotInteger)? {
         0 => call.out.ok(),
@@ -35,7 +35,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// The connection is closed after the reply, by [`super::conn`].
+/// QUIT: [`super::conn`] closes the connection after the reply.
 pub(super) fn quit(call: &mut Call<'_>) -> Done {
     call.out.ok();
     Ok(())
@@ -59,7 +59,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// The default user has no password: any one will do.
+/// Checks the user name; the default user has no password, so any password is accepted.
 fn log_in(user: &[u8]) -> Done {
     if user == USER { Ok(()) } else { Err(Refusal::Password) }
 }
@@ -73,8 +73,8 @@ fn set_name(call: &mut Call<'_>, name: String) {
     call.roster.get_mut(call.session.at).into_iter().for_each(|client| client.name = name.clone());
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]]: nothing is changed unless all of it is
-/// right.
+/// HELLO [version [AUTH user password] [SETNAME name]]: changes nothing unless all arguments are
+/// valid.
 pub(super) fn hello(call: &mut Call<'_>) -> Done {
     let mut version = call.out.version;
     if call.args.len() > 1 {
@@ -160,7 +160,7 @@ pub(super) fn client(call: &mut Call<'_>) -> Done {
             exactly(4, "CLIENT|SETINFO")?;
             set_info(call)?;
         }
-        // Nothing is evicted here, and nothing has a time of its last use.
+        // Accepted without effect: clients are not evicted and keys have no access time.
         b"NO-EVICT" | b"NO-TOUCH" => {
             exactly(3, "CLIENT|NO-EVICT")?;
             match call.args.get(2).to_ascii_uppercase().as_slice() {

@@ -1,4 +1,4 @@
-//! Commands about lists.
+//! Commands on lists.
 
 use super::Refusal;
 use super::command::Call;
@@ -53,7 +53,7 @@ fn pop(call: &mut Call<'_>, end: End) -> Done {
     Ok(())
 }
 
-/// A count behind the key, if there is one.
+/// Returns the optional count after the key.
 pub(super) fn how_many(call: &Call<'_>) -> Result<Option<usize>, Refusal> {
     match call.args.len() {
         2 => Ok(None),
@@ -100,7 +100,7 @@ pub(super) fn lrange(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// The places from one to another of so many, both included; negative ones count from the end.
+/// Resolves an inclusive range in a list of `len` elements; negative indexes count from the end.
 pub(super) fn places(from: i64, to: i64, len: usize) -> Option<(usize, usize)> {
     let len = i64::try_from(len).ok()?;
     let place = |at: i64| if at < 0 { at.saturating_add(len) } else { at };

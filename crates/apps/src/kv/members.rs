@@ -1,4 +1,4 @@
-//! Commands about sets, hashes and sorted sets.
+//! Commands on sets, hashes and sorted sets.
 
 use super::Refusal;
 use super::command::Call;
@@ -38,7 +38,7 @@ pub(super) fn smembers(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Numbers that follow from the first (xorshift64*), so that members that came one after the other do not leave so.
+/// Pseudo-random numbers (xorshift64*), so that SPOP does not follow insertion order.
 struct Draw(u64);
 
 impl Draw {
@@ -92,7 +92,7 @@ pub(super) fn hmset(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Returns how many fields are new.
+/// Sets fields of a hash; returns the number of new fields.
 fn set_fields(call: &mut Call<'_>, command: &'static str) -> Result<usize, Refusal> {
     if !call.args.len().is_multiple_of(2) {
         return Err(Refusal::Arity(command));
@@ -174,7 +174,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Done {
         return Err(Refusal::Syntax);
     }
     let members = call.args.from(2);
-    // All scores are numbers, or nothing is added.
+    // If any score is not a number, nothing is added.
     if members.pairs().any(|(text, _)| score(text).is_none()) {
         return Err(Refusal::NotFloat);
     }
@@ -189,7 +189,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Done {
 fn score(text: &[u8]) -> Option<Score> {
     let is_number = text.first().is_some_and(|byte| !byte.is_ascii_whitespace());
     let number: f64 = std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()?;
-    // What is too large for a number is none; infinity is asked for by its name.
+    // A number that overflows is invalid; infinity must be given by name.
     let is_named =
         number.is_finite() || text.iter().any(u8::is_ascii_alphabetic) && !text.iter().any(u8::is_ascii_digit);
     Score::new(number).filter(|_| is_named)
@@ -270,7 +270,7 @@ impl RangeWords {
     }
 }
 
-/// `5` or `(5`: an end of a range of scores, and whether it is excluded.
+/// Parses a limit of a score range, `5` or `(5`; returns it and whether it is excluded.
 fn score_end(text: &[u8]) -> Result<(Score, bool), Refusal> {
     let (number, is_excluded) = text.strip_prefix(b"(").map_or((text, false), |number| (number, true));
     Ok((score(number).ok_or(Refusal::NotRange)?, is_excluded))
@@ -279,7 +279,7 @@ fn score_end(text: &[u8]) -> Result<(Score, bool), Refusal> {
 pub(super) fn zrange(call: &mut Call<'_>) -> Done {
     let asked = RangeWords::parse(call)?;
     let (first, last) = (call.args.get(2), call.args.get(3));
-    // Of a reversed range of scores the higher end comes first.
+    // A reversed score range is given with the higher limit first.
     let (low, high) = if asked.is_reverse && asked.by_score { (last, first) } else { (first, last) };
     let found: Vec<(&[u8], Score)> = if asked.by_score {
         let ((from, not_from), (to, not_to)) = (score_end(low)?, score_end(high)?);
@@ -306,7 +306,7 @@ pub(super) fn zrange(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Without a count the reply is one member and its score, in RESP3 too.
+/// ZPOPMIN: without a count the reply is one member and its score, in RESP3 too.
 pub(super) fn zpopmin(call: &mut Call<'_>) -> Done {
     let (name, count) = (call.args.get(1), how_many(call)?);
     let out = &mut *call.out;

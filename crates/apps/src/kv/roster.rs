@@ -1,29 +1,27 @@
-//! The clients as CLIENT LIST and CLIENT INFO report them.
+//! The list of clients for CLIENT LIST and CLIENT INFO.
 
 use crate::resp::Version;
 use crate::streams::Ends;
 use clock::Instant;
 use std::fmt::Write;
 
-/// Bytes of a name that a client gives to itself or its library.
+/// Maximum bytes of a client or library name.
 const NAME_MAX: usize = 256;
 
-/// A client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Unique; later clients have higher ones.
+    /// Unique id; later clients have higher ones.
     pub id: u64,
     ends: Ends,
     since: Instant,
     /// Time of the last activity.
     pub moved: Instant,
-    /// Requests of a transaction that has begun.
+    /// Number of queued requests, if a transaction has begun.
     pub queued: Option<usize>,
-    /// Keys that it watches.
+    /// Number of watched keys.
     pub watches: usize,
-    /// The protocol that it speaks.
+    /// Protocol version in use.
     pub version: Version,
-    /// The command carried out last.
     pub command: &'static str,
     /// Name, from CLIENT SETNAME.
     pub name: String,
@@ -34,12 +32,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Writes the client's line, with those fields of redis.io's CLIENT LIST that exist here.
+    /// Appends the client's line, with the supported fields of redis.io's CLIENT LIST.
     fn line(&self, into: &mut String, now: Instant) {
         let flags = if self.queued.is_some() { "x" } else { "N" };
         let queued = self.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
         let resp = if self.version == Version::Three { 3 } else { 2 };
-        // Into a string nothing fails.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             into,
             "id={} addr={} laddr={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 multi={queued} watch={} \
@@ -58,13 +56,13 @@ impl Client {
     }
 }
 
-/// Returns the name if it may stand in such a line: printable ASCII without blanks.
+/// Returns the name if it is valid in a client line: printable ASCII without blanks.
 pub fn name(text: &[u8]) -> Option<String> {
     let is_plain = text.len() <= NAME_MAX && text.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(text).ok().filter(|_| is_plain).map(str::to_owned)
 }
 
-/// All clients, by the number of their channel.
+/// All clients, by channel number.
 #[derive(Debug, Default)]
 pub struct Roster {
     clients: Vec<Option<Client>>,
@@ -72,7 +70,6 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Adds a client.
     pub fn add(&mut self, at: u32, ends: Ends, now: Instant) {
         self.last_id += 1;
         let client = Client {
@@ -95,12 +92,10 @@ impl Roster {
         self.clients.iter_mut().skip(at).take(1).for_each(|place| *place = Some(client.clone()));
     }
 
-    /// Removes a client.
     pub fn remove(&mut self, at: u32) {
         self.clients.iter_mut().skip(at as usize).take(1).for_each(|place| *place = None);
     }
 
-    /// Returns a client.
     pub fn get(&self, at: u32) -> Option<&Client> {
         self.clients.get(at as usize)?.as_ref()
     }

@@ -1,7 +1,7 @@
 //! KEYS and the SCAN commands: names that match a pattern, all at once or with a cursor.
 //!
-//! A cursor is a place in a table that is walked downwards ([`crate::table::Table::scan`]): names
-//! that stay from the first call to the last are returned, whatever comes and goes meanwhile.
+//! A cursor is a position in a table that is walked downwards ([`crate::table::Table::scan`]).
+//! Names that exist from the first call to the last are returned, regardless of other changes.
 
 use super::Refusal;
 use super::command::Call;
@@ -10,9 +10,9 @@ use crate::glob::{Exhausted, Fuel, Glob};
 
 type Done = Result<(), Refusal>;
 
-/// Steps of matching that one request may take: some tenths of a second.
+/// Maximum matching steps of one request: some tenths of a second.
 const FUEL: Fuel = Fuel(1 << 26);
-/// Default of SCAN's COUNT: names visited by one call (redis.io, SCAN).
+/// Default of SCAN's COUNT option: names visited by one call (redis.io, SCAN).
 const COUNT: usize = 10;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Done {
@@ -45,7 +45,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The arguments from the cursor on.
+    /// Parses the arguments from the cursor on.
     fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<Asked<'a>, Refusal> {
         let cursor = std::str::from_utf8(call.args.get(from)).ok().and_then(|text| text.parse().ok());
         let cursor = cursor.ok_or(Refusal::Cursor)?;
@@ -69,7 +69,7 @@ impl<'a> Asked<'a> {
         Ok(asked)
     }
 
-    /// Returns whether a name is to be returned; without an answer no more names are looked at.
+    /// Returns whether a name matches. If the fuel runs out, the scan stops.
     fn wants(&mut self, name: &[u8]) -> bool {
         match self.pattern.map_or(Ok(true), |pattern| pattern.matches(name, &mut self.fuel)) {
             Ok(is_one) => is_one,
@@ -150,13 +150,13 @@ fn sorted_scan<'v>(sorted: &'v Sorted, asked: &mut Asked<'_>, found: &mut Vec<El
     })
 }
 
-/// An element of the reply.
+/// Element of the reply.
 enum Element<'v> {
     Bytes(&'v [u8]),
     Number(f64),
 }
 
-/// Members of a value; `walk` returns the next cursor, or `None` for a value of another type.
+/// Scans the members of a value. `walk` returns the next cursor, or `None` for another type.
 fn members(
     call: &mut Call<'_>,
     walk: impl for<'v> Fn(&'v Value, &mut Asked<'_>, &mut Vec<Element<'v>>) -> Option<u64>,

@@ -1,4 +1,4 @@
-//! Commands about the server, for clients and monitors.
+//! Commands about the server, for clients and monitoring.
 
 use super::Refusal;
 use super::command::{self, Arity, COMMANDS, Call, Command, Effect, Keys};
@@ -6,29 +6,29 @@ use super::connection::REFERENCE;
 use crate::glob::{Fuel, Glob};
 use clock::Instant;
 
-/// Steps of matching names of parameters.
+/// Maximum steps for matching parameter names.
 const FUEL: Fuel = Fuel(1 << 20);
 
 type Done = Result<(), Refusal>;
 
-/// What INFO tells of the server beside its keys.
+/// Server values reported by INFO, in addition to those of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// Clients connected.
+    /// Number of connected clients.
     pub clients: usize,
-    /// Clients there may be.
+    /// Maximum number of clients.
     pub clients_max: usize,
-    /// Bytes of keys and values there may be.
+    /// Maximum bytes of keys and values.
     pub bytes_max: usize,
-    /// Since when it serves.
+    /// Start time of the server.
     pub since: Instant,
-    /// Requests carried out.
+    /// Requests processed.
     pub requests: u64,
-    /// Clients turned away.
+    /// Clients refused.
     pub refused: u64,
 }
 
-/// What redis-benchmark asks, and some that others do.
+/// Parameters read by redis-benchmark, and some read by other clients.
 const CONFIG: [(&str, &str); 6] = [
     ("appendonly", "no"),
     ("databases", "1"),
@@ -65,7 +65,8 @@ pub(super) fn config(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// COMMAND and its subcommands COUNT, INFO, DOCS and LIST. redis-cli sends COMMAND DOCS when it starts.
+/// Handles COMMAND and its subcommands COUNT, INFO, DOCS and LIST. redis-cli sends COMMAND DOCS on
+/// startup.
 pub(super) fn command(call: &mut Call<'_>) -> Done {
     let named = call.args.from(2);
     match call.args.get(1).to_ascii_uppercase().as_slice() {
@@ -99,7 +100,7 @@ pub(super) fn command(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// A map of each name to what is known about the command.
+/// Writes a map from command names to their documentation.
 fn documents(call: &mut Call<'_>, commands: &[&Command]) {
     call.out.map(commands.len());
     for command in commands {
@@ -112,7 +113,7 @@ fn documents(call: &mut Call<'_>, commands: &[&Command]) {
     }
 }
 
-/// Writes name, arity (negative: at least), flags, places of the keys (first, last, step), and
+/// Writes name, arity (negative: minimum), flags, positions of the keys (first, last, step), and
 /// categories; no tips, key specifications or subcommands (redis.io, COMMAND).
 fn describe(call: &mut Call<'_>, command: &Command) {
     call.out.array(10);
@@ -153,10 +154,10 @@ fn describe(call: &mut Call<'_>, command: &Command) {
     (0..3).for_each(|_| call.out.array(0));
 }
 
-/// A section of INFO: its title, and its fields.
+/// A section of INFO: title and fields.
 type Section = (&'static str, Vec<(&'static str, String)>);
 
-/// The sections, or those that are named.
+/// Handles INFO: all sections, or the named ones.
 pub(super) fn info(call: &mut Call<'_>) -> Done {
     let asked = call.args.from(1);
     let is_asked = |title: &str| {
@@ -183,7 +184,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Done {
 fn sections(call: &Call<'_>) -> [Section; 6] {
     let facts = call.facts;
     let (keys, expires) = (call.store.len(), call.store.deadlines());
-    // As stock has it: a database without keys has no line.
+    // As in stock Redis, an empty database has no line.
     let keyspace = (keys > 0).then(|| ("db0", format!("keys={keys},expires={expires},avg_ttl=0")));
     [
         (
@@ -229,7 +230,7 @@ fn sections(call: &Call<'_>) -> [Section; 6] {
     ]
 }
 
-/// `1.50M`: powers of 1024.
+/// Formats bytes like `1.50M`, in powers of 1024.
 fn human(bytes: usize) -> String {
     let (mut value, mut unit) = (bytes as f64, 'B');
     for next in ['K', 'M', 'G', 'T'] {

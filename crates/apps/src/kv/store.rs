@@ -1,7 +1,8 @@
-//! The keys, what they hold, what all of it costs, and when which of them goes.
+//! The store: keys, values, their costs, and deadlines.
 //!
-//! A key whose time has come is not there any more for whoever asks, and goes when asked for or when [`Store::sweep`] comes to it:
-//! deadlines are in order, so nobody searches. What the keys cost is known at any time; who wants to add asks [`Store::has_room`] first.
+//! An expired key no longer exists for any request. It is removed on access or by [`Store::sweep`];
+//! deadlines are sorted, so no search is needed. The total cost is kept up to date; call
+//! [`Store::has_room`] before adding data.
 
 use super::Refusal;
 use super::value::{ELEMENT, Kind, Value};
@@ -10,23 +11,23 @@ use clock::Instant;
 use std::collections::BTreeSet;
 use wire::hash::Key;
 
-/// What a key costs beside its name and its value.
+/// Cost of a key in addition to its name and value.
 pub const KEY: usize = ELEMENT + 192;
 
-/// How much there may be.
+/// Limits of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Keys.
+    /// Maximum number of keys.
     pub keys: usize,
-    /// Bytes of all of it, as counted here.
+    /// Maximum total bytes, as charged by this module.
     pub bytes: usize,
 }
 
-/// What a request may need beside what it leaves: its text, a place for each argument, and that twice.
+/// Temporary need of a request: its text and an entry for each argument, twice.
 const REQUEST: usize = 64 << 20;
 
 impl Bounds {
-    /// Room for so many texts of so many bytes, their names not longer than `name`.
+    /// Returns limits for `keys` texts of `text` bytes, with names of at most `name` bytes.
     pub fn for_texts(keys: usize, name: usize, text: usize) -> Bounds {
         let bytes = keys.saturating_mul(KEY.saturating_add(name).saturating_add(text));
         Bounds { keys, bytes: bytes.saturating_add(REQUEST) }
@@ -39,22 +40,21 @@ struct Item {
     until: Instant,
 }
 
-/// A key that transactions watch.
+/// A key watched by transactions.
 #[derive(Debug)]
 struct Watched {
     clients: usize,
-    /// The last change that concerned it; see [`Store::watch`].
+    /// Number of the last change of the key; see [`Store::watch`].
     changed: u64,
 }
 
-/// The store.
 #[derive(Debug)]
 pub struct Store {
     bounds: Bounds,
     key: Key,
     items: Table<Item>,
     deadlines: BTreeSet<(Instant, Box<[u8]>)>,
-    /// Keys that transactions watch.
+    /// Keys watched by transactions.
     watched: Table<Watched>,
     changes: u64,
     bytes: usize,
@@ -63,42 +63,43 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty one whose tables have this key.
+    /// Creates an empty store. `key` is the hash key of its tables.
     pub fn new(bounds: Bounds, key: Key) -> Store {
         let (items, deadlines, watched) = (Table::new(key), BTreeSet::new(), Table::new(key));
         Store { bounds, key, items, deadlines, watched, changes: 0, bytes: 0, expired: 0, drawn: 0 }
     }
 
-    /// Keys, those included whose time has come but who are not swept yet.
+    /// Returns the number of keys, including expired ones that are not removed yet.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// What they cost.
+    /// Returns their total cost in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Keys that went because their time had come.
+    /// Returns the number of keys that have expired.
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// May so many bytes come, in so many elements or keys?
+    /// Returns whether there is room for `bytes` in `elements` elements or keys.
     pub fn has_room(&self, bytes: usize, elements: usize) -> bool {
-        // A member of a sorted set is there twice.
+        // A sorted set stores each member twice.
         self.may_grow(bytes.saturating_add(elements.saturating_mul(KEY)).saturating_mul(2))
     }
 
-    /// May memory grow by so many bytes?
+    /// Returns whether memory may grow by `bytes`.
     pub fn may_grow(&self, bytes: usize) -> bool {
         self.bytes.saturating_add(bytes) <= self.bounds.bytes
     }
 
-    /// May there be keys of these names? One that is there is none more; one that is named twice counts twice.
+    /// Returns whether keys of these names may exist. Existing keys need no room; a name given
+    /// twice counts twice.
     pub fn has_room_for<'n>(&mut self, names: impl Iterator<Item = &'n [u8]> + Clone, now: Instant) -> bool {
         let most = names.clone().count();
-        // Who is there is asked only when it matters.
+        // The names are looked up only if it matters.
         self.items.len() + most <= self.bounds.keys
             || self.items.len() + names.filter(|name| self.get(name, now).is_none()).count() <= self.bounds.keys
     }
@@ -108,10 +109,10 @@ impl Store {
         self.deadlines.len()
     }
 
-    /// Watches a key; returns the number by which [`Store::is_unchanged`] knows this moment. Each
-    /// watch takes its [`Store::unwatch`].
+    /// Watches a key; returns the change number to pass to [`Store::is_unchanged`]. Each call needs
+    /// one call of [`Store::unwatch`].
     pub fn watch(&mut self, name: &[u8], now: Instant) -> u64 {
-        self.item(name, now); // a key whose time has come goes before it is watched, not after
+        self.item(name, now); // removes an expired key before it is watched
         match self.watched.get_mut(name) {
             Some(watched) => watched.clients += 1,
             None => drop(self.watched.insert(name, Watched { clients: 1, changed: 0 })),
@@ -119,7 +120,7 @@ impl Store {
         self.changes
     }
 
-    /// Returns whether a watched key is as it was then.
+    /// Returns whether a watched key is unchanged since [`Store::watch`].
     pub fn is_unchanged(&mut self, name: &[u8], since: u64, now: Instant) -> bool {
         self.item(name, now);
         self.watched.get(name).is_some_and(|watched| watched.changed <= since)
@@ -140,7 +141,7 @@ impl Store {
         self.watched.len()
     }
 
-    /// Records a change of a key.
+    /// Records a change of a key, if it is watched.
     #[inline]
     fn touch(&mut self, name: &[u8]) {
         if self.watched.is_empty() {
@@ -163,7 +164,7 @@ impl Store {
         self.items.scan(cursor, most, |name, item| item.until <= now || visit(name, &item.value))
     }
 
-    /// A number nobody can foretell.
+    /// Returns an unpredictable number.
     pub fn draw(&mut self) -> u64 {
         self.drawn = self.drawn.wrapping_add(1);
         self.key.hash2(self.drawn, self.items.len() as u64)
@@ -177,13 +178,13 @@ impl Store {
         self.items.get(name)
     }
 
-    /// What a key holds.
+    /// Returns the value of a key.
     #[inline]
     pub fn get(&mut self, name: &[u8], now: Instant) -> Option<&Value> {
         self.item(name, now).map(|item| &item.value)
     }
 
-    /// The same, of the type that is wanted.
+    /// Returns the value of a key, as the requested type.
     ///
     /// # Errors
     /// [`Refusal::WrongType`].
@@ -191,10 +192,11 @@ impl Store {
         self.get(name, now).map(K::of).transpose()
     }
 
-    /// Changes what a key holds; an empty value of the type where there is none.
+    /// Changes the value of a key; creates an empty value of the type if there is none.
     ///
     /// # Errors
-    /// [`Refusal::WrongType`], and what `change` refuses: then nothing may have been changed.
+    /// [`Refusal::WrongType`], and the error of `change`, which must not have changed anything
+    /// then.
     pub fn edit<K: Kind, R>(
         &mut self,
         name: &[u8],
@@ -207,10 +209,10 @@ impl Store {
         self.change(name, now, change).transpose().unwrap_or(Err(Refusal::WrongType))
     }
 
-    /// Changes what a key holds, if it is there.
+    /// Changes the value of an existing key.
     ///
     /// # Errors
-    /// As [`Store::edit`].
+    /// Those of [`Store::edit`].
     pub fn change<K: Kind, R>(
         &mut self,
         name: &[u8],
@@ -233,7 +235,7 @@ impl Store {
         done.map(Some)
     }
 
-    /// Gives a key a value and its time; what it held is gone.
+    /// Sets the value and deadline of a key, replacing an old value.
     pub fn put(&mut self, name: &[u8], value: Value, until: Instant) {
         let cost = value.cost();
         self.bytes += cost;
@@ -248,7 +250,7 @@ impl Store {
         self.touch(name);
     }
 
-    /// Sets a key's text, in its place if it has one.
+    /// Sets the text of a key, reusing its allocation where possible.
     pub fn set_text(&mut self, name: &[u8], text: &[u8], until: Instant) {
         if let Some(Item { value: Value::Text(old), until: Instant::NEVER }) = self.items.get_mut(name)
             && until == Instant::NEVER
@@ -283,17 +285,17 @@ impl Store {
         Some(item)
     }
 
-    /// Takes a key out; was it there?
+    /// Removes a key; returns whether it existed.
     pub fn remove(&mut self, name: &[u8], now: Instant) -> bool {
         self.take(name).is_some_and(|item| item.until > now)
     }
 
-    /// When a key goes; [`Instant::NEVER`] if it stays.
+    /// Returns the deadline of a key; [`Instant::NEVER`] without one.
     pub fn until(&mut self, name: &[u8], now: Instant) -> Option<Instant> {
         self.item(name, now).map(|item| item.until)
     }
 
-    /// Has a key go then; is it there?
+    /// Sets the deadline of a key; returns whether it exists.
     pub fn set_until(&mut self, name: &[u8], until: Instant, now: Instant) -> bool {
         let Some(old) = self.until(name, now) else { return false };
         if let Some(item) = self.items.get_mut(name) {
@@ -305,7 +307,7 @@ impl Store {
         true
     }
 
-    /// Nothing is left.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         let mut watched = Vec::new();
         self.watched.scan(0, usize::MAX, |name, _| {
@@ -316,7 +318,7 @@ impl Store {
         (self.items, self.deadlines, self.bytes) = (Table::new(self.key), BTreeSet::new(), 0);
     }
 
-    /// Takes out keys whose time has come, `most` at most.
+    /// Removes expired keys, at most `most`.
     pub fn sweep(&mut self, now: Instant, most: usize) {
         for _ in 0..most {
             let Some((until, _)) = self.deadlines.first() else { return };
@@ -331,12 +333,12 @@ impl Store {
         }
     }
 
-    /// When the next key goes.
+    /// Returns the earliest deadline.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(until, _)| *until)
     }
 
-    /// What all of it costs, counted anew: [`Store::bytes`], or something is wrong.
+    /// Recomputes the total cost, which must equal [`Store::bytes`].
     #[cfg(test)]
     pub fn count_bytes(&self) -> usize {
         let items: usize = self.items.iter().map(|(name, item)| name.len() + KEY + item.value.cost()).sum();

@@ -1,4 +1,4 @@
-//! Commands about texts.
+//! Commands on strings.
 
 use super::Refusal;
 use super::command::Call;
@@ -7,7 +7,7 @@ use crate::resp::integer;
 use crate::resp::replies::decimal;
 use clock::{Duration, Instant};
 
-/// Bytes of a text: those that one request can bring.
+/// Maximum bytes of a string, equal to what one request can carry.
 const TEXT_MAX: usize = 1 << 20;
 
 type Done = Result<(), Refusal>;
@@ -56,7 +56,7 @@ fn set_for(call: &mut Call<'_>, unit_ms: u64, command: &'static str) -> Done {
     Ok(())
 }
 
-/// The end of a time to live.
+/// Parses a time to live and returns its end.
 fn until(now: Instant, text: &[u8], unit_ms: u64, command: &'static str) -> Result<Instant, Refusal> {
     let time = integer(text).ok_or(Refusal::NotInteger)?;
     let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or(Refusal::Expire(command))?;
@@ -72,7 +72,7 @@ pub(super) fn strlen(call: &mut Call<'_>) -> Done {
 pub(super) fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     for name in call.args.from(1).iter() {
-        // What is no text is as if it were not there.
+        // Values of other types count as missing.
         match call.store.get(name, call.now) {
             Some(Value::Text(text)) => call.out.bulk(text),
             _ => call.out.nil(),
@@ -92,7 +92,6 @@ pub(super) fn mset(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// On which condition SET sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum If {
     Any,
@@ -133,7 +132,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// So much later, of a unit of so many milliseconds; `None`: later than anything.
+/// Returns `now` plus `time` units of `unit_ms`; `None` on overflow.
 pub(super) fn after(now: Instant, time: u64, unit_ms: u64) -> Option<Instant> {
     let until = now.after(Duration::from_millis(time.checked_mul(unit_ms)?));
     (until != Instant::NEVER).then_some(until)
@@ -146,7 +145,7 @@ pub(super) fn append(call: &mut Call<'_>) -> Done {
     if end > TEXT_MAX {
         return Err(Refusal::TooLong);
     }
-    // A text that has no room grows to twice its size: more than the argument, for which there is room.
+    // A full string doubles its capacity, which can exceed the room checked for the argument.
     if end > held && !call.store.may_grow(end.max(2 * held) - held) {
         return Err(Refusal::Full);
     }
@@ -178,7 +177,7 @@ pub(super) fn decrby(call: &mut Call<'_>) -> Done {
 
 fn add(call: &mut Call<'_>, by: i64) -> Done {
     let name = call.args.get(1);
-    // What cannot be added to is not made by trying.
+    // A failed addition does not create the key.
     let old = match call.store.find::<Vec<u8>>(name, call.now)? {
         Some(text) => integer(text).ok_or(Refusal::NotInteger)?,
         None => 0,

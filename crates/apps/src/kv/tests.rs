@@ -10,7 +10,7 @@ fn rig_of(config: Config) -> Rig<Kv> {
     Rig::new(Kv::new(config), Net::default())
 }
 
-/// Lines said and heard, one client: what is said is an inline request, what is heard has `|` for each CR LF.
+/// Sends inline requests as one client and compares the replies, with `|` for CR LF.
 fn talk(rig: &mut Rig<Kv>, lines: &[(&str, &str)]) {
     let client = rig.client();
     for (said, heard) in lines {
@@ -205,7 +205,7 @@ fn what_clients_ask_before_they_begin() {
 
 #[test]
 fn a_client_chooses_its_protocol() {
-    // redis.io, HELLO: the reply is a map, of RESP2 an array; nothing is changed by a wrong one.
+    // redis.io, HELLO: the reply is a map, in RESP2 an array; an invalid HELLO changes nothing.
     let hello = |proto: u8, id: u8| {
         let head = if proto == 3 { "%7" } else { "*14" };
         format!(
@@ -274,7 +274,7 @@ fn requests_behind_multi_are_carried_out_together() {
             ("LPUSH a x", "+QUEUED|"),
             ("INCR a", "+QUEUED|"),
             ("PING", "+QUEUED|"),
-            // One that is refused does not hold back the others.
+            // A failing request does not affect the others.
             ("EXEC", &format!("*4|+OK|{WRONG}:2|+PONG|")),
             ("MULTI", "+OK|"),
             ("EXEC", "*0|"),
@@ -295,7 +295,7 @@ fn requests_behind_multi_are_carried_out_together() {
 
 #[test]
 fn a_watched_key_that_changes_discards_the_transaction() {
-    // By each way in which a key changes; and by none.
+    // All ways of changing a key, and requests that do not change it.
     for (before, change, is_kept) in [
         ("SET a 1", "SET a 2", false),
         ("SET a 1", "INCR a", false),
@@ -305,7 +305,7 @@ fn a_watched_key_that_changes_discards_the_transaction() {
         ("DEL a", "LPUSH a x", false),
         ("DEL a", "FLUSHALL", true),
         ("RPUSH a x", "LPOP a", false),
-        ("SET a 1 PX 500", "PING", false), // its time comes
+        ("SET a 1 PX 500", "PING", false), // expires
         ("SET a 1", "SET b 1", true),
         ("SET a 1", "GET a", true),
         ("SET a 1", "INCR a x", true),
@@ -323,7 +323,7 @@ fn a_watched_key_that_changes_discards_the_transaction() {
         assert!(rig.say(client, b"MULTI\r\nEXEC\r\n").ends_with("*0\r\n"));
         assert_eq!(rig.server.app.store.watched(), 0);
     }
-    // UNWATCH, DISCARD, RESET and the end of a client end it too.
+    // UNWATCH, DISCARD, RESET and disconnecting also end it.
     let mut rig = rig_of(config());
     let (client, other) = (rig.client(), rig.client());
     for end in ["UNWATCH", "MULTI\r\nDISCARD", "RESET"] {
@@ -434,7 +434,7 @@ fn names_are_found_by_pattern_and_cursor() {
         }
     }
     assert_eq!((found.len(), calls), (18, 10), "{found:?}");
-    // A pattern that would hold all clients up.
+    // A pattern that would block all clients.
     rig.say(client, format!("SET {} x\r\n", "a".repeat(60_000)).as_bytes());
     for request in ["KEYS", "SCAN 0 COUNT 10000 MATCH"] {
         let said = rig.say(client, format!("{request} *{}b\r\n", "a".repeat(5_000)).as_bytes());
@@ -516,7 +516,7 @@ fn keys_go_when_their_time_comes() {
     rig.pass(Duration::from_millis(1499));
     assert_eq!(rig.say(client, b"GET a\r\n"), "$1\r\n1\r\n");
     rig.pass(Duration::from_millis(1));
-    // Nobody asked for it: it went by itself.
+    // Expired without being accessed.
     assert_eq!((rig.server.app.keys(), rig.server.app.store.expired()), (1, 1));
     assert_eq!(rig.say(client, b"PERSIST b\r\nPERSIST b\r\nTTL b\r\n"), ":1\r\n:0\r\n:-1\r\n");
     rig.pass(Duration::from_secs(10));
@@ -532,7 +532,7 @@ fn many_keys_that_go_together_go_in_turns() {
         rig.say(client, format!("SET {n} x PX 1000\r\n").as_bytes());
     }
     rig.now = rig.now.after(Duration::from_secs(1));
-    // Gone for who asks, before they are swept.
+    // Expired for requests, before being swept.
     rig.server.app.on_timer(rig.now);
     assert_eq!(rig.server.app.keys(), 2500 - SWEEP);
     assert_eq!(rig.say(client, b"EXISTS 2499\r\n"), ":0\r\n");
@@ -554,7 +554,7 @@ fn memory_is_bounded_and_says_so() {
     assert!((6..10).contains(&taken) && replies.ends_with(full), "{taken}: {replies}");
     assert_eq!(rig.server.app.counts.full.get(), 20 - taken as u64);
     assert!(rig.server.app.bytes() <= 100_000);
-    // What takes away is never refused.
+    // Requests that free memory are never refused.
     assert_eq!(rig.say(client, b"GET 0\r\nDEL 0 1 2\r\n").len(), 10_000 + 10 + 4);
     assert_eq!(rig.say(client, set(0).as_bytes()), "+OK\r\n");
     assert_eq!(rig.say(client, b"FLUSHALL\r\nDBSIZE\r\n"), "+OK\r\n:0\r\n");
@@ -577,7 +577,7 @@ fn as_many_keys_fit_as_there_may_be() {
             ("INCR d", full),
             ("LPUSH d x y", full),
             ("EXPIRE d 5", ":0|"),
-            // Keys that are there are none more.
+            // Existing keys do not count again.
             ("MSET a 2 b 3 c 4", "+OK|"),
             ("SET a 5 PX 1000", "+OK|"),
             ("INCR b", ":4|"),
@@ -612,10 +612,10 @@ fn a_text_that_grows_stays_within_memory() {
     let text = "x".repeat(10_000);
     assert_eq!(rig.say(client, format!("SET a {}\r\n", "x".repeat(45_000)).as_bytes()), "+OK\r\n");
     assert_eq!(rig.say(client, format!("SET b {text}\r\n").as_bytes()), "+OK\r\n");
-    // It would have 90 000 bytes.
+    // The capacity would grow to 90 000 bytes.
     assert!(rig.say(client, b"APPEND a x\r\n").starts_with("-OOM "));
     assert_eq!(rig.say(client, b"STRLEN a\r\nDEL b\r\nAPPEND a x\r\n"), ":45000\r\n:1\r\n:45001\r\n");
-    // There is room in it now.
+    // The capacity suffices now.
     assert_eq!(rig.say(client, format!("APPEND a {}\r\n", "x".repeat(2_000)).as_bytes()), ":47001\r\n");
     assert!(rig.server.app.bytes() <= 100_000);
 }
@@ -673,7 +673,7 @@ fn one_who_does_not_read_is_not_served_on() {
     let served = rig.server.app.counts.requests.get();
     assert!(served < 30, "{served} of 5000");
     assert_eq!(rig.say(other, b"PING\r\n"), "+PONG\r\n");
-    // He reads after all, and gets what he asked for.
+    // When the client reads at last, it receives all replies.
     assert!(rig.hear(deaf).len() > 1_000_000);
 }
 
@@ -692,7 +692,7 @@ fn all_buffers_together_are_bounded() {
     let mut rig = rig_of(Config { buffers_max: 1 << 20, ..config() });
     let clients: Vec<_> = (0..20).map(|_| rig.client()).collect();
     for client in &clients {
-        // A long argument that never ends.
+        // A long argument that is never completed.
         rig.say(*client, &[&b"*2\r\n$4\r\nECHO\r\n$1000000\r\n"[..], &[b'x'; 100_000]].concat());
         assert!(rig.server.app.buffers <= 1 << 20);
     }
@@ -728,7 +728,7 @@ fn the_longest_idle_client_makes_room() {
     rig.pass(Duration::from_secs(2));
     rig.say(other, b"PING\r\n");
     let next = rig.client_from([1, 0, 0, 3]);
-    // Nothing of the one before is left on its place.
+    // The slot's new client inherits nothing.
     assert_eq!(rig.say(next, b"CLIENT GETNAME\r\nCLIENT ID\r\n"), "$-1\r\n:3\r\n");
     assert!(rig.net.is_reset(idle) && !rig.net.is_reset(other));
     let app = &rig.server.app;
@@ -750,15 +750,16 @@ fn clients_are_counted_and_let_go() {
     assert_eq!(rig.say(first, b"PING\r\n"), "+PONG\r\n");
     rig.pass(Duration::from_secs(2));
     assert_eq!((rig.server.app.clients(), rig.server.app.counts.idle.get()), (1, 2));
-    // What is said before the end is answered.
+    // Requests before the end of input are answered.
     rig.net.far_send(first, b"PING\r\n");
     rig.net.far_shut(first);
     assert_eq!(rig.hear(first), "+PONG\r\n");
     assert_eq!((rig.server.app.clients(), rig.server.app.buffers), (0, 0));
 }
 
-/// memtier_benchmark's default traffic: four threads with 50 connections each, without pipelining, ten GETs for
-/// each SET of 32 bytes, keys memtier-N, in RESP2's arrays (its redis_protocol::write_command_set and _get).
+/// Default traffic of memtier_benchmark: four threads with 50 connections each, no pipelining, ten
+/// GETs per SET of 32 bytes, keys memtier-N, as RESP2 arrays (its redis_protocol::write_command_set
+/// and _get).
 #[test]
 fn memtiers_default_traffic_is_served() {
     let mut rig = rig_of(config());

@@ -1,9 +1,8 @@
-//! MULTI, EXEC, DISCARD and WATCH: requests that wait and are then carried out together, unless a
-//! watched key was changed meanwhile (redis.io, "Transactions").
+//! MULTI, EXEC, DISCARD and WATCH: requests are queued and then executed together, unless a watched
+//! key was changed in the meantime (redis.io, "Transactions").
 //!
-//! All clients share one thread, so nothing comes between the requests of an EXEC. A request that
-//! is refused while it is carried out is refused alone; one that could not be queued discards them
-//! all.
+//! All clients share one thread, so no other request runs between those of an EXEC. A request that
+//! fails during EXEC does not affect the others; a request that could not be queued discards all.
 
 use super::Refusal;
 use super::command::{self, Call};
@@ -14,18 +13,18 @@ use clock::Instant;
 
 type Done = Result<(), Refusal>;
 
-/// Requests of one transaction.
+/// Maximum number of requests in a transaction.
 const REQUESTS_MAX: usize = 65_536;
-/// Bytes of them.
+/// Maximum bytes of these requests.
 const BYTES_MAX: usize = 8 << 20;
-/// Keys that a client watches, and bytes of their names.
+/// Maximum number of keys watched by a client, and bytes of their names.
 const WATCHES_MAX: usize = 4096;
 const WATCHED_BYTES_MAX: usize = 1 << 20;
 
 /// A client's transaction and watched keys.
 #[derive(Debug)]
 pub struct Session {
-    /// The client's number in the [`Roster`].
+    /// Index of the client in the [`Roster`].
     pub at: u32,
     queue: Option<Queue>,
     watches: Vec<(Box<[u8]>, u64)>,
@@ -36,7 +35,7 @@ pub struct Session {
 struct Queue {
     requests: Vec<Saved>,
     held: usize,
-    /// A request could not be queued.
+    /// Set if a request could not be queued.
     is_broken: bool,
 }
 
@@ -57,7 +56,7 @@ impl Session {
         self.queue.is_some()
     }
 
-    /// Marks the transaction as failed, since one of its requests was refused.
+    /// Marks the transaction as failed after a request was refused.
     pub fn break_off(&mut self) {
         self.queue.iter_mut().for_each(|queue| queue.is_broken = true);
     }
@@ -65,7 +64,7 @@ impl Session {
     /// Queues a request.
     ///
     /// # Errors
-    /// [`Refusal::Transaction`].
+    /// [`Refusal::Transaction`] if the transaction becomes too long.
     pub fn push(&mut self, args: &Args<'_>) -> Done {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let saved = args.save();
@@ -77,7 +76,6 @@ impl Session {
         Ok(())
     }
 
-    /// Ends all watches.
     pub fn unwatch(&mut self, store: &mut Store) {
         std::mem::take(&mut self.watches).iter().for_each(|(name, _)| store.unwatch(name));
         self.watched_bytes = 0;
@@ -89,7 +87,7 @@ impl Session {
         self.unwatch(store);
     }
 
-    /// Copies what CLIENT LIST reports of it.
+    /// Copies the values reported by CLIENT LIST.
     pub fn note(&self, roster: &mut Roster) {
         if let Some(client) = roster.get_mut(self.at) {
             client.queued = self.queue.as_ref().map(|queue| queue.requests.len());
@@ -133,7 +131,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Done {
     }
     call.out.array(queue.requests.len());
     for request in &queue.requests {
-        // More than may wait is written nowhere: the client is cut off.
+        // Output beyond the buffer limit is not kept: the client is disconnected.
         if call.out.is_over() {
             break;
         }
@@ -163,7 +161,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> Done {
         if session.watches.len() >= WATCHES_MAX || session.watched_bytes + name.len() > WATCHED_BYTES_MAX {
             return Err(Refusal::Watches);
         }
-        // The store holds the name too.
+        // The store also holds the name.
         session.watched_bytes += 2 * name.len();
         session.watches.push((name.into(), call.store.watch(name, call.now)));
     }

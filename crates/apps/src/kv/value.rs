@@ -1,33 +1,29 @@
-//! What a key holds: a text, a list, a set, a hash, or a sorted set, each with what it costs in bytes, known at any time.
+//! Values of keys: text, list, set, hash or sorted set, each with its current cost in bytes.
 //!
-//! The cost is that of the bytes and of what is around them, rounded up: [`ELEMENT`] is the allocator's overhead and a place in a
-//! table that is just half full. Memory that a value has outgrown is given back when a quarter of it is used.
+//! The cost covers the bytes and their overhead, rounded up: [`ELEMENT`] is the allocator's
+//! overhead and an entry in a table that is just half full. Memory is released when less than a
+//! quarter of it is used.
 
 use super::Refusal;
 use crate::table::Table;
 use std::collections::{BTreeSet, VecDeque};
 use wire::hash::Key;
 
-/// What an element costs beside its bytes.
+/// Cost of an element in addition to its bytes.
 pub const ELEMENT: usize = 160;
 
-/// A value.
 #[derive(Debug)]
 pub enum Value {
-    /// Bytes.
     Text(Vec<u8>),
-    /// A list.
     List(List),
-    /// A set.
     Set(Members<()>),
-    /// A hash: fields and what they hold.
+    /// A hash: fields and their values.
     Hash(Members<Box<[u8]>>),
-    /// A set in order of its scores.
     Sorted(Sorted),
 }
 
 impl Value {
-    /// Its type, as TYPE says it.
+    /// Returns the type name, as in TYPE.
     pub fn name(&self) -> &'static str {
         match self {
             Value::Text(_) => "string",
@@ -38,7 +34,7 @@ impl Value {
         }
     }
 
-    /// What it costs.
+    /// Returns the cost in bytes.
     pub fn cost(&self) -> usize {
         match self {
             Value::Text(text) => text.capacity(),
@@ -49,7 +45,7 @@ impl Value {
         }
     }
 
-    /// Has it no elements left? A text is never over: it may be empty.
+    /// Returns whether no elements are left. A text is never over, since it may be empty.
     pub fn is_over(&self) -> bool {
         match self {
             Value::Text(_) => false,
@@ -61,21 +57,21 @@ impl Value {
     }
 }
 
-/// A type of value, by which a command asks for it.
+/// A type of value that a command operates on.
 pub trait Kind: Sized {
-    /// This value as one of this type.
+    /// Returns the value as this type.
     ///
     /// # Errors
     /// [`Refusal::WrongType`].
     fn of(value: &Value) -> Result<&Self, Refusal>;
 
-    /// The same, to be changed.
+    /// Returns the value as this type, for changes.
     ///
     /// # Errors
     /// [`Refusal::WrongType`].
     fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal>;
 
-    /// An empty one, whose tables have this key.
+    /// Creates an empty value. `key` is the hash key of its tables.
     fn empty_value(key: Key) -> Value;
 }
 
@@ -93,7 +89,6 @@ impl Kind for Vec<u8> {
     }
 }
 
-/// A list.
 #[derive(Debug, Default)]
 pub struct List {
     items: VecDeque<Box<[u8]>>,
@@ -110,18 +105,18 @@ pub enum End {
 }
 
 impl List {
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Places there is memory for.
+    /// Returns the number of elements there is memory for.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
         self.items.capacity()
     }
 
-    /// Puts an element to an end.
+    /// Adds an element at an end.
     pub fn push(&mut self, end: End, item: &[u8]) {
         self.cost += item.len() + ELEMENT;
         match end {
@@ -130,7 +125,7 @@ impl List {
         }
     }
 
-    /// Takes the element at an end.
+    /// Removes the element at an end.
     pub fn pop(&mut self, end: End) -> Option<Box<[u8]>> {
         let item = match end {
             End::Left => self.items.pop_front(),
@@ -143,7 +138,7 @@ impl List {
         Some(item)
     }
 
-    /// Elements from one place to another, both among them.
+    /// Returns the elements of an inclusive range.
     pub fn range(&self, from: usize, to: usize) -> impl Iterator<Item = &[u8]> {
         self.items.iter().skip(from).take((to + 1).saturating_sub(from)).map(|item| &**item)
     }
@@ -163,9 +158,9 @@ impl Kind for List {
     }
 }
 
-/// What a member costs beside its name.
+/// Cost of a member in addition to its name.
 pub trait Cost {
-    /// Bytes.
+    /// Returns the cost in bytes.
     fn cost(&self) -> usize;
 }
 
@@ -193,17 +188,17 @@ impl<V: Cost> Members<V> {
         Members { table: Table::new(key), cost: 0 }
     }
 
-    /// How many.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// What belongs to a name.
+    /// Returns the value of a member.
     pub fn get(&self, name: &[u8]) -> Option<&V> {
         self.table.get(name)
     }
 
-    /// Puts one in; was it new?
+    /// Inserts a member; returns whether it is new.
     pub fn insert(&mut self, name: &[u8], value: V) -> bool {
         self.cost += value.cost();
         match self.table.insert(name, value) {
@@ -218,13 +213,13 @@ impl<V: Cost> Members<V> {
         }
     }
 
-    /// Takes one out.
+    /// Removes a member; returns whether it existed.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let taken = self.table.remove(name);
         self.less(taken).is_some()
     }
 
-    /// Takes out the one that a number draws.
+    /// Removes the member selected by a random number.
     pub fn draw(&mut self, number: u64) -> Option<Box<[u8]>> {
         let at = number.checked_rem(self.table.len() as u64)?;
         let taken = self.table.remove_at(at as usize);
@@ -242,7 +237,7 @@ impl<V: Cost> Members<V> {
         self.table.scan(cursor, most, visit)
     }
 
-    /// All of them, in no order.
+    /// Returns all members, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
         self.table.iter()
     }
@@ -276,17 +271,16 @@ impl Kind for Members<Box<[u8]>> {
     }
 }
 
-/// A score: a number, never NaN, and zero without a sign.
+/// A score: a number other than NaN, without negative zero.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score(f64);
 
 impl Score {
-    /// A score, unless it is NaN.
+    /// Creates a score, unless the number is NaN.
     pub fn new(score: f64) -> Option<Score> {
         (!score.is_nan()).then_some(Score(score + 0.0))
     }
 
-    /// The number.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -306,7 +300,7 @@ impl Ord for Score {
     }
 }
 
-/// A sorted set: by score, and by name where scores are equal. Each name is there twice.
+/// A sorted set, ordered by score, then by name. Each name is stored twice.
 #[derive(Debug)]
 pub struct Sorted {
     scores: Table<Score>,
@@ -315,17 +309,17 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// Members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.scores.len()
     }
 
-    /// A member's score.
+    /// Returns the score of a member.
     pub fn score(&self, name: &[u8]) -> Option<Score> {
         self.scores.get(name).copied()
     }
 
-    /// Gives a member its score; was it new?
+    /// Sets the score of a member; returns whether it is new.
     pub fn insert(&mut self, name: &[u8], score: Score) -> bool {
         let old = self.scores.insert(name, score);
         match old {
@@ -350,11 +344,11 @@ impl Sorted {
         self.order.iter().map(|(score, name)| (&**name, *score))
     }
 
-    /// Returns the members from one score to another, both included, the lowest first.
+    /// Returns the members in an inclusive range of scores, the lowest first.
     pub fn between(&self, from: Score, to: Score) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
         let bounds = (from, Box::default())..;
         let found = (from <= to).then(|| self.order.range(bounds).take_while(move |(score, _)| *score <= to));
-        // From the end only what was found counts: a range with both ends has no name above all.
+        // Collected first: an upper bound for `range` would need a name greater than all names.
         let found: Vec<_> = found.into_iter().flatten().map(|(score, name)| (&**name, *score)).collect();
         found.into_iter()
     }
@@ -364,7 +358,7 @@ impl Sorted {
         self.scores.scan(cursor, most, visit)
     }
 
-    /// Takes out the member with the lowest score.
+    /// Removes the member with the lowest score.
     pub fn pop_first(&mut self) -> Option<(Score, Box<[u8]>)> {
         let first = self.order.pop_first()?;
         self.scores.remove(&first.1);

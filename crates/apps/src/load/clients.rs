@@ -1,4 +1,4 @@
-//! The clients: each writes requests, as many as may be under way, and reads answers, in order.
+//! The clients: each writes requests, up to the number in flight, and reads answers in order.
 
 use super::report::Report;
 use super::{AWAKE, Mix};
@@ -20,7 +20,7 @@ struct Client<F> {
     unsent: Vec<u8>,
     sent: usize,
     got: Vec<u8>,
-    /// Kinds of requests under way, oldest first, and when each was written.
+    /// Requests in flight, oldest first: their kinds and times of writing.
     under_way: VecDeque<(Option<usize>, Instant)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Clients<S: Sockets> {
     buffer: Vec<u8>,
 }
 
-/// What was answered.
+/// Answers counted so far.
 struct Tally {
     times: Vec<Histogram>,
     answered: u64,
@@ -68,7 +68,7 @@ impl<S: Sockets> Clients<S> {
         self.clients.drain(..).for_each(|client| sockets.close(client.fd));
     }
 
-    /// Has the first client fill the service, a request at a time.
+    /// Fills the service through the first client, one request at a time.
     pub(super) fn fill<M: Mix>(&mut self, sockets: &mut S, round: Round<'_, S>, mix: &mut M) -> anyhow::Result<()> {
         let mut ignored = Tally { times: Vec::new(), answered: 0 };
         let mut moved_at = round(sockets, Pace::Go);
@@ -89,7 +89,7 @@ impl<S: Sockets> Clients<S> {
         }
     }
 
-    /// Has all clients ask for so long; what is under way then is not waited for, and not counted.
+    /// Runs all clients for `time`; requests in flight at the end are neither awaited nor counted.
     pub(super) fn run<M: Mix>(
         &mut self,
         sockets: &mut S,
@@ -132,16 +132,16 @@ impl<S: Sockets> Clients<S> {
 }
 
 impl<F: Copy> Client<F> {
-    /// Writes requests until `depth` are under way.
+    /// Writes requests until `depth` are in flight.
     fn ask<S: Sockets<Fd = F>, M: Mix>(&mut self, sockets: &S, mix: &mut M, at: usize, depth: usize) {
         while self.under_way.len() < depth {
             let kind = mix.ask(at, &mut self.unsent);
-            // Read for each: since the round the clients before this one have had their turns.
+            // Read for each request: earlier clients have used time since the round began.
             self.under_way.push_back((Some(kind), sockets.now()));
         }
     }
 
-    /// Sends and receives what can be now; was that something?
+    /// Sends and receives what is possible now; returns whether anything moved.
     fn turn<S: Sockets<Fd = F>, M: Mix>(
         &mut self,
         sockets: &mut S,
@@ -159,7 +159,7 @@ impl<F: Copy> Client<F> {
             }
             moved = true;
         }
-        // Where more is under way than buffers hold there is always something left.
+        // With more requests in flight than the buffers hold, unsent bytes always remain.
         if self.sent >= self.unsent.len() / 2 {
             self.unsent.drain(..self.sent);
             self.sent = 0;
@@ -176,7 +176,7 @@ impl<F: Copy> Client<F> {
         }
     }
 
-    /// Takes the whole answers out of what came.
+    /// Processes the complete answers among the received bytes.
     fn hear<M: Mix>(&mut self, mix: &mut M, at: usize, now: Instant, tally: &mut Tally) -> anyhow::Result<()> {
         let mut heard = 0;
         while heard < self.got.len() {

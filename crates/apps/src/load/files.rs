@@ -1,8 +1,10 @@
-//! The file service: names looked up, attributes, reads and writes, against [`crate::filed`].
+//! The file service workload: lookups, attributes, reads and writes, against [`crate::filed`].
 //!
-//! The mix is SPEC SFS 2008's for NFS version 3 (as published: LOOKUP 24, READ 18, WRITE 10, GETATTR 26, ACCESS 11, SETATTR 4,
-//! READDIRPLUS 2, and one each of READLINK, READDIR, CREATE, REMOVE, FSSTAT), with what our protocol has not asked as what is nearest:
-//! READLINK, READDIR and READDIRPLUS as LOOKUP, ACCESS, SETATTR and FSSTAT as GETATTR. Files are all alike, and wanted alike.
+//! The mix is that of SPEC SFS 2008 for NFS version 3 (as published: LOOKUP 24, READ 18, WRITE 10,
+//! GETATTR 26, ACCESS 11, SETATTR 4, READDIRPLUS 2, and one each of READLINK, READDIR, CREATE,
+//! REMOVE, FSSTAT). Operations that our protocol lacks are replaced: READLINK, READDIR and
+//! READDIRPLUS by LOOKUP; ACCESS, SETATTR and FSSTAT by GETATTR. All files have the same size and
+//! popularity.
 
 use super::zipf::Draw;
 use super::{CLIENTS_MAX, Mix};
@@ -11,13 +13,13 @@ use crate::filed::{Bounds, Config, Filed, PORT};
 use anyhow::Context;
 use std::collections::VecDeque;
 
-/// Bytes of a READ or a WRITE: SFS's usual transfer.
+/// Bytes of a READ or a WRITE: the usual transfer size of SFS.
 pub const TRANSFER: usize = 8 * 1024;
-/// Files there may be.
+/// Maximum number of files.
 pub const FILES_MAX: u32 = 100_000;
-/// Bytes a file may have.
+/// Maximum bytes of a file.
 pub const FILE_MAX: u32 = 1 << 20;
-/// Bytes of the longest name.
+/// Maximum bytes of a name.
 const NAME: usize = 32;
 
 const LOOKUP: usize = 0;
@@ -26,15 +28,14 @@ const READ: usize = 2;
 const WRITE: usize = 3;
 const CREATE: usize = 4;
 const REMOVE: usize = 5;
-/// Of 100 requests: LOOKUP, GETATTR, READ, WRITE; the rest create and remove in turn.
+/// Shares in 100 requests: LOOKUP, GETATTR, READ, WRITE; the rest alternate CREATE and REMOVE.
 const SHARES: [(usize, u64); 4] = [(LOOKUP, 28), (GETATTR, 42), (READ, 18), (WRITE, 10)];
 
-/// The files there are.
+/// The set of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Files {
-    /// How many.
     pub count: u32,
-    /// Transfers that each is long.
+    /// Length of each file in transfers.
     pub transfers: u32,
 }
 
@@ -44,7 +45,7 @@ impl Default for Files {
     }
 }
 
-/// The workload.
+/// The file service workload.
 #[derive(Debug)]
 pub struct Fileload {
     files: Files,
@@ -53,15 +54,15 @@ pub struct Fileload {
     handles: Vec<u64>,
     /// Transfers written into the last file.
     filled: u32,
-    /// Whether the server answered that the file to create exists, from an earlier run; it is looked up then.
+    /// Set if the file to create exists from an earlier run, so that it is looked up next.
     exists: bool,
     number: u32,
-    /// Numbers of files that a client has made and not removed, oldest first.
+    /// Numbers of the files that each client has created and not removed, oldest first.
     made: Vec<VecDeque<u32>>,
 }
 
 impl Fileload {
-    /// A workload on these files.
+    /// Creates a workload on these files.
     pub fn new(files: Files) -> Fileload {
         let (draw, data) = (Draw::new(1), vec![b'f'; TRANSFER]);
         let (handles, made) = (Vec::new(), Vec::new());
@@ -73,14 +74,14 @@ impl Fileload {
         proto::ask(out, self.number, op);
     }
 
-    /// A file, and a place in it.
+    /// Draws a file and an offset in it.
     fn drawn(&mut self) -> (usize, u64, u64) {
         let file = self.draw.below(self.handles.len() as u64) as usize;
         let offset = self.draw.below(self.files.transfers.into()) * TRANSFER as u64;
         (file, self.handles.get(file).copied().unwrap_or(ROOT), offset)
     }
 
-    /// CREATE and REMOVE in turn, so that there are never many.
+    /// Alternates CREATE and REMOVE, so that few such files exist.
     fn make_or_remove(&mut self, client: usize, out: &mut Vec<u8>) -> usize {
         if self.made.len() <= client {
             self.made.resize_with(client + 1, VecDeque::new);
@@ -102,7 +103,8 @@ impl Fileload {
     }
 }
 
-/// As much as any flags ask for, and a file that each client has made. A bound takes no memory by itself.
+/// Limits for the largest set of files that the flags permit, plus one file per client. A limit
+/// itself uses no memory.
 pub(super) fn bounds() -> Bounds {
     Bounds::for_files(FILES_MAX as usize + CLIENTS_MAX, NAME, FILE_MAX as usize)
 }
@@ -175,13 +177,13 @@ impl Mix for Fileload {
                 (self.exists, self.filled) = (true, self.files.transfers);
                 return Ok(Some(4 + record.len()));
             }
-            // An earlier run left the file, or another run created or removed it meanwhile.
+            // The file is left from an earlier run, or another run created or removed it meanwhile.
             Some(CREATE) if exists => return Ok(Some(4 + record.len())),
             Some(REMOVE) if status == Status::NoEntry as u8 => return Ok(Some(4 + record.len())),
             _ => anyhow::ensure!(status == 0, "the server: error {status} (RFC 1813 2.6)"),
         }
         match kind {
-            // Of what fills, CREATE and LOOKUP return a handle; WRITE returns attributes.
+            // While filling, CREATE and LOOKUP return a handle; WRITE returns attributes.
             None => {
                 self.handles.extend(proto::handle(body));
                 self.exists = false;

@@ -1,6 +1,7 @@
-//! An application as a far end: its listener and its connections, looked at in turn, on any [`Sockets`].
+//! An application as a far end on any [`Sockets`]: its listener and connections are served in turn.
 //!
-//! These report no readiness, so each connection is tried in each turn: for tens of connections, not for thousands.
+//! [`Sockets`] report no readiness, so each turn tries every connection: suitable for tens of
+//! connections, not for thousands.
 
 use super::AWAKE;
 use crate::app::{Accept, Action, App, Chan, Event};
@@ -10,15 +11,14 @@ use crate::streams::{Ends, Failure};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Connections taken in a turn.
+/// Maximum number of connections accepted per turn.
 const ACCEPTS: usize = 16;
 /// Bytes read at a time.
 const READ: usize = 64 * 1024;
 
-/// The far end.
+/// An application as a far end.
 #[derive(Debug)]
 pub struct Hosted<A, S: Sockets> {
-    /// The application.
     pub app: A,
     listener: S::Fd,
     local: SocketAddr,
@@ -28,10 +28,10 @@ pub struct Hosted<A, S: Sockets> {
 }
 
 impl<A: App, S: Sockets> Hosted<A, S> {
-    /// `app` at `at`; L4 port 0 picks one. Says which.
+    /// Opens `app` at `at`. L4 port 0 selects a free port. Returns the port.
     ///
     /// # Errors
-    /// The address is taken.
+    /// The address is in use.
     pub fn open(sockets: &mut S, at: SocketAddr, app: A) -> Result<(Hosted<A, S>, u16), Failure> {
         let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
         let listener = sockets.listen(at, &setup)?;
@@ -66,7 +66,7 @@ impl<A: App, S: Sockets> Hosted<A, S> {
         true
     }
 
-    /// Ends what the application wants ended; the options it wishes were set when the connection was made.
+    /// Closes connections as requested by the application. Socket options are set at creation.
     fn act(&mut self, sockets: &mut S) {
         while let Some(action) = self.app.poll_action() {
             if let Action::Close(chan) | Action::Abort(chan) = action
@@ -81,7 +81,7 @@ impl<A: App, S: Sockets> Hosted<A, S> {
         self.chans.get(chan.0 as usize).copied().flatten()
     }
 
-    /// The connection has failed.
+    /// Handles the failure of a connection.
     fn lose(&mut self, sockets: &mut S, chan: Chan, why: Failure, now: Instant) {
         if let Some(fd) = self.chans.get_mut(chan.0 as usize).and_then(Option::take) {
             sockets.close(fd);
@@ -101,7 +101,7 @@ impl<A: App, S: Sockets> Hosted<A, S> {
             Ok(0) => {
                 self.app.on_event(chan, Event::Eof, now);
                 self.act(sockets);
-                // Nobody asks any more: what is left is not waited for.
+                // The client sends no more requests, so unsent output is dropped.
                 self.lose(sockets, chan, Failure::Gone, now);
             }
             Ok(n) => {

@@ -1,6 +1,7 @@
-//! The database: GET and SET of keys of which few are wanted often, against [`crate::kv`] or any Redis.
+//! The database workload: GET and SET of keys with a skewed popularity, against [`crate::kv`] or
+//! any Redis server.
 //!
-//! 90 GETs to 10 SETs unless told otherwise, between YCSB's workloads A (50 to 50) and B (95 to 5).
+//! By default 90 GETs to 10 SETs, between YCSB's workloads A (50 to 50) and B (95 to 5).
 
 use super::Mix;
 use super::zipf::{Draw, Zipf};
@@ -8,11 +9,11 @@ use crate::kv::{Bounds, Config, Kv, PORT};
 use crate::resp::reply::{Says, first};
 use std::io::Write;
 
-/// Keys there may be.
+/// Maximum number of keys.
 pub const KEYS_MAX: u32 = 10_000_000;
-/// Bytes a value may have.
+/// Maximum bytes of a value.
 pub const VALUE_MAX: u32 = 8192;
-/// Keys that one request sets before it begins.
+/// Keys set by one request while filling.
 const FILLED: u64 = 100;
 /// Bytes of a key.
 const NAME: usize = 16;
@@ -20,16 +21,15 @@ const NAME: usize = 16;
 const GET: usize = 0;
 const SET: usize = 1;
 
-/// What the workload is like.
+/// Parameters of the workload.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Proportions {
-    /// Keys.
     pub keys: u64,
-    /// Bytes of a value.
+    /// Bytes per value.
     pub value: usize,
-    /// GETs of 100 requests.
+    /// GETs in 100 requests.
     pub gets: u32,
-    /// Zipf's exponent: 0, all keys alike, to below 1.
+    /// Zipf exponent: from 0 (uniform) to below 1.
     pub skew: f64,
 }
 
@@ -39,7 +39,6 @@ impl Default for Proportions {
     }
 }
 
-/// The workload.
 #[derive(Debug)]
 pub struct Kvload {
     proportions: Proportions,
@@ -50,21 +49,22 @@ pub struct Kvload {
 }
 
 impl Kvload {
-    /// A workload in these proportions.
+    /// Creates a workload with these parameters.
     pub fn new(proportions: Proportions) -> Kvload {
         let (zipf, draw) = (Zipf::new(proportions.keys, proportions.skew), Draw::new(1));
         Kvload { proportions, zipf, draw, text: vec![b'v'; proportions.value], filled: 0 }
     }
 }
 
-/// As much as any proportions ask for. A bound takes no memory by itself, and who asks is who is asked.
+/// Limits for the largest parameters. A limit itself uses no memory, and the requests come only
+/// from this workload.
 pub(super) fn bounds() -> Bounds {
     Bounds::for_texts(KEYS_MAX as usize, NAME, VALUE_MAX as usize)
 }
 
-/// A number as a key of [`NAME`] bytes.
+/// Appends a key of [`NAME`] bytes.
 fn key(out: &mut Vec<u8>, number: u64) {
-    // Into memory nothing fails.
+    // Writing to memory cannot fail.
     let _ = write!(out, "$16\r\nkey:{number:012}\r\n");
 }
 
@@ -113,7 +113,7 @@ impl Mix for Kvload {
     }
 
     fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
-        // No array was asked for: one is not waited for.
+        // No request returns an array, so none is awaited.
         anyhow::ensure!(bytes.first() != Some(&b'*'), "another answer than was asked for");
         let Some((says, len)) = first(bytes, self.proportions.value)? else { return Ok(None) };
         match (kind, says) {

@@ -1,29 +1,27 @@
-//! What a workload found: how many a second, and how long each kind took.
+//! Results of a workload: the request rate, and the response times by kind.
 
 use super::Mix;
 use crate::netperf::hist::{Histogram, PERCENTILES};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The figures.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Seconds.
+    /// Duration in seconds.
     pub elapsed: f64,
-    /// Seconds of these in which the clients' thread was preempted ([`crate::span::Took`]).
+    /// Seconds of it in which the clients' thread was preempted ([`crate::span::Took`]).
     pub preempted: f64,
-    /// Requests answered in them.
+    /// Requests answered.
     pub answered: u64,
-    /// How long they took, by kind.
+    /// Response times by kind.
     pub times: Vec<Histogram>,
-    /// Clients.
     pub clients: usize,
-    /// Requests that each had under way.
+    /// Requests in flight per client.
     pub depth: usize,
 }
 
 impl Report {
-    /// Requests a second.
+    /// Returns the requests per second.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.elapsed.max(1e-9)
     }
@@ -39,11 +37,11 @@ impl Report {
         std::iter::once(("all", self.all())).chain(kinds.filter(|(_, times)| times.total() > 0)).collect()
     }
 
-    /// In lines: what was asked, the rate, and a table of times in microseconds.
+    /// Formats as text: the mix, the rate, and a table of times in microseconds.
     pub fn text<M: Mix>(&self, mix: &M) -> String {
         let mut out = String::new();
         let (plural, depth) = (if self.clients == 1 { "" } else { "s" }, self.depth);
-        // Into a string nothing fails.
+        // Writing to a string cannot fail.
         let _ =
             writeln!(out, "{}: {}; {} client{plural}, {depth} under way each", M::NAME, mix.describe(), self.clients);
         let _ = writeln!(out, "{} requests in {:.3} s: {:.0} a second", self.answered, self.elapsed, self.rate());
@@ -62,7 +60,7 @@ impl Report {
         out
     }
 
-    /// As a JSON object on a line.
+    /// Formats as a JSON object on one line.
     pub fn json<M: Mix>(&self, mix: &M) -> String {
         let row = |times: &Histogram| {
             let mut row = serde_json::Map::new();

@@ -17,8 +17,8 @@ fn host(n: u8, pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Runs the workloads one after the other against one service, both ends on this thread; returns what the last of them
-/// printed. `look` is called with the service at the end.
+/// Runs the workloads one after the other against one service, with both ends on this thread;
+/// returns the output of the last one. `look` is called with the service at the end.
 fn play<M: Mix, const N: usize>(
     mixes: [M; N],
     clients: usize,
@@ -38,7 +38,7 @@ fn play<M: Mix, const N: usize>(
     };
     let at = SocketAddr::from(([10, 0, 0, 2], port));
     let mut out = Vec::new();
-    let time = Duration::from_millis(400); // a processor may be somebody else's for a while
+    let time = Duration::from_millis(400); // other processes may take the CPU for a while
     for mix in mixes {
         out.clear();
         Load { mix, time, clients, depth, json, out: &mut out, report: None }.near(&mut near, &mut round, at).unwrap();
@@ -78,7 +78,7 @@ fn the_database_is_filled_and_asked() {
     assert!((0.8..0.97).contains(&(gets / all)), "{json}");
 }
 
-/// One that thinks for long before it asks.
+/// A client that pauses before each request.
 struct Slow(Kvload);
 
 const THINKS: Duration = Duration::from_millis(5);
@@ -124,7 +124,7 @@ fn times_are_from_a_requests_writing() {
     );
 }
 
-/// Bounds cost nothing until they are used: the largest service that the flags can ask for fits.
+/// Limits use no memory in advance: the largest service that the flags permit can be created.
 #[test]
 fn the_services_are_as_large_as_the_flags_permit() {
     let kv = kv::bounds();
@@ -144,7 +144,7 @@ fn few_are_drawn_often() {
     for rank in [0usize, 1, 9, 99] {
         let wanted = 200_000.0 * ((rank + 1) as f64).powf(-0.99) / zeta;
         let got = f64::from(counts[rank]);
-        // The approximation is exact for the first two, and within a fifth after them.
+        // The approximation is exact for the first two ranks, and within a fifth for the others.
         assert!((got / wanted - 1.0).abs() < 0.2, "rank {rank}: {got}, and {wanted} wanted");
     }
     assert!(counts.iter().all(|count| *count > 0));

@@ -1,19 +1,20 @@
-//! Numbers drawn so that few are drawn often, and a generator to draw them with.
+//! Zipf-distributed random numbers, and their generator.
 //!
-//! The n-th most wanted of N things is wanted in proportion to 1/n^s: what YCSB (Cooper et al., SoCC 2010) asks a store, with s = 0.99.
-//! Drawn in constant time as Gray et al. do ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
+//! The n-th most popular of N items is drawn with a probability proportional to 1/n^s, as in YCSB
+//! (Cooper et al., SoCC 2010) with s = 0.99. Each draw takes constant time, by the method of Gray
+//! et al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
 
-/// A generator of numbers (xorshift64*, Vigna 2016): the same ones each time.
+/// Deterministic random number generator (xorshift64*, Vigna 2016).
 #[derive(Clone, Copy, Debug)]
 pub struct Draw(u64);
 
 impl Draw {
-    /// A sequence.
+    /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Draw {
         Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -21,18 +22,18 @@ impl Draw {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// From 0 to below 1.
+    /// Returns a number from 0 to below 1.
     pub fn share(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(n)) >> 64) as u64
     }
 }
 
-/// Ranks from 0, drawn by Zipf's law.
+/// Zipf distribution over ranks from 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     n: u64,
@@ -43,7 +44,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Of `n` ranks, with exponent `s` from 0 (all alike) to below 1.
+    /// Creates a distribution over `n` ranks, with exponent `s` from 0 (uniform) to below 1.
     pub fn new(n: u64, s: f64) -> Zipf {
         let (n, s) = (n.max(1), s.clamp(0.0, 0.9999));
         let zeta: f64 = (1..=n).map(|rank| (rank as f64).powf(-s)).sum();
@@ -52,7 +53,6 @@ impl Zipf {
         Zipf { n, alpha: 1.0 / (1.0 - s), zeta, eta: if eta.is_finite() { eta } else { 0.0 }, second }
     }
 
-    /// The next rank.
     pub fn rank(&self, draw: &mut Draw) -> u64 {
         let share = draw.share();
         let place = share * self.zeta;

@@ -1,27 +1,29 @@
-//! `-i` and `-I`: a test repeated until its mean is known to a wished width, by Student's t as netperf reckons.
+//! `-i` and `-I`: repeats a test until the confidence interval of its mean is narrow enough, using
+//! Student's t as netperf does.
 //!
-//! The interval's width is 2 t s/sqrt(n), relative to the mean, with s by n-1 (netperf's own form of it is the same number);
-//! `-I 95,5` wishes 5 %, that is 2.5 % to either side. t has two sides, at 95 or 99 %.
+//! The width of the interval is 2 t s/sqrt(n), relative to the mean, with s by n-1 (netperf's own
+//! formula gives the same number). `-I 95,5` requests 5 %, that is 2.5 % to either side. t is
+//! two-sided, at 95 or 99 %.
 
-/// What is wished.
+/// Requested confidence.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wish {
-    /// Fewest runs.
+    /// Minimum number of runs.
     pub min: usize,
-    /// Most runs.
+    /// Maximum number of runs.
     pub max: usize,
-    /// 95 or 99 per cent.
+    /// Confidence level: 95 or 99 percent.
     pub level: u32,
-    /// The interval's width, relative to the mean: 0.05 is 5 %.
+    /// Width of the interval, relative to the mean: 0.05 is 5 %.
     pub width: f64,
 }
 
-/// Most runs: as far as the table of t goes.
+/// Maximum number of runs, limited by the table of t.
 pub const RUNS_MAX: usize = 30;
 
 impl Wish {
-    /// netperf's: `-i max,min` and `-I level,width`, each with the other's defaults (10,3 and 99,5) if it stands alone. `None` for
-    /// neither.
+    /// Evaluates `-i max,min` and `-I level,width`. If only one is given, the other has netperf's
+    /// default (10,3 or 99,5). Returns `None` without either.
     pub fn of(runs: Option<(usize, usize)>, interval: Option<(u32, f64)>) -> Option<Wish> {
         if runs.is_none() && interval.is_none() {
             return None;
@@ -33,34 +35,34 @@ impl Wish {
     }
 }
 
-/// Figures of merit so far.
+/// Figures of the runs so far.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     figures: Vec<f64>,
 }
 
 impl Runs {
-    /// One more.
+    /// Adds the figure of a run.
     pub fn add(&mut self, figure: f64) {
         self.figures.push(figure);
     }
 
-    /// How many.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.figures.len()
     }
 
-    /// None yet?
+    /// Returns whether there are no runs.
     pub fn is_empty(&self) -> bool {
         self.figures.is_empty()
     }
 
-    /// Their mean.
     pub fn mean(&self) -> f64 {
         self.figures.iter().sum::<f64>() / self.figures.len().max(1) as f64
     }
 
-    /// The confidence interval's width, relative to the mean; infinite for fewer than two.
+    /// Returns the width of the confidence interval, relative to the mean; infinite for fewer than
+    /// two runs.
     pub fn width(&self, level: u32) -> f64 {
         let n = self.figures.len();
         if n < 2 {
@@ -72,21 +74,22 @@ impl Runs {
         2.0 * t(level, n - 1) * sd / (n as f64).sqrt() / mean
     }
 
-    /// Is it enough?
+    /// Returns whether no further run is needed.
     pub fn is_enough(&self, wish: &Wish) -> bool {
         let n = self.figures.len();
         n >= wish.min && (n >= wish.max || self.width(wish.level) <= wish.width)
     }
 }
 
-/// Student's t, two-sided, to three decimals (NIST/SEMATECH handbook 1.3.6.7.2), for 1 to 30 degrees of freedom.
+/// Returns two-sided Student's t to three decimals (NIST/SEMATECH handbook 1.3.6.7.2), for 1 to 30
+/// degrees of freedom.
 fn t(level: u32, freedom: usize) -> f64 {
     let row = T.get(freedom.clamp(1, T.len()) - 1).copied().unwrap_or_default();
     if level == 95 { row.0 } else { row.1 }
 }
 
 #[rustfmt::skip]
-#[allow(clippy::approx_constant)] // 3.106 at 11 degrees of freedom is near something, and means nothing
+#[allow(clippy::approx_constant)] // 3.106 resembles a known constant by chance
 const T: [(f64, f64); 30] = [
     (12.706, 63.657), (4.303, 9.925), (3.182, 5.841), (2.776, 4.604), (2.571, 4.032),
     (2.447, 3.707), (2.365, 3.499), (2.306, 3.355), (2.262, 3.250), (2.228, 3.169),

@@ -1,7 +1,7 @@
-//! The control connection: what the near end asks of the far end, as lines of JSON over TCP.
+//! The control connection: requests of the near end to the far end, as lines of JSON over TCP.
 //!
-//! netperf's own control protocol (32-bit words in the order of either machine, a structure for each test) is not spoken:
-//! both ends are ours.
+//! netperf's own control protocol (32-bit words in the byte order of either machine, a structure
+//! per test) is not supported, since both ends are ours.
 
 use super::Test;
 use super::sockets::Sockets;
@@ -9,66 +9,65 @@ use crate::streams::Failure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The longest line.
+/// Maximum bytes of a line.
 const LINE: usize = 4096;
 
-/// What is asked.
+/// Request of the near end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Be the far end of a test.
+    /// Start the far end of a test.
     Test(Order),
-    /// The test is over: what was it at your end?
+    /// End the test and return its counts.
     Results,
 }
 
-/// A test's far end.
+/// Parameters of a test's far end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// Which test.
     pub test: Test,
-    /// Of TCP_MAERTS: nanoseconds for which the far end sends, if `bytes` is 0.
+    /// TCP_MAERTS: nanoseconds for which the far end sends, if `bytes` is 0.
     pub time_ns: u64,
-    /// Of TCP_MAERTS: bytes that it sends.
+    /// TCP_MAERTS: bytes the far end sends.
     pub bytes: u64,
-    /// Bytes of a request; those of a receive call where there are none.
+    /// Bytes per request; in tests without requests, bytes per receive call.
     pub request: usize,
-    /// Bytes of a response; those of a send call where there are none.
+    /// Bytes per response; in tests without responses, bytes per send call.
     pub response: usize,
-    /// SO_SNDBUF.
+    /// Requested SO_SNDBUF.
     pub send_buffer: Option<usize>,
-    /// SO_RCVBUF.
+    /// Requested SO_RCVBUF.
     pub recv_buffer: Option<usize>,
-    /// TCP_NODELAY.
+    /// Sets TCP_NODELAY.
     pub nodelay: bool,
 }
 
-/// What is answered.
+/// Reply of the far end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Say {
-    /// The far end listens.
+    /// The test's socket is open.
     Ready(Ready),
-    /// The test's figures.
+    /// Counts of the test.
     Results(Tally),
-    /// No.
+    /// The request was refused, with the reason.
     Refused(String),
 }
 
-/// Where the far end is, and how it is made.
+/// Port and sizes of the far end's socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Ready {
-    /// The L4 port for the test.
+    /// L4 port of the test.
     pub port: u16,
-    /// Bytes of its send buffer.
+    /// Bytes of the send buffer.
     pub send_buffer: usize,
-    /// Bytes of its receive buffer.
+    /// Bytes of the receive buffer.
     pub recv_buffer: usize,
-    /// Bytes of its send call, where it has a choice.
+    /// Bytes per send call, where the far end chooses them.
     pub send_size: usize,
 }
 
-/// What an end counted.
+/// Counts of one end.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Bytes received (TCP_MAERTS: sent).
@@ -77,38 +76,37 @@ pub struct Tally {
     pub messages: u64,
     /// Calls that moved bytes.
     pub calls: u64,
-    /// Why it ended early.
+    /// Reason why the test ended early.
     pub failed: Option<String>,
 }
 
-/// A connection that carries lines.
+/// A connection that exchanges lines.
 #[derive(Debug)]
 pub struct Talk<F> {
-    /// The descriptor.
     pub fd: F,
     heard: Vec<u8>,
     unsent: Vec<u8>,
 }
 
 impl<F: Copy> Talk<F> {
-    /// Over `fd`.
+    /// Creates a line connection on `fd`.
     pub fn new(fd: F) -> Talk<F> {
         Talk { fd, heard: Vec::new(), unsent: Vec::new() }
     }
 
     /// Queues a line; [`Talk::flush`] sends it.
     pub fn say(&mut self, what: &impl Serialize) {
-        // Both of our enums are plain data: nothing in them can fail.
+        // Serializing plain data cannot fail.
         if let Ok(line) = serde_json::to_vec(what) {
             self.unsent.extend_from_slice(&line);
             self.unsent.push(b'\n');
         }
     }
 
-    /// Sends what is queued, as far as it goes.
+    /// Sends queued bytes as far as possible.
     ///
     /// # Errors
-    /// `Again` if something is left; `Gone`.
+    /// `Again` if bytes are left; `Gone`.
     pub fn flush<S: Sockets<Fd = F>>(&mut self, sockets: &mut S) -> Result<(), Failure> {
         while !self.unsent.is_empty() {
             let n = sockets.send(self.fd, &self.unsent)?;
@@ -117,10 +115,10 @@ impl<F: Copy> Talk<F> {
         Ok(())
     }
 
-    /// The next line.
+    /// Receives the next line.
     ///
     /// # Errors
-    /// `Again`; `Gone` at the end of the connection; `Invalid`: not one of ours, or too long.
+    /// `Again`; `Gone` at the end of the connection; `Invalid` for an unknown or too long line.
     pub fn hear<S: Sockets<Fd = F>, T: DeserializeOwned>(&mut self, sockets: &mut S) -> Result<T, Failure> {
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {

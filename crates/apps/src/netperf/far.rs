@@ -1,9 +1,10 @@
-//! The far end, netserver's part: accepts control connections, and runs the test of each, a turn at a time.
+//! The far end, equivalent to netserver: accepts control connections and runs the test of each, one
+//! turn at a time.
 //!
-//! The caller decides about threads: [`Far::turn`] never waits unless the sockets of its tests do. A near end
-//! whose control connection is gone ends its test, and so does one that sends nothing while nothing moves: it
-//! may have lost its power. There are [`Limits`] to the near ends at a time and to those of one address;
-//! with all places taken, the one idle for longest gives way.
+//! The caller decides about threads: [`Far::turn`] waits only where the sockets of its tests do. A
+//! test ends with its control connection, or when neither data nor requests arrive for too long, as
+//! after a power failure of the near end. [`Limits`] bound the number of near ends, in total and
+//! per address; if all places are taken, the near end idle for longest is evicted.
 
 use super::control::{Ask, Order, Ready, Say, Talk, Tally};
 use super::near::STALL;
@@ -14,18 +15,17 @@ use crate::streams::{Failure, any_towards};
 use clock::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 
-/// Turns with work to do between two looks at the control connection.
+/// Busy turns between two checks of the control connections.
 const ATTENTION: u32 = 64;
-/// Calls of a turn, so that the other end has its turn too.
+/// Maximum calls per turn, so that the other end gets its turn.
 const QUANTUM: usize = 16;
-/// The same of datagrams.
+/// Maximum datagram calls per turn.
 const DATAGRAMS: usize = 64;
-/// Control connections accepted in a turn.
+/// Maximum number of control connections accepted per turn.
 const ACCEPTS: usize = 16;
-/// Longest time from a near end's connection to its request for a test.
+/// Maximum time from a near end's connection to its request for a test.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A far end.
 #[derive(Debug)]
 pub struct Far<S: Sockets> {
     listener: S::Fd,
@@ -33,15 +33,15 @@ pub struct Far<S: Sockets> {
     sessions: Slots<Session<S::Fd>>,
     buffer: Vec<u8>,
     turns: u32,
-    /// Tests that came to their end.
+    /// Number of completed tests.
     pub tests: u64,
-    /// Near ends that were refused a place.
+    /// Number of near ends refused.
     pub refused: u64,
-    /// Near ends that gave way to others after having been idle for longest.
+    /// Number of near ends evicted because they were idle for longest.
     pub evicted: u64,
 }
 
-/// A near end's control connection, and its test.
+/// A near end's control connection and its test.
 #[derive(Debug)]
 struct Session<F> {
     peer: IpAddr,
@@ -61,13 +61,13 @@ impl<F> Connection for Session<F> {
     }
 }
 
-/// A test under way.
+/// A running test.
 #[derive(Debug)]
 struct Work<F> {
     order: Order,
     listener: Option<F>,
     conn: Option<F>,
-    /// Bytes of the message that is coming, or going.
+    /// Bytes received of the current message, and bytes left to send.
     got: usize,
     to_send: usize,
     until: Instant,
@@ -80,17 +80,17 @@ impl<S: Sockets> Far<S> {
     /// Listens for control connections at `at`.
     ///
     /// # Errors
-    /// As [`Sockets::listen`].
+    /// Those of [`Sockets::listen`].
     pub fn open(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<Far<S>, Failure> {
         let listener = sockets.listen(at, &Setup::default())?;
         let (sessions, buffer) = (Slots::new(limits.most), Vec::new());
         Ok(Far { listener, limits, sessions, buffer, turns: 0, tests: 0, refused: 0, evicted: 0 })
     }
 
-    /// Returns its L4 port.
+    /// Returns the L4 port of the listener.
     ///
     /// # Errors
-    /// As [`Sockets::local`].
+    /// Those of [`Sockets::local`].
     pub fn port(&self, sockets: &S) -> Result<u16, Failure> {
         Ok(sockets.local(self.listener)?.port())
     }
@@ -100,12 +100,12 @@ impl<S: Sockets> Far<S> {
         self.sessions.len()
     }
 
-    /// Returns when the next near end that sends nothing is given up.
+    /// Returns the next time at which a silent near end is dropped.
     pub fn next_timer(&self) -> Option<Instant> {
         self.sessions.iter().map(|(_, session)| session.expires()).min()
     }
 
-    /// Serves all near ends as far as it goes without waiting; returns whether anything happened.
+    /// Serves all near ends as far as possible without waiting; returns whether anything happened.
     #[inline]
     pub fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         self.turns = self.turns.wrapping_add(1);
@@ -121,7 +121,7 @@ impl<S: Sockets> Far<S> {
         true
     }
 
-    /// A loop around [`Far::turn`], until `stop` says so.
+    /// Runs [`Far::turn`] in a loop until `stop` returns `true`.
     pub fn run(&mut self, sockets: &mut S, mut stop: impl FnMut(&Far<S>) -> bool) {
         let mut pace = Pace::Go;
         while !stop(self) {
@@ -133,8 +133,8 @@ impl<S: Sockets> Far<S> {
     /// Serves the listener and the control connections.
     #[cold]
     fn attend(&mut self, sockets: &mut S, now: Instant) -> bool {
-        // An accept is a system call on the kernel's sockets: a busy test is interrupted for it in each 64th turn only
-        // ([`Far::turn`]).
+        // An accept is a system call on the kernel's sockets, so it interrupts a busy test only in
+        // each 64th turn ([`Far::turn`]).
         let mut busy = self.accept(sockets, now);
         for at in 0..self.sessions.places() {
             busy |= self.attend_to(sockets, at, now);
@@ -156,7 +156,7 @@ impl<S: Sockets> Far<S> {
             if room == Room::None || self.sessions.insert(session).is_err() {
                 let mut talk = Talk::new(fd);
                 talk.say(&Say::Refused(format!("as many near ends as there may be: {most}, {per_peer} of an address")));
-                let _ = talk.flush(sockets); // a line fits into an empty send buffer, or the peer is gone
+                let _ = talk.flush(sockets); // fits an empty send buffer, or the peer is gone
                 // Unread bytes at the close would reset the connection, and the line with it.
                 let _ = sockets.recv(fd, &mut [0; 4096]);
                 sockets.close(fd);
@@ -168,7 +168,7 @@ impl<S: Sockets> Far<S> {
 
     /// Serves one control connection.
     fn attend_to(&mut self, sockets: &mut S, at: u32, now: Instant) -> bool {
-        // A call that waits for one near end keeps the others waiting.
+        // A blocking call for one near end would delay the others.
         let waits = if self.sessions.len() > 1 { Waits::Never } else { Waits::Briefly };
         let Some(session) = self.sessions.get_mut(at) else { return false };
         let heard = match session.talk.flush(sockets) {
@@ -192,7 +192,7 @@ impl<S: Sockets> Far<S> {
                     },
                 };
                 session.talk.say(&reply);
-                let _ = session.talk.flush(sockets); // what is left goes in a later turn
+                let _ = session.talk.flush(sockets); // the rest is sent in a later turn
                 true
             }
             Err(Failure::Again) if now < session.expires() => false,
@@ -212,10 +212,11 @@ impl<S: Sockets> Far<S> {
 }
 
 impl<F: Copy> Session<F> {
-    /// Time at which it is given up if nothing moves.
+    /// Returns the time at which the session is dropped if nothing moves.
     fn expires(&self) -> Instant {
         let patience = self.work.as_ref().map_or(SILENCE, |work| {
-            // Its datagrams may all be lost: then nothing moves until its time is over and it asks for the figures.
+            // All datagrams may be lost; then nothing moves until the near end requests the
+            // results.
             Duration::from_nanos(work.order.time_ns).min(LENGTH_MAX) + STALL + PATIENCE
         });
         self.moved.after(patience)
@@ -227,10 +228,10 @@ impl<F: Copy> Session<F> {
         }
     }
 
-    /// Ends the test and returns its figures; `None`: there is no test.
+    /// Ends the test and returns its counts; `None` if there is no test.
     fn results<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, buffer: &mut [u8], now: Instant) -> Option<Tally> {
         let mut work = self.work.take()?;
-        // What has arrived already counts.
+        // Datagrams that have already arrived count.
         for _ in 0..1 << 20 {
             if !work.order.test.is_udp() || !work.turn(sockets, buffer, now) {
                 break;
@@ -241,7 +242,7 @@ impl<F: Copy> Session<F> {
         Some(tally)
     }
 
-    /// Opens the sockets of a test; `buffer` is shared with other sessions, and grows.
+    /// Opens the sockets of a test. `buffer` is shared with other sessions and grows as needed.
     fn begin<S: Sockets<Fd = F>>(
         &mut self,
         sockets: &mut S,
@@ -311,7 +312,8 @@ impl<F: Copy> Work<F> {
             Ok(()) => true,
             Err(Failure::Again) => false,
             Err(why) => {
-                // One connection of many that fails is the near end's to tell; one that is the test ends it.
+                // In TCP_CRR and TCP_CC the near end reports a failed connection; in other tests a
+                // failed connection ends the test.
                 if matches!(self.order.test, Test::TcpCrr | Test::TcpCc) {
                     self.hang_up(sockets);
                 } else {
@@ -327,7 +329,8 @@ impl<F: Copy> Work<F> {
         self.conn = Some(sockets.accept(listener)?.0);
         (self.got, self.to_send) = (0, 0);
         match self.order.test {
-            // At once: the near end waits for nothing else, and one turn more would be the next round's.
+            // Close immediately: the near end waits for this, and another turn would delay it until
+            // the next round.
             Test::TcpCc => self.hang_up(sockets),
             Test::TcpMaerts => self.until = sockets.now().after(Duration::from_nanos(self.order.time_ns)),
             _ => {}
@@ -342,7 +345,7 @@ impl<F: Copy> Work<F> {
         }
     }
 
-    /// A request read, its response written; of TCP_CRR the end too.
+    /// Receives a request and sends its response; TCP_CRR then closes the connection.
     #[inline]
     fn respond<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let Order { request, response, .. } = self.order;
@@ -385,13 +388,13 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// TCP_STREAM's receiver.
+    /// Receiver of TCP_STREAM.
     fn sink<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let into = buffer.get_mut(..self.order.request).unwrap_or_default();
         for at in 0..QUANTUM {
             match sockets.recv(fd, into) {
                 Ok(0) => {
-                    // The near end has waited for this: it has the last byte's arrival.
+                    // The near end waits for this as proof that the last byte has arrived.
                     sockets.shutdown(fd);
                     self.over = true;
                     return Ok(());
@@ -407,7 +410,7 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// TCP_MAERTS' sender.
+    /// Sender of TCP_MAERTS.
     fn source<S: Sockets<Fd = F>>(
         &mut self,
         sockets: &mut S,
@@ -441,7 +444,7 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// UDP_STREAM's receiver.
+    /// Receiver of UDP_STREAM.
     fn collect<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         for at in 0..DATAGRAMS {
             match sockets.recv(fd, buffer) {
@@ -456,17 +459,17 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// UDP_RR's other end: whoever asks is answered, as netserver does by recvfrom and sendto.
+    /// Responder of UDP_RR: answers any sender, as netserver does with recvfrom and sendto.
     #[inline]
     fn echo<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let (n, from, asked) = match sockets.recv_msg(fd, buffer) {
-            // The error of an earlier response: an ICMP message, or an unanswered ARP request.
+            // Error caused by an earlier response: an ICMP message, or an unanswered ARP request.
             Err(Failure::Refused | Failure::HostUnreachable | Failure::NetUnreachable) => return Ok(()),
             received => received?,
         };
         self.tally.bytes += n as u64;
         self.tally.messages += 1;
-        // An answer that cannot leave is a datagram lost.
+        // A response that cannot be sent counts as a lost datagram.
         let _ = sockets.send_msg(fd, buffer.get(..self.order.response).unwrap_or_default(), from, asked);
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! How long calls or transactions took: netperf's rows, and percentiles that are finer than they.
+//! Histograms of call or transaction times: netperf's rows, and finer percentiles.
 //!
-//! netperf counts microseconds in decades of ten each (REPORTS 2.4); a transaction between two hosts of ours takes less than
-//! one. So times are kept beside that in nanoseconds, 32 steps to each power of two: a percentile is told to 3 %.
+//! netperf counts microseconds in decades of ten buckets each (REPORTS 2.4), but a transaction
+//! between two of our hosts takes less than one microsecond. Times are therefore also counted in
+//! nanoseconds, with 32 buckets per power of two, which gives percentiles to 3 %.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,7 +12,6 @@ const BITS: u32 = STEPS.trailing_zeros();
 const ROWS: [&str; 8] =
     ["UNIT_USEC", "TEN_USEC", "HUNDRED_USEC", "UNIT_MSEC", "TEN_MSEC", "HUNDRED_MSEC", "UNIT_SEC", "TEN_SEC"];
 
-/// Times.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     decades: [[u64; 10]; 8],
@@ -26,12 +26,11 @@ impl Default for Histogram {
     }
 }
 
-/// The percentiles that are told.
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 impl Histogram {
-    /// Counts one.
+    /// Counts a time.
     pub fn add(&mut self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.total += 1;
@@ -49,12 +48,12 @@ impl Histogram {
         self.beyond += 1;
     }
 
-    /// How many there are.
+    /// Returns the number of times counted.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Adds another's.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (ours, theirs) in self.decades.iter_mut().flatten().zip(other.decades.iter().flatten()) {
             *ours += theirs;
@@ -66,7 +65,7 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// The time that so large a share of them did not exceed, in nanoseconds, to 3 %.
+    /// Returns the time not exceeded by the given share, in nanoseconds, to 3 %.
     pub fn percentile(&self, share: f64) -> u64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -79,7 +78,7 @@ impl Histogram {
         0
     }
 
-    /// netperf's rows.
+    /// Formats netperf's rows.
     pub fn rows(&self) -> String {
         let mut out = String::new();
         for (name, row) in ROWS.iter().zip(&self.decades) {
@@ -93,7 +92,7 @@ impl Histogram {
         out
     }
 
-    /// The percentiles in a line each, in microseconds.
+    /// Formats the percentiles, one per line, in microseconds.
     pub fn percentiles(&self) -> String {
         let mut out = String::new();
         for (name, share) in PERCENTILES {
@@ -103,7 +102,7 @@ impl Histogram {
     }
 }
 
-/// Below 32 each nanosecond is a step; above, a power of two has 32.
+/// Returns the bucket: one per nanosecond below 32, then 32 per power of two.
 fn step_of(ns: u64) -> usize {
     if ns < STEPS as u64 {
         return ns as usize;
@@ -113,7 +112,7 @@ fn step_of(ns: u64) -> usize {
     STEPS * (power - BITS + 1) as usize + within
 }
 
-/// The largest time of a step.
+/// Returns the largest time of a bucket.
 fn top_of(step: usize) -> u64 {
     if step < STEPS {
         return step as u64;

@@ -1,7 +1,7 @@
-//! The near end: asks the far end for a test, runs it, and fetches the other half of its figures.
+//! The near end: requests a test from the far end, runs it, and fetches the far end's results.
 //!
-//! Every wait has an end: setting up and fetching take [`PATIENCE`] at most, a test that goes on without progress for
-//! [`STALL`] fails, and Ctrl-C ends a test early with the figures of what there was.
+//! All waits are bounded: setup and fetching take at most [`PATIENCE`], a test by count without
+//! progress for [`STALL`] fails, and Ctrl-C ends a test early with the results so far.
 
 mod connect;
 mod rr;
@@ -17,19 +17,19 @@ use anyhow::{Context, bail};
 use clock::{Duration, Instant};
 use std::net::SocketAddr;
 
-/// How long a test by count goes on while nothing moves.
+/// Maximum time without progress of a test by count.
 pub const STALL: Duration = Duration::from_secs(30);
 
-/// What is told while a test runs.
+/// Interim result of a running test.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interim {
-    /// 10^6 bit/s, or transactions a second, since the one before.
+    /// 10^6 bit/s or transactions per second since the previous interim result.
     pub figure: f64,
-    /// Seconds since the one before.
+    /// Seconds since the previous interim result.
     pub seconds: f64,
 }
 
-/// A near end: its sockets, and what is done while it waits.
+/// A near end: its sockets, and the callbacks run while it waits.
 pub struct Near<'s, S, R, E> {
     sockets: &'s mut S,
     round: R,
@@ -37,7 +37,7 @@ pub struct Near<'s, S, R, E> {
     now: Instant,
 }
 
-/// What one end found by itself.
+/// Results of one end.
 #[derive(Debug, Default)]
 struct Found {
     took: Took,
@@ -58,14 +58,15 @@ impl<S: Sockets, R, E> std::fmt::Debug for Near<'_, S, R, E> {
 }
 
 impl<'s, S: Sockets> Near<'s, S, fn(&mut S, Pace) -> Instant, fn(Interim)> {
-    /// An end alone on its thread.
+    /// Creates an end that runs alone on its thread.
     pub fn alone(sockets: &'s mut S) -> Self {
         Near::new(sockets, |sockets, pace| sockets.step(pace), |_| ())
     }
 }
 
 impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'s, S, R, E> {
-    /// An end whose rounds are `round`'s: the far end's turn may be part of one. `each` is told interim results.
+    /// Creates an end that calls `round` for each round, which may include the far end's turn.
+    /// `each` receives interim results.
     pub fn new(sockets: &'s mut S, round: R, each: E) -> Self {
         let now = sockets.now();
         Near { sockets, round, each, now }
@@ -77,10 +78,10 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
         self.now
     }
 
-    /// Runs a test against the far end whose control connection is at `control`.
+    /// Runs a test against the far end with the control address `control`.
     ///
     /// # Errors
-    /// Nobody is there, it refuses, a socket call failed, or nothing moved for too long: what, in a sentence.
+    /// The far end does not answer or refuses, a socket call fails, or nothing moves for too long.
     pub fn run(&mut self, control: SocketAddr, options: &Options) -> anyhow::Result<Outcome> {
         options.check().map_err(anyhow::Error::msg)?;
         let fd = self.connect(control, &Setup::default()).with_context(|| format!("netserver at {control}"))?;
@@ -124,7 +125,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
         })
     }
 
-    /// Asks until the answer is not "again", for [`PATIENCE`] at most.
+    /// Repeats `ask` until it returns something other than `Again`, for at most [`PATIENCE`].
     fn wait<T>(&mut self, what: &str, ask: impl FnMut(&mut S) -> Result<T, Failure>) -> anyhow::Result<T> {
         self.step(Pace::Go);
         let found = wait(self.sockets, &mut self.round, Instant::NEVER, ask).with_context(|| what.to_owned())?;
@@ -147,7 +148,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
         Meter::new(options, Span::begin(|| self.step(Pace::Go)))
     }
 
-    /// Is the test to go on, with so many units done?
+    /// Returns whether the test continues after `units` are done.
     #[inline(always)]
     fn goes_on(&mut self, meter: &mut Meter, units: u64) -> anyhow::Result<bool> {
         self.now = self.sockets.latest();
@@ -175,22 +176,22 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
     }
 }
 
-/// How often Ctrl-C and a stall are looked for.
+/// Interval of checks for Ctrl-C and stalls.
 const SOON: Duration = Duration::from_millis(50);
 
-/// A test's time and count.
+/// Time and count limits of a test.
 struct Meter {
     span: Span,
     end: Instant,
     goal: u64,
-    /// When more than the count is to be looked at.
+    /// Time of the next full check.
     look: Instant,
     moved: u64,
     moved_at: Instant,
     every: Option<Duration>,
     next_told: Instant,
     told: (u64, Instant),
-    /// Of a unit: bits in millions, or one.
+    /// Factor from units to the figure: bytes to 10^6 bit, or 1.
     scale: f64,
     hint: &'static str,
     cut: bool,
@@ -239,7 +240,7 @@ fn setup(options: &Options) -> Setup {
     }
 }
 
-/// What the far end has to know.
+/// Returns the parameters for the far end.
 fn order(options: &Options) -> Order {
     let (time_ns, bytes) = match options.length {
         Length::Time(time) => (u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 0),
@@ -262,7 +263,7 @@ fn order(options: &Options) -> Order {
     }
 }
 
-/// A call's size: as asked, or the socket's buffer.
+/// Returns the size of a call: as requested, or that of the socket's buffer.
 fn size_of(asked: Option<usize>, buffer: usize, test: Test) -> usize {
     asked.unwrap_or(buffer).clamp(1, if test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX })
 }

@@ -1,4 +1,4 @@
-//! The sockets of a host of ours, which the calling thread keeps going.
+//! Sockets of one of our hosts, which the calling thread also runs.
 
 use super::sockets::{Pace, Setup, Sizes, Sockets};
 use crate::streams::Failure;
@@ -9,24 +9,24 @@ use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, OptKind};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Rounds without a frame before the processor is offered to others, where nothing can be slept on: with more hosts than cores
-/// the one that is waited for runs soon.
+/// Rounds without a frame between two yields of the CPU while spinning. With more hosts than cores
+/// the awaited host then runs soon.
 const POLITE: u32 = 1 << 5;
-/// The longest sleep: a deadline is met that late at worst.
+/// Maximum sleep; a deadline is missed by at most this.
 const NAP: Duration = Duration::from_millis(10);
 
-/// What a round does when nothing came and its caller waits.
+/// Behaviour of a round without frames while its caller waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
-    /// Nothing: the same thread drives the other end, which has its turn now.
+    /// Returns at once: the same thread drives the other end, which has its turn now.
     Never,
-    /// It spins, and offers the processor to others now and then: the other end is on another thread, behind a ring.
+    /// Spins and yields the CPU now and then: the other end is on another thread, behind a ring.
     Spins,
-    /// It sleeps until the port's descriptor has something.
+    /// Sleeps until the port's descriptor is readable.
     Sleeps,
 }
 
-/// Sockets of `host`.
+/// Sockets of a host.
 #[derive(Debug)]
 pub struct OurSockets<'h, L: Locks> {
     host: &'h Host<L>,
@@ -36,18 +36,19 @@ pub struct OurSockets<'h, L: Locks> {
 }
 
 impl<'h, L: Locks> OurSockets<'h, L> {
-    /// Those of `host`, which is stepped from here alone.
+    /// Creates the sockets of `host`, which only this thread runs.
     pub fn new(host: &'h Host<L>, rest: Rest) -> OurSockets<'h, L> {
         OurSockets { host, now: host.clock.now(), rest, idle: 0 }
     }
 
-    /// The host has had a round elsewhere: calls are made at this time from now on.
+    /// Updates the time for the following calls, after a round that ran elsewhere.
     pub fn set_now(&mut self) -> Instant {
         self.now = self.host.clock.now();
         self.now
     }
 
-    /// Calls at the time of the last round: reading the clock for each costs a transaction a sixth of its time.
+    /// Returns calls at the time of the last round. Reading the clock for each call would cost a
+    /// sixth of a transaction's time.
     #[inline(always)]
     fn calls(&self) -> Calls<'h, L> {
         self.host.calls_at(self.now)
@@ -73,7 +74,7 @@ impl<'h, L: Locks> OurSockets<'h, L> {
             calls.set_option(fd, Opt::RecvBuffer(bytes))?;
         }
         if !fd.is_stream() {
-            return Ok(()); // datagrams are not kept for sending
+            return Ok(()); // UDP has no send buffer
         }
         if let Some(bytes) = setup.send_buffer {
             calls.set_option(fd, Opt::SendBuffer(bytes))?;
@@ -81,10 +82,10 @@ impl<'h, L: Locks> OurSockets<'h, L> {
         if setup.nodelay { calls.set_option(fd, Opt::NoDelay(true)) } else { Ok(()) }
     }
 
-    /// `fd`, or the reason for which it was closed again.
+    /// Returns `fd`, or closes it and returns the error.
     fn or_close(&self, fd: Fd, done: Result<(), Errno>) -> Result<Fd, Failure> {
         done.map(|()| fd).map_err(|why| {
-            let _ = self.calls().close(fd); // it was opened just now
+            let _ = self.calls().close(fd); // opened above
             failure(why)
         })
     }
@@ -206,11 +207,11 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
     }
 
     fn shutdown(&mut self, fd: Fd) {
-        let _ = self.calls().shutdown(fd, Shutdown::Write); // one that is gone has nothing to shut
+        let _ = self.calls().shutdown(fd, Shutdown::Write); // fails only if the connection is gone
     }
 
     fn close(&mut self, fd: Fd) {
-        let _ = self.calls().close(fd); // nothing waits: SO_LINGER is not set
+        let _ = self.calls().close(fd); // never blocks: SO_LINGER is not set
     }
 
     fn sizes(&self, fd: Fd) -> Sizes {
@@ -233,7 +234,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
 
 fn failure(errno: Errno) -> Failure {
     match errno {
-        Errno::EADDRNOTAVAIL => Failure::InUse, // of a connect: every L4 port is taken
+        Errno::EADDRNOTAVAIL => Failure::InUse, // connect: all L4 ports are in use
         Errno::EMSGSIZE => Failure::Invalid,
         other => crate::host::failure(other),
     }

@@ -1,7 +1,8 @@
-//! What netperf prints: banner, column titles, figures; with `-v 2` more; or one JSON object.
+//! netperf's output: banner, column titles, results, more with `-v 2`; or one JSON object.
 //!
-//! Widths, blanks and blank lines are netperf 2.7's (REPORTS 2.4), as it prints them built without its omni tests; the words of the banner
-//! that tell how it was built (`demo`, `histogram`, `first burst N`) stand where that was asked for.
+//! Widths and blank lines are those of netperf 2.7 (REPORTS 2.4), built without its omni tests. The
+//! words of the banner that depend on netperf's build options (`demo`, `histogram`, `first burst
+//! N`) appear where the feature is in use.
 
 use super::confidence::{Runs, Wish};
 use super::hist::PERCENTILES;
@@ -10,20 +11,19 @@ use super::{Outcome, Test};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What is printed, and how much.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Style {
-    /// Banner and titles (`-P`).
+    /// Prints banner and titles (`-P`).
     pub headers: bool,
-    /// 0: the figure alone; 1; 2: histogram and percentiles too (`-v`).
+    /// 0: only the figure; 1: the table; 2: also histogram and percentiles (`-v`).
     pub verbosity: u8,
-    /// How the far end was named.
+    /// Name of the far end, as given.
     pub host: String,
-    /// Its address.
+    /// Address of the far end.
     pub address: String,
 }
 
-/// The banner, printed before the test: `burst` and the others are told if they were asked for.
+/// Formats the banner printed before the test; the options in use are appended.
 pub fn banner(style: &Style, options: &super::Options, wish: Option<&Wish>) -> String {
     let name = match options.test {
         Test::TcpStream => "TCP STREAM TEST",
@@ -55,7 +55,7 @@ pub fn banner(style: &Style, options: &super::Options, wish: Option<&Wish>) -> S
     out + "\n"
 }
 
-/// netperf's line of an interim result; `at` is the time of day in seconds.
+/// Formats netperf's line for an interim result; `at` is the time of day in seconds.
 pub fn interim(test: Test, interim: &Interim, at: f64) -> String {
     let unit = if test.is_stream() { "10^6bits" } else { "Trans" };
     let Interim { figure, seconds } = interim;
@@ -64,8 +64,8 @@ pub fn interim(test: Test, interim: &Interim, at: f64) -> String {
 
 /// Returns netperf's warning that the confidence interval is wider than requested.
 ///
-/// netperf's two rows of processor utilization are left out: it is not measured, and netperf without
-/// -c and -C prints 0.000% there.
+/// netperf's two rows of CPU utilization are omitted: it is not measured, and netperf without -c
+/// and -C prints 0.000% there.
 pub fn warning(runs: &Runs, wish: &Wish) -> String {
     format!(
         "!!! WARNING\n\
@@ -94,7 +94,7 @@ Socket  Message  Elapsed      Messages                \n\
 Size    Size     Time         Okay Errors   Throughput\n\
 bytes   bytes    secs            #      #   10^6bits/sec\n\n";
 
-/// The figures, with titles if they are wanted.
+/// Formats the results, with titles if enabled.
 pub fn figures(style: &Style, outcome: &Outcome) -> String {
     if style.verbosity == 0 {
         let end = if matches!(outcome.test, Test::TcpStream | Test::TcpMaerts | Test::TcpRr | Test::UdpRr) {
@@ -150,7 +150,8 @@ fn rr(outcome: &Outcome) -> String {
     )
 }
 
-/// `-v 2`: what netperf tells of calls, round trips and times; then the percentiles, which it does not have.
+/// Formats the additions of `-v 2`: calls, round trips and times as in netperf, then percentiles,
+/// which netperf does not have.
 fn more(outcome: &Outcome) -> String {
     let mut out = String::new();
     let what = match outcome.test {
@@ -195,7 +196,7 @@ fn calls(outcome: &Outcome) -> String {
     )
 }
 
-/// C's `%6.4g` of a number that is large or zero.
+/// Formats a number that is large or zero like C's `%6.4g`.
 fn short(x: f64) -> String {
     let text = if x >= 1e4 {
         let power = x.log10().floor() as i32;
@@ -228,7 +229,7 @@ fn round_trips(outcome: &Outcome) -> String {
     )
 }
 
-/// One object with everything.
+/// Returns all results as one JSON object.
 pub fn json(style: &Style, outcome: &Outcome, runs: &Runs, wish: Option<&Wish>) -> Value {
     let unit = if outcome.test.is_stream() { "10^6bits/s" } else { "trans/s" };
     let mut found = json!({
@@ -277,7 +278,7 @@ pub fn json(style: &Style, outcome: &Outcome, runs: &Runs, wish: Option<&Wish>) 
     found
 }
 
-/// The mean of several runs, as netperf prints it: figures and times averaged, counts too.
+/// Returns the mean of several runs, as netperf prints it; counts are averaged too.
 pub fn mean(outcomes: &[Outcome]) -> Option<Outcome> {
     let n = outcomes.len() as u64;
     let mut mean = outcomes.last()?.clone();

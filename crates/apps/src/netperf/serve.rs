@@ -1,4 +1,4 @@
-//! One end of a play on a host made from flags, the other in another process or machine.
+//! One end of a play on a host configured by flags; the other end is another process or machine.
 
 use super::ours::{OurSockets, Rest};
 use super::session::{Asked, Play, Turn};
@@ -16,8 +16,9 @@ use node::run::{Event, Outcome};
 use port::Pairs;
 use std::net::SocketAddr;
 
-/// Serves as a far end at `at` on a host made as `config` says, until [`dispatch::request_stop`] (Ctrl-C, the control
-/// word `stop`) or its ports are over. The process enters `sandbox` once it listens.
+/// Serves a far end at `at` on a host created from `config`, until [`dispatch::request_stop`]
+/// (Ctrl-C, or the control command `stop`) or until its ports have ended. The process enters
+/// `sandbox` once it listens.
 ///
 /// # Errors
 /// [`RunError`].
@@ -66,10 +67,11 @@ fn live<L: Locks, A: Asked>(
     Ok(Outcome { lost_ports, ..node::run::end(&host) })
 }
 
-/// Runs the near end on a host made from `config`, against the far end at L4 port `port` of `far`.
+/// Runs the near end on a host created from `config`, against the far end at L4 port `port` of
+/// `far`.
 ///
 /// # Errors
-/// The host could not be made; `far` has no address of `families`; what the play met.
+/// The host could not be created, `far` has no address of `families`, or the play failed.
 pub fn ask<P: Play>(
     play: &mut P,
     config: &HostConfig,
@@ -86,7 +88,7 @@ pub fn ask<P: Play>(
     let at = host.resolve(far, port, families).map_err(anyhow::Error::from);
     let result = at.and_then(|at| play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at));
     match configured {
-        Err(why) => result.context(why), // the likely cause of a failure
+        Err(why) => result.context(why), // probably the cause
         Ok(()) => result,
     }
 }

@@ -1,4 +1,5 @@
-//! A test from its banner to its figures, repeated as confidence wants it; and what carries such plays from place to place.
+//! A test from banner to results, repeated until the requested confidence; and the traits for
+//! running such plays between arbitrary ends.
 
 use super::confidence::{Runs, Wish};
 use super::far::Far;
@@ -14,9 +15,9 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A far end, driven a turn at a time.
+/// A far end that runs one turn at a time.
 pub trait Turn<S: Sockets> {
-    /// Does what can be done now; says whether that was something.
+    /// Runs whatever is possible now; returns whether that was anything.
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool;
 }
 
@@ -27,45 +28,45 @@ impl<S: Sockets> Turn<S> for Far<S> {
     }
 }
 
-/// An end that is asked, whatever its sockets are and wherever it stands.
+/// A kind of far end, independent of its sockets and location.
 pub trait Asked {
-    /// It, over sockets of a kind.
+    /// The far end on sockets of type `S`.
     type End<S: Sockets>: Turn<S>;
 
-    /// Where it listens, unless another L4 port is given.
+    /// Default L4 port.
     const PORT: u16;
 
-    /// Connections at a time, unless another number is given.
+    /// Default maximum number of connections.
     const CONNECTIONS: usize;
 
-    /// Makes it, at `at`; L4 port 0 picks one. Says which it has.
+    /// Opens the far end at `at`. L4 port 0 selects a free port. Returns the port.
     ///
     /// # Errors
-    /// The address is taken.
+    /// The address is in use.
     fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Self::End<S>, u16), Failure>;
 
-    /// Opens it for one near end, which may have all of [`Asked::CONNECTIONS`].
+    /// Opens the far end for a single near end, which may use all [`Asked::CONNECTIONS`].
     ///
     /// # Errors
-    /// As [`Asked::open`].
+    /// Those of [`Asked::open`].
     fn open_for_one<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Self::End<S>, u16), Failure> {
         Self::open(sockets, at, Limits::shared_by_one(Self::CONNECTIONS))
     }
 }
 
-/// Something that two ends do, whatever is between them.
+/// A program with a near and a far end, independent of the network between them.
 pub trait Play {
-    /// The end that is asked.
+    /// The far end it needs.
     type Far: Asked;
 
-    /// Does the near end's part against the far end at `at`; `round` is what passes while it waits.
+    /// Runs the near end against the far end at `at`; `round` is called while it waits.
     ///
     /// # Errors
-    /// What went wrong, in a sentence.
+    /// A description of the failure.
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()>;
 }
 
-/// netserver: asked by netperf's tests.
+/// netserver: the far end of netperf's tests.
 #[derive(Debug)]
 pub struct Netserver;
 
@@ -83,17 +84,16 @@ impl Asked for Netserver {
     }
 }
 
-/// A test with its repetitions, and how it is printed.
+/// A test, its repetitions and its output.
 pub struct Session<'o> {
-    /// The test.
+    /// Options of the test.
     pub options: Options,
-    /// How well its mean is to be known; `None`: one run.
+    /// Requested confidence; `None`: a single run.
     pub wish: Option<Wish>,
-    /// What is printed.
     pub style: Style,
-    /// One JSON object instead.
+    /// Prints one JSON object instead of text.
     pub json: bool,
-    /// Where to.
+    /// Destination of the output.
     pub out: &'o mut dyn Write,
 }
 
@@ -116,7 +116,7 @@ impl Play for Session<'_> {
         loop {
             let tell = |interim: Interim| {
                 if !*json {
-                    // A reader that is gone is found out by the figures.
+                    // A write error here shows again when the results are written.
                     let _ = out.write_all(report::interim(options.test, &interim, time_of_day()).as_bytes());
                     let _ = out.flush();
                 }

@@ -1,119 +1,120 @@
-//! The calls that a test makes, whoever answers them: a host of ours, or the host kernel.
+//! Socket calls used by tests, implemented by our hosts and by the kernel's sockets.
 //!
-//! Beside [`crate::streams::Streams`], which a server with many connections waits on, this has datagrams and no readiness: a
-//! test has one socket and knows what it waits for. A call that cannot be carried out now is [`Failure::Again`]; then
-//! [`Sockets::step`] is called, and the call again.
+//! In contrast to [`crate::streams::Streams`], which serves many connections by readiness, this
+//! trait has datagrams and no readiness: a test has one socket and waits for a known event. A call
+//! that cannot proceed returns [`Failure::Again`]; the caller then calls [`Sockets::step`] and
+//! retries.
 
 use crate::streams::Failure;
 use clock::{Duration, Instant};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// What a socket is to be like.
+/// Options of a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Setup {
-    /// Bytes of send buffer (SO_SNDBUF); `None`: the system's choice.
+    /// Bytes of the send buffer (SO_SNDBUF); `None`: system default.
     pub send_buffer: Option<usize>,
-    /// Bytes of receive buffer (SO_RCVBUF).
+    /// Bytes of the receive buffer (SO_RCVBUF); `None`: system default.
     pub recv_buffer: Option<usize>,
-    /// TCP_NODELAY.
+    /// Sets TCP_NODELAY.
     pub nodelay: bool,
-    /// The address that it connects from; `None`: the system's choice.
+    /// Local address; `None`: selected by the system.
     pub from: Option<IpAddr>,
-    /// May its calls wait?
+    /// Blocking behaviour of its calls.
     pub waits: Waits,
 }
 
-/// May a socket's calls wait? Where a thread drives both ends none may, whatever is asked.
+/// Blocking behaviour of a socket's calls. If one thread drives both ends, calls never block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waits {
-    /// Never: what is beside the test, its control connection.
+    /// Never blocks: for sockets beside the test, such as the control connection.
     #[default]
     Never,
-    /// For a moment, as netperf's blocking calls do: [`Failure::Again`] when it is over.
+    /// Blocks for a moment like netperf's calls, then returns [`Failure::Again`].
     Briefly,
 }
 
-/// Bytes of a socket's buffers, as the system says.
+/// Bytes of a socket's buffers, as reported by the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sizes {
-    /// For sending.
+    /// Bytes of the send buffer.
     pub send: usize,
-    /// For receiving.
+    /// Bytes of the receive buffer.
     pub recv: usize,
 }
 
-/// Whether the caller has more to do.
+/// State of the caller of [`Sockets::step`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// It has: look at what came, and come back.
+    /// It has more work: poll and return at once.
     Go,
-    /// It waits for something: the thread may sleep for a moment if nothing came.
+    /// It waits: the thread may sleep for a moment if there is no event.
     Wait,
 }
 
-/// How long connecting, an answer of the far end, and the last bytes may take.
+/// Time limit for connecting, for a reply of the far end, and for the last bytes.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The same once Ctrl-C was pressed: with it what there was is still fetched, if the far end lives.
+/// Time limit after Ctrl-C, for fetching the results so far from a far end that still responds.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What passes while an end waits: whoever shares its thread has a turn, or it rests.
+/// Called while an end waits: runs other users of the thread, or sleeps.
 pub type Round<'r, S> = &'r mut dyn FnMut(&mut S, Pace) -> Instant;
 
 /// The sockets of one end.
 pub trait Sockets {
-    /// A descriptor.
     type Fd: Copy + fmt::Debug;
 
-    /// A round of what carries the sockets; says what time it is.
+    /// Runs one round of the underlying system; returns the time.
     fn step(&mut self, pace: Pace) -> Instant;
 
-    /// What time it was at the last round, or is: whichever costs less.
+    /// Returns the time of the last round, or the current time if that is cheaper.
     fn latest(&self) -> Instant;
 
-    /// What time it is, read now.
+    /// Reads the current time.
     fn now(&self) -> Instant;
 
-    /// `socket`, `bind`, `listen`; L4 port 0 picks one.
+    /// Opens a listener (`socket`, `bind`, `listen`); L4 port 0 selects a free port.
     ///
     /// # Errors
     /// `InUse`, `NoRoom`, `Invalid`.
     fn listen(&mut self, at: SocketAddr, setup: &Setup) -> Result<Self::Fd, Failure>;
 
-    /// The next connection, set up as its listener.
+    /// Accepts the next connection, with the options of its listener.
     ///
     /// # Errors
     /// `Again`, `NoRoom`.
     fn accept(&mut self, listener: Self::Fd) -> Result<(Self::Fd, SocketAddr), Failure>;
 
-    /// Begins to connect; [`Sockets::connected`] says how it went.
+    /// Starts to connect; [`Sockets::connected`] returns the result.
     ///
     /// # Errors
-    /// `Refused`, `HostUnreachable`, `NetUnreachable`, `InUse` (no L4 port is free to connect from), `NoRoom`, `Invalid`.
+    /// `Refused`, `HostUnreachable`, `NetUnreachable`, `InUse` (no L4 port is free to connect
+    /// from), `NoRoom`, `Invalid`.
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<Self::Fd, Failure>;
 
-    /// How a connect went.
+    /// Returns the result of a connect.
     ///
     /// # Errors
-    /// `Again` while it is under way; `Refused`, `HostUnreachable`, `TimedOut`, `Gone`.
+    /// `Again` while it is in progress; `Refused`, `HostUnreachable`, `TimedOut`, `Gone`.
     fn connected(&mut self, fd: Self::Fd) -> Result<(), Failure>;
 
-    /// A datagram socket at `at`, which talks to `to` alone if that is given.
+    /// Opens a datagram socket at `at`, connected to `to` if given.
     ///
     /// # Errors
     /// `InUse`, `NoRoom`, `Invalid`.
     fn datagrams(&mut self, at: SocketAddr, to: Option<SocketAddr>, setup: &Setup) -> Result<Self::Fd, Failure>;
 
-    /// Sends the beginning of `bytes`, or one datagram; says how many bytes were taken.
+    /// Sends the first part of `bytes`, or one datagram; returns how many bytes were sent.
     ///
     /// # Errors
-    /// `Again`, `Gone`; of a datagram `NoRoom`, `Refused` too.
+    /// `Again`, `Gone`; for a datagram also `NoRoom`, `Refused`.
     fn send(&mut self, fd: Self::Fd, bytes: &[u8]) -> Result<usize, Failure>;
 
-    /// Receives; 0 of a stream is its end.
+    /// Receives bytes; 0 is the end of a stream.
     ///
     /// # Errors
-    /// `Again`, `Gone`; of a datagram socket `Refused` too.
+    /// `Again`, `Gone`; for a datagram socket also `Refused`.
     fn recv(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<usize, Failure>;
 
     /// Sends one datagram to `to`.
@@ -122,50 +123,51 @@ pub trait Sockets {
     /// `Again`, `NoRoom`, `Refused`, `Invalid`.
     fn send_to(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr) -> Result<usize, Failure>;
 
-    /// Receives a datagram, and says whose.
+    /// Receives a datagram and its sender.
     ///
     /// # Errors
     /// `Again`, `Refused`.
     fn recv_from(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure>;
 
-    /// Receives a datagram, its sender and the address to which it was sent; unspecified where the socket
-    /// does not return it.
+    /// Receives a datagram, its sender and its destination address, which is unspecified if the
+    /// socket does not return it.
     ///
     /// # Errors
-    /// As [`Sockets::recv_from`].
+    /// Those of [`Sockets::recv_from`].
     fn recv_msg(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, IpAddr), Failure> {
         self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED.into()))
     }
 
-    /// Sends one datagram to `to` from the address `from`; unspecified, or where the socket has no choice:
-    /// the stack's.
+    /// Sends one datagram to `to` from the address `from`. If `from` is unspecified or not
+    /// supported by the socket, the stack selects the address.
     ///
     /// # Errors
-    /// As [`Sockets::send_to`].
+    /// Those of [`Sockets::send_to`].
     fn send_msg(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr, _from: IpAddr) -> Result<usize, Failure> {
         self.send_to(fd, bytes, to)
     }
 
-    /// Shuts our side of a stream; what was sent before still goes out.
+    /// Shuts down our sending side of a stream; data already sent is still delivered.
     fn shutdown(&mut self, fd: Self::Fd);
 
-    /// Gives the descriptor back; what was sent still goes out.
+    /// Closes the descriptor; data already sent is still delivered.
     fn close(&mut self, fd: Self::Fd);
 
-    /// Its buffers.
+    /// Returns the buffer sizes.
     fn sizes(&self, fd: Self::Fd) -> Sizes;
 
-    /// Where it is bound.
+    /// Returns the local address.
     ///
     /// # Errors
     /// `Invalid`.
     fn local(&self, fd: Self::Fd) -> Result<SocketAddr, Failure>;
 }
 
-/// Asks until the answer is not "again"; `None` when `until` has come or somebody wants an end.
+/// Repeats `ask` until it returns something other than `Again`. Returns `None` at `until`, or
+/// shortly after a stop was requested.
 ///
 /// # Errors
-/// What the answer was instead; nothing for [`PATIENCE`].
+/// The error of `ask`; no progress for [`PATIENCE`].
 pub fn wait<S: Sockets, T>(
     sockets: &mut S,
     round: Round<'_, S>,
@@ -188,10 +190,10 @@ pub fn wait<S: Sockets, T>(
     }
 }
 
-/// A connection to `to`, or `None` as [`wait`] says.
+/// Connects to `to`; returns `None` as [`wait`] does.
 ///
 /// # Errors
-/// As [`Sockets::connect`], [`Sockets::connected`] and [`wait`], in a sentence.
+/// Those of [`Sockets::connect`], [`Sockets::connected`] and [`wait`], with context.
 pub fn connect<S: Sockets>(
     sockets: &mut S,
     round: Round<'_, S>,

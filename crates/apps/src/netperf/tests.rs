@@ -24,7 +24,7 @@ fn host(n: u8, port: &str, pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Both ends on this thread, over `port`.
+/// Runs tests between two hosts on this thread, over `port`.
 fn over(port: &str, options: &[Options]) -> Vec<anyhow::Result<Outcome>> {
     let pairs = Pairs::new();
     let hosts = [host(1, port, &pairs), host(2, port, &pairs)];
@@ -124,7 +124,7 @@ fn whom_nobody_answers_hears_so() {
     assert_eq!(format!("{why:#}"), "netserver at 10.0.0.2:12865: connect: connection refused");
 }
 
-/// A control connection, and the far end that has taken it.
+/// Opens a control connection and lets the far end accept it.
 fn silent<'h>(
     near: &mut OurSockets<'_, Up>,
     there: &mut OurSockets<'h, Up>,
@@ -150,13 +150,13 @@ fn whoever_says_nothing_is_given_up() {
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
     let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)), LIMITS).unwrap();
     assert_eq!(far.next_timer(), None);
-    // He connects, and no more.
+    // A near end that connects and sends nothing.
     silent(&mut near, &mut there, &mut far);
     let at = far.next_timer().unwrap();
     assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.near_ends() == 1);
     assert!(far.turn(&mut there, at) && far.near_ends() == 0);
     assert_eq!(far.next_timer(), None);
-    // He asks for a test of two seconds, and loses his power.
+    // A near end that requests a test of two seconds and then loses its power.
     let mut talk = control::Talk::new(silent(&mut near, &mut there, &mut far));
     talk.say(&control::Ask::Test(control::Order {
         test: Test::UdpRr,
@@ -183,7 +183,7 @@ fn whoever_says_nothing_is_given_up() {
     assert!((Duration::from_secs(40)..=Duration::from_secs(42)).contains(&at.since(now)), "{:?}", at.since(now));
     assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.near_ends() == 1);
     assert!(far.turn(&mut there, at) && far.near_ends() == 0);
-    // The next one is served.
+    // The next near end is served.
     let round = |sockets: &mut OurSockets<'_, Up>, pace| {
         let now = there.step(pace);
         far.turn(&mut there, now);
@@ -193,8 +193,8 @@ fn whoever_says_nothing_is_given_up() {
     assert_eq!(Near::new(&mut near, round, |_| ()).run(to, &counted(Test::TcpRr, 10)).unwrap().messages, 10);
 }
 
-/// One address has two places of three; with all taken the near end idle for longest gives way, and others
-/// measure meanwhile.
+/// One address may have two of three sessions. With all taken, the near end idle for longest is
+/// evicted while others run their tests.
 #[test]
 fn near_ends_have_limits_and_the_idle_one_gives_way() {
     let pairs = Pairs::new();
@@ -239,9 +239,9 @@ fn near_ends_have_limits_and_the_idle_one_gives_way() {
     assert_eq!(why.to_string(), "the far end refuses: as many near ends as there may be: 3, 2 of an address");
 }
 
-/// RFC 1122 4.1.3.5: a response leaves from the address that its request was sent to, also where
-/// that is an alias of the iface, in its subnet or in another. The client's socket is not
-/// connected: it receives responses from any address.
+/// RFC 1122 4.1.3.5: a response is sent from the address its request was sent to, even an alias of
+/// the iface in the same or another subnet. The client's socket is not connected, so it receives
+/// responses from any address.
 #[test]
 fn a_datagram_is_answered_from_the_address_it_was_sent_to() {
     use super::control::{Ask, Order, Say, Talk};
@@ -294,7 +294,7 @@ fn a_datagram_is_answered_from_the_address_it_was_sent_to() {
     }
 }
 
-/// A near end that holds a test keeps no other from its own.
+/// A near end with a test in progress does not block the tests of others.
 #[test]
 fn several_near_ends_are_served_at_a_time() {
     let pairs = Pairs::new();
@@ -388,7 +388,7 @@ fn banners_and_the_warning_are_netperfs() {
     [100.0, 102.0, 104.0].into_iter().for_each(|figure| runs.add(figure));
     let block = report::warning(&runs, &Wish { level: 95, ..wish });
     assert!(block.contains("!!! Confidence intervals: Throughput      : 9.743%\n"), "{block}");
-    // Processor utilization is not measured: no row, and no 0.000 % that looks like a measurement.
+    // CPU utilization is not measured: no row, and no misleading 0.000 %.
     assert!(block.ends_with(": 9.743%\n\n") && !block.contains("CPU"), "{block}");
     let more = report::figures(&style(false, 2), &sample(Test::TcpStream));
     assert!(more.contains("    8       8      0       0 1.176e+09  9529.47    123456   58823.52  20000\n"), "{more}");

@@ -1,5 +1,6 @@
-//! `netblast`: datagrams as fast as they go; `netsend`: at a rate; `netreceive`, who takes them. Each datagram of 4 bytes and more
-//! begins with its number, in network order; failed sends have numbers too.
+//! `netblast`: sends datagrams as fast as possible; `netsend`: at a rate; `netreceive`: receives
+//! them. Each datagram of at least 4 bytes starts with its sequence number in network byte order;
+//! failed sends are numbered too.
 
 use super::{Kind, Out, Services, stamp, wall};
 use crate::netperf::session::{Asked, Play, Round};
@@ -9,13 +10,14 @@ use crate::streams::{Failure, any_towards};
 use clock::{Duration, Instant};
 use std::net::SocketAddr;
 
-/// Where netreceive is, unless told otherwise.
+/// Default L4 port of netreceive.
 const AT: u16 = 9000;
-/// Sends between two rounds, and their bytes: where one thread drives both ends a receive buffer holds that until its turn.
+/// Maximum sends between two rounds, and their bytes. If one thread drives both ends, the receive
+/// buffer must hold them until the far end's turn.
 const QUANTUM: usize = 16;
 const QUANTUM_BYTES: usize = 32 << 10;
 
-/// Sends, and what became of them.
+/// Counters of sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sends {
     calls: u64,
@@ -39,13 +41,13 @@ fn open<S: Sockets>(sockets: &mut S, to: SocketAddr) -> anyhow::Result<S::Fd> {
     Ok(sockets.datagrams(any_towards(to), Some(to), &setup)?)
 }
 
-/// As fast as it goes.
+/// The tool `netblast`.
 pub struct Netblast<'o> {
-    /// Bytes of each.
+    /// Bytes per datagram.
     pub payload: usize,
-    /// For so long.
+    /// Duration.
     pub time: Duration,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: Out<'o>,
 }
 
@@ -84,15 +86,15 @@ impl Play for Netblast<'_> {
     }
 }
 
-/// At a rate.
+/// The tool `netsend`.
 pub struct Netsend<'o> {
-    /// Bytes of each.
+    /// Bytes per datagram.
     pub payload: usize,
-    /// Datagrams a second, at most a million.
+    /// Datagrams per second, at most a million.
     pub rate: u32,
-    /// For so many seconds; 0: until Ctrl-C.
+    /// Duration in seconds; 0: until Ctrl-C.
     pub seconds: u64,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: Out<'o>,
 }
 
@@ -112,13 +114,14 @@ impl Play for Netsend<'_> {
         out.flush()?;
         let fd = open(sockets, at)?;
         let (mut packet, mut sends) = (vec![0; *payload], Sends::default());
-        // On the whole second after the next.
+        // Starts at the second full second from now.
         let lead = Duration::from_secs(2).saturating_sub(Duration::from_nanos(wall().subsec_nanos().into()));
         let mut due = round(sockets, Pace::Go).after(lead);
         let end = if *seconds == 0 { Instant::NEVER } else { due.after(Duration::from_secs(*seconds)) };
         'all: loop {
             due = due.after(interval);
-            // Who is late looks up too, once for each: for Ctrl-C, and because the other end may wait for this thread.
+            // Polls at least once per datagram even when late, for Ctrl-C and for the other end,
+            // which may need this thread.
             let now = loop {
                 round(sockets, Pace::Go);
                 if dispatch::stop_requested() {
@@ -144,7 +147,7 @@ impl Play for Netsend<'_> {
     }
 }
 
-/// The far end alone: `netreceive`.
+/// The far end `netreceive`.
 #[derive(Debug)]
 pub struct Netreceive;
 

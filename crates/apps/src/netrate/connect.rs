@@ -1,4 +1,4 @@
-//! `tcpconnect`: connections, one after the other, for a time; `tcpreceive`, who accepts them.
+//! `tcpconnect`: connections, one after the other, for some time; `tcpreceive`: accepts them.
 
 use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
@@ -9,30 +9,27 @@ use crate::streams::Failure;
 use clock::Duration;
 use std::net::SocketAddr;
 
-/// Where tcpreceive listens.
+/// L4 port of tcpreceive.
 const AT: u16 = 6060;
 
-/// The tool; its model's time is 60 seconds.
+/// The tool `tcpconnect`; the original runs for 60 seconds.
 pub struct Tcpconnect<'o> {
-    /// For so long.
+    /// Duration.
     pub time: Duration,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: Out<'o>,
-    /// What it came to, when it has run.
+    /// The result, after the run.
     pub done: Option<Connected>,
 }
 
-/// What tcpconnect came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Connected {
-    /// Connections made.
     pub count: u64,
-    /// In how long.
     pub took: Took,
 }
 
 impl<'o> Tcpconnect<'o> {
-    /// Connections for so long.
+    /// Creates the tool for a duration.
     pub fn new(time: Duration, out: Out<'o>) -> Tcpconnect<'o> {
         Tcpconnect { time, out, done: None }
     }
@@ -56,7 +53,8 @@ impl Play for Tcpconnect<'_> {
             let Some(fd) = connected.map_err(|why| why.context(format!("connection {}", count + 1)))? else { break };
             sockets.close(fd);
             count += 1;
-            // The kernel has connected before its listener was asked: on one thread that one needs its turn.
+            // The kernel completes a connect before the listener accepts: on a single thread the
+            // listener needs its turn.
             round(sockets, Pace::Go);
         }
         let took = span.end(round(sockets, Pace::Go));
@@ -66,7 +64,7 @@ impl Play for Tcpconnect<'_> {
     }
 }
 
-/// The far end alone: `tcpreceive`.
+/// The far end `tcpreceive`.
 #[derive(Debug)]
 pub struct Tcpreceive;
 

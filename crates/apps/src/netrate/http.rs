@@ -1,7 +1,7 @@
-//! `http`: one file fetched again and again by HTTP/1.0, over many connections at a time; `httpd`, who gives it away.
+//! `http`: fetches one file repeatedly by HTTP/1.0 over many connections; `httpd`: serves it.
 //!
-//! A transfer counts when the answer is a 200 whose body has the length that its head says; whatever else a connection comes to is an
-//! error. The model counts an answer that says 404 as a transfer.
+//! A transfer counts if the answer is a 200 with a body of the announced length; any other outcome
+//! is an error. The original also counts a 404 answer as a transfer.
 
 use super::{Out, warm_up};
 use crate::files::Root;
@@ -16,28 +16,28 @@ use clock::Duration;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
-/// Where httpd listens.
+/// L4 port of httpd.
 const AT: u16 = 80;
-/// The longest head that is read.
+/// Maximum bytes of an answer's head.
 const HEAD_MAX: usize = 4096;
 /// Bytes read at a time.
 const READ: usize = 64 << 10;
-/// What the model's server gives away: 1 KiB.
+/// Path served by the original's server: 1 KiB.
 pub const PATH: &str = "/dev/zero?bytes=1024";
-/// Connections at a time, at most: what the server takes from one address.
+/// Maximum number of concurrent connections: the server's limit per address.
 pub const CLIENTS_MAX: usize = 256;
 
-/// The tool; its model has a process or a thread for each connection, this has none ([`transfer`] is for those who have).
+/// The tool `http`. The original uses a process or thread per connection, this one does not
+/// ([`transfer`] is for callers that do).
 pub struct Fetch<'o> {
-    /// Connections at a time, at most [`CLIENTS_MAX`].
+    /// Concurrent connections, at most [`CLIENTS_MAX`].
     pub at_a_time: usize,
-    /// For so long.
+    /// Duration.
     pub time: Duration,
-    /// What is fetched.
     pub path: &'o str,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: Out<'o>,
-    /// Transfers, and in how long, once it is done.
+    /// Number of transfers and the time they took, after the run.
     pub done: Option<(u64, Took)>,
 }
 
@@ -47,17 +47,17 @@ impl std::fmt::Debug for Fetch<'_> {
     }
 }
 
-/// A connection: its request leaves, its answer comes, its end is the answer's end.
+/// A connection for one transfer: request, answer, end.
 struct Conn<F> {
     fd: F,
     is_open: bool,
     sent: usize,
     head: Vec<u8>,
-    /// Body bytes that are to come, once the head is read.
+    /// Remaining body bytes, once the head is read.
     left: Option<u64>,
 }
 
-/// What became of a connection, or what of it so far.
+/// State of a connection after a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Came {
     Nothing,
@@ -100,7 +100,7 @@ impl<F: Copy> Conn<F> {
         Ok(self.take(buffer.get(..n).unwrap_or_default()))
     }
 
-    /// Bytes of the answer.
+    /// Processes bytes of the answer.
     fn take(&mut self, bytes: &[u8]) -> Came {
         let body = match self.left {
             Some(left) => Some(left.checked_sub(bytes.len() as u64)),
@@ -110,7 +110,7 @@ impl<F: Copy> Conn<F> {
                 if end.is_none() && self.head.len() >= HEAD_MAX {
                     return Came::Wrong;
                 }
-                // What of these bytes was body: all behind the head's end.
+                // All bytes after the end of the head are body.
                 end.map(|end| {
                     let before = self.head.len() - bytes.len().min(HEAD_MAX);
                     let body = (before + bytes.len()).saturating_sub(end) as u64;
@@ -129,7 +129,7 @@ impl<F: Copy> Conn<F> {
     }
 }
 
-/// One transfer by calls that wait: was it whole?
+/// Performs one transfer by blocking calls; returns whether it was complete.
 pub fn transfer(stream: &mut (impl Read + Write), path: &str) -> bool {
     let (mut conn, mut buffer) = (Conn::new(()), vec![0; READ]);
     if stream.write_all(request(path).as_bytes()).is_err() {
@@ -150,16 +150,16 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.0\r\n\r\n")
 }
 
-/// The tool's two lines.
+/// Prints the tool's two lines.
 ///
 /// # Errors
-/// `out`'s.
+/// Errors of `out`.
 pub fn tell(out: Out<'_>, transfers: u64, errors: u64, seconds: f64) -> io::Result<()> {
     writeln!(out, "{:.0} transfers/second", transfers as f64 / seconds)?;
     writeln!(out, "{:.0} errors/second", errors as f64 / seconds)
 }
 
-/// The body's length, as the head of a 200 says.
+/// Returns the body length announced by the head of a 200 answer.
 fn length(head: &[u8]) -> Option<u64> {
     let head = str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");
@@ -190,7 +190,7 @@ impl Play for Fetch<'_> {
                     Ok(fd) => open.push(Conn::new(fd)),
                     Err(_) => {
                         errors += 1;
-                        break; // no L4 port is left for the moment
+                        break; // all L4 ports are in use at the moment
                     }
                 }
             }
@@ -217,7 +217,7 @@ impl Play for Fetch<'_> {
     }
 }
 
-/// The far end alone: our HTTP server with nothing but its devices.
+/// The far end `httpd`: our HTTP server with only the built-in devices.
 #[derive(Debug)]
 pub struct Httpd;
 
@@ -258,7 +258,7 @@ mod tests {
         assert!(short.take(b"o!") == Came::Wrong, "more than it said");
     }
 
-    /// What was asked, and an answer a few bytes at a time.
+    /// The request received, and an answer read a few bytes at a time.
     struct Told(Vec<u8>, &'static [u8]);
 
     impl Read for Told {

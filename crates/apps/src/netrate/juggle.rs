@@ -1,8 +1,10 @@
-//! `juggle`: messages of 128 bytes bounced 1024 times between two ends, ten times over, with 0 to 4 under way; lines of CSV.
+//! `juggle`: bounces messages of 128 bytes 1024 times between two ends, in ten runs, with 0 to 4
+//! messages in flight; prints CSV.
 //!
-//! Its model bounces them between two descriptors of one kernel, by pipe, UDP and socket pairs, on one thread, two threads and two
-//! processes: `lab::native::juggle` does so. Here the descriptors belong to two hosts, and the channels are UDP and TCP. The first of
-//! eleven runs is not told; each is divided by the messages under way.
+//! The original bounces them between two descriptors of one kernel, by pipe, UDP and socket pairs,
+//! on one thread, two threads and two processes; `lab::native::juggle` does that. Here the
+//! descriptors belong to two hosts, and the channels are UDP and TCP. The first of eleven runs is
+//! not reported; each time is divided by the number of messages in flight.
 
 use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
@@ -15,35 +17,36 @@ use std::net::SocketAddr;
 
 /// Bytes of a message.
 pub const MESSAGE: usize = 128;
-/// Cycles of a run.
+/// Number of cycles per run.
 pub const CYCLES: usize = 1024;
 const LOOPS: usize = 10;
-/// Messages under way, at most.
+/// Maximum number of messages in flight.
 pub const PIPELINE_MAX: u32 = 4;
-/// Where its partner is.
+/// L4 port of the partner.
 const AT: u16 = 2020;
 
-/// The tool.
+/// The tool `juggle`.
 pub struct Juggle<'o> {
-    /// The test's name in each line: `juggle` where one thread drives both ends, `thread_juggle` where each has one.
+    /// Test name in each line: `juggle` if one thread drives both ends, `thread_juggle` with two
+    /// threads.
     pub name: &'static str,
-    /// Cycles of a run; the model's are 1024.
+    /// Cycles per run; 1024 in the original.
     pub cycles: usize,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: Out<'o>,
 }
 
 impl<'o> Juggle<'o> {
-    /// As its model.
+    /// Creates the tool with the original's number of cycles.
     pub fn new(name: &'static str, out: Out<'o>) -> Juggle<'o> {
         Juggle { name, cycles: CYCLES, out }
     }
 }
 
-/// What stands above the lines.
+/// Prints the lines before the results.
 ///
 /// # Errors
-/// `out`'s.
+/// Errors of `out`.
 pub fn head(out: Out<'_>, cycles: usize) -> std::io::Result<()> {
     write!(out, "MESSAGELEN, {MESSAGE}\nNUMCYCLES, {cycles}\nLOOPS, {LOOPS}\nPIPELINE_MAX, {PIPELINE_MAX}\n\n\n")?;
     write!(out, "ipctype, test, pipeline_depth")?;
@@ -51,10 +54,11 @@ pub fn head(out: Out<'_>, cycles: usize) -> std::io::Result<()> {
     writeln!(out)
 }
 
-/// The line of one channel with `depth` messages under way; `false`: `run` was told to end.
+/// Measures and prints the line of one channel with `depth` messages in flight. Returns `false` if
+/// `run` was stopped.
 ///
 /// # Errors
-/// What `run` met, and `out`'s.
+/// Errors of `run` and `out`.
 pub fn line(
     out: Out<'_>,
     [channel, test]: [&str; 2],
@@ -80,7 +84,7 @@ impl std::fmt::Debug for Juggle<'_> {
     }
 }
 
-/// One run: `cycles` times `depth` messages there, and back.
+/// Runs once: sends `depth` messages and receives their echoes, `cycles` times.
 fn run<S: Sockets>(
     sockets: &mut S,
     round: Round<'_, S>,
@@ -135,7 +139,7 @@ impl Play for Juggle<'_> {
     }
 }
 
-/// Who sends back what juggle sends.
+/// The far end, which echoes juggle's messages.
 #[derive(Debug)]
 pub struct Partner;
 

@@ -1,4 +1,5 @@
-//! The far ends: a listener, a datagram socket, or both at one L4 port, which echo or take what comes.
+//! The far ends: a listener, a datagram socket, or both on one L4 port, which echo or discard
+//! received data.
 
 use crate::netperf::session::Turn;
 use crate::netperf::sockets::{Setup, Sockets, Waits};
@@ -7,25 +8,24 @@ use crate::streams::Failure;
 use clock::Instant;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Connections at a time, unless told otherwise.
+/// Default maximum number of connections.
 pub(super) const CONNS_MAX: usize = 1024;
 /// Bytes read at a time.
 const CHUNK: usize = 64 << 10;
-/// Calls of a turn, for each socket.
+/// Maximum calls per turn and socket.
 const QUANTUM: usize = 16;
-/// netreceive's receive buffer.
+/// Bytes of netreceive's receive buffer.
 const RECV_BUFFER: usize = 128 << 10;
 
-/// What is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// `tcpreceive`: connections, usually one at a time, echoed.
+    /// `tcpreceive`: echoes connections, usually one at a time.
     EchoOne,
-    /// `netreceive`: datagrams, taken.
+    /// `netreceive`: discards datagrams.
     TakeDatagrams,
-    /// `juggle`'s partner: datagrams and connections, echoed.
+    /// Partner of `juggle`: echoes datagrams and connections.
     EchoAll,
-    /// `tcpp -s`: connections, taken to their end.
+    /// `tcpp -s`: reads connections to their end.
     TakeStreams,
 }
 
@@ -53,7 +53,6 @@ impl<F> Connection for Conn<F> {
     }
 }
 
-/// A far end.
 #[derive(Debug)]
 pub struct Services<S: Sockets> {
     kind: Kind,
@@ -62,25 +61,26 @@ pub struct Services<S: Sockets> {
     datagrams: Option<S::Fd>,
     conns: Vec<Conn<S::Fd>>,
     buffer: Vec<u8>,
-    /// Datagrams that came.
+    /// Number of datagrams received.
     pub received: u64,
-    /// Connections that came to their end.
+    /// Number of connections that ended.
     pub served: u64,
-    /// Connections that were closed at once, since their peer had as many as it may have.
+    /// Number of connections closed at once because of the limit per peer.
     pub refused: u64,
-    /// Connections that gave way to others after having been idle for longest.
+    /// Number of connections evicted because they were idle for longest.
     pub evicted: u64,
 }
 
 impl<S: Sockets> Services<S> {
-    /// Opens it at `at`; L4 port 0 picks one. Says which.
+    /// Opens the services at `at`. L4 port 0 selects a free port. Returns the port.
     ///
     /// # Errors
-    /// The address is taken.
+    /// The address is in use.
     pub fn open(sockets: &mut S, at: SocketAddr, kind: Kind, limits: Limits) -> Result<(Services<S>, u16), Failure> {
         let (mut listeners, mut datagrams, mut at) = (Vec::new(), None, at);
         if kind != Kind::TakeDatagrams {
-            // With datagrams beside it no call may wait: the other's would not be heard.
+            // With a datagram socket beside it no call may block: the other socket would not be
+            // served.
             let waits = if kind == Kind::EchoOne { Waits::Briefly } else { Waits::Never };
             let fd = sockets.listen(at, &Setup { nodelay: true, waits, ..Setup::default() })?;
             at.set_port(sockets.local(fd)?.port());
@@ -100,10 +100,10 @@ impl<S: Sockets> Services<S> {
         Ok((services, at.port()))
     }
 
-    /// [`Services::open`] with `more` listeners at the L4 ports that follow.
+    /// Like [`Services::open`], with `more` listeners on the following L4 ports.
     ///
     /// # Errors
-    /// One of the addresses is taken.
+    /// One of the addresses is in use.
     pub fn open_several(
         sockets: &mut S,
         at: SocketAddr,
@@ -136,8 +136,9 @@ impl<S: Sockets> Services<S> {
         }
     }
 
-    /// Accepts what waits at the listeners. With all places taken, a connection waits in a listener's queue
-    /// until another one has been idle for [`crate::slots::IDLE_MIN`], which then gives way.
+    /// Accepts connections from the listeners. If all places are taken, a new connection stays in
+    /// its listener's queue until another one has been idle for [`crate::slots::IDLE_MIN`] and is
+    /// evicted.
     fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut came = false;
         for at in 0..self.listeners.len() {
@@ -145,7 +146,7 @@ impl<S: Sockets> Services<S> {
             if is_full && self.room(None, now) == Room::None {
                 break;
             }
-            // Else no connection waits, or it was reset meanwhile.
+            // An error means that no connection is queued, or that it was reset.
             let Some(Ok((fd, peer))) = self.listeners.get(at).map(|listener| sockets.accept(*listener)) else {
                 continue;
             };
@@ -170,7 +171,7 @@ impl<S: Sockets> Services<S> {
         came
     }
 
-    /// A turn of each connection; whether something was done.
+    /// Serves all connections; returns whether anything was done.
     fn serve(&mut self, sockets: &mut S, now: Instant) -> bool {
         let (kind, buffer) = (self.kind, self.buffer.as_mut_slice());
         let (mut busy, served) = (false, &mut self.served);
@@ -189,7 +190,7 @@ impl<S: Sockets> Services<S> {
         busy
     }
 
-    /// What came on the datagram socket, echoed or forgotten.
+    /// Echoes or discards received datagrams.
     fn datagram(&mut self, sockets: &mut S) -> bool {
         let Some(fd) = self.datagrams else { return false };
         for at in 0..QUANTUM {
@@ -197,7 +198,7 @@ impl<S: Sockets> Services<S> {
                 Ok((n, from, asked)) => {
                     self.received += 1;
                     if self.kind.echoes() {
-                        // An answer that cannot leave is a datagram lost.
+                        // An echo that cannot be sent counts as a lost datagram.
                         let _ = sockets.send_msg(fd, self.buffer.get(..n).unwrap_or_default(), from, asked);
                     }
                 }
@@ -209,7 +210,7 @@ impl<S: Sockets> Services<S> {
 }
 
 impl<F: Copy> Conn<F> {
-    /// Whether something was done; an error when it is over.
+    /// Serves the connection; `Again` if nothing was done, another error when it has ended.
     fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, kind: Kind, buffer: &mut [u8]) -> Result<(), Failure> {
         for at in 0..QUANTUM {
             while !self.unsent.is_empty() {
@@ -231,8 +232,8 @@ impl<F: Copy> Conn<F> {
 impl<S: Sockets> Turn<S> for Services<S> {
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut busy = self.datagram(sockets) | self.serve(sockets, now);
-        // Who is done makes room for the next in the same turn: else two turns a connection, and whoever connects once a turn
-        // fills the listener's queue.
+        // A connection that ends frees its place in the same turn. Otherwise each connection takes
+        // two turns, and a client that connects once per turn fills the listener's queue.
         for _ in 0..QUANTUM {
             if !self.accept(sockets, now) {
                 break;

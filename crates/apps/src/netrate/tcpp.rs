@@ -1,7 +1,9 @@
-//! `tcpp`: so many connections, some at a time, each with so many bytes. They count when the far end has seen their end.
+//! `tcpp`: a number of connections, some at a time, each with a number of bytes. A connection
+//! counts once the far end has closed it too.
 //!
-//! Its model forks processes (`-p`), each with connections of its own to an L4 port of its own, from the base port (`-r`) on. Here one thread
-//! has such sets in turns. `-M` addresses from `-l` on are connected from in turn; `-T` says what the processors did meanwhile.
+//! The original forks processes (`-p`), each with its own connections to its own L4 port, from the
+//! base port (`-r`) on. Here one thread serves these sets in turn. With `-M`, connections use that
+//! many local addresses from `-l` on in turn; `-T` reports CPU usage during the run.
 
 use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{Asked, Play, Round};
@@ -10,51 +12,51 @@ use crate::slots::Limits;
 use crate::streams::{Failure, at_port};
 use std::net::{IpAddr, SocketAddr};
 
-/// Where the far end listens: tcpp's base port, and those that follow.
+/// L4 port of the far end: tcpp's base port, and the following ones.
 const AT: u16 = 10_000;
-/// Sets of connections at most: the far end listens at an L4 port for each.
+/// Maximum number of connection sets: the far end listens on an L4 port for each.
 pub const SETS_MAX: u16 = 16;
-/// How often other L4 ports are tried, where any will do, if one of so many in a row is taken.
+/// Number of other port ranges to try, if any will do and a range is partly in use.
 const TRIES: u16 = 64;
-/// Bytes of a send call.
+/// Bytes per send call.
 const CHUNK: usize = 256 << 10;
-/// Sends of a connection's turn.
+/// Maximum sends per turn of a connection.
 const QUANTUM: usize = 4;
 
-/// What is printed at the end.
+/// Figure printed at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Gigabits a second.
+    /// Gigabits per second.
     Gbps,
-    /// Connections a second (`-C`).
+    /// Connections per second (`-C`).
     Cps,
 }
 
-/// Ticks that all processors spent since the system began: user, nice, system, interrupts, idle.
+/// Ticks spent by all CPUs since boot: user, nice, system, interrupts, idle.
 pub type Cpu = [u64; 5];
 
-/// The tool.
+/// The tool `tcpp`.
 pub struct Tcpp<'o> {
-    /// Bytes of each connection.
+    /// Bytes per connection.
     pub bytes: u64,
-    /// Sets of connections, each to an L4 port of its own; at most [`SETS_MAX`].
+    /// Number of connection sets, each to its own L4 port; at most [`SETS_MAX`].
     pub sets: u16,
-    /// Connections of a set at a time; at most 1024 of all.
+    /// Concurrent connections per set; at most 1024 in total.
     pub at_a_time: usize,
-    /// Connections of a set.
+    /// Connections per set.
     pub conns: u64,
-    /// Connected from in turn; none: the system's choice.
+    /// Local addresses used in turn; empty: selected by the system.
     pub from: Vec<IpAddr>,
-    /// What the processors have done so far, where that is to be told.
+    /// Source of CPU usage, if it is reported.
     pub cpu: Option<fn() -> Option<Cpu>>,
-    /// What is printed.
     pub figure: Figure,
-    /// Where it prints.
+    /// Destination of the output.
     pub out: Out<'o>,
 }
 
 impl<'o> Tcpp<'o> {
-    /// As its model: one set, 32 connections at a time and in all, 10 MiB each.
+    /// Creates the tool with the original's defaults: one set, 32 connections, all at a time, 10
+    /// MiB each.
     pub fn new(out: Out<'o>) -> Tcpp<'o> {
         let (sets, from, cpu) = (1, Vec::new(), None);
         Tcpp { bytes: 10 << 20, sets, at_a_time: 32, conns: 32, from, cpu, figure: Figure::Gbps, out }
@@ -75,7 +77,7 @@ struct Conn<F> {
 }
 
 impl<F: Copy> Conn<F> {
-    /// Goes on with it; `true` when the far end has seen its end.
+    /// Advances the connection; returns `true` once the far end has closed it.
     fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, chunk: &[u8], moved: &mut u64) -> Result<bool, Failure> {
         if !self.is_open {
             sockets.connected(self.fd)?;
@@ -105,7 +107,7 @@ impl Play for Tcpp<'_> {
         let chunk = vec![0; CHUNK];
         let sets = usize::from(self.sets);
         let mut open: Vec<Conn<S::Fd>> = Vec::with_capacity(self.at_a_time * sets);
-        // Of each set: connections begun, and open.
+        // Per set: connections started, and open.
         let mut each = vec![(0u64, 0usize); sets];
         let (all, mut begun, mut done, mut moved) = (self.conns * sets as u64, 0u64, 0u64, 0u64);
         let mut from = self.from.iter().copied().cycle();
@@ -162,7 +164,7 @@ impl Play for Tcpp<'_> {
     }
 }
 
-/// What the processors did between the two, in shares of a hundred.
+/// Prints the CPU usage between two readings, in percent.
 fn tell_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
     let spent: Vec<u64> = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect();
     let all = spent.iter().sum::<u64>().max(1);
@@ -170,7 +172,7 @@ fn tell_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
     Ok(writeln!(out, "user%\tnice%\tsys%\tintr%\tidle%\n{}", shares.join("\t"))?)
 }
 
-/// Who takes tcpp's connections to their end, at [`SETS_MAX`] L4 ports.
+/// The far end of tcpp, which reads connections to their end on [`SETS_MAX`] L4 ports.
 #[derive(Debug)]
 pub struct TcppServer;
 
@@ -185,7 +187,8 @@ impl Asked for TcppServer {
         if at.port() != 0 {
             return Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1, limits);
         }
-        // Below those that the system picks: there so many in a row are seldom free, behind others' connections.
+        // Below the ephemeral ports, where a free range of this size is rare because of other
+        // connections.
         let bases = (0..TRIES).map(|n| AT + n * SETS_MAX);
         let mut tried = bases.map(|base| {
             Services::open_several(sockets, SocketAddr::new(at.ip(), base), Kind::TakeStreams, SETS_MAX - 1, limits)

@@ -19,7 +19,7 @@ fn host(n: u8, pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Both ends on this thread; the far end is given back.
+/// Runs both ends on this thread; passes the far end's counters to `check`.
 fn play<'o, P>(make: impl FnOnce(Out<'o>) -> P, out: &'o mut Vec<u8>, check: impl FnOnce(u64, u64))
 where
     P: Play<Far: for<'h> Asked<End<OurSockets<'h, Up>> = Services<OurSockets<'h, Up>>>>,
@@ -57,8 +57,8 @@ fn tcpconnect_counts_connections() {
     assert!(lines.len() == 2 && lines[0].ends_with(" count") && lines[1].ends_with(" connections/second"), "{lines:?}");
 }
 
-/// One address has two connections of three; with all taken a connection waits in the listener's queue until another
-/// one has been idle for a second, which then gives way.
+/// One address may have two of three connections. With all taken, a connection stays in the
+/// listener's queue until another one has been idle for a second and is evicted.
 #[test]
 fn connections_have_limits_and_the_idle_one_gives_way() {
     let pairs = Pairs::new();
@@ -86,9 +86,8 @@ fn connections_have_limits_and_the_idle_one_gives_way() {
     assert_eq!(connect(3, 1_100), (0, 2, 1), "the one that waited has the place of the first; a third of it has none");
 }
 
-/// RFC 1122 4.1.3.5: juggle's partner answers a datagram from the address it was sent to, also
-/// where that is an alias. netreceive receives datagrams at each of its addresses and answers none,
-/// as FreeBSD's does.
+/// RFC 1122 4.1.3.5: juggle's partner answers a datagram from the address it was sent to, even an
+/// alias. netreceive receives datagrams on all its addresses and answers none, as in FreeBSD.
 #[test]
 fn datagrams_are_answered_from_the_address_they_were_sent_to() {
     for (kind, answers) in [(Kind::EchoAll, true), (Kind::TakeDatagrams, false)] {
@@ -116,7 +115,7 @@ fn datagrams_are_answered_from_the_address_they_were_sent_to() {
     }
 }
 
-/// Who comes while the one before has not left: the listener's queue does not grow by one for two.
+/// A connection made before the previous one has ended does not let the listener's queue grow.
 #[test]
 fn all_who_came_and_left_are_served_in_one_turn() {
     let pairs = Pairs::new();
@@ -162,12 +161,12 @@ fn netsend_keeps_its_rate() {
         assert!(came <= 1000, "never faster: {came}");
         came
     };
-    // In one of a few seconds this thread has its processor.
+    // In at least one of several seconds this thread has a CPU to itself.
     let came: Vec<u64> = (0..5).map(|_| second()).take_while(|came| *came < 900).collect();
     assert!(came.len() < 5, "{came:?}");
 }
 
-/// A rate that nobody keeps: who is late still gives the far end its turns, and loses nothing.
+/// At a rate that cannot be kept, netsend still gives the far end its turns and loses nothing.
 #[test]
 fn netsend_that_is_late_lets_others_have_their_turn() {
     let (mut out, mut came) = (Vec::new(), 0);
@@ -185,7 +184,7 @@ fn netsend_tells_of_sends_that_failed() {
         there.step(pace);
         sockets.step(pace)
     };
-    // Nobody is at that L4 port, and says so.
+    // That L4 port is unreachable, and an ICMP error is returned.
     let (at, mut out) = (SocketAddr::from(([10, 0, 0, 2], 9000)), Vec::new());
     Netsend { payload: 64, rate: 100, seconds: 1, out: &mut out }.near(&mut near, &mut round, at).unwrap();
     let lines = lines(out);
@@ -216,7 +215,7 @@ fn juggle_prints_what_it_measured() {
 fn tcpp_moves_all_its_bytes() {
     let tcpp = |figure| move |out| Tcpp { bytes: 100_000, at_a_time: 5, conns: 12, figure, ..Tcpp::new(out) };
     let (mut bits, mut rate) = (Vec::new(), Vec::new());
-    // And one before time starts.
+    // Plus one warm-up connection.
     play(tcpp(Figure::Gbps), &mut bits, |_, served| assert_eq!(served, 13));
     play(tcpp(Figure::Cps), &mut rate, |_, served| assert_eq!(served, 13));
     let (bits, rate) = (lines(bits), lines(rate));
@@ -225,7 +224,7 @@ fn tcpp_moves_all_its_bytes() {
     assert!(rate[1].ends_with(" cps"), "{rate:?}");
 }
 
-/// Sets of connections to L4 ports of their own, from addresses in turn; and what the processors did.
+/// Sets of connections to separate L4 ports, from several addresses in turn, with CPU usage.
 #[test]
 fn tcpp_has_sets_and_addresses_and_tells_of_processors() {
     let pairs = Pairs::new();
@@ -243,7 +242,7 @@ fn tcpp_has_sets_and_addresses_and_tells_of_processors() {
         let now = there.step(pace);
         far.turn(&mut there, now);
         let said = node::words::run(&hosts[1], &Pairs::new(), &["ss", "-t", "-a", "-n", "-H"], false).unwrap();
-        // State, queues, our end, the peer's.
+        // State, queues, local address, peer address.
         let ends = said.lines().filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [.., ours, theirs] = words.as_slice() else { return None };

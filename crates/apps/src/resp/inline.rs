@@ -1,11 +1,12 @@
-//! A line of words, as somebody types them over telnet: parted by blanks, quoted where they have some.
+//! Inline requests: a line of words, as typed in telnet, separated by blanks and optionally quoted.
 //!
-//! Between `"` and `"` stand `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` and any other character behind a backslash for itself; between `'`
-//! and `'` only `\'`. A quoted word ends where its quotes do.
+//! Between double quotes, `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` are escapes, and a backslash
+//! before any other character yields that character; between single quotes only `\'` is an escape.
+//! A quoted word ends with its closing quote.
 
 use super::Bad;
 
-/// The words of a line, at most `most`.
+/// Splits a line into at most `most` words.
 pub(super) fn words(line: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Bad> {
     let mut rest = line.strip_suffix(b"\r").unwrap_or(line);
     let mut words = Vec::new();
@@ -23,7 +24,7 @@ pub(super) fn words(line: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Bad> {
     }
 }
 
-/// The first word, and what stands behind it.
+/// Returns the first word and the rest of the line.
 fn word(line: &[u8]) -> Result<(Vec<u8>, &[u8]), Bad> {
     let (mut word, mut rest) = (Vec::new(), line);
     loop {
@@ -40,7 +41,7 @@ fn word(line: &[u8]) -> Result<(Vec<u8>, &[u8]), Bad> {
     }
 }
 
-/// Behind a closing quote only a blank may stand.
+/// A closing quote must be followed by a blank or the end of the line.
 fn ended((word, rest): (Vec<u8>, &[u8])) -> Result<(Vec<u8>, &[u8]), Bad> {
     match rest.first() {
         Some(byte) if !byte.is_ascii_whitespace() => Err(Bad::Quotes),

@@ -1,22 +1,23 @@
-//! Replies as bytes that wait to be sent.
+//! Buffer of replies to send.
 
 use std::fmt;
 use std::io::Write;
 
-/// Bytes of memory that are kept when nothing waits.
+/// Bytes of capacity kept when the buffer is empty.
 const KEPT: usize = 16 * 1024;
 
-/// The version of the protocol that a client speaks.
+/// Protocol version of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Version {
-    /// RESP2, from which each connection starts.
+    /// RESP2, the initial version of each connection.
     #[default]
     Two,
     /// RESP3, after HELLO 3.
     Three,
 }
 
-/// Replies that wait. Beyond `most` bytes nothing more is taken in, and the connection cannot be kept: [`Replies::is_over`].
+/// Buffered replies. Beyond `most` bytes nothing more is added, and the connection has to be
+/// closed: [`Replies::is_over`].
 #[derive(Debug)]
 pub struct Replies {
     bytes: Vec<u8>,
@@ -28,27 +29,27 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// None, of at most `most` bytes.
+    /// Creates an empty buffer for at most `most` bytes.
     pub fn new(most: usize) -> Replies {
         Replies { bytes: Vec::new(), sent: 0, most, is_over: false, version: Version::Two }
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to send.
     pub fn waiting(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
-    /// Bytes held.
+    /// Returns the capacity in bytes.
     pub fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Was there more to say than may wait? What waits then is not whole.
+    /// Returns whether the limit was exceeded; the buffered replies are then incomplete.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// The first `n` bytes that waited are sent.
+    /// Removes the first `n` bytes, which were sent.
     pub fn sent(&mut self, n: usize) {
         self.sent = self.sent.saturating_add(n);
         if self.sent >= self.bytes.len() {
@@ -58,7 +59,7 @@ impl Replies {
         }
     }
 
-    /// Parts of something that is no reply of RESP, all of them or none.
+    /// Adds the parts of a record that is not RESP; all of them or none.
     #[inline]
     pub fn put(&mut self, parts: &[&[u8]]) {
         let more: usize = parts.iter().map(|part| part.len()).sum();
@@ -73,41 +74,40 @@ impl Replies {
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
     }
 
-    /// `+OK`.
+    /// Adds `+OK`.
     pub fn ok(&mut self) {
         self.put(&[b"+OK\r\n"]);
     }
 
-    /// A line; it must have no line end in it.
+    /// Adds a simple string, which must not contain a line end.
     pub fn line(&mut self, line: &str) {
         self.put(&[b"+", line.as_bytes(), b"\r\n"]);
     }
 
-    /// An error, its first word the kind. Line ends in it become blanks.
+    /// Adds an error; its first word is the kind. Line ends become blanks.
     pub fn error(&mut self, why: impl fmt::Display) {
         let mut line = format!("-{why}").into_bytes();
         line.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
         self.put(&[&line, b"\r\n"]);
     }
 
-    /// An integer.
     pub fn integer(&mut self, n: i64) {
         self.number(b":", n);
     }
 
-    /// How many of something, as an integer.
+    /// Adds a count, as an integer.
     pub fn count(&mut self, n: usize) {
         self.integer(i64::try_from(n).unwrap_or(i64::MAX));
     }
 
-    /// A bulk string.
+    /// Adds a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         let mut digits = [0; 20];
         self.put(&[b"$", decimal(bytes.len() as i64, &mut digits), b"\r\n", bytes, b"\r\n"]);
     }
 
-    /// A double: of RESP2 a bulk string; an integer has no point.
+    /// Adds a double; in RESP2 as a bulk string. Integral values have no decimal point.
     pub fn double(&mut self, number: f64) {
         let text = number_text(number);
         match self.version {
@@ -116,17 +116,17 @@ impl Replies {
         }
     }
 
-    /// A double as a bulk string in both versions, as the SCAN commands have it.
+    /// Adds a double as a bulk string in both versions, as the SCAN commands require.
     pub fn bulk_double(&mut self, number: f64) {
         self.bulk(number_text(number).as_bytes());
     }
 
-    /// A text for people: of RESP2 a bulk string, of RESP3 a verbatim string.
+    /// Adds a human-readable text: in RESP2 a bulk string, in RESP3 a verbatim string.
     pub fn text(&mut self, text: &str) {
         let mut digits = [0; 20];
         match self.version {
             Version::Two => self.bulk(text.as_bytes()),
-            // Its length includes the format and the colon.
+            // The length includes the format and the colon.
             Version::Three => {
                 let len = decimal(text.len() as i64 + 4, &mut digits);
                 self.put(&[b"=", len, b"\r\ntxt:", text.as_bytes(), b"\r\n"]);
@@ -134,22 +134,22 @@ impl Replies {
         }
     }
 
-    /// No bulk string.
+    /// Adds the null bulk string.
     pub fn nil(&mut self) {
         self.null(b"$-1\r\n");
     }
 
-    /// No array.
+    /// Adds the null array.
     pub fn nil_array(&mut self) {
         self.null(b"*-1\r\n");
     }
 
-    /// RESP3 has one null for all types.
+    /// Adds a null; RESP3 has one for all types.
     fn null(&mut self, of_two: &[u8]) {
         self.put(&[if self.version == Version::Three { b"_\r\n" } else { of_two }]);
     }
 
-    /// A map: so many pairs of replies follow; of RESP2 an array.
+    /// Starts a map of `pairs` pairs, which follow; in RESP2 an array.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.array(2 * pairs),
@@ -157,7 +157,7 @@ impl Replies {
         }
     }
 
-    /// A set: so many replies follow; of RESP2 an array.
+    /// Starts a set of `n` replies, which follow; in RESP2 an array.
     pub fn set(&mut self, n: usize) {
         match self.version {
             Version::Two => self.array(n),
@@ -165,8 +165,7 @@ impl Replies {
         }
     }
 
-    /// Pairs of a name and a number: of RESP2 one array of both in turn, of RESP3 an array of
-    /// pairs.
+    /// Adds pairs of a name and a number: in RESP2 one flat array, in RESP3 an array of pairs.
     pub fn scored<'n>(&mut self, pairs: impl ExactSizeIterator<Item = (&'n [u8], f64)>) {
         match self.version {
             Version::Two => self.array(2 * pairs.len()),
@@ -181,7 +180,7 @@ impl Replies {
         }
     }
 
-    /// An array: so many replies follow.
+    /// Starts an array of `n` replies, which follow.
     pub fn array(&mut self, n: usize) {
         self.number(b"*", n as i64);
     }
@@ -192,7 +191,7 @@ impl Replies {
     }
 }
 
-/// A number's digits.
+/// Formats a number into `digits`.
 pub fn decimal(n: i64, digits: &mut [u8; 20]) -> &[u8] {
     let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
     loop {
@@ -216,7 +215,7 @@ pub fn decimal(n: i64, digits: &mut [u8; 20]) -> &[u8] {
 
 fn number_text(score: f64) -> String {
     let mut text = Vec::new();
-    // Into memory nothing fails.
+    // Writing to memory cannot fail.
     let _ = match score.abs() {
         size if size.is_infinite() || size == 0.0 || (1e-5..1e17).contains(&size) => write!(text, "{score}"),
         // As stock writes it: an exponent has its sign.

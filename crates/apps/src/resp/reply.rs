@@ -1,30 +1,26 @@
-//! Replies as a client takes them in: where the first one ends, and what it says.
+//! Parser for replies on the client side: finds the end of the first reply and its content.
 
-/// How deep arrays may stand in arrays.
+/// Maximum nesting depth of arrays.
 pub const DEPTH_MAX: usize = 8;
-/// Elements of an array, and of all arrays of a reply together.
+/// Maximum number of elements of an array, and of all arrays of a reply together.
 pub const ARRAY_MAX: usize = 1 << 20;
-/// Bytes of a line.
+/// Maximum bytes of a line.
 const LINE_MAX: usize = 64 * 1024;
 
-/// What a reply says.
+/// Content of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Says<'a> {
-    /// A line.
+    /// A simple string.
     Line(&'a [u8]),
-    /// An error.
     Error(&'a [u8]),
-    /// An integer.
     Integer(i64),
-    /// A bulk string.
     Bulk(&'a [u8]),
-    /// There is none.
     Nil,
-    /// An array of so many.
+    /// Head of an array with this number of elements.
     Array(usize),
 }
 
-/// This is no reply, or one longer than permitted.
+/// Error: not a reply, or a reply beyond the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Garbage;
 
@@ -36,7 +32,8 @@ impl std::fmt::Display for Garbage {
 
 impl std::error::Error for Garbage {}
 
-/// The first reply in `bytes` and its length, if it is whole; a bulk string in it has at most `bulk_max` bytes.
+/// Returns the first reply in `bytes` and its length, once it is complete. Bulk strings may have at
+/// most `bulk_max` bytes.
 ///
 /// # Errors
 /// [`Garbage`].
@@ -74,7 +71,7 @@ fn enter(
     if *elements > ARRAY_MAX { Err(Garbage) } else { Ok(()) }
 }
 
-/// One reply; of an array its head.
+/// Parses one reply; of an array only its head.
 fn element(bytes: &[u8], bulk_max: usize) -> Result<Option<(Says<'_>, usize)>, Garbage> {
     let Some((mark, rest)) = bytes.split_first() else { return Ok(None) };
     let Some(end) = rest.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {

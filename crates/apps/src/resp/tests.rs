@@ -26,7 +26,7 @@ fn arrays_and_lines_are_requests() {
         words(b"*2\r\n$3\r\nGET\r\n$3\r\na\rb\r\nPING\r\n*1\r\n$0\r\n\r\n").unwrap(),
         [vec!["GET", "a\\rb"], vec!["PING"], vec![""]]
     );
-    // Empty requests ask for nothing.
+    // Empty requests are skipped.
     assert_eq!(words(b"\r\n*0\r\n\n*-1\r\n  \t\r\nA b\n").unwrap(), [["A", "b"]]);
     assert_eq!(words(b"*2\r\n$3\r\nGET\r\n$3\r\nab").unwrap(), Vec::<Vec<String>>::new());
 }
@@ -82,7 +82,7 @@ fn a_long_argument_has_room_and_a_pipeline_does_not_pile_up() {
     assert_eq!(requests.next_request().unwrap().unwrap().bytes(), 1_000_000);
     assert!(requests.next_request().unwrap().is_none());
     assert!(requests.held() < 3 * AHEAD, "{}", requests.held());
-    // Nobody takes them: no more than so much comes.
+    // Requests are not consumed: the buffer stops growing at its limit.
     let mut came = 0;
     while requests.room() > 0 {
         requests.push(b"P\r\n");

@@ -1,11 +1,12 @@
-//! A channel's turn if it is a socket of datagrams: each that came is told, each that the application has is sent.
+//! Serves a channel that is a UDP socket: delivers received datagrams and sends those of the
+//! application.
 
 use super::{Server, TURN};
 use crate::app::{App, Chan, Event};
 use crate::streams::{Failure, Streams};
 use clock::Instant;
 
-/// What a datagram costs beside its bytes, so that a turn of short ones is not a long one.
+/// Charge per datagram in addition to its bytes, so that a turn of short datagrams is not too long.
 const COST: usize = 512;
 
 impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
@@ -27,7 +28,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                         entry.may_recv = false;
                     }
                 }
-                // What became of one that was sent before: it is taken by being told.
+                // The error of a datagram sent earlier; reading it clears it.
                 Err(_) => {
                     left = left.saturating_sub(COST);
                     self.counts.datagrams_failed.bump();

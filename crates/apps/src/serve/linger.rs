@@ -1,4 +1,4 @@
-//! Connections that are ended but still read away: a limited number, a limited time, a limited amount.
+//! Closed connections that discard further data, limited in number, time and bytes.
 
 use super::ServeCounts;
 use crate::streams::{Failure, Streams};
@@ -6,11 +6,11 @@ use clock::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a peer may go on sending.
+/// Time a peer may continue to send.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How much.
+/// Bytes a peer may continue to send.
 const BYTES: usize = 1 << 20;
-/// Connections at a time; the oldest gives way.
+/// Maximum number of connections; beyond it the oldest is cut off.
 const MOST: usize = 256;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct One<F> {
     left: usize,
 }
 
-/// Oldest first.
+/// Lingering connections, oldest first.
 #[derive(Debug)]
 pub(super) struct Lingering<F>(VecDeque<One<F>>);
 
@@ -35,7 +35,7 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.len()
     }
 
-    /// One more. Gives back the one that had to make room.
+    /// Adds a connection. Returns the oldest one if it has to make room.
     pub(super) fn push(&mut self, fd: F, now: Instant) -> Option<F> {
         let oldest = if self.0.len() >= MOST { self.0.pop_front() } else { None };
         self.0.push_back(One { fd, until: now.after(PATIENCE), left: BYTES });
@@ -46,7 +46,7 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.front().map(|one| one.until)
     }
 
-    /// One whose time is over, no longer among them.
+    /// Removes and returns a connection that has timed out.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<F> {
         self.0.front().filter(|one| one.until <= now)?;
         self.0.pop_front().map(|one| one.fd)
@@ -56,7 +56,7 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.drain(..).map(|one| one.fd).for_each(end);
     }
 
-    /// Reads away what is there; true if that was the end, and the descriptor is given back.
+    /// Discards available data. Returns `true` if the connection ended and was closed.
     pub(super) fn read<S: Streams<Fd = F>>(
         &mut self,
         streams: &mut S,

@@ -15,10 +15,10 @@ fn one_who_does_not_read_costs_what_is_held_for_him_and_nobody_else_waits() {
         taken += rig.net.far_send(deaf, &[7; 1000]);
         rig.settle();
     }
-    // Our window, the echo's buffer, the window back: then no more is taken.
+    // Our window, the echo buffer and the return window are full: nothing more is accepted.
     assert_eq!(taken, 1000 + crate::small::ECHO_MAX + 1000);
     assert_eq!(rig.say(polite, b"hello"), "hello");
-    // He reads after all, and gets all of it.
+    // When the client reads at last, it receives everything.
     assert_eq!(rig.hear(deaf).len(), taken);
     assert_eq!(rig.server.counts.bytes_in.get(), taken as u64 + 5);
     assert_eq!(rig.server.counts.bytes_out.get(), taken as u64 + 5);
@@ -54,7 +54,7 @@ fn an_end_lingers_and_then_is_cut_off() {
     assert!(rig.say(client, b"nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
     assert!(rig.net.far_eof(client));
     assert_eq!((rig.server.open_chans(), rig.server.lingering()), (0, 1));
-    // What still comes is read away, and does not reset the connection.
+    // Further data is discarded and does not reset the connection.
     for _ in 0..4 {
         assert_eq!(rig.net.far_send(client, &[b'x'; 50_000]), 50_000);
         rig.settle();

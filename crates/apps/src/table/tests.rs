@@ -8,7 +8,7 @@ fn it_does_as_a_map_does() {
     let mut word = 7u64;
     for step in 0..200_000u32 {
         word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Waves: many come, many go.
+        // Alternates between mostly inserts and mostly removals.
         let grows = (step / 20_000) % 2 == 0;
         let name = format!("{}", (word >> 33) % 5_000).into_bytes();
         match (word >> 20) % 8 {
@@ -64,7 +64,7 @@ fn a_scan_visits_what_stays_whatever_comes_and_goes() {
         if cursor == 0 {
             break;
         }
-        // Even numbers go, others come; odd ones below 1000 stay.
+        // Even numbers are removed and new ones inserted; odd ones below 1000 stay.
         for _ in 0..5 {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             table.remove(&((word >> 33) as u32 % 500 * 2).to_le_bytes());

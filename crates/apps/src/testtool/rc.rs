@@ -1,4 +1,5 @@
-//! Configuring the host: by an rc script over the control socket, or by the same words without one.
+//! Configures the host: by an rc script through the control socket, or by the same commands without
+//! one.
 
 use super::{MTU, Mode, Options};
 use anyhow::{Context, bail};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// What examples/config.sh says.
+/// Returns the commands of examples/config.sh.
 fn default_words(options: &Options) -> Vec<String> {
     let ifaces = match options.mode {
         Mode::Route => 2 * options.parallel,
@@ -18,7 +19,8 @@ fn default_words(options: &Options) -> Vec<String> {
     };
     let mut lines = vec!["sysctl -w net.inet.udp.sendspace=200000".to_owned()];
     if options.family == Family::V6 {
-        lines.push("sysctl -w net.inet6.ip6.dad_count=0".to_owned()); // no other host is on these links
+        // No other host is on these links.
+        lines.push("sysctl -w net.inet6.ip6.dad_count=0".to_owned());
     }
     for n in 0..ifaces {
         let [own, other] = [1, 2].map(|host| pktgen::net(options.family, n as u16, host));
@@ -57,7 +59,7 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
 fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script: &Path) -> anyhow::Result<()> {
     let socket = std::env::temp_dir().join(format!("linerate-{}-{}", host.stack.name, std::process::id()));
     let mut server = control::Server::bind(&socket).with_context(|| format!("{}", socket.display()))?;
-    // A bare name is looked for here, not in PATH: `-r config.sh` is how the report calls it.
+    // A bare file name means the current directory, not PATH: the report uses `-r config.sh`.
     let path = if script.components().count() == 1 { Path::new(".").join(script) } else { script.to_owned() };
     let mut child = Command::new(&path)
         .arg(format!("unix://{}", socket.display()))
@@ -82,7 +84,7 @@ fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script:
 }
 
 fn end(child: &mut Child) {
-    // It may have ended by itself in the meantime.
+    // The child may have ended in the meantime.
     let _ = child.kill();
     let _ = child.wait();
 }

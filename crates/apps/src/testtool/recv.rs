@@ -1,6 +1,7 @@
-//! `recv`: one thread takes frames off the generator, a burst at a time and without a pause, and puts them where they belong;
-//! this thread reads them. The generator does not wait for the reader, as upstream's does not: what the socket's buffer cannot
-//! hold is dropped and counted (`inet.udp.in.buffer_full`), so that the ratio of source to sink says what the host can take.
+//! `recv`: one thread continuously takes bursts of frames from the generator and passes them to the
+//! host; the main thread reads the datagrams. As in upstream's tool, the generator does not wait
+//! for the reader: datagrams that do not fit the socket's buffer are dropped and counted
+//! (`inet.udp.in.buffer_full`), so that the ratio of source to sink shows the capacity of the host.
 
 use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
 use crate::streams::{any_towards, at_port};
@@ -16,16 +17,17 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The socket's buffer. What waits may pin eight times as many bytes of buffers, 7,281 of the pool's 16,384, so that it is never
-/// the pool that stops the generator.
+/// Bytes of the socket's buffer. Queued data may pin buffers of eight times its size: 7,281 of the
+/// pool's 16,384, so that the pool never stops the generator.
 const RECV_BUFFER: usize = 2 << 20;
 const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
 /// L4 port of the datagrams.
 const PORT: u16 = 54_321;
-/// Empty reads in a row before the reader sleeps: a wake-up across cores costs more than spinning this long.
+/// Consecutive empty reads before the reader sleeps: a wake-up across cores costs more than
+/// spinning for this long.
 const SPINS: u32 = 20_000;
 
-/// The receiving end: a socket bound to the generator's destination, and the iface that receives its frames.
+/// The receiving end: a socket bound to the generator's destination, and the iface of its frames.
 pub(super) struct End {
     iface: IfaceId,
     mac: wire::Mac,
@@ -46,7 +48,7 @@ impl End {
         Ok(End { iface, mac, fd, family })
     }
 
-    /// Returns a port whose receiving half makes datagrams of `size` bytes for this end.
+    /// Returns a port that generates datagrams of `size` bytes for this end.
     pub(super) fn generator<L: Locks>(&self, host: &Host<L>, size: usize) -> Port {
         let [dst, src] = [1, 2].map(|host| pktgen::net(self.family, 0, host));
         let source = Source { size, dst_mac: self.mac, src, dst, mtu: Some(MTU), ..Source::default() };
@@ -54,7 +56,7 @@ impl End {
     }
 }
 
-/// Takes at most `most` frames off the generator and passes them to the host, whether or not its socket has room.
+/// Passes at most `most` frames from the generator to the host, whether or not its socket has room.
 pub(super) fn pull<L: Locks>(host: &Host<L>, end: &End, generator: &mut Port, burst: &mut Burst, most: usize) {
     let cx = host.cx();
     generator.rx.rx_burst(burst, most, cx.now);
@@ -73,14 +75,15 @@ where
     let start = Instant::now();
     std::thread::scope(|scope| -> anyhow::Result<()> {
         let puller = dispatch::spawn_scoped(scope, "puller", || {
-            // Two threads on one core are worse than unpinned ones; a core that cannot be had is none.
+            // Two threads pinned to one core would be slower than unpinned ones. A failure to pin
+            // is ignored.
             let _ = dispatch::pin_to_core(dispatch::core_at(0));
             let alone = dispatch::cores() > 1;
             let mut burst = Burst::new();
             while !stop.load(Ordering::Relaxed) {
                 pull(host, &end, &mut generator, &mut burst, options.burst);
                 if !alone {
-                    std::thread::yield_now(); // the only core is the reader's too
+                    std::thread::yield_now(); // shares its only core with the reader
                 }
             }
         })?;

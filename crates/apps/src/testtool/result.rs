@@ -1,37 +1,38 @@
-//! The result block, label for label as rump-pktgenif's tool prints it.
+//! The result block, with the labels of rump-pktgenif's tool.
 
 use serde::Serialize;
 use std::io::Write;
 use std::time::Duration;
 
-/// What was sent, and what arrived.
+/// Counts of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// `send`, `recv` or `route`.
     pub mode: &'static str,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub elapsed_s: f64,
     /// Packets sent.
     pub source_count: u64,
-    /// Packets (fragments count) that arrived.
+    /// Packets received, where fragments count as packets.
     pub sink_count: u64,
     /// Bytes sent: payload in `send`, frames otherwise.
     pub source_bytes: u64,
-    /// Bytes that arrived: frames in `send` and `route`, payload in `recv`.
+    /// Bytes received: frames in `send` and `route`, payload in `recv`.
     pub sink_bytes: u64,
-    /// What "normalized" divides by: the pairs.
+    /// Number of pairs, the divisor for "normalized" values.
     pub parallel: usize,
-    /// Frames that ended on the way, by reason.
+    /// Dropped frames, by reason.
     pub drops: Vec<(String, u64)>,
-    /// Frames unaccounted for: 0.
+    /// Frames that the audit cannot account for; 0 if all is well.
     pub imbalance: i64,
-    /// Which device of the host kernel took the packets (only a native run has one).
+    /// Device of the host kernel that received the packets (native runs only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
 impl Outcome {
-    /// Nothing counted yet, in `elapsed` (at least a nanosecond: rates divide by it).
+    /// Creates an outcome without counts, for a duration of at least a nanosecond, since rates are
+    /// divided by it.
     pub fn new(mode: super::Mode, parallel: usize, elapsed: Duration) -> Outcome {
         Outcome {
             mode: mode.word(),
@@ -47,7 +48,7 @@ impl Outcome {
         }
     }
 
-    /// The sum of what several hosts did at the same time, a pair each.
+    /// Sums up the outcomes of several hosts that ran concurrently, with one pair each.
     pub(super) fn together(mode: super::Mode, hosts: Vec<Outcome>) -> Outcome {
         let mut sum = Outcome::new(mode, hosts.len(), Duration::ZERO);
         for host in hosts {
@@ -67,7 +68,7 @@ impl Outcome {
         sum
     }
 
-    /// Adds what the host's audit contains.
+    /// Adds the results of the host's audit.
     pub(super) fn audited<L: lock::Locks>(mut self, host: &node::Host<L>) -> Outcome {
         let audit = host.stack.audit(host.cx());
         self.drops.extend(audit.reasons.iter().map(|entry| (entry.name.clone(), entry.value)));
@@ -75,7 +76,7 @@ impl Outcome {
         self
     }
 
-    /// The block, as lines of text.
+    /// Writes the block as lines of text.
     ///
     /// # Errors
     /// `out` cannot be written to.
@@ -111,7 +112,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// The block's figures as one JSON object, on a line.
+    /// Writes the figures as one JSON object on one line.
     ///
     /// # Errors
     /// `out` cannot be written to.
@@ -121,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// Upstream divides by a sink of 0 too; here that is no number.
+/// Formats the ratio in percent; `n/a` for a sink count of 0, by which upstream divides.
 fn percent(source: u64, sink: u64) -> String {
     if sink == 0 { "n/a".to_owned() } else { format!("{:.6}%", 100.0 * source as f64 / sink as f64) }
 }

@@ -1,4 +1,5 @@
-//! `route`: N generators into as many routers or one, N sinks out; one thread for all, or one for each pair.
+//! `route`: N generators, routed through one host or as many hosts, to N sinks; with one thread in
+//! all or one per pair.
 
 use super::{MTU, Options, Outcome};
 use anyhow::Context;
@@ -44,7 +45,7 @@ fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair
 }
 
 impl Pair {
-    /// One burst through the router; `false` when the generator has made all its packets.
+    /// Routes one burst; returns `false` when the generator has made all its packets.
     fn turn<L: Locks>(&mut self, host: &Host<L>, burst: &mut Burst, most: usize) -> bool {
         let cx = host.cx();
         if self.generator.rx.rx_burst(burst, most, cx.now) == 0 && self.generator.rx.is_gone() {
@@ -55,7 +56,7 @@ impl Pair {
     }
 }
 
-/// All pairs in turn on the calling thread.
+/// Runs all pairs in turn on the calling thread.
 pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
     host.step();
     let mut pairs = pairs(host, options)?;
@@ -74,7 +75,8 @@ pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyh
     Ok(sum(options, start, &pairs).audited(host))
 }
 
-/// Each pair on a host, a thread and, while there are enough, a core of its own. All begin when the last is ready.
+/// Runs each pair on its own host and thread and, as far as available, its own core. All start once
+/// the last one is ready.
 pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     let alone = Options { parallel: 1, ..options.clone() };
     let ready = Barrier::new(options.parallel);
@@ -82,10 +84,10 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
         let pair = |i: usize| {
             let (alone, ready) = (&alone, &ready);
             dispatch::spawn_scoped(scope, &format!("pair{i}"), move || -> anyhow::Result<Outcome> {
-                // More pairs than cores share them; a core that cannot be had is none.
+                // More pairs than cores share cores. A failure to pin is ignored.
                 let _ = dispatch::pin_to_core(dispatch::core_at(i));
                 let host = super::host::<L>(&format!("testtool{i}"), alone);
-                ready.wait(); // also of a host that failed, or the others would wait for ever
+                ready.wait(); // even after a failure, so that the others do not wait forever
                 on_one_thread(&host?, alone)
             })
         };
@@ -101,7 +103,7 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::together(options.mode, outcomes))
 }
 
-/// Each pair on a thread and, while there are enough, a core of its own.
+/// Runs each pair on its own thread and, as far as available, its own core.
 pub(super) fn on_threads<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome>
 where
     Host<L>: Sync,
@@ -112,12 +114,13 @@ where
     std::thread::scope(|scope| -> std::io::Result<()> {
         for (i, pair) in pairs.iter_mut().enumerate() {
             dispatch::spawn_scoped(scope, &format!("pair{i}"), move || {
-                // More pairs than cores share them; a core that cannot be had is none.
+                // More pairs than cores share cores. A failure to pin is ignored.
                 let _ = dispatch::pin_to_core(dispatch::core_at(i));
                 let mut burst = Burst::new();
                 while pair.turn(host, &mut burst, options.burst) && !dispatch::stop_requested() {}
             })
-            .inspect_err(|_| dispatch::request_stop())?; // those that run would not end without a count
+            // Running pairs without a count would not end.
+            .inspect_err(|_| dispatch::request_stop())?;
         }
         Ok(())
     })?;

@@ -1,4 +1,4 @@
-//! `send`: one thread calls sendto as often as it is told.
+//! `send`: one thread calls sendto in a loop.
 
 use super::{Options, Outcome};
 use anyhow::Context;
@@ -9,7 +9,7 @@ use socket::Domain;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Calls between looks at the stop flag and the timers.
+/// Calls between checks of the stop flag and the timers.
 const ROUND: u64 = 4096;
 /// L4 port of the datagrams.
 const PORT: u16 = 55_443;
@@ -20,7 +20,7 @@ pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result
     let fd = calls.socket_of(Domain::of(&to))?;
     host.stack.knobs.tx_burst.set(options.burst as i64);
     let payload = vec![0x5a; options.size];
-    host.step(); // what configuring gave rise to is not ours
+    host.step(); // finishes the work of the configuration
     let port = host.ports().into_iter().next().context("the rc script created no iface")?.counts;
     let (frames, bytes) = (port.tx.frames.get(), port.tx.bytes.get());
     let mut sent = 0;

@@ -61,14 +61,15 @@ fn recv_reads_what_it_is_told_and_counts_what_it_could_not() {
         let (json, _) = outcome(&options);
         let (source, sink) = (json["source_count"].as_u64().unwrap(), json["sink_count"].as_u64().unwrap());
         assert_eq!((sink, json["sink_bytes"].as_u64().unwrap()), (20_000, 20_000 * size as u64), "{json}");
-        // Whatever was made and not read: no room in the socket's buffer, or unread when the socket was closed.
+        // Generated but unread datagrams: no room in the socket's buffer, or unread when it was
+        // closed.
         let unread = dropped(&json, "inet.udp.in.buffer_full") + dropped(&json, "inet.udp.in.closed");
         assert_eq!((source, &json["imbalance"]), (sink + unread, &0.into()), "{json}");
     }
 }
 
-/// The generator makes a burst whether or not the reader has taken the earlier ones: without a reader, the socket's buffer
-/// fills and the rest is dropped and counted.
+/// The generator makes a burst whether or not the reader has taken the earlier ones. Without a
+/// reader, the socket's buffer fills and the rest is dropped and counted.
 #[test]
 fn the_generator_does_not_wait_for_the_reader() {
     let options = Options { mode: Mode::Recv, burst: 256, ..Options::default() };
@@ -118,12 +119,12 @@ fn route_forwards_fragments_too() {
     assert_moved(&options, 2 * 100 * 3);
 }
 
-/// A host of its own for each pair: the same addresses in each, so each is the first pair's.
+/// Each pair has its own host, with the same addresses as the first pair's.
 #[test]
 fn pairs_have_hosts_of_their_own_unless_they_share_one() {
     let options = Options { mode: Mode::Route, count: 10, parallel: 2, ..Options::default() };
     assert_eq!((locks_of(&options), locks_of(&Options { shared: true, ..options.clone() })), ("up", "light"));
-    // An rc script is called for each host as for one pair, and for a shared one as for all of them.
+    // An rc script is called for each host as for one pair, and for a shared host as for all pairs.
     let dir = std::env::temp_dir().join(format!("linerate-rc-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let script = dir.join("rc.sh");

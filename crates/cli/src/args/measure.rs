@@ -7,7 +7,7 @@ use super::{FamilyArgs, key_value};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
-/// `testtool`.
+/// Arguments of `testtool`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The rc script is called as SCRIPT unix:///path MODE PARALLEL. It configures the host with 'linerate ctl --url $1', as \
@@ -65,7 +65,7 @@ pub struct TesttoolArgs {
     pub mode: ToolMode,
 }
 
-/// The modes of testtool.
+/// Modes of testtool.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToolMode {
     /// Send from an application to a port that discards
@@ -82,7 +82,7 @@ pub fn usable_core(word: &str) -> Result<usize, String> {
     dispatch::pinned_to_core(core).map(|_| core).map_err(|why| why.to_string())
 }
 
-/// Arguments of all studies.
+/// Arguments of every study.
 #[derive(Args, Debug)]
 pub struct StudyArgs {
     /// Print one JSON object instead of the table
@@ -100,7 +100,8 @@ pub struct StudyArgs {
     /// Run this many rounds, building every side anew in each [default: per study]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Give up, with what was measured, when a build or a trial takes longer [default: 180; command lines: no limit]
+    /// Stop, and report what was measured, if a build or trial takes longer [default: 180; command
+    /// lines: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub limit: Option<u64>,
     /// Stay on this core [default: the last]
@@ -108,7 +109,7 @@ pub struct StudyArgs {
     pub core: Option<usize>,
 }
 
-/// `lab`.
+/// Arguments of `lab`.
 #[derive(Args, Debug)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -122,7 +123,7 @@ pub enum LabCommand {
     Selftest(SelftestArgs),
 }
 
-/// `lab selftest`.
+/// Arguments of `lab selftest`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Six kinds of rows are compared with separately built sides of the same settings, and with sides slowed by 5 %. \
@@ -145,7 +146,7 @@ pub struct SelftestArgs {
     /// Run few rounds: to try the command
     #[arg(long)]
     pub quick: bool,
-    /// Run this many rounds for each comparison [default: as the row's command]
+    /// Run this many rounds per comparison [default: as the row's command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// Stay on this core [default: the last]
@@ -153,7 +154,7 @@ pub struct SelftestArgs {
     pub core: Option<usize>,
 }
 
-/// `ladder`.
+/// Arguments of `ladder`.
 #[derive(Args, Debug)]
 pub struct LadderArgs {
     /// Select the ladder
@@ -165,14 +166,14 @@ pub struct LadderArgs {
     pub study: StudyArgs,
 }
 
-/// The ladders.
+/// Names of ladders.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LadderName {
     /// Send UDP datagrams, from the report's baseline to the fastest settings
     UdpSend,
 }
 
-/// `repro`.
+/// Arguments of `repro`.
 #[derive(Args, Debug)]
 pub struct ReproArgs {
     /// Select the report
@@ -196,7 +197,7 @@ pub enum DmaName {
     Copy,
 }
 
-/// The reports.
+/// Names of reports.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReportName {
     /// Kantee and Cormack: UDP sendto of a rump kernel over a dummy interface
@@ -211,7 +212,7 @@ pub enum ReportName {
     Netisr2005,
 }
 
-/// `bench`.
+/// Arguments of `bench`.
 #[derive(Args, Debug)]
 pub struct BenchArgs {
     /// Select the group
@@ -220,10 +221,10 @@ pub struct BenchArgs {
     pub study: StudyArgs,
 }
 
-/// The groups.
+/// Groups of benchmarks.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BenchGroup {
-    /// Measure UDP: send, receive, forward, look up
+    /// Measure UDP: send, receive, forward, lookup
     Udp,
     /// Measure TCP: bytes, transactions, connections
     Tcp,

@@ -1,10 +1,10 @@
-//! Arguments of the commands that ask a running host or bridge.
+//! Arguments of the commands that use a running host or bridge.
 
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `ctl`.
+/// Arguments of `ctl`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,10 +22,10 @@ pub struct CtlArgs {
     /// Run the commands of this file, a line each, up to the first error; -: standard input
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "words")]
     pub file: Option<PathBuf>,
-    /// With --file: go on after an error
+    /// Continue after errors in --file
     #[arg(long, requires = "file")]
     pub force: bool,
-    /// Wait this long for the host to run [default: 10s]; without a command only that
+    /// Wait up to this long for the host [default: 10s]; without a command, only wait
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "10s", value_parser = pipe::units::duration)]
     pub wait: Option<Duration>,
@@ -34,7 +34,7 @@ pub struct CtlArgs {
     pub words: Vec<String>,
 }
 
-/// The short forms of `ctl`.
+/// Arguments of the short forms of `ctl`.
 #[derive(Args, Debug)]
 #[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the grammar.")]
 pub struct ShortArgs {
@@ -49,7 +49,7 @@ pub struct ShortArgs {
     pub words: Vec<String>,
 }
 
-/// `tcpdump`.
+/// Arguments of `tcpdump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times \
@@ -84,13 +84,13 @@ pub struct TcpdumpArgs {
     /// Write pcapng (or *.pcap) to this file instead of printing; -: standard output
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub write: Option<PathBuf>,
-    /// Begin a new file once one has this many million bytes
+    /// Rotate the file once it has this many million bytes
     #[arg(short = 'C', value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub size: Option<u64>,
-    /// Keep at most this many files: -C begins with the first again, -G ends
+    /// Limit the number of files: -C starts over with the first, -G stops
     #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub files: Option<u64>,
-    /// Begin a new file after this many seconds; FILE has conversions of strftime(3)
+    /// Rotate the file every SECONDS; FILE is a format of strftime(3)
     #[arg(short = 'G', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
     /// Keep this many bytes of each frame; 0: all
@@ -108,7 +108,7 @@ pub struct TcpdumpArgs {
     /// Print the bytes and their characters; twice: with the link header
     #[arg(short = 'X', action = clap::ArgAction::Count)]
     pub ascii: u8,
-    /// Print no times
+    /// Print no timestamps
     #[arg(short = 't')]
     pub no_time: bool,
     /// Print numbers, not names; always on
@@ -122,7 +122,7 @@ pub struct TcpdumpArgs {
     pub expression: Vec<String>,
 }
 
-/// `why`.
+/// Arguments of `why`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in \
@@ -138,7 +138,7 @@ pub struct WhyArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Watch for this long, or until Ctrl-C; 0s: only what is known already
+    /// Watch for this long, or until Ctrl-C; 0s: only report what is recorded
     #[arg(long = "for", value_name = "DURATION", value_parser = pipe::units::duration, default_value = "1s")]
     pub duration: Duration,
     /// Print JSON
@@ -166,7 +166,7 @@ SECONDS to wait, -s SOURCE, -4 or -6. Probes are echo requests.
 Example:
   linerate traceroute --url /tmp/h.sock 10.0.0.1";
 
-/// `ping` and `traceroute`.
+/// Arguments of `ping` and `traceroute`.
 #[derive(Args, Debug)]
 pub struct PingArgs {
     /// Use this control socket: unix:///path or /path
@@ -175,12 +175,12 @@ pub struct PingArgs {
     /// Print a JSON object for each answer and one at the end (ping)
     #[arg(short, long)]
     pub json: bool,
-    /// Options and the host: an address or a name
+    /// Send to this host, an address or a name, with these options
     #[arg(required = true, value_name = "HOST", trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
 
-/// `nc`.
+/// Arguments of `nc`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Ends when the peer has sent all it will; with -u a second after the end of the \
@@ -192,10 +192,10 @@ pub struct NcArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Send datagrams: each read of the input is one
+    /// Use UDP: each read of the input is sent as one datagram
     #[arg(short)]
     pub udp: bool,
-    /// End this long after the end of the input and the last answer: 500ms, or a number of seconds
+    /// Exit this long after the end of input and the last reply: 500ms, or a number of seconds
     #[arg(short = 'w', value_name = "DURATION", value_parser = seconds)]
     pub idle: Option<Duration>,
     /// Use IPv4
@@ -211,7 +211,7 @@ pub struct NcArgs {
     pub port: u16,
 }
 
-/// `nslookup`.
+/// Arguments of `nslookup`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  linerate nslookup --url /tmp/h.sock www.example.org")]
 pub struct NslookupArgs {
@@ -220,18 +220,18 @@ pub struct NslookupArgs {
     pub url: Option<String>,
     /// Look up this name, or the name of this address
     pub name: String,
-    /// Ask the name server at this address, or ADDRESS:PORT [default: the host's first]
+    /// Query this name server, ADDRESS or ADDRESS:PORT [default: the host's first]
     pub server: Option<String>,
 }
 
-/// `http`.
+/// Arguments of `http`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  linerate http --url /tmp/h.sock get http://10.0.0.1/index.html")]
 pub struct HttpArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// The method: get
+    /// Use this method: get
     #[arg(value_parser = ["get"])]
     pub method: String,
     /// Get this page: http://HOST/PATH, with :PORT after the host if it is not 80
@@ -240,12 +240,12 @@ pub struct HttpArgs {
     /// Write the page to this file
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Print the head of the answer too
+    /// Print the response headers too
     #[arg(short = 'i')]
     pub head: bool,
 }
 
-/// Bytes kept of a frame, as tcpdump's -s: 0 is the default, as it always was.
+/// Parses the number of bytes kept of each frame, as tcpdump's -s: 0 means the default.
 fn snaplen(text: &str) -> Result<u32, String> {
     let most = node::capture::SNAPLEN;
     match text.parse() {
@@ -255,7 +255,7 @@ fn snaplen(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A duration, or a number of seconds as in other programs of the name.
+/// Parses a duration, or a number of seconds as in other programs of this name.
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),

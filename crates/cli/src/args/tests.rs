@@ -1,4 +1,4 @@
-//! Every command line that a page, an example or a help text shows is one that the parser takes.
+//! Checks that the parser accepts every command line shown in a page, an example or a help text.
 
 use super::*;
 use clap::CommandFactory;
@@ -12,7 +12,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// The words of a `linerate` command in a line of shell, the program's name first; `None` if there is none.
+/// Returns the words of a `linerate` command in a shell line, starting with the program's name;
+/// `None` if there is none.
 fn command(line: &str) -> Option<Vec<&str>> {
     let mut words = line.split_whitespace().skip_while(|word| word.contains('=') && !word.starts_with("--"));
     let rest: Vec<&str> = match words.next()? {
@@ -25,16 +26,16 @@ fn command(line: &str) -> Option<Vec<&str>> {
     Some(std::iter::once("linerate").chain(rest[..end].iter().copied()).collect())
 }
 
-/// Parses the commands among `lines`; says how many there were.
+/// Parses the commands among `lines` and returns their number.
 #[track_caller]
 fn all_parse<'a>(place: &str, lines: impl Iterator<Item = &'a str>) -> usize {
     let mut found = 0;
     for words in lines.filter_map(command) {
-        // A row of commands: each by itself.
+        // Commands joined by `+`: each is parsed separately.
         for words in words.split(|word| *word == "+") {
             let program = (words.first() != Some(&"linerate")).then_some("linerate");
             let words: Vec<&str> = program.into_iter().chain(words.iter().copied()).collect();
-            // A help or a version is an answer, too.
+            // Help and version are valid results, too.
             if let Err(why) = Cli::try_parse_from(&words)
                 && why.use_stderr()
             {
@@ -79,7 +80,7 @@ fn the_helps_examples_parse() {
     assert!(found >= 6, "the pattern finds no commands any more");
 }
 
-/// `linerate WORD` in running text names a command.
+/// Checks that `linerate WORD` in running text names a command.
 #[test]
 fn commands_named_in_pages_exist() {
     let cli = Cli::command();
@@ -123,7 +124,7 @@ fn a_command_is_found_in_a_line() {
     assert_eq!((command("cargo test --workspace"), command("ping 10.0.0.2")), (None, None));
 }
 
-/// Every command with its subcommands, built as for a terminal of `width` columns.
+/// Returns every command and subcommand, built as for a terminal of `width` columns.
 fn all_commands(width: usize) -> Vec<clap::Command> {
     let mut program = Cli::command().term_width(width);
     program.build();
@@ -135,8 +136,8 @@ fn all_commands(width: usize) -> Vec<clap::Command> {
     all
 }
 
-/// Every help fits a terminal of 80 columns, which is also the width where standard output is none, and
-/// other terminals, too, as far as its words do.
+/// Every help text fits a terminal of 80 columns, the width used if standard output is not a
+/// terminal. On other widths it fits as far as its longest words do.
 #[test]
 fn every_help_fits_the_terminal() {
     for width in [60, 80, 100, 132] {
@@ -151,7 +152,8 @@ fn every_help_fits_the_terminal() {
     }
 }
 
-/// No paragraph of a declaration is wrapped by hand: it would be wrapped a second time on a narrow terminal.
+/// No paragraph of a declaration is wrapped by hand, since a narrow terminal would wrap it a second
+/// time.
 #[test]
 fn no_help_is_wrapped_by_hand() {
     let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');

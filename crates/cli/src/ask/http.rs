@@ -1,4 +1,4 @@
-//! `http get`: a request by HTTP/1.1 and the body of its answer.
+//! `http get`: sends an HTTP/1.1 request and prints the body of the response.
 
 use super::{Job, State, end_of};
 use crate::args::HttpArgs;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Bytes of an answer's head at most.
+/// Maximum size of the response headers in bytes.
 const HEAD_MAX: usize = 64 * 1024;
 
 pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
@@ -68,22 +68,22 @@ pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// An answer, as far as it has been received.
+/// Response, as far as it has been received.
 #[derive(Default)]
 struct Answer {
-    /// Bytes of the head, or of a chunk's size line, so far.
+    /// Bytes received so far of the headers or of a chunk's size line.
     pending: Vec<u8>,
     head: Option<String>,
     shown: bool,
-    /// Bytes of the body, or of the chunk in hand, that are missing; `None`: the connection's end is the
-    /// body's.
+    /// Bytes still missing of the body or of the current chunk; `None`: the body ends with the
+    /// connection.
     left: Option<u64>,
     chunked: bool,
     whole: bool,
 }
 
 impl Answer {
-    /// Takes bytes; returns those of the body.
+    /// Processes received bytes and returns those of the body.
     fn take(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
         self.pending.extend(bytes);
         if self.head.is_none() {
@@ -124,10 +124,10 @@ impl Answer {
         Ok(())
     }
 
-    /// Takes a part of a chunk, or its size; `false`: more must come first.
+    /// Processes part of a chunk or its size line; returns `false` if more bytes are needed.
     fn chunk(&mut self, body: &mut Vec<u8>) -> anyhow::Result<bool> {
         if let Some(left) = self.left {
-            // The data and its line break.
+            // The chunk's data and line break.
             let n = self.pending.len().min(left as usize);
             let data = self.pending.drain(..n).collect::<Vec<_>>();
             let (before, after) = (left, left - n as u64);
@@ -154,7 +154,7 @@ impl Answer {
         self.whole
     }
 
-    /// Notes that the connection has ended.
+    /// Handles the end of the connection.
     fn end(&self) -> anyhow::Result<()> {
         anyhow::ensure!(self.head.is_some(), "the server closed the connection without an answer");
         anyhow::ensure!(self.left.is_none() && !self.chunked, "the answer was cut short");
@@ -171,7 +171,8 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// Bodies by length, by chunks and by the connection's end, however the bytes come.
+    /// Bodies delimited by length, by chunks and by the end of the connection, received in pieces
+    /// of any size.
     #[test]
     fn bodies_end_as_their_head_says() {
         let by = |rest: &str| format!("HTTP/1.1 200 OK\r\n{rest}");

@@ -1,4 +1,4 @@
-//! `nslookup`: queries to a name server, and its records.
+//! `nslookup`: queries a name server and prints the records of the answer.
 
 use super::{Job, State, end_of};
 use crate::args::NslookupArgs;
@@ -10,11 +10,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 use wire::dns::{self, Answer, Data, Query, ty};
 
-/// Time to wait for an answer before the query is sent again.
+/// Time to wait for an answer before the query is retransmitted.
 const WAIT: Duration = Duration::from_secs(2);
-/// Number of times that a query is sent.
+/// Number of times a query is sent.
 const TRIES: usize = 3;
-/// Bytes in front of a message over TCP: its length (RFC 1035 4.2.2).
+/// Length of the prefix of a message over TCP: the message length (RFC 1035 4.2.2).
 const PREFIX_LEN: usize = 2;
 
 /// A name server.
@@ -69,7 +69,7 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
             let line = match (&record.data, kind) {
                 (Data::Address(addr), _) => format!("Name:\t{}\nAddress: {addr}\n", record.name),
                 (Data::Name(other), ty::PTR) => format!("{}\tname = {other}.\n", record.name),
-                // The answer for IPv6 repeats the other names.
+                // The answer for AAAA repeats the aliases.
                 (Data::Name(_), ty::AAAA) => continue,
                 (Data::Name(other), _) => format!("{}\tcanonical name = {other}.\n", record.name),
                 (Data::Other(_), _) => continue,

@@ -1,5 +1,6 @@
-//! `ip monitor`: lines of `ip -o link`, `ip -o addr`, `ip route` and `ip neigh` that appear or vanish, as they
-//! do. The lists are compared a few times a second: a change that is undone at once is not seen.
+//! `ip monitor`: prints lines of `ip -o link`, `ip -o addr`, `ip route` and `ip neigh` as they
+//! appear and disappear. The lists are compared ten times a second: a change that is undone at once
+//! is missed.
 
 use super::{PATIENCE, fault, printable};
 use crate::exit::{Exit, Fault, print};
@@ -8,13 +9,13 @@ use node::control::Client;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Time between two looks.
+/// Interval between two comparisons.
 const LOOK: Duration = Duration::from_millis(100);
 /// Objects that can be watched: the name, and the command that lists them.
 const OBJECTS: &[(&str, &str)] =
     &[("link", "ip -o link"), ("address", "ip -o addr"), ("route", "ip route"), ("neigh", "ip neigh")];
 
-/// An object that is watched, and its lines as they were.
+/// A watched object and its lines at the last comparison.
 struct Watched {
     words: Vec<String>,
     lines: Vec<String>,
@@ -22,13 +23,13 @@ struct Watched {
 
 type Object = (&'static str, &'static str);
 
-/// A parsed `ip monitor`: the option for the address family, if one was given, and the objects to watch.
+/// A parsed `ip monitor`: the address family option, if given, and the objects to watch.
 pub(super) struct Asked {
     family: Option<&'static str>,
     objects: Vec<Object>,
 }
 
-/// Returns what `ip [-4|-6] [-o] monitor [all|link|address|route|neigh]...` asks for; `None` for other commands.
+/// Parses `ip [-4|-6] [-o] monitor [all|link|address|route|neigh]...`; `None` for other commands.
 pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
     let (ip, rest) = words.split_first()?;
     let (mut family, mut options) = (None, 0);
@@ -36,7 +37,7 @@ pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
         match word.as_str() {
             "-4" => family = Some("-4"),
             "-6" => family = Some("-6"),
-            "-o" | "-oneline" => {} // it is always so
+            "-o" | "-oneline" => {} // output is always in this form
             _ => break,
         }
         options += 1;
@@ -58,7 +59,7 @@ pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
     Some(rest.iter().map(named).collect::<anyhow::Result<_>>().map(asked))
 }
 
-/// Prints changes until Ctrl-C, or until the host ends.
+/// Prints changes until Ctrl-C or until the host exits.
 pub(super) fn run(client: &mut Client, asked: &Asked) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut list = |words: &[String]| -> anyhow::Result<Vec<String>> {
@@ -92,7 +93,8 @@ pub(super) fn run(client: &mut Client, asked: &Asked) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Returns the lines that vanished, marked, and those that are new. A line that changed is given as it is now.
+/// Returns the lines that disappeared, marked as deleted, and the new ones. A changed line is
+/// reported in its new form only.
 fn changes(before: &[String], now: &[String]) -> String {
     let [old, new, named] = [
         before.iter().map(String::as_str).collect::<HashSet<_>>(),
@@ -104,7 +106,7 @@ fn changes(before: &[String], now: &[String]) -> String {
     gone.map(|line| format!("Deleted {line}\n")).chain(come.map(|line| format!("{line}\n"))).collect()
 }
 
-/// The beginning of a line, which names its object.
+/// Returns the beginning of a line, which identifies its object.
 fn about(line: &str) -> &str {
     let before_state = line.split(" state ").next().unwrap_or_default();
     before_state.split('<').next().unwrap_or_default()

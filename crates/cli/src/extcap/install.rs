@@ -1,4 +1,4 @@
-//! The link in Wireshark's extcap folder.
+//! Installs the link in Wireshark's extcap directory.
 
 use crate::exit::{Exit, Fault, print};
 use anyhow::Context;
@@ -23,7 +23,7 @@ pub fn link(dir: Option<&Path>) -> anyhow::Result<Exit> {
     print(&format!("{} -> {}\n", link.display(), program.display())).map(|()| Exit::Fine)
 }
 
-/// Where Wireshark looks in a user's home: it says so itself, since versions differ.
+/// Returns the user's extcap directory, as reported by Wireshark, since versions differ.
 fn own_folder() -> anyhow::Result<PathBuf> {
     let ask =
         |program| Command::new(program).args(["-G", "folders"]).output().ok().filter(|said| said.status.success());
@@ -34,7 +34,8 @@ fn own_folder() -> anyhow::Result<PathBuf> {
     folder_in(&said).ok_or_else(|| Fault::usage("--install: tshark does not say where its folder is: give DIR"))
 }
 
-/// The folder in what `tshark -G folders` says. Up to 4.0 it is told by where the configuration is.
+/// Finds the directory in the output of `tshark -G folders`. Versions up to 4.0 report only the
+/// configuration directory.
 fn folder_in(said: &str) -> Option<PathBuf> {
     let told = |what: &str| {
         let mut lines = said.lines().filter_map(|line| line.split_once(':'));

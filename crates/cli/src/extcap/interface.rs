@@ -1,4 +1,4 @@
-//! What Wireshark is offered: any port by its name, and each port of a host that runs.
+//! Interfaces offered to Wireshark: any port by its name, and each port of a running host.
 
 use crate::exit::Fault;
 use crate::hosts;
@@ -7,35 +7,35 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The interface that is always there.
+/// Interface that is always listed.
 const ANY: &str = "linerate";
-/// What it captures unless told otherwise: something to see.
+/// Default port of that interface: a generator, so that there are frames to capture.
 pub const EXAMPLE: &str = "pktgen(rate=1k):pg0";
-/// How long a host may take to say which ports it has: Wireshark waits for us when it starts.
+/// Timeout for listing a host's ports; Wireshark waits for it at startup.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Sockets asked at most.
+/// Maximum number of control sockets queried.
 const SOCKETS_MAX: usize = 32;
 
-/// One interface.
+/// Interface for Wireshark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Interface {
     /// A port, opened by its name.
     Any,
     /// A port of a running host.
     Running {
-        /// Its name for Wireshark.
+        /// Name in Wireshark.
         name: String,
-        /// The host's control socket.
+        /// Control socket of the host.
         url: String,
-        /// The host's name for the port.
+        /// Name of the port on the host.
         iface: String,
-        /// The port as it was opened.
+        /// Specification with which the port was opened.
         spec: String,
     },
 }
 
 impl Interface {
-    /// The interface of that name.
+    /// Returns the interface called `name`.
     pub fn named(name: &str) -> anyhow::Result<Interface> {
         if name == ANY {
             return Ok(Interface::Any);
@@ -50,7 +50,7 @@ impl Interface {
         })
     }
 
-    /// Its sentence in the list.
+    /// Returns its line of the list of interfaces.
     fn sentence(&self) -> String {
         match self {
             Interface::Any => format!("interface {{value={ANY}}}{{display=Any port of linerate, by its name}}\n"),
@@ -60,7 +60,7 @@ impl Interface {
         }
     }
 
-    /// The sentences of its options.
+    /// Returns the lines that describe its options.
     pub fn config(&self) -> String {
         let mut args = Vec::new();
         if *self == Interface::Any {
@@ -77,14 +77,15 @@ impl Interface {
     }
 }
 
-/// All that there is now, as Wireshark wants it.
+/// Lists all current interfaces in Wireshark's format.
 pub fn list() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let head = format!("extcap {{version={version}}}{{display=linerate: ports of a user-space network system}}\n");
     std::iter::once(Interface::Any).chain(running()).fold(head, |out, interface| out + &interface.sentence())
 }
 
-/// The ports of hosts whose control sockets are where `up` puts them, or at $LINERATE_CTL.
+/// Returns the ports of hosts with control sockets in the directory used by `up` or at
+/// $LINERATE_CTL.
 fn running() -> Vec<Interface> {
     let mut sockets: Vec<PathBuf> = Vec::new();
     if let Ok(url) = std::env::var("LINERATE_CTL") {
@@ -99,7 +100,7 @@ fn running() -> Vec<Interface> {
     sockets.iter().take(SOCKETS_MAX).flat_map(|socket| ports_of(socket)).collect()
 }
 
-/// The ports of the host behind a socket; none if nobody answers.
+/// Returns the ports of the host behind a socket; none if it does not reply.
 fn ports_of(socket: &Path) -> Vec<Interface> {
     let url = socket.display().to_string();
     let words = ["show", "ports"].map(str::to_owned);
@@ -116,12 +117,12 @@ fn ports_of(socket: &Path) -> Vec<Interface> {
     ports.iter().filter_map(port).collect()
 }
 
-/// What a name may hold: it becomes part of a preference's.
+/// Replaces characters that a name must not contain, since it becomes part of a preference's name.
 fn word(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect()
 }
 
-/// Without what would end a sentence's part.
+/// Replaces the delimiters of the list format.
 fn plain(text: &str) -> String {
     text.replace(['{', '}'], "_")
 }

@@ -1,4 +1,4 @@
-//! Frames into Wireshark's FIFO, as pcapng with nanoseconds: those that its capture filter wants.
+//! Writes frames that match the capture filter to Wireshark's FIFO, as pcapng with nanoseconds.
 
 use super::interface::{EXAMPLE, Interface};
 use crate::args::ExtcapArgs;
@@ -15,10 +15,11 @@ use std::path::Path;
 use std::time::Duration;
 use wire::filter::Filter;
 
-/// Between two looks whether somebody has opened the FIFO.
+/// Interval between two checks of whether the FIFO has a reader.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Captures until the port is over, the FIFO is closed or a signal comes: all are good ends.
+/// Captures until the port ends, the FIFO is closed or a signal arrives; all three count as
+/// success.
 pub fn run(interface: &Interface, args: &ExtcapArgs, expression: &str, filter: &Filter) -> anyhow::Result<Exit> {
     let Some(fifo) = &args.fifo else { return Err(Fault::usage("--capture: --fifo is missing")) };
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
@@ -34,14 +35,15 @@ pub fn run(interface: &Interface, args: &ExtcapArgs, expression: &str, filter: &
     }
 }
 
-/// Opens the FIFO once somebody reads it; `None` if a signal comes first.
+/// Opens the FIFO once it has a reader; `None` if a signal arrives first.
 fn open(path: &Path) -> io::Result<Option<File>> {
     if !fs::metadata(path).is_ok_and(|what| what.file_type().is_fifo()) {
         return File::create(path).map(Some);
     }
     while !dispatch::stop_requested() {
         if let Some(_held) = port::os::open_fifo(path)? {
-            // Again, so that writing waits: as somebody reads, this does not. The first stays until then, or the reader would see an end.
+            // Opened again in blocking mode, which returns at once because there is a reader. The
+            // first descriptor stays open until then, or the reader would see end of file.
             return OpenOptions::new().write(true).open(path).map(Some);
         }
         std::thread::sleep(LOOK);
@@ -49,17 +51,17 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Asks for an end when nobody reads any more: a port where nothing happens would not notice.
+/// Requests a stop when the FIFO's reader is gone, which an idle port would not notice.
 fn watch(fifo: &File) {
     while !dispatch::stop_requested() {
-        // Our end is never readable: what wakes it is that the other is closed.
+        // This end is never readable: the wait returns only when the other end is closed.
         if dispatch::wait_readable(&[fifo.as_fd()], None).is_ok_and(|ready| ready == [true]) {
             dispatch::request_stop();
         }
     }
 }
 
-/// Frames that the port of that name receives.
+/// Captures the frames that the port `spec` receives.
 fn port(spec: &str, out: impl Write, snaplen: u32, filter: &Filter) -> anyhow::Result<Exit> {
     let (port, _pool) = pipe::open(spec)?;
     let mut writer = Writer::new(out, Format::Pcapng, snaplen)?;

@@ -1,4 +1,4 @@
-//! Output of iperf3: to standard output or a file (--logfile), with time stamps (--timestamps).
+//! Output of iperf3: to standard output or a file (--logfile), with timestamps (--timestamps).
 
 use crate::exit::{Fault, print};
 use crate::local_time;
@@ -16,17 +16,18 @@ pub struct Output {
     stamp: Option<Stamp>,
 }
 
-/// The time in front of each line.
+/// Timestamp before each line.
 #[derive(Debug)]
 struct Stamp {
     /// Format of strftime(3).
     format: String,
-    /// Read once, before a server gives up its rights.
+    /// Time zone, read once before the server drops its privileges.
     zone: TimeZone,
 }
 
 impl Output {
-    /// To a file's end, or to standard output; with the time in front of each line.
+    /// Opens the output: appends to the file, or writes to standard output, with timestamps if
+    /// given.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -40,10 +41,10 @@ impl Output {
         Ok(Output { file: file.map(open).transpose()?, stamp })
     }
 
-    /// Writes whole lines, and flushes them.
+    /// Writes whole lines and flushes them.
     ///
     /// # Errors
-    /// The file's, or standard output's.
+    /// Errors of the file or of standard output.
     pub fn write(&mut self, text: &str) -> anyhow::Result<()> {
         let stamped;
         let text = match &self.stamp {

@@ -1,4 +1,4 @@
-//! Where frames come from and go to: files, standard input and output, ports.
+//! Sources and sinks of frames: files, standard input and output, ports.
 
 use super::{CatArgs, FormArgs, GenArgs, PipeArgs, PutArgs, StreamArgs};
 use crate::exit::{Exit, Fault, notice};
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where frames come from, if not from standard input or files.
+/// Source of frames other than standard input and files.
 pub enum From {
     Cat(CatArgs),
     Gen(GenArgs),
 }
 
-/// Where frames go, if not to standard output.
+/// Sink of frames other than standard output.
 pub enum To {
     Put(PutArgs),
 }
@@ -51,7 +51,7 @@ impl From {
             let files = args.port.iter().map(Into::into).collect();
             let stream = StreamArgs { files, form: args.form.clone() };
             let input = input(&stream)?;
-            // Lines of text, whatever is read.
+            // Text lines by default, whatever the input format.
             let format = Format::Text;
             return Ok(Sources::Stream(Limited { input, left: args.count.unwrap_or(u64::MAX) }, format));
         };
@@ -70,7 +70,8 @@ impl From {
     }
 }
 
-/// Captures have the calendar's time, lines the counter's if that is asked for.
+/// Selects the clock of arrival times: captures use calendar time, text lines the counter if
+/// timestamps are requested.
 fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
     match form.output {
         Some(Format::Pcap | Format::Pcapng | Format::Jsonl) if !stamp => Arrivals::Wall,
@@ -80,7 +81,8 @@ fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
     }
 }
 
-/// `cat PORT` alone, with lines into a pipe: without a copy on the way. `None` if something else is asked for.
+/// Runs `cat PORT` alone with lines into a pipe, which needs no copy. Returns `None` if something
+/// else is requested.
 pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     let Some(name) = args.port.as_deref().filter(|name| is_port(name)) else { return Ok(None) };
     let stamped = match (args.form.output, args.stamp) {
@@ -97,7 +99,7 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     os::widen_pipe(out.as_fd());
     let spec = Spec::parse(name).map_err(Fault::usage)?;
     let made_once = spec.port.kind == Kind::Pktgen && spec.port.switch("static");
-    // This thread alone has it.
+    // Only this thread uses the pool.
     let (port, _) = open_with(name, PoolLocks::Owner)?;
     let counts = port.counts.clone();
     let (counter, arrivals, stop) = (Counter::new(args.form.tick()), Arrivals::Unsaid, dispatch::stop_requested);
@@ -113,7 +115,8 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     super::ended(ran, undone).map(Some)
 }
 
-/// A name with a kind of port in front: a file has none, or a path.
+/// Returns whether `name` starts with a kind of port. File names contain no colon, or start with a
+/// path.
 fn is_port(name: &str) -> bool {
     name.contains(':') && !name.starts_with(['/', '.'])
 }
@@ -123,10 +126,10 @@ fn is_text(name: &str) -> bool {
     Spec::parse(name).is_ok_and(|spec| spec.port.kind == Kind::Text)
 }
 
-/// An open source.
+/// Open source.
 pub enum Sources {
     Stream(Limited, Format),
-    /// Its counters, and whether it reads lines of text.
+    /// Port, its counters, and whether it reads lines of text.
     Port(Box<PortSource>, Arc<PortCounts>, bool),
     Gen(Gen),
 }
@@ -147,7 +150,7 @@ impl Sources {
         }
     }
 
-    /// Reports what was wrong with what was read; returns whether frames are missing.
+    /// Reports errors of the input; returns whether frames are missing.
     pub fn tell(&self) -> bool {
         match self {
             Sources::Stream(limited, _) => tell(&limited.input),
@@ -160,7 +163,7 @@ impl Sources {
                 if malformed > 0 && source.remarks().is_empty() {
                     notice(&format!("{malformed} frames left out: longer than the port's buffers, or malformed"));
                 }
-                // Lines that are no frames are comments, unless no line is one.
+                // Lines that are no frames are comments, unless no line is a frame.
                 let is_missing = malformed > 0 && !(*is_text && counts.rx.frames.get() > 0);
                 source.refused() > 0 || is_missing
             }
@@ -178,7 +181,7 @@ impl Source for Sources {
     }
 }
 
-/// A stream of which only so many frames are wanted.
+/// Input that ends after `left` frames.
 pub struct Limited {
     input: Input,
     left: u64,
@@ -195,7 +198,7 @@ impl Source for Limited {
     }
 }
 
-/// An open sink.
+/// Open sink.
 pub enum Sinks {
     Stream(Output),
     Port(Box<PortSink>, #[expect(dead_code, reason = "the port's other half stays open")] Box<dyn port::RxHalf>),
@@ -209,7 +212,7 @@ impl Sinks {
         }
     }
 
-    /// Sends what is still held.
+    /// Sends the frames still held.
     pub fn end(&mut self) -> Result<(), RunError> {
         self.as_sink().end()
     }
@@ -221,7 +224,7 @@ impl Sinks {
         if too_long > 0 {
             notice(&format!("{too_long} frames not sent: longer than the port takes"));
         }
-        // Why a port is gone is told by itself.
+        // The reason that a port is gone is reported elsewhere.
         let counts = &sink.port_counts().tx;
         let errors = if sink.is_gone() { 0 } else { counts.errors.get() + counts.malformed.get() };
         if errors > 0 {
@@ -231,26 +234,26 @@ impl Sinks {
     }
 }
 
-/// The port that `to` names, or standard output.
+/// Opens the port that `to` names, or standard output.
 pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> {
     let Some(To::Put(args)) = to else {
         let out = os::stdout().context("standard output")?;
         os::widen_pipe(out.as_fd());
         return Ok(Sinks::Stream(Output::new(out, format, tick)));
     };
-    // Both halves stay with this thread.
+    // Both halves are used by this thread.
     let (port, pool) = open_with(&args.port, PoolLocks::Owner)?;
     let (sink, rx) = PortSink::new(port, pool, Counter::new(tick), !args.at_once, dispatch::stop_requested);
     Ok(Sinks::Port(Box::new(sink), rx))
 }
 
-/// Refuses a file of `targets` that another target writes too, or that is read as one of `files` or as standard input:
-/// creating it empties it.
+/// Rejects a file of `targets` that another target also writes, or that is read as one of `files`
+/// or as standard input: creating it would truncate it.
 ///
 /// # Errors
 /// A usage error that names the file.
 pub fn check_targets(targets: &[String], files: &[PathBuf]) -> anyhow::Result<()> {
-    // A file that does not exist yet is known by its directory and name.
+    // A file that does not exist yet is identified by its directory and name.
     let of = |path: &Path| {
         let found = std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino(), OsString::new(), meta.is_file()));
         found.ok().or_else(|| {
@@ -265,7 +268,7 @@ pub fn check_targets(targets: &[String], files: &[PathBuf]) -> anyhow::Result<()
     let inputs: Vec<_> = files.iter().filter_map(|path| of(named(path))).collect();
     let mut seen = Vec::new();
     for name in targets.iter().filter(|name| *name != "-" && !is_port(name)) {
-        // Devices and pipes may be written to by several.
+        // Devices and pipes may have several writers.
         let Some(file) = of(Path::new(name)).filter(|(.., is_regular)| *is_regular) else { continue };
         if inputs.contains(&file) {
             return Err(Fault::usage(format!("-t {name}: the file is read as input: write to another one")));
@@ -280,7 +283,7 @@ pub fn check_targets(targets: &[String], files: &[PathBuf]) -> anyhow::Result<()
     Ok(())
 }
 
-/// A port or a file by itself, apart from the row's end.
+/// Opens a port or a file as a target of its own, independent of the row's sink.
 pub fn target(name: &str, tick: u64) -> anyhow::Result<Box<dyn Sink + Send>> {
     if is_port(name) {
         let (port, pool) = open(name)?;
@@ -291,7 +294,7 @@ pub fn target(name: &str, tick: u64) -> anyhow::Result<Box<dyn Sink + Send>> {
     Ok(Box::new(Output::new(file, Format::of_name(name).unwrap_or(Format::Text), tick)))
 }
 
-/// A port that is written to, with its other half, which stays open.
+/// Port to write to. Its receiving half is kept open.
 struct Whole(PortSink, #[expect(dead_code, reason = "the port's other half stays open")] Box<dyn port::RxHalf>);
 
 impl Sink for Whole {
@@ -304,10 +307,10 @@ impl Sink for Whole {
     }
 }
 
-/// A file or a pipe that is over when an end is asked for, also while it is waited for.
+/// File or pipe that reports its end when a stop is requested, even while waiting for data.
 struct Stoppable {
     file: File,
-    /// Others give what there is without being waited for.
+    /// Reads may block; regular files never do.
     waits: bool,
 }
 
@@ -320,7 +323,7 @@ impl Stoppable {
 
 impl Read for Stoppable {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        // A signal that comes between the question and the wait is seen after this long.
+        // Delay after which a signal between the check and the wait is noticed.
         const LOOK: Duration = Duration::from_millis(100);
         while !dispatch::stop_requested() {
             if self.waits && dispatch::wait_readable(&[self.file.as_fd()], Some(LOOK))? == [false] {
@@ -335,7 +338,7 @@ impl Read for Stoppable {
     }
 }
 
-/// Standard input, or the files one after the other.
+/// Opens standard input, or the files one after the other.
 pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
     let stdin = || {
         let file = port::os::stdin().context("standard input")?;
@@ -358,7 +361,7 @@ pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
     Ok(all)
 }
 
-/// What is read, by name.
+/// Returns the name of the input.
 pub fn name(stream: &StreamArgs) -> String {
     match stream.files.as_slice() {
         [] => "standard input".to_owned(),
@@ -366,7 +369,7 @@ pub fn name(stream: &StreamArgs) -> String {
     }
 }
 
-/// Reports what was wrong with lines or packets of `input`. Returns whether that counts as a failure: packets
+/// Reports errors in lines or packets of `input`. Returns whether they count as a failure: packets
 /// of a capture always do, lines only if none of them is a frame.
 pub fn tell(input: &Input) -> bool {
     let tally = input.tally();
@@ -381,7 +384,8 @@ pub fn tell(input: &Input) -> bool {
     tally.bad > 0 && (is_capture || tally.bad == tally.lines)
 }
 
-/// Buffers for the frames of the port called `spec`: those of files hold any frame, others the frames of the device's MTU.
+/// Creates the buffers for frames of the port `spec`: those of files hold any frame, others frames
+/// of the device's MTU.
 fn pool(spec: &Spec, locks: PoolLocks) -> anyhow::Result<Pool> {
     let mut config = match spec.port.kind {
         Kind::Pcap | Kind::Text => {
@@ -394,7 +398,7 @@ fn pool(spec: &Spec, locks: PoolLocks) -> anyhow::Result<Pool> {
     Ok(Pool::new(&config)?)
 }
 
-/// Opens a port that gives and takes whole frames, whichever threads have its halves.
+/// Opens a port that sends and receives whole frames; its halves may belong to different threads.
 pub fn open(name: &str) -> anyhow::Result<(Port, Pool)> {
     open_with(name, PoolLocks::Light)
 }
@@ -403,7 +407,7 @@ fn open_with(name: &str, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
     open_spec(Spec::parse(name).map_err(Fault::usage)?, locks)
 }
 
-/// The same for a name that is understood already.
+/// Opens the port as [`open`] does, from a parsed specification.
 pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
     let name = spec.to_string();
     whole_frames(&mut spec);
@@ -415,7 +419,7 @@ pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool
     Ok((port, pool))
 }
 
-/// `pipe PORT`: standard input to the port, the port to standard output.
+/// Runs `pipe PORT`: standard input to the port, the port to standard output.
 pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let form = &args.form;
@@ -425,7 +429,7 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     let half = args.half;
     let stream = StreamArgs { form: form.clone(), ..StreamArgs::default() };
     let mut input = input(&stream)?;
-    // A thread that waits in a read cannot be asked to end: it is not waited for.
+    // A thread blocked in a read cannot be stopped, so it is not joined.
     dispatch::spawn_worker("pipe-in", None, move |_| {
         let ran = run::run(&mut input, &mut Chain(Vec::new()), &mut sink, dispatch::stop_requested);
         let ran = ran.and_then(|()| sink.drain());
@@ -438,7 +442,7 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
         if ran.is_err() || !half {
             dispatch::request_stop();
         } else {
-            // The port stays open for what it receives.
+            // The port stays open to receive frames.
             std::mem::forget(sink);
         }
     })?;

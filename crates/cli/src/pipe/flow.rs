@@ -1,4 +1,4 @@
-//! Commands that make frames, count them, copy them elsewhere, or hold them a while.
+//! Commands that generate, count, copy, delay or limit frames.
 
 use super::{FormArgs, StreamArgs, ends};
 use crate::exit::{Fault, notice, write_out};
@@ -18,10 +18,10 @@ use std::time::Duration;
 use wire::Mac;
 use wire::eth::EtherType;
 
-/// What makes a stage when its row is begun.
+/// Function that creates a stage when its row starts.
 pub type Make = Box<dyn FnOnce() -> anyhow::Result<Box<dyn Stage>>>;
 
-/// `gen`.
+/// Arguments of `gen`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Standard error says which of both it was: frames made one by one, or one buffer written again and again (--static), as \
@@ -32,34 +32,35 @@ Examples:
   linerate gen --static --rotate | LC_ALL=C grep -c 001111111111
   linerate gen -n 5 -t 1000 --udp 10.0.0.1:7-10.0.0.2:9 | linerate put tap:tap0")]
 pub struct GenArgs {
-    /// Bytes of a frame, FCS included
+    /// Set the size of a frame in bytes, including FCS
     #[arg(short, long, value_name = "BYTES", default_value_t = 64)]
     pub size: usize,
-    /// Frames of a round; 0: without end
+    /// Generate N frames per round; 0: no limit
     #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
     pub count: u64,
-    /// Rounds
+    /// Generate N rounds
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1)]
     pub loops: u64,
-    /// Stamps as if they followed one another at so many Mb/s
+    /// Set timestamps as if frames followed one another at this rate
     #[arg(short = 't', long, value_name = "MBPS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub mbps: Option<u64>,
-    /// Where they go, in turn [default: everybody]
+    /// Send to these MAC addresses in turn [default: broadcast]
     #[arg(long, value_name = "MAC", value_parser = mac, value_delimiter = ',')]
     pub dst: Vec<Mac>,
-    /// To the report's ten in turn: 001111111111, 002222222222 .. 009999999999, FFFFFFFFFFFF
+    /// Send to the report's ten addresses in turn: 001111111111, 002222222222 .. 009999999999,
+    /// FFFFFFFFFFFF
     #[arg(long, conflicts_with = "dst")]
     pub rotate: bool,
-    /// Where they come from
+    /// Set the source MAC address
     #[arg(long, value_name = "MAC", value_parser = mac, default_value = "0022CF63967B")]
     pub src: Mac,
-    /// EtherType
+    /// Set the EtherType
     #[arg(long = "type", value_name = "HEX", value_parser = ethertype, default_value = "8899", conflicts_with = "udp")]
     pub ethertype: EtherType,
-    /// UDP between these
+    /// Send UDP datagrams between these endpoints
     #[arg(long, value_name = "A:PORT-B:PORT", value_parser = endpoints)]
     pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
-    /// Write one buffer of frames again and again
+    /// Write one buffer of frames repeatedly
     #[arg(long = "static")]
     pub fixed: bool,
     #[command(flatten)]
@@ -82,7 +83,7 @@ impl GenArgs {
         .map_err(Fault::usage)
     }
 
-    /// One buffer, again and again.
+    /// Writes one buffer of frames repeatedly.
     pub fn run_fixed(&self) -> anyhow::Result<()> {
         let format = self.form.output.unwrap_or(Format::Text);
         let fixed = self.open()?.fixed(format).map_err(Fault::usage)?;
@@ -103,7 +104,7 @@ impl GenArgs {
     }
 }
 
-/// `mirror`.
+/// Arguments of `mirror`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 A target that fails is left alone from then on, and what it did not get is counted: the others go on, as with tee, and \
@@ -112,57 +113,58 @@ the exit code is 1.
 Example:
   linerate cat tap:tap0 + mirror -t seen.pcapng -t tap:tap2 + put tap:tap1")]
 pub struct MirrorArgs {
-    /// Where copies go: a port, or a file, in the form that its name says (.pcapng, .pcap, .bpkt, .jsonl; else text)
+    /// Copy to this port, or file in the format of its name (.pcapng, .pcap, .bpkt, .jsonl; else
+    /// text)
     #[arg(short, long = "target", value_name = "FILE|PORT", required = true)]
     pub targets: Vec<String>,
     #[command(flatten)]
     pub stream: StreamArgs,
 }
 
-/// `split`, also `balance`.
+/// Arguments of `split`, also called `balance`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Example:
   linerate cat tap:tap0 + split --by flow -t - -t tap:tap2 + put tap:tap1")]
 pub struct SplitArgs {
-    /// One of the places: a port, a file, or - for standard output
+    /// Send to this target: a port, a file, or - for standard output
     #[arg(short, long = "target", value_name = "FILE|PORT|-", required = true)]
     pub targets: Vec<String>,
-    /// What decides
+    /// Select the target by this property
     #[arg(long, value_enum, default_value_t = ByArg::Flow)]
     pub by: ByArg,
-    /// With --by flow: both directions of one go to one place
+    /// Send both directions of a flow to the same target, with --by flow
     #[arg(long, visible_alias = "symmetric")]
     pub both_ways: bool,
-    /// The same places in each run [default: by chance]
+    /// Seed the hash, so that every run selects the same targets [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
     pub stream: StreamArgs,
 }
 
-/// What decides where a frame goes.
+/// Property that selects a frame's target.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByArg {
-    /// Addresses, protocol and ports of IP; else addresses and type
+    /// Select by addresses, protocol and ports of IP; else by addresses and type
     Flow,
-    /// Destination address
+    /// Select by destination address
     Dst,
-    /// Source address
+    /// Select by source address
     Src,
-    /// VLAN
+    /// Select by VLAN
     Vlan,
-    /// One after the other
+    /// Select in turn
     Round,
 }
 
-/// What may wait.
+/// Limit of held frames.
 #[derive(Args, Debug, Clone)]
 pub struct LimitArgs {
-    /// How much may be held, as in 64M
+    /// Hold at most this many bytes, as in 64M
     #[arg(long, value_name = "BYTES", value_parser = units::bytes, default_value = "64M")]
     pub limit: u64,
-    /// When that is reached, drop what comes, and count it, instead of reading no more
+    /// Drop and count frames beyond the limit, instead of pausing input
     #[arg(long)]
     pub drop: bool,
 }
@@ -174,23 +176,23 @@ impl LimitArgs {
     }
 }
 
-/// `delay`.
+/// Arguments of `delay`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Examples:
   linerate cat tap:tap0 | linerate delay 10ms | linerate put tap:tap1
   linerate cat -t tap:tap0 | linerate delay --stamp 10ms | linerate put tap:tap1")]
 pub struct DelayArgs {
-    /// How long, as in 10ms
+    /// Delay frames by this time, as in 10ms
     #[arg(value_name = "DURATION", value_parser = units::duration)]
     pub delay: Duration,
-    /// More or less by as much, by chance; frames stay in order
+    /// Vary the delay randomly by up to this time; frames stay in order
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "0s", conflicts_with = "stamp")]
     pub jitter: Duration,
-    /// The same chances in each run
+    /// Seed the random numbers
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Add to stamps instead (f2): whoever sends them waits
+    /// Add the delay to timestamps instead (f2), which the sender waits for
     #[arg(long)]
     pub stamp: bool,
     #[command(flatten)]
@@ -199,7 +201,7 @@ pub struct DelayArgs {
     pub stream: StreamArgs,
 }
 
-/// `rate`.
+/// Arguments of `rate`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Bits are those that a wire is busy with: FCS, preamble and gap too (84 bytes for a frame of 64).
@@ -208,13 +210,13 @@ Examples:
   linerate rate -r 100M trace.pcap | linerate put tap:tap0
   linerate cat tap:tap0 + rate -r 1000pps --drop + put tap:tap1")]
 pub struct RateArgs {
-    /// Bits a second as in 100M, or frames as in 1000pps
+    /// Set the rate in bits a second, as in 100M, or frames a second, as in 1000pps
     #[arg(short, long, value_name = "RATE", value_parser = units::rate)]
     pub rate: units::Rate,
-    /// What may pass at once after a pause: bytes, or frames if those are counted [default: 10 ms of the rate]
+    /// Set the burst that may pass after a pause, in bytes or frames [default: 10 ms of the rate]
     #[arg(long, value_name = "N", value_parser = units::bytes)]
     pub burst: Option<u64>,
-    /// Count the frame's own bytes alone
+    /// Count only the frame's own bytes
     #[arg(long)]
     pub payload: bool,
     #[command(flatten)]
@@ -223,7 +225,7 @@ pub struct RateArgs {
     pub stream: StreamArgs,
 }
 
-/// `count`.
+/// Arguments of `count`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Frames are passed on, and sums told on standard error; with -q sums alone are written, to standard output.
@@ -232,47 +234,47 @@ Examples:
   linerate cat tap:tap0 | linerate count -I 1 | linerate put tap:tap1
   linerate count -q --json trace.pcap | jq .frames")]
 pub struct CountArgs {
-    /// Say the sums of each interval too
+    /// Print the totals of each interval too
     #[arg(short = 'I', long, value_name = "SECS", value_parser = seconds)]
     pub interval: Option<Duration>,
     /// Pass no frames on
     #[arg(short, long)]
     pub quiet: bool,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub stream: StreamArgs,
 }
 
-/// `top`, of running hosts.
+/// Flags of `top` for running hosts.
 #[derive(Args, Debug, Clone)]
 pub struct WatchArgs {
-    /// Watch this running host instead: its control socket, or the name of one that 'linerate up' runs
+    /// Watch this running host instead: a control socket, or the name of a host of 'linerate up'
     #[arg(long, value_name = "URL")]
     pub url: Vec<String>,
-    /// Of a host: seconds between two looks
+    /// Set the seconds between two updates of a host
     #[arg(short = 'd', value_name = "SECS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
-    /// Of a host: lines without end instead of a screen
+    /// Print lines instead of a screen for a host
     #[arg(short, long)]
     pub batch: bool,
-    /// Of a host: so many looks
+    /// Stop after N updates of a host
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
-    /// Of a host: switch its cost ledger on meanwhile
+    /// Enable the cost ledger of a host meanwhile
     #[arg(long)]
     pub ledger: bool,
 }
 
-/// Seconds between two looks, at least a tenth.
+/// Parses the seconds between two updates, at least a tenth.
 fn interval(word: &str) -> Result<Duration, String> {
     let secs = word.parse().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok());
     let within = Duration::from_millis(100)..=Duration::from_secs(3600);
     secs.filter(|secs| within.contains(secs)).ok_or_else(|| "expected seconds, 0.1 to 3600".to_owned())
 }
 
-/// `top`.
+/// Arguments of `top`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Of frames, the table does not grow (Space-Saving): a figure may be too large by its error, never too small, and what \
@@ -288,22 +290,22 @@ Examples:
 pub struct TopArgs {
     #[command(flatten)]
     pub watch: WatchArgs,
-    /// Of what: flow, dst, src, type, vlan, ip; several together with commas
+    /// Rank by flow, dst, src, type, vlan, ip; or several, separated by commas
     #[arg(short = 'k', long = "key", value_name = "FIELDS", value_delimiter = ',', default_value = "flow")]
     pub fields: Vec<Field>,
-    /// How many are shown
+    /// Print this many entries
     #[arg(short = 'n', value_name = "N", default_value_t = 10)]
     pub show: usize,
-    /// Places of the table
+    /// Set the number of table entries
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
-    /// Busiest by bytes on the wire
+    /// Rank by bytes on the wire instead of frames
     #[arg(long)]
     pub bytes: bool,
     /// Pass no frames on
     #[arg(short, long)]
     pub quiet: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -401,7 +403,7 @@ impl TopArgs {
     }
 }
 
-/// To standard output if no frames go there.
+/// Returns the output function: to standard output if no frames go there.
 fn say(quiet: bool, json: bool) -> Say {
     match (quiet, json) {
         (true, _) => Box::new(|text| write_out(&format!("{text}\n"))),
@@ -417,7 +419,7 @@ fn target(name: &str, tick: u64) -> anyhow::Result<Target> {
     Ok(Target::new(name, ends::target(name, tick)?))
 }
 
-/// `02:00:00:00:00:01` or `020000000001`.
+/// Parses `02:00:00:00:00:01` or `020000000001`.
 pub fn mac(word: &str) -> Result<Mac, String> {
     if let (12, Ok(bits)) = (word.len(), u64::from_str_radix(word, 16)) {
         let [_, _, mac @ ..] = bits.to_be_bytes();
@@ -438,7 +440,7 @@ fn endpoints(word: &str) -> Result<(SocketAddrV4, SocketAddrV4), String> {
     parsed.ok_or_else(|| "expected A:PORT-B:PORT as in 10.0.0.1:7-10.0.0.2:9".into())
 }
 
-/// `1`, `0.5`, or with a unit.
+/// Parses seconds: `1`, `0.5`, or a number with a unit.
 pub fn seconds(word: &str) -> Result<Duration, String> {
     let with_unit = if word.ends_with(|c: char| c.is_ascii_digit()) { format!("{word}s") } else { word.to_owned() };
     let long = units::duration(&with_unit).map_err(|why| why.to_string())?;

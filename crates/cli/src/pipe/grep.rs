@@ -1,4 +1,4 @@
-//! `grep`: alone on text it never decodes; otherwise it is a stage as others are.
+//! `grep`: searches text lines without decoding them if it runs alone, else is a stage like others.
 
 use super::args::{FormArgs, StreamArgs};
 use super::{Step, ends};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wire::filter::Filter;
 
-/// `grep`.
+/// Arguments of `grep`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Patterns are grep's: basic syntax (\\| \\( \\{), -E extended, -F fixed strings. No line of frames has a = in it: a \
@@ -31,76 +31,79 @@ Examples:
   linerate grep -f 'tcp port 443 and net 10.0.0.0/8' trace.pcap > some.pcap
   linerate grep -j 2 -c -F --file addresses.txt frames.txt")]
 pub struct GrepArgs {
-    /// The pattern (unless -e, -f or --file gives it), then files; - is standard input
+    /// Select by this pattern (unless -e, -f or --file is given), in these files; - is standard
+    /// input
     #[arg(value_name = "PATTERN FILE", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
-    /// A pattern; with several, any of them
+    /// Use this pattern for matching; may be repeated
     #[arg(short = 'e', long = "regexp", value_name = "PATTERN")]
     pub patterns: Vec<String>,
-    /// tcpdump's filter expression, in place of a pattern: 'tcp port 443'
+    /// Use this tcpdump filter expression instead of a pattern: 'tcp port 443'
     #[arg(short = 'f', long, value_name = "EXPR", conflicts_with_all = ["patterns", "file"])]
     pub filter: Option<String>,
-    /// Patterns from a file, a line each
+    /// Read patterns from this file, one per line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
-    /// Extended syntax
+    /// Interpret patterns as extended regular expressions
     #[arg(short = 'E', long, conflicts_with = "fixed")]
     pub extended: bool,
-    /// Fixed strings
+    /// Interpret patterns as fixed strings
     #[arg(short = 'F', long)]
     pub fixed: bool,
-    /// Basic syntax, which it is anyway
+    /// Interpret patterns as basic regular expressions, as by default
     #[arg(short = 'G', long, hide = true, conflicts_with_all = ["extended", "fixed"])]
     pub basic: bool,
-    /// Upper and lower case are the same
+    /// Ignore case distinctions
     #[arg(short = 'i', long)]
     pub ignore_case: bool,
-    /// What does not match
+    /// Select frames that do not match
     #[arg(short = 'v', long)]
     pub invert_match: bool,
-    /// Only how many
+    /// Print only a count of selected frames
     #[arg(short = 'c', long)]
     pub count: bool,
-    /// Only what matched, each on a line
+    /// Print only the matching parts, each on a line
     #[arg(short = 'o', long)]
     pub only_matching: bool,
-    /// Line numbers in front
+    /// Print line numbers
     #[arg(short = 'n', long)]
     pub line_number: bool,
-    /// End after so many
+    /// Stop after N selected frames
     #[arg(short = 'm', long, value_name = "N")]
     pub max_count: Option<u64>,
-    /// Nothing but the exit code
+    /// Print nothing; set only the exit code
     #[arg(short = 'q', long)]
     pub quiet: bool,
-    /// Whole words only
+    /// Match only whole words
     #[arg(short = 'w', long)]
     pub word_regexp: bool,
-    /// Whole lines only
+    /// Match only whole lines
     #[arg(short = 'x', long)]
     pub line_regexp: bool,
-    /// Digits anywhere in the frame, however they are grouped
+    /// Match digits anywhere in the frame, regardless of grouping
     #[arg(long)]
     pub any_field: bool,
-    /// What is read: text, bin1, bin2, pcap, pcapng, jsonl [default: what its first bytes say]
+    /// Set the input format: text, bin1, bin2, pcap, pcapng, jsonl [default: detected from the
+    /// first bytes]
     #[arg(long = "in", value_name = "FORM")]
     pub input: Option<Format>,
-    /// What is written: the same words, or f1 (no stamps), f2 (stamps) [default: what is read]
+    /// Set the output format: as --in, or f1 (no timestamps), f2 (timestamps) [default: the
+    /// input's]
     #[arg(long = "out", value_name = "FORM")]
     pub output: Option<Format>,
-    /// Threads
+    /// Use N threads
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
-    /// With -j: do not keep the order
+    /// Write frames in any order with -j
     #[arg(long)]
     pub unordered: bool,
 }
 
-/// Bytes of a file of patterns at most.
+/// Maximum size of a file of patterns, in bytes.
 const PATTERNS_MAX: u64 = 64 << 20;
 
 impl GrepArgs {
-    /// What is looked for, and in which files.
+    /// Returns the patterns and the files to search.
     fn wanted(&self) -> anyhow::Result<(Wanted, Vec<PathBuf>)> {
         let mut patterns = self.patterns.clone();
         let mut files: Vec<PathBuf> = self.words.iter().map(PathBuf::from).collect();
@@ -156,7 +159,7 @@ impl GrepArgs {
     }
 }
 
-/// Who decides.
+/// Builds the matcher.
 fn judge(args: &GrepArgs, wanted: &Wanted) -> anyhow::Result<Judge> {
     if let Some(expression) = &args.filter {
         return Ok(Judge::Filter(Arc::new(Filter::compile(expression).map_err(caret)?)));
@@ -168,7 +171,7 @@ fn judge(args: &GrepArgs, wanted: &Wanted) -> anyhow::Result<Judge> {
     Ok(Judge::Line(Arc::new(Matcher::new(wanted).map_err(caret)?)))
 }
 
-/// An error whose text and caret are worth their lines.
+/// Converts an error with a multi-line text: prints the lines after the first, with the caret.
 fn caret(error: impl std::fmt::Display) -> anyhow::Error {
     let said = error.to_string();
     let mut lines = said.lines();
@@ -179,12 +182,12 @@ fn caret(error: impl std::fmt::Display) -> anyhow::Error {
     Fault::usage(first)
 }
 
-/// grep's exit code for whatever went wrong.
+/// Converts an error to grep's exit code 2.
 fn in_two(error: anyhow::Error) -> anyhow::Error {
     Fault::usage(format!("{error:#}"))
 }
 
-/// `grep` within a row.
+/// Makes the stage of `grep` within a row.
 pub fn step(args: &GrepArgs) -> anyhow::Result<Step> {
     if args.count || args.only_matching || args.line_number || args.quiet {
         return Err(Fault::usage("-c, -o, -n and -q are for a grep that stands alone"));
@@ -194,7 +197,7 @@ pub fn step(args: &GrepArgs) -> anyhow::Result<Step> {
     Ok(Step::Stage(Box::new(stage), args.stream(files)))
 }
 
-/// `grep` alone.
+/// Runs `grep` alone.
 pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
     let (wanted, files) = args.wanted()?;
     let judge = judge(args, &wanted)?;
@@ -211,7 +214,7 @@ pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
         }
         _ => frames(args, judge, input, &stream)?,
     };
-    // Also before an error: what was read has been counted.
+    // Printed also before an error: the count covers what was read.
     if args.count && !args.quiet {
         crate::exit::print(&format!("{selected}\n")).map_err(in_two)?;
     }
@@ -219,7 +222,8 @@ pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
     Ok(if selected > 0 { Exit::Fine } else { Exit::Failed })
 }
 
-/// Frames of any form: how many were selected, and why there were no more if that is not the end.
+/// Searches frames of any format. Returns the number selected, and the error that ended the search
+/// early, if any.
 fn frames(
     args: &GrepArgs,
     judge: Judge,
@@ -242,12 +246,12 @@ fn frames(
     Ok((selected.load(Relaxed), ran))
 }
 
-/// Lines of text; how many were selected.
+/// Searches lines of text and returns the number selected.
 fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf]) -> anyhow::Result<u64> {
     let mut out = os::stdout().context("standard output").map_err(in_two)?;
     os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
     let jobs = args.jobs.map_or(1, usize::from);
-    // Of one file each thread has its own pieces; all else comes from one place.
+    // A single file is cut into pieces for the threads; other input has one reader.
     let cut = match files {
         [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
         _ => None,
@@ -259,7 +263,7 @@ fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf
     };
     match ran {
         Ok(selected) => Ok(selected),
-        // Whoever read had enough, and would not if nothing had been selected.
+        // The reader closed the pipe, so at least one line was selected and written.
         Err(error) if error.is_closed_pipe() => Ok(1),
         Err(error) => Err(in_two(error.into())),
     }
@@ -279,7 +283,7 @@ fn one_by_one(args: &GrepArgs, matcher: &Matcher, input: &mut Input, to: &mut im
     Ok(all.selected)
 }
 
-/// A block and what was found in it; both are used again.
+/// Block of lines and the result of its search; both buffers are reused.
 type Searched = (Vec<u8>, Selection);
 
 fn beside_each_other(
@@ -310,7 +314,7 @@ fn beside_each_other(
             if let Some(cut) = cut {
                 left_out.fetch_add(cut.read(number, &mut block)?, Relaxed);
             }
-            // Numbers of lines depend on all lines before.
+            // Line numbers depend on all lines before.
             let first = match args.line_number {
                 false => 0,
                 true => {

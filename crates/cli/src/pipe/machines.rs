@@ -1,4 +1,4 @@
-//! Commands that are a machine of their own on ports: a TAP interface for a text, a ping.
+//! Commands that act as a machine on a port: a TAP interface for text, and a ping.
 
 use super::{FormArgs, PipeArgs, ends, flow};
 use crate::exit::{Exit, Fault, notice};
@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::Mac;
 
-/// `tap`.
+/// Arguments of `tap`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 The interface is made, brought up, and goes away at the end. The same as 'linerate pipe tap(up=on):NAME'.
@@ -21,13 +21,13 @@ The interface is made, brought up, and goes away at the end. The same as 'linera
 Example: two machines on one segment, by ssh
   mkfifo back; linerate tap vpn0 < back | ssh there linerate tap vpn0 > back")]
 pub struct TapArgs {
-    /// The interface's name
+    /// Create the TAP interface NAME
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Write the time of arrival in front of each line (f2)
+    /// Prefix each line with the arrival time (f2)
     #[arg(short = 't', long)]
     pub stamp: bool,
-    /// Go on writing what the kernel sends when standard input has ended
+    /// Keep writing frames from the kernel after the end of standard input
     #[arg(long)]
     pub half: bool,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct TapArgs {
 
 impl TapArgs {
     pub fn pipe(&self) -> anyhow::Result<PipeArgs> {
-        // What would be read as something else in a port's name.
+        // Characters with a meaning in a port specification.
         if self.name.contains([':', '(', ')', '\'', '"']) {
             return Err(Fault::usage(format!("'{}' is no interface's name", self.name)));
         }
@@ -45,7 +45,7 @@ impl TapArgs {
     }
 }
 
-/// `nanoping`.
+/// Arguments of `nanoping`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Times are from right before a request is handed to the port to right after its answer was taken from it, by the \
@@ -54,31 +54,31 @@ machine's counter. Exit code 1 if nothing came back.
 Example:
   linerate nanoping 10.0.0.1 tap:tap0 -S 10.0.0.2 -c 1000 -i 0")]
 pub struct NanopingArgs {
-    /// Who is asked
+    /// Send requests to this address
     #[arg(value_name = "ADDR")]
     pub addr: Ipv4Addr,
-    /// The port, as in tap:tap0
+    /// Use this port, as in tap:tap0
     #[arg(value_name = "PORT")]
     pub port: String,
-    /// Our address [default: ADDR's with 254 at its end, or 253]
+    /// Set the source address [default: ADDR with 254 as its last byte, or 253]
     #[arg(short = 'S', long = "from", value_name = "ADDR")]
     pub own: Option<Ipv4Addr>,
-    /// Our hardware address
+    /// Set the source MAC address
     #[arg(long, value_name = "MAC", value_parser = flow::mac, default_value = "02:00:00:00:00:fe")]
     pub mac: Mac,
-    /// How many requests
+    /// Stop after N requests
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: u32,
-    /// Between two, in seconds or as in 10ms; 0: the next follows the answer
+    /// Set the interval between requests, in seconds or as in 10ms; 0: send at once after a reply
     #[arg(short, long, value_name = "SECS", value_parser = interval, default_value = "1")]
     pub interval: Duration,
-    /// How long an answer is waited for
+    /// Set the time to wait for a reply
     #[arg(short = 'W', long, value_name = "SECS", value_parser = flow::seconds, default_value = "1")]
     pub wait: Duration,
-    /// Bytes of payload
+    /// Set the payload in bytes
     #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u16).range(0..=1472))]
     pub size: u16,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -110,7 +110,8 @@ pub fn nanoping(args: &NanopingArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Lets `ping` talk through `port` until it is over. Awake all the time: who sleeps measures his own waking.
+/// Runs `ping` over `port` until it ends. Polls without sleeping, since a sleeping process would
+/// measure its own wake-up.
 fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figures> {
     let clock = Counter::new(1).clock();
     let mut burst = Burst::new();
@@ -118,7 +119,7 @@ fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figur
         if let Some(mut frame) = pool.get()
             && frame.extend(bytes).is_some()
         {
-            // One that the port does not take is one that is not answered.
+            // A frame that the port does not accept counts as unanswered.
             let _ = port.tx.tx_one(frame, at);
         }
     };

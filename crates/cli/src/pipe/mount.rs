@@ -1,4 +1,4 @@
-//! `mount`: ports as files.
+//! `mount`: ports as files of a directory.
 
 use super::ends;
 use crate::exit::{Exit, Fault, notice};
@@ -8,7 +8,7 @@ use pipe::mount::{self, MountError, Options, Report};
 use std::path::PathBuf;
 use wire::text::{MAX_FRAME, MIN_FRAME};
 
-/// `mount`.
+/// Arguments of `mount`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 DIR/tap0 has lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters; DIR/global_time is the counter of \
@@ -31,30 +31,30 @@ Examples:
   dd if=/tmp/net/rtap0 of=recv.bpkt bs=1M count=10
   printf '%s\\n' \"$frame\" \"$frame\" > /tmp/net/tap0")]
 pub struct MountArgs {
-    /// Where: a directory that exists
+    /// Mount on this existing directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
-    /// Ports, as in tap:tap0 or 'pktgen(size=22):pg0'
+    /// Mount these ports, as in tap:tap0 or 'pktgen(size=22):pg0'
     #[arg(value_name = "PORT", required = true)]
     pub ports: Vec<String>,
-    /// Call the files 0, r0, 1, r1, ... in the order of the ports, as ethpipe does
+    /// Name the files 0, r0, 1, r1, ... in the order of the ports, as ethpipe does
     #[arg(short, long)]
     pub numbered: bool,
-    /// Lines with the time of arrival in front (f2); records have it always
+    /// Prefix each line with the arrival time (f2); records always have it
     #[arg(short = 't', long)]
     pub stamp: bool,
-    /// Send each frame when it comes, whatever its stamp says
+    /// Send each frame at once, ignoring its timestamp
     #[arg(long)]
     pub at_once: bool,
-    /// Bytes kept of each file for readers that are slow
+    /// Keep this many bytes of each file for slow readers
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = clap::value_parser!(u32).range(65_536..=1 << 30))]
     pub ring: u32,
-    /// Nanoseconds of a stamp's tick
+    /// Set the nanoseconds per tick of timestamps
     #[arg(long, value_name = "NS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub tick: u64,
 }
 
-/// Mounts, and stays until the end.
+/// Mounts the ports and runs until it is stopped.
 pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let ports = args.ports.iter().map(|name| ends::open(name)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -73,12 +73,13 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
         MountError::Names(why) => Fault::usage(why),
         other => other.into(),
     })?;
-    // Each of them is told.
+    // Every report is printed, also after a failure.
     let undone = reports.iter().filter(|report| tell(report)).count();
     Ok(if undone > 0 { Exit::Failed } else { Exit::Fine })
 }
 
-/// Reports a port's losses. Returns whether the port was lost, or a frame was too long or too short.
+/// Reports a port's losses. Returns whether the port was lost, or a frame was too long or too
+/// short.
 fn tell(report: &Report) -> bool {
     let Report { port, counts, lost, remarks } = report;
     let say = |count: u64, what: &str| {

@@ -1,4 +1,4 @@
-//! `rewrite` and `crc`: frames changed on their way.
+//! `rewrite` and `crc`: change frames that pass through.
 
 use super::{FormArgs, Step, StreamArgs};
 use crate::exit::{Fault, notice};
@@ -11,7 +11,7 @@ use pipe::rewrite::{BadExpr, Rewrite};
 use pipe::stage::Chain;
 use std::ops::RangeInclusive;
 
-/// `rewrite`.
+/// Arguments of `rewrite`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Edits are done in their order, each to the frames that have the field; checksums that cover it change with it, and one \
@@ -32,29 +32,30 @@ Examples:
   linerate rewrite --nat44 10.0.0.0/8=192.0.2.1 -o pcapng < trace.txt
   linerate rewrite 'vlan.id=10->20' < frames.txt")]
 pub struct RewriteArgs {
-    /// FIELD=VALUE
+    /// Apply these edits, FIELD=VALUE, in order
     #[arg(value_name = "EXPR", required_unless_present = "nat44")]
     pub exprs: Vec<String>,
     /// Translate addresses of an inside network to one outside address, as in 10.0.0.0/8=192.0.2.1
     #[arg(long, value_name = "NET=ADDR")]
     pub nat44: Option<Between>,
-    /// Which way frames go: in, out, or auto, as their addresses say
+    /// Set the direction of frames: in, out, or auto (by their addresses)
     #[arg(long, value_name = "DIR", default_value = "auto", requires = "nat44", value_parser = dir)]
     pub nat44_dir: Dir,
-    /// Outside ports, as in 1024-65535
+    /// Use these outside ports, as in 1024-65535
     #[arg(long, value_name = "A-B", default_value = "1-65535", requires = "nat44", value_parser = ports)]
     pub nat44_ports: RangeInclusive<u16>,
-    /// Sessions at most: one more ends the one that has been idle longest
+    /// Limit the sessions; beyond the limit, the one idle longest is ended
     #[arg(long, value_name = "N", default_value_t = 65_536, requires = "nat44", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub nat44_limit: u32,
-    /// Seconds that a session lives without a packet: udp=300,icmp=60,tcp=7440,transitory=240 (TCP not open)
+    /// Set idle timeouts of sessions in seconds: udp=300,icmp=60,tcp=7440,transitory=240 (TCP not
+    /// open)
     #[arg(long, value_name = "NAME=SECONDS", requires = "nat44")]
     pub nat44_timeouts: Option<Timeouts>,
     #[command(flatten)]
     pub form: FormArgs,
 }
 
-/// `crc`.
+/// Arguments of `crc`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 IPv4 header, TCP, UDP, ICMP, IGMP and ICMPv6. Those of fragments, and of packets cut short, cannot be known and stay.
@@ -63,13 +64,13 @@ Examples:
   linerate crc < frames.txt
   linerate crc --check trace.pcap > /dev/null && echo all are right")]
 pub struct CrcArgs {
-    /// Change nothing; exit code 1 if one is wrong
+    /// Check only, with exit code 1 if a checksum is wrong
     #[arg(long, conflicts_with_all = ["udp_zero", "pad"])]
     pub check: bool,
-    /// Set UDP's to 0 (\"not computed\") where that may be: over IPv4
+    /// Set UDP checksums to 0 (\"not computed\") where permitted: over IPv4
     #[arg(long)]
     pub udp_zero: bool,
-    /// Zeros behind frames that have less than 60 bytes
+    /// Pad frames shorter than 60 bytes with zeros
     #[arg(long)]
     pub pad: bool,
     #[command(flatten)]
@@ -92,7 +93,7 @@ fn ports(words: &str) -> Result<RangeInclusive<u16>, String> {
         .ok_or_else(|| "expected two ports, as in 1024-65535".to_owned())
 }
 
-/// The part of `rewrite` in a row.
+/// Makes the stage of `rewrite` in a row.
 pub fn rewrite(args: RewriteArgs) -> anyhow::Result<Step> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let edits = Rewrite::new(&args.exprs).map_err(|bad| shown(&bad))?;
@@ -109,13 +110,13 @@ pub fn rewrite(args: RewriteArgs) -> anyhow::Result<Step> {
     Ok(Step::Stage(Box::new(Chain(stages)), stream))
 }
 
-/// The expression with a caret below it, where people look first; the error itself stays one line.
+/// Prints the expression with a caret below the error, and returns the error, which stays one line.
 fn shown(bad: &BadExpr) -> anyhow::Error {
     bad.picture().lines().for_each(|line| notice(&format!("  {line}")));
     Fault::usage(format!("{bad}; see 'linerate rewrite --help'"))
 }
 
-/// The part of `crc` in a row.
+/// Makes the stage of `crc` in a row.
 pub fn crc(args: CrcArgs) -> anyhow::Result<Step> {
     let action = match (args.check, args.udp_zero) {
         (true, _) => Action::Check,

@@ -1,4 +1,5 @@
-//! Files of `tcpdump -w`: one, or a new one by size (-C) or time (-G), of which -W bounds the number.
+//! Files of `tcpdump -w`: a single one, or a new one by size (-C) or time (-G); -W limits their
+//! number.
 
 use crate::args::TcpdumpArgs;
 use crate::exit::Fault;
@@ -11,10 +12,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::rc::Rc;
 
-/// Bytes that -C counts in.
+/// Unit of -C in bytes.
 const MEGABYTE: u64 = 1_000_000;
 
-/// Refuses flags that do nothing, or do not go together.
+/// Rejects flags that have no effect or exclude each other.
 ///
 /// # Errors
 /// A usage error.
@@ -36,7 +37,7 @@ pub fn check(args: &TcpdumpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file written now, and when the next one begins.
+/// Current file, and the conditions for starting the next one.
 pub struct Files {
     pattern: String,
     format: Format,
@@ -44,11 +45,11 @@ pub struct Files {
     size: Option<u64>,
     seconds: Option<u64>,
     most: Option<u64>,
-    /// Files begun, this one included.
+    /// Number of files started, including this one.
     begun: u64,
-    /// Number in the name, for -C.
+    /// Number in the file name, for -C.
     number: u64,
-    /// Beginning of this file, for -G: seconds since 1970.
+    /// Start time of this file in seconds since 1970, for -G.
     since: u64,
     now: Current,
 }
@@ -59,7 +60,7 @@ struct Current {
     interfaces: HashMap<String, u32>,
 }
 
-/// An output that counts its bytes.
+/// Output that counts its bytes.
 struct Counted {
     out: Box<dyn Write>,
     written: Rc<Cell<u64>>,
@@ -77,12 +78,12 @@ impl Write for Counted {
     }
 }
 
-/// Origin of a packet: it says which interface the file names.
+/// Origin of a packet, which determines its interface in the file.
 #[derive(Clone, Copy)]
 pub enum Origin<'a> {
-    /// A port of a running host, by its name.
+    /// Port of a running host, by name.
     Port(&'a str),
-    /// A capture, whose link types, interfaces and their options are kept.
+    /// Capture file; its link types, interfaces and their options are kept.
     Capture(&'a Section),
 }
 
@@ -107,8 +108,8 @@ impl Current {
 }
 
 impl Files {
-    /// Creates the first of the files that the flags name, for packets of a capture with `section` if there is
-    /// one; `None` without -w.
+    /// Creates the first of the files that the flags specify, for packets of a capture with
+    /// `section` if there is one; `None` without -w.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -123,7 +124,7 @@ impl Files {
         Ok(Some(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since, now }))
     }
 
-    /// One pcapng file: `out`.
+    /// Returns a single pcapng file that is written to `out`.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -134,11 +135,12 @@ impl Files {
         Ok(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since: 0, now })
     }
 
-    /// Writes a packet, after the next file was begun if it is due; `false`: the packet is not written, since
-    /// the last file of -G and -W is over.
+    /// Writes a packet, after starting the next file if it is due. Returns `false` without writing
+    /// if the last file of -G and -W is complete.
     ///
     /// # Errors
-    /// The file cannot be written, the next one cannot be created, or a pcap file has another link type.
+    /// The file cannot be written, the next one cannot be created, or a pcap file has another link
+    /// type.
     pub fn write(&mut self, record: &Record<'_>, origin: Origin<'_>) -> anyhow::Result<bool> {
         let second = record.ts_ns / 1_000_000_000;
         let is_late = self.seconds.is_some_and(|seconds| second >= self.since.saturating_add(seconds));
@@ -162,7 +164,7 @@ impl Files {
             Origin::Capture(section) => {
                 while let Some(interface) = section.interfaces.get(writer.described()) {
                     if writer.linktype().is_some() {
-                        break; // a pcap file has one
+                        break; // a pcap file has only one
                     }
                     writer.describe(interface)?;
                 }
@@ -180,7 +182,7 @@ impl Files {
         Ok(true)
     }
 
-    /// Begins the next file.
+    /// Starts the next file.
     fn turn(&mut self, is_late: bool, second: u64, origin: Origin<'_>) -> anyhow::Result<()> {
         self.flush()?;
         self.begun += 1;
@@ -202,17 +204,17 @@ impl Files {
         Ok(())
     }
 
-    /// Writes what is buffered.
+    /// Writes buffered data.
     ///
     /// # Errors
-    /// The file's.
+    /// Those of the file.
     pub fn flush(&mut self) -> anyhow::Result<()> {
         self.now.writer.flush().with_context(|| self.pattern.clone())
     }
 }
 
-/// The name of a file: with its time (-G), and a number (-C) that -W pads and begins at 0; without -W the
-/// first file has none, as in tcpdump.
+/// Returns the name of a file: with its time (-G), and a number (-C) that -W pads and starts at 0.
+/// Without -W the first file has no number, as in tcpdump.
 fn name(pattern: &str, timed: bool, numbered: bool, most: Option<u64>, number: u64, second: u64) -> String {
     let base = if timed { named(pattern, second) } else { pattern.to_string() };
     match most {
@@ -243,7 +245,7 @@ mod tests {
         let timed = name("x-%F-%T.pcap", true, false, None, 0, 1_795_240_241);
         assert!(timed.starts_with("x-2026-11-2") && timed.ends_with(":41.pcap"), "{timed}");
         assert_eq!(named("%s-%S%%", 86_400), "86400-00%");
-        // As in tcpdump, which has them from the C library.
+        // Unchanged, as in tcpdump, which uses the C library.
         assert_eq!(named("x%!", 0), "x%!");
     }
 }

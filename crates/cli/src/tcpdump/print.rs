@@ -10,7 +10,7 @@ use wire::dissect;
 use wire::eth;
 use wire::link::LinkType;
 
-/// A frame to print.
+/// Frame to print.
 pub struct Seen<'a> {
     /// Nanoseconds since 1970.
     pub ts_ns: u64,
@@ -20,17 +20,17 @@ pub struct Seen<'a> {
     pub fate: Option<Fate>,
     /// Bytes kept, from the Ethernet header on.
     pub data: &'a [u8],
-    /// Bytes that it had.
+    /// Original length in bytes.
     pub len: usize,
 }
 
-/// Parts that a line has.
+/// Parts of a printed line.
 #[derive(Clone, Copy)]
 pub struct Lines {
     time: bool,
     iface: bool,
     shown: dissect::Shown,
-    /// Bytes are printed too: from the link header on (-xx, -XX), or from the network header on.
+    /// Bytes to print as well: from the link header on (-xx, -XX), or from the network header on.
     bytes: Option<Bytes>,
 }
 
@@ -41,7 +41,7 @@ struct Bytes {
 }
 
 impl Lines {
-    /// Those that the flags name.
+    /// Returns the parts that the flags select.
     pub fn of(args: &TcpdumpArgs) -> Lines {
         let bytes = match (args.hex, args.ascii) {
             (0, 0) => None,
@@ -52,7 +52,7 @@ impl Lines {
         Lines { time: !args.no_time, iface, shown, bytes }
     }
 
-    /// The line of one frame, with its line break, and those of its bytes.
+    /// Returns the line of one frame, with its line break, and those of its bytes.
     pub fn line(self, frame: &Seen<'_>) -> String {
         let mut out = if self.time { clock_time(frame.ts_ns) + " " } else { String::new() };
         if self.iface {
@@ -77,7 +77,8 @@ impl Lines {
     }
 }
 
-/// Appends `bytes` as lines of 16: offset, hexadecimal digits in pairs of bytes, characters with `ascii`.
+/// Appends `bytes` as lines of 16: offset, hexadecimal digits in groups of two bytes, and
+/// characters with `ascii`.
 fn dump(bytes: &[u8], ascii: bool, out: &mut String) {
     for (at, line) in bytes.chunks(16).enumerate() {
         let pairs: Vec<String> =
@@ -93,8 +94,9 @@ fn dump(bytes: &[u8], ascii: bool, out: &mut String) {
     }
 }
 
-/// The packet as an Ethernet frame: another link header is replaced by the Ethernet header that says the
-/// same. `None`: a link type that is not read, or a packet shorter than its header.
+/// Returns the packet as an Ethernet frame: another link header is replaced by the equivalent
+/// Ethernet header. `None` if the link type is not supported or the packet is shorter than its
+/// header.
 pub fn as_ethernet(linktype: u16, packet: &[u8]) -> Option<Cow<'_, [u8]>> {
     let kind = LinkType::of(linktype)?;
     if kind == LinkType::Ethernet {
@@ -110,7 +112,7 @@ pub fn as_ethernet(linktype: u16, packet: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(out.into())
 }
 
-/// `06:04:01.123456`, local time.
+/// Formats local time as `06:04:01.123456`.
 fn clock_time(ns: u64) -> String {
     local_time::format("%H:%M:%S.%6f", &local_time::local(ns))
 }
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!(seconds(1_795_240_241_123_456_789).split_once(':').unwrap().1, "41.123456");
     }
 
-    /// tcpdump 4.99's columns: the characters begin where a full line's do.
+    /// tcpdump 4.99's columns: the characters of a short line begin where those of a full line do.
     #[test]
     fn bytes_are_lines_of_sixteen() {
         let mut out = String::new();

@@ -1,13 +1,13 @@
-//! What a host has counted, and from two such readings what it does in a second.
+//! Counters of a host, and the rates computed from two readings.
 
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-/// Readings of which the small picture tells.
+/// Readings kept for the small chart.
 const REMEMBERED: usize = 32;
 
-/// A port's counters until now.
+/// Current counters of a port.
 #[derive(Debug, Clone)]
 struct Counted {
     name: String,
@@ -16,7 +16,7 @@ struct Counted {
     counters: BTreeMap<String, u64>,
 }
 
-/// What a host has counted until now.
+/// Counters of a host at one time.
 #[derive(Debug, Clone)]
 pub struct Reading {
     at: Instant,
@@ -28,61 +28,61 @@ pub struct Reading {
     pools: Vec<(u64, u64)>,
 }
 
-/// A port, in a second.
+/// Rates of a port, per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Port {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// How it was opened.
+    /// Specification with which it was opened.
     pub spec: String,
-    /// Why it is gone, if it is.
+    /// Reason that the port is gone, if it is.
     pub gone: Option<String>,
-    /// Frames and bits in, frames and bits out.
+    /// Frames and bits received, frames and bits sent.
     pub rates: [f64; 4],
-    /// Frames that the port lost.
+    /// Frames that the port dropped.
     pub lost: f64,
 }
 
-/// A protocol in a workstream of netisr, in a second.
+/// Rates of a protocol in a netisr workstream, per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
-    /// Which workstream.
+    /// Number of the workstream.
     pub number: u64,
-    /// Which protocol.
+    /// Name of the protocol.
     pub protocol: String,
-    /// Frames taken directly, as hybrid allows, queued, refused.
+    /// Frames dispatched directly, dispatched by hybrid policy, queued, dropped.
     pub rates: [f64; 4],
-    /// Frames that wait now, and the most that ever did.
+    /// Current queue length, and the maximum so far.
     pub length: [u64; 2],
 }
 
-/// A stage of the cost ledger, since the reading before.
+/// Stage of the cost ledger, since the previous reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
-    /// Ticks for each frame (or what else it counts).
+    /// Ticks per frame (or per other unit that the stage counts).
     pub each: f64,
-    /// Its part of all ticks, 0 to 1.
+    /// Share of all ticks, 0 to 1.
     pub share: f64,
 }
 
-/// What a host does.
+/// Rates of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
-    /// Between the two readings.
+    /// Seconds between the two readings.
     pub seconds: f64,
-    /// Its ports.
+    /// Rates of its ports.
     pub ports: Vec<Port>,
-    /// How netisr dispatches.
+    /// Dispatch policy of netisr.
     pub mode: String,
-    /// What netisr did: rows in which anything ever happened.
+    /// Rates of netisr; only rows with any activity so far.
     pub work: Vec<Work>,
-    /// Reasons for which frames ended here, a second and in all, most in a second first.
+    /// Drop reasons with the rate per second and the total, highest rate first.
     pub drops: Vec<(String, f64, u64)>,
-    /// The ledger's stages, the dearest first; none while it is off.
+    /// Stages of the ledger, most expensive first; empty while it is off.
     pub stages: Vec<Stage>,
-    /// Buffers in use, and how many there are.
+    /// Buffers in use, and their total number.
     pub buffers: [u64; 2],
 }
 
@@ -99,13 +99,13 @@ fn rows(of: &Value) -> &[Value] {
 }
 
 impl Reading {
-    /// Of the answers to `show ports`, `drops`, `ledger`, `isr` and `pools`.
+    /// Makes a reading from the replies to `show ports`, `drops`, `ledger`, `isr` and `pools`.
     pub fn of(at: Instant, [ports, drops, ledger, isr, pools]: [Value; 5]) -> Reading {
         let port = |row: &Value| {
             let counters = row.get("counters").and_then(Value::as_object).into_iter().flatten();
             let counters = counters.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?)));
             let is_gone = row.get("gone").and_then(Value::as_bool).unwrap_or_default();
-            // A bridge gives the reason itself, a host says that there is one.
+            // A bridge reports the reason here, a host only that there is one.
             let why = row.get("gone").and_then(Value::as_str).map(str::to_owned);
             Counted {
                 name: word(row, "ifname"),
@@ -134,10 +134,10 @@ impl Reading {
 }
 
 impl Rates {
-    /// What happened from one reading to the next.
+    /// Computes the rates between two readings.
     pub fn between(last: &Reading, now: &Reading) -> Rates {
         let seconds = now.at.saturating_duration_since(last.at).as_secs_f64().max(1e-3);
-        // A counter that went back belongs to a host that was started anew.
+        // A counter that decreased belongs to a restarted host.
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let ports = now.ports.iter().map(|Counted { name, spec, gone, counters }| {
             let before = last.ports.iter().find(|known| known.name == *name).map(|known| &known.counters);
@@ -173,7 +173,7 @@ impl Rates {
         }
     }
 
-    /// One JSON object.
+    /// Returns the rates as one JSON object.
     pub fn json(&self, host: &str) -> Value {
         let port = |p: &Port| {
             let [rx_fps, rx_bps, tx_fps, tx_bps] = p.rates;
@@ -241,12 +241,12 @@ fn stages(last: &Reading, now: &Reading) -> Vec<Stage> {
     stages
 }
 
-/// What came by a port in each of the last intervals.
+/// Frame rate of each port in the last intervals.
 #[derive(Debug, Default)]
 pub struct History(BTreeMap<String, VecDeque<f64>>);
 
 impl History {
-    /// An interval more.
+    /// Adds one interval.
     pub fn add(&mut self, rates: &Rates) {
         for port in &rates.ports {
             let past = self.0.entry(port.name.clone()).or_default();
@@ -257,7 +257,7 @@ impl History {
         }
     }
 
-    /// Frames a second, in and out together, oldest first.
+    /// Returns frames per second, both directions together, oldest first.
     pub fn of(&self, port: &str) -> Vec<f64> {
         self.0.get(port).into_iter().flatten().copied().collect()
     }
@@ -268,7 +268,7 @@ pub(super) mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A host that has moved `frames` frames of 64 bytes in, as many out.
+    /// Returns the reading of a host that has received and sent `frames` frames of 64 bytes.
     pub fn reading(at: Instant, frames: u64, queued: u64) -> Reading {
         let ports = json!([{ "ifname": "eth0", "port": "pair:ab", "gone": false, "why": null, "counters": {
             "port.rx.frames": frames, "port.rx.bytes": 64 * frames, "port.tx.frames": frames, "port.tx.bytes": 64 * frames,

@@ -1,4 +1,4 @@
-//! A host's rates as lines, the same for a screen and for a file.
+//! Formats a host's rates as lines, both for a screen and for a file.
 
 use super::Watched;
 use super::rates::Rates;
@@ -6,12 +6,12 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line as Drawn;
 use std::time::Duration;
 
-/// Reasons and stages shown.
+/// Maximum number of drop reasons and stages shown.
 const MOST: usize = 10;
-/// Widest bar of a share.
+/// Maximum width of a bar.
 const BAR: usize = 20;
 
-/// What a line is.
+/// Type of a line, which selects its style.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Title,
@@ -20,7 +20,7 @@ enum Kind {
     Bad,
 }
 
-/// A line.
+/// Line of output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     kind: Kind,
@@ -28,12 +28,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// As it is written to a file.
+    /// Returns the line as written to a file.
     pub fn text(&self) -> &str {
         self.text.trim_end()
     }
 
-    /// As it is drawn.
+    /// Returns the line as drawn on the screen.
     pub fn drawn(self) -> Drawn<'static> {
         let style = match self.kind {
             Kind::Title => Style::new().add_modifier(Modifier::BOLD),
@@ -49,7 +49,7 @@ fn line(kind: Kind, text: String) -> Line {
     Line { kind, text }
 }
 
-/// What the keys do.
+/// Returns the line that lists the keys.
 pub fn keys(interval: Duration, stopped: bool) -> Line {
     let state = if stopped { "stopped" } else { "every" };
     let text = format!(
@@ -59,7 +59,7 @@ pub fn keys(interval: Duration, stopped: bool) -> Line {
     line(Kind::Row, text)
 }
 
-/// A host.
+/// Returns the lines of a host.
 pub fn lines(host: &Watched) -> Vec<Line> {
     let title = |more: &str| line(Kind::Title, format!("{}  {more}", host.name));
     match (&host.rates, &host.trouble) {
@@ -145,7 +145,7 @@ fn stages(rates: &Rates, lines: &mut Vec<Line>) {
     }
 }
 
-/// A number in at most seven characters.
+/// Formats a number in at most seven characters.
 fn short(value: f64) -> String {
     let scaled = [(1e9, " G"), (1e6, " M"), (1e3, " k")].into_iter().find(|(unit, _)| value >= *unit);
     match scaled {

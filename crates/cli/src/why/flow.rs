@@ -1,27 +1,27 @@
-//! Flows: as words of the command line, and as the ends found in a frame.
+//! Flows: parsed from the command line, and the ends found in a frame.
 
 use serde_json::Value;
 use std::net::IpAddr;
 use wire::eth::{self, EtherType};
 use wire::{Layer, Proto, ip4, ip6, vlan};
 
-/// A flow that is asked about.
+/// Flow to explain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Filter that its frames match, in both directions.
+    /// Filter that matches its frames in both directions.
     pub expression: String,
-    /// Its ends, both ways, if addresses were given.
+    /// Ends in both directions, if addresses were given.
     pub ends: Vec<Ends>,
 }
 
-/// Ends of a packet.
+/// Addresses and ports of a packet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ends {
-    /// Protocol above IP, 0 if it is not known.
+    /// Protocol above IP; 0 if unknown.
     proto: u8,
-    /// Source and its L4 port, if they are known.
+    /// Source address and L4 port, if known.
     src: Option<(IpAddr, u16)>,
-    /// Destination.
+    /// Destination address.
     pub dst: IpAddr,
     dst_port: u16,
     words: (String, String),
@@ -33,7 +33,7 @@ impl Ends {
         Ends { proto, src, dst, dst_port, words }
     }
 
-    /// Those of an Ethernet frame; `None`: not IP, or cut short.
+    /// Parses the ends of an Ethernet frame; `None` if it is not IP or is truncated.
     pub fn of(frame: &[u8]) -> Option<Ends> {
         let mut ethertype = eth::Header::parse(frame).ok()?.ethertype;
         let mut packet = frame.get(eth::HEADER_LEN..)?;
@@ -62,27 +62,28 @@ impl Ends {
         Some(Ends::new(proto.0, Some((src, port(0).unwrap_or(0))), (dst, port(2).unwrap_or(0))))
     }
 
-    /// Returns whether the destination is of one link: a link-local address of IPv6, or a group.
+    /// Returns whether the destination is valid on one link only: an IPv6 link-local or multicast
+    /// address.
     pub fn is_of_link(&self) -> bool {
         matches!(self.dst, IpAddr::V6(dst) if dst.is_unicast_link_local() || dst.is_multicast())
     }
 
-    /// Returns protocol and ports under the words of `route get`; 0: not known.
+    /// Returns protocol and ports with their keywords of `route get`; 0 if unknown.
     pub fn upper(&self) -> [(&'static str, u16); 3] {
         [("ipproto", self.proto.into()), ("sport", self.src.map_or(0, |(_, port)| port)), ("dport", self.dst_port)]
     }
 
-    /// The destination, as a word.
+    /// Returns the destination as text.
     pub fn dst_word(&self) -> &str {
         &self.words.1
     }
 
-    /// The source, as a word, if it is known.
+    /// Returns the source as text, if known.
     pub fn src_word(&self) -> Option<&str> {
         self.src.is_some().then_some(self.words.0.as_str())
     }
 
-    /// Returns whether a row of `ss -j` is a socket that this flow, or the opposite one, reaches.
+    /// Returns whether a row of `ss -j` is a socket that this flow, or its reverse, reaches.
     pub fn is_of_socket(&self, row: &Value) -> bool {
         let netid = if self.proto == Proto::TCP.0 { "tcp" } else { "udp" };
         let has_ports = [0, Proto::TCP.0, Proto::UDP.0].contains(&self.proto);
@@ -103,10 +104,10 @@ impl Ends {
 }
 
 impl Asked {
-    /// Reads `[tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]]`, or a filter expression.
+    /// Parses `[tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]]`, or a filter expression.
     ///
     /// # Errors
-    /// Nothing was given.
+    /// No words were given.
     pub fn parse(words: &[String]) -> Result<Asked, String> {
         if words.is_empty() {
             return Err("why: which flow? e.g. 'tcp 10.0.0.1 10.0.0.2:80', or a filter expression".into());
@@ -148,7 +149,7 @@ impl Asked {
     }
 }
 
-/// `A`, `A:PORT` or `[A]:PORT`.
+/// Parses `A`, `A:PORT` or `[A]:PORT`.
 fn end(word: &str) -> Option<(IpAddr, u16)> {
     let socket = word.parse::<std::net::SocketAddr>().ok().map(|at| (at.ip(), at.port()));
     socket.or_else(|| Some((word.parse().ok()?, 0)))

@@ -1,8 +1,9 @@
-//! How much a stream takes to send, as Linux counts it.
+//! Send buffer accounting of stream sockets, as in Linux.
 //!
-//! The send buffer is looked at when a chunk begins, not at each byte: a chunk is taken whole, of at most half the greatest
-//! window that the peer has advertised, and so is what completes the one before it. What a chunk costs beside its bytes
-//! counts, too. `TCP_NOTSENT_LOWAT` is looked at in the same places. (tcp_sendmsg, tcp_send_mss, sk_stream_memory_free.)
+//! The send buffer is checked when a chunk begins, not for each byte. A chunk of at most half the
+//! largest window that the peer has advertised is accepted whole, and so is the rest that completes
+//! the previous chunk. The overhead of a chunk counts too. `TCP_NOTSENT_LOWAT` is checked at the
+//! same points. (tcp_sendmsg, tcp_send_mss, sk_stream_memory_free.)
 
 use super::{Done, raw};
 use crate::door::State;
@@ -11,14 +12,14 @@ use libc::c_int;
 use socket::{Opt, SendFlags};
 use tcp::Tail;
 
-/// The most in a chunk: a large segment for a port that cuts it up.
+/// Maximum bytes of a chunk: a large segment for a port that splits it.
 const MOST: usize = 65_536 - 320;
-/// What a chunk costs beside its bytes (struct sk_buff, twice for a clone, and the room for headers).
+/// Overhead of a chunk (struct sk_buff, doubled for a clone, and room for headers).
 const COST: usize = 1280;
-/// Bytes that the stack's own send queue has room for: it is not what limits a writer here.
+/// Size of the stack's own send queue, large enough never to limit a writer here.
 pub(crate) const QUEUE: usize = 64 << 20;
 
-/// What the stack has of a writer's bytes.
+/// State of the bytes accepted by the stack.
 struct Held {
     queued: usize,
     not_sent: usize,
@@ -38,15 +39,15 @@ impl State {
         self.host.stack.with_sock(self.host.cx(), id, held).ok_or(libc::EBADF)
     }
 
-    /// The send buffer as `SO_SNDBUF` tells it.
+    /// Returns the send buffer size that `SO_SNDBUF` reports.
     pub fn send_buffer(&self, token: c_int) -> Done<usize> {
         let socket = self.files.get(token)?;
         let first = self.host.stack.knobs.tcp_sendspace.get() as usize;
         Ok(socket.send_buffer.unwrap_or(socket.grown.max(first)))
     }
 
-    /// A buffer that nobody has set grows to two windows when a writer waits and the congestion window has room (Linux:
-    /// tcp_new_space, tcp_sndbuf_expand).
+    /// Grows a send buffer of default size to two windows when a writer waits and the congestion
+    /// window has room (Linux: tcp_new_space, tcp_sndbuf_expand).
     fn grow(&mut self, token: c_int) -> Done<()> {
         let most = self.host.stack.knobs.tcp_sendspace_max.get() as usize;
         let socket = self.files.get(token)?;
@@ -55,7 +56,7 @@ impl State {
         }
         let Ok(info) = self.host.calls().tcp_info(socket.fd) else { return Ok(()) };
         if info.unacked < info.snd_cwnd {
-            // A segment's buffer is rounded up to a power of two, and has a description.
+            // A segment's buffer is rounded up to a power of two; its descriptor is extra.
             let per_segment = (info.snd_mss as usize + 640).next_power_of_two() + 256;
             let wanted = (2 * info.snd_cwnd.max(10) as usize * per_segment).min(most);
             let socket = self.files.socket(token)?;
@@ -68,13 +69,14 @@ impl State {
         held.queued + COST * held.queued.div_ceil(held.goal.max(1))
     }
 
-    /// May a chunk begin?
+    /// Returns whether a new chunk may begin.
     fn is_free(&self, token: c_int, held: &Held) -> Done<bool> {
         let low = self.files.get(token)?.lowat.unwrap_or(self.host.lowat) as usize;
         Ok(State::cost(held) < self.send_buffer(token)? && held.not_sent < low)
     }
 
-    /// Is so much free that a writer is told? A third of the buffer, and half of what may wait unsent.
+    /// Returns whether there is enough room to wake a writer: a third of the buffer, and half of
+    /// the limit on unsent data.
     pub fn is_roomy(&mut self, token: c_int, id: usize) -> Done<bool> {
         self.grow(token)?;
         let held = self.held(id)?;
@@ -83,13 +85,13 @@ impl State {
         Ok(self.send_buffer(token)?.saturating_sub(cost) >= cost / 2 && held.not_sent * 2 < low)
     }
 
-    /// Does a writer wait for more room than there is?
+    /// Returns whether a writer waits for more room than there is.
     pub fn is_starved(&mut self, token: c_int) -> bool {
         let Ok(socket) = self.files.get(token) else { return false };
         socket.no_space && self.is_roomy(token, socket.fd.0 & !SOCK_BIT) == Ok(false)
     }
 
-    /// Takes of `bytes` what there is room for.
+    /// Accepts as much of `bytes` as there is room for.
     pub fn send_chunks(&mut self, token: c_int, bytes: &[u8], flags: c_int) -> Done<usize> {
         let id = self.files.get(token)?.fd.0 & !SOCK_BIT;
         let last_tail = match flags {
@@ -127,14 +129,14 @@ impl State {
             let piece = bytes.get(sent..sent + n).unwrap_or_default();
             let took = match self.host.stack.tcp_send_as(self.host.cx(), id, piece, how) {
                 Ok(took) => took,
-                Err(_) if sent > 0 => return Ok(sent), // the next call tells
+                Err(_) if sent > 0 => return Ok(sent), // the next call reports it
                 Err(error) => return Err(raw(error.into())),
             };
             sent += took;
             let socket = self.files.socket(token)?;
             socket.tail = before + took;
             socket.unpushed = if matches!(how, Tail::Push | Tail::Record) { 0 } else { unpushed };
-            // A record's end is a chunk's.
+            // The end of a record also ends the chunk.
             if how == Tail::Record {
                 socket.tail = held.goal;
             }
@@ -142,11 +144,11 @@ impl State {
         Ok(sent)
     }
 
-    /// No chunk may begin: what was taken is pushed, and whoever asks is told when there is room.
+    /// Pushes the accepted data and registers for a notification, when no new chunk may begin.
     fn wait_for_room(&mut self, token: c_int, id: usize, sent: usize) -> Done<usize> {
         let cx = self.host.cx();
         if sent > 0 {
-            // It cannot fail: it takes nothing.
+            // An empty send cannot fail.
             let _ = self.host.stack.tcp_send_as(cx, id, &[], Tail::Push);
             self.files.socket(token)?.unpushed = 0;
         }
@@ -156,5 +158,5 @@ impl State {
     }
 }
 
-/// The option that makes the stack's own send queue no limit.
+/// Socket option that removes the limit of the stack's own send queue.
 pub(crate) const UNLIMITED: Opt = Opt::SendBuffer(QUEUE);

@@ -7,14 +7,14 @@ use clock::{Duration, Instant};
 use libc::{c_int, c_short};
 use socket::{Events, PollFd};
 
-/// Names for one bit in each of the two calls.
+/// Constants for bits that both calls share, and for epoll's flags.
 const EPOLLERR: u32 = libc::EPOLLERR as u32;
 const EPOLLHUP: u32 = libc::EPOLLHUP as u32;
 const ALWAYS: u32 = EPOLLERR | EPOLLHUP;
 const EDGE: u32 = libc::EPOLLET as u32;
 const ONCE: u32 = libc::EPOLLONESHOT as u32;
 
-/// What `poll` asks about a descriptor, and is told.
+/// A descriptor passed to `poll`, with requested and returned events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polled {
     pub token: c_int,
@@ -27,7 +27,7 @@ fn until(now: Instant, timeout_ms: c_int) -> Instant {
 }
 
 impl Door {
-    /// `poll`: how many have something to tell.
+    /// `poll`: returns the number of descriptors with events.
     pub fn poll(&self, fds: &mut [Polled], timeout_ms: c_int) -> usize {
         let asked = fds.to_vec();
         let attempt = move |state: &mut State, chance| {
@@ -75,7 +75,7 @@ impl Door {
         })
     }
 
-    /// `epoll_wait`: events and data of up to `most` descriptors.
+    /// `epoll_wait`: returns events and data of up to `most` descriptors.
     pub fn epoll_wait(&self, epoll: c_int, most: usize, timeout_ms: c_int) -> Done<Vec<(u32, u64)>> {
         self.enter(|state| state.files.epoll(epoll).map(drop))?;
         let attempt = move |state: &mut State, chance| {
@@ -87,7 +87,7 @@ impl Door {
 }
 
 impl State {
-    /// Everything that is true of a descriptor, in `poll`'s bits.
+    /// Returns all events of a descriptor, in `poll`'s bits.
     fn ready(&mut self, token: c_int) -> Option<u32> {
         let socket = self.files.get(token).ok()?;
         let asked = Events { readable: true, writable: true, ..Events::default() };
@@ -104,10 +104,11 @@ impl State {
             if !told.writable
                 && let Ok(socket) = self.files.socket(token)
             {
-                socket.no_space = true; // who asks in vain is told
+                socket.no_space = true; // requests a notification
             }
         }
-        // Linux: a socket that is neither connected nor listening takes writes (they fail), and has hung up.
+        // Linux: a socket that is neither connected nor listening is writable (writes fail) and
+        // reports a hangup.
         let fresh = socket.fd.is_stream() && self.is_fresh(socket.fd.0 & !inet::tcp::SOCK_BIT);
         let bits = [
             (told.readable, libc::POLLIN | libc::POLLRDNORM),
@@ -131,12 +132,12 @@ impl State {
         self.host.stack.with_sock(self.host.cx(), id, fresh) == Some(true)
     }
 
-    /// What an epoll instance has to tell now.
+    /// Returns the current events of an epoll instance.
     fn epoll(&mut self, epoll: c_int, most: usize) -> Done<Vec<(u32, u64)>> {
         let interests = self.files.epoll(epoll)?.interests.clone();
         let mut told = Vec::new();
         for (token, mut interest) in interests {
-            // Edges: something came, or a writer that found no room would find some.
+            // Edges: new data, or room for a writer that found none before.
             let starved = self.files.get(token).is_ok_and(|socket| socket.no_space);
             let all = self.ready(token).unwrap_or(0);
             let seen = self.came(token);
@@ -159,7 +160,7 @@ impl State {
         Ok(told)
     }
 
-    /// What has come to a socket so far.
+    /// Returns a summary of what a socket has received so far, for edge detection.
     fn came(&self, token: c_int) -> Came {
         let Ok(fd) = self.files.get(token).map(|socket| socket.fd) else { return Came::default() };
         let (stack, cx, now) = (&self.host.stack, self.host.cx(), self.host.now);

@@ -1,4 +1,4 @@
-//! `splice` between a socket and a pipe, and `sendfile`: what the kernel moves without a copy, moved with one.
+//! `splice` between a socket and a pipe, and `sendfile`, implemented by copying.
 
 use super::Done;
 use crate::door::{Chance, Door, State};
@@ -6,7 +6,7 @@ use crate::os;
 use libc::{c_int, c_uint, off_t};
 use socket::OptKind;
 
-/// Bytes moved by one call at most.
+/// Maximum bytes moved by one call.
 const MOST: usize = 1 << 20;
 
 fn flags(flags: c_uint) -> c_int {
@@ -15,7 +15,7 @@ fn flags(flags: c_uint) -> c_int {
 }
 
 impl Door {
-    /// From a socket into a pipe: as much as is there and fits.
+    /// Moves bytes from a socket into a pipe: as many as are available and fit.
     pub fn splice_out(&self, socket: c_int, pipe: c_int, len: usize, how: c_uint) -> Done<usize> {
         let room = os::room(pipe)?;
         if room == 0 {
@@ -25,7 +25,8 @@ impl Door {
         os::write(pipe, &got.bytes)
     }
 
-    /// From a pipe into a socket: as much as is there and fits. Nothing is taken from the pipe that the socket does not take.
+    /// Moves bytes from a pipe into a socket: as many as are available and fit. Nothing is taken
+    /// from the pipe that the socket does not accept.
     pub fn splice_in(&self, pipe: c_int, socket: c_int, len: usize, how: c_uint) -> Done<usize> {
         let there = os::waiting(pipe)?.min(len).min(MOST);
         let room = self.room(socket, flags(how))?;
@@ -33,7 +34,7 @@ impl Door {
         self.send(socket, bytes, flags(how), None)
     }
 
-    /// From a file into a socket.
+    /// Copies bytes from a file into a socket.
     pub fn sendfile(&self, socket: c_int, file: c_int, offset: Option<&mut off_t>, len: usize) -> Done<usize> {
         let blocks = !self.enter(|state| state.files.get(socket).map(|socket| socket.nonblocking))?;
         let len = len.min(MOST);
@@ -46,7 +47,7 @@ impl Door {
         Ok(sent)
     }
 
-    /// Bytes that a socket takes without waiting; waits until there are some, if it may.
+    /// Returns how many bytes a socket accepts without blocking; waits for room if it may block.
     fn room(&self, socket: c_int, flags: c_int) -> Done<usize> {
         let attempt = move |state: &mut State, chance| match state.room(socket) {
             Ok(0) if chance == Chance::More => None,

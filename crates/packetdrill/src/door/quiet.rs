@@ -1,14 +1,16 @@
-//! Does anybody else in this process run? A virtual clock must not jump while the script's thread is about to do something.
+//! Detects whether other threads of this process run: a virtual clock must not jump while the
+//! script's thread is about to act.
 
 use std::fs;
 
-/// Linux's number of `futex`: what a thread that waits for another sleeps in.
+/// Linux's system call number of `futex`, in which a thread waits for another one.
 #[cfg(target_arch = "x86_64")]
 const FUTEX: &str = "202";
 #[cfg(not(target_arch = "x86_64"))]
 const FUTEX: &str = "98";
 
-/// Do all other threads of this process wait for one another? Where the system does not tell, whether they sleep.
+/// Returns whether all other threads of this process wait for one another or, if the system does
+/// not provide that, whether they sleep.
 pub(super) fn others_sleep() -> bool {
     let me = fs::read_link("/proc/thread-self").ok();
     let me = me.as_ref().and_then(|path| path.file_name());
@@ -17,7 +19,7 @@ pub(super) fn others_sleep() -> bool {
         match fs::read_to_string(thread.path().join("syscall")) {
             Ok(call) => call.split(' ').next() == Some(FUTEX),
             Err(_) => fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| {
-                // The state stands behind the name, which may have anything in it.
+                // The state follows the name, which may contain any characters.
                 stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
             }),
         }

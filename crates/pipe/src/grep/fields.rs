@@ -9,8 +9,7 @@
 //! | `type` | EtherType after VLAN tags: `0x0800`, `ip`, `ip6`, `arp`, a range |
 //! | `vlan` | identifier of the outer tag |
 //! | `ip.src` `ip.dst` `ip` | IPv4 address, prefix `10.0.0.0/8`, `10.1.*`; IPv6 address or prefix |
-//! | `proto` | IPv4 protocol or IPv6 next header: number, `tcp`, `udp`, `icmp`, `igmp`, `icmp6`,
-//! `sctp` |
+//! | `proto` | IPv4 protocol, IPv6 next header: number, `tcp` `udp` `icmp` `igmp` `icmp6` `sctp` |
 //! | `ttl` | IPv4 TTL or IPv6 hop limit |
 //! | `sport` `dport` `port` | TCP or UDP port, first fragment only: number or range `1000-2000` |
 //! | `len` | bytes of the frame without FCS |

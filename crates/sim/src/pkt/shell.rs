@@ -79,7 +79,8 @@ fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Res
         },
         _ if name.starts_with("sysctl_restore_") => Ok(()), // keys are reset with each script
         "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // no metrics are cached
-        "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()), // our default behavior
+        // Our default behavior.
+        "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()),
         "ethtool" if args.iter().skip(2).step_by(2).eq(["tso", "gso"]) && !args.iter().any(|arg| arg == "on") => Ok(()),
         _ if name.ends_with(".sh") && args.is_empty() => {
             let path = dir.map(|dir| dir.join(command)).ok_or_else(|| format!("{command}: no files are read here"))?;

@@ -9,7 +9,7 @@ use lock::{Cx, How, Locks};
 use std::io;
 
 /// A host with loopback only. Virtual time advances when a call waits, without a real delay. A wait
-/// for something that can never arrive ends as if the host had been told to stop.
+/// for something that can never arrive ends as if the host had been stopped.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpStream};
@@ -41,12 +41,12 @@ impl<L: Locks> Alone<L> {
         Ok(Alone { stack: Stack::new(cx, Config::new(name, pool)), time })
     }
 
-    /// Network stack of the host.
+    /// Returns the network stack of the host.
     pub fn stack(&self) -> &Stack<L> {
         &self.stack
     }
 
-    /// Current virtual time.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.time.now()
     }
@@ -68,8 +68,8 @@ impl<L: Locks> Drive for Alone<L> {
         let now = self.time.now();
         let next = self.poll().min(until);
         if next == Instant::NEVER {
-            // This poll may have brought what is waited for; if nothing came, the next one ends the
-            // wait.
+            // This poll may have delivered the awaited data. If the stack holds no frames, nothing
+            // more can arrive and the wait ends.
             return (self.stack.held(Cx::enter(How::Register, now)) > 0).then_some(now);
         }
         self.time.advance_to(next.max(now));

@@ -47,7 +47,7 @@ impl<N: Net> TcpListener<N> {
     /// the host.
     ///
     /// # Errors
-    /// As of [`TcpListener::bind`], and those of the options.
+    /// As [`TcpListener::bind`], and those of the options.
     pub fn bind_with(net: N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
         let addr = addr.to_addr(&net)?;
         let fd = net.with(|calls| calls.stream_socket_of(Domain::of(&addr))).map_err(error)?;
@@ -61,7 +61,7 @@ impl<N: Net> TcpListener<N> {
     /// Returns the local address.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
@@ -69,7 +69,7 @@ impl<N: Net> TcpListener<N> {
     /// Makes calls fail with `WouldBlock` instead of waiting. Accepted connections still wait.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
         self.0.set(Opt::NonBlocking(on))
     }
@@ -93,7 +93,7 @@ impl<N: Net> TcpListener<N> {
     /// Returns the time to live of packets sent by accepted connections.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn ttl(&self) -> io::Result<u32> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
@@ -101,7 +101,7 @@ impl<N: Net> TcpListener<N> {
     /// Takes the pending error.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }

@@ -30,7 +30,7 @@ pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Res
 }
 
 /// Waits for an event of the lookup's socket, or until its next turn is due. Returns `false` if the
-/// host was told to stop.
+/// host is being stopped.
 fn wait<L: Locks>(calls: &Calls<'_, L>, poller: &Poller<L>, lookup: &Lookup) -> bool {
     let until = lookup.next();
     match calls.driver {

@@ -29,7 +29,7 @@ impl<N: Net> RawSocket<N> {
     /// Restricts reception to packets sent to `addr`, and sends from it.
     ///
     /// # Errors
-    /// `AddrNotAvailable`; for an ICMP socket, whose port is the identifier, `AddrInUse`.
+    /// `AddrNotAvailable`; for an ICMP socket, which uses the port as identifier, `AddrInUse`.
     pub fn bind(&self, addr: impl ToAddr) -> io::Result<()> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.bind(fd, addr)).map(drop)
@@ -47,7 +47,7 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to `addr`.
     ///
     /// # Errors
-    /// `InvalidInput` if this socket cannot send the packet; others as for
+    /// `InvalidInput` if this socket cannot send the packet; others as
     /// [`UdpSocket::send_to`](super::UdpSocket::send_to).
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
@@ -57,7 +57,7 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to the connected peer.
     ///
     /// # Errors
-    /// As of [`RawSocket::send_to`].
+    /// As [`RawSocket::send_to`].
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
@@ -65,7 +65,7 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to `addr` with `ancillary` overriding the socket's options.
     ///
     /// # Errors
-    /// As of [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
+    /// As [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
@@ -82,7 +82,7 @@ impl<N: Net> RawSocket<N> {
     /// Receives the next packet, truncated to `buf`, with the ancillary data that options enable.
     ///
     /// # Errors
-    /// As of [`RawSocket::recv_from`].
+    /// As [`RawSocket::recv_from`].
     pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<Message> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
@@ -123,7 +123,7 @@ impl<N: Net> RawSocket<N> {
     /// Makes calls fail with `WouldBlock` instead of waiting.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
         self.0.set(Opt::NonBlocking(on))
     }
@@ -131,7 +131,7 @@ impl<N: Net> RawSocket<N> {
     /// Returns the local address; the port of an ICMP socket is the identifier of its requests.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
@@ -139,7 +139,7 @@ impl<N: Net> RawSocket<N> {
     /// Takes the pending error.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }
@@ -198,7 +198,7 @@ impl<N: Net> IcmpSocket<N> {
     /// Sends an echo request with `data` to `addr`.
     ///
     /// # Errors
-    /// As of [`RawSocket::send_to`].
+    /// As [`RawSocket::send_to`].
     pub fn send_echo(&self, seq: u16, data: &[u8], addr: impl ToAddr) -> io::Result<()> {
         let request = match self.1 {
             Domain::Inet => icmp4::ty::ECHO_REQUEST,
@@ -212,7 +212,7 @@ impl<N: Net> IcmpSocket<N> {
     /// Receives the next reply, with its data truncated to `buf`.
     ///
     /// # Errors
-    /// As of [`RawSocket::recv_from`].
+    /// As [`RawSocket::recv_from`].
     pub fn recv_reply(&self, buf: &mut [u8]) -> io::Result<Reply> {
         let mut message = vec![0; icmp4::HEADER_LEN + buf.len()];
         let (n, from) = self.recv_from(&mut message)?;

@@ -106,7 +106,7 @@ impl<N: Net> TcpStream<N> {
     /// the original destination.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
@@ -147,7 +147,7 @@ impl<N: Net> TcpStream<N> {
     /// Returns how long a read waits.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
@@ -155,7 +155,7 @@ impl<N: Net> TcpStream<N> {
     /// Returns how long a write waits.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
         if let Opt::SendTimeout(time) = self.0.option(OptKind::SendTimeout)? { Ok(time) } else { odd() }
     }
@@ -163,7 +163,7 @@ impl<N: Net> TcpStream<N> {
     /// Reads available data without consuming it.
     ///
     /// # Errors
-    /// As of a read.
+    /// Those of a read.
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         let peek = RecvFlags { peek: true, ..RecvFlags::default() };
         self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, peek)).map(|(n, _)| n)
@@ -172,7 +172,7 @@ impl<N: Net> TcpStream<N> {
     /// Sends small segments at once (`TCP_NODELAY`).
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         self.0.set(Opt::NoDelay(on))
     }
@@ -180,7 +180,7 @@ impl<N: Net> TcpStream<N> {
     /// Returns whether small segments are sent at once.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn nodelay(&self) -> io::Result<bool> {
         if let Opt::NoDelay(on) = self.0.option(OptKind::NoDelay)? { Ok(on) } else { odd() }
     }
@@ -196,7 +196,7 @@ impl<N: Net> TcpStream<N> {
     /// Returns the time to live of sent packets.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn ttl(&self) -> io::Result<u32> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
@@ -204,7 +204,7 @@ impl<N: Net> TcpStream<N> {
     /// Sets how long closing waits until all data is acknowledged; zero resets the connection.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
         self.0.set(Opt::Linger(time))
     }
@@ -212,7 +212,7 @@ impl<N: Net> TcpStream<N> {
     /// Returns how long closing waits.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         if let Opt::Linger(time) = self.0.option(OptKind::Linger)? { Ok(time) } else { odd() }
     }
@@ -220,7 +220,7 @@ impl<N: Net> TcpStream<N> {
     /// Makes calls fail with `WouldBlock` instead of waiting.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
         self.0.set(Opt::NonBlocking(on))
     }
@@ -228,7 +228,7 @@ impl<N: Net> TcpStream<N> {
     /// Takes the pending error.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }

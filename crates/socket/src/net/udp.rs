@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A UDP socket.
+/// A UDP socket on a host of ours.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, UdpSocket};
@@ -67,7 +67,7 @@ impl<N: Net> UdpSocket<N> {
     /// [`UdpSocket::set_option`].
     ///
     /// # Errors
-    /// As of [`UdpSocket::recv_from`].
+    /// As [`UdpSocket::recv_from`].
     pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<Message> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
@@ -77,7 +77,7 @@ impl<N: Net> UdpSocket<N> {
     /// 1122 4.1.3.5).
     ///
     /// # Errors
-    /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` for a source that is not an address of the
+    /// As [`UdpSocket::send_to`]; `AddrNotAvailable` for a source that is not an address of the
     /// host, `InvalidInput`.
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
@@ -112,7 +112,7 @@ impl<N: Net> UdpSocket<N> {
     /// Receives the next datagram, truncated to `buf`.
     ///
     /// # Errors
-    /// As of [`UdpSocket::recv_from`].
+    /// As [`UdpSocket::recv_from`].
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.recv(fd, buf))
     }
@@ -120,7 +120,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns the next datagram and its sender without removing it from the queue.
     ///
     /// # Errors
-    /// As of [`UdpSocket::recv_from`].
+    /// As [`UdpSocket::recv_from`].
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, PEEK))
     }
@@ -128,7 +128,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns the next datagram without removing it from the queue.
     ///
     /// # Errors
-    /// As of [`UdpSocket::recv_from`].
+    /// As [`UdpSocket::recv_from`].
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.peek_from(buf).map(|(n, _)| n)
     }
@@ -136,7 +136,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns the local address.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
@@ -168,7 +168,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns how long a receive waits.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
@@ -184,7 +184,7 @@ impl<N: Net> UdpSocket<N> {
     /// Makes calls fail with `WouldBlock` instead of waiting.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
         self.0.set(Opt::NonBlocking(on))
     }
@@ -192,7 +192,7 @@ impl<N: Net> UdpSocket<N> {
     /// Permits sending to broadcast addresses.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn set_broadcast(&self, on: bool) -> io::Result<()> {
         self.0.set(Opt::Broadcast(on))
     }
@@ -200,7 +200,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns whether sending to broadcast addresses is permitted.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn broadcast(&self) -> io::Result<bool> {
         if let Opt::Broadcast(on) = self.0.option(OptKind::Broadcast)? { Ok(on) } else { odd() }
     }
@@ -216,7 +216,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns the time to live of sent datagrams.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn ttl(&self) -> io::Result<u32> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
@@ -272,7 +272,7 @@ impl<N: Net> UdpSocket<N> {
     /// Takes the pending error.
     ///
     /// # Errors
-    /// None of an open socket.
+    /// None for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }

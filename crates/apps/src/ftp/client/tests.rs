@@ -1,4 +1,4 @@
-//! The client against a server that the test plays, and against ours.
+//! Tests of the client against a scripted server and against ours.
 
 use super::*;
 use crate::files::Root;
@@ -17,7 +17,7 @@ fn up(bytes: u64) -> Transfer {
     Transfer::Up { path: "/dev/null", bytes }
 }
 
-/// A client whose server is the test.
+/// A client with a scripted server.
 struct Played {
     net: Net,
     client: Server<Client, usize>,
@@ -45,7 +45,7 @@ impl Played {
         turn(&mut self.client, &mut self.net, self.now);
     }
 
-    /// The server says this; what the client answers.
+    /// Sends a reply; returns what the client sends next.
     fn say(&mut self, reply: &str) -> String {
         let mut rest = reply.as_bytes();
         while !rest.is_empty() {
@@ -57,7 +57,7 @@ impl Played {
         String::from_utf8(self.net.far_recv(self.control, 10_000)).unwrap()
     }
 
-    /// Up to the data connection and the command that asks for the transfer.
+    /// Runs the session up to the data connection and the transfer command.
     fn begin(&mut self) -> (Far, String) {
         assert_eq!(self.say("220-Welcome\r\n 220 not yet\r\n220 ready\r\n"), "USER anonymous\r\n");
         assert_eq!(self.say("331 password\r\n"), "PASS linerate@\r\n");
@@ -74,7 +74,7 @@ impl Played {
         self.client.app.outcome()
     }
 
-    /// What went wrong; nothing may be left.
+    /// Returns the error text; checks that no channel or descriptor is left.
     fn trouble(&mut self) -> String {
         let trouble = self.outcome().expect("over").expect_err("failed").to_string();
         assert_eq!((self.client.open_chans(), self.client.lingering(), self.net.fds()), (0, 0, 0), "{trouble}");
@@ -97,7 +97,7 @@ fn a_download_is_cut_when_there_is_enough() {
     let mut rig = Played::new(down(100_000));
     let (data, command) = rig.begin();
     assert_eq!(command, "RETR /dev/zero\r\n");
-    // Bytes may come before the words about them.
+    // Data may arrive before the 150 reply.
     assert_eq!(rig.net.far_send(data, &[0; 60_000]), 60_000);
     assert_eq!(rig.say("150 here it comes\r\n"), "");
     assert_eq!((rig.client.app.moved(), rig.net.is_reset(data)), (60_000, false));
@@ -179,7 +179,7 @@ fn a_refused_transfer_and_a_broken_one_are_told_apart() {
     let (data, _) = broken.begin();
     broken.net.far_reset(data);
     assert_eq!(broken.trouble(), "the transfer: the data connection: the connection is gone");
-    // A 426 about a download that nobody cut is an error.
+    // A 426 without a cut by the client is an error.
     let mut failed = Played::new(down(10));
     failed.begin();
     failed.say("150 go\r\n426 broke\r\n");
@@ -196,7 +196,7 @@ fn a_server_that_goes_or_is_silent_ends_the_session() {
     silent.now = silent.now.after(PATIENCE);
     assert_eq!(silent.trouble(), "USER: nothing came for 10 s");
     let mut endless = Played::new(down(1));
-    // Lines that never end a reply are no reply.
+    // A reply whose last line never arrives runs into the time limit.
     endless.say("220-a\r\n");
     for _ in 0..100 {
         endless.say("220-b\r\n");
@@ -241,7 +241,7 @@ fn the_port_of_a_229_is_read_and_nothing_else_is_one() {
     }
 }
 
-/// Everything that one side has written is carried to the other: two networks in memory, joined.
+/// Carries all data between two in-memory networks in both directions.
 fn join(client: &mut Server<Client, usize>, server: &mut Server<Ftp, usize>, nets: &mut [Net; 2], now: Instant) {
     let mut joints: Vec<(Far, Far)> = Vec::new();
     for _ in 0..100_000 {
@@ -267,7 +267,7 @@ fn join(client: &mut Server<Client, usize>, server: &mut Server<Ftp, usize>, net
     panic!("it does not end");
 }
 
-/// Bytes, ends and resets from what our side of `from` wrote to our side of `to`.
+/// Carries bytes, FIN and reset from our side of `from` to our side of `to`.
 fn carry(from: &mut Net, a: Far, to: &mut Net, b: Far) {
     let bytes = from.far_recv(a, to.far_room(b));
     if !bytes.is_empty() && !to.is_reset(b) {

@@ -1,4 +1,4 @@
-//! Who may, and over which connection: login, PASV and PORT, and what happens on the data connection.
+//! Login, setup of the data connection (PASV, EPSV, PORT, EPRT), and its events.
 
 use super::super::command::{self, BadEprt};
 use super::super::data::Job;
@@ -13,7 +13,7 @@ impl Session {
         let name = name.trim_ascii();
         let is_anonymous = [&b"anonymous"[..], b"ftp"].iter().any(|known| name.eq_ignore_ascii_case(known));
         self.login = Login::Named(is_anonymous);
-        // The same words for every name: which exist is nobody's business (RFC 2577 6).
+        // The same reply for every name, so that user names cannot be probed (RFC 2577 6).
         self.reply(cx.now, "331 User name okay, need password.");
     }
 
@@ -50,9 +50,9 @@ impl Session {
         self.reply(cx.now, "220 Service ready for new user.");
     }
 
-    // How the data connection is to come about.
+    // Setup of the data connection.
 
-    /// Ends whatever way there was.
+    /// Cancels the current setup and closes its channels.
     pub(super) fn drop_way(&mut self, cx: &mut Cx<'_>) {
         match self.way {
             Way::None | Way::Active(_) => {}
@@ -78,7 +78,7 @@ impl Session {
         self.open_listener(false, cx);
     }
 
-    /// RFC 2428 3.
+    /// Handles EPSV (RFC 2428 3).
     pub(super) fn epsv(&mut self, what: &[u8], cx: &mut Cx<'_>) {
         let family = if self.ends.local.is_ipv6() { "2" } else { "1" };
         match what.trim_ascii() {
@@ -149,7 +149,7 @@ impl Session {
         if self.only_epsv {
             return self.reply(cx.now, "503 Bad sequence of commands: EPSV ALL precedes.");
         }
-        // RFC 2577 3: no bounce. To connect anywhere else, or to a service, is what an attacker would have us do.
+        // RFC 2577 3: no bounce attacks, which use PORT to reach other hosts or services.
         if to.ip() != self.ends.peer.ip() || to.port() < 1024 {
             cx.counts.bounces.bump();
             return self.reply(
@@ -162,9 +162,9 @@ impl Session {
         self.reply(cx.now, "200 Command okay.");
     }
 
-    // The data connection.
+    // Data connection.
 
-    /// Is this the one we wait for?
+    /// Accepts a data connection if it is expected and from the client's address.
     pub(in super::super) fn on_data_accepted(&mut self, ends: Ends, cx: &mut Cx<'_>) -> bool {
         if self.way != Way::Passive {
             return false;
@@ -184,7 +184,7 @@ impl Session {
         self.data_at = cx.now;
     }
 
-    /// A transfer begins, on whatever way there is.
+    /// Starts a transfer on the prepared data connection.
     pub(super) fn begin(&mut self, job: Job, what: &str, cx: &mut Cx<'_>) {
         self.data_at = cx.now;
         self.job = Some(job);
@@ -196,7 +196,7 @@ impl Session {
         cx.act(Action::Wake(cx.data));
     }
 
-    /// Is there a way? Says so if not.
+    /// Returns whether a data connection is prepared; replies 425 if not.
     pub(super) fn has_way(&mut self, cx: &mut Cx<'_>) -> bool {
         let has = !matches!(self.way, Way::None | Way::Opening { .. });
         if !has {
@@ -208,7 +208,8 @@ impl Session {
     pub(in super::super) fn data_room(&self) -> usize {
         match &self.job {
             Some(Job::In(_)) if self.way == Way::Open => GULP,
-            Some(Job::Out(_)) if self.way == Way::Open => 4096, // thrown away; that it ends is to be noticed
+            // Discarded; reading detects the peer's close.
+            Some(Job::Out(_)) if self.way == Way::Open => 4096,
             _ => 0,
         }
     }
@@ -233,7 +234,7 @@ impl Session {
         }
     }
 
-    /// Makes the next bytes ready; ends the transfer when there are none.
+    /// Prepares the next bytes; finishes the transfer at the end of the data.
     pub(in super::super) fn prepare_data(&mut self, cx: &mut Cx<'_>) {
         let (Some(Job::Out(out)), Way::Open) = (&mut self.job, self.way) else { return };
         match out.prepare() {
@@ -268,7 +269,7 @@ impl Session {
         self.reply(cx.now, &format!("226 Closing data connection; {bytes} bytes transferred."));
     }
 
-    /// The disk does not go along.
+    /// Ends the transfer after a file error.
     fn fail(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         cx.counts.transfers_failed.bump();
         self.drop_job(cx);

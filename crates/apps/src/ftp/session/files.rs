@@ -1,4 +1,4 @@
-//! What is done with files: names, types, offsets, and the transfers' beginnings.
+//! Commands on files: names, types, offsets, and the start of transfers.
 
 use super::super::command;
 use super::super::data::{Form, Incoming, Job, Outgoing};
@@ -11,7 +11,7 @@ use crate::glob::Glob;
 const NO_ARGUMENT: &str = "501 Syntax error in parameters or arguments.";
 
 impl Session {
-    /// The name an argument means; says what is wrong with it otherwise.
+    /// Resolves a name argument; replies with an error if it is invalid.
     fn name(&mut self, text: &[u8], cx: &mut Cx<'_>) -> Option<Name> {
         if text.is_empty() {
             self.reply(cx.now, NO_ARGUMENT);
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// RFC 959 3.1.1: A and I; L 8 is I here.
+    /// Handles TYPE (RFC 959 3.1.1): A and I; L 8 equals I.
     pub(super) fn set_type(&mut self, what: &[u8], cx: &mut Cx<'_>) {
         match what.trim_ascii().to_ascii_uppercase().as_slice() {
             b"A" | b"A N" => {
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// MODE and STRU, which have one value each here.
+    /// Handles MODE and STRU, each with one supported value.
     pub(super) fn only(&mut self, what: &[u8], known: &[u8], yes: &str, no: &str, cx: &mut Cx<'_>) {
         let what = what.trim_ascii();
         let reply = match what {
@@ -86,8 +86,7 @@ impl Session {
         self.reply(cx.now, reply);
     }
 
-    /// Replies to STAT: the session's state, or a listing on the control connection (RFC 959
-    /// 4.1.3).
+    /// Replies to STAT: the session status, or a listing on the control connection (RFC 959 4.1.3).
     pub(super) fn stat(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         if name.is_empty() {
             let kind = if self.is_text { "ASCII" } else { "Image" };
@@ -103,7 +102,7 @@ impl Session {
         self.write_status(cx);
     }
 
-    /// Continues the reply to STAT while replies have room.
+    /// Continues the reply to STAT while there is buffer space.
     pub(super) fn write_status(&mut self, cx: &mut Cx<'_>) {
         while self.replies.len() < REPLIES_MAX
             && let Some((out, end)) = &mut self.status
@@ -115,7 +114,7 @@ impl Session {
             if some.is_empty() || prepared.is_err() {
                 self.status = None;
                 if let Err(why) = prepared {
-                    // The code of the last line is that of the first.
+                    // The first line has already fixed the reply code.
                     self.reply(cx.now, &format!(" The listing is not whole: {why}."));
                 }
                 self.reply(cx.now, end);
@@ -128,7 +127,7 @@ impl Session {
         }
     }
 
-    /// OPTS: UTF8, which is always on, and the facts of MLST (RFC 3659 7.9).
+    /// Handles OPTS: UTF8, which is always on, and the facts of MLST (RFC 3659 7.9).
     pub(super) fn set_option(&mut self, what: &[u8], cx: &mut Cx<'_>) {
         let what = what.trim_ascii();
         let (verb, rest) = what.split_at(what.iter().position(|byte| *byte == b' ').unwrap_or(what.len()));
@@ -165,7 +164,7 @@ impl Session {
                     self.begin(Job::Out(Outgoing::list(listing, String::new(), form)), "", cx);
                 }
             }
-            // RFC 3659 7.2.1: an argument that is no directory is a wrong one.
+            // RFC 3659 7.2.1: an argument that is not a directory is a parameter error.
             Err(Refusal::NotDirectory) => {
                 self.reply(cx.now, "501 Syntax error in parameters or arguments: Not a directory.");
             }
@@ -173,7 +172,7 @@ impl Session {
         }
     }
 
-    // Changes of the directory tree.
+    // Changes to the directory tree.
 
     pub(super) fn mkd(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
@@ -211,8 +210,8 @@ impl Session {
         self.changed(renamed, "250 Requested file action okay, completed.", cx);
     }
 
-    /// RFC 3659 4: the length that RETR would send, so none in ASCII, and none of what has no end. That is a 504: to curl a
-    /// 550 says that there is no such file, and it would not ask for it.
+    /// Handles SIZE (RFC 3659 4): the length that RETR would send. Refused with 504 in ASCII mode
+    /// and for endless files; curl takes a 550 as a missing file and does not try RETR.
     pub(super) fn size(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
         match cx.config.root.meta(&name) {
@@ -258,9 +257,9 @@ impl Session {
         }
     }
 
-    /// The entries that an argument of LIST, NLST or STAT names, and whether they are a
-    /// directory's: the current directory, a directory, a file, or those whose names match a
-    /// pattern. Replies otherwise.
+    /// Returns the entries selected by an argument of LIST, NLST or STAT, and whether they belong
+    /// to a directory. The argument is empty (current directory), a directory, a file, or a
+    /// pattern. Replies on errors.
     fn entries(&mut self, what: &[u8], form: Form, cx: &mut Cx<'_>) -> Option<(Outgoing, bool)> {
         let name = self.name(if what.is_empty() { b"." } else { what }, cx)?;
         let root = &cx.config.root;
@@ -273,7 +272,8 @@ impl Session {
         found.map_err(|why| self.refuse_listing(why, cx)).ok()
     }
 
-    /// RFC 959 5.4: LIST, NLST and STAT have 450 where other commands have 550.
+    /// Replies to a listing error: LIST, NLST and STAT use 450 where other commands use 550 (RFC
+    /// 959 5.4).
     fn refuse_listing(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         match why {
             Refusal::NotFound => self.reply(cx.now, &format!("450 Requested file action not taken: {why}.")),
@@ -281,8 +281,8 @@ impl Session {
         }
     }
 
-    /// Entries that match a pattern, which is the last part of a name. Each is written with the
-    /// directories in front of the pattern, so that it can be given to RETR as it is.
+    /// Lists the entries matching a pattern in the last component of a name. The directory part of
+    /// the argument is prepended to each entry, so that it can be passed to RETR.
     fn matching(&self, what: &[u8], form: Form, cx: &Cx<'_>) -> Result<(Outgoing, bool), Refusal> {
         let at = what.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let (above, pattern) = (what.get(..at).unwrap_or_default(), what.get(at..).unwrap_or_default());
@@ -323,7 +323,7 @@ impl Session {
         if rest > 0 && self.is_text {
             return self.reply(cx.now, "554 Requested action not taken: REST counts bytes of TYPE I.");
         }
-        // The way first: a file is not cut off for a transfer that cannot be.
+        // Checked first, so that no file is truncated for a transfer that cannot start.
         if !self.has_way(cx) {
             return;
         }
@@ -348,7 +348,7 @@ impl Session {
     }
 }
 
-/// A name in quotes, those within doubled (RFC 959, appendix II).
+/// Quotes a name, doubling the quotes inside it (RFC 959, appendix II).
 fn quoted(name: &Name) -> String {
     format!("\"{}\"", name.as_str().replace('"', "\"\""))
 }

@@ -1,11 +1,10 @@
-//! Texts of the replies: each code that the server sends, with the text that the RFCs give it.
+//! Texts of the replies: each code that the server sends is followed by the text of the RFCs.
 
 use super::*;
 use std::collections::BTreeSet;
 
-/// Codes and the beginnings of their texts: RFC 959 4.2.1, without what stands after the first full
-/// stop or colon. Codes of which the text is the answer itself (211, 213, 214) have the beginnings
-/// that the server chose.
+/// Codes and the beginnings of their texts, from RFC 959 4.2.1 up to the first full stop or colon.
+/// For codes with a free text (211, 213, 214) the beginnings are the server's.
 const TEXTS: &[(&str, &[&str])] = &[
     ("150", &["File status okay; about to open data connection"]),
     ("200", &["Command okay.", "MLST OPTS"]), // RFC 3659 7.9
@@ -44,8 +43,8 @@ const TEXTS: &[(&str, &[&str])] = &[
     ("554", &["Requested action not taken: "]), // RFC 1123 4.1.3.4
 ];
 
-/// The first lines of the replies in `said`, as (code, text). Checks the form of those with several
-/// lines (RFC 959 4.2).
+/// Returns the first lines of the replies as (code, text); checks the format of multi-line replies
+/// (RFC 959 4.2).
 fn first_lines(said: &str) -> Vec<(String, String)> {
     let (mut found, mut open) = (Vec::new(), None::<String>);
     for line in said.split_terminator("\r\n") {
@@ -67,7 +66,7 @@ fn first_lines(said: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Codes at the beginning of the string literals in the server's source.
+/// Returns the codes at the start of string literals in the server's source.
 fn codes_in_source() -> BTreeSet<String> {
     let sources = [
         include_str!("../../ftp.rs"),
@@ -84,13 +83,12 @@ fn codes_in_source() -> BTreeSet<String> {
     codes.collect()
 }
 
-/// All that the server sends to sessions of which one may write below a directory of the test's
-/// own. Each reply occurs.
+/// Returns all replies of several sessions, one of them with write access; every reply occurs.
 fn a_long_session(name: &str) -> String {
     let dir = std::env::temp_dir().join(format!("linerate-ftp-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("large"), [0; 200]).unwrap();
-    // Matching the pattern below against all of these takes more steps than a listing may.
+    // Matching the pattern below against all of these exceeds the step limit of a listing.
     std::fs::create_dir_all(dir.join("slow")).unwrap();
     (0..6_000).for_each(|n| std::fs::write(dir.join(format!("slow/{}{n}", "a".repeat(250))), "").unwrap());
     let root = root().with_directory(&dir, Uploads::Replace, 100).unwrap();
@@ -131,8 +129,7 @@ fn a_long_session(name: &str) -> String {
     transfer("REST 150\r\nSTOR large", b"");
     transfer("RETR /dev/zero\r\nABOR", b"");
     said += &rig.say(client, b"EPSV ALL\r\nPASV\r\nREIN\r\nQUIT\r\n");
-    // Sessions that end by time: no data connection, a data connection on which nothing moves, no
-    // command.
+    // Sessions ended by timeouts: no data connection, a stalled data connection, no command.
     let client = login(&mut rig);
     rig.say(client, b"EPSV\r\nRETR /pub/two\r\n");
     rig.pass(Duration::from_secs(60));
@@ -147,8 +144,7 @@ fn a_long_session(name: &str) -> String {
     said
 }
 
-/// RFC 959 4.2, 5.4: a reply is a code, a space or a hyphen, and the text that the RFC gives that
-/// code.
+/// RFC 959 4.2, 5.4: a reply is a code, a space or hyphen, and the RFC's text for the code.
 #[test]
 fn replies_begin_with_the_texts_of_the_rfcs() {
     let said = a_long_session("texts");

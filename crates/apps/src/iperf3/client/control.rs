@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// The next thing that the server said; false if it is not whole.
+    /// Handles the next message of the server; returns `false` if it is incomplete.
     fn on_heard(&mut self, now: Instant) -> bool {
         if self.state == State::Results {
             return self.on_results(now);
@@ -48,7 +48,8 @@ impl Client {
         let Some(state) = self.talk.take_state() else { return false };
         match (self.state, state) {
             (_, SERVER_ERROR) => {
-                // The number may not be whole yet: its rest is waited for as long as anything.
+                // The number may still be incomplete; waiting for it is limited by the normal
+                // timeout.
                 let Some(number) = self.talk.take_word() else {
                     self.talk.put_back(state);
                     return false;
@@ -68,7 +69,8 @@ impl Client {
                 self.enter(State::Streams, now);
                 self.make_stream(now);
             }
-            // A server that is quick begins before it is known here that the last cookie is sent.
+            // A fast server may start the test before this client has noticed that the last cookie
+            // was sent.
             (State::Start | State::Streams, TEST_START) => self.more_words_at_start(),
             (State::Start | State::Streams, TEST_RUNNING) => self.run_test(now),
             (State::Ended, EXCHANGE_RESULTS) => {
@@ -116,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Time is over, or everything is through.
+    /// Ends the test: the time is over or all data was transferred.
     pub(super) fn end_test(&mut self, now: Instant) {
         self.test.stop(now);
         self.ask_streams(now);
@@ -140,7 +142,7 @@ impl Client {
                 }
                 Err(_) => self.fail(ClientError::Results, now),
             },
-            // Where a length is expected a server says what went wrong, too: a state and two numbers.
+            // Instead of a length the server may send an error: a state and two numbers.
             Err(BadLength) if self.talk.starts_with(SERVER_ERROR) => {
                 self.talk.take_state();
                 let number = self.talk.take_word().unwrap_or_default();
@@ -157,7 +159,7 @@ impl Client {
         self.test.streams.iter_mut().for_each(|stream| stream.is_open = false);
     }
 
-    /// It will not be measured whole: what there is.
+    /// Prepares a report of an interrupted test.
     pub(super) fn report_so_far(&mut self, now: Instant) {
         if self.test.is_running() {
             self.test.is_verbose = self.config.verbose;
@@ -165,7 +167,7 @@ impl Client {
         }
     }
 
-    /// It is given up.
+    /// Ends the client with an error.
     pub(super) fn fail(&mut self, why: ClientError, now: Instant) {
         if self.state == State::Over {
             return;
@@ -178,7 +180,7 @@ impl Client {
         self.end(Err(why));
     }
 
-    /// All is said.
+    /// Ends the client after the final message.
     pub(super) fn conclude(&mut self) {
         self.actions.push_back(Action::Close(CONTROL));
         self.end(if self.state == State::Stopping { Err(ClientError::Interrupted) } else { Ok(()) });

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 const COOKIE_A: [u8; COOKIE] = *b"abcdefghijklmnopqrstuvwxyz0123456789\0";
 
-/// Our client and our server, each on a network of its own, joined here: bytes and datagrams are carried over at once.
+/// Our client and our server, each on its own in-memory network; bytes and datagrams are carried
+/// between the networks without delay.
 struct Pair {
     client: Rig<Client>,
     server: Rig<Iperf3>,
     joined: BTreeMap<usize, Far>,
-    /// Of datagrams to the server, and of those to the client, each so-many-th is lost; 0: none.
+    /// Drops every n-th datagram to the server and to the client; 0: none.
     lose_each: [usize; 2],
     carried: [usize; 2],
 }
@@ -35,7 +36,7 @@ impl Pair {
         }
     }
 
-    /// Carries what is there, once; was there anything?
+    /// Carries pending data once; returns whether there was any.
     fn carry(&mut self) -> bool {
         self.client.settle();
         self.server.settle();
@@ -104,7 +105,7 @@ impl Pair {
         serde_json::from_str(&self.client.server.app.take_output()).unwrap()
     }
 
-    /// Neither side has anything left but where the server listens.
+    /// Checks that both sides have nothing left except the server's listener.
     fn is_clean(&mut self) {
         for _ in 0..5 {
             self.client.pass(Duration::from_secs(50));
@@ -134,7 +135,7 @@ fn ours_against_ours_by_streams() {
         let mut pair = Pair::new(Params { reverse, bidir, streams, ..tcp() }, |config| config.latency = true);
         assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
         let report = pair.report();
-        // 8 Mbit/s for two seconds: 2 MB a stream.
+        // 8 Mbit/s for two seconds: 2 MB per stream.
         for suffix in if bidir { &["", "_bidir_reverse"][..] } else { &[""] } {
             let sent = sum(&report, &format!("sum_sent{suffix}"), "bytes");
             let received = sum(&report, &format!("sum_received{suffix}"), "bytes");
@@ -177,7 +178,7 @@ fn what_is_lost_is_counted() {
     let report = pair.report();
     let (sent, lost) = (sum(&report, "sum_sent", "packets"), sum(&report, "sum_received", "lost_packets"));
     assert!((lost - sent / 10.0).abs() <= 2.0, "{lost} of {sent}");
-    // The first of all is lost: it is sent again.
+    // The first datagram is lost and sent again.
     let mut pair = Pair::new(udp(), |_| ());
     pair.lose_each = [1, 1];
     while pair.carried[0] == 0 {
@@ -190,7 +191,7 @@ fn what_is_lost_is_counted() {
 
 #[test]
 fn omitted_datagrams_do_not_count_at_either_end() {
-    // A shorter and a longer omission than the test itself, in each direction and both.
+    // Omitted times shorter and longer than the test itself, in each direction and both.
     for (omit, reverse, bidir) in [(1, false, false), (1, true, false), (3, false, true), (3, true, false)] {
         let omit = Duration::from_secs(omit);
         let mut pair = Pair::new(Params { omit, reverse, bidir, ..udp() }, |_| ());
@@ -208,7 +209,7 @@ fn omitted_datagrams_do_not_count_at_either_end() {
     }
 }
 
-/// The results of a peer whose only stream has these numbers.
+/// Returns the results of a peer with one stream with these numbers.
 fn of_peer(numbers: &str) -> Vec<u8> {
     let streams = format!(r#"[{{"id":1,"bytes":1,"retransmits":-1,"jitter":0,{numbers}}}]"#);
     format!(r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":{streams}}}"#).into_bytes()
@@ -216,8 +217,7 @@ fn of_peer(numbers: &str) -> Vec<u8> {
 
 #[test]
 fn results_of_a_test_with_omitted_datagrams_fit_every_version() {
-    // 863 datagrams were sent before the test began to count, and 863 after; 3 and 4 of them
-    // missed.
+    // 863 datagrams were sent before and 863 after counting began; 3 and 4 of them were lost.
     let mut test = lone(Role::Client);
     test.params = Params { omit: Duration::from_secs(1), ..udp() };
     test.add_stream(Chan(1), test.ends, Instant::ZERO);
@@ -251,7 +251,8 @@ fn an_amount_ends_a_test() {
     let mut pair = Pair::new(Params { bytes: 0, blocks: 50, ..Params { time: Duration::ZERO, ..udp() } }, |_| ());
     assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
     assert_eq!(sum(&pair.report(), "sum_sent", "packets"), 50.0);
-    // What is lost on its way down is made up for by more: the client counts what came.
+    // Datagrams lost on the way to the client are replaced by more: the client counts received
+    // data.
     let down = Params { bytes: 40_000, reverse: true, ..Params { time: Duration::ZERO, ..udp() } };
     let mut pair = Pair::new(down, |_| ());
     pair.lose_each = [0, 5];
@@ -260,7 +261,7 @@ fn an_amount_ends_a_test() {
     assert!(sum(&report, "sum_received", "bytes") >= 40_000.0 && sum(&report, "sum_sent", "bytes") > 40_000.0);
 }
 
-/// A directory of the test's own.
+/// Creates a temporary directory.
 fn directory(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("linerate-iperf3-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
@@ -277,14 +278,14 @@ fn a_file_is_sent_and_ends_the_test() {
             (config.file, config.json) = (Some(path.clone()), false);
         });
         assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()), "{len}");
-        // What is under way when the test ends is not counted by the receiver.
+        // The receiver does not count data in flight at the end of the test.
         let [sent, received] = pair.client.server.app.moved();
         assert!(sent == 2 * len as u64 && received <= sent, "{len}: each stream sends it: {sent}, {received}");
         let said = pair.client.server.app.take_output();
         assert_eq!(said.matches(&format!("(100%) of {}\n", path.display())).count(), 2, "{said}");
         pair.is_clean();
     }
-    // One that is not there.
+    // A missing file.
     let mut pair = Pair::new(tcp(), |config| config.file = Some(dir.join("none")));
     let why = pair.run(Duration::from_secs(9)).clone().unwrap_err().to_string();
     assert!(why.ends_with("/none: No such file or directory (os error 2)"), "{why}");
@@ -296,14 +297,14 @@ fn a_file_is_sent_and_ends_the_test() {
 fn what_is_received_is_kept_in_a_file() {
     let dir = directory("receive");
     let path = dir.join("sink");
-    // The server sends digits: the parameter reaches it.
+    // The server sends digits, so it has received the parameter.
     let params =
         Params { reverse: true, bytes: 25_000, time: Duration::ZERO, rate: 0, repeating_payload: true, ..tcp() };
     let mut pair = Pair::new(params, |config| config.file = Some(path.clone()));
     assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
     let kept = std::fs::read(&path).unwrap();
     assert_eq!(kept.len() as u64, pair.client.server.app.moved()[1]);
-    // Blocks of 10,000 bytes: the pattern goes on through them.
+    // Blocks of 10,000 bytes; the pattern continues across them.
     assert!(kept.len() >= 25_000 && kept.iter().zip((b'0'..=b'9').cycle()).all(|(byte, digit)| *byte == digit));
     // A file that cannot be written.
     let mut pair =
@@ -322,7 +323,7 @@ fn connections_come_from_the_address_that_is_bound() {
     assert!(ends.into_iter().all(|ip| ip == from), "control, two streams, latency");
 }
 
-/// A test of nobody's.
+/// Returns a test without connections.
 fn lone(role: Role) -> Test {
     let anywhere = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
     let watch = Watch { interval: Duration::ZERO, cpu: None };
@@ -359,7 +360,7 @@ fn what_a_server_says_is_not_blown_up() {
 
 #[test]
 fn a_client_may_vanish_at_any_moment() {
-    // So many rounds of carrying, then both its ends are gone; by connections that end, and by silence.
+    // After each number of rounds both ends vanish, by closed connections and by silence.
     for params in [tcp(), udp(), Params { reverse: true, ..udp() }] {
         for rounds in 0..14 {
             for is_silent in [false, true] {
@@ -436,7 +437,7 @@ fn who_is_stopped_says_so_and_both_report_what_they_have() {
     }
 }
 
-/// Our client alone; the test is the server.
+/// Runs our client against the given server messages.
 fn against(says: &[&[u8]]) -> Rig<Client> {
     let mut pair = Pair::new(tcp(), |config| config.json = false);
     let client = &mut pair.client;
@@ -458,14 +459,14 @@ fn servers_that_say_what_cannot_be() {
     assert_eq!(error(&against(&[&[9, 10, 1, 2]])), Some(ClientError::Nonsense(2)));
     assert_eq!(error(&against(&[&[9, 254], &[0, 0], &[0, 6]])), Some(ClientError::Server(Refused::Streams as u32)));
     assert_eq!(error(&against(&[&[254]])), None, "the number is waited for");
-    // One that says nothing more, at each place.
+    // A server that stops sending in each phase.
     for says in [&[][..], &[&[9][..]], &[&[9, 10]], &[&[9, 254, 0]]] {
         let mut rig = against(says);
         rig.pass(Duration::from_secs(100));
         assert!(matches!(error(&rig), Some(ClientError::Silent(_))), "{says:?}: {:?}", error(&rig));
         assert_eq!(rig.net.fds(), 0, "{says:?}");
     }
-    // One that goes.
+    // A server that disconnects.
     let mut pair = Pair::new(tcp(), |_| ());
     for _ in 0..10 {
         pair.carry();
@@ -476,7 +477,7 @@ fn servers_that_say_what_cannot_be() {
     assert_eq!(error(&pair.client), Some(ClientError::Vanished));
     assert_eq!(pair.client.net.fds(), 0);
     assert!(pair.report()["error"].is_string());
-    // Nobody.
+    // No server.
     let mut pair = Pair::new(tcp(), |_| ());
     pair.client.net.far_listens.clear();
     pair.carry();
@@ -502,7 +503,8 @@ fn several_tests_at_once_and_one_too_many() {
     };
     let (one, said) = begin(&mut rig, b'1', "udp");
     assert_eq!(said, [9, 10]);
-    // Datagrams would not say whose they are: the second test of that client waits for the first one's streams.
+    // UDP streams carry no cookie: the second UDP test of this client address waits until the first
+    // has its streams.
     let (other, said) = begin(&mut rig, b'2', "udp");
     assert_eq!(said, [9]);
     let (_, said) = begin(&mut rig, b'3', "tcp");
@@ -512,7 +514,7 @@ fn several_tests_at_once_and_one_too_many() {
     rig.settle();
     assert_eq!(rig.net.datagrams.pop_front(), Some((to, from(7001), b"6789".to_vec())));
     assert_eq!((rig.net.far_recv(one, 100), rig.net.far_recv(other, 100)), (vec![1, 2], vec![10]));
-    // Somebody else's first datagram is nobody's.
+    // A first datagram from another address is ignored.
     rig.net.far_send_datagram(SocketAddr::from(([1, 0, 0, 9], 7002)), to, b"9876");
     rig.net.far_send_datagram(from(7002), to, &[1; 1000]);
     rig.settle();

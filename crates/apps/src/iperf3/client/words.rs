@@ -1,4 +1,4 @@
-//! What a client prints beside the rows of its report, and why it gave up.
+//! Client output other than report rows, and client errors.
 
 use super::{Client, OUTPUT_MAX};
 use crate::iperf3::json;
@@ -8,46 +8,46 @@ use clock::Instant;
 use serde_json::json;
 use std::time::Duration;
 
-/// Why there is no result.
+/// Reason why a client has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The control connection could not be made.
+    /// The control connection could not be established.
     #[error("unable to connect to server: {}", unable(.0))]
     Unable(Failure),
-    /// It runs as many tests as it runs.
+    /// The server is already running its maximum number of tests.
     #[error("the server is busy running a test. try again later")]
     Busy,
-    /// A stream could not be made.
+    /// A stream could not be created.
     #[error("unable to connect stream: {0}")]
     Stream(Failure),
-    /// The control connection has ended in the middle.
+    /// The control connection ended during the test.
     #[error("control socket has closed unexpectedly")]
     Vanished,
-    /// All streams were ended by the server, which did not say why.
+    /// The server ended all streams without an error message.
     #[error("the server has ended all streams")]
     StreamsEnded,
-    /// This client is being stopped.
+    /// This client was interrupted.
     #[error("interrupt - the client has terminated")]
     Interrupted,
-    /// The server is being stopped.
+    /// The server was terminated.
     #[error("the server has terminated")]
     Terminated,
-    /// The server has told an error, by number.
+    /// The server sent an error number.
     #[error("the server says: {}", Refused::sentence_of(*.0))]
     Server(u32),
-    /// The server said something that does not belong there.
+    /// The server sent an unexpected message.
     #[error("received an unknown control message: {0}")]
     Nonsense(u8),
-    /// The server's results cannot be read, or are longer than they can be.
+    /// The server's results are invalid or too long.
     #[error("unable to receive results")]
     Results,
-    /// The server did not answer for so long.
+    /// The server did not reply within the time limit.
     #[error("the server has not answered for {} s", .0.as_secs())]
     Silent(Duration),
-    /// The file of a stream cannot be opened, read or written.
+    /// The file of a stream could not be opened, read or written.
     #[error("{0}: {1}")]
     File(String, String),
-    /// Nothing moved for so long.
+    /// No data moved within the time limit.
     #[error("nothing was sent or received for {} ms", .0.as_millis())]
     Stalled(Duration),
 }
@@ -95,7 +95,7 @@ impl Client {
         self.more(&words);
     }
 
-    /// The end of the report's text.
+    /// Prints the end of the text report.
     pub(super) fn last_words(&mut self) {
         self.test.is_verbose = self.config.verbose;
         self.test.end_lines();
@@ -127,7 +127,7 @@ impl Client {
         }
     }
 
-    /// What is printed when all is over.
+    /// Prints the remaining output at the end.
     pub(super) fn print_report(&mut self) {
         self.print_lines();
         if !self.config.json {

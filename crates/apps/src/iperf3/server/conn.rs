@@ -1,4 +1,4 @@
-//! A connection of the server by what it is for.
+//! Connections of the server by their function.
 
 use crate::slots::Connection;
 use crate::streams::Ends;
@@ -10,7 +10,7 @@ pub(super) type StreamAt = (u32, usize);
 
 #[derive(Debug)]
 pub(super) enum Conn {
-    /// Received bytes of the cookie.
+    /// Waiting for the rest of the cookie.
     New {
         ends: Ends,
         cookie: Vec<u8>,
@@ -31,7 +31,8 @@ pub(super) enum Conn {
 }
 
 impl Conn {
-    /// Returns the connection if it is limited in number and may give way.
+    /// Returns the connection if it counts against the limit on unidentified connections and may be
+    /// evicted.
     pub(super) fn as_stranger(&self) -> Option<Stranger> {
         match self {
             Conn::New { ends, since, .. } | Conn::Denied { ends, since } => Some(Stranger(*ends, *since)),
@@ -40,7 +41,7 @@ impl Conn {
     }
 }
 
-/// A connection without a whole cookie, or one that receives ACCESS_DENIED.
+/// A connection without a complete cookie, or one that receives ACCESS_DENIED.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stranger(Ends, Instant);
 

@@ -1,4 +1,4 @@
-//! TCP_CC and TCP_CRR: connections, one after the other. The far end closes first, as netserver does.
+//! TCP_CC and TCP_CRR: one connection after the other. The far end closes first, as in netserver.
 
 use super::{Found, Interim, Meter, Near, Pace, Sockets, setup};
 use crate::netperf::hist::Histogram;
@@ -8,10 +8,10 @@ use anyhow::{Context, anyhow};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// What a connection's wait came to.
+/// Result of waiting on a connection.
 enum Waited<T> {
     For(T),
-    /// The test is over.
+    /// The test ended.
     Over,
 }
 
@@ -43,7 +43,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             if let (Some(times), Some(before)) = (&mut found.times, before) {
                 times.add(self.sockets.now().since(before));
             }
-            // Time passes by the rounds of the waits: the clock is read there.
+            // Time advances only in the rounds of the waits, which read the clock.
         }
         found.took = meter.span.end(self.now);
         found.bytes = match options.test {
@@ -90,7 +90,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         }
     }
 
-    /// Asks until the answer is not "again", or the test is over.
+    /// Repeats `ask` until it returns something other than `Again`, or the test ends.
     #[inline]
     fn during<T>(
         &mut self,

@@ -1,4 +1,4 @@
-//! TCP_RR and UDP_RR: a request, a response, on one socket; with `-b` several under way.
+//! TCP_RR and UDP_RR: requests and responses on one socket; with `-b` several in flight.
 
 use super::{Found, Interim, Near, Pace, Sockets, setup};
 use crate::netperf::Options;
@@ -19,7 +19,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         found.sizes = self.sockets.sizes(fd);
         let mut begun = VecDeque::with_capacity(options.burst + 1);
         let mut meter = self.meter(options);
-        // Requests that are still to be sent, bytes sent of the first of them, bytes received of the response that comes.
+        // Requests left to send, bytes sent of the first of them, bytes received of the current
+        // response.
         let (mut due, mut sent, mut got) = (options.burst as u64 + 1, 0, 0);
         due = due.min(meter.goal);
         let mut asked = due;
@@ -31,7 +32,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                 }
                 match self.sockets.send(fd, request.get(sent..).unwrap_or_default()) {
                     Ok(n) => sent += n,
-                    // A datagram for which there is no room now is tried again.
+                    // A datagram that finds no buffer is retried.
                     Err(Failure::Again | Failure::NoRoom) => {
                         if sent == 0 {
                             begun.pop_back();
@@ -63,7 +64,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                 if asked < meter.goal {
                     (asked, due) = (asked + 1, due + 1);
                 }
-                break; // as netperf's: the next request leaves before the next response is looked for
+                break; // as in netperf, the next request precedes the next receive
             }
             if pace == Pace::Wait {
                 self.step(pace);
@@ -79,7 +80,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         Ok(found)
     }
 
-    /// Reads what is still under way, to the far end's end: closing with it unread would reset the connection.
+    /// Reads until the far end closes, since closing with unread data would reset the connection.
     fn finish(&mut self, fd: S::Fd, into: &mut [u8]) -> anyhow::Result<()> {
         self.sockets.shutdown(fd);
         while self.wait("the far end's end of the stream", |sockets| sockets.recv(fd, into))? > 0 {}

@@ -1,4 +1,4 @@
-//! TCP_STREAM, TCP_MAERTS and UDP_STREAM: bytes one way.
+//! TCP_STREAM, TCP_MAERTS and UDP_STREAM: bytes in one direction.
 
 use super::{Found, Interim, Near, Pace, Sockets, setup, size_of};
 use crate::netperf::Options;
@@ -8,14 +8,16 @@ use anyhow::{Context, anyhow};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Calls between two looks at what came back.
+/// Calls between two rounds.
 const QUANTUM: usize = 4;
-/// The same of datagrams, and of their bytes: where one thread drives both ends, a receive buffer holds that until its turn.
+/// Maximum datagrams and their bytes between two rounds. If one thread drives both ends, the
+/// receive buffer must hold them until the far end's turn.
 const DATAGRAMS: usize = 16;
 const DATAGRAM_BYTES: usize = 32 << 10;
 
 impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
-    /// Sends until the time is over, shuts, and waits for the far end's shut: then its last byte has arrived.
+    /// Sends until the time is over, shuts down, and waits for the far end's shutdown, which proves
+    /// that the last byte has arrived.
     pub(super) fn tcp_stream(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
         let fd = self.connect(to, &setup(options))?;
         let sizes = self.sockets.sizes(fd);
@@ -63,7 +65,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         Ok(found)
     }
 
-    /// Receives until the far end shuts.
+    /// Receives until the far end shuts down.
     pub(super) fn tcp_maerts(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
         let fd = self.connect(to, &setup(options))?;
         let sizes = self.sockets.sizes(fd);
@@ -72,7 +74,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         let mut found =
             Found { sizes, recv_size: size, times: options.times.then(Histogram::default), ..Found::default() };
         let mut meter = self.meter(options);
-        // The far end has the clock and the count; ours is for Ctrl-C, and for a far end that does not end.
+        // The far end limits time and count. These limits serve Ctrl-C, and a far end that does not
+        // stop.
         meter.end = meter.end.after(super::PATIENCE);
         meter.goal = meter.goal.saturating_add(1);
         'all: while self.goes_on(&mut meter, found.bytes)? {
@@ -104,10 +107,10 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         Ok(found)
     }
 
-    /// Sends as fast as the calls return; what is lost is lost.
+    /// Sends as fast as the calls return; losses are permitted.
     ///
-    /// A message is as large as the send buffer, as netperf has it, but no larger than half of what the far end has room for, where
-    /// addresses count too.
+    /// A message is as large as the send buffer, as in netperf, but at most half of the far end's
+    /// receive buffer, where addresses count too.
     pub(super) fn udp_stream(&mut self, to: SocketAddr, room: usize, options: &Options) -> anyhow::Result<Found> {
         let fd = self.datagrams(to, options)?;
         let sizes = self.sockets.sizes(fd);
@@ -129,7 +132,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                         pace = Pace::Wait;
                         break;
                     }
-                    // No buffer now: netperf counts it, and goes on.
+                    // No buffer available: counted, and the test goes on, as in netperf.
                     Err(Failure::NoRoom) => {
                         found.errors += 1;
                         break;
