@@ -326,7 +326,7 @@ impl Root {
         Ok(Sink::file(file, left))
     }
 
-    /// Opens a file to be written from its end, or a new one.
+    /// Opens a file for appending; creates it if it does not exist.
     ///
     /// # Errors
     /// Those of [`Root::create`].

@@ -67,7 +67,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         HostStreams { around: Some(Around { runner, programs, pairs }), ..HostStreams::beside(host) }
     }
 
-    /// Creates sockets on a `host` whose rounds run elsewhere: [`Streams::poll`] then never waits.
+    /// Creates sockets on a `host` with rounds that run elsewhere: [`Streams::poll`] never waits.
     /// The caller sets the time with [`HostStreams::set_now`] before each turn.
     pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
         let (calls, poller) = (host.calls(), Poller::default());
@@ -97,7 +97,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Opens a non-blocking stream socket, bound if `at` is not unspecified.
+    /// Opens a non-blocking stream socket, bound if `at` gives an address or port.
     fn open(&self, at: SocketAddr) -> Result<Fd, Errno> {
         let fd = self.calls.stream_socket_of(Domain::of(&at))?;
         self.or_close(fd, self.prepare(fd, at))

@@ -2,8 +2,8 @@
 //! rate and the response times.
 //!
 //! ```text
-//! Load (a netperf Play)   near: Clients, connections with requests in flight; far: Hosted Mix
-//! creates requests, checks answers: kv::Kvload, files::Fileload
+//!  Load (a netperf Play)   near: Clients, connections with requests in flight; far: Hosted
+//!  Mix                     creates requests, checks answers: kv::Kvload, files::Fileload
 //!  hosted::Hosted          an app::App as a far end, wherever plays run
 //! ```
 //! The loop is closed: a client sends a new request after an answer, so a slow server receives

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Maximum number of successive events before time is advanced regardless.
 const EVENTS_MAX: usize = 1_000_000;
 
-/// Number of further attempts of a blocked call.
+/// Position of an attempt of a blocked call: more may follow, or it is the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chance {
     More,

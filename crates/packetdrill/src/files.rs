@@ -62,7 +62,7 @@ impl Socket {
     }
 }
 
-/// An epoll instance: level- or edge-triggered, as each descriptor's events say.
+/// An epoll instance: level- or edge-triggered, according to each descriptor's events.
 #[derive(Default)]
 pub(crate) struct Epoll {
     pub interests: BTreeMap<c_int, Interest>,

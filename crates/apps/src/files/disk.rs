@@ -3,7 +3,7 @@
 //!
 //! A path is resolved first and must lie below the (resolved) root. The last component is opened
 //! without following links, so that a link inserted in the meantime is not followed. The opened
-//! file is checked again: it must be a regular file at a path below the root. A local user who can
+//! file is checked again: it must be a regular file at a path below the root. A local user able to
 //! rename directories below the root at that moment can still race the creation of an empty file.
 
 use super::{Meta, Name, Refusal};

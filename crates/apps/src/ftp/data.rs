@@ -31,7 +31,7 @@ enum Origin {
     Text(Source),
     List {
         listing: Listing,
-        /// In front of each name.
+        /// Text before each name.
         prefix: String,
         form: Form,
     },

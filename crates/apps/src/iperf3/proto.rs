@@ -1,8 +1,8 @@
 //! Wire format: states and lengths on the control connection, datagram headers.
 //!
 //! ```text
-//! ```text
 //!  control    one signed byte per state; or a length (4 bytes, big-endian) and that much JSON
+//!  datagram   seconds, microseconds (4 bytes each), count (4 or 8 bytes), filler; big-endian
 //!  connect    a 4-byte datagram from the client and a 4-byte reply: numbers in x86 byte order
 //! ```
 //! Source: stock iperf3 3.12 against itself, watched with strace.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Maximum number of connections that have not sent their cookie yet, or are being refused.
 const STRANGERS_MAX: usize = 64;
-/// Maximum number of such connections of one address.
+/// Maximum number of connections without a complete cookie per address.
 const STRANGERS_PER_PEER: usize = 32;
 /// Maximum bytes of output buffered until taken.
 const OUTPUT_MAX: usize = 16 << 20;

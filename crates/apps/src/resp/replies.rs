@@ -218,7 +218,7 @@ fn number_text(score: f64) -> String {
     // Writing to memory cannot fail.
     let _ = match score.abs() {
         size if size.is_infinite() || size == 0.0 || (1e-5..1e17).contains(&size) => write!(text, "{score}"),
-        // As stock writes it: an exponent has its sign.
+        // Like stock Redis, an exponent always has a sign.
         _ => {
             let text_of = format!("{score:e}");
             let (digits, exponent) = text_of.split_once('e').unwrap_or((&text_of, "0"));

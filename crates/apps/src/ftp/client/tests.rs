@@ -196,7 +196,7 @@ fn a_server_that_goes_or_is_silent_ends_the_session() {
     silent.now = silent.now.after(PATIENCE);
     assert_eq!(silent.trouble(), "USER: nothing came for 10 s");
     let mut endless = Played::new(down(1));
-    // A reply whose last line never arrives runs into the time limit.
+    // A reply without a last line runs into the time limit.
     endless.say("220-a\r\n");
     for _ in 0..100 {
         endless.say("220-b\r\n");
