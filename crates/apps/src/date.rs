@@ -1,6 +1,7 @@
 //! Dates as FTP, HTTP and `ls -l` write them, in UTC.
 //!
-//! No clock: the time of day follows from `now` and a [`Wall`], which the owner of the clock sets once.
+//! No clock: the time of day follows from `now` and a [`Wall`], which the owner of the clock sets
+//! once.
 
 use clock::Instant;
 use jiff::Timestamp;
@@ -39,7 +40,8 @@ pub fn ftp(unix_s: u64) -> String {
     format(unix_s, "%Y%m%d%H%M%S")
 }
 
-/// As `ls -l`: `Nov  6 08:49`, or `Nov  6  1994` if that is half a year ago or more, or in the future.
+/// As `ls -l`: `Nov  6 08:49`, or `Nov  6  1994` if that is half a year ago or more, or in the
+/// future.
 pub fn ls(unix_s: u64, now_s: u64) -> String {
     let is_recent = unix_s <= now_s && now_s - unix_s < 183 * DAY_S;
     format(unix_s, if is_recent { "%b %e %H:%M" } else { "%b %e  %Y" })

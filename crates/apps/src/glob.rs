@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn patterns_match_as_the_command_reference_states() {
-        // redis.io, KEYS: h?llo, h*llo, h[ae]llo, h[^e]llo, h[a-b]llo, and `\` for a literal.
+        // redis.io, KEYS: `h?llo`, `h*llo`, `h[ae]llo`, `h[^e]llo`, `h[a-b]llo`; `\` escapes.
         for (pattern, yes, no) in [
             ("h?llo", &["hello", "hallo", "hxllo"][..], &["hllo", "heello"][..]),
             ("h*llo", &["hllo", "heeeello"], &["hell", "xhllo"]),

@@ -1,4 +1,5 @@
-//! Names and their values: a hash table with a keyed hash that numbers its entries, so that any can be drawn at random.
+//! Names and their values: a hash table with a keyed hash that numbers its entries, so that any can
+//! be drawn at random.
 
 use indexmap::IndexMap;
 use wire::hash::{Key, Keyed};

@@ -1,7 +1,8 @@
 //! Comments: plain technical English, as far as a list of words can check it.
 //!
-//! A doc comment opens with a third-person verb or a noun phrase. Code returns, reads and reports; it does not tell, say or
-//! ask, and nothing in it is a person. A comment contains no question and no line of more than 100 columns.
+//! A doc comment opens with a third-person verb or a noun phrase. Code returns, reads and reports:
+//! verbs of speech and words for persons are reported, and so are questions and lines of comments
+//! with more than 100 columns.
 
 use super::{Finding, Tree};
 use crate::source::words;

@@ -38,10 +38,7 @@ pub enum RunError {
     },
     /// A service of the host could not be opened.
     #[error("{} on port {}: {why}", service.kind, service.port.0)]
-    Service {
-        service: ServiceConfig,
-        why: String,
-    },
+    Service { service: ServiceConfig, why: String },
     /// The process could not enter the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
