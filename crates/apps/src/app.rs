@@ -9,7 +9,7 @@
 //!
 //! The contract, which the test network checks on both sides:
 //! - After each call about a channel the driver serves that channel again. A call that changes what
-//! *another* channel may read or has to send must queue [`Action::Wake`] for it; so must a timer.
+//!   *another* channel may read or has to send must queue [`Action::Wake`] for it; so must a timer.
 //! - [`Action::Close`] is queued when nothing is left to send. The channel number is free at once.
 //! - Actions are carried out in order, before the next event is delivered.
 //!
