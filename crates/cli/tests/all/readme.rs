@@ -166,11 +166,11 @@ fn a_router_between_two_hosts() {
 
 /// The block "RFC 2544 between two ports", with fewer trials; between the TAPs is a bridge of the kernel.
 #[test]
-fn what_is_between_two_ports() {
+fn rfc_2544_between_two_ports() {
     if !has("ip") {
-        return println!("skipped: what_is_between_two_ports: iproute2 is not installed");
+        return println!("skipped: rfc_2544_between_two_ports: iproute2 is not installed");
     }
-    isolated("what_is_between_two_ports", || {
+    isolated("rfc_2544_between_two_ports", || {
         let lines = code_under("RFC 2544 between two ports");
         let [memory, taps] = &lines[..] else { panic!("two lines: {lines:?}") };
         let bridge = "ip link add br0 type bridge; ip link set br0 up; for t in tap0 tap1; do ip tuntap add $t mode tap; \
@@ -187,11 +187,11 @@ fn what_is_between_two_ports() {
 
 /// The block "FTP over our TCP", line for line.
 #[test]
-fn ftp_from_a_stack_of_our_own() {
+fn ftp_over_our_tcp() {
     if !has("ip") || !has("curl") {
-        return println!("skipped: ftp_from_a_stack_of_our_own: iproute2 and curl are not both installed");
+        return println!("skipped: ftp_over_our_tcp: iproute2 and curl are not both installed");
     }
-    isolated("ftp_from_a_stack_of_our_own", || {
+    isolated("ftp_over_our_tcp", || {
         // The first curl ends by its own time, since /dev/zero has no end: exit code 28.
         let said = paste("FTP over our TCP", "echo \"the last: $?\"; kill -INT $!; wait");
         assert!(said.contains("the last: 0\n") && said.contains("imbalance           0"), "{said}");
