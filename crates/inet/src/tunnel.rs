@@ -25,6 +25,7 @@ mod quote;
 mod relay;
 mod requeue;
 mod table;
+mod trouble;
 
 pub use config::{Config, DontFragment, Kind, Unchecked};
 pub(crate) use requeue::Requeue;
@@ -210,7 +211,7 @@ impl<L: Locks> Stack<L> {
         tunnels.get(id)?.peers.iter().find(|(own, _)| *own == addr).map(|(_, peer)| *peer)
     }
 
-    /// Returns our address with the far end `peer`.
+    /// Returns our address on the point-to-point link whose far end is `peer`.
     pub(crate) fn own_towards(&self, cx: Cx, id: IfaceId, peer: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(_, other)| *other == peer).map(|(own, _)| *own)

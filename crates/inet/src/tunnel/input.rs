@@ -219,7 +219,7 @@ fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<Seen, DropReason> {
     }
 }
 
-/// Drops a packet with a sequence number at or before that of an earlier one (RFC 2890 2.2).
+/// Rejects a packet with a sequence number at or before the last accepted one (RFC 2890 2.2).
 fn take_in_order(expected: &mut Option<u32>, sequence: Option<u32>) -> Result<(), DropReason> {
     let Some(sequence) = sequence else { return Ok(()) };
     if expected.is_some_and(|expected| (sequence.wrapping_sub(expected) as i32) < 0) {

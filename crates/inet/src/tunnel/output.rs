@@ -8,8 +8,8 @@
 //! header, DF controls fragmentation by this host. A tunnel may lead into another, up to
 //! `net.link.gif.max_nesting` deep, which also stops a tunnel that leads into itself.
 
-use super::relay::Trouble;
 use super::table::Way;
+use super::trouble::Trouble;
 use super::{Config, DontFragment, Kind, input};
 use crate::Stack;
 use crate::iface::AtOnce;
@@ -44,7 +44,7 @@ struct Inner {
 impl<L: Locks> Stack<L> {
     /// Sends an IP packet through the tunnel `iface`, or an Ethernet frame if it carries those.
     ///
-    /// Callers may hold the lock of a socket, but no other; nothing here locks a socket.
+    /// Callers may hold the lock of a socket, but no other, so nothing here may lock a socket.
     #[inline(never)]
     pub(crate) fn tunnel_output(&self, cx: Cx, iface: &Iface<L>, inner: Frame, at_once: AtOnce) {
         let depth = &self.count(cx).nesting;
@@ -256,13 +256,15 @@ impl<L: Locks> Stack<L> {
             }
         }
         inner.mark_l3();
-        match source_of(inner.bytes()) {
-            Some(IpAddr::V4(src)) if self.is_own(cx, src) => {
-                self.tell_later(cx, trouble.cause().problem(), inner.bytes());
-            }
-            Some(IpAddr::V4(_)) => self.icmp4_error(cx, inner, trouble.cause()),
-            Some(IpAddr::V6(_)) => self.icmp6_error(cx, None, inner, trouble.problem6()), // needs no socket lock
-            None => {}
+        let is_local = match source_of(inner.bytes()) {
+            Some(IpAddr::V4(src)) => self.is_own(cx, src),
+            Some(IpAddr::V6(src)) => self.is_own6(cx, src),
+            None => return,
+        };
+        match ip6::is_version(inner.bytes()) {
+            _ if is_local => self.tell_later(cx, trouble, inner.bytes()),
+            true => self.icmp6_error(cx, None, inner, trouble.problem6()),
+            false => self.icmp4_error(cx, inner, trouble.cause()),
         }
     }
 }

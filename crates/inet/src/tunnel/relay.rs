@@ -8,10 +8,11 @@
 //! through each tunnel, up to the nesting limit.
 
 use super::quote::Quote;
+use super::trouble::Trouble;
 use super::{Config, DontFragment, Kind};
 use crate::Stack;
 use crate::family::Family;
-use crate::icmp4::{Cause, plateau};
+use crate::icmp4::plateau;
 use crate::iface::IfaceId;
 use crate::ip4::pmtu;
 use crate::route::Via;
@@ -22,31 +23,7 @@ use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Problem, unreachable};
 use wire::{etherip, gre, icmp6, udp, vxlan};
 
-/// Failure of an outer packet, as far as it concerns the inner sender.
-#[derive(Clone, Copy)]
-pub(super) enum Trouble {
-    /// The packet exceeds this MTU.
-    TooBig(usize),
-    /// The destination cannot be reached.
-    Host,
-}
-
 impl Trouble {
-    pub(super) fn cause(self) -> Cause {
-        match self {
-            Trouble::TooBig(mtu) => Cause::FragNeeded(mtu as u16),
-            Trouble::Host => Cause::Unreachable(unreachable::HOST),
-        }
-    }
-
-    /// For IPv6 the MTU is at least 1280: smaller packets are fragmented outside (RFC 2473 7.1).
-    pub(super) fn problem6(self) -> icmp6::Problem {
-        match self {
-            Trouble::TooBig(mtu) => icmp6::Problem::TooBig { mtu: mtu.max(pmtu::FLOOR6) as u32 },
-            Trouble::Host => icmp6::Problem::Unreachable { code: icmp6::unreachable::ADDRESS },
-        }
-    }
-
     fn of(problem: Problem, total_len: u16) -> Option<Trouble> {
         match problem {
             Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: 0 } => {

@@ -5,19 +5,22 @@ mod queue;
 
 pub(crate) use queue::Requeue;
 
+use super::trouble::Trouble;
 use crate::Stack;
 use crate::iface::{IfaceId, IfaceKind};
 use crate::stack::CHUNK;
-use buf::{Burst, Frame};
+use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::atomic::Ordering;
-use wire::icmp4::{Inner, Problem};
+use wire::icmp4::Inner;
+use wire::ip6;
 
 /// Maximum number of deferred errors; further ones are discarded.
 const TROUBLES_MAX: usize = 64;
-/// Number of bytes kept of a packet, as in an ICMP error: the longest header and 8 bytes.
-const QUOTED: usize = 68;
+/// Number of bytes kept of a packet: headers, with options or extension headers, and the 8 bytes
+/// that identify a socket.
+const QUOTED: usize = 128;
 
 impl<L: Locks> Stack<L> {
     /// Queues a frame as if received on `iface`; limited by `net.link.tunnel.queue`.
@@ -44,25 +47,28 @@ impl<L: Locks> Stack<L> {
         self.requeued.queue.lock(cx).len()
     }
 
-    /// Stores `problem` with the beginning of a packet of ours, to report it to its socket later.
-    pub(super) fn tell_later(&self, cx: Cx, problem: Problem, packet: &[u8]) {
+    /// Stores `trouble` with the beginning of a packet of ours, to report it to its socket later.
+    pub(super) fn tell_later(&self, cx: Cx, trouble: Trouble, packet: &[u8]) {
         let mut troubles = self.requeued.troubles.lock(cx);
         if troubles.len() < TROUBLES_MAX {
-            troubles.push_back((problem, packet.get(..QUOTED).unwrap_or(packet).to_vec()));
+            troubles.push_back((trouble, packet.get(..QUOTED).unwrap_or(packet).to_vec()));
             self.requeued.some.store(true, Ordering::Relaxed);
         }
     }
 
     fn tell_troubles(&self, cx: Cx) {
         let troubles = std::mem::take(&mut *self.requeued.troubles.lock(cx));
-        for (problem, packet) in troubles {
-            if let Ok(quoted) = Inner::parse(&packet) {
-                self.tell_own(cx, problem, &quoted);
+        for (trouble, packet) in troubles {
+            if ip6::is_version(&packet) {
+                self.complain6(cx, None, &packet, Flags::default(), trouble.problem6());
+            } else if let Ok(quoted) = Inner::parse(&packet) {
+                self.tell_own(cx, trouble.cause().problem(), &quoted);
             }
         }
     }
 
-    /// Processes the queued packets; packets that result wait for the next poll.
+    /// Reports the deferred errors and processes the queued packets; packets that result wait for
+    /// the next poll.
     pub(crate) fn poll_requeued(&self, cx: Cx) {
         if !self.requeued.has_some() {
             return;

@@ -32,6 +32,7 @@ pub(super) struct Way {
     /// Epoch of the stack at the lookup.
     pub(super) epoch: u64,
     pub(super) iface: IfaceId,
+    /// Path MTU.
     pub(super) path: usize,
     /// MAC address of the next hop, if resolved.
     pub(super) station: Option<Mac>,

@@ -8,8 +8,9 @@ use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::route::Via;
 use linerate_inet::route::Via6;
 use linerate_inet::tunnel::{Config, Kind, Refused};
+use linerate_inet::udp::{Domain, SoError};
 use lock::Locks;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::{Mac, Proto, ip4, ip6};
 
 conversations! {
@@ -24,6 +25,8 @@ conversations! {
     an_open_checksum_is_closed_before_it_goes_in
     tunnels_nest_and_loops_end
     a_removed_tunnel_leaves_nothing
+    local_senders_of_both_families_learn_that_the_far_end_has_no_route
+    local_senders_of_both_families_learn_the_mtu_of_the_tunnel
 }
 
 const IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
@@ -354,4 +357,37 @@ fn a_removed_tunnel_leaves_nothing<L: Locks>() {
     // It comes back, empty.
     let again = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();
     assert_eq!((again, h.stack.iface(id).unwrap().addrs6(h.cx()).len()), (id, 0));
+}
+
+/// The socket of a sender is locked while its packet enters the tunnel: its error comes at the next poll.
+fn local_senders_of_both_families_learn_that_the_far_end_has_no_route<L: Locks>() {
+    let remote = IpAddr::from(Ipv4Addr::new(203, 0, 113, 9));
+    for to in [SocketAddr::from((DEEP4, 80)), SocketAddr::from((DEEP6, 80))] {
+        let (h, _) = router::<L>(Config { remote, ..config(Kind::Gif, false) });
+        let datagrams = h.stack.udp_open(h.cx(), Domain::of(&to)).unwrap();
+        h.stack.udp_connect(h.cx(), datagrams, to).unwrap();
+        let _ = h.send(datagrams, b"one", None);
+        let stream = h.stack.tcp_open(h.cx(), Domain::of(&to)).unwrap();
+        h.stack.tcp_connect(h.cx(), stream, to).unwrap();
+        h.poll();
+        assert_eq!(h.error(datagrams), Some(SoError::HostUnreachable), "{to}");
+        assert_eq!(h.counter("inet.tunnel.out.no_route"), 2, "{to}");
+        let delivered = ["inet.icmp4", "inet.icmp6"].map(|of| h.counter(&format!("{of}.errors_delivered")));
+        assert_eq!(delivered.iter().sum::<u64>(), 2, "{to}");
+    }
+}
+
+fn local_senders_of_both_families_learn_the_mtu_of_the_tunnel<L: Locks>() {
+    // Packets of 1498 and 1488 bytes: the link of 1500 has no room for 20 more.
+    for (to, len) in [(SocketAddr::from((DEEP4, 80)), 1470), (SocketAddr::from((DEEP6, 80)), 1440)] {
+        let (h, id) = router::<L>(config(Kind::Gif, false));
+        h.stack.set_tunnel_mtu(h.cx(), id, 1500); // by hand, more than the path has
+        let datagrams = h.stack.udp_open(h.cx(), Domain::of(&to)).unwrap();
+        h.stack.udp_connect(h.cx(), datagrams, to).unwrap();
+        h.options(datagrams, |options| options.dont_fragment = true);
+        let _ = h.send(datagrams, &vec![7; len], None);
+        h.sent_nothing(EM1);
+        h.poll();
+        assert_eq!(h.error(datagrams), Some(SoError::MessageSize), "{to}");
+    }
 }

@@ -1,18 +1,18 @@
 //! Queue of decapsulated packets that wait for input.
 
 use crate::iface::IfaceId;
+use crate::tunnel::trouble::Trouble;
 use buf::Frame;
 use lock::{Guarded, Locks};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wire::icmp4::Problem;
 
 /// Queue of packets, with a flag that is set while it may be non-empty: polls usually read only the
 /// flag.
 pub(crate) struct Requeue<L: Locks> {
     pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
     /// Errors about packets of this host, with the beginning of each packet, for its socket.
-    pub(super) troubles: Guarded<L, VecDeque<(Problem, Vec<u8>)>>,
+    pub(super) troubles: Guarded<L, VecDeque<(Trouble, Vec<u8>)>>,
     pub(super) some: AtomicBool,
 }
 

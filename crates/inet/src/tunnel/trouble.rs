@@ -1,0 +1,32 @@
+//! Failure of an outer packet, in the terms of the inner packet's family.
+
+use crate::icmp4::Cause;
+use crate::ip4::pmtu;
+use wire::icmp4::unreachable;
+use wire::icmp6;
+
+/// Failure of an outer packet, as far as it concerns the inner sender.
+#[derive(Clone, Copy)]
+pub(crate) enum Trouble {
+    /// The packet exceeds this MTU.
+    TooBig(usize),
+    /// The destination cannot be reached.
+    Host,
+}
+
+impl Trouble {
+    pub(super) fn cause(self) -> Cause {
+        match self {
+            Trouble::TooBig(mtu) => Cause::FragNeeded(mtu as u16),
+            Trouble::Host => Cause::Unreachable(unreachable::HOST),
+        }
+    }
+
+    /// For IPv6 the MTU is at least 1280: smaller packets are fragmented outside (RFC 2473 7.1).
+    pub(super) fn problem6(self) -> icmp6::Problem {
+        match self {
+            Trouble::TooBig(mtu) => icmp6::Problem::TooBig { mtu: mtu.max(pmtu::FLOOR6) as u32 },
+            Trouble::Host => icmp6::Problem::Unreachable { code: icmp6::unreachable::ADDRESS },
+        }
+    }
+}
