@@ -5,6 +5,7 @@ use super::lan::{Host, Kind, Lan, until};
 use crate::common::{has, isolated, run};
 use serde_json::Value;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 const LAST: &str = "iperf3 is not installed";
 
@@ -29,19 +30,20 @@ impl Drop for Iperf {
 
 /// Returns the results of an iperf3 client, which must succeed.
 ///
-/// A server refuses a test while it still ends another, and on a busy machine connections time out: there are three
-/// attempts.
+/// A server refuses a test while it still ends another (with exit code 0 and an error in the JSON), and on a busy
+/// machine connections time out: there are five attempts, half a second apart.
 #[track_caller]
 pub fn iperf(from: &Host, to: &Host, flags: &str) -> Value {
-    for _ in 0..3 {
+    for _ in 0..5 {
         let output = run(&mut from.sh(&format!("exec iperf3 -J --connect-timeout 3000 -c {} {flags}", to.addr())));
         let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        if output.status.success() {
+        if output.status.success() && told["error"].is_null() {
             return told;
         }
         println!("iperf3 {flags}: {}, {}", output.status, told["error"]);
+        std::thread::sleep(Duration::from_millis(500));
     }
-    panic!("iperf3 {flags} failed three times");
+    panic!("iperf3 {flags} failed five times");
 }
 
 #[track_caller]
