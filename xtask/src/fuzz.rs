@@ -38,6 +38,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Parses the words of the command line.
+    ///
     /// # Errors
     /// An unknown option or an invalid number.
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {

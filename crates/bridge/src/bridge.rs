@@ -101,13 +101,13 @@ pub struct Counts {
     pub received: u64,
     /// Frames forwarded to one other port.
     pub forwarded: u64,
-    /// Frames flooded to several ports.
+    /// Frames flooded: to all other ports, or to those that snooping selects.
     pub flooded: u64,
     /// Frames dropped by a forwarding decision.
     pub dropped: u64,
     /// Frames delivered to the bridge itself.
     pub local: u64,
-    /// Frames sent to the port, including copies.
+    /// Frames passed to the port for sending, including copies.
     pub given: u64,
 }
 
@@ -120,7 +120,7 @@ pub struct Audit {
     pub made: u64,
     /// Copies requested, for floods and span ports.
     pub copied: u64,
-    /// Frames sent to ports.
+    /// Frames passed to ports for sending.
     pub given: u64,
     /// Frames dropped, for any reason, including copies for which there was no buffer.
     pub dropped: u64,

@@ -193,7 +193,7 @@ pub struct Fdb {
 
 /// Steps of a sweep through the whole table, which takes one timeout.
 const STEPS: usize = 64;
-/// An entry that was idle for this fraction of the timeout may be evicted.
+/// An entry that was idle for 1/`COLD` of the timeout may be evicted.
 const COLD: u32 = 16;
 
 impl Fdb {
@@ -370,16 +370,19 @@ impl Fdb {
         (place.kind() != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
     }
 
-    /// Looks up as many as 32 addresses of cluster 0 at once, with overlapping cache misses.
+    /// Looks up addresses of cluster 0, 32 at a time, with overlapping cache misses. `out` must
+    /// have the length of `keys`.
     pub fn lookup_burst(&self, keys: &[Key], now: Instant, out: &mut [Option<PortNo>]) {
-        let mut hashes = [0; 32];
-        for ((key, hash), out) in keys.iter().zip(&mut hashes).zip(out.iter_mut()) {
-            *hash = self.hash(*key, 0);
-            self.prefetch(*hash);
-            *out = None;
-        }
-        for ((key, hash), out) in keys.iter().zip(hashes).zip(out) {
-            *out = self.lookup_hashed(*key, 0, hash, now);
+        const AT_ONCE: usize = 32;
+        for (keys, out) in keys.chunks(AT_ONCE).zip(out.chunks_mut(AT_ONCE)) {
+            let mut hashes = [0; AT_ONCE];
+            for (key, hash) in keys.iter().zip(&mut hashes) {
+                *hash = self.hash(*key, 0);
+                self.prefetch(*hash);
+            }
+            for ((key, hash), out) in keys.iter().zip(hashes).zip(out) {
+                *out = self.lookup_hashed(*key, 0, hash, now);
+            }
         }
     }
 
@@ -411,9 +414,10 @@ impl Fdb {
         self.learn_more(key, hash, Seen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
     }
 
-    /// Learns from another replica, which saw the address at `port` at time `at`. A later sighting
-    /// at this replica and configured entries are kept; a report that has timed out on its way is
-    /// ignored. Within one unit of age (67 ms) the report counts as newer than the local sighting.
+    /// Learns from another replica, which saw the address at `port` at time `at`. The report does
+    /// not replace a later sighting at this replica, nor move a configured or sticky entry. A
+    /// report that has timed out on its way is ignored. Within one unit of age (67 ms) the report
+    /// counts as newer than the local sighting.
     pub fn hear(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
         let cluster = self.cluster(port);
         let (hash, now, seen) = (self.hash(key, cluster), units(now.nanos()), units(at.min(now).nanos()));

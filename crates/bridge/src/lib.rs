@@ -14,8 +14,8 @@
 //! ```
 //!
 //! [`Fdb`] is the forwarding table: bounded, aged, and hashed with a secret key, since remote hosts
-//! choose the addresses. Every dropped frame has a [`stats::DropReason`]; [`Bridge::audit`] checks
-//! the totals.
+//! choose the addresses. Every dropped frame has a [`stats::DropReason`]; [`Audit::holds`] checks
+//! that the totals of [`Bridge::audit`] balance.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

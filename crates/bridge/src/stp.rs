@@ -5,7 +5,7 @@
 //! on_bpdu      a BPDU from a port: guards, limits, 9.3.4      set_link, add_port, set_priority ...
 //! poll         advances the timers by seconds: 17.22
 //!   settle     the port's machines (machines/, figures 17-13 to 17-25), until none moves
-//!     run      if other ports are affected: role selection, all ports' machines, until none moves
+//!   run        if other ports are affected: role selection, all ports' machines, until none moves
 //! next_effect  -> a port state, a flush of addresses, a BPDU to send
 //! ```
 //!
@@ -48,7 +48,7 @@ use std::mem;
 use tree::{Asked, Tree};
 use wire::bpdu::Bpdu;
 
-/// Unit of the timers (17.22).
+/// Tick of the port timers (IEEE 802.1D-2004 17.22).
 const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of BPDUs processed in a second, over all ports.
 const RX_LIMIT: u32 = 4096;
@@ -169,8 +169,8 @@ impl Stp {
     }
 
     /// Changes the priority of the bridge, which may change the root (14.8.1.2). Ports forwarding
-    /// by agreement discard until the neighbor agrees again, since it may still consider this
-    /// bridge a better one (`differences.md`).
+    /// by agreement discard until the neighbor agrees again, since its agreement was for the
+    /// information before the change (`differences.md`).
     ///
     /// # Errors
     /// Returns an error if `priority` is not a multiple of 4096.

@@ -83,6 +83,8 @@ pub(crate) trait Family: Bits + Matched {
     const MALFORMED: DropReason;
     /// Drop reason: no route.
     const NO_ROUTE: DropReason;
+    /// Drop reason for a packet from an address of this host.
+    const OWN_SOURCE: DropReason;
     /// Drop reason: sent with a TTL or hop limit of 0.
     const TTL_ZERO: DropReason;
 
@@ -163,6 +165,7 @@ impl Family for u32 {
     const IS_SUMMED: bool = false;
     const MALFORMED: DropReason = DropReason::Ip4Malformed;
     const NO_ROUTE: DropReason = DropReason::Ip4NoRoute;
+    const OWN_SOURCE: DropReason = DropReason::Ip4OwnSource;
     const TTL_ZERO: DropReason = DropReason::Ip4TtlZero;
 
     #[inline(always)]
@@ -316,6 +319,7 @@ impl Family for u128 {
     const IS_SUMMED: bool = true;
     const MALFORMED: DropReason = DropReason::Ip6Malformed;
     const NO_ROUTE: DropReason = DropReason::Ip6NoRoute;
+    const OWN_SOURCE: DropReason = DropReason::Ip6OwnSource;
     const TTL_ZERO: DropReason = DropReason::Ip6HopLimitZero;
 
     #[inline(always)]

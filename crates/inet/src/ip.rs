@@ -13,13 +13,14 @@ mod source;
 use crate::Stack;
 use crate::fib::{AddrBits, NextHopId};
 use crate::iface::{Iface, IfaceId};
+use crate::knobs::Knobs;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
 use crate::stack::{Odd, OwnFilter};
 use crate::{tcp, udp};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
-use stats::{DropReason, Lap};
+use stats::{DropReason, Knob, Lap};
 use wire::eth::{self, EtherType};
 use wire::gso::Segment;
 use wire::{Mac, Proto};
@@ -51,6 +52,8 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
     /// Returns whether a socket's fast path may accept packets to the address `dst` of `iface`.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
+    /// Returns the knob of source validation.
+    fn source_validation(knobs: &Knobs) -> &Knob;
     /// Returns the source address of an opened packet.
     fn source_in(packet: &[u8]) -> Self;
     /// Returns whether the source is of link scope, so that the routes do not cover it.

@@ -63,8 +63,8 @@ pub struct About {
 static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
 
 impl About {
-    /// Returns the length on the link of a frame that has `len` bytes here, also if it was enlarged
-    /// since. At most 2^32 - 1, the maximum in a capture.
+    /// Returns the length on the link of a frame that has `len` bytes here; bytes added by edits
+    /// count too. At most 2^32 - 1, the maximum in a capture.
     pub fn wire_len(&self, len: usize) -> usize {
         let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
         let link = self.link.as_ref().map_or(0, |(_, header)| header.len());
@@ -410,6 +410,22 @@ mod tests {
         let mut out = Frames::new();
         assert!(frames.iter().all(|frame| out.push(frame, Time::None)));
         out
+    }
+
+    #[test]
+    fn an_original_length_ends_at_what_captures_can_contain() {
+        let mut frames = Frames::new();
+        let about = About { cut: u32::MAX - 60, ..About::default() };
+        assert!(frames.push_about(&[7; 60], Time::Wall(0), &about));
+        assert_eq!(frames.wire_len(0), u32::MAX as usize);
+        frames.for_each(|frame| frame.insert(12, 4).unwrap().copy_from_slice(&[0x81, 0, 0, 7]));
+        assert_eq!(frames.wire_len(0), u32::MAX as usize);
+        for format in [crate::format::Format::Pcap, crate::format::Format::Pcapng] {
+            let mut file = Vec::new();
+            let len = crate::output::Encoder::new(format, 1).encode(&frames, &mut file).unwrap();
+            let lengths = [64_u32.to_le_bytes(), u32::MAX.to_le_bytes()].concat();
+            assert!(file[..len].windows(8).any(|bytes| bytes == lengths), "{format:?}");
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! sent.
 //!
 //! Each line gives the enum's variant, the counter's dotted name (module path first), and the
-//! description. The last part of the name is the word in traces. `linerate audit` adds them up: in
-//! = out + held + dropped-by-reason, exactly. Reasons of [`End::Consumed`] are not losses: they are
-//! part of `out`, so that an alert can watch `dropped`.
+//! description. The last part of the name is the word in traces. `linerate audit` adds them up:
+//! `in = out + held + dropped-by-reason`, exactly. Reasons of [`End::Consumed`] are not losses:
+//! they are part of `out`, so that an alert can watch `dropped`.
 
 use crate::{Counter, Described, Entry};
 
@@ -108,8 +108,8 @@ drop_reasons! {
     BridgeLearning = "bridge.in" . learning,
     /// Bridge: destination is on the port where the frame was received.
     BridgeSamePort = "bridge.in" . same_port,
-    /// Bridge: destination port is isolated from this port (both private, or in different
-    /// clusters).
+    /// Bridge: destination port is isolated from this port (both private, in different clusters,
+    /// or a span port).
     BridgeApart = "bridge.in" . apart,
     /// Bridge: destination port is not forwarding, or is muted.
     BridgeNotForwarding = "bridge.in" . not_forwarding,
@@ -231,7 +231,7 @@ drop_reasons! {
     FragOverlap = "inet.ip4.reass" . overlap,
     /// Identical fragment was already received.
     FragDuplicate = "inet.ip4.reass" . duplicate,
-    /// Fragment dropped when reassembly was abandoned for lack of room (table or memory limit).
+    /// Fragment of a datagram abandoned for lack of room (table or memory limit).
     FragEvicted = "inet.ip4.reass" . evicted,
     /// Reassembly timed out (RFC 1122 3.3.2).
     FragTimeout = "inet.ip4.reass" . timeout,
@@ -293,8 +293,6 @@ drop_reasons! {
     Ip6UnknownNext = "inet.ip6.in" . unknown_next_header,
     /// No payload after the headers (RFC 8200 4.7).
     Ip6NoNext = "inet.ip6.in" . no_next_header,
-    /// No socket for UDP or TCP over IPv6 (answered with port unreachable where allowed).
-    Ip6NoSocket = "inet.ip6.in" . no_socket,
     /// Source address is not valid beyond its link (answered with beyond scope where allowed).
     Ip6BeyondScope = "inet.ip6.forward" . beyond_scope,
     /// Sent with a hop limit of 0, so it must not leave this host.
@@ -318,7 +316,8 @@ drop_reasons! {
     Icmp6BadChecksum = "inet.icmp6.in" . bad_checksum,
     /// ICMPv6 error message processed.
     Icmp6Consumed = "inet.icmp6.in" . consumed => Consumed,
-    /// ICMPv6 message that matches no socket here, or of an unsupported type.
+    /// ICMPv6 message that matches no socket here, is of an unsupported type, or is an echo request
+    /// that cannot be answered.
     Icmp6Ignored = "inet.icmp6.in" . ignored,
     /// ICMPv6 echo above the reply rate limit.
     Icmp6RateLimited = "inet.icmp6.in" . rate_limited,

@@ -44,6 +44,11 @@ impl Ends {
         short.then_some([(l as u64) << 32 | u64::from(r as u32), ports])
     }
 
+    /// Returns whether the remote address is the unspecified one of its family.
+    pub(crate) fn is_remote_unspecified(&self) -> bool {
+        self.remote == 0 || self.remote == MAPPED << 32
+    }
+
     /// Returns the ends as the peer sees them.
     #[must_use]
     pub fn reversed(&self) -> Ends {

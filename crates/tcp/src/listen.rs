@@ -145,7 +145,7 @@ impl Listener {
     /// # Errors
     /// The reason why there is none.
     pub fn on_syn(&mut self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> Result<Out, Refused> {
-        if ends.remote == 0 || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
+        if ends.is_remote_unspecified() || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
             return Err(Refused::BadEnds);
         }
         let hash = self.table.hash(ends);

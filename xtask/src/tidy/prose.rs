@@ -1,8 +1,7 @@
-//! Comments: plain technical English, as far as a list of words can check it.
+//! Checks that comments are plain technical English, as far as lists of words can check it.
 //!
-//! A doc comment opens with a third-person verb or a noun phrase. Code returns, reads and reports:
-//! verbs of speech and words for persons are reported, and so are questions and lines of comments
-//! with more than 100 columns.
+//! A doc comment must open with a third-person verb or a noun phrase. Verbs of speech and words for
+//! persons are reported, and so are questions and lines of comments with more than 100 columns.
 
 use super::{Finding, Tree};
 use crate::source::words;
@@ -10,27 +9,22 @@ use crate::source::words;
 /// Maximum width of a line with a comment, in characters.
 const WIDTH: usize = 100;
 
-/// First words that make a riddle of a doc comment.
+/// Words that a doc comment must not begin with.
 const RIDDLES: &[&str] = &[
     "What", "Who", "Whose", "Where", "Why", "How", "Which", "Whether", "Is", "Are", "Has", "Have", "May", "Does", "Can",
 ];
 
-/// Verbs of persons.
+/// Verbs of speech and thought, which do not apply to code.
 const SPEECH: &[&str] = &[
     "tell", "tells", "told", "say", "says", "said", "ask", "asks", "asked", "hear", "hears", "heard", "believe",
     "believes", "believed", "speak", "speaks", "spoke", "wants", "wishes",
 ];
 
-/// Words for persons.
+/// Words for persons, which do not apply to things.
 const PERSONS: &[&str] = &["somebody", "nobody", "anybody", "everybody", "someone", "whoever", "he", "him", "his"];
 
-/// Places whose comments are yet to be rewritten.
-const NOT_YET: &[&str] = &[];
-
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let sources = tree.sources.iter().filter(|(path, _)| {
-        path.contains("/src/") && !tree.is_test(path) && !NOT_YET.iter().any(|place| path.starts_with(place))
-    });
+    let sources = tree.sources.iter().filter(|(path, _)| path.contains("/src/") && !tree.is_test(path));
     let mut found = Vec::new();
     for (path, source) in sources {
         let (mut is_inside, mut is_code) = (false, false);
@@ -49,8 +43,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 report(format!("{width} columns; wrap the comment at {WIDTH}"));
             }
             let prose = prose(text);
-            let mut said = words(&prose).map(|(_, word)| word);
-            if let Some(word) = said.next().filter(|word| is_first && RIDDLES.contains(word)) {
+            let first = words(&prose).next().map(|(_, word)| word);
+            if let Some(word) = first.filter(|word| is_first && RIDDLES.contains(word)) {
                 report(format!("opens with '{word}'; begin with a verb (\"Returns\") or a noun phrase"));
             }
             if prose.contains('?') {
@@ -70,14 +64,10 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Returns a comment without code and quotations.
+/// Returns a comment with code and quotations replaced by a word.
 fn prose(text: &str) -> String {
-    let mut out = String::new();
-    for mark in ['`', '"'] {
-        let from = if out.is_empty() { text.to_owned() } else { std::mem::take(&mut out) };
-        out = from.split(mark).step_by(2).collect::<Vec<_>>().join(" code ");
-    }
-    out
+    let outside = |text: &str, mark| text.split(mark).step_by(2).collect::<Vec<_>>().join(" code ");
+    outside(&outside(text, '`'), '"')
 }
 
 #[cfg(test)]

@@ -161,8 +161,8 @@ pub(super) fn client(call: &mut Call<'_>) -> Done {
             set_info(call)?;
         }
         // Accepted without effect: clients are not evicted and keys have no access time.
-        b"NO-EVICT" | b"NO-TOUCH" => {
-            exactly(3, "CLIENT|NO-EVICT")?;
+        word @ (b"NO-EVICT" | b"NO-TOUCH") => {
+            exactly(3, if word == b"NO-TOUCH" { "CLIENT|NO-TOUCH" } else { "CLIENT|NO-EVICT" })?;
             match call.args.get(2).to_ascii_uppercase().as_slice() {
                 b"ON" | b"OFF" => call.out.ok(),
                 _ => return Err(Refusal::Syntax),

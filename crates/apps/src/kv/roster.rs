@@ -110,7 +110,7 @@ impl Roster {
         self.last_id
     }
 
-    /// Returns the line of one client.
+    /// Returns the `CLIENT LIST` line of the client with index `at`.
     pub fn line(&self, at: u32, now: Instant) -> String {
         let mut text = String::new();
         self.get(at).into_iter().for_each(|client| client.line(&mut text, now));

@@ -378,6 +378,9 @@ fn clients_are_listed() {
         ("CLIENT SETINFO LIB-NAME 'a b'", "-ERR lib-name cannot contain spaces, newlines or special characters.|"),
         ("CLIENT SETINFO LIB x", "-ERR Unrecognized option 'LIB'|"),
         ("CLIENT SETINFO LIB-NAME", "-ERR wrong number of arguments for 'client|setinfo' command|"),
+        ("CLIENT NO-EVICT", "-ERR wrong number of arguments for 'client|no-evict' command|"),
+        ("CLIENT NO-TOUCH", "-ERR wrong number of arguments for 'client|no-touch' command|"),
+        ("CLIENT no-touch on", "+OK|"),
         ("CLIENT TRACKING ON", "-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP.|"),
         (
             "AUTH x",

@@ -158,11 +158,10 @@ pub(super) fn watch(call: &mut Call<'_>) -> Done {
         if session.watches.iter().any(|(watched, _)| **watched == *name) {
             continue;
         }
-        if session.watches.len() >= WATCHES_MAX || session.watched_bytes + name.len() > WATCHED_BYTES_MAX {
+        if session.watches.len() >= WATCHES_MAX || session.watched_bytes + 2 * name.len() > WATCHED_BYTES_MAX {
             return Err(Refusal::Watches);
         }
-        // The store also holds the name.
-        session.watched_bytes += 2 * name.len();
+        session.watched_bytes += 2 * name.len(); // the store holds the name, too
         session.watches.push((name.into(), call.store.watch(name, call.now)));
     }
     call.out.ok();

@@ -1,10 +1,10 @@
 //! Replicas: several bridge instances that act as one and exchange events.
 //!
 //! A replica announces an address when it learns it or sees it move, and again every quarter of the
-//! table's timeout while it still receives frames from it. This refreshes the entry in the other
-//! replicas and repairs lost events. An event carries the time of the sighting, and receivers use
-//! that time: an address expires everywhere at the same time, and a replica that was asleep does
-//! not take over a stale location. Muted ports and multicast messages are announced once, in a
+//! table's timeout while it still receives frames from the address. This refreshes the entry in the
+//! other replicas and repairs lost events. An event carries the time of the sighting, and receivers
+//! use that time: an address expires everywhere at the same time, and a replica that was asleep
+//! does not take over a stale location. Muted ports and multicast messages are announced once, in a
 //! separate queue that addresses cannot fill.
 //!
 //! An event that does not fit in its queue is lost and counted ([`Bridge::take_unsaid`]). The
@@ -158,8 +158,8 @@ impl Bridge {
         announced.ports.waiting.pop_front().or_else(|| announced.addresses.waiting.pop_front())
     }
 
-    /// Returns the number of events lost since the last call. All other replicas must then
-    /// [`miss`](Bridge::miss) them.
+    /// Returns the number of events lost since the last call. If it is not 0, the caller must call
+    /// [`Bridge::miss`] on all other replicas.
     pub fn take_unsaid(&mut self, about: About) -> u64 {
         self.announced.as_mut().map_or(0, |announced| std::mem::take(&mut announced.of(about).unsaid))
     }

@@ -158,7 +158,8 @@ impl Bridge {
         self.extra(to).is_some_and(Extra::is_open) && self.is_in(to, way.vid)
     }
 
-    /// Sends a frame through `to` if its egress rules pass it, with the tag that the port requires.
+    /// Adds a frame to the burst of `to`, with the tag that the port requires, if the egress rules
+    /// of the port pass it. Returns whether it was added.
     pub(super) fn put_checked(&mut self, way: Way, mut frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         let passes = self.retag(&mut frame, way.tagging, way.vid, to).and_then(|()| self.ask_rules_out(to, &frame));
         match passes {

@@ -115,7 +115,7 @@ stats::tallies! {
         malformed,
         /// Listeners and routers for which there was no room.
         full,
-        /// Queries sent by our own querier.
+        /// Queries made by our own querier.
         asked,
     }
 }

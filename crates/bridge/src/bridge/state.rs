@@ -106,6 +106,9 @@ impl Bridge {
     /// carrier gets no frames except those of [`Bridge::send`]. Addresses learned there stay
     /// ([`Bridge::forget`]).
     pub fn set_carrier(&mut self, port: PortNo, carrier: Carrier) {
+        if !self.has(port) {
+            return; // removed since the caller listed the ports
+        }
         if let Some(extra) = self.extra_mut(port) {
             extra.carrier = carrier;
         }

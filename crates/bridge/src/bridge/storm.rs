@@ -35,7 +35,8 @@ pub struct Storm {
 }
 
 /// A token bucket, stored as the time at which it is full again. Each frame delays that time by its
-/// share of a second; a frame that would delay it by more than the burst is dropped.
+/// share of a second. A frame is dropped if the bucket would then be full only after more time than
+/// a whole burst takes.
 #[derive(Debug, Clone)]
 struct Bucket {
     /// Nanoseconds per frame.

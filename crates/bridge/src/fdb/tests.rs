@@ -24,6 +24,19 @@ fn a_key_is_its_parts() {
 }
 
 #[test]
+fn a_long_burst_is_looked_up_to_its_end() {
+    let mut fdb = table(1000, 100);
+    for n in 0..70 {
+        assert_eq!(fdb.learn(key(n), (n % 5) as PortNo, false, at(0)), Learned::New);
+    }
+    let keys: Vec<Key> = (0..100).map(key).collect();
+    let mut out = vec![Some(99); keys.len()];
+    fdb.lookup_burst(&keys, at(1), &mut out);
+    let expected: Vec<_> = (0..100).map(|n| (n < 70).then_some((n % 5) as PortNo)).collect();
+    assert_eq!(out, expected);
+}
+
+#[test]
 fn a_timeout_of_an_age_does_not_wrap() {
     let mut fdb = table(10, u64::MAX / 1_000_000_000);
     fdb.learn(key(1), 1, false, at(0));

@@ -202,7 +202,7 @@ pub enum StpError {
     },
     /// The times violate the relation of 17.14.
     Relation,
-    /// The bridge has no room for more ports.
+    /// The port number is too high: a bridge has at most [`MAX_PORTS`] ports.
     TooManyPorts,
     /// The port exists already.
     Exists(PortNo),
@@ -217,7 +217,7 @@ impl fmt::Display for StpError {
             StpError::PortPriority(found) => write!(f, "port priority {found} is not a multiple of 16"),
             StpError::PathCost(found) => write!(f, "path cost {found} is not within 1 and {MAX_PATH_COST}"),
             StpError::Range { what, value, least, most } => {
-                write!(f, "{what} is {value}, not within {least} and {most}")
+                write!(f, "{what} is {value}, must be {least} to {most}")
             }
             StpError::Relation => f.write_str(
                 "the times do not go together: 2 * (forward delay - 1) >= max age >= 2 * (hello + 1) must hold",

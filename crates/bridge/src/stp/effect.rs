@@ -20,8 +20,8 @@ pub enum Effect {
     State(PortNo, PortState),
     /// Flush the addresses learned at the port now (17.19.7).
     Flush(PortNo),
-    /// Age the addresses learned at the port in this time, for as long as this time (17.19.1);
-    /// `None`: restore the normal ageing time.
+    /// Use this ageing time for the addresses learned at the port, and keep it for that same time
+    /// (17.19.1); `None`: restore the normal ageing time.
     Ageing(PortNo, Option<Duration>),
     /// Send the BPDU ([`Bpdu::emit_frame`]).
     Transmit(PortNo, Bpdu),

@@ -61,15 +61,15 @@ stats::tallies! {
         rst_out,
         /// Received and dropped: malformed.
         bad,
-        /// Received and dropped: message age not below max age (9.3.4).
+        /// Received too old: message age not below max age (9.3.4).
         old,
-        /// Received and dropped: sent by this port itself (9.3.4).
+        /// Received back: sent by this port itself (9.3.4).
         own,
         /// Received while the port was down, or disabled by a guard.
         while_down,
         /// Received over the rate limit and not processed.
         limited,
-        /// Not received or sent, because the port filters BPDUs.
+        /// Dropped on receipt or not sent: the port filters BPDUs.
         filtered,
         /// Received and disabled the port: BPDU guard.
         guarded,

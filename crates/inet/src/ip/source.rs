@@ -12,22 +12,16 @@ use crate::route::Via;
 use crate::stack::{CHUNK, Odd};
 use buf::Burst;
 use lock::{Cx, Locks, Pinned};
-use stats::Knob;
 
 /// Knob value of strict mode: the route to the source must leave by the interface that received the
 /// packet (RFC 3704 2.2, 2.3).
 const STRICT: i64 = 2;
 
 impl<L: Locks> Stack<L> {
-    #[inline(always)]
-    fn source_validation<F: Input>(&self) -> &Knob {
-        if F::IS_SUMMED { &self.knobs.source_validation6 } else { &self.knobs.source_validation }
-    }
-
     /// Returns whether source validation is on for a family.
     #[inline(always)]
     pub(crate) fn validates<F: Input>(&self) -> bool {
-        self.source_validation::<F>().on()
+        F::source_validation(&self.knobs).on()
     }
 
     /// Returns the packets of a chunk with sources that are not valid at `iface`.
@@ -55,7 +49,7 @@ impl<L: Locks> Stack<L> {
         !self.validates::<F>() || self.is_behind(cx, iface, src)
     }
 
-    #[cold]
+    #[inline(never)]
     fn is_behind<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
         let ways = F::ways(self);
         let pinned = ways.pin(cx);
@@ -66,7 +60,7 @@ impl<L: Locks> Stack<L> {
     /// in strict mode, by `iface`, which may be one of several paths. Reject and blackhole routes
     /// do not count, so a source can be blocked at all interfaces (RFC 5635 4).
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
-        let strict = self.source_validation::<F>().get() >= STRICT;
+        let strict = F::source_validation(&self.knobs).get() >= STRICT;
         match via {
             Some(Via::Link(out) | Via::Gateway(out, _)) => !strict || out == iface,
             Some(Via::Paths(set)) => !strict || F::ways(self).has_path_by(pinned, set, iface),

@@ -45,8 +45,8 @@ impl<L: Locks> Stack<L> {
             Via::Blackhole | Via::Paths(_) => return Obstacle::Drop(DropReason::Ip4NoRoute),
             Via::Local(_) | Via::Broadcast(_) => return Obstacle::Drop(DropReason::Ip4NotForwardable),
         };
-        // The TTL is checked after the route (RFC 1812 5.2.1.2): a reject or blackhole route is
-        // reported as such, whatever the TTL.
+        // The TTL is checked after the route (RFC 1812 5.2.1.2): a packet without a usable route is
+        // dropped for that reason, whatever its TTL.
         if header.ttl() <= 1 {
             return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
         }

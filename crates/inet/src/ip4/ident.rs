@@ -15,7 +15,7 @@ use wire::hash::Key;
 
 const COUNTERS: usize = 4096;
 /// Time in which an idle pair advances by at most one, half that on average. 65,536 numbers last 8
-/// minutes, four times a datagram's maximum lifetime (RFC 6864 4.2 requires 2).
+/// minutes, four times a datagram's maximum lifetime (RFC 6864 4.2 requires 2 minutes).
 const UNIT_NS: u64 = 4_000_000;
 /// Maximum step: a quarter of the number space.
 const STEP_MAX: u32 = 1 << 14;

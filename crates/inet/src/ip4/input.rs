@@ -5,12 +5,13 @@ use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
+use crate::knobs::Knobs;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
 use crate::stack::{CHUNK, Odd, OwnFilter};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
-use stats::{DropReason, Lap, Stage};
+use stats::{DropReason, Knob, Lap, Stage};
 use std::net::Ipv4Addr;
 use wire::eth::{self, EtherType};
 use wire::{Mac, ip4};
@@ -52,6 +53,11 @@ impl Input for u32 {
     #[inline(always)]
     fn is_usable<L: Locks>(_: &Stack<L>, _: Cx, _: IfaceId, _: u32) -> bool {
         true
+    }
+
+    #[inline(always)]
+    fn source_validation(knobs: &Knobs) -> &Knob {
+        &knobs.source_validation
     }
 
     fn source_in(packet: &[u8]) -> u32 {

@@ -58,12 +58,12 @@ use wire::ip6;
 pub struct Limits {
     /// Maximum number of incomplete datagrams and poisoned keys together.
     pub datagrams: usize,
-    /// Maximum number of these from one source address.
+    /// Maximum number of datagrams and poisoned keys from one source address.
     pub per_source: usize,
     /// Maximum number of bytes held. A fragment counts with its whole buffer, however short it is,
     /// plus some 50 bytes for its entry.
     pub bytes: usize,
-    /// Maximum number of these from one source address.
+    /// Maximum number of bytes held from one source address.
     pub bytes_per_source: usize,
     /// Maximum number of fragments of a datagram.
     pub fragments_per_datagram: usize,
@@ -99,7 +99,7 @@ pub enum Outcome {
     Complete(Frame),
     /// Held until the rest arrives.
     Held,
-    /// Must be dropped by the caller, for this reason.
+    /// The fragment is rejected. The caller must drop it with this reason.
     Dropped(Frame, DropReason),
 }
 
@@ -137,7 +137,8 @@ impl Key {
         Key { src: header.src.to_bits(), dst: header.dst.to_bits(), id }
     }
 
-    /// Returns the source limits that apply to it.
+    /// Returns the address and, for IPv6, the /64 that this datagram counts for in the per-source
+    /// limits.
     fn shares(self) -> impl Iterator<Item = Share> {
         let network = (self.src >> 32 != 0xffff).then_some(Share::Network((self.src >> 64) as u64));
         [Some(Share::Address(self.src)), network].into_iter().flatten()
@@ -319,8 +320,8 @@ impl Reassembly {
         self.comparisons
     }
 
-    /// Adds an entry for a new datagram. First evicts the oldest of its source if that has reached
-    /// its limit, then the oldest of all.
+    /// Adds an entry for a new datagram. First evicts the oldest datagrams of its source while that
+    /// is at its limit, then the oldest of all while the table is full.
     fn open(&mut self, key: Key, now: Instant, ended: &mut dyn FnMut(Frame, DropReason)) {
         for share in key.shares() {
             let (limit, _) = self.limits_of(share);

@@ -56,7 +56,7 @@ impl<L: Locks> Iface<L> {
         self.valid6(cx).into_iter().find(|addr| ip6::is_link_local(*addr))
     }
 
-    /// Returns our address with the far end `peer`.
+    /// Returns our address on the point-to-point link whose far end is `peer`.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
         if !self.speaks6() {
             return None;

@@ -10,7 +10,7 @@ pub const ADDRS_MAX: usize = 64;
 /// State of duplicate address detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddrState {
-    /// Probed for duplicates: time of the next probe, number of probes left.
+    /// Duplicate address detection in progress: time of the next probe, number of probes left.
     Tentative(Instant, u32),
     /// Assigned to this interface; no duplicate was found.
     Valid,

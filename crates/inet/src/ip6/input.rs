@@ -1,16 +1,17 @@
-//! IPv6 on the fast path of [`crate::ip`]: packets without extension headers and link-local
-//! addresses.
+//! IPv6 on the fast path of [`crate::ip`]. It reads no extension headers, and leaves packets with
+//! Hop-by-Hop options or link-local addresses to the slow path.
 
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
+use crate::knobs::Knobs;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
 use crate::stack::{Odd, OwnFilter};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
-use stats::{DropReason, Lap};
+use stats::{DropReason, Knob, Lap};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use wire::eth::{self, EtherType};
@@ -50,6 +51,11 @@ impl Input for u128 {
         let Some(iface) = stack.ifaces.get(iface) else { return false };
         let is_valid = || iface.addr6(cx, Ipv6Addr::from_bits(dst)).is_some_and(|own| own.state.is_valid());
         !iface.unsure6.load(Ordering::Acquire) || is_valid()
+    }
+
+    #[inline(always)]
+    fn source_validation(knobs: &Knobs) -> &Knob {
+        &knobs.source_validation6
     }
 
     fn source_in(packet: &[u8]) -> u128 {

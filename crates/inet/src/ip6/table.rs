@@ -7,7 +7,7 @@ use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 
 impl<L: Locks> Stack<L> {
-    /// Adds or replaces a route; returns the previous one.
+    /// Adds or replaces a route; returns its previous target.
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.

@@ -18,9 +18,8 @@ use wire::eth::{self, EtherType};
 use wire::vlan;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a chunk of frames. Without source validation, these checks are done together with
-    /// those of IP ([`Stack::ip_input`]).
-    #[cold]
+    /// Processes a chunk of frames while source validation is on. Otherwise the Ethernet header is
+    /// checked together with that of IP ([`Stack::ip_input`]).
     pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
         if begins_with_ip6(frames.as_slice()) {
             self.ether_input_of::<u128>(cx, iface, frames, lap);
@@ -42,7 +41,11 @@ impl<L: Locks> Stack<L> {
         if odd.any() {
             let lost = || self.count_bug(cx);
             odd.sort(frames, lost, |frame| {
-                four.put(self.ether_odd(cx, iface, frame)?, lost); // no more than arrived
+                let packet = self.ether_odd(cx, iface, frame)?;
+                if F::ETHERTYPE == EtherType::IPV4 {
+                    return Some(packet);
+                }
+                four.put(packet, lost); // no more than arrived
                 None
             });
         }

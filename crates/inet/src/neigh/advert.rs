@@ -3,7 +3,7 @@
 //!
 //! There is no state DELAY: a Stale entry in use is probed immediately, as with ARP.
 
-use super::{Entry, Learned, Rules, State, Table};
+use super::{Learned, Rules, State, Table};
 use crate::iface::IfaceId;
 use clock::Instant;
 use std::net::Ipv6Addr;
@@ -83,7 +83,6 @@ impl Table<Ipv6Addr> {
             if entry.place.is_none() {
                 self.idle.place(key, entry); // an entry never used for sending keeps its position
             }
-            Entry::is_idle(entry);
         }
     }
 }

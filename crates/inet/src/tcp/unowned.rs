@@ -102,13 +102,13 @@ impl<L: Locks> Stack<L> {
             Answer::Refuse(out, why) => {
                 counts::challenged_by_listener(&self.count(cx).tcp, why);
                 self.tcp_send_bare(cx, seen.ends, &out, &options);
-                self.drop_frame(cx, packet, refusal(why));
+                self.drop_frame(cx, packet, refusal::<A>(why));
             }
             Answer::Dropped(why) => {
                 if matches!(why, Refused::BadFlags | Refused::BadEnds) {
                     self.count(cx).tcp.states.bad_attempts.bump();
                 }
-                self.drop_frame(cx, packet, refusal(why));
+                self.drop_frame(cx, packet, refusal::<A>(why));
             }
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
@@ -178,10 +178,10 @@ impl<L: Locks> Stack<L> {
 }
 
 /// Converts a listener's reason to a drop reason.
-fn refusal(why: Refused) -> DropReason {
+fn refusal<A: Net>(why: Refused) -> DropReason {
     match why {
         Refused::BadFlags => DropReason::TcpBadFlags,
-        Refused::BadEnds => DropReason::Ip4OwnSource,
+        Refused::BadEnds => A::OWN_SOURCE,
         Refused::AcceptQueueFull => DropReason::TcpAcceptQueueFull,
         Refused::ResetIgnored => DropReason::TcpResetIgnored,
         Refused::ResetTaken => DropReason::TcpHandshakeReset,

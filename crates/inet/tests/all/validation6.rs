@@ -7,7 +7,7 @@ use linerate_inet::route::{Path, Question, Via6};
 use lock::Locks;
 use stats::DropReason;
 use std::net::Ipv6Addr;
-use wire::{Mac, ip6};
+use wire::{Mac, Proto, ip6};
 
 conversations! {
     a_source_without_a_route_is_dropped_by_the_loose_check
@@ -54,8 +54,11 @@ fn a_source_behind_another_link_is_dropped_by_the_strict_check<L: Locks>() {
     let h = router::<L>(2);
     h.inject_all(EM0, [from(ELSEWHERE), from(PEER6.ip), from(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 99))]);
     h.inject(EM0, udp6((ELSEWHERE, 1), (ME6.ip, 9), b"x").between(PEER6, ME6));
+    // By the slow path, which the options require.
+    let options = [0, 0, 1, 4, 0, 0, 0, 0];
+    h.inject(EM0, udp6((ELSEWHERE, 1), (FAR6.ip, 9), b"x").with(Proto::DEST_OPTIONS, &options).between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM1).1.src, PEER6.ip);
-    h.assert_counters("in 4, out 1, ip6.received 4, ip6.forwarded 1, ip6.in.invalid_source 3");
+    h.assert_counters("in 5, out 1, ip6.received 5, ip6.forwarded 1, ip6.in.invalid_source 4");
 }
 
 /// RFC 3704 2.3.

@@ -336,8 +336,10 @@ fn nonsense_is_dropped_and_counted() {
     }
     let land = Ends { remote: client(1).local, remote_port: L4Port(80), ..client(1) };
     assert_eq!(host.input(&land, syn()), Answer::Dropped(Refused::BadEnds));
-    assert_eq!(host.input(&Ends { remote: 0, ..client(1) }, syn()), Answer::Dropped(Refused::BadEnds));
-    assert_eq!((host.counted(), host.listener.embryonic()), (vec![("bad_segments", 7)], 0));
+    for remote in [0, 0xffff_0000_0000] {
+        assert_eq!(host.input(&Ends { remote, ..client(1) }, syn()), Answer::Dropped(Refused::BadEnds));
+    }
+    assert_eq!((host.counted(), host.listener.embryonic()), (vec![("bad_segments", 8)], 0));
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) struct QueryHeard {
     /// Group of the query; `None` for a general query.
     pub group: Option<IpAddr>,
     pub max_resp: Duration,
-    /// Listeners that do not answer expire.
+    /// The query shortens the lifetime of listeners, so that those that do not answer expire.
     pub shortens: bool,
 }
 

@@ -43,7 +43,7 @@ impl Query {
     }
 }
 
-/// Length of an MLD query: Ethernet, IPv6, hop-by-hop options, the query.
+/// Length of the longest query, that of MLD: Ethernet, IPv6, hop-by-hop options, the query.
 const LONGEST: usize = HEADER_LEN + ip6::HEADER_LEN + 8 + mld::QUERY_LEN;
 /// Maximum number of VLANs that a querier serves.
 pub const MOST_VLANS: usize = 64;
@@ -103,7 +103,8 @@ impl Asker {
         ours.is_some_and(|ours| other.is_none_or(|other| !ours.is_unspecified() && ours < other))
     }
 
-    /// Queries a group after a leave: now, and once more.
+    /// Schedules the queries for a group after a leave: one now, and one a second later. Does
+    /// nothing if they are scheduled already, or if there are too many groups.
     pub fn ask_about(&mut self, vid: u16, group: IpAddr, now: Instant) {
         let is_asked = self.about.iter().any(|about| (about.vid, about.group) == (vid, group));
         if !is_asked && self.about.len() < MOST_GROUPS {

@@ -19,8 +19,8 @@ impl Domain {
     }
 }
 
-/// Maximum number of router ports over all VLANs. Queriers are bounded by the number of VLANs: one
-/// each.
+/// Maximum number of router ports over all VLANs. Queriers are bounded by the number of VLANs and
+/// address families: one for each pair.
 const MOST: usize = 4096;
 
 #[derive(Debug, Clone, Copy)]

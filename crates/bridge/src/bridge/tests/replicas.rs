@@ -55,6 +55,19 @@ fn only_who_sees_an_address_says_it_again() {
 }
 
 #[test]
+fn a_late_carrier_brings_no_removed_port_back() {
+    let [mut lan, mut other] = [(); 2].map(|()| replica(3));
+    lan.bridge.remove(2, secs(1));
+    other.send(2, &[bytes(ALL, station(9))], secs(2));
+    let news = news(&mut other);
+    for carrier in [Carrier::Down, Carrier::Up] {
+        lan.bridge.set_carrier(2, carrier);
+        news.iter().for_each(|news| lan.bridge.hear(news, secs(3)));
+        assert_eq!(lookup(&lan, 9, 3), None, "{carrier:?}");
+    }
+}
+
+#[test]
 fn a_mute_that_is_over_when_it_is_heard_mutes_nothing() {
     let mut lan = replica(2);
     lan.bridge.hear(&News::Muted(1, secs(20)), secs(20));

@@ -206,7 +206,7 @@ fn without_agreement_the_delays_pass() {
 
 /// A proposal is answered with an agreement, after the other port was set to discarding (figures
 /// 17-21, 17-22): the earlier agreement of that port, explicit or implied by its delays, was for a
-/// different root.
+/// better root.
 #[test]
 fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let mut stp = two_ports(StpPort { auto_edge: false, ..StpPort::default() }, UP);

@@ -13,7 +13,7 @@ fn pool(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// Returns limits that only the protocol itself constrains.
+/// Returns limits so high that only the protocol's own apply.
 fn unlimited() -> Limits {
     Limits { bytes: 1 << 30, bytes_per_source: 1 << 30, fragments_per_datagram: 1 << 16, ..Limits::default() }
 }

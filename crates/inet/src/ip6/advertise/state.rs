@@ -5,7 +5,7 @@ use clock::{Duration, Instant};
 /// Number of initial advertisements, which follow each other at shorter intervals (RFC 4861 10,
 /// MAX_INITIAL_RTR_ADVERTISEMENTS).
 const INITIAL_ADVERTS: u32 = 3;
-/// Maximum interval between these (MAX_INITIAL_RTR_ADVERT_INTERVAL).
+/// Maximum interval between initial advertisements (MAX_INITIAL_RTR_ADVERT_INTERVAL).
 const INITIAL_INTERVAL_MAX: Duration = Duration::from_secs(16);
 /// Minimum interval between two advertisements (MIN_DELAY_BETWEEN_RAS).
 const INTERVAL_MIN: Duration = Duration::from_secs(3);
