@@ -23,7 +23,8 @@ impl Wall {
     }
 }
 
-/// Formats a time by a pattern of strftime(3); times after 9999 as its last day.
+/// Formats a time by a pattern of strftime(3). A time after 9999-12-30 22:00:00, the latest of
+/// jiff, is formatted as that time.
 fn format(unix_s: u64, pattern: &str) -> String {
     let second = i64::try_from(unix_s).unwrap_or(i64::MAX).min(Timestamp::MAX.as_second());
     let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);

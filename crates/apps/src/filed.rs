@@ -6,6 +6,7 @@
 //!        -> tree::Tree::obey                handles, names, bytes; or an RFC 1813 error number
 //!        -> proto::answer                   in the order of the requests
 //! ```
+//!
 //! It serves as a load target with the operations of an NFS server (`linerate fileload`); it cannot
 //! be mounted. Limited are: clients, files, total bytes, bytes per file, and output buffered per
 //! client. There is no authentication.

@@ -7,6 +7,7 @@
 //!                -> session::Session      replies, and control of the data connection
 //!  data          -> data::Job             a file out, a listing out, a file in
 //! ```
+//!
 //! A session has three channels: the control connection, a temporary listener, and a data
 //! connection. Commands received during a transfer wait, except ABOR.
 //!

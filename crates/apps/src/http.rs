@@ -6,6 +6,7 @@
 //!        -> answer::answer            conditions, ranges, the file
 //!        -> head, then the body, sent from where it is stored
 //! ```
+//!
 //! Strict parsing means: no bare CR or LF, no folded fields, no blank before a colon, one Host, one
 //! Content-Length, no Transfer-Encoding except `chunked`, and 411 for a chunked body. A `Root` with
 //! `/dev/zero` serves endless zeros, or `?bytes=N` of them, for benchmarks.

@@ -16,6 +16,7 @@
 //!                                        <-   length, JSON; 14 DISPLAY_RESULTS
 //!  16 IPERF_DONE                         ->   (the report)
 //! ```
+//!
 //! The server runs up to [`Config::clients_max`] tests at a time. Further clients receive
 //! ACCESS_DENIED (-1), which stock servers send to any client but the first. Every phase has a
 //! time limit. SCTP and passwords are answered with SERVER_ERROR (-2) and the number of "not

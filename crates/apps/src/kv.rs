@@ -9,9 +9,11 @@
 //!  resp::Replies -> bytes     requests of a client that does not read stay in its buffer, then in
 //!                             its socket
 //! ```
+//!
 //! Limited are: clients, clients per address, keys, bytes of keys and values (`-OOM`), bytes per
 //! request, and buffered bytes of all clients together. If the buffers exceed their limit, the
-//! client that uses most is disconnected. No persistence, no replication, one database.
+//! client that uses most is disconnected, provided that it uses more than its share. No
+//! persistence, no replication, one database.
 
 mod command;
 mod conn;
@@ -140,7 +142,7 @@ pub enum Refusal {
     Expire(&'static str),
     /// Text too long.
     TooLong,
-    /// Database index other than 0.
+    /// `SELECT` of a database other than 0, the only one.
     Database,
     /// No memory for more data.
     Full,

@@ -6,6 +6,7 @@
 //!  Mix                     creates requests, checks answers: kv::Kvload, files::Fileload
 //!  hosted::Hosted          an app::App as a far end, wherever plays run
 //! ```
+//!
 //! The loop is closed: a client sends a new request after an answer, so a slow server receives
 //! fewer. Times run from writing a request to reading its answer. Filling the service beforehand
 //! and requests in flight at the end are not counted. Requests are derived from a fixed seed.

@@ -8,6 +8,7 @@
 //!  Replies -> bytes to send          lines, errors, integers, bulk strings, arrays
 //!  bytes of a server -> reply::first length and content of the first complete reply
 //! ```
+//!
 //! No byte is scanned twice, however small the pieces of a request. Requests beyond the [`Limits`]
 //! and malformed ones return [`Bad`]; the parser cannot resynchronize, so the connection ends. The
 //! texts of [`Bad`] are those that clients expect.

@@ -12,7 +12,7 @@ const SHRINKS_FROM: usize = 16;
 pub struct Table<V>(IndexMap<Box<[u8]>, V, Keyed>);
 
 impl<V> Table<V> {
-    /// Returns an empty table whose hash is under `key`.
+    /// Creates an empty table, hashed with `key`.
     pub fn new(key: Key) -> Table<V> {
         Table(IndexMap::with_hasher(Keyed(key)))
     }
@@ -33,7 +33,7 @@ impl<V> Table<V> {
         self.0.get(name)
     }
 
-    /// Returns the value of a name.
+    /// Returns the value of a name, for changes.
     #[inline]
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut V> {
         self.0.get_mut(name)

@@ -52,7 +52,7 @@ const OFFSET_MAX: usize = (1 << 15) - 1;
 
 impl Away {
     /// Creates a record for `pool`, with nothing away; `None` if its buffers have no fixed layout
-    /// ([`Kind::Malloc`](crate::Kind::Malloc)), or are more than 4 MiB apart.
+    /// ([`Kind::Malloc`](crate::Kind::Malloc)), or are 4 MiB or more apart.
     pub fn new(pool: &Pool) -> Option<Away> {
         let layout = pool.layout()?;
         let shift = layout.stride.ilog2();

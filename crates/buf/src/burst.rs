@@ -85,7 +85,7 @@ impl Burst {
     }
 
     /// Calls `write` with up to `n` free slots at the end; `write` fills them from the first on and
-    /// returns their number.
+    /// returns the number filled. Returns that number.
     #[inline(always)]
     pub(crate) fn fill(&mut self, n: usize, write: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize) -> usize {
         if n > BURST_MAX - self.tail {

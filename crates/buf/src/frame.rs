@@ -179,14 +179,14 @@ impl Frame {
         }
     }
 
-    /// Returns the buffer, and the bits of pool number and loan in which it differs from `other`:
-    /// none if both are freed in the same way.
+    /// Returns the buffer, and the bits in which the properties of this frame and `other` differ.
+    /// If no bit of [`Frame::HOME`] is among them, both are freed in the same way.
     #[inline(always)]
     pub(crate) fn way_home(&self, other: &Frame) -> (NonNull<u8>, u64) {
         (self.buf, self.meta.0 ^ other.meta.0)
     }
 
-    /// Mask of the relevant bits of [`Frame::way_home`].
+    /// Mask of the bits that determine how a frame is freed: pool number and loan.
     pub(crate) const HOME: u64 = u64::MAX << POOL_SHIFT | LENT;
 
     #[inline(always)]

@@ -53,7 +53,7 @@ Query and change a running host (socket: --url or $LINERATE_CTL)
 Frames as lines, through pipes ('linerate A + B' is A | B in one process)
   cat PORT, put PORT, pipe PORT
                     Copy a port to output, input to a port, or both
-  grep PATTERN      Select lines by pattern, or frames: dst=00:11:* type=ip
+  grep PATTERN      Select lines by pattern, frames by field: type=ip
   mount DIR PORT... Mount ports as files: cat DIR/tap0, echo ... > DIR/tap0
   conv              Convert between text, binary, pcap, pcapng and JSON lines
   rewrite EXPR...   Change fields and checksums: ip.ttl-=1 vlan.push=7; NAT44
@@ -70,7 +70,7 @@ Measure
   bench GROUP       Measure the figures of merit and those of peers
   ab --a K --b K W  Compare two settings of a workload or a command line
   lab selftest      Check the laboratory's verdicts on this machine
-  report DIR        Show results as one page; 'gate' compares with a baseline
+  report DIR        Show the results in DIR as one page ('gate' compares runs)
   netperf -t TEST   Run netperf's tests between hosts, kernels, or both
   netserver         Run the far end of netperf in a process of its own
   netrate TOOL      Run FreeBSD's tcpconnect, netblast, netsend, juggle, ...
@@ -317,13 +317,13 @@ pub struct HostArgs {
     /// Complete short names by this domain
     #[arg(long, value_name = "DOMAIN")]
     pub search: Vec<String>,
-    /// Set the MAC address of the port before it
+    /// Set the MAC address of the preceding port
     #[arg(long, value_name = "MAC")]
     pub mac: Vec<String>,
-    /// Set the MTU of the port before it
+    /// Set the MTU of the preceding port
     #[arg(long, value_name = "BYTES")]
     pub mtu: Vec<String>,
-    /// Offload to the port before it: ip4csum, udp4csum, rxcsum, tso4
+    /// Leave to the preceding port: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
     #[arg(long, value_name = "KIND[:PORT]", help = service_help())]

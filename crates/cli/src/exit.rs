@@ -68,7 +68,7 @@ pub fn explain(error: &anyhow::Error) -> Exit {
     error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
 }
 
-/// Prints clap's error as one line: the error, the valid values, and the help to read.
+/// Prints clap's error as one line: the error, the valid values, and the command for help.
 ///
 /// Help and version are printed unchanged.
 pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {

@@ -326,7 +326,11 @@ fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         return Err(error).with_context(|| dir.display().to_string());
     }
     // Another user may have created a directory of that name in /tmp.
-    anyhow::ensure!(is_ours_alone(&dir), "{}: not a directory of ours alone; give --control-dir", dir.display());
+    anyhow::ensure!(
+        is_ours_alone(&dir),
+        "{}: must be owned by you and closed to others; name another directory with --control-dir",
+        dir.display()
+    );
     Ok(dir)
 }
 

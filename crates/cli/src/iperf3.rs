@@ -71,7 +71,7 @@ pub struct Iperf3Args {
     /// Stay on this core, like --core
     #[arg(short = 'A', long, value_name = "N", value_parser = affinity)]
     pub affinity: Option<u32>,
-    /// Append the output to this log file
+    /// Append the output to this log file instead of printing it
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub logfile: Option<PathBuf>,
     /// Flush the output at every interval, as always
@@ -230,7 +230,7 @@ pub struct ClientArgs {
     /// Get results from the server
     #[arg(long, conflicts_with = "server")]
     pub get_server_output: bool,
-    /// Prefix every output line, and the report, with TEXT
+    /// Prefix every output line with TEXT, and include it in the JSON report
     #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
     /// Include TEXT in the JSON report
@@ -441,7 +441,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     if let Some(ms) = args.of_client.connect_timeout {
         config.connect_patience = Duration::from_millis(ms);
     }
-    // The wall clock is set to the time at zero of the host's clock, which is a moment ago.
+    // `wall` is the time of day at the zero of the host's clock, a moment ago.
     let bind = args.bind;
     let app = move |wall, peer: Option<SocketAddr>| {
         let mut config = config;

@@ -59,7 +59,7 @@ pub struct PrintArgs {
     /// Print test banner and headers (1) or only figures (0)
     #[arg(short = 'P', value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=1))]
     pub headers: u8,
-    /// Set the verbosity: 0: the figure alone; 1; 2: with histogram and percentiles
+    /// Set the verbosity: 0: the figure alone; 1: the table; 2: with histogram and percentiles
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=2))]
     pub verbosity: u8,
     /// Print one JSON object instead

@@ -102,7 +102,7 @@ pub enum Tool {
         /// Run N sets of connections, each to its own L4 port (in FreeBSD's tcpp: processes, -p)
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SETS_MAX as i64))]
         procs: u16,
-        /// Use this first L4 port of the far end given by -H [default: 10000]
+        /// First L4 port at the far end (see -H) [default: 10000]
         #[arg(short = 'r', value_name = "L4PORT", requires = "far", conflicts_with = "far_port", value_parser = clap::value_parser!(u16).range(1..))]
         base: Option<u16>,
         /// Connect from N source addresses in turn
@@ -118,7 +118,7 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Fetch a file by HTTP/1.0 repeatedly, and print the rate; one empty connection precedes
+    /// Fetch a file by HTTP/1.0 repeatedly, and print the rate; opens one idle connection first
     Http {
         /// Keep N connections open at a time
         #[arg(short = 'n', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=CLIENTS_MAX as i64))]

@@ -60,7 +60,7 @@ pub struct PlaceArgs {
     /// Set the netisr dispatch of the router, or of the far end if there is no router
     #[arg(long, value_name = "MODE", conflicts_with = "far")]
     pub dispatch: Option<DispatchArg>,
-    /// Set its number of workstreams; with --threads, each runs in its own thread
+    /// Set the number of netisr workstreams; with --threads, each runs in its own thread
     #[arg(long, value_name = "N", default_value_t = 1, requires = "dispatch", value_parser = clap::value_parser!(u8).range(1..=WORKSTREAMS_MAX as i64))]
     pub workstreams: u8,
     /// Set the L4 port of the far end

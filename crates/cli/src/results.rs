@@ -170,7 +170,7 @@ fn run_of(file: &Path, baseline: &Report) -> anyhow::Result<Report> {
     Ok(run)
 }
 
-/// Runs the baseline's bench here, a second time if the first is inconclusive.
+/// Runs the baseline's bench here, a second time if a row is slower or unclear.
 fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
     let group = baseline
         .name

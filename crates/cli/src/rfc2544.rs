@@ -227,7 +227,7 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     };
     let ports = [open(&a, 0)?, open(&b, 1)?];
     if let Some(name) = pairs.unfinished().first().or(pairs.unfinished_wires().first()) {
-        return Err(Fault::usage(format!("{name}: its other end is not in this process; nobody would answer")));
+        return Err(Fault::usage(format!("{name}: its other end is not in this process and cannot answer")));
     }
     match ports.iter().find(|port| port.rx.is_silent()) {
         Some(port) => Err(Fault::usage(format!("{} gives no frames: nothing can be measured at it", port.spec))),

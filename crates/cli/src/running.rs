@@ -101,7 +101,7 @@ impl Running {
 }
 
 fn batch(text: &str) -> anyhow::Result<Batch> {
-    capture::parse(text).context("the host's answer is no capture's: is it another version?")
+    capture::parse(text).context("unexpected reply to a capture request; the host may run another version of linerate")
 }
 
 /// Open capture in a host.

@@ -88,7 +88,7 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let _ = set_affinity(&self.former); // the set was valid before, and a destructor cannot report errors
+        let _ = set_affinity(&self.former); // valid before; a destructor cannot report errors
     }
 }
 

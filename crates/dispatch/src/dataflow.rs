@@ -10,10 +10,10 @@
 //!   Work::run         a task: up to `burst` frames of one lane, in order
 //!   finish            marks the lane idle, or runnable again (last) if frames arrived meanwhile
 //! ```
-//! A lane is a queue of frames, shared by all flows with the same hash. Only one worker at a time
-//! has a lane, and its ring keeps the order of frames, so each flow stays in order. Any worker
-//! takes any lane. The state that two threads access concurrently is in [`queue`], which is checked
-//! with loom. A worker passes its output on before the next worker gets the lane. Order is
+//! A lane is a queue of frames, shared by all flows with a hash that selects it. Only one worker at
+//! a time has a lane, and its ring keeps the order of frames, so each flow stays in order. Any
+//! worker takes any lane. The state that two threads access concurrently is in [`queue`], which is
+//! checked with loom. A worker passes its output on before the next worker gets the lane. Order is
 //! therefore kept beyond the task if the next stage keeps the order of calls (a lock does; one ring
 //! for each worker does not).
 //!

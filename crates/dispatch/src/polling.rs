@@ -151,11 +151,11 @@ impl Gauges {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         [
             ("burst", "Frames taken from a port in a tick, now.", read(&self.burst)),
-            ("residual_burst", "Of those, not yet asked for.", read(&self.residual_burst)),
+            ("residual_burst", "Frames of `burst` that are still to be taken.", read(&self.residual_burst)),
             ("pending_polls", "Ticks whose work is not done.", read(&self.pending_polls)),
             ("load", "Per cent of the last tick that its work took.", read(&self.load)),
             ("handlers", "Ports that are polled.", read(&self.handlers)),
-            ("idlepoll_sleeping", "Is the loop asleep?", read(&self.sleeping)),
+            ("idlepoll_sleeping", "1 while the loop sleeps.", read(&self.sleeping)),
         ]
     }
 }

@@ -73,7 +73,7 @@ counters! {
         reassembled,
         /// Packets that left as fragments.
         fragmented,
-        /// Fragments sent.
+        /// Fragments made.
         fragments_sent,
         /// Packets of this host without a route.
         no_route,
@@ -137,7 +137,7 @@ counters! {
         reassembled,
         /// Packets that left as fragments.
         fragmented,
-        /// Fragments sent.
+        /// Fragments made.
         fragments_sent,
         /// Packets of this host without a route.
         no_route,

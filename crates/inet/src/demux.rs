@@ -137,7 +137,7 @@ impl Tuple {
         Tuple { remote: self.local.any(), remote_port: L4Port(0), ..self }
     }
 
-    /// Returns the tuple with neither address.
+    /// Returns the tuple with only the local port.
     fn any(self) -> Tuple {
         Tuple { local: self.local.any(), ..self.bound() }
     }

@@ -236,7 +236,8 @@ impl<L: Locks> Stack<L> {
         self.complain(cx, packet.l3_bytes(), packet.flags(), cause);
     }
 
-    /// Sends an error about a packet that begins with `quoted`, which may be truncated.
+    /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
+    /// about a packet of this host is reported to its socket instead.
     pub(crate) fn complain(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
         let counters = &self.count(cx).icmp4;
         let Some(header) = self.may_complain(cx, quoted, flags) else {

@@ -125,10 +125,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an error about a packet of this host to its socket. `iface`: received by this
-    /// interface. A smaller path MTU is accepted only if a socket may have sent the packet, or if
-    /// it is an echo request or reply (RFC 5927 7); an MTU below 1280 is never accepted (RFC 8201
-    /// 4).
+    /// Reports an error about a packet of this host to its socket. `iface`: interface by which the
+    /// error arrived. A smaller path MTU is accepted only if a socket may have sent the packet, or
+    /// if it is an echo request or reply (RFC 5927 7); an MTU below 1280 is never accepted (RFC
+    /// 8201 4).
     pub(crate) fn tell_own6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
         let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
@@ -154,7 +154,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Stores `mtu` as the path MTU to `dst`. Ignores values below the IPv6 minimum (RFC 8201 4)
-    /// and those that the first link's MTU implies.
+    /// and values that are not below the first link's MTU.
     pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
         let first_link = self.exit6_for(cx, dst, None).ok().and_then(|exit| self.ifaces.get(exit.iface));
         if mtu < FLOOR6 || first_link.is_some_and(|iface| mtu >= iface.mtu6()) {
@@ -176,7 +176,8 @@ impl<L: Locks> Stack<L> {
         self.complain6(cx, iface, packet.bytes(), packet.flags(), problem);
     }
 
-    /// Sends an error about a packet that begins with `quoted`, which may be truncated.
+    /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
+    /// about a packet of this host is reported to its socket instead.
     pub(crate) fn complain6(&self, cx: Cx, iface: Option<IfaceId>, quoted: &[u8], flags: Flags, problem: Problem) {
         let counters = &self.count(cx).icmp6;
         let Some(header) = may_complain(quoted, flags, problem) else {

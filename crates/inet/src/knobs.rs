@@ -136,7 +136,7 @@ stats::knobs! {
         neigh_queue_all = "net.link.ether.inet.maxhold_all", 0..=1048576, 0;
         /// Maximum neighbor entries.
         neigh_limit = "net.link.ether.inet.max_entries", 8..=1048576, 4096;
-        /// Lifetime of a neighbor entry in seconds.
+        /// Time in seconds for which a neighbor counts as reachable.
         neigh_max_age = "net.link.ether.inet.max_age", 1..=86400, 1200;
         /// Answer ARP requests; 0: only learn from them, since another stack with these addresses
         /// answers (the first of a split host).

@@ -21,7 +21,7 @@ impl TokenBucket {
         self.take_above(0, rate, now)
     }
 
-    /// Takes a token unless only the last `reserve` tokens are left.
+    /// Takes a token like [`TokenBucket::take`], but never one of the last `reserve` tokens.
     pub fn take_above(&mut self, reserve: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;

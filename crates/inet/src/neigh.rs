@@ -139,7 +139,7 @@ pub enum Expired<A = Ipv4Addr> {
 /// Result of learning a sender's address.
 #[derive(Debug)]
 pub enum Learned {
-    /// Ignored: there is no entry, and none was requested.
+    /// Nothing was stored, for example because there is no entry and none may be created.
     Ignored,
     /// The entry was up to date.
     Same,
@@ -163,7 +163,7 @@ pub struct Rules {
     pub limit: usize,
     /// Maximum number of packets held in one entry.
     pub hold: usize,
-    /// Maximum number of packets held in all entries; 0: [`SHARE`] of the pool.
+    /// Maximum number of packets held in all entries; 0: 1/[`SHARE`] of the pool.
     pub hold_all: usize,
     /// Number of requests before resolution fails.
     pub tries: u32,

@@ -54,8 +54,8 @@ use wire::{Mac, Proto, ip6};
 /// comparison.
 const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
 
-/// Returns the configuration of the pool for large frames: as many buffers as fill a quarter of the
-/// host's pool, the share that connections may use. Its memory is touched only when used.
+/// Returns the configuration of the pool for large frames: as many buffers as make up a quarter of
+/// the host's pool, but at least as many as `least` has. Its memory is touched only when used.
 fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
     let host = pool.stats();
     let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);

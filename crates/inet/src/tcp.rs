@@ -119,7 +119,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options of a new socket.
+    /// Default options: none is set.
     const NONE: Options = Options {
         ttl: None,
         tos: 0,
@@ -341,7 +341,8 @@ impl Stream {
         self.send.is_roomy() && self.tcb.is_unsent_low() && self.memory_wait != MemoryWait::Starved
     }
 
-    /// Returns whether this is a connection that has not ended. In TIME-WAIT it has (Linux, BSD).
+    /// Returns whether this is a connection that has not ended. One in TIME-WAIT has ended (Linux,
+    /// BSD).
     fn has_peer(&self) -> bool {
         self.connected && !matches!(self.tcb.state(), State::Closed | State::TimeWait)
     }
@@ -393,8 +394,8 @@ impl<L: Locks> Sock<L> {
         matches!(&self.kind, Kind::Stream(stream) if stream.has_peer())
     }
 
-    /// Returns whether `close` may linger: data or a FIN is not acknowledged by the peer, and no
-    /// reset will be sent in its place.
+    /// Returns whether `close` may linger: the peer has data or the FIN still to acknowledge, and
+    /// `close` sends no reset instead.
     pub fn may_linger(&self) -> bool {
         use ::tcp::State::{Closing, FinWait1, LastAck};
         let Kind::Stream(stream) = &self.kind else { return false };

@@ -3,10 +3,10 @@
 //!
 //! | line | from | meaning |
 //! |---|---|---|
-//! | `ready TEXT` | child | set up is complete; `TEXT` describes it |
+//! | `ready TEXT` | child | setup is complete; `TEXT` describes it |
 //! | a command | parent | [`Child::ask`] |
 //! | `done RESULT` | child | result of the command |
-//! | `failed REASON` | child | sent instead of either answer |
+//! | `failed REASON` | child | sent instead of `ready` or `done` |
 //!
 //! The namespace is chosen before the exec, so the child starts in it, with one thread. The child
 //! exits at its socket's end of file, however the parent ended. A program that starts children must

@@ -20,7 +20,7 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// No row is slower than tolerated.
+    /// Every row of the baseline holds.
     Fine = 0,
     /// A row is slower in every run, of at least two runs.
     Regression = 1,

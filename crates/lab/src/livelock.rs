@@ -90,7 +90,7 @@ pub struct Point {
     pub missed: f64,
     /// Frames per second dropped because the queue was full, after the handler's work.
     pub queue_full: f64,
-    /// Interrupts taken per second.
+    /// Interrupts delivered per second.
     pub interrupts: f64,
 }
 

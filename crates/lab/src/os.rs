@@ -42,8 +42,8 @@ pub fn current_cpu() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Sets the congestion control of one of the kernel's TCP sockets. In the process's own network
-/// namespace this also works for those that the sysctl there refuses.
+/// Sets the congestion control of one of the kernel's TCP sockets. In a network namespace that this
+/// process created, this also works for algorithms that the sysctl there refuses.
 ///
 /// # Errors
 /// ENOENT: the kernel has none of that name; EPERM.

@@ -1,11 +1,12 @@
 //! Distribution of a command's processor time: `linerate profile -- COMMAND`, rtems2014's table for
 //! any command of this project.
 //!
-//! [`start`] makes every thread started by `dispatch` sample itself ([`signal`]): about a thousand
-//! times per second of its processor time it records its position and its callers. No root, no
-//! hardware counter. A collector thread sums equal stacks while the command runs. [`Running::stop`]
-//! resolves addresses to names ([`symbols`]) and classifies them into [`buckets`]; the [`Profile`]
-//! is printed by [`report`], as [`table`], JSON, or through [`folded`] as a flamegraph.
+//! [`start`] makes its own thread and every thread that `dispatch` starts afterwards sample itself
+//! ([`signal`]): about a thousand times per second of its processor time, each records its position
+//! and its callers. This needs neither root nor a hardware counter. A collector thread sums equal
+//! stacks while the command runs. [`Running::stop`] resolves addresses to names ([`symbols`]) and
+//! classifies them into [`buckets`]; the [`Profile`] is printed by [`report`], as [`table`], JSON,
+//! or through [`folded`] as a flamegraph.
 //!
 //! Not covered: children of the process, threads that `dispatch` did not start (their time is in
 //! the table's `runtime`), and the position inside the kernel during a system call. Time of the
@@ -168,12 +169,15 @@ pub struct Running {
 /// Starts sampling the calling thread and all threads that `dispatch` starts from now on.
 ///
 /// # Errors
-/// A rate out of range, a profile is already running, another observer of threads, or a failed
-/// system call.
+/// The rate is out of range, a profile is already running, another observer of threads is
+/// registered with `dispatch`, or a system call fails.
 pub fn start(options: Options) -> anyhow::Result<Running> {
     let range = 1..=RATE_MAX_HZ;
     ensure!(range.contains(&options.rate_hz), "{} samples a second: expected 1 to {RATE_MAX_HZ}", options.rate_hz);
-    ensure!(*OBSERVING.get_or_init(|| dispatch::on_thread(begins)), "somebody else observes this process's threads");
+    ensure!(
+        *OBSERVING.get_or_init(|| dispatch::on_thread(begins)),
+        "another profiler observes the threads of this process"
+    );
     let period_ns = 1_000_000_000 / u64::from(options.rate_hz);
     let settings = Settings { period_ns, ring_words: options.ring_words, source: options.source };
     {
@@ -188,7 +192,7 @@ pub fn start(options: Options) -> anyhow::Result<Running> {
     let told = over.clone();
     // Not started by `dispatch`, so that the collector is not sampled.
     let collector = std::thread::Builder::new().name("profile".to_owned()).spawn(move || collect(&told));
-    let collector = collector.inspect_err(|_| *registry() = None).context("no thread for the profile")?;
+    let collector = collector.inspect_err(|_| *registry() = None).context("cannot start the profiling thread")?;
     let (started, process_ns) = (Instant::now(), crate::os::process_cpu_ns());
     Ok(Running { options, own: register(), collector: Some(collector), over, started, process_ns })
 }

@@ -37,7 +37,7 @@ use trial::{Amount, Ask, Clocking, Pace, Trial};
 const PROBES: u64 = 10;
 /// Rate of these frames, in frames per second.
 const PROBES_A_SECOND: u64 = 1000;
-/// Duration of the trial that determines the tester's highest rate, if none is given.
+/// Maximum duration of the trial that determines the tester's highest rate, if none is given.
 const FLAT_OUT: Duration = Duration::from_millis(200);
 
 /// A test of the RFC.
@@ -158,8 +158,8 @@ pub struct SizeResult {
     pub contradiction: Option<Contradiction>,
 }
 
-/// Counters of all trials together, including frames other than test frames received once and in
-/// order.
+/// Totals over all trials: what was sent, and every irregularity (reordered, repeated, foreign and
+/// refused frames, missing buffers).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Odds {
     /// Number of trials made.
@@ -172,7 +172,7 @@ pub struct Odds {
     pub duplicates: u64,
     /// Frames that were not test frames of the trial.
     pub others: u64,
-    /// Frames of those sent that a port into the device refused.
+    /// Test frames counted as sent although a port into the device refused them.
     pub refused: u64,
     /// Number of times that the tester had no free buffer.
     pub starved: u64,
@@ -207,8 +207,9 @@ pub struct Results {
     pub cut: Option<String>,
 }
 
-/// Runs a plan and reports its progress. Ends early if the tester's `stop` returns true or a port
-/// closes; the results then contain the reason and the tests finished before.
+/// Runs a plan and reports its progress. Ends early if the tester's `stop` returns true, a port
+/// closes, or no frame arrives in a direction; the results then contain the reason and the tests
+/// finished before.
 pub fn run(plan: &Plan, tester: &mut Tester<'_>, dut: &str, tell: &mut dyn FnMut(Progress)) -> Results {
     let mut results = Results {
         dut: dut.to_owned(),

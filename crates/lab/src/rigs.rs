@@ -14,7 +14,7 @@
 //! | `nic.*` | a frame bridged between cards with descriptor rings, including their drivers' work |
 //! | `fdb.*`, `pool`, `ring` | an address looked up; a buffer; a frame in a ring: bursts of 32 |
 //! | `ftp.*` | a byte of an FTP transfer, including both hosts' work |
-//! | `up.*`, `smp.*`, `several.*` | netperf or tcpconnect, one host with netisr (wall time) |
+//! | `up.*`, `smp.*`, `several.*` | a byte, transaction or connection, with netisr (wall time) |
 //! | `hrh.*`, `tcpconnect` | the same without netisr |
 //! | `hosts.*` | `send` on n disjoint hosts, each with a thread and a core (wall time, all) |
 //! | `shared.*` | `send`, `recv`, `route` or `bulk` by n threads on one host (wall time, all) |

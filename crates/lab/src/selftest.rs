@@ -2,9 +2,9 @@
 //!
 //! Rows of several commands are compared with a separately built side of the same settings, and
 //! with one that is deliberately slowed by 5 %, through the runner, the estimator and the rule that
-//! every command uses. The result is three shares: firm verdicts on equal sides (target: at most 1
-//! %), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences that
-//! are found (at least 80 %).
+//! every command uses. The result is three shares, each with a target: firm verdicts on equal sides
+//! (at most 1 %), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted
+//! differences that are found (at least 80 %).
 
 use crate::ab::Trials;
 use crate::child::{self, Child};

@@ -122,8 +122,8 @@ thread_local! {
     static TOKEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Returns the lowest number that no other living thread has. It is reused after the thread has
-/// ended.
+/// Returns the index of the calling thread. It is assigned on first use, as the lowest number that
+/// no other living thread has, and reused after the thread has ended.
 #[inline(always)]
 pub fn thread_index() -> usize {
     let index = INDEX.get();

@@ -39,7 +39,8 @@ impl Doorbell {
     /// [`Doorbell::withdraw`].
     #[inline]
     pub fn announce(&self, until: u64) {
-        self.until.swap(until.max(1), Ordering::AcqRel); // swap: loom reorders a store
+        // Not a store, since loom may order a store before an earlier swap.
+        self.until.swap(until.max(1), Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 

@@ -5,7 +5,7 @@
 //! A reader that began earlier may still hold the number of such a part. Readers call [`Pins::pin`]
 //! for that time, which records the count at which they began. The writer gets the count at which a
 //! part was removed ([`Pins::retire`]) and reuses the part once no reader is pinned at an earlier
-//! one ([`Pins::passed`]). No thread waits: a slow reader only delays reuse.
+//! count ([`Pins::passed`]). No thread waits: a slow reader only delays reuse.
 //!
 //! After Fraser, Practical lock-freedom (2004), 5.2.3, without a bound on the distance between
 //! counts. Checked with loom.
@@ -65,9 +65,10 @@ impl Pins {
         }
         slot.store(self.count.load(Ordering::Acquire), Ordering::Relaxed);
         if self.is_shared {
-            // Before anything is read: either the writer sees the slot, or this thread sees that
-            // the writer removed a part. 20 ticks. The same holds for a new slot: this thread found
-            // it before the fence, so a writer with a later fence finds it too.
+            // Comes before any read of the table: either the writer sees the slot, or this thread
+            // sees that the writer removed a part. The fence costs 20 ticks. The same holds for a
+            // new slot: this thread found it before the fence, so a writer with a later fence
+            // finds it too.
             fence(Ordering::SeqCst);
         }
         Pinned(Some(slot))

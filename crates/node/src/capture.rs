@@ -50,7 +50,7 @@ pub const DROPPED_PACE: Duration = Duration::from_micros(20);
 /// Location of a frame: the number of an iface of a host, or of a port of a bridge.
 pub type Place = u16;
 
-/// Location of frames dropped by a host, after the ingress iface is no longer known.
+/// Location of frames dropped by a host, where the ingress iface is no longer known.
 pub const NOWHERE: Place = Place::MAX;
 
 /// A port's hook for captures.

@@ -171,7 +171,7 @@ pub enum NewHostError {
 pub struct Step {
     /// Frames received.
     pub frames: usize,
-    /// Time of the next timer, if any.
+    /// Time at which the next round is due without new frames; `None`: no timer runs.
     pub next: Option<Instant>,
     /// Time of the round.
     pub now: Instant,
@@ -209,7 +209,7 @@ pub struct Host<L: Locks> {
     captures: Arc<Captures>,
     jobs: Jobs<L>,
     dhcp: Dhcp,
-    /// Topology at creation time.
+    /// Topology displayed by `show topology`, fixed before the host runs.
     pub(crate) topology: Arc<Topology>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Claim<'a, L: Locks> {
 
 /// Parts of a host's inputs.
 pub(crate) struct Parts<L: Locks> {
-    /// Part with netisr and the dispatcher, if any.
+    /// Part with netisr and the connection to the dispatcher of a split host, if any.
     pub(crate) first: Part<L>,
     more: Box<[Part<L>]>,
 }
@@ -241,8 +241,8 @@ impl<L: Locks> Host<L> {
         next
     }
 
-    /// Returns whether no more frames will arrive: some port has ended, and all others are
-    /// transmit-only.
+    /// Returns whether no more frames will arrive: some port has ended, and all others have ended
+    /// too or are transmit-only.
     pub fn is_over(&self) -> bool {
         let (mut any_gone, mut all_over) = (false, true);
         self.each_receiver(|r| {

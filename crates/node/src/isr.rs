@@ -73,7 +73,7 @@ pub enum IsrError {
     Split {
         /// Number of stacks of the host.
         stacks: usize,
-        /// Setting that conflicts with several stacks.
+        /// Conflict with several stacks, or how to resolve it.
         what: &'static str,
     },
     /// Pinning requested, but there are no threads to pin.

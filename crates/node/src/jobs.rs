@@ -55,7 +55,7 @@ pub(crate) trait Work<L: Locks>: Send {
     /// ended; `None` while it runs.
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
 
-    /// Returns the time of the next turn without input; [`Instant::NEVER`]: no such turn.
+    /// Returns the time at which a turn is due even without input; [`Instant::NEVER`]: none is.
     fn next(&self) -> Instant;
 
     /// Accepts input; returns the number of bytes.

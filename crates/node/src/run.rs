@@ -24,7 +24,7 @@ use socket::Errno;
 
 /// Interval at which a busy host checks its control socket and the state of its ports.
 const LOOK: Duration = Duration::from_millis(1);
-/// The same interval of an idle host.
+/// Interval of these checks on an idle host.
 const IDLE: Duration = Duration::from_millis(100);
 /// Time that an idle host keeps running after its last port has ended, for delayed frames and late
 /// answers.

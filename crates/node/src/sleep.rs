@@ -66,8 +66,8 @@ fn poll_interval(quiet: Duration) -> Duration {
 }
 
 impl<L: Locks> Host<L> {
-    /// Sleeps until a port or `also` is readable, or `until`; returns at once if a port must be
-    /// polled. Returns whether `also` is readable.
+    /// Sleeps until a port or `also` is readable, or until `until`, but at most 100 ms, and at most
+    /// 1 ms if a port has no descriptor. Returns whether `also` is readable.
     pub fn wait(&self, until: Instant, also: Option<BorrowedFd<'_>>) -> bool {
         self.wait_for_any(until, also.as_slice())
     }
@@ -114,7 +114,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Sleeps on a host with a single thread.
+    /// Sleeps in a host of one thread, with the lock of its ports held.
     fn wait_alone(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
         let inputs = self.inputs.first.lock(cx);
@@ -132,7 +132,7 @@ impl<L: Locks> Host<L> {
         ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
-    /// Sleeps on a shared host, which other threads may enter and receive for meanwhile.
+    /// Sleeps in a shared host. Other threads may enter it and receive from its ports meanwhile.
     fn wait_unlocked(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let now = self.clock.now();
         let turn = self.sleeper.as_ref().map(|sleeper| (sleeper, sleeper.turn.try_lock()));

@@ -258,8 +258,8 @@ impl Switch {
         &self.pool
     }
 
-    /// Locks thread `number` for access, between two of its turns. To lock several at once, lock
-    /// them in ascending order.
+    /// Locks the [`Lane`] of thread `number`, between two of its turns. To lock several at once,
+    /// lock them in ascending order.
     pub fn lane(&self, number: usize) -> Option<MutexGuard<'_, Lane>> {
         let (lane, call) = (self.lanes.get(number)?, self.calls.get(number)?);
         Some(call.ask(|| lock(lane)))

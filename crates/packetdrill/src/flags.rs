@@ -1,8 +1,9 @@
 //! `--so_flags`: configuration of the interface and its host, as comma-separated `name=value`
 //! pairs.
 //!
-//! Other names are knobs, ours or Linux's: `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux
-//! separates by blanks may use colons: `tcp_rmem=4096:540000:15728640`.
+//! A name that is not one of the interface's own flags is a knob, ours or Linux's:
+//! `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux separates by blanks may use colons:
+//! `tcp_rmem=4096:540000:15728640`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

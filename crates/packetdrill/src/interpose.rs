@@ -169,6 +169,8 @@ fn owner(fd: c_int) -> Option<&'static Door> {
     doors().iter().filter_map(|door| unsafe { (*door as *const Door).as_ref() }).find(|door| door.has(fd))
 }
 
+/// Replacement of the C library's `getsockopt`.
+///
 /// # Safety
 /// The pointers are valid for getsockopt(2).
 unsafe extern "C" fn getsockopt(
@@ -187,6 +189,8 @@ unsafe extern "C" fn getsockopt(
     }
 }
 
+/// Replacement of the C library's `sendfile`.
+///
 /// # Safety
 /// The pointer is valid for sendfile(2).
 unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {

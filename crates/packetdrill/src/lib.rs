@@ -7,7 +7,7 @@
 //!  face       C interface: pointers become slices, errors become errno
 //!  calls      socket calls by descriptor; blocking is done in door
 //!  door       blocking calls and time: virtual (or live), each event at its own time
-//!  host       one stack with one iface; packets for netdev_send and netdev_receive
+//!  host       one stack with one iface; packets from netdev_send and for netdev_receive
 //!  files      descriptors: each of our sockets has a real kernel descriptor
 //!  options, info, addr   numbers and layouts of Linux's C interface
 //!  flags, follow   knobs: from --so_flags, and from sysctls set by a running script

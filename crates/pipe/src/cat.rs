@@ -83,9 +83,9 @@ pub struct Static {
 }
 
 impl Static {
-    /// Encodes frames of `source`: a mebibyte of lines, at most `most` of them. Their number is a
-    /// multiple of the ten destinations of pktgen's rotation, so that the rotation continues
-    /// correctly when they repeat.
+    /// Encodes frames of `source`: at least a mebibyte of lines, unless `source` ends before or
+    /// `most` lines are reached. Their number is then a multiple of the ten destinations of
+    /// pktgen's rotation, so that the rotation continues correctly when they repeat.
     ///
     /// # Errors
     /// Errors of reading the port.

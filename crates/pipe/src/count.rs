@@ -173,8 +173,8 @@ impl Stage for Count {
 }
 
 impl Timed for Count {
-    /// Reports an interval that has ended. The report covers the frames counted so far and the
-    /// actual length of the interval.
+    /// Reports an interval that has ended: the frames counted since the previous report, and the
+    /// actual time since then.
     fn at(&mut self, now: Instant) {
         let Some((every, next)) = self.every else { return };
         if now < next {

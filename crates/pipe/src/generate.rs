@@ -49,7 +49,7 @@ pub struct GenConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadGen {
     /// The frame is too short or too long: length, minimum, maximum.
-    #[error("a frame of {0} bytes: {1} to {2} are possible, FCS included")]
+    #[error("frame size {0}: must be {1} to {2} bytes, FCS included")]
     Size(usize, usize, usize),
     /// A repeated buffer with stamps needs a number of frames.
     #[error("with stamps one buffer is one round: say how many frames it has (-n)")]
@@ -130,12 +130,12 @@ impl Gen {
         true
     }
 
-    /// Makes one buffer of frames in `format`, to be written repeatedly. Without stamps it has
-    /// up to 1 MiB and a whole number of turns through the destinations; with stamps it is one
-    /// round.
+    /// Makes one buffer of frames in `format`, to be written repeatedly. Without stamps it has as
+    /// many whole turns through the destinations as fit into 1 MiB, at least one; with stamps it is
+    /// one round.
     ///
     /// # Errors
-    /// With stamps: the round has no end or is too large.
+    /// With stamps: the round has no end or is too large. The format cannot represent the frames.
     pub fn fixed(mut self, format: Format) -> Result<Fixed, BadGen> {
         let stamp = if self.config.mbps.is_some() { text::STAMP } else { 0 };
         let line = self.templates.first().map_or(0, |template| text::len(template.len()) + stamp);

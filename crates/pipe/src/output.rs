@@ -190,7 +190,7 @@ impl Output {
         self.to.flush()
     }
 
-    /// Writes the header of a capture without frames.
+    /// Writes the header of a capture, if no frames were written.
     ///
     /// # Errors
     /// Errors of writing.

@@ -22,7 +22,7 @@ pub enum Bits {
     Payload,
 }
 
-/// Returns the bytes of wire time of a frame of `len` bytes (without FCS): preamble and gap
+/// Returns the bytes of wire time of a frame of `len` bytes (without FCS): FCS, preamble and gap
 /// included.
 pub fn on_wire(len: usize) -> u64 {
     (len.max(MIN_FRAME_LEN) + FCS + AROUND) as u64
@@ -51,8 +51,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Passes `unit` per second, with a bucket of `burst` bytes, or frames if those are counted. A
-    /// frame larger than the bucket still passes.
+    /// Limits frames to `unit` per second, with a bucket of `burst` bytes, or frames if those are
+    /// counted. A frame larger than the bucket still passes.
     pub fn new(unit: Unit, bits: Bits, burst: Option<u64>, limit: Limit) -> Rate {
         let (Unit::Bits(rate) | Unit::Frames(rate)) = unit;
         let rate = u128::from(rate.max(1));

@@ -204,7 +204,7 @@ pub fn run_spread(
             lock(&spare).push(out);
             Ok(())
         };
-        // Stages that need the order need it throughout.
+        // Stages that cannot be forked receive the pieces in order, so the output is ordered too.
         spread(how.jobs, how.ordered || !forks, source, worker, sink)?;
     }
     input.tally_mut().append(&lock(&tally));

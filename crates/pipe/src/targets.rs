@@ -1,4 +1,4 @@
-//! `mirror` and `split`: write frames to destinations other than the end of the pipeline.
+//! `mirror` and `split`: write frames to targets other than the end of the pipeline.
 
 use crate::flow::{Flow, Key, word};
 use crate::run::Sink;
@@ -7,10 +7,10 @@ use crate::{Frames, Stage};
 use std::fmt::Write;
 use std::io;
 
-/// A destination of frames.
+/// Receiver of frames: a file, a port or the rest of the pipeline.
 pub struct Target {
     name: String,
-    /// `None` for the rest of the pipeline, or for a destination that failed.
+    /// `None` for the rest of the pipeline, or for a target that failed.
     sink: Option<Box<dyn Sink + Send>>,
     /// Set for the rest of the pipeline.
     is_row: bool,
@@ -20,17 +20,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// Creates the destination for a file or port called `name`.
+    /// Creates the target for a file or port called `name`.
     pub fn new(name: &str, sink: Box<dyn Sink + Send>) -> Target {
         Target { name: name.to_owned(), sink: Some(sink), is_row: false, written: 0, lost: 0, why: None }
     }
 
-    /// Creates the destination for the rest of the pipeline.
+    /// Creates the target for the rest of the pipeline.
     pub fn row() -> Target {
         Target { name: "-".to_owned(), sink: None, is_row: true, written: 0, lost: 0, why: None }
     }
 
-    /// Writes frames. A destination that fails is not used any more; the others continue, as in
+    /// Writes frames. A target that fails is not used any more; the others continue, as in
     /// tee(1).
     fn write(&mut self, frames: &Frames) {
         if frames.is_empty() {
@@ -83,7 +83,7 @@ fn gone() -> StageError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
-/// Stage that copies each frame to every destination.
+/// Stage that copies each frame to every target.
 pub struct Mirror {
     targets: Vec<Target>,
 }
@@ -110,7 +110,7 @@ impl Stage for Mirror {
         report("mirror", &self.targets)
     }
 
-    /// As in tee(1), a failed destination makes the whole program fail.
+    /// As in tee(1), a failed target makes the whole program fail.
     fn failed(&self) -> bool {
         self.targets.iter().any(|target| target.why.is_some())
     }
@@ -121,7 +121,7 @@ impl Stage for Mirror {
 pub enum By {
     /// The five-tuple of an IP packet, otherwise MAC addresses and EtherType.
     Flow,
-    /// Like `Flow`, with both directions of a flow to the same destination.
+    /// Like `Flow`, with both directions of a flow to the same target.
     BothWays,
     /// Destination MAC address.
     Dst,
@@ -129,11 +129,11 @@ pub enum By {
     Src,
     /// Identifier of the outer VLAN tag.
     Vlan,
-    /// Round robin over the destinations.
+    /// Round robin over the targets.
     Round,
 }
 
-/// Stage that sends each frame to one of several destinations.
+/// Stage that sends each frame to one of several targets.
 pub struct Split {
     targets: Vec<Target>,
     batches: Vec<Frames>,
@@ -149,7 +149,7 @@ impl Split {
         Split { targets, batches, by, key, turn: 0 }
     }
 
-    /// Returns the index of the destination of `frame`.
+    /// Returns the index of the target of `frame`.
     fn place(&mut self, frame: &[u8]) -> usize {
         let number = match (self.by, Flow::of(frame)) {
             (By::Round, _) => {
@@ -192,7 +192,7 @@ impl Stage for Split {
             }
             batch.clear();
         }
-        // Without any destination left, stop reading.
+        // Without any target left, stop reading.
         if self.targets.iter().all(|target| target.sink.is_none() && !target.is_row) { Err(gone()) } else { Ok(()) }
     }
 

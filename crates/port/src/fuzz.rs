@@ -84,7 +84,7 @@ pub fn pcap(data: &[u8]) {
             if format == Format::Pcap {
                 record.direction = Default::default();
                 options.clear();
-                record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // limit of the 32-bit seconds field
+                record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // limit of 32-bit seconds
             }
             writer.write(&Record { data, options, ..*record }).unwrap();
             if format == Format::Pcapng && options.is_empty() {

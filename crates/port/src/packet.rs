@@ -3,8 +3,8 @@
 //!
 //! A frame is copied once: from a slot of the receiving ring into a buffer of the pool, or from a
 //! buffer into a slot of the sending ring. Receiving needs no system call while frames are waiting;
-//! sending needs one per burst. A frame is received as soon as the kernel has put it into its slot;
-//! if the reader does not poll for longer than `rx_ring` frames take, frames are lost.
+//! sending needs one per burst. A frame is received as soon as the kernel has put it into its slot.
+//! If more than `rx_ring` frames arrive between two polls, frames are lost.
 //!
 //! A virtio header in front of every frame carries the offloads that local senders use. An open
 //! checksum is trusted (or completed, by the option `rx_csum`); TCP segments of up to 64 KiB pass

@@ -50,7 +50,7 @@ impl Drop for Ringer {
 struct RingRx {
     ring: Consumer<Frame>,
     bell: Option<Arc<Bell>>,
-    /// Set while an announced sleep has not been detected as ended.
+    /// True from the announcement of a sleep until its end is detected.
     announced: Cell<bool>,
     counts: Arc<PortCounts>,
     /// True if checksums are omitted, since nothing can corrupt the frames.
@@ -132,7 +132,7 @@ impl RingRx {
             && bell.doorbell.is_rung()
             && bell.event.clear()
         {
-            self.announced.set(false); // otherwise the event is about to be raised: the next call clears it
+            self.announced.set(false); // else the event is raised soon: the next call clears it
         }
     }
 }

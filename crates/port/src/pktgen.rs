@@ -418,7 +418,7 @@ impl Vary for Variety {
 }
 
 impl Variety {
-    /// Returns whether only the destination varies.
+    /// Returns whether the generated frames differ in their destination address alone.
     fn is_destination_alone(&self) -> bool {
         self.random_dst && !(self.id || self.udp_csum || self.turns.is_any())
     }

@@ -306,11 +306,11 @@ impl<L: Locks> Drop for Sender<'_, L> {
 
 /// A rig with the lock kind chosen in the settings.
 pub enum AnyRig {
-    /// One thread, no atomics.
+    /// Rig with `Up` locks: one thread, no atomics.
     Up(Box<Rig<Up>>),
-    /// Rig with light mutexes.
+    /// Rig with `Light` locks: a compare-and-swap each.
     Light(Box<Rig<Light>>),
-    /// Rig with semaphore objects.
+    /// Rig with `Heavy` locks: a semaphore with owner and queue each.
     Heavy(Box<Rig<Heavy>>),
 }
 

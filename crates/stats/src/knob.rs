@@ -56,7 +56,7 @@ impl Knob {
     }
 }
 
-/// A set of knobs, without its concrete type.
+/// A set of knobs of any type declared by [`knobs!`](crate::knobs).
 pub trait KnobSet: Send + Sync {
     /// Returns the descriptions of all knobs.
     fn infos(&self) -> &'static [KnobInfo];

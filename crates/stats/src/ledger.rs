@@ -52,7 +52,8 @@ stages! {
     PortLook = "port.rx.idle",
     /// Bridge: learning the source and looking up the destination.
     BridgeInput = "bridge.input",
-    /// Ethernet input: prefetching a burst's frames, or parsing the header of a single frame.
+    /// Ethernet input: prefetching a burst's frames, or checking the header of a frame processed
+    /// alone (with source validation, of every frame).
     LinkInput = "inet.link.ether.input",
     /// IPv4 checks, and for a burst also the Ethernet header checks made in the same pass.
     Ip4Input = "inet.ip4.input",
@@ -74,7 +75,7 @@ stages! {
     LinkOutput = "inet.link.ether.output",
     /// Sending frames to a port.
     PortTx = "port.tx",
-    /// Within port.tx: returning buffers that the device has sent to the pool.
+    /// Within port.tx: returning to the pool the buffers that the device has sent.
     PortReclaim = "port.tx.reclaim",
     /// Within port.tx: putting frames into the device's ring.
     PortFill = "port.tx.fill",

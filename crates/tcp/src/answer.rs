@@ -47,7 +47,8 @@ pub(crate) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Out {
 }
 
 impl Tcb {
-    /// Sends a challenge ACK, within the rate limit, for a segment that may be forged (RFC 5961).
+    /// Adds a challenge ACK for a segment that may be forged to `reply`, within the rate limit (RFC
+    /// 5961). Always returns `why` as the error.
     #[inline(never)]
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
         let average = self.config.challenge_acks;
@@ -57,10 +58,10 @@ impl Tcb {
         Err(why)
     }
 
-    /// Acknowledges an unacceptable segment (RFC 9293 3.10.7.4, first).
+    /// Requests an ACK of an unacceptable segment (RFC 9293 3.10.7.4, first).
     ///
-    /// Without data, at most one is sent per `invalid_interval` (default 0.5 s): otherwise two ends
-    /// that find each other's segments unacceptable would exchange ACKs forever.
+    /// For segments without data, at most one ACK is sent per `invalid_interval` (default 0.5 s):
+    /// otherwise two ends that find each other's segments unacceptable would exchange ACKs forever.
     #[inline(never)]
     pub(crate) fn answer_unacceptable(&mut self, seg: &Segment, why: Dropped, now: Instant) -> Result<(), Dropped> {
         if seg.has(Flags::RST) {

@@ -13,7 +13,7 @@ const ENDS_MAX: usize = 1024;
 /// Result of a close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Closed {
-    /// RST to send: data was unread, or the handshake was incomplete.
+    /// RST to send, because received data was unread.
     pub reset: Option<Out>,
     /// The connection is already over.
     pub over: bool,

@@ -265,7 +265,8 @@ pub fn strangers(data: &[u8]) {
     }
 }
 
-/// Makes a segment from a peer that has seen our sequence number `ours`, if the bytes decide so.
+/// Makes a segment from the bytes. Depending on them it acknowledges `ours`, our last sequence
+/// number, or a random one.
 fn foreign(bytes: &mut Bytes<'_>, ours: SeqNum) -> Segment {
     let flags = Flags(bytes.byte().unwrap_or(2));
     let (near, seq) = (bytes.byte().unwrap_or(0), SeqNum(bytes.word() >> 24));

@@ -88,7 +88,8 @@ impl Tcb {
         (self.state.may_send() && self.poll_new(now, max_text, &mut out)).then_some(out)
     }
 
-    /// Sends a SYN or SYN-ACK (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168 6.1.1).
+    /// Builds the SYN or SYN-ACK that is due (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168
+    /// 6.1.1).
     fn poll_syn(&mut self, now: Instant) -> Option<Out> {
         if !std::mem::take(&mut self.snd.syn_due) {
             return None;
@@ -126,7 +127,8 @@ impl Tcb {
         Some(out)
     }
 
-    /// Retransmits lost data before new data, within the windows (RFC 6675 5 step C).
+    /// Builds a retransmission of lost data, which precedes new data, within the windows (RFC 6675
+    /// 5 step C).
     fn poll_lost(&mut self, now: Instant) -> Option<Out> {
         let forced = std::mem::take(&mut self.recovery.force_front);
         let front = self.board.front().copied().filter(|front| !front.has(mark::SACKED));
@@ -146,8 +148,8 @@ impl Tcb {
         Some(self.resend(index, record, now))
     }
 
-    /// Retransmits the record at `index`; what no longer fits one segment becomes a record of its
-    /// own.
+    /// Builds the retransmission of the record at `index`; the part that no longer fits one segment
+    /// becomes a record of its own.
     fn resend(&mut self, index: usize, record: Sent, now: Instant) -> Out {
         let most = u32::from(self.full_segment());
         let mut record = record;
@@ -194,7 +196,7 @@ impl Tcb {
         }
     }
 
-    /// Sends a tail loss probe (RFC 8985 7.3).
+    /// Builds a tail loss probe (RFC 8985 7.3).
     fn poll_tail_loss(&mut self, now: Instant) -> Option<Out> {
         if !self.state.may_send() || self.board.is_empty() {
             return None;
@@ -214,8 +216,8 @@ impl Tcb {
         Some(out)
     }
 
-    /// Uses a window with room for less than a segment after a wait (RFC 9293 3.8.6.2.1, (4)); with
-    /// no room at all, sends a window probe.
+    /// Builds a segment for a window that has had room for less than a full segment for a while
+    /// (RFC 9293 3.8.6.2.1, (4)); with no room at all, a window probe.
     fn poll_window_probe(&mut self, now: Instant) -> Out {
         let room = self.send_edge().since_or_zero(self.snd.nxt);
         let len = room.min(self.unsent()).min(self.full_segment().into());
@@ -233,7 +235,8 @@ impl Tcb {
         out
     }
 
-    /// Sends new data, and the FIN after it.
+    /// Builds a segment of new data, with the FIN if it ends the stream. Returns whether there is
+    /// one.
     #[inline(always)]
     fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
@@ -352,7 +355,7 @@ impl Tcb {
         self.wishes.nodelay || urgent || !small_under_way
     }
 
-    /// Sends a FIN alone (RFC 9293 3.10.4).
+    /// Builds a FIN without data (RFC 9293 3.10.4). Returns whether there is one.
     #[inline(never)]
     fn poll_fin(&mut self, now: Instant, out: &mut Out) -> bool {
         if !self.fin_waits() {
@@ -365,7 +368,8 @@ impl Tcb {
         true
     }
 
-    /// Sends `len` bytes at SND.NXT, with FIN if they end the stream; one record per segment.
+    /// Builds a segment of `len` bytes at SND.NXT, with FIN if they end the stream. The scoreboard
+    /// gets one record per segment on the wire.
     #[inline(never)]
     fn send_new(&mut self, len: u32, now: Instant) -> Out {
         let mut out = Out::default();
@@ -373,8 +377,8 @@ impl Tcb {
         out
     }
 
-    /// Sends `len` bytes as [`Tcb::send_new`] does, in segments of `mss`, which for a path MTU
-    /// probe exceeds the usual.
+    /// Builds a segment as [`Tcb::send_new`] does, with records of `mss` bytes; for a path MTU
+    /// probe `mss` is larger than usual.
     #[inline(always)]
     fn send_as(&mut self, len: u32, mss: u32, now: Instant, out: &mut Out) {
         let start = self.snd.nxt;
@@ -432,8 +436,8 @@ impl Tcb {
         }
     }
 
-    /// Returns whether a write ends in `start..=end`, and whether a run of several segments ends at
-    /// `end`. The latter is not stored: retransmitted, it is a single segment.
+    /// Returns whether a write ends within the data, and whether a run of several segments ends at
+    /// `end`. The latter is not stored: a retransmission is a single segment.
     #[cold]
     fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
         let (run, exact) = (self.snd.run, self.config.push_runs > 0);
@@ -486,8 +490,8 @@ impl Tcb {
         self.board.push(at, end.plus(u32::from(fin)), marks, now);
     }
 
-    /// Restarts the congestion window after an idle RTO: the old window is no longer valid for the
-    /// path (RFC 5681 4.1).
+    /// Restarts the congestion window after more than an RTO without transmission: the old window
+    /// no longer describes the path (RFC 5681 4.1).
     #[inline]
     pub(crate) fn restart_after_idle(&mut self, now: Instant) {
         if self.config.idle_restart && self.board.is_empty() {
@@ -567,8 +571,8 @@ impl Tcb {
         (blocks, count)
     }
 
-    /// Sets URG while urgent data is ahead (RFC 9293 3.8.5); the pointer is the sequence number
-    /// after it (RFC 6093 3.1).
+    /// Sets URG while urgent data is ahead (RFC 9293 3.8.5); the pointer is the offset of the
+    /// sequence number after the urgent data (RFC 6093 3.1).
     #[inline(always)]
     fn mark_urgent(&self, out: &mut Out) {
         if let Some(end) = self.snd_urgent().filter(|end| end.after(out.seq)) {
@@ -577,7 +581,7 @@ impl Tcb {
         }
     }
 
-    /// Sends a pure ACK.
+    /// Builds a pure ACK if one is due. Returns whether there is one.
     #[inline(always)]
     fn poll_ack(&mut self, now: Instant, out: &mut Out) -> bool {
         self.recovery.force_front = false;

@@ -2,9 +2,9 @@
 //!
 //! Sizes are in units of MSS: data and TCP options, which is the MTU less IP and the fixed TCP
 //! header. An ICMP message counts only if it quotes a segment in flight and reports a size below
-//! the current one; it cannot go below the minimum. When large segments are lost without an ICMP
-//! message, the MSS falls after some timeouts to a size that any path carries (RFC 8899 4.3). With
-//! probing enabled, the search then goes up again, by bisection, with data as probes.
+//! the current one; no message sets the MSS below the minimum. When large segments are lost without
+//! an ICMP message, the MSS falls after some timeouts to a size that any path carries (RFC 8899
+//! 4.3). With probing enabled, the search then goes up again, by bisection, with data as probes.
 
 use crate::note::Notes;
 use crate::scoreboard::mark;
@@ -20,7 +20,8 @@ const MAX_PROBES: u8 = 3;
 /// Interval between searches for a larger MTU: PMTU_RAISE_TIMER (RFC 8899 5.1.1); at least 5
 /// minutes after a message (RFC 1191 6.3).
 const RAISE: Duration = Duration::from_secs(600);
-/// Start of a search without prior information: Ethernet's payload is common, and this is below it.
+/// First size to fall back to when a black hole is suspected: below that of Ethernet, which most
+/// paths carry.
 const BASE: u16 = 1024;
 
 /// Error about a segment of ours: an ICMP message parsed by the host, or a failure of its own
@@ -34,8 +35,8 @@ pub enum IcmpNotice {
     /// The next hop did not answer this host's own ARP or neighbor solicitations. Unlike an ICMP
     /// message, this cannot be forged remotely and is no transient fault of a distant router.
     NoNeighbor,
-    /// Packet too big with DF set; the next hop carries `mss` bytes after the fixed headers, 0 if
-    /// unknown.
+    /// Packet too big and not to be fragmented; the next hop carries `mss` bytes after the fixed
+    /// headers, 0 if unknown.
     TooBig {
         /// MTU less IP and fixed TCP header.
         mss: u16,
@@ -86,8 +87,8 @@ impl Tcb {
         }
     }
 
-    /// Retransmits at once, in smaller segments, what did not fit; the congestion window is not
-    /// reduced (RFC 1191 6.4).
+    /// Lowers the MSS, and has segments that did not fit retransmitted at once, in smaller ones;
+    /// the congestion window is not reduced (RFC 1191 6.4).
     fn on_too_big(&mut self, mss: u16, now: Instant) {
         let present = self.path_mss();
         let mss = if mss == 0 { plateau_below(present) } else { mss };
@@ -134,7 +135,8 @@ impl Tcb {
         }
     }
 
-    /// Returns the data bytes of a probe to send now (RFC 8899 5.3.2); `None` during recovery.
+    /// Returns the data bytes of a probe to send now (RFC 8899 5.3.2), `None` if there is none;
+    /// never during loss recovery.
     pub(crate) fn mtu_probe(&mut self, unsent: u32, room: u32, now: Instant) -> Option<u32> {
         if !self.config.mtu_probing || !self.recovery.is_quiet() {
             return None;
@@ -176,8 +178,8 @@ impl Tcb {
         }
     }
 
-    /// Returns whether the only lost record is the probe: it was too large, which is no sign of
-    /// congestion (RFC 8899 3, (7)).
+    /// Returns whether the only lost record is the probe, and if so records its failure: it was too
+    /// large, which is no sign of congestion (RFC 8899 3, (7)).
     pub(crate) fn only_mtu_probe_lost(&mut self) -> bool {
         let Some((size, end)) = self.pmtu.as_ref().and_then(|pmtu| pmtu.probe) else { return false };
         if self.board.lost().segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {

@@ -85,7 +85,8 @@ impl Reassembly {
         Some(Block { left: range.left.later(left), right: range.right.earlier(right) })
     }
 
-    /// Advances RCV.NXT to `nxt`; returns how many bytes further stored data extends it.
+    /// Removes the ranges that begin at or before `nxt`, the new RCV.NXT; returns how many bytes
+    /// beyond `nxt` they reach.
     pub(crate) fn join(&mut self, nxt: SeqNum) -> u32 {
         let passed = self.ranges.partition_point(|range| range.left.at_or_before(nxt));
         let mut reach = nxt;

@@ -1,4 +1,17 @@
 //! Loss recovery: from the first sign of loss to its end, or to the proof that nothing was lost.
+//!
+//! ```text
+//! Open --SACK, duplicate--> Disorder --lost--> Recovery --SND.UNA passes recovery point--> Open
+//!  |  --ECN-Echo--> Cwr ------------------------^   |                                       ^
+//!  +--timeout, from any--> Loss --(F-RTO: spurious)-+---------------------------------------+
+//! ```
+//!
+//! With SACK, `rack` finds lost segments; without SACK, duplicate ACKs show them (RFC 6582). In
+//! Recovery and Cwr the window follows proportional rate reduction (RFC 6937bis). A reduction that
+//! D-SACKs or timestamps prove spurious is undone (RFC 3708, RFC 3522). After a timeout, F-RTO
+//! watches for the ACK of an original (RFC 5682). The window restored by an undo is not used in one
+//! burst (RFC 4015), and segments that an undo unmarked are not found lost again by the same
+//! evidence.
 
 use crate::cc::{Congestion, Signal};
 use crate::note::Notes;
@@ -30,7 +43,7 @@ pub(crate) struct Shown {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doubt {
     None,
-    /// An original arrived while retransmissions are in flight whose outcome is unknown.
+    /// An original arrived while the outcome of retransmissions in flight is unknown.
     Waits,
     Undone,
 }
@@ -316,8 +329,8 @@ impl Tcb {
         }
     }
 
-    /// Retransmits segments too large for the path in smaller ones, as the window permits; the
-    /// window is unchanged (RFC 1191 6.4; Linux: tcp_simple_retransmit).
+    /// Enters Loss so that segments too large for the path are retransmitted in smaller ones, as
+    /// the window permits; the window is unchanged (RFC 1191 6.4; Linux: tcp_simple_retransmit).
     pub(crate) fn enter_loss_of_size(&mut self) {
         if self.recovery.ca == Ca::Loss {
             return;

@@ -154,7 +154,7 @@ dropped! {
     TextDuplicate: "All of its text was here already.",
     TextBeyondWindow: "All of its text lies beyond the receive window.",
     TextAfterFin: "Text behind the peer's FIN.",
-    TextAfterClose: "Text for a connection that nobody will read: reset (RFC 9293 3.6.1, RFC 1122 4.2.2.13).",
+    TextAfterClose: "Data for a closed connection: reset (RFC 9293 3.6.1, RFC 1122 4.2.2.13).",
     ReassemblyFull: "One more gap in the text received than are kept.",
     TimeWaitDuplicate: "A late segment of a connection in TIME-WAIT.",
 }

@@ -240,7 +240,7 @@ impl Scoreboard {
         self.records.partition_point(|record| record.end.at_or_before(seq))
     }
 
-    /// Moves SND.UNA to `una` and removes the records before it.
+    /// Removes the records before `una`, the new SND.UNA, and adds them to `out`.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
         while let Some(front) = self.records.front() {
@@ -267,7 +267,7 @@ impl Scoreboard {
         }
     }
 
-    /// Slow path of [`Scoreboard::acknowledge`]: removes a marked record.
+    /// Slow path of [`Scoreboard::acknowledge`]: accounts for the removal of a marked record.
     fn forget(&mut self, record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
         if record.has(mark::EVER) {
             out.copied_at = out.copied_at.max(Some(record.at));

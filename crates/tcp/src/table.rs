@@ -38,7 +38,7 @@ fn broken() {
     debug_assert!(false, "a link of the table leads nowhere");
 }
 
-/// Table of entries, ordered by hash and by age.
+/// Table of entries, indexed by hash and queued by age.
 #[derive(Debug)]
 pub(crate) struct Table<T, const QUEUES: usize> {
     key: Key,

@@ -83,7 +83,7 @@ pub(crate) struct EcnState {
 pub(crate) struct Wishes {
     pub nodelay: bool,
     pub cork: bool,
-    /// `Tail::More` was the last write, and nothing was acknowledged since.
+    /// The last write had `Tail::More`, and nothing was acknowledged since.
     pub more: bool,
     /// Held-back data may be sent once.
     pub flush: bool,

@@ -1,5 +1,18 @@
 //! TIME-WAIT without a Tcb: 64 bytes per closed connection, until its late segments have expired
 //! (RFC 9293 3.6.1).
+//!
+//! | segment | action |
+//! |---|---|
+//! | RST | dropped: a RST must not end TIME-WAIT (RFC 1337) |
+//! | the peer's FIN again | acknowledged again, 2 MSL start anew |
+//! | SYN with a newer timestamp or higher sequence number | may open a new connection (RFC 6191) |
+//! | SYN with FIN; neither SYN nor ACK | dropped |
+//! | repeat of the peer's last ACK: at RCV.NXT, without data | dropped |
+//! | any other, such as an old timestamp or out of window | acknowledged (RFC 5961 4.2) |
+//!
+//! Replies to one peer are about half a second apart, so that two ends in TIME-WAIT cannot exchange
+//! ACKs forever. When the table is full, the oldest entry is evicted. 2 MSL is
+//! `Config::time_wait`: one minute, as in Linux, where RFC 9293 specifies four.
 
 #[cfg(test)]
 mod tests;

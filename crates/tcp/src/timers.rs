@@ -56,8 +56,8 @@ impl Tcb {
         events
     }
 
-    /// Sends a delayed ACK that found no data to ride on (RFC 9293 3.8.6.3): the connection is not
-    /// interactive after all.
+    /// Makes the delayed ACK due at once, since it found no data to ride on (RFC 9293 3.8.6.3). A
+    /// connection marked as interactive is not interactive after all; otherwise the delay doubles.
     fn on_delayed_ack(&mut self) {
         self.timers.ack_at = Instant::NEVER;
         self.rcv.ack_now = true;
@@ -210,7 +210,7 @@ impl Tcb {
         self.timers.early_at = after_us(now, wait_us).min(self.timers.rtx_at);
     }
 
-    /// Sends a tail loss probe: new data if there is any, otherwise the last segment again (RFC
+    /// Requests a tail loss probe: new data if there is any, otherwise the last segment again (RFC
     /// 8985 7.3).
     fn on_tail_loss(&mut self, now: Instant) {
         if self.board.is_empty() || self.recovery.tlp_end.is_some() {

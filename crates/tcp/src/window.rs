@@ -62,7 +62,7 @@ impl Tcb {
         window as u16
     }
 
-    /// Records that the application read `bytes`; sends a window update if the step is large
+    /// Records that the application read `bytes`; requests a window update if the step is large
     /// enough.
     ///
     /// Returns the receive space to request, if the bytes read per round trip outgrow the current

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// UDP port of name servers.
+/// Port of name servers, for UDP and TCP.
 pub const PORT: u16 = 53;
 /// Length of the header.
 const HEADER_LEN: usize = 12;

@@ -56,7 +56,7 @@ pub enum Upper {
     Udp,
     /// ICMP for IPv4.
     Icmp,
-    /// IGMP (RFC 9776).
+    /// IGMP (RFC 2236, RFC 3376).
     Igmp,
     /// ICMP for IPv6.
     Icmp6,

@@ -48,7 +48,6 @@
 //!   very long expressions.
 //! - Accepted: a value in more than one pair of parentheses, `net ((10))`; a divisor or shift that
 //!   is a load, `10 / ip[0]`, which libpcap mistakes for a constant. `byte 0 & 1` tests that byte.
-//!   `10 / ip[0]`, which libpcap mistakes for a constant. `byte 0 & 1` tests that byte.
 
 mod arith;
 mod error;

@@ -14,14 +14,15 @@ use crate::{Proto, ip4, ip6, tcp};
 pub struct Segment {
     ip: Ip,
     tcp: tcp::Header,
-    /// Offset of the IP header. The next three: of the TCP header, of the payload, and of its end.
+    // Offsets in the frame: IP header, TCP header, payload, and end of the payload.
     l3: usize,
     l4: usize,
     text: usize,
     end: usize,
     size: usize,
-    /// Payload bytes cut so far; `pieces` counts the pieces.
+    /// Payload bytes cut so far.
     done: usize,
+    /// Number of pieces cut so far.
     pieces: u16,
 }
 

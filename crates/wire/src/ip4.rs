@@ -88,8 +88,8 @@ impl Header {
         Ok(header)
     }
 
-    /// Same as [`Header::parse`] for a packet that may be truncated: total
-    /// length may exceed the bytes.
+    /// Same as [`Header::parse`] for a packet that may be truncated: the total length may exceed
+    /// the bytes present.
     #[inline(always)]
     pub fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {

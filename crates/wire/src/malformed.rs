@@ -173,7 +173,9 @@ impl fmt::Display for Malformed {
             Malformed::BadHeaderLen { layer, len } => {
                 write!(f, "{layer}: header length {len} is less than the fixed header")
             }
-            Malformed::BadTotalLen { layer, len } => write!(f, "{layer}: length {len} is less than the header's own"),
+            Malformed::BadTotalLen { layer, len } => {
+                write!(f, "{layer}: length field {len} is less than the header length")
+            }
             Malformed::BadFlags { layer, found } => write!(f, "{layer}: flags are {found:#06x}"),
             Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum does not verify"),
             Malformed::BadLlc => f.write_str("BPDU: neither the LLC header nor the address of one"),

@@ -105,6 +105,7 @@ pub fn query(
 /// Builds a version 2 report of these records, sent from `src` to the routers.
 pub fn report(src: Ipv6Addr, records: &[NewRecord]) -> Vec<u8> {
     let mut bytes = v3::emit(REPORT_V2, records);
+    // Cannot fail: the report is long enough for a checksum.
     let _ = crate::icmp6::fill_checksum(src, crate::ip6::ALL_MLD2_ROUTERS, &mut bytes);
     bytes
 }

@@ -12,7 +12,7 @@ impl Proto {
     pub const HOP_BY_HOP: Proto = Proto(0);
     /// ICMP for IPv4 (RFC 792).
     pub const ICMP: Proto = Proto(1);
-    /// IGMP (RFC 2236, RFC 9776).
+    /// IGMP (RFC 2236, RFC 3376).
     pub const IGMP: Proto = Proto(2);
     /// IPv4 in IP (RFC 2003).
     pub const IPIP: Proto = Proto(4);

@@ -69,7 +69,8 @@ pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -
     Ok(file)
 }
 
-/// Opens for appending; returns the current length.
+/// Opens file `name` for appending and returns it with its current length. `may_change`: an
+/// existing file may be changed.
 pub(super) fn append(root: &Path, name: &Name, may_change: bool) -> Result<(File, u64), Refusal> {
     let path = entry(root, name)?;
     let mut options = OpenOptions::new();

@@ -3,6 +3,7 @@
 //! ```text
 //!  220 -> USER -> PASS -> TYPE I -> EPSV -> connect -> RETR | STOR -> bytes -> 226 -> QUIT -> 221
 //! ```
+//!
 //! Like curl it uses extended passive mode (RFC 2428), and cuts a download short by resetting its
 //! data connection. The server is not trusted: the length of lines and replies is bounded, and a
 //! step that takes too long ends the session. The data connection always goes to the address of the

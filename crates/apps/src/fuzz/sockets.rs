@@ -18,7 +18,7 @@ const RECORDS: usize = 100;
 const CONNS: usize = 12;
 /// Turns after a record; an end that is still busy then sends endless data or is faulty.
 const TURNS: usize = 200;
-/// Bytes a connection buffers before they are read.
+/// Maximum number of unread bytes that a connection buffers.
 const WINDOW: usize = 3_000;
 
 #[derive(Debug)]

@@ -150,7 +150,7 @@ pub struct Client {
     /// Time when all streams had ended.
     lost: Option<Instant>,
     probe: Option<Probe>,
-    /// An interval is complete once the requested stream statistics have arrived.
+    /// End of an interval that is recorded once the requested stream statistics have arrived.
     tick: Option<Instant>,
     server_output: Option<String>,
     actions: VecDeque<Action>,

@@ -5,6 +5,7 @@
 //!  datagram   seconds, microseconds (4 bytes each), count (4 or 8 bytes), filler; big-endian
 //!  connect    a 4-byte datagram from the client and a 4-byte reply: numbers in x86 byte order
 //! ```
+//!
 //! Source: stock iperf3 3.12 against itself, watched with strace.
 
 use clock::Instant;

@@ -72,7 +72,7 @@ impl Default for Config {
 }
 
 stats::counters! {
-    /// The iperf3 server.
+    /// Counters of the iperf3 server.
     pub struct Iperf3Counts at "apps.iperf3" {
         /// Connections accepted.
         accepted,

@@ -430,8 +430,8 @@ impl Test {
         }
     }
 
-    /// Adds data to the last interval that arrived in the turn in which both that interval and the
-    /// test ended, so that the intervals add up to the total.
+    /// Adds remaining data to the last interval, if that interval and the test ended in the same
+    /// turn, so that the intervals add up to the total.
     fn add_to_last(&mut self) {
         let Some(last) = self.intervals.last_mut() else { return };
         for (row, stream) in last.rows.iter_mut().zip(&mut self.streams) {

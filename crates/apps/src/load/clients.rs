@@ -180,7 +180,7 @@ impl<F: Copy> Client<F> {
     fn hear<M: Mix>(&mut self, mix: &mut M, at: usize, now: Instant, tally: &mut Tally) -> anyhow::Result<()> {
         let mut heard = 0;
         while heard < self.got.len() {
-            let (kind, asked) = *self.under_way.front().context("an answer that nobody asked for")?;
+            let (kind, asked) = *self.under_way.front().context("an answer without a request")?;
             let bytes = self.got.get(heard..).unwrap_or_default();
             let Some(len) = mix.hear(at, kind, bytes)? else { break };
             heard += len.max(1);

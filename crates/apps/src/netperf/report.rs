@@ -1,8 +1,8 @@
 //! netperf's output: banner, column titles, results, more with `-v 2`; or one JSON object.
 //!
-//! Widths and blank lines are those of netperf 2.7 (REPORTS 2.4), built without its omni tests. The
-//! words of the banner that depend on netperf's build options (`demo`, `histogram`, `first burst
-//! N`) appear where the feature is in use.
+//! Widths, spaces and blank lines are those of netperf 2.7 (REPORTS 2.4), built without its omni
+//! tests. The words of the banner that depend on netperf's build options (`demo`, `histogram`,
+//! `first burst N`) appear where the feature is in use.
 
 use super::confidence::{Runs, Wish};
 use super::hist::PERCENTILES;

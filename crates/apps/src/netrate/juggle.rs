@@ -122,7 +122,7 @@ impl Play for Juggle<'_> {
         head(self.out, self.cycles)?;
         let setup = Setup { nodelay: true, waits: Waits::Briefly, ..Setup::default() };
         let soon = sockets.now().after(PATIENCE);
-        let stream = connect(sockets, round, soon, at, &setup)?.context("connect: nobody answers")?;
+        let stream = connect(sockets, round, soon, at, &setup)?.context("connect: no answer")?;
         let datagrams = sockets.datagrams(any_towards(at), Some(at), &setup).context("a datagram socket")?;
         'all: for depth in 0..=PIPELINE_MAX {
             for (name, fd) in [("udp", datagrams), ("tcp", stream)] {

@@ -24,7 +24,7 @@ use crate::frame::Checksums;
 pub const SOFT: Wire = Wire { mtu: 1500, checksums: Checksums::Software };
 /// MTU 1500, no checksum work.
 pub const HARD: Wire = Wire { mtu: 1500, checksums: Checksums::Offloaded };
-/// MTU of the largest packet, no checksum work.
+/// MTU of the largest possible IPv4 packet, no checksum work.
 pub const LARGE: Wire = Wire { mtu: 65_535, checksums: Checksums::Offloaded };
 
 const PORT: u16 = 5001;
@@ -424,7 +424,8 @@ impl Connect {
         self.pair.0[1].poll();
         self.run(0, State::TimeWait)?;
         self.run(1, State::Closed)?;
-        self.pair.0[0].tcp(client).abort(); // leaves TIME-WAIT, so the next connect starts anew and sends no reset
+        // leaves TIME-WAIT, so that the next connect starts anew and sends no reset
+        self.pair.0[0].tcp(client).abort();
         Ok(())
     }
 }

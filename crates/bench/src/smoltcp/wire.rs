@@ -125,7 +125,8 @@ impl TxToken for Leaving<'_> {
     #[inline(always)]
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, build: F) -> R {
         if !self.0.is_ready() {
-            return build(&mut vec![0; len]); // a reply without a free buffer is lost, as on any wire
+            // a reply without a free buffer is lost, as on any wire
+            return build(&mut vec![0; len]);
         }
         let Some(mut frame) = self.0.free.pop() else { return build(&mut vec![0; len]) };
         frame.len = len;

@@ -128,7 +128,8 @@ impl Default for PoolConfig {
 /// Reason that a pool could not be created.
 #[derive(Debug)]
 pub enum PoolError {
-    /// No buffers, buffers of size 0, sizes above the limits, or a headroom above 16 KiB.
+    /// No buffers or more than 16 Mi, payload of 0 bytes or above 1 MiB, or a headroom above
+    /// 16 KiB.
     BadConfig(&'static str),
     /// The system has no memory.
     NoMemory(std::io::Error),

@@ -23,7 +23,7 @@ enum List {
 }
 
 /// An array with a slot for every buffer of the pool, so that it never grows. A `Vec`, which may
-/// grow, used seven more registers at every drop of a frame.
+/// grow, occupied seven registers around every drop of a frame.
 struct Stack {
     places: Box<[MaybeUninit<NonNull<u8>>]>,
     len: usize,
@@ -84,8 +84,8 @@ impl Free {
     }
 
     /// Takes as many buffers as `into` has slots, or as there are: those returned last, in the
-    /// order in which they were returned, so that both are copied in the same order. Returns their
-    /// number.
+    /// order in which they were returned, so that source and destination are copied in the same
+    /// direction. Returns their number.
     #[inline(always)]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };

@@ -206,7 +206,7 @@ pub enum ReportName {
     Rtems2014,
     /// Keio: Ethernet as a character device, frames as text through pipes
     Ethpipe2013,
-    /// Nagelhout: a polled bridge, and the gain of each tweak to its driver
+    /// Nagelhout, 2004: a polling bridge, and the gain of each driver change
     Bridge2004,
     /// Watson: netperf and tcpconnect under direct and under queued dispatch
     Netisr2005,

@@ -19,7 +19,7 @@ pub struct CtlArgs {
     /// Print listings as JSON instead of text
     #[arg(short, long)]
     pub json: bool,
-    /// Run the commands of this file, a line each, up to the first error; -: standard input
+    /// Run the commands in this file, one per line, up to the first error; -: standard input
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "words")]
     pub file: Option<PathBuf>,
     /// Continue after errors in --file

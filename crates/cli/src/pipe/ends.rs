@@ -115,8 +115,8 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     super::ended(ran, undone).map(Some)
 }
 
-/// Returns whether `name` starts with a kind of port. File names contain no colon, or start with a
-/// path.
+/// Returns whether `name` starts with a kind of port. The name of a file has no colon, or begins
+/// with `/` or `.`.
 fn is_port(name: &str) -> bool {
     name.contains(':') && !name.starts_with(['/', '.'])
 }

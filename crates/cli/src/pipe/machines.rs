@@ -145,7 +145,7 @@ fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figur
 fn words(addr: Ipv4Addr, figures: &Figures) -> String {
     let Figures { sent, received, stray, found, rtts } = figures;
     if !found {
-        return format!("{addr}: nobody answers ARP\n");
+        return format!("{addr}: no ARP reply\n");
     }
     let mut out = format!("{addr}: {sent} sent, {received} received, {} lost, {stray} stray\n", figures.lost());
     if let (Some(min), Some(max), Some(median), Some(p99)) =

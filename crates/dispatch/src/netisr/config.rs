@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of workstreams: the maximum number of threads inside stacks.
+/// Maximum number of workstreams: a 64-bit mask has one bit for each.
 pub const WORKSTREAMS_MAX: usize = 64;
 /// `net.isr.defaultqlimit`: FreeBSD's default.
 pub const QLIMIT_DEFAULT: usize = 256;

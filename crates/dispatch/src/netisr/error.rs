@@ -52,7 +52,7 @@ pub enum NetisrError {
     },
     /// The workstream does not exist, or has a worker already.
     Taken {
-        /// Number of the workstream.
+        /// Index of the netisr workstream.
         workstream: usize,
     },
     /// The maximum number of callers and workers is reached.

@@ -14,7 +14,7 @@ use super::entry::{CHUNK, Entry, NextHopId};
 use super::prefix::Prefix;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of routes in a list, which saves the 64 MB of a table. In bursts of 32 the list
+/// Maximum number of routes in a list, which saves the 80 MB of a table. In bursts of 32 the list
 /// costs 3 ticks a lookup with 3 routes and 6 with 8, one by one 5 and 13. The table costs 1.5
 /// while few addresses are in use; a list of 16 would cost 7 and 30.
 pub(super) const FEW: usize = 8;

@@ -277,7 +277,8 @@ fn slot(addr: u32) -> usize {
     (addr >> 8) as usize
 }
 
-/// Bits 24 to 28 and 28 to 32 of an address, as group indexes.
+/// Returns the group index in bits 24 to 27 of an address; [`nibble32`] returns that in bits 28 to
+/// 31.
 #[inline(always)]
 fn nibble28(addr: u32) -> usize {
     (addr >> 4 & 15) as usize

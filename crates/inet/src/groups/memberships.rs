@@ -77,6 +77,7 @@ pub(super) struct Change {
 pub(crate) struct Group {
     /// Sockets that have joined, with their filters.
     pub(super) members: Vec<(usize, SourceFilter)>,
+    /// Merged filter of all members.
     pub(super) filter: SourceFilter,
     pub(super) change: Change,
     /// Time of the repeated report of a change.

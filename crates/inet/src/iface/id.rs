@@ -1,4 +1,4 @@
-//! Identification of an interface: the type that every layer imports.
+//! Numbers of interfaces.
 
 /// Number of an interface within its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

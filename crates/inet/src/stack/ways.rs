@@ -124,6 +124,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Separate the stack's hashes under the same secret.
+/// Domain separators of the hashes under the stack's secret.
 const FLOW: u64 = 0x666c_6f77;
 const OWN: u64 = 0x006f_776e;

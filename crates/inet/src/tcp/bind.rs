@@ -73,7 +73,7 @@ impl<L: Locks> Stack<L> {
         };
         let ends =
             if local == Addr::ANY6 { domain.any(v6only, local_port) } else { SockEnds::bound(local, local_port) };
-        // Held until the socket is entered, so that no other thread finds the port free.
+        // Held until the socket is in the table, so that no other thread finds the port free.
         let mut bound = self.tcp.bound.lock(cx);
         if port.0 != 0 && self.tcp_is_taken(cx, id, ends, sharing) {
             return Err(TcpError::InUse);
@@ -109,7 +109,8 @@ impl<L: Locks> Stack<L> {
         taken || !(sharing.addr || sharing.port) && late()
     }
 
-    /// Checks whether socket `id`, bound to `ends`, may listen. For any port, also enters it.
+    /// Checks whether socket `id`, bound to `ends`, may listen. A socket for any port is also
+    /// registered as the listener for all ports.
     pub(super) fn tcp_may_listen(&self, cx: Cx, id: usize, ends: SockEnds) -> Result<(), TcpError> {
         let local_port = ends.tuple().local_port;
         if local_port.0 == 0 {

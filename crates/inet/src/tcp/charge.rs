@@ -72,7 +72,7 @@ impl Charge {
 
     #[inline]
     pub(super) fn set(&mut self, bytes: usize) {
-        // Exceptions are amounts of a few bytes that were set exactly.
+        // A charge set exactly may be smaller than a page: it is removed when it becomes 0.
         if bytes.abs_diff(self.bytes as usize) >= PAGE || bytes == 0 && self.bytes != 0 {
             self.set_exactly(bytes);
         }

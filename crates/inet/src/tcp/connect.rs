@@ -89,7 +89,8 @@ impl<L: Locks> Stack<L> {
         begun
     }
 
-    /// Resets a socket to new after a failed connect, once its error was reported.
+    /// Resets a socket after a failed connect, so that it can connect again. Returns the error of
+    /// that connect if it was not reported yet.
     fn tcp_revive(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
         let revive = |sock: &mut Sock<L>| match &sock.kind {
             Kind::Stream(stream) if stream.is_stillborn() => {

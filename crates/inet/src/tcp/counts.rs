@@ -158,7 +158,8 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
     }
 }
 
-/// Counts challenges of a handshake in progress to possible attacks (RFC 5961 3.2, 4.2).
+/// Counts a challenge ACK that a handshake in progress sends in response to a possible attack (RFC
+/// 5961 3.2, 4.2).
 pub(super) fn challenged_by_listener(counts: &Counters, why: Refused) {
     match why {
         Refused::ResetInWindow => counts.input.resets_ignored.bump(),

@@ -23,7 +23,7 @@ pub struct Unacknowledged {
 }
 
 impl<L: Locks> Sock<L> {
-    /// Returns what the peer has not acknowledged, for a connection that is closing.
+    /// Returns the connection if its peer has data or a FIN still to acknowledge.
     fn unacknowledged(&self) -> Option<Unacknowledged> {
         let Kind::Stream(stream) = &self.kind else { return None };
         let state = stream.tcb.state();

@@ -54,8 +54,8 @@ impl Default for Headers {
     }
 }
 
-/// Headers to the most recent IPv4 peers, direct-mapped by address: a new connection starts with
-/// those of the previous one.
+/// Headers to the most recent peers, direct-mapped by address: a new connection to a peer starts
+/// with those of the previous one.
 #[derive(Debug, Default)]
 pub(super) struct Peers(pub(super) [Headers; PEERS]);
 

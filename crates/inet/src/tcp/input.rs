@@ -96,7 +96,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes unfragmented TCP packets without extension headers and link-local addresses.
+    /// Processes unfragmented TCP packets without extension headers or link-local addresses.
     pub(crate) fn tcp_input<A: Net>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         self.tcp_input_all::<A>(cx, iface, packets, None);
     }
@@ -417,7 +417,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Reports an ICMPv6 error to the connection that sent the quoted segment. `iface`: interface
-    /// of a link-local address, by which the error arrived; `None`: this host.
+    /// by which the error arrived, which is the zone of link-local addresses; `None`: the error is
+    /// from this host.
     pub(crate) fn tcp_error6(
         &self,
         cx: Cx,

@@ -170,8 +170,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the maximum amount of data of the next segment, and a buffer for it if it is large
-    /// and must be copied.
+    /// Returns the maximum amount of data of the next segment, 0 for the MSS, and a buffer for it
+    /// if it is large and must be copied.
     #[inline]
     fn tcp_largest(&self, cx: Cx, stream: &mut Stream) -> (u32, Option<Frame>) {
         if stream.headers.is_plain() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {

@@ -59,7 +59,7 @@ impl AncillaryKind {
     }
 }
 
-/// Handling of received datagrams, as bits in a byte of the Pcb's first cache line.
+/// Flags for the handling of received datagrams: one byte, in the Pcb's first cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reception(u8);
 

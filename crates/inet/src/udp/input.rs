@@ -5,8 +5,8 @@
 //! hashed fields are compared with those of the previous datagram, so a run of datagrams for one
 //! socket is hashed, looked up and locked once, and queued together. With many sockets the first
 //! pass also prefetches the buckets, and a pass in between finds the Pcbs and prefetches them:
-//! consecutive cache misses then overlap. Of 148 ticks a datagram with 100,000 sockets in random
-//! order (TSC 2.0 GHz, shared machine) 141 were there with 1000; the misses are the other 7.
+//! consecutive cache misses then overlap. A datagram takes 148 ticks with 100,000 sockets in random
+//! order, and 141 with 1000 (TSC 2.0 GHz, shared machine): the misses cost the other 7.
 
 use super::ancillary::note_iface;
 use super::check::Check;
@@ -40,7 +40,8 @@ struct Run<'a, L: Locks, A> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes unfragmented UDP packets; IPv6 without extension headers and link-local addresses.
+    /// Processes unfragmented UDP packets; those of IPv6 have neither extension headers nor
+    /// link-local addresses.
     pub(crate) fn udp_input<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let mut chunk = Burst::new();
         while packets.len() > CHUNK {
@@ -363,8 +364,9 @@ impl<L: Locks> Stack<L> {
         self.udp_failed(cx, Ends { local, remote, local_port, remote_port }, error)
     }
 
-    /// Reports an ICMPv6 error to the socket that sent the quoted datagram. `iface`: interface of a
-    /// link-local address, by which the error arrived; `None`: this host.
+    /// Reports an ICMPv6 error to the socket that sent the quoted datagram. `iface`: interface by
+    /// which the error arrived, which is the zone of link-local addresses; `None`: the error is
+    /// from this host.
     pub(crate) fn udp_error6(
         &self,
         cx: Cx,

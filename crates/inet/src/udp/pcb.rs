@@ -24,7 +24,7 @@ pub(crate) struct Joined {
     pub(crate) filter: SourceFilter,
 }
 
-/// Factor of the receive buffer's size that frames may pin (BSD's sb_mbmax).
+/// Queued frames may pin this many times the size of the receive buffer (BSD's sb_mbmax).
 const FRAMES_FACTOR: usize = 8;
 /// Bytes charged to the buffer for a sender's address, a sockaddr_in, so that every queued datagram
 /// counts.

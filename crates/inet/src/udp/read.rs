@@ -175,10 +175,10 @@ pub(super) const PLAIN4: usize = ip4::HEADER_LEN + wire::udp::HEADER_LEN;
 /// Length of an IPv6 header without extension headers and a UDP header.
 pub(super) const PLAIN6: usize = ip6::HEADER_LEN + wire::udp::HEADER_LEN;
 
-/// Strips an IPv6 packet to the part after the first `pulled` of the `len` bytes that follow its
-/// extension headers, at `at` with protocol `proto`. The pulled bytes stay in front, after an IPv6
-/// header without extension headers, with the number of the receiving interface in its length
-/// field. Returns `false` if this cannot be written.
+/// Removes the extension headers of an IPv6 packet and pulls its headers. The upper-layer packet is
+/// at offset `at`, is `len` bytes long and has the protocol `proto`; its first `pulled` bytes are
+/// pulled, too. They stay in front, after an IPv6 header with the number of the receiving interface
+/// in its length field. Returns `false` if this cannot be written.
 pub(crate) fn strip6(
     packet: &mut Frame,
     header: &ip6::Header,

@@ -17,7 +17,8 @@ pub(super) enum To {
     V6(u128, L4Port, Option<IfaceId>),
 }
 
-/// Returns the pending error of an earlier datagram, or an error if writing was shut down.
+/// Checks whether the socket may send. Fails with the pending error of an earlier datagram, which
+/// is removed, or if writing was shut down.
 #[inline(always)]
 pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     if pcb.error.is_some() || pcb.shut_write {
@@ -55,7 +56,7 @@ fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
     }
 }
 
-/// Returns the destination given to an IPv6 socket.
+/// Converts the destination that was given to a send call.
 #[inline(never)]
 fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
     let port = L4Port(dst.port());

@@ -153,8 +153,8 @@ fn hold(study: &mut Study<'_>, size: Size, name: &str, peer: &str, build: Build)
     }
 }
 
-/// Runs a tool; returns the number of operations and their duration, or a single value, which is
-/// reported as that many ticks.
+/// Function that runs a tool; returns the number of operations and their duration, or a single
+/// value, which is reported as that many ticks.
 type Run = Box<dyn FnMut() -> anyhow::Result<(u64, Took)>>;
 
 enum Took {
@@ -427,7 +427,7 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
 /// Compares how evenly our client and the stock iperf3 client send datagrams.
 fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let ours_to_stock = {
-        // Our client creates its host for each run.
+        // The stock server runs throughout; our client creates its host for each run.
         let port = 5301;
         let stock = serve(Command::new("iperf3").args(["-s", "-p", "5301"]))?;
         listens(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;

@@ -16,7 +16,7 @@ use crate::study::{Options, Progress, Study, Unit};
 const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
 /// Target for a row over IPv6: at most this many times the same row over IPv4.
 const SIX_TARGET: f64 = 1.08;
-/// Idle connections of the rows that measure them.
+/// Number of idle connections in the rows that have them.
 const IDLE: usize = 100_000;
 /// Number of processes in which the memory of idle connections is measured.
 const WEIGHED: usize = 5;

@@ -23,7 +23,7 @@ const CHUNK: usize = 16;
 pub enum Mode {
     /// An interrupt for each frame that finds none pending.
     Interrupts,
-    /// Interrupts at a minimum distance.
+    /// Interrupts with a minimum interval between them.
     Moderated,
     /// Polling at each clock tick.
     Clock,

@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 const BAND: f64 = 5.0;
 /// Relative tolerance of a rate: it cannot exceed the setting, and a tick may be missed.
 const RATE_BAND: f64 = 0.05;
-/// Milliseconds for a burst to grow by one per tick: with [`FEW`] ports, and with [`PORTS`].
+/// Milliseconds until a burst, which grows by one per tick, has reached its size: with [`FEW`]
+/// ports, and with [`PORTS`].
 const SETTLE: [u64; 2] = [150, 600];
 /// Number of generators. With 16, a burst of a thousand of each, sent to all others, takes longer
 /// than a tick. With 8 it took 0.43 ms in a release build, and the user had the rest: 57 % with a
@@ -51,17 +52,17 @@ struct Asked {
 
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// The share, within [`BAND`].
+    /// This share, give or take [`BAND`].
     Share(f64),
-    /// The rate, within [`RATE_BAND`] of it.
+    /// This rate, give or take [`RATE_BAND`].
     Rate(f64),
     /// At least this value.
     Above(f64),
 }
 
 const CLOCK: (&str, i64) = ("mode", 1);
-/// A tick of a millisecond: the loop takes 25 us to sleep and wake, which is not counted as a
-/// tick's work (5 points at 2000).
+/// Ticks of a millisecond: the 25 us that the loop takes to sleep and wake count as no tick's work.
+/// (At 2000 ticks per second these are 5 points of the share.)
 const HZ: (&str, i64) = ("hz", 1000);
 const MOST: (&str, i64) = ("burst_max", 1000);
 
@@ -107,7 +108,8 @@ struct Seen {
     loop_ns: u64,
     user_ns: u64,
     frames: u64,
-    /// Ticks since the loop began, as the first status check is due at the first tick.
+    /// Ticks since the loop began, and not only in the span, since the first status check is due at
+    /// the loop's first tick.
     ticks: u64,
     status: u64,
 }

@@ -130,7 +130,7 @@ pub struct Tally {
     pub missed: u64,
     /// Frames dropped because the input queue was full.
     pub queue_full: u64,
-    /// Number of interrupts raised.
+    /// Number of interrupts delivered.
     pub interrupts: u64,
 }
 

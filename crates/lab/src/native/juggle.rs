@@ -87,7 +87,7 @@ impl Channel {
     }
 }
 
-/// Location of the other end.
+/// Placement of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
     /// Both ends on one thread.
@@ -268,7 +268,7 @@ pub fn juggle(out: Out<'_>, cycles: usize, partner: &dyn Fn() -> Command) -> any
 mod tests {
     use super::*;
 
-    /// Echoes 128 bytes at a time. `cat` is sufficient for pipes and streams; it also returns each
+    /// Returns the command of the other process: `cat` echoes pipes and streams, and returns each
     /// datagram as one.
     fn cat() -> Command {
         Command::new("cat")

@@ -65,7 +65,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let segments = match role {
         WHOLE => Ok(Segments::Whole),
         CUT => Ok(Segments::Cut),
-        _ => Err(anyhow::anyhow!("{role}: nobody I know")),
+        _ => Err(anyhow::anyhow!("unknown child role '{role}'")),
     };
     let begin = || Ok((Veth::new(Domain::Inet, segments?, Drivers::One)?, role.to_owned()));
     let obey = |veth: &mut Veth, order: &str| {

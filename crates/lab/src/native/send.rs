@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `ready <sentence>` | child | set up; the destination of the packets |
 //! | `run <count> <size> <burst> <processor>` | parent | a [`Job`], on that processor |
-//! | `done <ticks> <wall_ns> <cpu_ns> <errors> <dropped>` | child | cost, device's count |
+//! | `done <ticks> <wall_ns> <cpu_ns> <errors> <dropped>` | child | cost, drops of the device |
 
 use super::sink::Sink;
 use crate::child::{self, Child, numbers, one_line};
@@ -36,7 +36,7 @@ impl Job {
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(self.count >= 1, "a count of {}: the kernel's loop wants at least 1", self.count);
         ensure!((1..=LARGEST).contains(&self.size), "a payload of {} bytes is not in 1..={LARGEST}", self.size);
-        ensure!((1..=MOST_AT_ONCE).contains(&self.burst), "a burst of {} is not in 1..={MOST_AT_ONCE}", self.burst);
+        ensure!((1..=MOST_AT_ONCE).contains(&self.burst), "burst size {}: must be 1 to {MOST_AT_ONCE}", self.burst);
         Ok(())
     }
 }

@@ -145,7 +145,7 @@ impl Sink {
         }
         self.send(Job { count: 4096, size: PAYLOAD, burst: 1 });
         self.prove().context("nothing in this kernel drops packets")?;
-        Ok("its own full queue, which nobody reads".to_owned() + &not_there(&refused))
+        Ok("its own full queue, which is not read".to_owned() + &not_there(&refused))
     }
 
     /// Drops by a filter or, for `None`, by the blackhole queue.

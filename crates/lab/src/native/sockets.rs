@@ -18,7 +18,8 @@ use std::time::Duration;
 const MOMENT: Duration = Duration::from_millis(20);
 /// Timeout of a connect.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Maximum sleep of a round if its caller waits and no descriptor wakes it.
+/// Sleep of a round if its caller waits, and between two checks of a connect; no descriptor ends
+/// it early.
 const NAP: Duration = Duration::from_micros(200);
 /// EADDRNOTAVAIL of a connect: no L4 port is left.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;
@@ -155,7 +156,8 @@ impl Sockets for KernelSockets {
     type Fd = usize;
 
     fn step(&mut self, pace: Pace) -> Instant {
-        // Blocking calls have waited already.
+        // Sleeps only if the caller waits: otherwise its blocking calls do the waiting. If one
+        // thread drives both ends, it never sleeps.
         if pace == Pace::Wait && self.calls == Calls::Wait {
             std::thread::sleep(NAP);
         }

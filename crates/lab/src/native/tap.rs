@@ -102,8 +102,8 @@ impl Place {
     }
 }
 
-/// One direction at one place. An operation is a byte; its ticks are computed from the wall time,
-/// whichever process used the processor.
+/// One direction at one [`Place`]. An operation is a byte; its ticks are computed from the wall
+/// time, whichever process used the processor.
 #[derive(Debug)]
 pub struct Stream {
     id: String,

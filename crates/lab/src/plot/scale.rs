@@ -27,7 +27,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Creates an axis that covers `values`. Without positive values it is linear.
+    /// Creates an axis that covers `values`. It is linear unless all values are positive and `axis`
+    /// is logarithmic.
     pub fn new(axis: Axis, values: &[f64]) -> Scale {
         let (least, most) = range(values);
         if axis == Axis::Log && least > 0.0 {

@@ -58,7 +58,7 @@ pub struct Ledger {
     pub probes: u64,
     /// Number of hosts included.
     pub hosts: usize,
-    /// Number of hosts without a kept ledger.
+    /// Number of further hosts, beyond the maximum number of ledgers kept.
     pub not_kept: u64,
 }
 
@@ -175,7 +175,7 @@ impl Report {
         let checks = [
             (
                 self.unresolved > UNRESOLVED_WARNING,
-                format!("WARNING: {} of the time has no name: is the program stripped?", short(self.unresolved)),
+                format!("WARNING: {} of the time has no symbol; the program may be stripped", short(self.unresolved)),
             ),
             (self.samples < FEW, format!("WARNING: {} samples: let it run longer for shares to quote", self.samples)),
             (

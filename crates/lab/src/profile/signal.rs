@@ -8,8 +8,8 @@
 //! thread's own processor time, cannot fire while the thread sleeps, and restarts the metronome.
 //! The second timer alone is insufficient: the kernel checks it only at its own clock tick (250
 //! samples per second here, all in step with the scheduler). The metronome's period is randomized:
-//! with a fixed period, a function that takes a quarter of each half millisecond was sampled as 32
-//! %.
+//! with a fixed period, a function that takes a quarter of each half millisecond was shown with
+//! 32 % of the time.
 //!
 //! A sample's weight is the processor time since the sample before, so the weights sum to the
 //! thread's time whatever the timers did. The handler is async-signal-safe: it reads the
@@ -32,7 +32,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-/// Maximum number of callers in a sample.
+/// Maximum number of addresses in a sample: the interrupted position and its callers.
 pub const DEPTH_MAX: usize = 64;
 /// Words of a record before the addresses: the weight.
 pub(super) const RECORD_HEAD: usize = 1;
@@ -95,8 +95,8 @@ unsafe impl Send for Recorder {}
 // SAFETY: as for Send.
 unsafe impl Sync for Recorder {}
 
-/// After this many consecutive ticks in which the thread did not run for at least seven eighths of
-/// the time, only its second timer runs. One or two such ticks may be another thread's turn.
+/// After this many consecutive ticks in which the thread ran for less than seven eighths of the
+/// time, only its second timer runs. One or two such ticks may be another thread's turn.
 const IDLE_TICKS: u32 = 4;
 
 /// Indices of the two timers.
@@ -173,8 +173,9 @@ impl Recorder {
         let read = |address: u64| {
             let inside =
                 address.is_multiple_of(8) && address >= low && address.checked_add(8).is_some_and(|end| end <= high);
-            // SAFETY: aligned, and inside this thread's mapped stack, above its pointer; volatile,
-            // because the compiler assumes nothing about other functions' frames.
+            // SAFETY: aligned, and inside this thread's stack above the red zone's lower end, which
+            // is mapped; volatile, so that the compiler assumes nothing about other functions'
+            // frames.
             inside.then(|| unsafe { ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
         };
         let (mut at, mut leaf) = (at, true);
@@ -381,7 +382,7 @@ pub(super) fn process_timer(period_ns: u64) {
     unsafe { libc::setitimer(libc::ITIMER_PROF, &spec, ptr::null_mut()) };
 }
 
-/// Returns the address after the highest of the calling thread's stack.
+/// Returns the end of the calling thread's stack: the address after its highest byte.
 fn stack_end() -> Option<u64> {
     // SAFETY: the attributes are filled by the first call, read by the second and freed by the
     // third.

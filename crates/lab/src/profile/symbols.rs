@@ -36,8 +36,8 @@ type Reader<'a> = EndianSlice<'a, NativeEndian>;
 /// A symbol, or a function without a symbol.
 struct Symbol<'a> {
     range: Range<u64>,
-    /// Mangled name, as in the table: a program has a hundred thousand, and a profile uses a few
-    /// hundred.
+    /// Name as in the table, demangled only when it is used: a program has a hundred thousand, and
+    /// a profile uses a few hundred. `None` if no symbol or import names the function.
     name: Option<Cow<'a, str>>,
 }
 

@@ -74,8 +74,11 @@ pub fn head(title: &str, layout: Layout) -> String {
     format!("{title:_<width$}|ratio___|{}|\n", ruler.iter().collect::<String>(), width = layout.name)
 }
 
-/// Formats a row: `in_cksumdata                | 11.137%|==========================
-/// |`.
+/// Formats a row of the table:
+///
+/// ```text
+/// in_cksumdata                | 11.137%|==========================              |
+/// ```
 pub fn row(name: &str, share: u64, layout: Layout) -> String {
     let Layout { name: width, bar: bars } = layout;
     format!("{:<width$}|{}|{:<bars$}|\n", fitted(name, width), percent(share), bar(share, bars))

@@ -134,7 +134,8 @@ struct Measured {
     work: Work,
     /// Sides named `<column>.<row>.<mode>`.
     group: Group,
-    /// Counts per unit of [`Work::each`], by mode, in the order of [`DID`].
+    /// For each dispatch mode, how often each operation of [`DID`] happened per unit of
+    /// [`Work::each`].
     did: Vec<[f64; DID.len()]>,
     /// Ticks per unit of [`Work::each`], by mode.
     costs: Vec<Cost>,

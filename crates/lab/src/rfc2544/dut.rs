@@ -43,7 +43,7 @@ pub struct Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A panic showed in the trials: the device stopped forwarding.
+        // A panic of the thread is ignored here: the trials have shown that nothing was forwarded.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -27,20 +27,20 @@ pub struct Came {
     pub others: u64,
 }
 
-/// Latencies in nanoseconds: minimum and maximum of all frames, the others of an evenly spread part
-/// of them.
+/// Latencies in nanoseconds: minimum and maximum of all frames; median and 99th percentile of an
+/// evenly spread part of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
     /// Number of frames measured.
     pub count: u64,
     min: u64,
     max: u64,
-    /// Interval of the frames that are kept.
+    /// Latencies are kept of frames with a number that is a multiple of this.
     every: u32,
     kept: Vec<u64>,
 }
 
-/// Maximum latencies kept of a trial: 8 MiB.
+/// Maximum number of latencies kept of a trial: 8 MiB of them.
 const KEPT_MAX: u64 = 1 << 20;
 
 impl Latencies {

@@ -8,7 +8,7 @@ use serde::Serialize;
 const TRIALS_MAX: usize = 40;
 /// Number of trials in which the tester may miss the rate before the rate counts as its limit.
 const SHORTS_MAX: u32 = 3;
-/// Divisor of the highest rate below which no rate is searched.
+/// The search ends below the highest rate divided by this.
 const FLOOR: u64 = 1000;
 
 /// Result of a trial, as used by a search. Rates are frames per second in each direction.
@@ -20,7 +20,7 @@ pub struct Tried {
     pub reached: u64,
     /// Frames sent, in all directions together.
     pub sent: u64,
-    /// Frames lost of those sent.
+    /// Frames that were sent and lost.
     pub lost: u64,
 }
 
@@ -75,8 +75,9 @@ pub struct Throughput {
 /// Function that runs a trial at a rate.
 pub type AtRate<'a> = dyn FnMut(u64) -> Result<Tried, Cut> + 'a;
 
-/// Finds the highest rate up to `max` without loss, by bisection to a precision of `resolution`.
-/// The rate found is tried again; if it has loss then, the search continues below.
+/// Finds the highest rate up to `max` without loss, by bisection until the remaining interval is at
+/// most `resolution` of its upper end. The rate found is tried again; if it has loss then, the
+/// search continues below.
 ///
 /// # Errors
 /// The error of a trial.
@@ -158,7 +159,7 @@ pub struct BackToBack {
 }
 
 impl BackToBack {
-    /// Returns the average of the longest bursts, which the RFC requires to report.
+    /// Returns the average of the longest bursts, the figure that the RFC reports.
     pub fn average(&self) -> f64 {
         self.bursts.iter().sum::<u64>() as f64 / self.bursts.len().max(1) as f64
     }
@@ -232,7 +233,7 @@ mod tests {
         let (mut good, mut calls) = (device(500, u64::MAX), 0);
         let found = throughput(1000, 0.01, &mut |rate| {
             calls += 1;
-            // After the first successes, the device loses frames above 250.
+            // From the ninth trial on, the device loses frames above 250.
             if calls > 8 { device(250, u64::MAX)(rate) } else { good(rate) }
         })
         .unwrap();

@@ -9,7 +9,8 @@
 //! ```
 //! One thread does all of it: the tester's own part of a latency is one turn of its loop. Time
 //! comes from a [`Time`], so that trials run on virtual time too. A trial always ends: after its
-//! time, after its frames or ten times their time, or when a port closes.
+//! time; after its number of frames, or a time limit of ten times their duration plus 1 s (60 s at
+//! the tester's highest rate); or when a port closes.
 
 use super::frames::{self, Tag};
 use super::receive::{Came, Latencies, Receiver};
@@ -32,7 +33,7 @@ const NAMES: [&str; 2] = ["A", "B"];
 pub trait Time {
     /// Returns the current time.
     fn now(&self) -> Instant;
-    /// Waits until `until` or any earlier time, while frames may arrive.
+    /// Waits at most until `until`; may return at any earlier time, since frames may arrive.
     fn wait(&mut self, until: Instant);
     /// Sleeps until `until`; no frames are expected.
     fn sleep(&mut self, until: Instant);
@@ -92,8 +93,8 @@ pub enum Refusal {
     /// The port cannot send faster: the tester is the limit.
     #[default]
     Limit,
-    /// The port leads directly into the device, which has a full queue: the frame counts as sent
-    /// and lost.
+    /// The port leads directly into the device, and the device's queue is full: the frame counts as
+    /// sent and lost.
     Loss,
 }
 
@@ -119,7 +120,7 @@ pub struct Way {
     pub came: Came,
     /// Latencies, if they were requested.
     pub latencies: Option<Latencies>,
-    /// Frames of those sent that a full port refused.
+    /// Frames counted as sent although a full port refused them.
     pub refused: u64,
     /// Bursts in which they were sent.
     pub bursts: u64,
@@ -321,7 +322,7 @@ impl Tester<'_> {
         }
     }
 
-    /// Sends each station's learning frame and waits until it has arrived.
+    /// Sends each station's learning frame and waits until both have arrived, at most `drain`.
     fn learn(&mut self) -> Result<(), Cut> {
         let [a, b] = frames::stations(self.family);
         let start = self.time.now();

@@ -90,7 +90,10 @@ impl LanesRig {
     /// # Errors
     /// No memory, or some addresses were not learned.
     pub fn new(id: &str, loops: usize, leave: Leave) -> anyhow::Result<LanesRig> {
-        ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops: frames leave across only with 2");
+        ensure!(
+            loops == 2 || leave == Leave::Same,
+            "{id}: forwarding to the other loop's ports needs 2 loops, not {loops}"
+        );
         LanesRig::with(id, loops, 0, leave)
     }
 

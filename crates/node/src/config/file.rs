@@ -11,7 +11,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::{L4Port, Mac};
 
-/// Maximum number of hosts in a file, counting each stack of a host: each has a thread.
+/// Maximum number of hosts and switches in a file, counting each stack of a host: each has a
+/// thread.
 pub const HOSTS_MAX: usize = 48;
 /// Maximum file size in bytes.
 const FILE_MAX: u64 = 4 << 20;

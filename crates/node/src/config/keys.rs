@@ -62,7 +62,7 @@ pub struct Key<T> {
     pub name: &'static str,
     /// Type and range of its value.
     pub takes: Takes,
-    /// Default.
+    /// Value or behavior if the key is not given.
     pub unset: Unset,
     /// Description, as a sentence.
     pub about: &'static str,
@@ -205,7 +205,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns a number type with this range.
+/// Returns the type of a number within `range`.
 const fn within(range: &RangeInclusive<i64>) -> Takes {
     Number(*range.start(), *range.end())
 }

@@ -164,8 +164,8 @@ mod tests {
         defaults_hold(keys::SWITCH, SwitchFile::default);
     }
 
-    /// Every key accepted by a file is on the page, since the message for a wrong key lists all of
-    /// them or the nearest.
+    /// Every key on the page is accepted in a file, and the message for a wrong key names the
+    /// nearest one.
     #[test]
     fn every_word_that_is_taken_stands_for_itself() {
         for table in TABLES {

@@ -27,7 +27,7 @@ pub struct SwitchFile {
     pub priority: Option<u16>,
     /// Commands run before the start, in the form of `linerate bridge --do`.
     pub words: Vec<String>,
-    /// MAC address; by default one of its own.
+    /// MAC address; by default random.
     pub mac: Option<Mac>,
     /// Path of the control socket, if any.
     pub control: Option<PathBuf>,

@@ -87,8 +87,8 @@ impl Client {
     /// Connects to the server at `url` (`unix:///path` or a path).
     ///
     /// # Errors
-    /// Returns a [`ControlError`] if there is no server, or if it runs as another user, which only
-    /// root accepts.
+    /// Returns a [`ControlError`] if there is no server, or if the server's user is not trusted: a
+    /// user trusts only itself and root, root trusts all.
     pub fn connect(url: &str) -> Result<Client, ControlError> {
         let path = path_of(url)?;
         let shown = path.display().to_string();

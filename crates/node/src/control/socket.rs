@@ -46,7 +46,7 @@ fn clear(path: &Path) -> io::Result<()> {
 /// Removes the file at `path` if it is still the one created here.
 pub(super) fn remove_ours(path: &Path, identity: Identity) {
     if fs::symlink_metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity) {
-        // Fails only if the file was removed in between, which is fine.
+        // An error is harmless: most likely the file was removed in between.
         let _ = fs::remove_file(path);
     }
 }

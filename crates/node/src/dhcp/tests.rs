@@ -110,7 +110,7 @@ fn a_lease_is_requested_extended_and_given_back() {
     assert_eq!((lease.addr.addr, lease.addr.len, lease.server), (LEASED, 24, SERVER));
     assert_eq!((lease.renew_at, lease.rebind_at, lease.until), (at(1801), at(3151), at(3601)));
     assert_eq!((lease.domains, lease.name_servers), (vec!["lab.test".to_string()], vec![SERVER]));
-    // Renewing: the server is requested at half of the lease time, by unicast.
+    // Renewing: at half of the lease time the client sends a request to the server by unicast.
     assert_eq!(client.next(), at(1801));
     let (request, to) = sent(&client.poll(at(1801), 9));
     assert_eq!((client.state(), request.ciaddr(), to), (State::Renewing, LEASED, To::Server(SERVER)));

@@ -28,8 +28,9 @@ const RETRY_MAX: Duration = Duration::from_secs(64);
 const REQUESTS_MAX: u32 = 4;
 /// Minimum time between requests of a renewal (RFC 2131 4.4.5).
 const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
-/// Number of ARP probes for a new address, and the time after each.
+/// Number of ARP probes for a new address.
 const PROBES: u32 = 2;
+/// Time to wait after each probe.
 const PROBE_PAUSE: Duration = Duration::from_millis(250);
 /// Pause after a NAK and after a conflict (RFC 2131 3.1, 5): limits the rate of requests to a
 /// server that refuses everything.
@@ -173,7 +174,7 @@ impl Client {
         (self.xid, self.began) = (random as u32, now);
     }
 
-    /// Returns the time of the next retransmission: 4, 8, ... 64 s, randomized by one second.
+    /// Returns the time of the next retransmission: 4, 8, ... 64 s, plus or minus up to a second.
     fn retry_at(&self, now: Instant, random: u64) -> Instant {
         let pause = RETRY.saturating_mul(1 << self.sent.min(8)).min(RETRY_MAX);
         now.after(pause - Duration::from_secs(1) + Duration::from_millis(random % 2000))
@@ -254,7 +255,7 @@ impl Client {
         vec![Action::Send(encoded(&message), to)]
     }
 
-    /// Requests an extension of the lease now; without a lease, a new one.
+    /// Starts renewing the lease with the next poll; without a lease, starts discovery.
     pub(crate) fn renew(&mut self, now: Instant, random: u64) {
         match (&self.lease, self.state) {
             (Some(_), _) => self.enter(State::Renewing, now, random),

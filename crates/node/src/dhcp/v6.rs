@@ -61,7 +61,7 @@ impl Client {
             (self.xid, self.began) = ([a, b, c], now);
         }
         let pause = RETRY.saturating_mul(1 << self.sent.min(16)).min(RETRY_MAX);
-        // Randomized by a tenth (RFC 8415 15, RAND).
+        // Plus or minus up to a tenth (RFC 8415 15, RAND).
         let tenth = pause / 10;
         self.due = now.after(pause - tenth + tenth.mul_f64((random % 1000) as f64 / 500.0));
         self.sent += 1;

@@ -111,8 +111,8 @@ impl<L: Locks> Host<L> {
         self.isr.as_ref().filter(|isr| isr.seat.is_none())
     }
 
-    /// Returns the balance of frames: of the stack, the frames in netisr's queues, and those lost
-    /// in panics of workers.
+    /// Returns the balance of frames: that of the stack, with the frames in netisr's queues and
+    /// those lost in panics of workers added.
     pub fn audit(&self) -> AuditReport {
         let (waiting, (unseen, lost)) = (self.isr_held(), self.isr_lost());
         let mut report = self.stack.audit(self.cx());

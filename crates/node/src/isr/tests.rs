@@ -220,7 +220,8 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
     assert!(up.unwrap_err().to_string().contains("locks = 'up' is for one thread"), "whatever the words say");
 }
 
-/// Frames lost in a worker's panic count as drops with a reason, so that the host's audit balances.
+/// Frames left unprocessed by a worker count as drops with a reason, so that the host's audit
+/// balances.
 #[test]
 fn what_a_worker_left_is_in_the_hosts_audit() {
     let mut b = config("b", "10.0.0.2/24", 1);

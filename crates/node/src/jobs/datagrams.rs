@@ -9,7 +9,7 @@ use socket::{Domain, Errno, Fd, Opt};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Maximum number of queued datagrams.
+/// Maximum number of datagrams waiting to be sent.
 const QUEUE_MAX: usize = 64;
 /// Maximum length of a datagram.
 const LONGEST: usize = 65_507;

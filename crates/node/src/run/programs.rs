@@ -17,7 +17,7 @@ pub trait Program {
     /// Runs a turn: what is possible without blocking. Returns the amount of work done.
     fn turn(&mut self, now: Instant) -> usize;
 
-    /// Returns the time of its next turn without input; `None`: never.
+    /// Returns the time at which a turn is due even without input; `None`: never.
     fn next_timer(&self) -> Option<Instant>;
 
     /// Returns its output since the last call: lines, or nothing.
@@ -131,7 +131,7 @@ impl<'h> Running<'h> {
         }
     }
 
-    /// Returns the time of the next turn of a program without input; `None`: never.
+    /// Returns the time at which a program has a turn due even without input; `None`: never.
     pub fn next_timer(&self) -> Option<Instant> {
         let asked = self.asked.iter().map(|(_, program)| program);
         self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min()

@@ -77,7 +77,7 @@ pub enum UpError {
     /// A switch could not run.
     #[error(transparent)]
     Switch(#[from] NodeError),
-    /// A service has no free port, or is not available here.
+    /// The port of a service is in use, or the service is not available here.
     #[error("{host}: {what}: {why}")]
     Service {
         /// Name of the host.
@@ -95,7 +95,7 @@ pub enum UpError {
     Thread {
         /// Name of the host.
         host: String,
-        /// Reason why the thread ended.
+        /// Error of the system, or that the thread panicked.
         why: String,
     },
 }
@@ -258,7 +258,7 @@ fn attend<P>(
                     started.drain(..).for_each(|event| each(&event));
                     shared.gate.open();
                     let loose = pairs.unfinished().into_iter();
-                    loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: nobody opened its other end"))));
+                    loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: its other end is not open"))));
                     let wires = pairs.unfinished_wires().into_iter();
                     wires
                         .for_each(|name| each(&Event::Notice(format!("wire {name}: one nic is at it, and no second"))));
@@ -476,7 +476,7 @@ fn run_part<L: Locks>(
         let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     while !gate.is_open() && !is_over() {
-        std::thread::sleep(GATE_LOOK); // a failure before the gate opens ends this thread first
+        std::thread::sleep(GATE_LOOK); // if the start fails, `over` is set before the gate opens
     }
     host.run_part(part, is_over);
 }

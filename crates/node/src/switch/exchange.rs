@@ -105,9 +105,10 @@ impl Away {
         Away { way: Way::Queue(queue.clone()), to, full: 0 }
     }
 
-    /// Sends the frames of `out` as far as there is room. Frames that do not fit into a ring stay
-    /// in `out`; those that do not fit into the workers' queue are dropped and counted, since
-    /// another worker may send later frames of the same flow meanwhile.
+    /// Moves the frames of `out` into the ring or queue, as far as there is room, and wakes the
+    /// other thread. Frames that do not fit into a ring stay in `out`; those that do not fit into
+    /// the workers' queue are dropped and counted, since another worker may send later frames of
+    /// the same flow meanwhile.
     pub fn send(&mut self, out: &mut Burst, calls: &[Call]) {
         let sent = match &mut self.way {
             Way::Ring(ring) => ring.push_from(|| out.pop()),

@@ -1,13 +1,15 @@
 //! Exchange of events between switch threads: from one replica of the bridge to the others.
 //!
 //! ```text
-//! Bridge::take_announced   in each turn of a thread, into two rings for each other thread:
-//!                          addresses into one, everything else into the other
-//! Bridge::hear             in the other thread's turn; a worker may have slept for hours
+//! Bridge::take_announced   each turn of a thread puts its events into two rings for each other
+//!                          thread: addresses into one, everything else into the other
+//! Bridge::hear             each turn of the other thread applies them, as of their time: a worker
+//!                          may have slept for hours in between
 //! ```
-//! A full ring loses the newest events, and counts them. The receiver finds a flag beside the ring
-//! in its next turn. It then flushes what it learned through events ([`Bridge::miss`]) and requests
-//! it again ([`Bridge::say_again`]), when there is room.
+//! If a ring is full, new events are lost and counted, and a flag beside the ring is set. The
+//! receiver finds the flag in its next turn. It then flushes what it learned through events
+//! ([`Bridge::miss`]) and requests that all threads send their events again
+//! ([`Bridge::say_again`]); by then it has emptied the rings.
 
 use bridge::{About, Bridge, News};
 use buf::ring::{Consumer, Producer, ring};
@@ -80,7 +82,7 @@ fn way(addresses: usize, other: usize) -> (Mouth, Ear) {
 }
 
 impl Mouth {
-    /// Sends an event. Returns `false` if it is lost.
+    /// Queues an event for the other thread. Returns `false` if it is lost.
     fn tell(&mut self, news: &News) -> bool {
         let ring = match news.about() {
             About::Addresses => &mut self.addresses,

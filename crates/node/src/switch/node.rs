@@ -70,8 +70,8 @@ impl Switch {
         if let Some(priority) = file.priority {
             say(&format!("ifconfig {} priority {priority}", file.name))?;
         }
-        // The ports join the tree after the commands: if a bridge first announced a better priority
-        // as root, the others would keep using that information until it expires.
+        // The ports join the tree only after the priority is set: if a bridge first announced a
+        // better priority as root, the others would keep using that information until it expires.
         words::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
         file.words.iter().try_for_each(|line| say(line).map(drop))?;
         Ok(switch)

@@ -18,8 +18,8 @@ use wire::hash::Key;
 pub const PORTS_MAX: usize = 64;
 /// Dataflow lanes of a port for its flows.
 const SPREAD: usize = 16;
-/// With one more for frames between bridges: if BPDUs wait behind data, or find no room, a spanning
-/// tree takes a busy link for a dead one.
+/// Dataflow lanes of a port: those for its flows, and one for frames between bridges. BPDUs that
+/// wait behind data, or find no room, would make a spanning tree take a busy link for a dead one.
 const LANES: usize = SPREAD + 1;
 
 /// Returns the configuration with lanes for all ports; up to 256 frames wait in each.

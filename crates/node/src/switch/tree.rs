@@ -26,7 +26,7 @@ stats::counters! {
         heard,
         /// BPDUs dropped: the queue was full.
         lost,
-        /// For the bridge's own address, or for groups that only bridges read: not used here.
+        /// Frames for the bridge's own address, or for groups that only bridges read: not used.
         unread,
     }
 }

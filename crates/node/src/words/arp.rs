@@ -36,7 +36,7 @@ fn no_entry(addr: std::net::Ipv4Addr) -> WordError {
     WordError::failed(format!("{addr} ({addr}) -- no entry"))
 }
 
-/// Parses `-s HOST MAC [pub|temp ...]`; unsupported options are rejected, not ignored.
+/// Runs `-s HOST MAC`; the options `pub`, `temp` and the like are rejected, not ignored.
 fn set<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let addr = parse::ip4("host", words.next("a host's address")?)?;
     let mac = parse::mac(words.next("a MAC address")?)?;

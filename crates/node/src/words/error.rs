@@ -3,7 +3,7 @@
 use port::spec::nearest;
 use std::fmt;
 
-/// Longer lists of valid words are left out of a message.
+/// A message lists the valid words only if there are no more than this.
 const POSSIBLE_MAX: usize = 20;
 
 /// Reason why a command failed, and the expected form.

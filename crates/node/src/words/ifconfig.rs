@@ -61,7 +61,7 @@ pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<()
     }
 }
 
-/// Parses `create [port SPEC]`; `pgN` and `tapN` imply their ports.
+/// Runs `create [port SPEC]`; the names `pgN`, `tapN` and `nullN` imply their ports.
 fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
     if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| words.peek() != Some("port")) {
         return tunnel::create(ctl, name, kind).map(drop);
@@ -148,7 +148,7 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
     Ok(())
 }
 
-/// Parses `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` the
+/// Runs `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` the
 /// address replaces the first one.
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), WordError> {
     let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;

@@ -44,7 +44,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
 fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, ways: &[Path]) -> bool {
     match (there, ways) {
         (Via::Paths(_), ways) => ctl.host.stack.paths(ctl.cx, there) == ways,
-        (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev, // only `dev`
+        (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev, // `dev` without `via`
         _ => false,
     }
 }
@@ -106,7 +106,7 @@ fn describe<L: Locks>(
         }
     }
     let via = match (via, gateway, dev) {
-        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // or lo0
+        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // default: lo0
         _ if local => return Err(WordError::failed("a route to this host has no gateway")),
         (Some(via), None, None) => via,
         (Some(_), ..) => return Err(WordError::failed("a route to nowhere has neither via nor dev")),
@@ -191,7 +191,7 @@ pub(super) fn nexthops<L: Locks, A>(
     }
 }
 
-/// Parses `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
+/// Runs `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
 fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let (mut dev, mut exact, mut table) = (None, None, "main");
     while let Some(word) = words.take() {

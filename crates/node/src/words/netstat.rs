@@ -117,7 +117,8 @@ fn paragraph(name: &str) -> &str {
     module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module)
 }
 
-/// Lists the connections in BSD's format; with `servers`, also listening sockets.
+/// Lists the connections in BSD's format; with `servers`, also sockets that wait for any
+/// peer.
 fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
     let wanted = |socket: &Socket| {
         let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));

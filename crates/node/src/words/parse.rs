@@ -37,12 +37,12 @@ impl<'a> Words<'a> {
         self.take().ok_or_else(|| WordError::missing(expected))
     }
 
-    /// Consumes the next word if it is `word`.
+    /// Consumes the next word if it is `word`. Returns whether it was.
     pub(crate) fn skip(&mut self, word: &str) -> bool {
         self.take_if(&[word])
     }
 
-    /// Consumes the next word if it is one of `words`.
+    /// Consumes the next word if it is one of `words`. Returns whether it was.
     pub(crate) fn take_if(&mut self, words: &[&str]) -> bool {
         let is = self.peek().is_some_and(|word| words.contains(&word));
         if is {
@@ -164,8 +164,8 @@ pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     }
 }
 
-/// Rejects addresses that no host may have as its own: packets from a martian address are dropped
-/// everywhere (RFC 1812 5.3.7).
+/// Rejects addresses that no host may have as its own: routers drop packets with a martian source
+/// address (RFC 1812 5.3.7).
 pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     let ip = addr.addr;
     if ip.octets()[0] == 0 || ip.is_multicast() || ip.octets()[0] >= 240 {

@@ -29,7 +29,7 @@ const PLACES: &[Place] = &[
     Place { name: "worker", about: "in the hand of a worker of netisr's that died", reasons: &["net.isr."] },
     Place {
         name: "socket",
-        about: "buffers and queues of sockets are full, or nobody reads any more",
+        about: "buffers and queues of sockets are full, or are not read any more",
         reasons: &[
             "inet.udp.in.buffer_full",
             "inet.udp.in.closed",

@@ -85,8 +85,8 @@ impl SockState {
         }
     }
 
-    /// Returns whether the socket is neither waiting for a peer nor in TIME-WAIT or a handshake;
-    /// `ss` and `netstat` list these by default.
+    /// Returns whether the socket is neither waiting for a peer nor in SYN-RECEIVED or TIME-WAIT.
+    /// `ss` and `netstat` list such sockets by default.
     pub(super) fn is_connected(self) -> bool {
         let unasked = [State::Closed, State::SynReceived, State::TimeWait];
         matches!(self, SockState::Tcp(state) if !unasked.contains(&state))
@@ -168,8 +168,8 @@ fn stream<L: Locks>(ctl: &Ctl<'_, L>, id: usize, sock: &Sock<L>) -> Socket {
     let now = ctl.cx.now;
     let (local, peer) = ends(sock.tuple());
     let (recv_q, send_q) = sock.queues();
-    // In TIME-WAIT the table has the connection; the socket of the process only frees its
-    // descriptor.
+    // A connection in TIME-WAIT is listed from the table of those: the socket of the process is
+    // only a descriptor that is still to be closed.
     let state = match sock.tcb().map(tcp::Tcb::state) {
         _ if sock.is_listening() => SockState::Listen,
         Some(State::TimeWait) | None => SockState::Tcp(State::Closed),

@@ -22,7 +22,7 @@ const FIXED: &[(&str, &str)] = &[
     ("kern.locks", "Its locks: up, light or heavy."),
     ("kern.pool.buffers", "Buffers in the pool."),
     ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
-    ("net.isr.bindthreads", "Has each of netisr's threads a core?"),
+    ("net.isr.bindthreads", "1: each netisr thread is pinned to a core."),
     ("net.isr.maxprot", "Protocols that netisr has places for."),
     ("net.isr.maxqlimit", "The longest that a queue of netisr may be."),
     ("net.isr.maxthreads", "The most workstreams that there can be."),

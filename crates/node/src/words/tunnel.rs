@@ -56,7 +56,7 @@ fn bsd<L: Locks>(mut config: Config, iface: &Iface<L>, word: &str, words: &mut W
         "grekey" | "enable_csum" | "-enable_csum" | "enable_seq" | "-enable_seq" => {
             needs(Kind::Gre)?;
             match word {
-                "grekey" => config.key = Some(key(words)?).filter(|key| *key != 0),
+                "grekey" => config.key = Some(key(words)?).filter(|key| *key != 0), // BSD: 0 is no key
                 "enable_csum" | "-enable_csum" => config.checksum = !word.starts_with('-'),
                 _ => config.sequence = !word.starts_with('-'),
             }
@@ -88,7 +88,7 @@ fn both_ports(word: &str, words: &mut Words<'_>) -> Result<L4Port, WordError> {
     Ok(port)
 }
 
-/// Parses `ip link add [name] IF [mtu N] type TYPE ...`.
+/// Runs `ip link add [name] IF [mtu N] type TYPE ...`.
 pub(super) fn add<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<(), WordError> {
     words.skip("name");
     let name = words.next("a name for the tunnel")?;

@@ -73,7 +73,7 @@ impl WhyFamily for u128 {
 /// Parameters of `get ADDR [from SRC iif IF] [ipproto N] [sport N] [dport N] [--why]`.
 pub(super) struct Asked<A: WhyFamily> {
     question: Question<A::Addr>,
-    /// Print sentences.
+    /// Explain the choice of the next hop (`--why`).
     pub why: bool,
 }
 

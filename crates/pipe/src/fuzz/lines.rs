@@ -122,9 +122,9 @@ pub fn input(data: &[u8]) {
     assert!(whole.3.as_ref().is_none_or(|why| !why.contains('\n')), "{:?}", whole.3);
     let mut frames = Frames::new();
     for (bytes, time, about) in &whole.0 {
-        // JSON lines cannot represent a packet without an Ethernet header; a comment of more than
-        // 65,535 bytes (invalid UTF-8 grows to three times its length); nor an original length
-        // above 2^32 - 1, which results when an Ethernet header replaces a shorter one.
+        // JSON lines cannot represent a packet without an Ethernet header, a comment of more than
+        // 65,535 bytes (invalid UTF-8 grows to three times its length), or an original length above
+        // 2^32 - 1, which results when an Ethernet header replaces a shorter one.
         let options = if about.options.len() > 20_000 { Vec::new() } else { about.options.clone() };
         let cut = about.cut.min(u32::MAX - bytes.len() as u32);
         let about = About { link: None, options, cut, ..about.clone() };

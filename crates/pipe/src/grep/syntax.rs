@@ -179,7 +179,7 @@ impl Translator<'_> {
                             self.atom = opened;
                             self.out.push(')');
                         }
-                        // GNU grep takes an unmatched one as a literal in extended syntax.
+                        // GNU grep takes an unmatched `)` as a literal in extended syntax.
                         None if !self.basic => self.literal(')'),
                         None => return self.error(begin, "this closes what nothing opened"),
                     }

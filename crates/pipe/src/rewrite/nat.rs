@@ -10,8 +10,9 @@
 //! the first fragment.
 //!
 //! Frames between other addresses, and frames other than IPv4, pass unchanged. Hairpinning (from
-//! inside to the outside address) is not supported: frames are dropped. A session for them would
-//! require that the destination had sent to this host before, at an address that it does not have.
+//! inside to the outside address) is not supported: frames are dropped. To answer them, the inside
+//! host behind the outside address would need a session with the sender, so it would have to have
+//! sent to the sender first, at an address that the sender does not have.
 //!
 //! Not translated: other protocols, payloads (FTP's PORT), and MAC addresses, which a later
 //! [`super::Rewrite`] can set.
@@ -372,7 +373,7 @@ fn datagram(header: &ip4::Header) -> Datagram {
 
 /// Kind of translation that a packet requires.
 enum Asked {
-    /// By its session. For an echo, `src` and `dst` are the identifier or 0.
+    /// By its session. For an echo, `src` is the identifier and `dst` is 0.
     Session { proto: Upper, src: u16, dst: u16, flags: Flags },
     /// An ICMP error.
     Error,

@@ -80,7 +80,7 @@ fn with_nobody_left_it_ends() {
 }
 
 proptest! {
-    /// No frame is lost or duplicated, and frames with the same key go to one destination in order.
+    /// No frame is lost or duplicated, and frames with the same key go to one target in order.
     #[test]
     fn every_frame_goes_to_one_place(list in prop::collection::vec(prop::collection::vec(0..4_u8, 14..80), 0..40), seed: u64) {
         for by in [By::Flow, By::BothWays, By::Dst, By::Src, By::Vlan, By::Round] {

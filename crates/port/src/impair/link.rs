@@ -16,8 +16,8 @@ pub struct Impairment {
     pub dup: Percent,
     /// Share of frames with one bit flipped after their checksums are filled in.
     pub corrupt: Percent,
-    /// Share of frames that skip the delay and so overtake others. Without a delay no frame
-    /// overtakes.
+    /// Share of frames that skip the delay and so overtake others, by at most the delay. Without a
+    /// delay no frame overtakes.
     pub reorder: Percent,
     /// Only every `gap`-th frame may overtake.
     pub gap: u64,

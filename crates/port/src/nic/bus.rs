@@ -9,7 +9,7 @@
 //!
 //! Bus time is counted in bus clocks: PCI-X, 64 bits, 8 bytes a clock. A burst needs an address, an
 //! attribute and a response phase and a turn-around, 4 clocks, in addition to its data. A read is
-//! split into request and completion, so needs twice that (PCI-X Addendum 1.0, chapter 2). These
+//! split into request and completion, so needs 8 such clocks (PCI-X Addendum 1.0, chapter 2). These
 //! are minimum costs, without waiting for the arbiter, so the resulting rates are upper limits.
 
 use super::knobs::Knobs;

@@ -177,7 +177,7 @@ impl RxEngine {
         if self.done.room() == 0 {
             self.done.clear();
         }
-        self.done.put(frame, || {}); // drops a buffer that was already sent
+        self.done.put(frame, || {}); // callers count lost frames
     }
 
     /// Counts a frame of `len` bytes and its bus cost.

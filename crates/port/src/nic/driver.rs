@@ -260,7 +260,7 @@ impl TxDriver {
         while ready > 0 {
             ready -= self.ring.take_done(BURST_MAX, |frame| {
                 if let Some(frame) = frame {
-                    done.put(frame, || {}); // there is room, and the buffer was sent
+                    done.put(frame, || {}); // no count: the frame in it was sent
                 }
             });
             done.clear();

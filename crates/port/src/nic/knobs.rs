@@ -150,7 +150,7 @@ knobs! {
     refill: Live, "T4 T5", Form::Word(&["pool", "stack", "touch"]), "touch",
         "How buffers are posted: one by one from the pool; in bulk from an array of pointers; one by one, and each written to.";
     parse: Live, "T6", Form::Word(&["early", "late"]), "early",
-        "When a received frame's first line is read: by the driver as it takes the frame, or by whoever wants it.";
+        "When a received frame's first line is read: by the driver as it takes the frame, or by its first user.";
     rx_ring: Open, "T7", SIZES, "256", "Receive descriptors.";
     tx_ring: Open, "T7", SIZES, "256", "Transmit descriptors.";
     prefetch: Live, "T10", upto(0, 32), "0",

@@ -160,8 +160,8 @@ fn instruction(opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> [u8
     bytes
 }
 
-/// Returns `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`. Without an entry for the
-/// queue the helper returns its last argument.
+/// Returns the code of `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`. Without an
+/// entry for the queue the helper returns its last argument.
 fn program(map: i32) -> Vec<u8> {
     const LDX_W: u8 = 0x61;
     const LD_DW: u8 = 0x18;

@@ -154,7 +154,8 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     Ok(taken != 0)
 }
 
-/// Turns off TSO, GSO and GRO of interface `name`, so that it carries no packet beyond its MTU.
+/// Turns off TSO, GSO and GRO of interface `name`, so that it carries no packet beyond its MTU:
+/// none for the device to split, and none merged on receipt.
 ///
 /// # Errors
 /// Errors of SIOCETHTOOL (EPERM, or EOPNOTSUPP: the device has no such settings).

@@ -49,7 +49,7 @@ impl Bare {
             }
             if let Some(packet) = packet.filter(|packet| packet.extent() == Extent::Whole) {
                 let mut vnet = packet.vnet;
-                let [_, _, h0, h1, ..] = &mut vnet; // make the kernel copy the frame whole, as the port does
+                let [_, _, h0, h1, ..] = &mut vnet; // copied whole by the kernel, as for the port
                 [*h0, *h1] = (packet.bytes.len() as u16).to_ne_bytes();
                 let front = if self.vnet_hdr { VNET_HDR_LEN } else { 0 };
                 let len = front + packet.bytes.len();

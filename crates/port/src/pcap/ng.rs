@@ -46,7 +46,7 @@ impl Numbers {
             let len = usize::from(len);
             let Some(value) = options.get(4..4 + len) else { return };
             let form = match form(code) {
-                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of another width is invalid
+                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of invalid width
                 form => form,
             };
             let swapped = match form {

@@ -2,7 +2,8 @@
 
 use strsim::osa_distance;
 
-/// Returns the name with the fewest edits from `word`, if they are no more than half its letters.
+/// Returns the name with the fewest edits from `word`, if they are no more than half the bytes of
+/// the longer of the two. `None` if `word` has more than 64 bytes.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;

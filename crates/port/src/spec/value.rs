@@ -21,7 +21,7 @@ pub enum Form {
     Rate,
     /// A time with its unit: `10ms`, `1.5s`.
     Duration,
-    /// A percentage from 0% to 100%, in billionths.
+    /// A percentage from 0% to 100%, with up to seven decimals (billionths of the whole): `0.5%`.
     Percent,
     /// `on` or `off`.
     Switch,

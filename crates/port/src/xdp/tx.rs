@@ -36,7 +36,7 @@ pub(super) struct XdpTx {
 /// Decision about a frame.
 enum Fate {
     Send,
-    /// Sent from this many buffers of the own pool, by a copy.
+    /// Sent as a copy in this many buffers of the port's pool.
     Copy(usize),
     /// Cannot be sent, and is counted.
     Drop,
@@ -118,8 +118,8 @@ impl XdpTx {
         taken
     }
 
-    /// Sends a copy of the first of `frames`, in `parts` buffers of the own pool; `None` if there
-    /// are not as many, without taking the frame.
+    /// Sends a copy of the first of `frames`, in `parts` buffers of the port's pool; `None` if
+    /// there are not as many. Returns whether the copy could be sent.
     #[cold]
     fn send_copy(&mut self, frames: &[Frame], parts: usize) -> Option<bool> {
         let frame = frames.first()?;

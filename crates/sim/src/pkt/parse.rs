@@ -533,7 +533,7 @@ impl Parser {
             Tok::Addr(addr) => Expr::Addr(addr),
             Tok::Str(text) => {
                 if self.peek() == Some(&Tok::Ellipsis) {
-                    self.at += 1; // "text"...: the text is repeated
+                    self.at += 1; // "text"...: the string goes on
                 }
                 Expr::Str(text)
             }

@@ -1,8 +1,8 @@
 //! Settings from the flags `--name=value` at the start of a script.
 //!
-//! A script without an IP version assumes IPv4. Over IPv6 the MTU is increased by 20 bytes, as in
-//! packetdrill's own tests (`--mtu=1520`): segments keep their length, and `<mss 1460>` stays
-//! valid.
+//! A script that does not name IPv6 states its numbers for IPv4. When it runs over IPv6, its MTU is
+//! increased by 20 bytes, as in packetdrill's own tests (`--mtu=1520`): segments keep their length,
+//! and `<mss 1460>` stays valid.
 
 use super::PktError;
 use super::icmp::HEADERS_DIFFER_BY;

@@ -62,7 +62,7 @@ fn what_is_not_as_stated_is_found() {
         ("> . 1:1001(1000) ack 1", "> [ect0] . 1:1001(1000) ack 1", "another ECN"),
         ("   +0 > . 1:1001", "  +.1 > . 1:1001", "came at 100ms, expected at 200ms"),
         ("> P. 2001:2501(500) ack 1", "> P. 2001:2501(500) ack 1\n   +0 > . 1:2(1) ack 1", "nothing came\n  expected:"),
-        ("   +0 > P. 2001:2501(500) ack 1\n", "", "a packet that nobody expected"),
+        ("   +0 > P. 2001:2501(500) ack 1\n", "", "an unexpected packet"),
         ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = 2400", "write() = 2500\n  expected: 2400"),
         ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = -1 EPIPE (x)", "expected: -1 EPIPE"),
         ("write(4, ..., 2500) = 2500", "read(4, ..., 2500) = 2500", "read() waits, and should not"),

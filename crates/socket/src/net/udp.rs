@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A UDP socket on a host of ours.
+/// A UDP socket on a host that implements [`Net`].
 ///
 /// ```
 /// use linerate_socket::net::{Alone, UdpSocket};

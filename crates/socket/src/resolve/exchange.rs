@@ -14,7 +14,7 @@ const DATAGRAMS_MAX: usize = 64;
 /// Size of the receive buffer for UDP answers; longer than the limit of RFC 1035 4.2.1, since
 /// longer answers are accepted too.
 const DATAGRAM_LEN: usize = 4096;
-/// Length of the prefix of a message over TCP, which is its length.
+/// Bytes of the length prefix of a message over TCP.
 const PREFIX_LEN: usize = 2;
 
 /// Result of a turn that ended an exchange.

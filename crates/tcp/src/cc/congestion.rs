@@ -6,7 +6,7 @@ use clock::{Duration, Instant};
 /// Values of an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// Bytes newly acknowledged, cumulatively.
+    /// Bytes newly acknowledged cumulatively; without `limit_growth`, bytes newly delivered.
     pub bytes: u32,
     /// Bytes in flight before it.
     pub prior_in_flight: u32,
@@ -46,8 +46,8 @@ pub trait Congestion {
     fn on_congestion(&mut self, in_flight: u32, why: Signal, now: Instant);
     /// Handles the end of loss recovery or of an ECN reduction.
     fn on_recovery_exit(&mut self, now: Instant);
-    /// Handles a retransmission timeout; `first` if nothing has timed out since the last ACK that
-    /// moved SND.UNA.
+    /// Handles a retransmission timeout; `first` is false for a further timeout before SND.UNA has
+    /// reached the recovery point of the previous one.
     fn on_rto(&mut self, in_flight: u32, first: bool, now: Instant);
     /// Reverts the last reduction, which was spurious.
     fn undo(&mut self);

@@ -45,7 +45,7 @@ pub(super) struct Entry {
     pub(super) deadline: Instant,
     /// The peer's MSS option as received; 0 if absent.
     pub(super) mss: u16,
-    /// Time of the last reply to an out-of-sequence segment, in units of 16.8 ms.
+    /// Time of the last rate-limited reply (ACK or repeated SYN-ACK), in units of 16.8 ms.
     pub(super) answered: u16,
     pub(super) wscale: u8,
     pub(super) flags: u8,
@@ -93,7 +93,7 @@ impl Entry {
         (self.wscale != NO_SCALE).then_some(self.wscale)
     }
 
-    /// Returns whether part of the segment lies in the window that the SYN-ACK offered (RFC 9293
+    /// Returns whether the segment begins or ends in the window that the SYN-ACK offered (RFC 9293
     /// 3.10.7.4, first).
     pub(super) fn acceptable(&self, config: &Config, seg: &Segment) -> bool {
         let len = seg.seq_len();

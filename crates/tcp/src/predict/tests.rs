@@ -196,7 +196,7 @@ fn an_end_that_says_more_goes_the_long_way() {
     assert!(!takes(&Both::new(Config { delay_fin_ack: true, ..Config::default() }).ends[0], &seg));
 }
 
-/// Segments that cannot leave alone or unchanged take the slow path.
+/// A FIN takes the slow path if data is queued, the window is closed, or ECN or pacing is on.
 #[test]
 fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
     let mut both = Both::new(Config::default());

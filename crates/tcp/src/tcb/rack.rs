@@ -126,7 +126,7 @@ impl Rack {
         self.persist = PERSIST;
     }
 
-    /// Counts a completed recovery, after 16 of which the window narrows again.
+    /// Counts a completed recovery. After 16 the reordering window returns to its initial size.
     pub(crate) fn on_recovery_exit(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {

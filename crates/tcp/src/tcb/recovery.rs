@@ -148,7 +148,7 @@ impl Recovery {
         self.spend(len);
     }
 
-    /// Returns the bytes that may be sent until the next ACK, beside the limits of the windows.
+    /// Returns the bytes that may be sent until the next ACK; the windows limit sending further.
     #[inline]
     pub(crate) fn burst(&self) -> u32 {
         if self.capped { self.episode.as_ref().map_or(u32::MAX, |episode| episode.burst) } else { u32::MAX }

@@ -84,7 +84,7 @@ fn after_two_msl_it_is_over() {
     assert_eq!(host.counted(), [("added", 1), ("expired", 1)]);
 }
 
-/// ROBUSTNESS 57, RFC 1337: no RST ends it, whatever its sequence number.
+/// ROBUSTNESS 57, RFC 1337: no RST ends TIME-WAIT, whatever its sequence number.
 #[test]
 fn resets_do_not_assassinate_it() {
     let mut host = Host::new(STAMPED);
@@ -147,7 +147,8 @@ fn late_segments_are_acknowledged_sparingly_and_pure_acks_not_at_all() {
     assert_eq!(ack.as_arriving().options.timestamps.unwrap().ecr, 1_200, "learnt from the ACK, not from the text");
 }
 
-/// RFC 6191 2, case by case: with timestamps before or now, newer, higher.
+/// RFC 6191 2, case by case: timestamps on the old connection, on the SYN, or on neither; with
+/// newer and older timestamps, and higher and lower sequence numbers.
 #[test]
 fn a_syn_may_open_a_new_connection_by_timestamp_or_sequence_number() {
     let (higher, lower) = (RCV.plus(1), RCV.minus(1));

@@ -1,6 +1,6 @@
-//! Sums with vector instructions. In this crate only this file and `text/simd.rs` may use `unsafe`:
-//! here for unaligned vector loads, with bounds from `as_chunks`, and for calls of functions that
-//! need CPU features, right after these were checked.
+//! Sums with vector instructions. In this crate only this file and `text/simd.rs` with its
+//! submodules may use `unsafe`: here for unaligned vector loads, with bounds from `as_chunks`, and
+//! for calls of functions that need CPU features, right after these were checked.
 //!
 //! Each 64-bit lane keeps two sums of its words `w`: `all` of `w`, wrapping, and `high` of `w >>
 //! 32`, which cannot overflow. The low halves are exactly `all - (high << 32)`, so a vector costs a

@@ -99,7 +99,7 @@ impl Compiler {
         Test::field(self.link.payload.saturating_add(at), size, mask)
     }
 
-    /// Requires all of `tests` after `first`.
+    /// Builds code that is true if `first` and all of `tests` are.
     fn all(&mut self, tests: &[Test], first: Code) -> Code {
         tests.iter().fold(first, |code, test| {
             let then = self.builder.test(*test);
@@ -107,7 +107,7 @@ impl Compiler {
         })
     }
 
-    /// Requires one of the tests.
+    /// Builds code that is true if `first` or one of `rest` is.
     fn any(&mut self, first: Test, rest: &[Test]) -> Code {
         let first = self.builder.test(first);
         rest.iter().fold(first, |code, test| {
@@ -208,7 +208,7 @@ impl Compiler {
         Ok(self.builder.and(isis, kinds))
     }
 
-    /// Tests a byte after the three bytes of an 802.2 header.
+    /// Returns a test on the byte `at` after the three bytes of an 802.2 header.
     fn osi(&self, at: u32) -> Test {
         Test::field(self.link.packet().saturating_add(3 + at), 1, 0xff)
     }

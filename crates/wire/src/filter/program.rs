@@ -42,8 +42,8 @@ impl Test {
 
     /// Returns a test on a field of `size` bytes at `at` after the IPv4 header that begins at `ip`.
     pub fn transport(ip: u32, at: u32, size: u8, mask: u32) -> Test {
-        // A header length of 20 bytes or less is possible; with `ip` included, `at` is never below
-        // 4.
+        // `at` is relative to an empty IPv4 header. Since `ip` is included, it is never below 4, so
+        // the field is never `Source::Early`.
         Test::sized(Source::Transport { ip }, ip.saturating_add(at), size, mask)
     }
 

@@ -13,8 +13,9 @@ use std::net::{IpAddr, Ipv4Addr};
 pub const QUERY_LEN: usize = 12;
 /// Type of a version 3 report (RFC 3376 4.2).
 pub const REPORT: u8 = 0x22;
-/// Bytes before a report's first record; `RECORD` is the bytes of a record before its group.
+/// Bytes before a report's first record.
 const HEAD: usize = 8;
+/// Bytes of a record before its group.
 const RECORD: usize = 4;
 
 /// Type of a group record (RFC 3376 4.2.12, RFC 3810 5.2.12).

@@ -166,7 +166,8 @@ pub fn check_options(header: &[u8]) -> Result<(), Fault> {
             Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => 2,
             Ok(_) => continue,
             Err(Malformed::BadOptionPointer { .. }) => return Err(fault(2)),
-            Err(_) => return Err(fault(usize::from(at + 1 < header.len()))), // length octet
+            // The length octet, if present.
+            Err(_) => return Err(fault(usize::from(at + 1 < header.len()))),
         };
         if seen.get_mut(once).is_some_and(|seen| std::mem::replace(seen, true)) {
             return Err(fault(0));

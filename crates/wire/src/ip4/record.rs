@@ -88,8 +88,9 @@ fn route(option: &mut [u8], scribe: Scribe) -> Option<()> {
 fn stamp(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Option<()> {
     let (pointer, overflow) = (usize::from(*option.get(2)?), *option.get(3)?);
     if pointer > option.len() {
+        // One more host without room. With prespecified addresses (3) no host lacks room.
         if overflow & 0x0f != 3 {
-            *option.get_mut(3)? = overflow.checked_add(0x10)?; // one more without room
+            *option.get_mut(3)? = overflow.checked_add(0x10)?;
         }
         return Some(());
     }

@@ -26,8 +26,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             let fd = match self.sockets.connect(to, &setup) {
                 Ok(fd) => fd,
                 Err(Failure::InUse) => {
-                    let ports = "no L4 port is left to connect from: the others are taken, or in TIME-WAIT";
-                    return Err(anyhow!("{ports}; after {} connections", found.messages));
+                    let why = "no local port is free: all are in use or in TIME-WAIT";
+                    return Err(anyhow!("connect: {why} (after {} connections)", found.messages));
                 }
                 Err(why) => return Err(anyhow!(why).context("connect")),
             };

@@ -30,7 +30,7 @@ pub struct Cards {
 }
 
 impl Ends {
-    /// Opens the TAP devices `left` and `right`.
+    /// Opens packet sockets at the TAP devices `left` and `right`.
     pub fn taps() -> anyhow::Result<Ends> {
         Ok(Ends::Taps { left: sender("left")?, right: receiver("right")? })
     }

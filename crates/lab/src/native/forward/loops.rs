@@ -32,7 +32,7 @@ pub struct Bridge {
     pub settle_ms: u64,
 }
 
-/// Buffers of the pool: a pool's default. The bare loop of `xdp` has as many.
+/// Buffers of the pool: the default of a pool. The bare loop of `xdp` has the same number.
 const BUFFERS: usize = 4096;
 /// Frames in a round. An `xdp` port gives the kernel an eighth of its pool to fill, and a TAP
 /// device's queue holds 1000: a round is smaller than both.
@@ -74,7 +74,7 @@ impl Bridge {
             Who::Bare(Kind::Tap) => Bridge::bare_taps()?,
             Who::Ours(kind) => Bridge::ours(kind)?,
             Who::Bare(kind) => Bridge::bare(kind)?,
-            Who::Idle => bail!("an idle switch is no bridge to be measured"),
+            Who::Idle => bail!("an idle switch forwards no frames and cannot be measured"),
         };
         if matches!(who, Who::Ours(Kind::Packet) | Who::Bare(Kind::Packet)) {
             (bridge.round, bridge.settle_ms) = (ROUND_OF_BLOCKS, RETIRE_MS);
@@ -105,7 +105,7 @@ impl Bridge {
     }
 
     /// Creates the kernel's router. Each side has a gateway with a static neighbor entry, and a /16
-    /// route by it.
+    /// route through that gateway.
     fn kernel_router() -> anyhow::Result<Bridge> {
         let mut bridge = Bridge::over_veths(|netlink| {
             std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward")?;

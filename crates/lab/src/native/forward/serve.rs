@@ -38,7 +38,7 @@ enum Inner {
 impl Inner {
     fn new(role: &str) -> anyhow::Result<Inner> {
         let who = Who::ALL.into_iter().find(|who| who.name() == role);
-        let who = who.with_context(|| format!("{role}: nobody I know"))?;
+        let who = who.with_context(|| format!("unknown child role '{role}'"))?;
         if who == Who::Idle {
             // Each command runs on a thread of its own, so the pool has no owner thread.
             return Ok(Inner::Idle(Box::new((loops::tap_switch(PoolLocks::Light)?, Ends::taps()?))));
@@ -142,7 +142,7 @@ impl Bridge {
         ensure!(passed == count, "{passed} of {count} frames came");
         let mut arrived = way.arrived()? - before;
         if arrived < count {
-            // Rare: the kernel left some frames to another thread of its own. Their time counts.
+            // Rare: the kernel left some frames to one of its threads. The wait for them counts.
             add(&mut all.passed, &measure(0, || self.passes.wait(way, before + count)));
             arrived = way.arrived()? - before;
         }

@@ -21,8 +21,9 @@ pub(super) struct Server {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// Runs `BEFORE iperf3 -c ...`; returns the bytes received and the nanoseconds that it took.
-    /// `meanwhile` runs while the client does, until the client ends or `meanwhile` returns.
+    /// Runs `BEFORE iperf3 -c ...`; returns the bytes received and the nanoseconds that the
+    /// transfer took. A client that fails is started again for up to [`PATIENCE`]. `meanwhile` is
+    /// called after each start, and may work until the client has ended or return before.
     pub fn run(
         self,
         before: &[&str],

@@ -92,8 +92,8 @@ impl Inner {
             Some(Who::Slirp4netns) => Inner::slirp(),
             Some(Who::LossyKernel) => Inner::routed(),
             None => {
-                anyhow::ensure!(role == INSIDE, "{role}: nobody I know");
-                // The address by which slirp4netns maps the machine's loopback.
+                anyhow::ensure!(role == INSIDE, "unknown child role '{role}'");
+                // The address that slirp4netns maps to the machine's loopback.
                 let server = Server { addr: Ipv4Addr::new(10, 0, 2, 2), port: PORT, congestion: None };
                 Ok(Inner::Here { server, _kept: Vec::new() })
             }

@@ -27,7 +27,7 @@ pub struct NicCosts {
     pub writebacks: f64,
     /// Register reads by the drivers.
     pub register_reads: f64,
-    /// Interrupts raised by the cards.
+    /// Interrupts delivered by the cards.
     pub interrupts: f64,
     /// Clocks of the bus, if one is modelled.
     pub bus_clocks: f64,

@@ -2,8 +2,8 @@
 //! ports.
 //!
 //! Traffic stays within a loop: of four ports each loop has two that exchange frames, of two ports
-//! each loop has one direction. The loops exchange no updates, as in `node::switch` with static
-//! addresses. Two loops share only what the two halves of a card share.
+//! each loop has one direction. The loops exchange no updates, like those of a `node::switch` with
+//! static addresses. Two loops share only what the two halves of a card share.
 
 use super::NicRig;
 use crate::os;
@@ -54,7 +54,8 @@ impl Subject for NicLoops {
         &self.id
     }
 
-    /// Returns frames and ticks in the ratio of the sum of the loops' rates.
+    /// Returns the frames of all loops, and ticks such that frames per tick is the sum of the
+    /// loops' rates.
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let wall = os::monotonic_ns();
         let start = Arc::new(Barrier::new(self.orders.len()));

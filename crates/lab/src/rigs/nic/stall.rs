@@ -21,7 +21,7 @@ pub struct NicStall {
 }
 
 /// Polls every 50 us, at 600,000 frames per second and port; then skips `polls` polls, then polls
-/// again. Of two loops only the first is distracted.
+/// again. With two loops, only the first one skips polls.
 ///
 /// # Errors
 /// An invalid setting, no memory, or a frame is unaccounted for.

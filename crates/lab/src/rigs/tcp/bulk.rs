@@ -114,7 +114,7 @@ impl<E: End> Bulk<E> {
             idle = if got == before { idle + 1 } else { 0 };
             ensure!(idle < PATIENCE, "{}: stalled after {got} of {bytes}", self.id);
         }
-        ensure!(got == bytes, "{}: {got} bytes arrived of {bytes}", self.id);
+        ensure!(got == bytes, "{}: only {got} of {bytes} bytes arrived", self.id);
         self.at += bytes as u64;
         Ok(())
     }

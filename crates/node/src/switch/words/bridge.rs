@@ -117,7 +117,7 @@ fn fdb(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Word
     }
 }
 
-/// Parses `MAC dev IF [vlan N] [master] [static|permanent]`.
+/// Parses `MAC dev IF [vlan N] [master] [static|permanent]` and calls `change` with the result.
 fn change(
     switch: &Switch,
     mut words: Words<'_>,

@@ -42,7 +42,7 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
     }
 }
 
-/// Parses `storm IF broadcast|multicast|unknown RATE [BURST]` and `-storm IF`.
+/// Runs `storm IF broadcast|multicast|unknown RATE [BURST]` and `-storm IF`.
 fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     let (number, _) = member(switch, words.next("a member")?)?;
     if !on {
@@ -71,7 +71,7 @@ fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordErr
     Ok(())
 }
 
-/// Parses `mute MOVES SECONDS` and `-mute`.
+/// Runs `mute MOVES SECONDS` and `-mute`.
 fn mute(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     let mute = match on {
         true => {
@@ -85,7 +85,7 @@ fn mute(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordErro
     Ok(())
 }
 
-/// Parses `rule IF in|out pass|drop EXPRESSION`, which appends a rule, and `-rule IF in|out`, which
+/// Runs `rule IF in|out pass|drop EXPRESSION`, which appends a rule, and `-rule IF in|out`, which
 /// removes all.
 fn rule(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     let (number, _) = member(switch, words.next("a member")?)?;

@@ -50,7 +50,7 @@ pub(super) fn run(switch: &Switch, mut json: bool, mut words: Words<'_>) -> Resu
     Ok(listing(json, || Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
 }
 
-/// Parses `set [dev] BRIDGE up|down`.
+/// Runs `set [dev] BRIDGE up|down`.
 fn set(switch: &Switch, mut words: Words<'_>) -> Result<String, WordError> {
     words.skip("dev");
     let name = words.next("the bridge's name")?;

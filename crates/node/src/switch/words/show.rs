@@ -205,13 +205,13 @@ fn counted(switch: &Switch) -> Vec<Entry> {
     let snoop = switch.lane(0).map(|lane| lane.bridge.snoop_counts()).unwrap_or_default();
     let mut all = counters(&fdb);
     all.push(Entry { name: "bridge.mute.times".into(), sentence: "Times that a port was muted.", value: mutings });
-    let sentence = "Moves of addresses that 'show moves' leaves out: nobody had asked for those before.";
+    let sentence = "Moves of addresses that 'show moves' leaves out: they happened before it was first used.";
     all.push(Entry { name: "bridge.moves.unlogged".into(), sentence, value: unlogged });
     all.extend([counters(switch.local_counts()), counters(&snoop), counters(&stp.unwrap_or_default())].concat());
     all
 }
 
-/// Lists the addresses that moved since the last call: the first 64.
+/// Lists the moves of addresses since the last call: the first 64 of each thread.
 fn moves(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {

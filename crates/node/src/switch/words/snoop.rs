@@ -61,7 +61,7 @@ pub(super) fn set_port(switch: &Switch, number: PortNo, change: impl Fn(&mut Sno
     });
 }
 
-/// Enables snooping, with an empty table unless it was enabled, or disables it.
+/// Turns snooping on or off. When it was off before, it starts with an empty table.
 fn begin(switch: &Switch, on: bool) {
     switch.each_lane(|lane| {
         let now = lane.now();
@@ -75,8 +75,8 @@ fn asked(switch: &Switch) -> Option<Querier> {
     switch.lane(0).and_then(|lane| lane.bridge.snooping()?.querier.clone())
 }
 
-/// Parses `querier A` with an IPv4 or IPv6 address, one of each, and `-querier`, which stops the
-/// querier.
+/// Runs `querier A`, which sets the querier's address for IPv4 or IPv6 and enables snooping, and
+/// `-querier`, which stops the querier.
 fn querier(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
     if !on {
         switch.each_lane(|lane| {

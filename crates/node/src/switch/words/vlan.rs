@@ -110,7 +110,7 @@ fn set(switch: &Switch, number: PortNo, change: impl Fn(&mut PortVlan)) {
     snoop::vlans_changed(switch);
 }
 
-/// Parses `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
+/// Runs `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     match words.take().unwrap_or("show") {
         "show" | "list" => words.end().map(|()| show(switch, json)),

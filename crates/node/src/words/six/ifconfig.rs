@@ -11,7 +11,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use wire::ip6;
 
-/// Parses `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`,
+/// Runs `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`,
 /// `inet6 [-]accept_rtadv`, `inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N]`,
 /// `inet6 tunnel A B`.
 pub(in super::super) fn inet6<L: Locks>(

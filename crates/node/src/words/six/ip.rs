@@ -17,7 +17,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
-/// Parses `addr add|replace|del A/LEN [peer B] dev IF`, after the verb.
+/// Runs `addr add|replace|del A/LEN [peer B] dev IF`, after the verb.
 pub(in super::super) fn addr<L: Locks>(
     ctl: &Ctl<'_, L>,
     verb: &str,
@@ -121,6 +121,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             let is_by = |there: Via6| match (there, &*ways) {
                 (_, []) => true,
                 (Via6::Paths(_), ways) => stack.paths6(ctl.cx, there) == ways,
+                // `dev` without `via` selects a route by any gateway on that iface.
                 (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
                 (there, ways) => ways.len() == 1 && ways.iter().all(|way| way.via == there),
             };
@@ -291,7 +292,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u128>) -> Resul
     Ok(ctl.listing(json, text))
 }
 
-/// Parses `neigh add|change|replace|del A ...`, after the verb.
+/// Runs `neigh add|change|replace|del A ...`, after the verb.
 pub(in super::super) fn neigh<L: Locks>(
     ctl: &Ctl<'_, L>,
     verb: &str,

@@ -119,8 +119,8 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert_eq!(info.as_object().unwrap().len(), 52);
     assert!(row["skmem"]["r"] == 5000 && row["timer"].is_null(), "{row}");
 
-    // With unacknowledged data the retransmission timer runs. With keepalive enabled that timer
-    // runs.
+    // The retransmission timer runs with unacknowledged data; with keepalive enabled, the keepalive
+    // timer runs.
     two.b.0.shared_calls().send(client, b"x").unwrap();
     let text = two.b.ok("ss -to");
     assert!(text.contains(" timer:(on,") && text.contains("ESTAB           0      1 "), "{text}");

@@ -191,9 +191,10 @@ impl Table {
         expired
     }
 
-    /// Returns the port of the inside end if it is free; otherwise one of the same range,
-    /// well-known or not (RFC 4787 REQ-3). The search starts at the same port for all remote ends,
-    /// so that an inside end mostly keeps one outside port.
+    /// Returns the port of the inside end if it is configured and free; otherwise one of the same
+    /// range, well-known or not (RFC 4787 REQ-3), or of any range if no port of that one is
+    /// configured. The search starts at the same port for all remote ends, so that an inside end
+    /// mostly keeps one outside port.
     fn free_port(&self, inside: &Tuple) -> Option<u16> {
         let is_free = |port: u16| {
             let outside = Tuple { addr: self.outside, port, ..*inside };

@@ -150,7 +150,7 @@ fn fill(options: &mut Message, by: DropBy) {
         }
         DropBy::U32 => {
             // struct tc_u32_sel: flags (terminal), offshift, nkeys, pad, offmask, off, offoff,
-            // hoff, hmask; one key mask, val, off, offmask, all zero: matches everything.
+            // hoff, hmask; then one key (mask, val, off, offmask), all zero: matches everything.
             let mut selector = [0; 32];
             [selector[0], selector[2]] = [1, 1];
             options.attr(5, &selector); // TCA_U32_SEL

@@ -17,12 +17,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Distribution of frames among the sockets of a fanout group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FanoutMode {
-    /// By flow: a hash over addresses and L4 ports, the same for both directions.
+    /// Selects the socket by a hash over addresses and L4 ports, the same for both directions.
     #[default]
     Hash,
     /// Round robin.
     Lb,
-    /// By the processor that received the frame.
+    /// Selects the socket by the processor that received the frame.
     Cpu,
     /// The first socket until its ring is full, then the next.
     Rollover,

@@ -43,7 +43,7 @@ impl Player<'_> {
             stated.iter().map(|(name, change)| (meant(name, version), *change)).collect();
         if let Some((at, packet)) = self.queue().front() {
             let line = wire::dissect::packet_line(packet);
-            return Err(format!("a packet that nobody expected, at {:?}\n  came:     {line}", at.since(START)));
+            return Err(format!("an unexpected packet, at {:?}\n  came:     {line}", at.since(START)));
         }
         if expected == changes {
             return Ok(());

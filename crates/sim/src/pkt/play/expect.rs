@@ -42,7 +42,7 @@ impl Player<'_> {
                 if let Some(conn) = state.current.and_then(|at| state.conns.get(at))
                     && !conn.is_written(live.seq, text)
                 {
-                    return Err(fail(format!("sent bytes that nobody wrote\n  came:     {came}")));
+                    return Err(fail(format!("sent bytes that were not written\n  came:     {came}")));
                 }
                 let Some(seen) = seen else { return Ok(false) }; // only a part so far
                 let different = segment::difference(tcp, &seen).map(str::to_owned);

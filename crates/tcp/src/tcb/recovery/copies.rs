@@ -12,7 +12,7 @@ const MAX: usize = 128;
 /// Number of foreign D-SACKs from which nothing is undone: the network duplicates segments, and so
 /// may duplicate retransmissions.
 const FOREIGN: u8 = 2;
-/// Maximum of that count, which decreases by one with each reduction.
+/// Maximum count of foreign D-SACKs; the count decreases by one with each reduction.
 const FOREIGN_MAX: u8 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,5 @@
-//! Cost of a match. `cargo test --release -p linerate-wire filter::tests::speed -- --ignored
-//! --nocapture`
+//! Cost of a match. Run it with
+//! `cargo test --release -p linerate-wire filter::tests::speed -- --ignored --nocapture`
 
 use super::frames;
 use crate::filter::Filter;

@@ -5,7 +5,8 @@
 //! |---|---|---|
 //! | `down ID MS`, `up ID MS` | parent | a transfer of MS milliseconds |
 //! | `end` | parent | ends the hosts |
-//! | `done BYTES WALL_NS CPU_NS` | child | curl's bytes, wall time, our CPU time; or `done ` |
+//! | `done BYTES WALL_NS CPU_NS` | child | curl's bytes, wall time, our thread's CPU time |
+//! | `done ` | child | answer to `end` |
 
 use super::super::{Variant, Way, variants};
 use super::IDS;

@@ -65,15 +65,15 @@ impl FrameTx {
             let (slot, data) = self.geometry.place(address);
             if let Some(frame) = self.away.take(Place { slot, data, len: 0 }) {
                 came += 1;
-                into.put(frame, || {}); // drops a buffer that was already sent
+                into.put(frame, || {}); // no count: the frame in it was already sent
             }
         }
         self.done.release();
         came
     }
 
-    /// Returns the free entries for frames, at least `want` if there are as many. Limited to what
-    /// the completion ring can hold.
+    /// Returns the number of free entries for frames, at least `want` if there are as many. Limited
+    /// to what the completion ring can hold.
     #[inline]
     pub fn room(&mut self, want: usize) -> usize {
         let back = self.places.saturating_sub(self.away.len());
