@@ -219,7 +219,6 @@ pub enum Command {
     /// Run another command and profile its processor time
     Profile(ProfileArgs),
     /// Compare columns of numbers by Student's t, as FreeBSD's ministat(1) does
-    #[command(disable_help_flag = true)]
     Ministat {
         /// Pass [-Ans] [-C column] [-c confidence] [-d delimiter] [-w width] [file ...]
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

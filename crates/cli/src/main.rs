@@ -44,10 +44,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     lab::child_main_if_asked();
-    // ministat parses its own arguments, unchanged: clap is bypassed.
+    // ministat parses its own arguments, unchanged, but for --help: clap is bypassed.
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some((first, rest)) = words.split_first()
         && first == "ministat"
+        && rest.first().is_none_or(|word| word != "--help")
     {
         let status = lab::ministat::main(rest, &mut std::io::stdout(), &mut std::io::stderr());
         return ExitCode::from(status);
