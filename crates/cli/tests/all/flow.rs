@@ -187,7 +187,7 @@ fn wrong_words_are_usage() {
     for (line, part) in [
         ("delay 10mz", "'10mz' at 3: expected a time"),
         ("rate -r 0", "expected a rate"),
-        ("gen -s 3", "18 to 262148 are possible"),
+        ("gen -s 3", "must be 18 to 262148 bytes"),
         ("gen --static -t 1000", "say how many frames"),
         ("gen --static + count", "--static writes by itself"),
         ("split --by dst --both-ways -t -", "goes with --by flow"),

@@ -67,7 +67,7 @@ WARNING: 2 samples found no room, 0.002 s
 
 #[test]
 fn more_than_five_percent_without_a_name_is_warned_about() {
-    let warned = |ns| report(ns).warnings.iter().any(|warning| warning.contains("has no name"));
+    let warned = |ns| report(ns).warnings.iter().any(|warning| warning.contains("has no symbol"));
     assert!(!warned(50_000), "five percent are not more");
     assert!(warned(50_010));
     assert_eq!(report(50_010).coverage, 94_999);
