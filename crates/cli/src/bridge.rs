@@ -12,7 +12,7 @@ use clock::{Clock, Strategy};
 use node::control::Server;
 use node::run::Event;
 use node::switch::run::Until;
-use node::switch::{AddError, LANES_MAX, Switch, SwitchConfig, words};
+use node::switch::{AddError, LANES_MAX, Switch, SwitchConfig, commands};
 use port::spec::{Kind, Layer, Spec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     config.pool.stride = port::stride_for(&specs);
     let mut knobs = Vec::new();
     for (name, value) in &args.set {
-        if !words::preset(&mut config, name, value).map_err(Fault::usage)? {
+        if !commands::preset(&mut config, name, value).map_err(Fault::usage)? {
             knobs.push((name, value));
         }
     }
@@ -110,14 +110,15 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     }
     // After the ports: knobs of cards exist only once there are cards.
     for (name, value) in knobs {
-        words::set(&switch, name, value).map_err(Fault::usage)?;
+        commands::set(&switch, name, value).map_err(Fault::usage)?;
     }
     if let Some(proto) = &args.stp {
-        words::span(&switch, proto).map_err(Fault::usage)?;
+        commands::span(&switch, proto).map_err(Fault::usage)?;
     }
     for line in &args.words {
         let said: Vec<&str> = line.split_whitespace().collect();
-        let answer = words::run(&switch, &said, false).map_err(|why| Fault::usage(format!("--do '{line}': {why}")))?;
+        let answer =
+            commands::run(&switch, &said, false).map_err(|why| Fault::usage(format!("--do '{line}': {why}")))?;
         print(&answer)?;
     }
     let mut control = args.control.as_deref().map(serve).transpose()?;
@@ -125,15 +126,15 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     let path = control.as_ref().map(|server| server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::tell(&running, &mut ready);
-    let at_start = words::remarks(&switch);
+    let at_start = commands::remarks(&switch);
     at_start.iter().for_each(|remark| notice(remark));
     let until = if args.stay { Until::Stopped } else { Until::Over };
     let ran = switch.run(control.as_mut(), until, dispatch::stop_requested);
-    words::remarks(&switch).iter().filter(|remark| !at_start.contains(remark)).for_each(|remark| notice(remark));
-    words::report(&switch).lines().for_each(notice);
+    commands::remarks(&switch).iter().filter(|remark| !at_start.contains(remark)).for_each(|remark| notice(remark));
+    commands::report(&switch).lines().for_each(notice);
     tell_refused();
     ran.context("waiting for ports")?;
-    let lost = words::lost(&switch);
+    let lost = commands::lost(&switch);
     lost.iter().for_each(|port| notice(port));
     let audit = switch.audit();
     if !audit.holds() {
@@ -141,7 +142,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Failed);
     }
     if args.json {
-        print(&words::run(&switch, &["audit"], true).unwrap_or_default())?;
+        print(&commands::run(&switch, &["audit"], true).unwrap_or_default())?;
     }
     // A bridge that was stopped has succeeded, even if ports were lost.
     let ended_by_itself = !dispatch::stop_requested();

@@ -11,7 +11,7 @@ pub fn list(args: &PortsArgs) -> anyhow::Result<Exit> {
     let wanted = |kind: &Kind| args.kind.as_ref().is_none_or(|only| kind.info().name == only);
     let kinds: Vec<&Info> = Kind::ALL.iter().filter(|kind| wanted(kind)).map(|kind| kind.info()).collect();
     if let (Some(only), true) = (&args.kind, kinds.is_empty()) {
-        let nearest = port::spec::nearest(only, names()).map(|name| format!(" (did you mean '{name}'?)"));
+        let nearest = grammar::nearest(only, names()).map(|name| format!(" (did you mean '{name}'?)"));
         let all: Vec<&str> = names().collect();
         let nearest = nearest.unwrap_or_default();
         return Err(Fault::usage(format!("unknown kind of port '{only}'{nearest}; kinds: {}", all.join(", "))));

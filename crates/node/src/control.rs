@@ -25,7 +25,7 @@ mod tests;
 
 pub use client::{Answer, Client, ControlError, path_of, request};
 
-use crate::{Host, words};
+use crate::{Host, commands};
 use lock::Locks;
 use peer::{Peer, Turn};
 use port::Pairs;
@@ -130,7 +130,7 @@ impl Server {
     /// Accepts, reads and answers as much as possible without blocking.
     pub fn serve<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs) {
         self.serve_with(host.clock.now(), |words, json| {
-            words::run(host, pairs, words, json).map_err(|e| e.to_string())
+            commands::run(host, pairs, words, json).map_err(|e| e.to_string())
         });
     }
 

@@ -15,7 +15,7 @@ use crate::control::client::read_answer;
 use crate::control::line;
 use crate::dhcp::{v4, v6};
 use crate::switch::{self, Switch, SwitchConfig};
-use crate::{Host, config, words};
+use crate::{Host, commands, config};
 use bridge::FdbConfig;
 use clock::{Clock, Instant, SimClock};
 use lock::Up;
@@ -100,7 +100,7 @@ fn host_with_sockets(pairs: &Pairs) -> Host<Up> {
     let config = HostConfig { pool_buffers: 32, seed: Some(1), ..HostConfig::default() };
     let host = Host::<Up>::new(&config, Clock::sim(&SimClock::new())).unwrap();
     for setup in ["ifconfig pg0 create inet 1.0.0.1", "ifconfig x create port null:x inet 2.0.0.1/24"] {
-        words::run(&host, pairs, &setup.split(' ').collect::<Vec<_>>(), false).unwrap();
+        commands::run(&host, pairs, &setup.split(' ').collect::<Vec<_>>(), false).unwrap();
     }
     let calls = host.calls();
     for port in [7, 80, 1024] {
@@ -129,7 +129,7 @@ pub fn control(data: &[u8]) {
         if touches_the_world(&words) {
             continue;
         }
-        match words::run(&host, &pairs, &words, json) {
+        match commands::run(&host, &pairs, &words, json) {
             Ok(text) if json && text.starts_with(['[', '{']) => {
                 drop(serde_json::from_str::<serde_json::Value>(&text).unwrap())
             }
@@ -167,7 +167,7 @@ pub fn switch(data: &[u8]) {
         if words.contains(&"stop") || words.contains(&"addm") {
             continue; // ends the process; opens devices or files
         }
-        match switch::words::run(&switch, &words, json) {
+        match switch::commands::run(&switch, &words, json) {
             Ok(text) if json && text.starts_with(['[', '{']) => {
                 drop(serde_json::from_str::<serde_json::Value>(&text).unwrap())
             }

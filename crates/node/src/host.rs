@@ -258,7 +258,7 @@ impl<L: Locks> Host<L> {
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
             // Names and ranges were checked before.
-            crate::words::apply_knob(&stack.knobs, name, *value);
+            crate::commands::apply_knob(&stack.knobs, name, *value);
         }
         if crate::ledgers::keeping() {
             stack.set_ledger(true);
@@ -435,14 +435,14 @@ impl<L: Locks> Host<L> {
         for addr in &config.addresses6 {
             self.stack.add_addr6(cx, id, *addr).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
-                why: format!("{}/{}: {}", addr.addr, addr.len, crate::words::six::refused(why)),
+                why: format!("{}/{}: {}", addr.addr, addr.len, crate::commands::six::refused(why)),
             })?;
         }
         let accept_rtadv = config.accept_rtadv || self.stack.knobs.accept_rtadv.on();
         if accept_rtadv {
             self.stack.set_accept_rtadv(cx, id, true).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
-                why: format!("auto: {}", crate::words::six::refused(why)),
+                why: format!("auto: {}", crate::commands::six::refused(why)),
             })?;
         }
         if config.dhcp {
@@ -452,7 +452,7 @@ impl<L: Locks> Host<L> {
         if config.advertise {
             self.stack.set_advertising(cx, id, Some(Advertising::default())).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
-                why: format!("advertise: {}", crate::words::six::refused(why)),
+                why: format!("advertise: {}", crate::commands::six::refused(why)),
             })?;
         }
         if accept_rtadv || !config.addresses6.is_empty() {

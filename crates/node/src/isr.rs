@@ -15,9 +15,9 @@ mod host;
 #[cfg(test)]
 mod tests;
 
+use crate::commands;
 use crate::config::HostConfig;
 use crate::split::{self, Steered, Strays};
-use crate::words;
 use buf::{Burst, Frame};
 pub use died::RESTARTS_MAX;
 
@@ -124,7 +124,7 @@ pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
         return Err(IsrError::Bind);
     }
     match isr.workstreams {
-        0 => config.sysctl.iter().try_for_each(|(name, value)| words::isr::set(None, name, *value)),
+        0 => config.sysctl.iter().try_for_each(|(name, value)| commands::isr::set(None, name, *value)),
         _ => make(config).map(drop),
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn set_up(
     protocols: Vec<Protocol<Received>>,
 ) -> Result<Arc<Netisr<Received>>, IsrError> {
     let netisr = Netisr::new(base, protocols)?;
-    config.sysctl.iter().try_for_each(|(name, value)| words::isr::set(Some(&netisr), name, *value))?;
+    config.sysctl.iter().try_for_each(|(name, value)| commands::isr::set(Some(&netisr), name, *value))?;
     Ok(netisr)
 }
 

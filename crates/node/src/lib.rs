@@ -3,7 +3,7 @@
 //! A [`Host`] is a stack with its clock and the receive halves of its ports; [`Host::step`] is the
 //! body of its loop. Its configuration is a [`config::HostConfig`], from a TOML file or from flags
 //! with the same keys. A running host is queried and changed through its [`control`] socket, with
-//! the [`words`] of ifconfig, ip, arp, route, sysctl and netstat.
+//! the [`commands`] of ifconfig, ip, arp, route, sysctl and netstat.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(any(test, fuzzing)),
@@ -11,6 +11,7 @@
 )]
 
 pub mod capture;
+pub mod commands;
 pub mod config;
 pub mod control;
 mod dhcp;
@@ -30,7 +31,6 @@ mod split;
 pub mod switch;
 pub mod topology;
 mod tunnel;
-pub mod words;
 
 pub use host::{AddPortError, Host, NewHostError, PortInfo, Step};
 pub use run::{build, up};

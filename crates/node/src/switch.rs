@@ -17,6 +17,7 @@
 
 mod average;
 mod bell;
+pub mod commands;
 mod costs;
 mod exchange;
 mod lane;
@@ -28,7 +29,6 @@ pub mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
-pub mod words;
 
 pub use average::Average;
 pub use costs::SwitchCosts;

@@ -2,7 +2,7 @@
 
 use crate::config::IfaceConfig;
 use crate::host::AddPortError;
-use crate::{Host, words};
+use crate::{Host, commands};
 use inet::iface::IfaceId;
 use inet::tunnel::Kind;
 use lock::Locks;
@@ -40,7 +40,7 @@ impl<L: Locks> Host<L> {
     fn fill_tunnel(&self, config: &IfaceConfig, id: IfaceId, kind: Kind) -> Result<(), String> {
         let (stack, cx) = (&self.stack, self.cx());
         let ends = inet::tunnel::Config { kind, ..config.ends };
-        stack.set_tunnel(cx, id, ends).map_err(|why| words::tunnel::refused(self, why))?;
+        stack.set_tunnel(cx, id, ends).map_err(|why| commands::tunnel::refused(self, why))?;
         if let Some(mtu) = config.mtu {
             stack.set_tunnel_mtu(cx, id, mtu);
         }
@@ -53,7 +53,7 @@ impl<L: Locks> Host<L> {
         }
         for addr in &config.addresses6 {
             let added = stack.add_addr6(cx, id, *addr);
-            added.map_err(|why| format!("{}/{}: {}", addr.addr, addr.len, words::six::refused(why)))?;
+            added.map_err(|why| format!("{}/{}: {}", addr.addr, addr.len, commands::six::refused(why)))?;
         }
         Ok(())
     }

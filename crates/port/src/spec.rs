@@ -14,14 +14,12 @@
 
 mod error;
 mod kind;
-mod nearest;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use error::SpecError;
 pub use kind::{Fallback, Info, Kind, NameRule, OptionInfo};
-pub use nearest::nearest;
 pub use value::{Form, Percent, Value};
 
 use clock::Duration;

@@ -134,7 +134,7 @@ impl World {
     /// # Errors
     /// A sentence: the command is unknown or failed.
     pub fn say(&self, host: HostId, words: &[&str]) -> Result<String, String> {
-        node::words::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
+        node::commands::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
     }
 
     /// Returns the current virtual time.

@@ -4,7 +4,7 @@
 use super::{MTU, Mode, Options};
 use anyhow::{Context, bail};
 use lock::Locks;
-use node::{Host, control, words};
+use node::{Host, commands, control};
 use port::Pairs;
 use port::pktgen::{self, Family};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
         None => {
             for line in default_words(options) {
                 let line: Vec<&str> = line.split_whitespace().collect();
-                words::run(host, &pairs, &line, false).with_context(|| line.join(" "))?;
+                commands::run(host, &pairs, &line, false).with_context(|| line.join(" "))?;
             }
             Ok(())
         }

@@ -189,7 +189,7 @@ const RULES: &[(Bucket, &[&str])] = &[
             "rung::output_one",
         ],
     ),
-    (Bucket::Application, &["node::config", "node::control", "node::service", "node::words"]),
+    (Bucket::Application, &["node::config", "node::control", "node::service", "node::commands"]),
     (Bucket::Scheduling, &["dispatch", "node", "std::thread", "std::sys::thread"]),
     (Bucket::Application, &["apps", "cli", "lab", "rung", "sim", "bench"]),
 ];

@@ -1,5 +1,5 @@
 use super::*;
-use crate::words;
+use crate::commands;
 use crate::{Host, config::HostConfig};
 use clock::{Clock, SimClock};
 use lock::Up;
@@ -30,7 +30,7 @@ impl Two {
 
     fn say(&self, at: usize, line: &str) -> Result<String, String> {
         let words: Vec<&str> = line.split(' ').collect();
-        words::run(&self.hosts[at], &self.pairs, &words, false).map_err(|e| e.to_string())
+        commands::run(&self.hosts[at], &self.pairs, &words, false).map_err(|e| e.to_string())
     }
 
     #[track_caller]

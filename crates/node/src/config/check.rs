@@ -2,7 +2,7 @@
 //! keys without effect.
 
 use super::{HostConfig, IfaceConfig};
-use crate::{isr, words};
+use crate::{commands, isr};
 use inet::tunnel::Kind;
 use lock::How;
 use port::spec::Spec;
@@ -34,11 +34,11 @@ impl IfaceConfig {
         }
         for at in &self.addresses {
             let word = format!("{}/{}", at.addr, at.len);
-            words::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+            commands::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
         }
         for at in &self.addresses6 {
             let word = format!("{}/{}", at.addr, at.len);
-            words::six::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+            commands::six::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl HostConfig {
                 return Err("advertise = true needs stacks = 1: each stack would send its own advertisements".into());
             }
             for (name, value) in &self.sysctl {
-                words::check_knob_number(name, *value).map_err(|why| why.to_string())?;
+                commands::check_knob_number(name, *value).map_err(|why| why.to_string())?;
             }
             Ok(())
         };
@@ -179,7 +179,7 @@ impl HostConfig {
         let names = self.check_ifaces()?;
         let devs = self.routes.iter().map(|route| &route.dev).chain(self.neighbors.iter().map(|n| &n.dev));
         if let Some(dev) = devs.flatten().find(|dev| !names.contains(dev)) {
-            let what = words::WordError::unknown("iface", dev, names.iter().map(String::as_str));
+            let what = commands::CommandError::unknown("iface", dev, names.iter().map(String::as_str));
             return Err(format!("host {}: {what}", self.name));
         }
         for (i, service) in self.services.iter().enumerate() {

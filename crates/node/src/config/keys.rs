@@ -2,7 +2,7 @@
 //! line.
 
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
-use crate::{isr, words};
+use crate::{commands, isr};
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
 use std::net::Ipv4Addr;
@@ -399,7 +399,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         Words(&["gif", "gre", "etherip", "vxlan"]),
         Means("none: a port"),
         "Kind of the tunnel that it is instead of a port.",
-        |c, v| put(&mut c.tunnel, v.word().map(|kind| words::tunnel::kind_of(&kind))),
+        |c, v| put(&mut c.tunnel, v.word().map(|kind| commands::tunnel::kind_of(&kind))),
     ),
     key("local", Text("an IP address of this host"), Means("none"), "A tunnel's address here.", |c, v| {
         put(&mut c.ends.local, v.text())
@@ -480,12 +480,12 @@ fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
     let word = word
         .ok_or_else(|| "expected auto, dhcp, or an address with its prefix length such as 10.0.0.1/24".to_string())?;
-    words::own_address(word).map_err(|why| why.to_string())
+    commands::own_address(word).map_err(|why| why.to_string())
 }
 
 /// Parses an IPv6 `ADDRESS/LENGTH`.
 fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
-    words::six::own_address(item.text().unwrap_or_default()).map_err(|why| why.to_string())
+    commands::six::own_address(item.text().unwrap_or_default()).map_err(|why| why.to_string())
 }
 
 /// Keys of a `[[host.route]]`.
@@ -544,7 +544,7 @@ pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Re
 
 /// Returns the error message for an unknown key.
 pub fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
-    words::WordError::unknown("key", name, names).to_string()
+    commands::CommandError::unknown("key", name, names).to_string()
 }
 
 impl HostConfig {
@@ -558,8 +558,8 @@ impl HostConfig {
         if HOST.iter().any(|key| key.name == name) {
             return set_key(HOST, self, name, &Item::Word(value.to_string()));
         }
-        if !words::knob_names().any(|knob| knob == name) {
-            let known = HOST.iter().map(|key| key.name).chain(words::knob_names());
+        if !commands::knob_names().any(|knob| knob == name) {
+            let known = HOST.iter().map(|key| key.name).chain(commands::knob_names());
             return Err(unknown(name, known));
         }
         self.set_knob(name, &Item::Word(value.to_string()))
@@ -576,7 +576,7 @@ impl HostConfig {
             Item::Bool(on) => on.to_string(),
             other => other.shown(),
         };
-        let number = words::check_knob(name, &word).map_err(|why| why.to_string())?;
+        let number = commands::check_knob(name, &word).map_err(|why| why.to_string())?;
         self.sysctl.insert(name.to_string(), number);
         Ok(())
     }

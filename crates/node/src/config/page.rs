@@ -1,7 +1,7 @@
 //! Reference page of the keys of topology files, made from their declarations ([`keys`]).
 
 use super::keys::{self, Key, Takes, Unset};
-use crate::words;
+use crate::commands;
 use std::fmt::Write;
 
 /// Top-level tables of a file.
@@ -82,7 +82,7 @@ fn rows<T>(keys: &[Key<T>]) -> Vec<Row> {
 
 fn knobs() -> Vec<Row> {
     let row = |[name, value, default, about]: [String; 4]| Row { name: format!("\"{name}\""), value, default, about };
-    words::documented_knobs().into_iter().map(row).collect()
+    commands::documented_knobs().into_iter().map(row).collect()
 }
 
 const INTRODUCTION: &str = "'linerate up' runs the hosts and switches of a TOML file, 'linerate up --check' checks it. \

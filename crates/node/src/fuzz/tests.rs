@@ -70,7 +70,7 @@ fn filters_of_ss_select_sockets() {
         // The control socket supports only double quotes.
         let split = line::split(line.replace('\'', "\"").as_bytes()).unwrap();
         let words: Vec<&str> = split.iter().map(String::as_str).filter(|word| *word != "-j").collect();
-        let outcome = words::run(&host, &pairs, &words, true);
+        let outcome = commands::run(&host, &pairs, &words, true);
         host.stack.shutdown(host.cx());
         outcome
     };

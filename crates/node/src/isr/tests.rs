@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::{HostConfig, IfaceConfig};
-use crate::{Host, words};
+use crate::{Host, commands};
 use clock::{Clock, SimClock};
 use lock::Up;
 use port::Pairs;
@@ -16,12 +16,12 @@ fn config(name: &str, addr: &str, workstreams: usize) -> HostConfig {
 
 fn say<L: Locks>(host: &Host<L>, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    words::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
+    commands::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
 }
 
 fn no<L: Locks>(host: &Host<L>, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    words::run(host, &Pairs::new(), &words, false).unwrap_err().to_string()
+    commands::run(host, &Pairs::new(), &words, false).unwrap_err().to_string()
 }
 
 fn row<L: Locks>(host: &Host<L>, workstream: usize, name: &str) -> WorkRow {
@@ -75,7 +75,7 @@ impl Two {
     fn balanced(&self) {
         for host in [&self.a, &self.b] {
             let report = host.audit();
-            assert_eq!((report.imbalance(), words::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
+            assert_eq!((report.imbalance(), commands::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
         }
     }
 }
@@ -190,7 +190,7 @@ fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
         say(&two.b, "show isr")
             .contains("Threads: 0 wakeups, 0 sleeps, 0 frames lost, 0 restarts\nSwitches: 0 frames at most")
     );
-    let json = words::run(&two.b, &Pairs::new(), &["netstat", "-Q"], true).unwrap();
+    let json = commands::run(&two.b, &Pairs::new(), &["netstat", "-Q"], true).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["dispatch-policy"], &json["workstreams"][0]["name"]), (&"direct".into(), &"ip".into()));
 }

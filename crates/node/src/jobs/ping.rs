@@ -138,7 +138,7 @@ impl Ping {
             *out += &format!("{line}\n");
             return;
         }
-        crate::words::ip::set(&mut fields, "seq", seq);
+        crate::commands::ip::set(&mut fields, "seq", seq);
         *out += &format!("{fields}\n");
     }
 

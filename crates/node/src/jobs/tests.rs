@@ -1,7 +1,7 @@
 //! Jobs on hosts joined back to back, on virtual time.
 
 use crate::config::HostConfig;
-use crate::{Host, words};
+use crate::{Host, commands};
 use clock::{Clock, Duration, SimClock};
 use lock::Up;
 use port::Pairs;
@@ -42,7 +42,7 @@ impl Row {
 
     fn say(&self, at: usize, line: &str, json: bool) -> Result<String, String> {
         let words: Vec<&str> = line.split(' ').collect();
-        words::run(&self.hosts[at], &self.pairs, &words, json).map_err(|e| e.to_string())
+        commands::run(&self.hosts[at], &self.pairs, &words, json).map_err(|e| e.to_string())
     }
 
     #[track_caller]

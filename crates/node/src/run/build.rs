@@ -1,12 +1,12 @@
 //! Builds a host from its configuration: pool, ifaces, routes, neighbors, in this order.
 
 use crate::Host;
+use crate::commands;
 use crate::config::{HostConfig, IfaceConfig};
 use crate::host::AddPortError;
 use crate::isr::IsrError;
 use crate::split::{self, Seat};
 use crate::topology::Topology;
-use crate::words;
 use clock::{Clock, Instant};
 use inet::iface::IfaceId;
 use inet::resolvers::ResolverSource;
@@ -130,7 +130,7 @@ fn build_with<L: Locks>(
     let servers: Vec<_> = config.dns.iter().map(|addr| SocketAddr::new(*addr, 0)).collect();
     host.stack.set_resolvers(host.cx(), ResolverSource::Configured, &servers, &config.search, Instant::NEVER);
     let set = |what: String, words: &[&str]| {
-        words::run(&host, pairs, words, false).map(drop).map_err(|why| BuildError::Word {
+        commands::run(&host, pairs, words, false).map(drop).map_err(|why| BuildError::Word {
             host: name(),
             what,
             why: why.to_string(),

@@ -4,6 +4,7 @@
 use super::programs::Running;
 use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_seated};
 use crate::Host;
+use crate::commands;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
 use crate::control::Server;
 use crate::service::{LONGEST, Service};
@@ -11,7 +12,6 @@ use crate::split::{self, Seat, Steerer};
 use crate::switch::Switch;
 use crate::switch::node::NodeError;
 use crate::topology::Topology;
-use crate::words;
 use clock::{Clock, Duration, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
@@ -681,10 +681,10 @@ pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notic
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
     host.discard();
     let report = host.audit();
-    let (rx, tx) = words::port_imbalance(host, &report);
+    let (rx, tx) = commands::port_imbalance(host, &report);
     Outcome {
         name: host.stack.name.clone(),
-        audit: words::audit_text(host, &report),
+        audit: commands::audit_text(host, &report),
         imbalance: [report.imbalance(), rx, tx],
         lost_ports: false,
     }

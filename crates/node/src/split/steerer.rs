@@ -3,12 +3,12 @@
 
 use super::seat::{Health, SeatRx, SeatTx};
 use super::{Seat, Steered, Strays, add, netisr};
+use crate::commands;
 use crate::config::HostConfig;
 use crate::host::{mac_of, unit_of};
 use crate::isr::{CLASSES, IsrError, Received, class_of, ids};
 use crate::run::Outcome;
 use crate::switch::Call;
-use crate::words;
 use buf::ring::{Consumer, ring};
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
@@ -276,7 +276,7 @@ impl Steerer {
         let lost_ports = self.ports.iter().any(|mine| mine.is_over && mine.port.rx.why_gone().is_some());
         Outcome {
             name: self.name.clone(),
-            audit: words::audit_of(&self.name, &report, ports),
+            audit: commands::audit_of(&self.name, &report, ports),
             imbalance: [report.imbalance(), ports.0, ports.1],
             lost_ports,
         }

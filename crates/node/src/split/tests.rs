@@ -4,7 +4,7 @@
 use super::*;
 use crate::config::IfaceConfig;
 use crate::run::build_seated;
-use crate::{Host, words};
+use crate::{Host, commands};
 use clock::{Clock, SimClock};
 use lock::Up;
 use port::Pairs;
@@ -58,7 +58,7 @@ impl Both {
     fn balanced(&self) {
         for host in self.stacks.iter().chain([&self.peer]) {
             let report = host.audit();
-            assert_eq!((report.imbalance(), words::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
+            assert_eq!((report.imbalance(), commands::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
         }
         let report = self.steerer.audit();
         assert_eq!((report.imbalance(), self.steerer.port_imbalance()), (0, (0, 0)), "{report:?}");
@@ -66,7 +66,7 @@ impl Both {
 
     fn say(&self, at: usize, line: &str) -> Result<String, String> {
         let words: Vec<&str> = line.split(' ').collect();
-        words::run(&self.stacks[at], &Pairs::new(), &words, false).map_err(|why| why.to_string())
+        commands::run(&self.stacks[at], &Pairs::new(), &words, false).map_err(|why| why.to_string())
     }
 
     /// Sends datagrams to each stack's socket on port 9; returns which stack received which source

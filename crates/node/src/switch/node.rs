@@ -2,7 +2,7 @@
 //! the clock, or run in a thread; with an audit at the end.
 
 use super::run::Until;
-use super::{Audit, Switch, SwitchConfig, words};
+use super::{Audit, Switch, SwitchConfig, commands};
 use crate::config::SwitchFile;
 use crate::control::Server;
 use crate::run::Outcome;
@@ -62,7 +62,7 @@ impl Switch {
         }
         let say = |line: &str| {
             let said: Vec<&str> = line.split_whitespace().collect();
-            words::run(&switch, &said, false).map_err(|why| failed(format!("'{line}': {why}")))
+            commands::run(&switch, &said, false).map_err(|why| failed(format!("'{line}': {why}")))
         };
         if let Some(proto) = &file.stp {
             say(&format!("ifconfig {} proto {proto}", file.name))?;
@@ -72,7 +72,7 @@ impl Switch {
         }
         // The ports join the tree only after the priority is set: if a bridge first announced a
         // better priority as root, the others would keep using that information until it expires.
-        words::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
+        commands::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
         file.words.iter().try_for_each(|line| say(line).map(drop))?;
         Ok(switch)
     }
@@ -115,7 +115,7 @@ impl Switch {
     pub fn outcome(&self) -> Outcome {
         self.each_lane(|lane| lane.give_up());
         let audit = self.audit();
-        let text = words::run(self, &["audit"], false).unwrap_or_default();
+        let text = commands::run(self, &["audit"], false).unwrap_or_default();
         Outcome {
             name: self.name.clone(),
             audit: format!("{}\n{text}", self.name),

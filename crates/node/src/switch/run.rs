@@ -3,7 +3,7 @@
 
 use super::{Switch, lock};
 use crate::control::Server;
-use crate::switch::words;
+use crate::switch::commands;
 use clock::{Duration, Instant};
 use dispatch::dataflow::Dataflow;
 use dispatch::polling::Then;
@@ -136,7 +136,7 @@ impl Switch {
             let now = self.clock.now();
             let mut look = Instant::NEVER;
             if let Some(server) = control {
-                server.serve_with(now, |words, json| words::run(self, words, json).map_err(|why| why.to_string()));
+                server.serve_with(now, |words, json| commands::run(self, words, json).map_err(|why| why.to_string()));
                 look = now.after(LOOK);
             }
             look = look.min(self.tend());

@@ -79,12 +79,12 @@ impl Lan {
 
     fn say(&self, words: &str) -> Result<String, String> {
         let words: Vec<&str> = words.split_whitespace().collect();
-        words::run(&self.switch, &words, false).map_err(|why| why.to_string())
+        commands::run(&self.switch, &words, false).map_err(|why| why.to_string())
     }
 
     fn json(&self, words: &str) -> serde_json::Value {
         let words: Vec<&str> = words.split_whitespace().collect();
-        serde_json::from_str(&words::run(&self.switch, &words, true).unwrap()).unwrap()
+        serde_json::from_str(&commands::run(&self.switch, &words, true).unwrap()).unwrap()
     }
 }
 
@@ -256,7 +256,7 @@ fn a_spanning_tree_opens_one_of_two_links() {
         one.switch.attach(here, None).unwrap();
         other.switch.attach(there, None).unwrap();
     }
-    [&one, &other].iter().for_each(|lan| words::span(&lan.switch, "rstp").unwrap());
+    [&one, &other].iter().for_each(|lan| commands::span(&lan.switch, "rstp").unwrap());
     let pass = |one: &Lan, other: &Lan, ms: u64| {
         for _ in 0..ms {
             clock.advance(Duration::from_millis(1));

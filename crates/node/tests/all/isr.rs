@@ -31,7 +31,7 @@ fn host<L: Locks>(name: &str, addr: &str, workstreams: usize, pairs: &Pairs) -> 
 
 fn say<L: Locks>(host: &Host<L>, line: &str) -> Value {
     let words: Vec<&str> = line.split(' ').collect();
-    let said = node::words::run(host, &Pairs::new(), &words, true).unwrap_or_else(|why| panic!("{line}: {why}"));
+    let said = node::commands::run(host, &Pairs::new(), &words, true).unwrap_or_else(|why| panic!("{line}: {why}"));
     serde_json::from_str(&said).unwrap_or(Value::String(said))
 }
 
@@ -157,7 +157,7 @@ fn a_worker_that_dies_is_started_again_and_the_balance_holds() {
     assert_eq!(audit["drops"]["net.isr.lost"].as_u64(), Some(5), "a frame in each hand: {audit}");
     assert_eq!(column(&b, "queued"), column(&b, "handled") + column(&b, "lost"), "{table}");
     let words = ["show", "isr"];
-    let shown = node::words::run(&b, &Pairs::new(), &words, false).unwrap();
+    let shown = node::commands::run(&b, &Pairs::new(), &words, false).unwrap();
     assert!(shown.contains("frames lost, 5 restarts"), "{shown}");
 }
 
@@ -519,7 +519,7 @@ fn where_frames_are_dropped_under_overload_is_the_modes() {
         assert_eq!(column(&b, "queue-drops"), queue);
         let all: u64 = places["places"].as_array().unwrap().iter().map(|row| row["frames"].as_u64().unwrap()).sum();
         assert_eq!((Some(all), &places["imbalance"]), (places["dropped"].as_u64(), &0.into()), "{places}");
-        let shown = node::words::run(&b, &Pairs::new(), &["show", "places"], false).unwrap();
+        let shown = node::commands::run(&b, &Pairs::new(), &["show", "places"], false).unwrap();
         assert!(shown.starts_with("ring ") && shown.contains("before the link"), "{shown}");
     }
 }

@@ -45,7 +45,7 @@ impl Net {
 
     fn json(&self, at: usize, words: &str) -> Value {
         let words: Vec<&str> = words.split(' ').collect();
-        let said = node::words::run(&self.hosts[at], &self.pairs, &words, true).unwrap();
+        let said = node::commands::run(&self.hosts[at], &self.pairs, &words, true).unwrap();
         serde_json::from_str(&said).unwrap()
     }
 
@@ -109,7 +109,7 @@ fn a_pair_that_takes_them_carries_them_whole() {
     net.carry(Ipv4Addr::new(10, 0, 0, 2));
     let (frames, cut, _) = net.sent(0);
     assert!(frames < (2 << 20) / 1448 / 4 && cut == 0, "{frames} frames");
-    let shown = node::words::run(&net.hosts[0], &net.pairs, &["ifconfig", "p"], false).unwrap();
+    let shown = node::commands::run(&net.hosts[0], &net.pairs, &["ifconfig", "p"], false).unwrap();
     assert!(shown.contains("tso4"), "{shown}");
 }
 
@@ -122,7 +122,7 @@ fn a_router_cuts_them_up_for_a_port_that_does_not_take_them() {
     ]);
     let way = |at: usize, to: &str, via: &str| {
         let words: Vec<&str> = ["ip", "route", "add", to, "via", via].to_vec();
-        node::words::run(&net.hosts[at], &net.pairs, &words, false).unwrap();
+        node::commands::run(&net.hosts[at], &net.pairs, &words, false).unwrap();
     };
     way(0, "10.0.1.0/24", "10.0.0.2");
     way(2, "10.0.0.0/24", "10.0.1.1");

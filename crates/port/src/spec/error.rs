@@ -1,6 +1,7 @@
 //! Errors in a spec, and their texts.
 
-use super::{Kind, OptionInfo, nearest};
+use super::{Kind, OptionInfo};
+use grammar::nearest;
 use std::fmt;
 
 /// Reasons why a text is not a valid port name. Positions are byte offsets into the text.

@@ -8,7 +8,7 @@
 
 use clock::Duration;
 use linerate_sim::{HostId, World, shape};
-use node::switch::words;
+use node::switch::commands;
 use port::PortCounts;
 use socket::{Errno, Fd, Opt};
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ impl Net {
     fn say(&self, switch: usize, line: &str) {
         let line = format!("ifconfig s{switch} {line}");
         let said: Vec<&str> = line.split(' ').collect();
-        words::run(self.world.switch_named(&format!("s{switch}")).unwrap(), &said, false).unwrap();
+        commands::run(self.world.switch_named(&format!("s{switch}")).unwrap(), &said, false).unwrap();
     }
 
     /// A host says something to all.
@@ -310,7 +310,7 @@ fn a_ring_without_a_tree_is_noticed() {
     for at in 0..3 {
         let name = format!("s{at}");
         let switch = world.switch_named(&name).unwrap();
-        words::run(switch, &["ifconfig", &name, "-mute"], false).unwrap();
+        commands::run(switch, &["ifconfig", &name, "-mute"], false).unwrap();
     }
     let calls = world.host(world.host_named("a").unwrap()).calls();
     let fd = calls.socket().unwrap();

@@ -126,7 +126,7 @@ impl Bridge {
         let Loop::Switch(switch) = &self.passes else { bail!("no switch of ours") };
         switch.set_ledger(false);
         let said =
-            node::switch::words::run(switch, &["show", "ledger"], true).map_err(|why| anyhow::anyhow!("{why}"))?;
+            node::switch::commands::run(switch, &["show", "ledger"], true).map_err(|why| anyhow::anyhow!("{why}"))?;
         Ok(said.trim_end().to_owned())
     }
 

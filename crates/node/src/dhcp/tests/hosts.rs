@@ -3,7 +3,7 @@
 
 use super::{LEASED, SERVER, answer, bytes};
 use crate::config::HostConfig;
-use crate::{Host, words};
+use crate::{Host, commands};
 use buf::{Burst, Frame};
 use clock::{Clock, Duration, SimClock};
 use dhcproto::v4::{CLIENT_PORT, DhcpOption, Message, MessageType, SERVER_PORT};
@@ -109,7 +109,7 @@ impl Link {
 
     fn say(&self, line: &str) -> Result<String, String> {
         let words: Vec<&str> = line.split(' ').collect();
-        words::run(&self.host, &self.pairs, &words, false).map_err(|why| why.to_string())
+        commands::run(&self.host, &self.pairs, &words, false).map_err(|why| why.to_string())
     }
 
     #[track_caller]

@@ -1,0 +1,59 @@
+//! Values of the words that matched a form.
+
+use crate::pattern::Pattern;
+
+/// The words that matched a form, by the names of its elements.
+#[derive(Clone, Debug)]
+pub struct Args<'w> {
+    grammar: &'static str,
+    values: Vec<(&'static str, &'w str)>,
+    rest: &'w [&'w str],
+}
+
+impl<'w> Args<'w> {
+    pub(crate) fn new(grammar: &'static str) -> Args<'w> {
+        Args { grammar, values: Vec::new(), rest: &[] }
+    }
+
+    pub(crate) fn put(&mut self, name: &'static str, value: &'w str) {
+        self.values.push((name, value));
+    }
+
+    pub(crate) fn put_rest(&mut self, rest: &'w [&'w str]) {
+        self.rest = rest;
+    }
+
+    /// Returns the value of `name`, the last one if it was given twice; `None` if not given.
+    ///
+    /// # Panics
+    /// With debug assertions, if the form has no element `name`.
+    pub fn get(&self, name: &str) -> Option<&'w str> {
+        debug_assert!(Pattern::of(self.grammar).declares(name), "'{}' has no {name}", self.grammar);
+        self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// Returns whether `name` was given.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Returns whether a switch was given without its minus sign.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|word| !word.starts_with('-'))
+    }
+
+    /// Returns the value of `name`, or an empty string if not given.
+    pub fn text(&self, name: &str) -> &'w str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// Returns the value of a range, which the parser has checked; `None` if not given.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// Returns the words of `NAME...`.
+    pub fn rest(&self) -> &'w [&'w str] {
+        self.rest
+    }
+}

@@ -1,0 +1,113 @@
+//! Errors of commands.
+
+use crate::nearest;
+use std::fmt;
+
+/// Maximum number of valid words that a message lists.
+const POSSIBLE_MAX: usize = 20;
+
+/// Reason why a command failed, with the expected form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CommandError {
+    /// A word that is not valid here.
+    Unknown {
+        /// Kind of word expected: "word", "sysctl".
+        what: &'static str,
+        /// Word that was found.
+        found: String,
+        /// Most similar valid word.
+        nearest: Option<String>,
+        /// Valid words; empty if there are too many to list.
+        possible: Vec<String>,
+    },
+    /// A value that is not valid.
+    BadValue {
+        /// Name of the parameter.
+        what: String,
+        /// Value that was found.
+        found: String,
+        /// Form of a valid value.
+        expected: String,
+    },
+    /// The command ends too early.
+    Missing {
+        /// Expected next word.
+        expected: String,
+        /// Last word of the command.
+        after: Option<String>,
+    },
+    /// The command continues after its end.
+    TooMuch {
+        /// First extra word.
+        found: String,
+    },
+    /// A valid command that could not be carried out.
+    Failed(String),
+}
+
+impl CommandError {
+    /// Returns the error for a word `found` that is not one of `names`.
+    pub fn unknown<'a>(what: &'static str, found: &str, names: impl Iterator<Item = &'a str>) -> CommandError {
+        let names: Vec<&str> = names.collect();
+        CommandError::Unknown {
+            what,
+            found: shown(found),
+            nearest: nearest(found, names.iter().copied()).map(str::to_string),
+            possible: if names.len() <= POSSIBLE_MAX {
+                names.iter().map(|name| name.to_string()).collect()
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    /// Returns the error for the value `found` of the parameter `what`.
+    pub fn bad(what: &str, found: &str, expected: impl Into<String>) -> CommandError {
+        CommandError::BadValue { what: what.to_string(), found: shown(found), expected: expected.into() }
+    }
+
+    /// Returns the error for a command without `expected`.
+    pub fn missing(expected: impl Into<String>) -> CommandError {
+        CommandError::Missing { expected: expected.into(), after: None }
+    }
+
+    /// Returns the error for an extra word.
+    pub fn too_much(found: &str) -> CommandError {
+        CommandError::TooMuch { found: shown(found) }
+    }
+
+    /// Returns the error for a command that could not be carried out.
+    pub fn failed(why: impl fmt::Display) -> CommandError {
+        CommandError::Failed(why.to_string())
+    }
+}
+
+/// Returns a user's word in a safe form for messages: short, and with control characters escaped.
+pub(crate) fn shown(word: &str) -> String {
+    let mut out: String = word.chars().take(64).flat_map(char::escape_debug).collect();
+    if word.chars().nth(64).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Unknown { what, found, nearest, possible } => {
+                write!(f, "unknown {what} '{found}'")?;
+                if let Some(nearest) = nearest {
+                    write!(f, " (did you mean '{nearest}'?)")?;
+                }
+                if possible.is_empty() { Ok(()) } else { write!(f, "; possible: {}", possible.join(", ")) }
+            }
+            CommandError::BadValue { what, found, expected } => write!(f, "{what} '{found}': expected {expected}"),
+            CommandError::Missing { expected, after: None } => write!(f, "expected {expected}"),
+            CommandError::Missing { expected, after: Some(after) } => write!(f, "expected {expected} after '{after}'"),
+            CommandError::TooMuch { found } => write!(f, "unexpected word '{found}'"),
+            CommandError::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}

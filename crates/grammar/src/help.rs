@@ -1,0 +1,100 @@
+//! Commands, and their help.
+
+use crate::Form;
+
+/// Width of help text in columns.
+const COLUMNS: usize = 80;
+
+/// A command: its name, its description, its forms, and its function.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<R> {
+    /// First word.
+    pub name: &'static str,
+    /// Description in one line, starting with a verb.
+    pub about: &'static str,
+    /// Returns the forms, for help.
+    pub usage: fn() -> Vec<Usage>,
+    /// Function that parses the words after the name and carries out the command.
+    pub run: R,
+}
+
+/// Grammar and description of a form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Elements, as in a manual page.
+    pub grammar: &'static str,
+    /// Description; may be empty.
+    pub about: &'static str,
+}
+
+/// Returns the usage of forms.
+pub fn usage<F>(forms: &[Form<F>]) -> Vec<Usage> {
+    forms.iter().map(|form| Usage { grammar: form.grammar, about: form.about }).collect()
+}
+
+impl Usage {
+    /// Returns the grammar as shown to users: without synonyms, ranges by their name.
+    pub fn shown(&self) -> String {
+        let (mut out, mut token) = (String::new(), String::new());
+        for c in self.grammar.chars().chain([' ']) {
+            if matches!(c, ' ' | '[' | ']') {
+                out += &shown_token(&token);
+                token.clear();
+                out.push(c);
+            } else {
+                token.push(c);
+            }
+        }
+        out.trim_end().to_string()
+    }
+}
+
+fn shown_token(token: &str) -> String {
+    let (name, domain) = token.split_once(':').unwrap_or(("", token));
+    if !name.is_empty() && !domain.contains('|') {
+        return name.to_string();
+    }
+    domain.split('|').map(|word| word.split(',').next().unwrap_or(word)).collect::<Vec<_>>().join("|")
+}
+
+/// Returns the list of commands: names and descriptions.
+pub fn command_list<R>(commands: &[Command<R>]) -> String {
+    let width = commands.iter().map(|command| command.name.len()).max().unwrap_or(0) + 2;
+    let mut out = String::new();
+    for command in commands {
+        wrap(&mut out, &format!("{:<width$}", command.name), width, command.about);
+    }
+    out + "'help COMMAND' lists the forms of a command. With -j, listings are JSON.\n"
+}
+
+/// Returns the forms of a command with their descriptions.
+pub fn command_of<R>(command: &Command<R>) -> String {
+    let mut out = format!("{}: {}\n", command.name, command.about);
+    for usage in (command.usage)() {
+        wrap(&mut out, &format!("  {} ", command.name), 6, &usage.shown());
+        if !usage.about.is_empty() {
+            wrap(&mut out, "      ", 6, usage.about);
+        }
+    }
+    out
+}
+
+/// Appends `text` after `head`, wrapped; continuation lines are indented by `indent`.
+fn wrap(out: &mut String, head: &str, indent: usize, text: &str) {
+    let (mut line, mut is_empty) = (head.to_string(), true);
+    for word in text.split_whitespace() {
+        let space = usize::from(!is_empty);
+        if !is_empty && line.chars().count() + space + word.chars().count() > COLUMNS {
+            *out += line.trim_end();
+            out.push('\n');
+            (line, is_empty) = (" ".repeat(indent), true);
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    *out += line.trim_end();
+    out.push('\n');
+}

@@ -1,0 +1,40 @@
+//! Grammar of control commands, in the forms of BSD's and iproute2's programs.
+//!
+//! A command is declared as a table of [`Form`]s. A form is a line of a manual page, such as
+//! `static IF MAC [vlan 1-4094]`, with a description and a function. The parser, the help and the
+//! error messages follow from the table. [`parse`] selects the form of the next words; the function
+//! of the form reads the values from [`Args`].
+//!
+//! The elements of a form are separated by spaces:
+//!
+//! | element | matches | value is read as |
+//! |---|---|---|
+//! | `word` | this word | `word` |
+//! | `word,other` | either word; help shows the first | `word` |
+//! | `[-]word` | `word` or `-word` | [`Args::is_on`] of `word` |
+//! | `a\|b,c` | one of these words; `b,c` is `b` with a synonym | name of the word before |
+//! | `0-240` | a number in this range | name of the word before |
+//! | `NAME` | any word; see [`Value`] for its expected form | `NAME` |
+//! | `NAME:a\|b`, `NAME:0-240` | as without `NAME:` | `NAME` |
+//! | `NAME...` | all remaining words, at least one | [`Args::rest`] |
+//! | `[...]` | these elements, if the first one matches | as its elements |
+//!
+//! Options beside each other, as in `[vlan 1-4094] [static]`, are accepted in any order.
+
+mod args;
+mod error;
+mod form;
+mod help;
+mod nearest;
+mod pattern;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use args::Args;
+pub use error::CommandError;
+pub use form::{Form, parse, parse_all};
+pub use help::{Command, Usage, command_list, command_of, usage};
+pub use nearest::nearest;
+pub use pattern::Value;
+pub use words::Words;

@@ -1,0 +1,310 @@
+//! Patterns: the elements of a form, and matching of words.
+
+use crate::{Args, CommandError, Words};
+use std::net::IpAddr;
+
+/// Kinds of values, by the names that forms use.
+#[derive(Clone, Copy, Debug)]
+pub struct Value {
+    /// Name in forms.
+    pub name: &'static str,
+    /// Description of a valid value, for error messages.
+    pub expected: &'static str,
+    /// Whether a word may be such a value; decides about optional values.
+    accepts: fn(&str) -> bool,
+}
+
+fn any(_: &str) -> bool {
+    true
+}
+
+fn is_address(word: &str) -> bool {
+    let (addr, _) = word.split_once('/').unwrap_or((word, ""));
+    let (addr, _) = addr.split_once('%').unwrap_or((addr, ""));
+    addr.parse::<IpAddr>().is_ok()
+}
+
+fn is_number(word: &str) -> bool {
+    word.parse::<i64>().is_ok()
+}
+
+const fn value(name: &'static str, expected: &'static str, accepts: fn(&str) -> bool) -> Value {
+    Value { name, expected, accepts }
+}
+
+/// Values whose form is known; others accept any word.
+const VALUES: &[Value] = &[
+    value("A", "an IP address", is_address),
+    value("A/LEN", "an address such as 10.0.0.1/24", is_address),
+    value("B", "an IP address", is_address),
+    value("BURST", "a number of frames", is_number),
+    value("DST", "a destination such as 10.0.0.0/8, or default", any),
+    value("HOST", "an IP address of a host", any),
+    value("IF", "an interface", any),
+    value("MAC", "a MAC address such as 02:00:00:00:00:01", any),
+    value("MASK", "a netmask such as 255.255.255.0", any),
+    value("PORT", "a port such as tap:tap0", any),
+    value("RATE", "a number of frames per second", is_number),
+    value("VLANS", "VLANs such as 1,10-20, or all", any),
+];
+
+/// An element of a form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Element {
+    /// A word and its synonyms, separated by commas.
+    Word(&'static str),
+    /// A word that may have a minus sign in front.
+    Switch(&'static str),
+    /// Words separated by `|`, each with its synonyms.
+    Choice { name: &'static str, words: &'static str },
+    /// A number in a range.
+    Range { name: &'static str, min: i64, max: i64 },
+    /// Any word.
+    Value(&'static str),
+    /// All remaining words.
+    Rest(&'static str),
+    /// Elements that may be absent.
+    Optional(Vec<Element>),
+}
+
+/// The elements of a form.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(Vec<Element>);
+
+impl Pattern {
+    pub(crate) fn of(grammar: &'static str) -> Pattern {
+        let mut rest = grammar;
+        Pattern(sequence(&mut rest, ""))
+    }
+
+    /// Returns whether an element has this name.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.0.iter().any(|element| element.declares(name))
+    }
+
+    /// Returns the number of elements at the beginning that are fixed words.
+    pub(crate) fn lead(&self) -> usize {
+        let is_fixed = |element: &&Element| matches!(element, Element::Word(_) | Element::Switch(_));
+        self.0.iter().take_while(is_fixed).count()
+    }
+
+    /// Returns how many of the leading elements match the words.
+    pub(crate) fn lead_matched(&self, words: &[&str]) -> usize {
+        let lead = self.0.iter().take(self.lead());
+        lead.zip(words).take_while(|(element, word)| element.accepts(word)).count()
+    }
+
+    /// Returns the words that the leading element number `at` accepts, without synonyms.
+    pub(crate) fn lead_words(&self, at: usize) -> Vec<&'static str> {
+        self.0.get(at).filter(|_| at < self.lead()).map(Element::shown_words).unwrap_or_default()
+    }
+
+    /// Returns the words that begin the options at the end of the form.
+    pub(crate) fn option_words(&self) -> Vec<&'static str> {
+        let options = self.0.iter().rev().map_while(|element| match element {
+            Element::Optional(elements) => Some(elements.first().map(Element::shown_words).unwrap_or_default()),
+            _ => None,
+        });
+        options.collect::<Vec<_>>().into_iter().rev().flatten().collect()
+    }
+
+    /// Consumes the words of the form.
+    ///
+    /// # Errors
+    /// An unknown, invalid or missing word.
+    pub(crate) fn take<'w>(&self, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
+        take(&self.0, words, args)
+    }
+}
+
+/// Parses elements up to the end or a closing bracket. `before` is the word before them, which
+/// names ranges and choices.
+fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
+    let (mut elements, mut before) = (Vec::new(), before);
+    loop {
+        *rest = rest.trim_start();
+        if let Some(after) = rest.strip_prefix("[-]") {
+            let (word, after) = split(after);
+            (*rest, before) = (after, word);
+            elements.push(Element::Switch(word));
+        } else if let Some(after) = rest.strip_prefix('[') {
+            *rest = after;
+            elements.push(Element::Optional(sequence(rest, before)));
+            *rest = rest.strip_prefix(']').unwrap_or(rest);
+        } else if rest.is_empty() || rest.starts_with(']') {
+            return elements;
+        } else {
+            let (token, after) = split(rest);
+            *rest = after;
+            let element = element(token, before);
+            if let Element::Word(word) = &element {
+                before = first(word);
+            }
+            elements.push(element);
+        }
+    }
+}
+
+/// Splits a token off.
+fn split(text: &'static str) -> (&'static str, &'static str) {
+    text.split_at(text.find([' ', '[', ']']).unwrap_or(text.len()))
+}
+
+/// Returns the first of synonyms.
+fn first(word: &'static str) -> &'static str {
+    word.split(',').next().unwrap_or(word)
+}
+
+fn element(token: &'static str, before: &'static str) -> Element {
+    let (name, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or((before, token));
+    if let Some((min, max)) = domain.split_once('-')
+        && let (Ok(min), Ok(max)) = (min.parse(), max.parse())
+    {
+        return Element::Range { name, min, max };
+    }
+    match token.strip_suffix("...") {
+        Some(name) => Element::Rest(name),
+        None if domain.contains('|') => Element::Choice { name, words: domain },
+        None if is_name(token) => Element::Value(token),
+        None => Element::Word(token),
+    }
+}
+
+/// Returns whether a token is the name of a value: upper-case letters, digits and slashes.
+fn is_name(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_ascii_uppercase())
+        && token.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'/')
+}
+
+impl Element {
+    fn declares(&self, name: &str) -> bool {
+        match self {
+            Element::Word(word) => first(word) == name,
+            Element::Switch(word) => *word == name,
+            Element::Choice { name: own, .. } | Element::Range { name: own, .. } => *own == name,
+            Element::Value(own) => *own == name,
+            Element::Rest(_) => false,
+            Element::Optional(elements) => elements.iter().any(|element| element.declares(name)),
+        }
+    }
+
+    /// Returns the canonical form of `word`, if the element consists of fixed words.
+    fn canonical(&self, word: &str) -> Option<&'static str> {
+        let among = |synonyms: &'static str| synonyms.split(',').any(|known| known == word).then(|| first(synonyms));
+        match self {
+            Element::Word(synonyms) => among(synonyms),
+            Element::Choice { words, .. } => words.split('|').find_map(among),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the element may begin with `word`.
+    fn accepts(&self, word: &str) -> bool {
+        match self {
+            Element::Word(_) | Element::Choice { .. } => self.canonical(word).is_some(),
+            Element::Switch(own) => word.strip_prefix('-').unwrap_or(word) == *own,
+            Element::Range { .. } => is_number(word),
+            Element::Value(name) => known(name).is_none_or(|value| (value.accepts)(word)),
+            Element::Rest(_) => true,
+            Element::Optional(elements) => elements.first().is_some_and(|element| element.accepts(word)),
+        }
+    }
+
+    /// Returns the fixed words that the element may begin with, without synonyms.
+    fn shown_words(&self) -> Vec<&'static str> {
+        match self {
+            Element::Word(word) => vec![first(word)],
+            Element::Switch(word) => vec![word],
+            Element::Choice { words, .. } => words.split('|').map(first).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the description of a valid word.
+    fn expected(&self) -> String {
+        match self {
+            Element::Range { min, max, .. } => format!("a number from {min} to {max}"),
+            Element::Value(name) | Element::Rest(name) => {
+                known(name).map_or_else(|| name.to_string(), |value| value.expected.to_string())
+            }
+            Element::Optional(elements) => elements.first().map(Element::expected).unwrap_or_default(),
+            Element::Word(_) | Element::Switch(_) | Element::Choice { .. } => either(&self.shown_words()),
+        }
+    }
+}
+
+/// Joins words as alternatives: `a, b or c`.
+pub(crate) fn either(words: &[&str]) -> String {
+    match words {
+        [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
+        words => words.concat(),
+    }
+}
+
+fn known(name: &str) -> Option<&'static Value> {
+    VALUES.iter().find(|value| value.name == name)
+}
+
+/// Consumes the words of `elements`.
+fn take<'w>(elements: &[Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
+    let mut at = 0;
+    while let Some(element) = elements.get(at) {
+        if let Element::Optional(_) = element {
+            let is_option = |element: &&Element| matches!(element, Element::Optional(_));
+            let count = elements.iter().skip(at).take_while(is_option).count();
+            take_options(elements.get(at..at + count).unwrap_or_default(), words, args)?;
+            at += count;
+            continue;
+        }
+        take_one(element, words, args)?;
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Consumes options in any order. Options that begin with a value are consumed at most once.
+fn take_options<'w>(options: &[Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
+    let mut used = vec![false; options.len()];
+    while let Some(word) = words.peek() {
+        let fits = |(at, option): &(usize, &Element)| option.accepts(word) && used.get(*at) == Some(&false);
+        let Some((at, Element::Optional(elements))) = options.iter().enumerate().find(fits) else { break };
+        if let (Some(used), Some(Element::Value(_) | Element::Range { .. })) = (used.get_mut(at), elements.first()) {
+            *used = true;
+        }
+        take(elements, words, args)?;
+    }
+    Ok(())
+}
+
+fn take_one<'w>(element: &Element, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
+    if let Element::Rest(_) = element {
+        let rest = words.rest();
+        words.next(&element.expected())?;
+        while words.take().is_some() {}
+        args.put_rest(rest);
+        return Ok(());
+    }
+    let word = words.next(&element.expected())?;
+    match element {
+        Element::Word(own) => {
+            let unknown = || CommandError::unknown("word", word, std::iter::once(first(own)));
+            args.put(first(own), element.canonical(word).ok_or_else(unknown)?);
+        }
+        Element::Switch(own) if element.accepts(word) => args.put(own, word),
+        Element::Switch(own) => return Err(CommandError::unknown("word", word, std::iter::once(*own))),
+        Element::Choice { name, .. } => {
+            let bad = || CommandError::bad(&name.to_lowercase(), word, element.expected());
+            args.put(name, element.canonical(word).ok_or_else(bad)?);
+        }
+        Element::Range { name, min, max } => {
+            let is_inside = word.parse().is_ok_and(|n: i64| (*min..=*max).contains(&n));
+            if !is_inside {
+                return Err(CommandError::bad(&name.to_lowercase(), word, element.expected()));
+            }
+            args.put(name, word);
+        }
+        Element::Value(name) => args.put(name, word),
+        Element::Rest(_) | Element::Optional(_) => {}
+    }
+    Ok(())
+}

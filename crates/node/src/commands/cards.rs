@@ -1,0 +1,29 @@
+//! `show nic`: counts per frame for the cards of `nic` ports: doorbells, write-backs, register
+//! accesses.
+
+use grammar::CommandError;
+use port::nic::Nic;
+use serde_json::{Map, Value, json};
+use stats::Described;
+use std::sync::Arc;
+
+/// Shows names and cards, as text or JSON.
+pub(crate) fn shown(cards: &[(String, Arc<Nic>)], json: bool) -> Result<String, CommandError> {
+    if cards.is_empty() {
+        return Err(CommandError::failed("no port here is a nic"));
+    }
+    if !json {
+        return Ok(cards.iter().map(|(name, nic)| format!("{name}:\n{}", nic.show())).collect());
+    }
+    let row = |(name, nic): &(String, Arc<Nic>)| {
+        let mut counters = Map::new();
+        nic.counts.visit(&mut |prefix, field, _, value| {
+            counters.insert(format!("{prefix}.{field}"), value.into());
+        });
+        let figures = nic.counts.report();
+        let figures = figures.iter().map(|figure| (figure.name.to_string(), figure.per_frame.into()));
+        json!({ "ifname": name, "link": if nic.is_up() { "up" } else { "down" }, "missed": nic.missed(),
+                "interrupts": nic.interrupts(), "per_frame": figures.collect::<Map<String, Value>>(), "counters": counters })
+    };
+    Ok(format!("{}\n", cards.iter().map(row).collect::<Value>()))
+}

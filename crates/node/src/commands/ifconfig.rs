@@ -1,0 +1,286 @@
+//! `ifconfig`: creates and configures ifaces, and lists them in BSD's format.
+
+use super::parse;
+use super::{Ctl, ip, six, tunnel};
+use crate::config::IfaceConfig;
+use grammar::{CommandError, Words};
+use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
+use lock::Locks;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+const SWITCHES: &[&str] = &[
+    "create",
+    "destroy",
+    "inet",
+    "inet6",
+    "mtu",
+    "up",
+    "down",
+    "ip4csum",
+    "-ip4csum",
+    "udp4csum",
+    "-udp4csum",
+    "rxcsum",
+    "-rxcsum",
+    "tso4",
+    "-tso4",
+];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let name = match words.take() {
+        None => return Ok(list(ctl, None)),
+        Some("-a") => return words.end().map(|()| list(ctl, None)),
+        Some("-l") => {
+            let names: Vec<&str> = ctl.host.stack.ifaces().map(|iface| iface.name.as_str()).collect();
+            return words.end().map(|()| ctl.listing(|| json!(names), || names.join(" ") + "\n"));
+        }
+        Some(name) => name,
+    };
+    let only_show = words.peek().is_none();
+    if words.skip("create") {
+        create(ctl, name, &mut words)?;
+    }
+    let iface = ctl.iface(name)?;
+    while let Some(word) = words.take() {
+        change(ctl, iface, word, &mut words)?;
+        if word == "destroy" {
+            return words.end().map(|()| String::new());
+        }
+    }
+    Ok(if only_show { list(ctl, Some(iface.id)) } else { String::new() })
+}
+
+/// Removes an iface: a tunnel, or one with a port, which is closed.
+pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<(), CommandError> {
+    if iface.tunnel.is_some() {
+        return tunnel::destroy(ctl, iface.id);
+    }
+    match ctl.host.remove_port(iface.id) {
+        true => Ok(()),
+        false => Err(CommandError::failed(format!("{}: has no port that could be closed here", iface.name))),
+    }
+}
+
+/// Runs `create [port SPEC]`; the names `pgN`, `tapN` and `nullN` imply their ports.
+fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, words: &mut Words<'_>) -> Result<(), CommandError> {
+    if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| words.peek() != Some("port")) {
+        return tunnel::create(ctl, name, kind).map(drop);
+    }
+    let spec =
+        if words.skip("port") { words.next("a port such as tap:tap0")?.to_string() } else { default_port(name)? };
+    if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
+        return Err(CommandError::bad("iface name", name, "1 to 32 letters, digits, '.', '_' and '-'"));
+    }
+    let config = IfaceConfig { name: Some(name.to_string()), ..IfaceConfig::on(&spec) };
+    ctl.host.add_port(&config, ctl.pairs).map(drop).map_err(CommandError::failed)
+}
+
+fn default_port(name: &str) -> Result<String, CommandError> {
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    match kind {
+        _ if kind.len() == name.len() => {}
+        "pg" => return Ok(format!("pktgen(source=off):{name}")),
+        "tap" => return Ok(format!("tap:{name}")),
+        "null" => return Ok(format!("null:{name}")),
+        _ => {}
+    }
+    Err(CommandError::missing(format!(
+        "'port SPEC' after 'create' (only pgN, tapN and nullN know theirs; '{name}' does not)"
+    )))
+}
+
+fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut Words<'_>) -> Result<(), CommandError> {
+    if let Some(changed) = tunnel::change(ctl, iface, word, words) {
+        return changed;
+    }
+    let (name, on) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
+    let stack = &ctl.host.stack;
+    match (name, on) {
+        ("inet", true) => inet(ctl, iface.id, words),
+        ("inet6", true) => six::inet6(ctl, iface, words),
+        ("mtu", true) => set_mtu(ctl, iface, words.next("an MTU in bytes")?),
+        ("up" | "down", true) => {
+            stack.set_up(ctl.cx, iface.id, name == "up");
+            Ok(())
+        }
+        ("ip4csum", _) => switch(ctl, iface, name, on, Offload { tx_ip: on, ..iface.offload() }),
+        // rump2014 once spells it "upd4csum".
+        ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
+        ("tso4", _) => {
+            let now = iface.offload();
+            switch(ctl, iface, name, on, Offload { tso: on, tx_l4: now.tx_l4 || on, ..now })
+        }
+        ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
+        ("destroy", true) => destroy(ctl, iface),
+        ("create", true) => Err(CommandError::failed(format!("{}: create comes first, and only once", iface.name))),
+        _ => Err(CommandError::unknown("word", word, SWITCHES.iter().chain(tunnel::SWITCHES).copied())),
+    }
+}
+
+fn switch<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    iface: &Iface<L>,
+    name: &str,
+    on: bool,
+    wanted: Offload,
+) -> Result<(), CommandError> {
+    let got = ctl.host.stack.set_offload(iface.id, wanted);
+    if on && got != Some(wanted) {
+        let port = ctl.host.ports().into_iter().find(|port| port.iface == iface.id).map(|port| port.spec);
+        let port = port.unwrap_or_else(|| "its link".to_string());
+        return Err(CommandError::failed(format!("{}: {port} cannot do {name}", iface.name)));
+    }
+    Ok(())
+}
+
+/// Returns the maximum MTU of an iface: that of its port, or 65535 without one.
+pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
+    ctl.host.ports().iter().find(|port| port.iface == id).map_or(65_535, |port| i64::from(port.caps.mtu))
+}
+
+pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) -> Result<(), CommandError> {
+    // RFC 791 3.2: every link carries 68 bytes.
+    let mtu = parse::number(&format!("{}: mtu", iface.name), word, 68, mtu_max(ctl, iface.id))?;
+    match iface.tunnel {
+        Some(_) => ctl.host.stack.set_tunnel_mtu(ctl.cx, iface.id, mtu as u16),
+        None => ctl.host.stack.set_mtu(iface.id, mtu as u16),
+    }
+    Ok(())
+}
+
+/// Runs `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` the
+/// address replaces the first one.
+fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), CommandError> {
+    let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
+    let (mut alias, mut delete, mut broadcast) = (false, false, None);
+    let mut peer = None;
+    if ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel) {
+        peer = words.peek().and_then(|word| word.parse().ok());
+        if peer.is_some() {
+            words.take();
+        }
+    }
+    while let Some(word) = words.peek() {
+        match word {
+            "netmask" | "broadcast" => {}
+            "alias" | "add" => alias = true,
+            "-alias" | "delete" | "remove" => delete = true,
+            _ => break,
+        }
+        words.take();
+        match word {
+            "netmask" => addr.len = parse::mask(words.next("a netmask")?)?,
+            "broadcast" => broadcast = Some(parse::ip4("broadcast", words.next("an address")?)?),
+            _ => {}
+        }
+    }
+    if let Some(wanted) = broadcast.filter(|wanted| addr.broadcast() != Some(*wanted)) {
+        let own = addr.broadcast().map_or_else(|| "none".to_string(), |own| own.to_string());
+        return Err(CommandError::failed(format!(
+            "broadcast {wanted}: not supported: it follows from the address: {own}"
+        )));
+    }
+    let stack = &ctl.host.stack;
+    if delete {
+        let gone = stack.remove_addr(ctl.cx, id, addr.addr);
+        let name = ctl.iface_name(id);
+        return if gone { Ok(()) } else { Err(CommandError::failed(format!("{name} does not have {}", addr.addr))) };
+    }
+    let addr = parse::own_addr(addr)?;
+    if let Some(first) = stack.iface(id).and_then(|iface| iface.addrs(ctl.cx).first().copied())
+        && !alias
+    {
+        stack.remove_addr(ctl.cx, id, first.addr);
+    }
+    match peer {
+        Some(peer) => add_peer(ctl, id, addr.addr, peer),
+        None => add_addr(ctl, id, addr),
+    }
+}
+
+/// Adds an address with the remote end `peer`.
+pub(super) fn add_peer<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    id: IfaceId,
+    addr: Ipv4Addr,
+    peer: Ipv4Addr,
+) -> Result<(), CommandError> {
+    add_addr(ctl, id, IfaceAddr { addr, len: 32 })?;
+    parse::own_addr(IfaceAddr { addr: peer, len: 32 })?;
+    let added = ctl.host.stack.add_peer(ctl.cx, id, addr, peer);
+    added.map_err(|why| CommandError::failed(format!("{peer}: no room for its route: {why:?}")))
+}
+
+pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), CommandError> {
+    let stack = &ctl.host.stack;
+    if stack.iface(id).is_some_and(|iface| iface.kind != IfaceKind::Loopback) {
+        parse::on_link(addr)?;
+    }
+    let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
+    if let Some(other) = other {
+        if other.id != id {
+            return Err(CommandError::failed(format!("{} has {} already", other.name, addr.addr)));
+        }
+        stack.remove_addr(ctl.cx, id, addr.addr); // perhaps with another prefix
+    }
+    let added = stack.add_addr(ctl.cx, id, addr);
+    added.map_err(|why| CommandError::failed(format!("{}: no room for its routes: {why:?}", addr.addr)))
+}
+
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
+    let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|id| id == iface.id));
+    ctl.listing(
+        || Value::Array(ifaces().map(|iface| ip::addr_json(ctl, iface)).collect()),
+        || ifaces().map(|iface| describe(ctl, iface)).collect(),
+    )
+}
+
+/// Returns BSD's flags with their bits (net/if.h).
+fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
+    let loopback = iface.kind == IfaceKind::Loopback;
+    let all = [
+        (0x1, "UP", iface.is_up()),
+        (0x2, "BROADCAST", iface.kind == IfaceKind::Ethernet),
+        (0x8, "LOOPBACK", loopback),
+        (0x10, "POINTOPOINT", iface.kind == IfaceKind::Tunnel),
+        (0x40, "RUNNING", iface.is_up()),
+        (0x800, "SIMPLEX", !loopback),
+        (0x8000, "MULTICAST", true),
+    ];
+    let on = all.iter().filter(|(.., on)| *on);
+    (on.clone().map(|(bit, ..)| bit).sum(), on.map(|(_, name, _)| *name).collect())
+}
+
+pub(super) fn offload_names(offload: Offload) -> String {
+    let all = [("ip4csum", offload.tx_ip), ("udp4csum", offload.tx_l4), ("rxcsum", offload.rx), ("tso4", offload.tso)];
+    all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect::<Vec<_>>().join(",")
+}
+
+fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let (bits, names) = flags(iface);
+    let mut out = format!("{}: flags={bits:x}<{}> mtu {}\n", iface.name, names.join(","), iface.mtu());
+    if iface.kind == IfaceKind::Ethernet {
+        let (can, on) = (offload_names(iface.capable), offload_names(iface.offload()));
+        out += &format!("\tcapabilities=<{can}>\n\tenabled=<{on}>\n\tether {}\n", iface.mac);
+    }
+    out += &tunnel::describe(ctl, iface.id);
+    for addr in iface.addrs(ctl.cx) {
+        out += &format!("\tinet {}", addr.addr);
+        if let Some(peer) = ctl.host.stack.peer(ctl.cx, iface.id, addr.addr) {
+            out += &format!(" --> {peer}");
+        }
+        out += &format!(" netmask 0x{:08x}", addr.mask());
+        if let Some(broadcast) = addr.broadcast().filter(|_| iface.kind == IfaceKind::Ethernet) {
+            out += &format!(" broadcast {broadcast}");
+        }
+        out.push('\n');
+    }
+    out += &six::describe(ctl, iface);
+    let gone = ctl.host.gone();
+    if let Some(port) = ctl.host.ports().iter().find(|port| port.iface == iface.id) {
+        let status = if gone.iter().any(|(id, _)| *id == iface.id) { "gone" } else { "active" };
+        out += &format!("\tport {}\n\tstatus: {status}\n", port.spec);
+    }
+    out
+}

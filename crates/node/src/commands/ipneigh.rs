@@ -1,0 +1,121 @@
+//! `ip neigh`: show, add, replace, del.
+
+use super::ip::{Family, only_dev, set, verb};
+use super::parse;
+use super::{Ctl, six};
+use grammar::{CommandError, Words};
+use inet::iface::IfaceId;
+use inet::neigh::{Neighbor, State};
+use lock::Locks;
+use serde_json::{Value, json};
+use wire::Mac;
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Result<String, CommandError> {
+    let verb = verb(&mut words, &["show", "add", "change", "replace", "del"])?;
+    if verb == "show" {
+        let only = only_dev(ctl, &mut words)?.map(|iface| iface.id);
+        return Ok(list(ctl, only, family));
+    }
+    if family == Family::Six || family == Family::Any && words.peek().is_some_and(|word| word.contains(':')) {
+        return six::neigh(ctl, verb, words);
+    }
+    let addr = parse::ip4("neighbor", words.next("a neighbor's address")?)?;
+    let (lladdr, dev) = entry(ctl, None, words)?;
+    if verb == "del" {
+        let gone = ctl.host.stack.remove_neighbor(ctl.cx, dev, addr);
+        return if gone { Ok(String::new()) } else { Err(unknown(ctl, dev, addr)) };
+    }
+    let lladdr = lladdr.ok_or_else(|| CommandError::missing("lladdr MAC"))?;
+    let known = ctl.host.stack.neighbors(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
+    match (verb, known) {
+        ("add", true) => Err(CommandError::failed(format!("{addr} is known already: use replace"))),
+        ("change", false) => Err(unknown(ctl, dev, addr)),
+        _ => set_neighbor(ctl, dev, addr, lladdr).map(|()| String::new()),
+    }
+}
+
+/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF` if the address has no
+/// zone.
+pub(super) fn entry<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    zone: Option<IfaceId>,
+    mut words: Words<'_>,
+) -> Result<(Option<Mac>, IfaceId), CommandError> {
+    let (mut lladdr, mut dev) = (None, zone);
+    while let Some(word) = words.take() {
+        match word {
+            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nud" => match words.next("permanent")? {
+                "permanent" => {}
+                other => return Err(CommandError::bad("nud", other, "permanent: other states are learned, not set")),
+            },
+            other => return Err(CommandError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
+        }
+    }
+    Ok((lladdr, dev.ok_or_else(|| CommandError::missing("dev IF"))?))
+}
+
+fn unknown<L: Locks>(ctl: &Ctl<'_, L>, dev: IfaceId, addr: std::net::Ipv4Addr) -> CommandError {
+    CommandError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)))
+}
+
+/// Sets a static neighbor entry, if the addresses are valid.
+pub(super) fn set_neighbor<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    dev: IfaceId,
+    addr: std::net::Ipv4Addr,
+    mac: Mac,
+) -> Result<(), CommandError> {
+    if mac.is_multicast() || mac == Mac::ZERO {
+        return Err(CommandError::bad("MAC address", &mac.to_string(), "one station's address"));
+    }
+    if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
+        return Err(CommandError::bad("neighbor", &addr.to_string(), "one host's address"));
+    }
+    ctl.host.stack.set_neighbor(ctl.cx, dev, addr, mac);
+    Ok(())
+}
+
+/// Lists the table in the format of `ip neigh`.
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> String {
+    let mut all = if family == Family::Six { Vec::new() } else { ctl.host.stack.neighbors(ctl.cx) };
+    all.retain(|n| only.is_none_or(|id| id == n.iface));
+    let six = family != Family::Four;
+    ctl.listing(
+        || {
+            let mut rows: Vec<Value> = all.iter().map(|n| row_json(ctl, n)).collect();
+            rows.extend(six.then(|| six::neigh_rows(ctl, only)).into_iter().flatten());
+            Value::Array(rows)
+        },
+        || {
+            let text: String = all.iter().map(|n| row_text(ctl, n)).collect();
+            if six { text + &six::neigh_text(ctl, only) } else { text }
+        },
+    )
+}
+
+/// Returns Linux's name of the state; an entry being revalidated is a probe there too.
+fn state(n: &Neighbor) -> &'static str {
+    match n.state {
+        State::Incomplete => "INCOMPLETE",
+        State::Reachable => "REACHABLE",
+        State::Stale => "STALE",
+        State::Probe => "PROBE",
+        State::Permanent => "PERMANENT",
+    }
+}
+
+fn row_text<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor) -> String {
+    let lladdr = if n.state == State::Incomplete { String::new() } else { format!(" lladdr {}", n.mac) };
+    format!("{} dev {}{lladdr} {}\n", n.addr, ctl.iface_name(n.iface), state(n))
+}
+
+pub(super) fn row_json<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor) -> Value {
+    let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });
+    if n.state != State::Incomplete {
+        set(&mut row, "lladdr", n.mac.to_string());
+    }
+    set(&mut row, "state", vec![state(n)]);
+    row
+}

@@ -1,0 +1,184 @@
+//! Parsing of values that several commands share.
+
+use super::Ctl;
+use grammar::{CommandError, Words};
+use inet::fib::Prefix;
+use inet::iface::{Iface, IfaceAddr, IfaceId};
+use inet::route::{Path, Via};
+use lock::Locks;
+use std::net::Ipv4Addr;
+use wire::Mac;
+
+/// Parses the value of `word`, which has a fixed meaning here: values other than those of `only`
+/// are rejected, so that none is silently ignored.
+pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) -> Result<(), CommandError> {
+    let value = words.next("a value")?;
+    if only.contains(&value) {
+        Ok(())
+    } else {
+        Err(CommandError::failed(format!("{word} {value}: not supported: {why}")))
+    }
+}
+
+/// Parses a word of `ip route` with only one supported value, and its value. Returns `false` for
+/// any other word.
+pub(crate) fn no_choice(words: &mut Words<'_>, word: &str) -> Result<bool, CommandError> {
+    match word {
+        "table" => only(words, word, &["main", "254"], "there is one table, main")?,
+        "metric" | "preference" => only(words, word, &["0"], "a destination has one route, without a metric")?,
+        "proto" | "protocol" => only(words, word, &["static", "boot"], "routes do not record who made them")?,
+        "pref" => only(words, word, &["medium"], "routes have no preference")?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+pub(crate) fn ip4(what: &str, word: &str) -> Result<Ipv4Addr, CommandError> {
+    word.parse().map_err(|_| CommandError::bad(what, word, "an IPv4 address such as 10.0.0.1"))
+}
+
+/// Parses an address of either family.
+pub(crate) fn ip_any(what: &str, word: &str) -> Result<std::net::IpAddr, CommandError> {
+    word.parse().map_err(|_| CommandError::bad(what, word, "an IP address such as 10.0.0.1 or fd00::1"))
+}
+
+pub(crate) fn mac(word: &str) -> Result<Mac, CommandError> {
+    word.parse().map_err(|_| CommandError::bad("MAC address", word, "six hexadecimal bytes such as 12:23:34:45:56:00"))
+}
+
+pub(crate) fn number(what: &str, word: &str, min: i64, max: i64) -> Result<i64, CommandError> {
+    let found = word.parse().ok().filter(|n| (min..=max).contains(n));
+    found.ok_or_else(|| CommandError::bad(what, word, format!("a number from {min} to {max}")))
+}
+
+/// Parses `255.255.255.0`, `0xffffff00`, or a number of bits.
+pub(crate) fn mask(word: &str) -> Result<u8, CommandError> {
+    let bits = match word.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => word.parse::<Ipv4Addr>().ok().map(u32::from),
+    };
+    let len = match bits {
+        Some(bits) => (bits.leading_ones() + bits.trailing_zeros() >= 32).then_some(bits.leading_ones() as u8),
+        None => word.parse().ok().filter(|len| *len <= 32),
+    };
+    len.ok_or_else(|| CommandError::bad("netmask", word, "255.255.255.0, 0xffffff00, or a length from 0 to 32"))
+}
+
+/// Parses `A` or `A/LEN`; the default length is `len_of` the address.
+pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, CommandError> {
+    let (text, len) = match word.split_once('/') {
+        Some((text, len)) => (text, Some(number("prefix length", len, 0, 32)? as u8)),
+        None => (word, None),
+    };
+    let addr = ip4("address", text)?;
+    Ok(IfaceAddr { addr, len: len.unwrap_or_else(|| len_of(addr)) })
+}
+
+/// Returns BSD's default length: that of the address class (RFC 791 3.2).
+pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
+    match addr.octets()[0] {
+        0..=127 => 8,
+        128..=191 => 16,
+        192..=223 => 24,
+        _ => 32,
+    }
+}
+
+/// Returns the length for a single address.
+pub(crate) fn host_len(_addr: Ipv4Addr) -> u8 {
+    32
+}
+
+/// Parses `default`, `A/LEN`, or `A` with the length given by `len_of`.
+pub(crate) fn prefix(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<Prefix, CommandError> {
+    if matches!(word, "default" | "any" | "all") {
+        return Ok(Prefix::DEFAULT);
+    }
+    let addr = addr(word, len_of)?;
+    Prefix::new(addr.addr, addr.len).map_err(|why| CommandError::bad("destination", word, why.to_string()))
+}
+
+/// Returns a prefix as text: like iproute2 and BSD, a /32 as an address and a /0 as `default`.
+pub(crate) fn prefix_text(prefix: Prefix) -> String {
+    match prefix.len() {
+        0 => "default".to_string(),
+        32 => prefix.addr().to_string(),
+        _ => prefix.to_string(),
+    }
+}
+
+/// Rejects addresses that never leave a host (RFC 1122 3.2.1.3 (g)), for ifaces with ports.
+pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
+    match addr.addr.is_loopback() {
+        true => {
+            Err(CommandError::bad("address", &addr.addr.to_string(), "one that may be on a wire; 127/8 is for lo0"))
+        }
+        false => Ok(addr),
+    }
+}
+
+/// Rejects addresses that no host may have as its own: routers drop packets with a martian source
+/// address (RFC 1812 5.3.7).
+pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
+    let ip = addr.addr;
+    if ip.octets()[0] == 0 || ip.is_multicast() || ip.octets()[0] >= 240 {
+        return Err(CommandError::bad("address", &ip.to_string(), "one host's address"));
+    }
+    let host = u32::from(ip) & !addr.mask();
+    if addr.len < 31 && (host == 0 || host == !addr.mask()) {
+        let what = format!("a host in {ip}/{}, not the network or its broadcast address", addr.len);
+        return Err(CommandError::bad("address", &ip.to_string(), what));
+    }
+    Ok(addr)
+}
+
+impl<L: Locks> Ctl<'_, L> {
+    /// Returns the iface called `name`.
+    pub(crate) fn iface(&self, name: &str) -> Result<&Iface<L>, CommandError> {
+        let names = self.host.stack.ifaces().map(|iface| iface.name.as_str());
+        self.host.stack.iface_named(name).ok_or_else(|| CommandError::unknown("iface", name, names))
+    }
+
+    pub(crate) fn iface_name(&self, id: IfaceId) -> &str {
+        self.host.stack.iface(id).map_or("?", |iface| &iface.name)
+    }
+
+    /// Returns the iface with `addr` on its link.
+    pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, CommandError> {
+        let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind != inet::iface::IfaceKind::Loopback);
+        let mut best: Option<(u8, IfaceId)> = None;
+        for iface in ifaces {
+            let is_peer = |own: &IfaceAddr| self.host.stack.peer(self.cx, iface.id, own.addr) == Some(addr);
+            for own in iface.addrs(self.cx).iter().filter(|own| own.contains(addr) || is_peer(own)) {
+                if best.is_none_or(|(len, _)| own.len > len) {
+                    best = Some((own.len, iface.id));
+                }
+            }
+        }
+        let nowhere =
+            || CommandError::failed(format!("{addr} is on no iface's link: give an iface an address there first"));
+        best.map(|(_, id)| id).ok_or_else(nowhere)
+    }
+
+    /// Returns the source address of a route: the first of its iface, or the first on the gateway's
+    /// link.
+    pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
+        let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
+        let addrs = self.host.stack.iface(via.iface()?)?.addrs(self.cx);
+        addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
+    }
+
+    /// Adds or replaces a route, with one path or several.
+    pub(crate) fn add_route(&self, prefix: Prefix, ways: &[Path]) -> Result<(), CommandError> {
+        let added = match ways {
+            [only] => self.host.stack.add_route(self.cx, prefix, only.via),
+            _ => self.host.stack.add_paths(self.cx, prefix, ways),
+        };
+        added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
+    }
+
+    /// Returns the route to exactly `prefix`.
+    pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
+        self.host.stack.route_at(self.cx, prefix)
+    }
+}

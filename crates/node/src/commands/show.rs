@@ -1,0 +1,163 @@
+//! `show`: pools, locks, ports, drops and their locations, counters, netisr, cycle accounting,
+//! sockets, topology.
+
+use super::{Ctl, isr, places, ss, statement};
+use buf::PoolStats;
+use grammar::{CommandError, Words};
+use lock::Locks;
+use serde_json::{Map, Value, json};
+use stats::{Described, DropReason, Entry};
+
+const TOPICS: &[&str] =
+    &["pools", "locks", "ports", "nic", "drops", "places", "counters", "isr", "ledger", "sockets", "topology"];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let topic = words.next(&TOPICS.join(", "))?;
+    if topic == "ledger" {
+        return ledger(ctl, words);
+    }
+    words.end()?;
+    match topic {
+        "pools" => Ok(pools(ctl)),
+        "locks" => Ok(locks(ctl)),
+        "ports" => Ok(ports(ctl)),
+        "nic" => {
+            let of = |port: crate::PortInfo| Some((ctl.iface_name(port.iface).to_string(), port.nic?));
+            super::cards::shown(&ctl.host.ports().into_iter().filter_map(of).collect::<Vec<_>>(), ctl.json)
+        }
+        "drops" => Ok(entries(ctl, |entry| entry.value > 0 && DropReason::ALL.iter().any(|d| d.name() == entry.name))),
+        "places" => Ok(places::shown(ctl)),
+        "counters" => Ok(entries(ctl, |_| true)),
+        "isr" => Ok(isr::shown(ctl)),
+        "sockets" => Ok(ss::list(ctl)),
+        "topology" => {
+            let (topology, this) = (&ctl.host.topology, &ctl.host.stack.name);
+            Ok(ctl.listing(|| topology.to_json(this), || topology.to_text(this)))
+        }
+        other => Err(CommandError::unknown("topic", other, TOPICS.iter().copied())),
+    }
+}
+
+/// Shows every pool of the host: the main pool under the host's name, the others by purpose.
+pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let host = &ctl.host.stack.name;
+    let named = |(part, stats): (&str, PoolStats)| match part {
+        "main" => (host.clone(), stats),
+        part => (format!("{host}.{part}"), stats),
+    };
+    let pools: Vec<(String, PoolStats)> = ctl.host.stack.pools(ctl.cx).into_iter().map(named).collect();
+    let json = |(name, pool): &(String, PoolStats)| {
+        json!({
+            "name": name, "kind": pool.kind.to_string(), "buffers": pool.buffers, "size": pool.size,
+            "bytes": pool.bytes, "live": pool.live(), "gets": pool.gets, "puts": pool.puts, "empty": pool.empty,
+            "foreign": pool.foreign, "notice": pool.notice,
+        })
+    };
+    let head = format!(
+        "{:<20} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
+        "pool", "kind", "buffers", "size", "bytes", "live", "gets", "puts", "empty", "foreign"
+    );
+    let text = |(name, pool): &(String, PoolStats)| {
+        let line = format!(
+            "{name:<20} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
+            pool.kind.to_string(),
+            pool.buffers,
+            pool.size,
+            pool.bytes,
+            pool.live(),
+            pool.gets,
+            pool.puts,
+            pool.empty,
+            pool.foreign
+        );
+        line + &pool.notice.iter().map(|notice| format!("note: {notice}\n")).collect::<String>()
+    };
+    ctl.listing(
+        || Value::Array(pools.iter().map(json).collect()),
+        || head + &pools.iter().map(text).collect::<String>(),
+    )
+}
+
+fn locks<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let parts = ctl.host.stack.lock_use();
+    let row = |part: &inet::LockUse| json!({ "part": part.part, "kind": L::NAME, "locks": part.locks, "acquisitions": part.acquisitions });
+    ctl.listing(
+        || Value::Array(parts.iter().map(row).collect()),
+        || {
+            let head = format!("{:<22} {:<6} {:>8} {:>14}\n", "part", "kind", "locks", "acquisitions");
+            let line =
+                |p: &inet::LockUse| format!("{:<22} {:<6} {:>8} {:>14}\n", p.part, L::NAME, p.locks, p.acquisitions);
+            head + &parts.iter().map(line).collect::<String>()
+        },
+    )
+}
+
+/// Returns a port's counters by name.
+fn counts(port: &crate::PortInfo) -> Vec<Entry> {
+    let mut out = Vec::new();
+    let mut add = |prefix: &str, field: &str, sentence, value| {
+        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+    };
+    port.counts.rx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
+    port.counts.tx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
+    out
+}
+
+fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let (ports, gone) = (ctl.host.ports(), ctl.host.gone());
+    let why = |port: &crate::PortInfo| gone.iter().find(|(id, _)| *id == port.iface).map(|(_, why)| why.clone());
+    let remarks = ctl.host.remarks();
+    let of = |port: &crate::PortInfo| {
+        let of_it = remarks.iter().filter(|(id, _)| *id == port.iface);
+        of_it.map(|(_, remark)| remark.clone()).collect::<Vec<_>>()
+    };
+    let row = |port: &crate::PortInfo| {
+        let caps = port.caps;
+        json!({
+            "ifname": ctl.iface_name(port.iface), "queue": port.queue, "port": port.spec, "gone": why(port).is_some(),
+            "why": why(port).flatten(), "remarks": of(port), "mtu": caps.mtu,
+            "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
+                      "tso_max": caps.tso_max, "lro": caps.lro },
+            "counters": counts(port).into_iter().map(|e| (e.name, e.value.into())).collect::<Map<_, _>>(),
+        })
+    };
+    let text = |port: &crate::PortInfo| {
+        let caps = port.caps;
+        let can = [("tx_ip_csum", caps.tx_ip_csum), ("tx_l4_csum", caps.tx_l4_csum), ("rx_csum", caps.rx_csum)];
+        let can: Vec<&str> = can.iter().filter(|(_, can)| *can).map(|(name, _)| *name).collect();
+        let queue = if port.queue > 0 { format!(" queue {}", port.queue) } else { String::new() };
+        let name = ctl.iface_name(port.iface);
+        let mut out = format!("{name}: {}{queue} mtu {} can <{}>\n", port.spec, caps.mtu, can.join(","));
+        if let Some(why) = why(port) {
+            out += &format!("\tgone{}\n", why.map(|why| format!(": {why}")).unwrap_or_default());
+        }
+        out.extend(of(port).iter().map(|remark| format!("\t{remark}\n")));
+        let told = counts(port).into_iter().filter(|entry| entry.value > 0);
+        out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
+    };
+    ctl.listing(|| Value::Array(ports.iter().map(row).collect()), || ports.iter().map(text).collect())
+}
+
+fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String {
+    let mut entries = ctl.host.stack.snapshot();
+    entries.retain(keep);
+    let row = |e: &Entry| json!({ "name": e.name, "value": e.value, "sentence": e.sentence });
+    let line = |e: &Entry| format!("{:<40} {:>12}  {}\n", e.name, e.value, e.sentence);
+    ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
+}
+
+/// `ledger [on|off]`: ticks by stage, the overhead of the accounting itself, and the rest of the
+/// time that it was enabled: sleep, programs, and time outside any stage.
+fn ledger<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    match words.take() {
+        None => {}
+        Some(word @ ("on" | "off")) => {
+            words.end()?;
+            ctl.host.stack.set_ledger(word == "on");
+            return Ok(String::new());
+        }
+        Some(other) => return Err(CommandError::unknown("word", other, ["on", "off"].into_iter())),
+    }
+    let statement = statement::of(&ctl.host.stack.ledger());
+    Ok(ctl.listing(|| statement::json(&statement, None), || statement::text(&statement, None)))
+}

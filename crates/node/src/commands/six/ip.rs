@@ -1,0 +1,365 @@
+//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, with iproute2's text and key names.
+
+use super::super::ip::{set, verb};
+use super::super::ipneigh::entry;
+use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
+use super::super::parse;
+use super::super::{Ctl, why};
+use super::ifconfig::{add_addr6, scope};
+use super::ndp::seconds_left;
+use super::{host, own_address, prefix, prefix_text, zoned};
+use grammar::{CommandError, Words};
+use inet::fib::Prefix6;
+use inet::iface::Iface;
+use inet::ip6::{AddrState, IfaceAddr6, Origin};
+use inet::neigh::{Neighbor, State};
+use inet::route::{Path, Route6, Via6};
+use lock::Locks;
+use serde_json::{Value, json};
+use std::net::Ipv6Addr;
+
+/// Runs `addr add|replace|del A/LEN [peer B] dev IF`, after the verb.
+pub(in super::super) fn addr<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    verb: &str,
+    mut words: Words<'_>,
+) -> Result<String, CommandError> {
+    let word = words.next("an address such as fd00::1/64")?;
+    let own = if word.contains('/') { own_address(word)? } else { own_address(&format!("{word}/128"))? };
+    let (mut dev, mut peer) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
+            "scope" => {
+                let own = if own.addr.is_unicast_link_local() { "link" } else { "global" };
+                parse::only(&mut words, word, &[own], "it follows from the address")?;
+            }
+            "nodad" | "noprefixroute" => {
+                return Err(CommandError::failed(format!("{word}: not here; see net.inet6.ip6.dad_count")));
+            }
+            "peer" => {
+                let far = words.next("the far end's address")?;
+                let far = match far.split_once('/') {
+                    None | Some((_, "128")) => far.split('/').next().unwrap_or(far),
+                    Some(_) => return Err(CommandError::failed(format!("peer {far}: one address only, /128"))),
+                };
+                peer = Some(host("peer", zoned(ctl, "peer", far)?.0)?);
+            }
+            other => return Err(CommandError::unknown("word", other, ["dev", "peer"].into_iter())),
+        }
+    }
+    let dev = dev.ok_or_else(|| CommandError::missing("dev IF"))?;
+    let had = dev.addrs6(ctl.cx).into_iter().find(|had| had.addr == own.addr);
+    match (verb, had) {
+        ("del", Some(_)) => drop(ctl.host.stack.remove_addr6(ctl.cx, dev.id, own.addr)),
+        ("del", None) => return Err(CommandError::failed(format!("{} does not have {}", dev.name, own.addr))),
+        ("add", Some(had)) if had.len == own.len => {
+            return Err(CommandError::failed(format!("{} has {}/{} already", dev.name, own.addr, own.len)));
+        }
+        _ => add_addr6(ctl, dev, IfaceAddr6 { peer, ..own })?,
+    }
+    Ok(String::new())
+}
+
+/// Returns the lines of `ip addr`.
+pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let mut out = String::new();
+    for own in iface.addrs6(ctl.cx) {
+        out += &match own.peer {
+            Some(peer) => format!("    inet6 {} peer {peer}/{}", own.addr, own.len),
+            None => format!("    inet6 {}/{}", own.addr, own.len),
+        };
+        out += &format!(" scope {}", scope(iface, own.addr));
+        out += match own.state {
+            AddrState::Tentative(..) => " tentative",
+            AddrState::Duplicated => " dadfailed tentative",
+            AddrState::Valid => "",
+        };
+        let (mut valid, mut preferred) = ("forever".to_string(), "forever".to_string());
+        if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
+            out += if own.is_deprecated(ctl.cx.now) { " deprecated dynamic" } else { " dynamic" };
+            let left = |until| seconds_left(ctl, until).map_or("forever".to_string(), |left| format!("{left}sec"));
+            (valid, preferred) = (left(valid_until), left(preferred_until));
+        }
+        out += &format!("\n       valid_lft {valid} preferred_lft {preferred}\n");
+    }
+    out
+}
+
+/// One of several paths of a route.
+type Path6 = Path<Ipv6Addr>;
+
+const VERBS: &[&str] = &["show", "add", "append", "change", "replace", "del", "get", "flush"];
+
+/// Runs `ip -6 route`.
+pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let stack = &ctl.host.stack;
+    match verb(&mut words, VERBS)? {
+        "show" => show(ctl, words),
+        "get" => get(ctl, words),
+        "flush" => {
+            words.end()?;
+            for route in stack.routes6(ctl.cx).iter().filter(|route| !ctl.came_with_address(route.prefix, route.via)) {
+                stack.remove_route6(ctl.cx, route.prefix);
+            }
+            Ok(String::new())
+        }
+        "del" => {
+            let whole =
+                words.any(|word| matches!(word, "via" | "dev" | "nexthop" | "blackhole" | "unreachable" | "prohibit"));
+            let (prefix, ways) = if whole {
+                wanted(ctl, words)?
+            } else {
+                let prefix = prefix(words.next("a destination such as 2001:db8::/32, or default")?)?;
+                while let Some(word) = words.take() {
+                    if !parse::no_choice(&mut words, word)? {
+                        return Err(CommandError::unknown("word", word, ["via", "dev"].into_iter()));
+                    }
+                }
+                (prefix, Vec::new())
+            };
+            let there = stack.route6_at(ctl.cx, prefix);
+            let is_by = |there: Via6| match (there, &*ways) {
+                (_, []) => true,
+                (Via6::Paths(_), ways) => stack.paths6(ctl.cx, there) == ways,
+                // `dev` without `via` selects a route by any gateway on that iface.
+                (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
+                (there, ways) => ways.len() == 1 && ways.iter().all(|way| way.via == there),
+            };
+            if !there.is_some_and(is_by) {
+                return Err(no_route(prefix));
+            }
+            stack.remove_route6(ctl.cx, prefix);
+            Ok(String::new())
+        }
+        verb => {
+            let (prefix, ways) = wanted(ctl, words)?;
+            match (verb, stack.route6_at(ctl.cx, prefix)) {
+                ("add" | "append", Some(_)) => {
+                    Err(CommandError::failed(format!("there is a route to {prefix} already: use replace")))
+                }
+                ("change", None) => Err(no_route(prefix)),
+                _ => ctl.add_route6(prefix, &ways).map(|()| String::new()),
+            }
+        }
+    }
+}
+
+fn no_route(prefix: Prefix6) -> CommandError {
+    CommandError::failed(format!("there is no route to {prefix}"))
+}
+
+/// Parses `[TYPE] PREFIX [via GW] [dev IF]`, or
+/// `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, Vec<Path6>), CommandError> {
+    let mut word = words.next("a destination such as 2001:db8::/32, or default")?;
+    let nowhere = match word {
+        "blackhole" => Some(Via6::Blackhole),
+        "unreachable" => Some(Via6::Reject),
+        "prohibit" => Some(Via6::Prohibit),
+        _ => None,
+    };
+    if nowhere.is_some() || word == "unicast" {
+        word = words.next("a destination")?;
+    }
+    let prefix = prefix(word)?;
+    let (mut gateway, mut dev, mut onlink) = (None, None, false);
+    while let Some(word) = words.take() {
+        match word {
+            "via" => {
+                words.skip("inet6");
+                gateway = Some(words.next("a gateway's address")?);
+            }
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nexthop" => {
+                let way = gateway.map(|_| "via").or(dev.map(|_| "dev")).or(nowhere.map(|_| "a type"));
+                refuse(way.or(onlink.then_some("onlink")))?;
+                return Ok((prefix, nexthops(ctl, words, |word, dev| ctl.gateway6(word, dev))?));
+            }
+            "scope" => parse::only(&mut words, word, &["global", "universe"], "IPv6 routes have one scope")?,
+            "src" => return Err(CommandError::failed("src: not supported: source addresses follow RFC 6724")),
+            "onlink" => onlink = true,
+            word if parse::no_choice(&mut words, word)? => {}
+            other => return Err(CommandError::unknown("word", other, ["via", "dev"].into_iter())),
+        }
+    }
+    if onlink && (gateway.is_none() || dev.is_none()) {
+        return Err(CommandError::failed("onlink: needs via GATEWAY and dev IF"));
+    }
+    let via = match (nowhere, gateway, dev) {
+        (Some(nowhere), None, None) => nowhere,
+        (Some(_), ..) => return Err(CommandError::failed("a route to nowhere has neither via nor dev")),
+        (None, Some(gateway), dev) => ctl.gateway6(gateway, dev)?,
+        (None, None, Some(dev)) => Via6::Link(dev),
+        (None, None, None) => return Err(CommandError::missing("via GATEWAY or dev IF")),
+    };
+    Ok((prefix, vec![Path { via, weight: 1 }]))
+}
+
+fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let (mut dev, mut exact, mut table) = (None, None, "main");
+    while let Some(word) = words.take() {
+        match word {
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "table" => table = words.next("main, local or all")?,
+            word => exact = Some(prefix(word)?),
+        }
+    }
+    if !matches!(table, "main" | "local" | "all") {
+        return Err(CommandError::bad("table", table, "main, local or all"));
+    }
+    let mut routes = ctl.host.stack.routes6(ctl.cx);
+    routes.retain(|route| table == "all" || matches!(route.via, Via6::Local(_)) == (table == "local"));
+    routes.retain(|route| dev.is_none_or(|dev| route.via.iface() == Some(dev)));
+    routes.retain(|route| exact.is_none_or(|exact| route.prefix == exact));
+    Ok(ctl.listing(
+        || Value::Array(routes.iter().map(|route| row_json(ctl, route)).collect()),
+        || routes.iter().map(|route| row_text(ctl, route)).collect(),
+    ))
+}
+
+/// Returns iproute2's name of the route type, unless it is unicast.
+fn type_word(via: Via6) -> Option<&'static str> {
+    match via {
+        Via6::Local(_) => Some("local"),
+        Via6::Reject => Some("unreachable"),
+        Via6::Prohibit => Some("prohibit"),
+        Via6::Blackhole => Some("blackhole"),
+        Via6::Link(_) | Via6::Gateway(..) | Via6::Broadcast(_) | Via6::Paths(_) => None,
+    }
+}
+
+fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> String {
+    let mut out = type_word(route.via).map(|word| format!("{word} ")).unwrap_or_default();
+    out += &prefix_text(route.prefix);
+    if let Via6::Gateway(_, gateway) = route.via {
+        out += &format!(" via {gateway}");
+    }
+    if let Some(id) = route.via.iface() {
+        out += &format!(" dev {}", ctl.iface_name(id));
+    }
+    if ctl.came_with_address(route.prefix, route.via) {
+        out += " proto kernel";
+    }
+    out + &paths_text(ctl, &ctl.host.stack.paths6(ctl.cx, route.via)) + "\n"
+}
+
+fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
+    let mut row = json!({ "dst": prefix_text(route.prefix) });
+    if let Some(word) = type_word(route.via) {
+        set(&mut row, "type", word);
+    }
+    if let Via6::Gateway(_, gateway) = route.via {
+        set(&mut row, "gateway", gateway.to_string());
+    }
+    if let Some(id) = route.via.iface() {
+        set(&mut row, "dev", ctl.iface_name(id));
+    }
+    if ctl.came_with_address(route.prefix, route.via) {
+        set(&mut row, "protocol", "kernel");
+    }
+    if let Via6::Paths(_) = route.via {
+        set_paths(ctl, &mut row, &ctl.host.stack.paths6(ctl.cx, route.via));
+    }
+    set(&mut row, "flags", Vec::<Value>::new());
+    row
+}
+
+fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let asked = why::asked::<u128, L>(ctl, &mut words)?;
+    got(ctl, &asked)
+}
+
+/// Shows the next hop requested, or the reasons for it.
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u128>) -> Result<String, CommandError> {
+    if asked.why {
+        return Ok(asked.explain(ctl));
+    }
+    let (dst, answer) = (asked.dst(), asked.answer(ctl));
+    let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route leads there"));
+    let (via, src) = (answer.via.ok_or_else(nowhere)?, answer.source);
+    let exact = Route6 { prefix: Prefix6::host(dst), via };
+    let text = || {
+        let out = row_text(ctl, &exact).replace(" proto kernel", "");
+        out.trim_end().to_string() + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"
+    };
+    let json = || {
+        let mut row = row_json(ctl, &exact);
+        if let Some(src) = src {
+            set(&mut row, "prefsrc", src.to_string());
+        }
+        Value::Array(vec![row])
+    };
+    Ok(ctl.listing(json, text))
+}
+
+/// Runs `neigh add|change|replace|del A ...`, after the verb.
+pub(in super::super) fn neigh<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    verb: &str,
+    mut words: Words<'_>,
+) -> Result<String, CommandError> {
+    let (addr, zone) = zoned(ctl, "neighbor", words.next("a neighbor's address")?)?;
+    let (lladdr, dev) = entry(ctl, zone, words)?;
+    let unknown = || CommandError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)));
+    if verb == "del" {
+        let gone = ctl.host.stack.remove_neighbor6(ctl.cx, dev, addr);
+        return if gone { Ok(String::new()) } else { Err(unknown()) };
+    }
+    let lladdr = lladdr.ok_or_else(|| CommandError::missing("lladdr MAC"))?;
+    let known = ctl.host.stack.neighbors6(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
+    match (verb, known) {
+        ("add", true) => Err(CommandError::failed(format!("{addr} is known already: use replace"))),
+        ("change", false) => Err(unknown()),
+        _ => set_neighbor6(ctl, dev, addr, lladdr).map(|()| String::new()),
+    }
+}
+
+/// Sets a static neighbor entry, if the addresses are valid.
+pub(super) fn set_neighbor6<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    dev: inet::iface::IfaceId,
+    addr: Ipv6Addr,
+    mac: wire::Mac,
+) -> Result<(), CommandError> {
+    if mac.is_multicast() || mac == wire::Mac::ZERO {
+        return Err(CommandError::bad("MAC address", &mac.to_string(), "one station's address"));
+    }
+    ctl.host.stack.set_neighbor6(ctl.cx, dev, host("neighbor", addr)?, mac);
+    Ok(())
+}
+
+/// Returns Linux's name of a neighbor's state.
+pub(super) fn state(n: &Neighbor<Ipv6Addr>) -> &'static str {
+    match n.state {
+        State::Incomplete => "INCOMPLETE",
+        State::Reachable => "REACHABLE",
+        State::Stale => "STALE",
+        State::Probe => "PROBE",
+        State::Permanent => "PERMANENT",
+    }
+}
+
+/// Lists neighbors in the format of `ip neigh`.
+pub(in super::super) fn neigh_text<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> String {
+    let row = |n: &Neighbor<Ipv6Addr>| {
+        let lladdr = if n.state == State::Incomplete { String::new() } else { format!(" lladdr {}", n.mac) };
+        format!("{} dev {}{lladdr} {}\n", n.addr, ctl.iface_name(n.iface), state(n))
+    };
+    let all = ctl.host.stack.neighbors6(ctl.cx);
+    all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
+}
+
+/// Returns the neighbors as JSON rows.
+pub(in super::super) fn neigh_rows<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> Vec<Value> {
+    let row = |n: &Neighbor<Ipv6Addr>| {
+        let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });
+        if n.state != State::Incomplete {
+            set(&mut row, "lladdr", n.mac.to_string());
+        }
+        set(&mut row, "state", vec![state(n)]);
+        row
+    };
+    let all = ctl.host.stack.neighbors6(ctl.cx);
+    all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
+}

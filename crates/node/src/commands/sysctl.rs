@@ -1,0 +1,247 @@
+//! `sysctl`: settings of the stack, and read-only values fixed at the creation of the host.
+
+use super::{Ctl, isr};
+use grammar::{CommandError, Words};
+use inet::knobs::Knobs;
+use lock::Locks;
+use serde_json::{Map, Value};
+use stats::KnobInfo;
+
+/// BSD's name for the congestion control of new connections, set by name; the numeric form here is
+/// `net.inet.tcp.cc.cubic`.
+const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
+const ALGORITHMS: &[&str] = &["newreno", "cubic"];
+
+/// Read-only values: name and description.
+const FIXED: &[(&str, &str)] = &[
+    ("hw.ncpu", "Cores this process may run on."),
+    ("kern.burst", "Frames taken from a port at a time."),
+    ("kern.clock", "How time is read: timespec, timespec-tsc, ns or tsc."),
+    ("kern.context", "How the current context is found: register, inline or call."),
+    ("kern.hostname", "The host's name."),
+    ("kern.locks", "Its locks: up, light or heavy."),
+    ("kern.pool.buffers", "Buffers in the pool."),
+    ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
+    ("net.isr.bindthreads", "1: each netisr thread is pinned to a core."),
+    ("net.isr.maxprot", "Protocols that netisr has places for."),
+    ("net.isr.maxqlimit", "The longest that a queue of netisr may be."),
+    ("net.isr.maxthreads", "The most workstreams that there can be."),
+    ("net.isr.numthreads", "Workstreams."),
+];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
+    obey(ctl, ctl.json, words)
+}
+
+/// An object with named values.
+pub(crate) trait Variables {
+    /// Returns all names, in order.
+    fn names(&self) -> Vec<String>;
+    /// Returns the description of a name.
+    fn sentence(&self, name: &str) -> String;
+    /// Returns the value of a name.
+    fn value(&self, name: &str) -> Value;
+    /// Sets the value of a name.
+    fn set(&self, name: &str, text: &str) -> Result<(), CommandError>;
+}
+
+/// Runs `[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...` on `of`.
+pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
+    let mut form = Form::NameValue;
+    loop {
+        match words.peek() {
+            Some("-n") => form = Form::Value,
+            Some("-d") => form = Form::Sentence,
+            Some("-w" | "-q") => {}
+            Some("-a" | "-A") => {
+                words.take();
+                words.end()?;
+                return Ok(show(of, json, &of.names(), form));
+            }
+            Some(option) if option.starts_with('-') => {
+                return Err(CommandError::unknown("option", option, ["-a", "-w", "-n", "-d"].into_iter()));
+            }
+            Some(_) => break,
+            None => return Err(CommandError::missing("-a, NAME or NAME=VALUE")),
+        }
+        words.take();
+    }
+    let mut out = String::new();
+    let mut shown: Vec<String> = Vec::new();
+    while let Some(word) = words.take() {
+        match word.split_once('=') {
+            Some((name, value)) => out += &set(of, name.trim(), value.trim(), form)?,
+            None => shown.extend(under(of, word)?),
+        }
+    }
+    if !shown.is_empty() {
+        out += &show(of, json, &shown, form);
+    }
+    Ok(out)
+}
+
+/// Output format of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    NameValue,
+    Value,
+    Sentence,
+}
+
+/// Returns the name itself, or all names below it.
+fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, CommandError> {
+    let word = word.trim_end_matches('.');
+    let below = |name: &&String| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let names = of.names();
+    let found: Vec<String> = names.iter().filter(below).cloned().collect();
+    let all = names.iter().map(String::as_str);
+    if found.is_empty() { Err(CommandError::unknown("knob", word, all)) } else { Ok(found) }
+}
+
+fn show(of: &dyn Variables, json: bool, names: &[String], form: Form) -> String {
+    let value = |name: &str| if form == Form::Sentence { of.sentence(name).into() } else { of.value(name) };
+    if json {
+        let all = names.iter().map(|name| (name.clone(), value(name))).collect::<Map<_, _>>();
+        return format!("{}\n", Value::Object(all));
+    }
+    let line = |name: &String| {
+        let value = plain(value(name));
+        if form == Form::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
+    };
+    names.iter().map(line).collect()
+}
+
+fn plain(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+fn set(of: &dyn Variables, name: &str, text: &str, form: Form) -> Result<String, CommandError> {
+    let before = plain(of.value(name));
+    of.set(name, text)?;
+    let after = plain(of.value(name));
+    Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
+}
+
+impl<L: Locks> Variables for Ctl<'_, L> {
+    fn names(&self) -> Vec<String> {
+        names().map(str::to_string).collect()
+    }
+
+    fn sentence(&self, name: &str) -> String {
+        if name == ALGORITHM {
+            return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
+        }
+        if let Some(sentence) = isr::sentence(name) {
+            return sentence.to_string();
+        }
+        let fixed =
+            FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
+        fixed.or_else(|| Knobs::INFO.iter().find(|info| info.name == name).map(said_of)).unwrap_or_default()
+    }
+
+    fn value(&self, name: &str) -> Value {
+        let (host, pool) = (self.host, self.host.stack.pool.stats());
+        match name {
+            "hw.ncpu" => dispatch::cores().into(),
+            "kern.burst" => host.burst().into(),
+            "kern.clock" => host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
+            "kern.context" => host.context().to_string().into(),
+            "kern.hostname" => host.stack.name.as_str().into(),
+            "kern.locks" => L::NAME.into(),
+            "kern.pool.buffers" => pool.buffers.into(),
+            "kern.pool.kind" => pool.kind.to_string().into(),
+            ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
+            knob => isr::value(host, knob).unwrap_or_else(|| host.stack.knobs.get(knob).into()),
+        }
+    }
+
+    fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
+        if FIXED.iter().any(|(fixed, _)| *fixed == name) {
+            return Err(CommandError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
+        }
+        let value = check(name, text)?;
+        let netisr = self.host.isr.as_ref().map(|isr| isr.netisr.as_ref());
+        isr::set(netisr, name, value).map_err(|why| CommandError::failed(why.to_string()))?;
+        apply(&self.host.stack.knobs, name, value);
+        Ok(())
+    }
+}
+
+/// Returns a setting's description, range and default.
+pub(crate) fn said_of(info: &KnobInfo) -> String {
+    format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
+}
+
+/// Returns all names, in order.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
+    all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]).chain(isr::names()));
+    all.sort_unstable();
+    all.into_iter()
+}
+
+/// Checks `text` as a value of the setting `name`; also used for configuration files and flags.
+pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
+    if name == ALGORITHM {
+        let asked = if text == "reno" { "newreno" } else { text }; // Linux's name
+        let at = ALGORITHMS.iter().position(|word| *word == asked);
+        return at.map(|at| at as i64).ok_or_else(|| CommandError::bad(name, text, ALGORITHMS.join(" or ")));
+    }
+    if let Some(checked) = isr::check(name, text) {
+        return checked;
+    }
+    let info = Knobs::INFO.iter().find(|info| info.name == name);
+    in_range(info.ok_or_else(|| CommandError::unknown("knob", name, names()))?, text)
+}
+
+/// Returns every name accepted by [`check`]: name, value, default, description.
+pub(crate) fn documented() -> Vec<[String; 4]> {
+    let own = Knobs::INFO.iter().map(|info| {
+        let range = format!("integer, {} to {}", info.min, info.max);
+        [info.name.to_string(), range, info.default.to_string(), info.sentence.to_string()]
+    });
+    let algorithm = "Congestion control of new connections.".to_string();
+    let algorithm =
+        [ALGORITHM.to_string(), format!("string, {}", ALGORITHMS.join(" or ")), "cubic".to_string(), algorithm];
+    let isr = isr::names().map(|name| {
+        let sentence = isr::sentence(name).unwrap_or_default().to_string();
+        [name.to_string(), "as its meaning".to_string(), "netisr's".to_string(), sentence]
+    });
+    let mut all: Vec<[String; 4]> = own.chain([algorithm]).chain(isr).collect();
+    all.sort();
+    all
+}
+
+/// Parses `text` as a number in the range of the setting.
+pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, CommandError> {
+    let KnobInfo { name, min, max, .. } = *info;
+    let number = match text {
+        "on" | "true" if (min, max) == (0, 1) => Some(1),
+        "off" | "false" if (min, max) == (0, 1) => Some(0),
+        text => text.parse().ok(),
+    };
+    let number = number.filter(|n| (min..=max).contains(n));
+    number.ok_or_else(|| CommandError::bad(name, text, format!("a number from {min} to {max}")))
+}
+
+/// Checks a number for the setting `name`, as [`check`] would return it; for configurations that
+/// were not parsed from text.
+pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
+    if name == ALGORITHM {
+        let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());
+        return known.then_some(()).ok_or_else(|| CommandError::bad(name, &value.to_string(), ALGORITHMS.join(" or ")));
+    }
+    if isr::names().any(|known| known == name) {
+        return Ok(()); // checked when netisr is created
+    }
+    check(name, &value.to_string()).map(drop)
+}
+
+/// Sets a value accepted by [`check`].
+pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
+    let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
+    let _ = knobs.set(name, value); // cannot fail: checked before
+}

@@ -1,0 +1,347 @@
+//! Tunnels with the commands of BSD (`ifconfig gif0 tunnel A B`) and iproute2
+//! (`ip link add gif0 type ipip local A remote B`).
+
+use super::Ctl;
+use super::parse;
+use grammar::{CommandError, Words};
+use inet::iface::{Iface, IfaceId};
+use inet::tunnel::{Config, DontFragment, Kind, Refused, Unchecked};
+use lock::Locks;
+use serde_json::{Value, json};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use wire::{L4Port, vxlan};
+
+/// Parameters of `ifconfig` for tunnels.
+pub(super) const SWITCHES: &[&str] = &[
+    "tunnel",
+    "-tunnel",
+    "deletetunnel",
+    "grekey",
+    "enable_csum",
+    "-enable_csum",
+    "enable_seq",
+    "-enable_seq",
+    "vxlanid",
+    "vxlanlocal",
+    "vxlanremote",
+    "vxlanlocalport",
+    "vxlanremoteport",
+    "vxlanttl",
+    "destroy",
+];
+
+/// Applies `ifconfig IF WORD ...` to a tunnel; `None`: not a tunnel parameter, or not a tunnel.
+pub(super) fn change<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    iface: &Iface<L>,
+    word: &str,
+    words: &mut Words<'_>,
+) -> Option<Result<(), CommandError>> {
+    let config = ctl.host.stack.tunnel(ctl.cx, iface.id).filter(|_| SWITCHES.contains(&word))?;
+    Some(match word {
+        "destroy" => destroy(ctl, iface.id),
+        _ => bsd(config, iface, word, words).and_then(|config| set(ctl, iface.id, config)),
+    })
+}
+
+fn bsd<L: Locks>(
+    mut config: Config,
+    iface: &Iface<L>,
+    word: &str,
+    words: &mut Words<'_>,
+) -> Result<Config, CommandError> {
+    let needs = |kind: Kind| match config.kind == kind {
+        true => Ok(()),
+        false => Err(CommandError::failed(format!("{}: {word} is for {}N", iface.name, kind.name()))),
+    };
+    match word {
+        "tunnel" => (config.local, config.remote) = (end(word, words)?, end(word, words)?),
+        "-tunnel" | "deletetunnel" => {
+            (config.local, config.remote) = (Config::default().local, Config::default().remote);
+        }
+        "grekey" | "enable_csum" | "-enable_csum" | "enable_seq" | "-enable_seq" => {
+            needs(Kind::Gre)?;
+            match word {
+                "grekey" => config.key = Some(key(words)?).filter(|key| *key != 0), // BSD: 0 is no key
+                "enable_csum" | "-enable_csum" => config.checksum = !word.starts_with('-'),
+                _ => config.sequence = !word.starts_with('-'),
+            }
+        }
+        _ => {
+            needs(Kind::Vxlan)?;
+            match word {
+                "vxlanid" => config.vni = vni(words)?,
+                "vxlanlocal" => config.local = end(word, words)?,
+                "vxlanremote" => config.remote = end(word, words)?,
+                "vxlanttl" => config.ttl = ttl(words)?,
+                _ => config.l4port = both_ports(word, words)?,
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// Parses the L4 port, which both ends share here (RFC 7348 5: the destination port; the source
+/// port depends on the flow). Either word sets it, and if a line has both they must agree.
+fn both_ports(word: &str, words: &mut Words<'_>) -> Result<L4Port, CommandError> {
+    let port = l4port(words)?;
+    let mut rest = *words;
+    while let Some(other) = rest.take() {
+        if matches!(other, "vxlanlocalport" | "vxlanremoteport") && l4port(&mut rest)? != port {
+            return Err(CommandError::failed(format!(
+                "{word} {port}, and another {other}: both ends have one port here"
+            )));
+        }
+    }
+    Ok(port)
+}
+
+/// Runs `ip link add [name] IF [mtu N] type TYPE ...`.
+pub(super) fn add<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<(), CommandError> {
+    words.skip("name");
+    let name = words.next("a name for the tunnel")?;
+    let mut mtu = None;
+    while !words.skip("type") {
+        match words.next("type ipip, gre, vxlan or etherip")? {
+            "mtu" => mtu = Some(words.next("an MTU in bytes")?),
+            other => return Err(CommandError::unknown("word", other, ["type", "mtu"].into_iter())),
+        }
+    }
+    let word = words.next("ipip, gre, vxlan or etherip")?;
+    let ours = match word {
+        "ip6tnl" | "sit" => "gif", // outer family: from the endpoints
+        "ip6gre" => "gre",
+        word => word,
+    };
+    let kind = kind_of(ours).ok_or_else(|| CommandError::unknown("type", word, TYPES.iter().map(|(name, _)| *name)))?;
+    let mut config = Config::new(kind);
+    while let Some(word) = words.take() {
+        iproute2(&mut config, word, words)?;
+    }
+    let id = create(ctl, name, kind)?;
+    let made = set(ctl, id, config);
+    let sized = made.and_then(|()| mtu.map_or(Ok(()), |mtu| super::ifconfig::set_mtu(ctl, ctl.iface(name)?, mtu)));
+    if sized.is_err() {
+        ctl.host.stack.remove_tunnel(ctl.cx, id);
+    }
+    sized
+}
+
+const WORDS: &[&str] = &[
+    "local",
+    "remote",
+    "key",
+    "csum",
+    "seq",
+    "id",
+    "vni",
+    "dstport",
+    "ttl",
+    "udp6zerocsumrx",
+    "noudp6zerocsumrx",
+    "pmtudisc",
+    "nopmtudisc",
+    "df",
+    "dev",
+    "tos",
+];
+
+fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<(), CommandError> {
+    let gre = config.kind == Kind::Gre;
+    match word {
+        "local" => config.local = end(word, words)?,
+        "remote" => config.remote = end(word, words)?,
+        "key" if gre => config.key = Some(key(words)?),
+        "csum" | "nocsum" if gre => config.checksum = word == "csum",
+        "seq" | "noseq" if gre => config.sequence = word == "seq",
+        "id" | "vni" if config.kind == Kind::Vxlan => config.vni = vni(words)?,
+        "dstport" if config.kind == Kind::Vxlan => config.l4port = l4port(words)?,
+        "udp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Accepted,
+        "noudp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Dropped,
+        "ttl" | "hoplimit" => config.ttl = ttl(words)?,
+        "pmtudisc" => config.df = DontFragment::Set,
+        "nopmtudisc" => config.df = DontFragment::Copy, // inner DF is kept, as in Linux
+        "df" => {
+            config.df = match words.next("set, unset or inherit")? {
+                "set" => DontFragment::Set,
+                "unset" => DontFragment::Clear,
+                "inherit" => DontFragment::Copy,
+                other => return Err(CommandError::unknown("df", other, ["set", "unset", "inherit"].into_iter())),
+            }
+        }
+        "dev" => {
+            words.next("an iface")?;
+            return Err(CommandError::failed("dev: not supported: the routes to the far end say by which iface"));
+        }
+        "tos" | "dsfield" => super::parse::only(words, word, &["inherit"], "it is inherited (RFC 6040)")?,
+        "mode" => super::parse::only(words, word, &["any"], "what is inside may be of either family")?,
+        "encaplimit" => super::parse::only(words, word, &["none"], "no such option is sent")?,
+        "nolearning" | "noudpcsum" => {} // there is one remote, and no checksum
+        other => return Err(CommandError::unknown("word", other, WORDS.iter().copied())),
+    }
+    Ok(())
+}
+
+fn end(word: &str, words: &mut Words<'_>) -> Result<IpAddr, CommandError> {
+    parse::ip_any(word, words.next("an IP address")?)
+}
+
+/// Parses a key as a number, or as an address, as iproute2 does.
+fn key(words: &mut Words<'_>) -> Result<u32, CommandError> {
+    let word = words.next("a key")?;
+    let hex = word.strip_prefix("0x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let found = hex.or_else(|| word.parse().ok()).or_else(|| word.parse().ok().map(|dotted: Ipv4Addr| dotted.into()));
+    found.ok_or_else(|| CommandError::bad("key", word, "a number of 32 bits"))
+}
+
+fn vni(words: &mut Words<'_>) -> Result<u32, CommandError> {
+    Ok(parse::number("vni", words.next("a VNI")?, 0, i64::from(vxlan::VNI_MAX))? as u32)
+}
+
+fn l4port(words: &mut Words<'_>) -> Result<L4Port, CommandError> {
+    Ok(L4Port(parse::number("port", words.next("an L4 port")?, 1, 65_535)? as u16))
+}
+
+/// Parses a TTL; `inherit` and 0 select the sysctl's value.
+fn ttl(words: &mut Words<'_>) -> Result<Option<u8>, CommandError> {
+    let word = words.next("a TTL")?;
+    if word == "inherit" {
+        return Ok(None);
+    }
+    Ok(Some(parse::number("ttl", word, 0, 255)? as u8).filter(|ttl| *ttl != 0))
+}
+
+/// Names of tunnel types: BSD's, and iproute2's where it differs.
+const TYPES: &[(&str, Kind)] =
+    &[("ipip", Kind::Gif), ("gif", Kind::Gif), ("gre", Kind::Gre), ("vxlan", Kind::Vxlan), ("etherip", Kind::EtherIp)];
+
+/// Returns the kind that `word` names.
+pub(crate) fn kind_of(word: &str) -> Option<Kind> {
+    TYPES.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
+}
+
+/// Returns iproute2's name of a kind.
+fn type_of(kind: Kind) -> &'static str {
+    TYPES.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name)
+}
+
+/// Creates the iface.
+pub(super) fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, kind: Kind) -> Result<IfaceId, CommandError> {
+    if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
+        return Err(CommandError::bad("iface name", name, "1 to 32 letters, digits, '.', '_' and '-'"));
+    }
+    ctl.host.add_tunnel(name, kind, None).map_err(CommandError::failed)
+}
+
+/// Configures the tunnel; errors of the stack become messages.
+fn set<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, config: Config) -> Result<(), CommandError> {
+    let set = ctl.host.stack.set_tunnel(ctl.cx, id, config);
+    set.map_err(|why| CommandError::failed(format!("{}: {}", ctl.iface_name(id), refused(ctl.host, why))))
+}
+
+/// Returns the error message for a rejected tunnel configuration.
+pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
+    match why {
+        Refused::NotATunnel => "no tunnel of this kind".to_string(),
+        Refused::BadEnd(addr) => format!("{addr} is not one host's address"),
+        Refused::BadFamily => "both ends are of one family".to_string(),
+        Refused::BadVni => format!("a VNI goes up to {}", vxlan::VNI_MAX),
+        Refused::Taken(other) => {
+            let name = host.stack.iface(other).map_or("another", |iface| &iface.name);
+            format!("{name} has the same ends, and nothing tells them apart")
+        }
+    }
+}
+
+/// Removes a tunnel.
+pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Result<(), CommandError> {
+    match ctl.host.stack.remove_tunnel(ctl.cx, id) {
+        true => Ok(()),
+        false => Err(CommandError::failed(format!("{}: is no tunnel", ctl.iface_name(id)))),
+    }
+}
+
+/// Returns the lines of `ifconfig` for a tunnel.
+pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
+    let Some(config) = ctl.host.stack.tunnel(ctl.cx, id) else { return String::new() };
+    let (local, remote) = (config.local, config.remote);
+    if config.kind == Kind::Vxlan {
+        let port = config.l4port;
+        let end = |addr| SocketAddr::new(addr, port.0);
+        return format!("\tvxlan vni {} local {} remote {}\n", config.vni, end(local), end(remote));
+    }
+    let mut out = String::new();
+    if config.is_whole() {
+        let family = if local.is_ipv6() { "inet6" } else { "inet" };
+        out += &format!("\ttunnel {family} {local} --> {remote}\n");
+    }
+    if let Some(key) = config.key {
+        out += &format!("\tgrekey: {key:#x} ({key})\n");
+    }
+    let on = [("ENABLE_CSUM", config.checksum), ("ENABLE_SEQ", config.sequence)];
+    let on: Vec<&str> = on.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
+    if !on.is_empty() {
+        out += &format!("\toptions=<{}>\n", on.join(","));
+    }
+    out
+}
+
+/// Returns the third line of `ip -d link`.
+pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
+    let Some(config) = ctl.host.stack.tunnel(ctl.cx, id) else { return String::new() };
+    let mut out = format!("    {}", type_of(config.kind));
+    if config.kind == Kind::Vxlan {
+        out += &format!(" id {}", config.vni);
+    }
+    out += &format!(" remote {} local {}", config.remote, config.local);
+    if config.kind == Kind::Vxlan {
+        out += &format!(" dstport {}", config.l4port);
+        out += if config.unchecked == Unchecked::Accepted { " udp6zerocsumrx" } else { "" };
+    }
+    if let Some(key) = config.key {
+        out += &format!(" key {}", Ipv4Addr::from(key));
+    }
+    for (word, on) in [("csum", config.checksum), ("seq", config.sequence)] {
+        out += &if on { format!(" {word}") } else { String::new() };
+    }
+    out += &format!(" ttl {}", outer_ttl(ctl, &config));
+    out + &format!(" df {}\n", df_word(config.df))
+}
+
+/// Returns the TTL of outer packets: the tunnel's own, or the sysctl's.
+fn outer_ttl<L: Locks>(ctl: &Ctl<'_, L>, config: &Config) -> i64 {
+    let knobs = &ctl.host.stack.knobs;
+    let usual = if config.remote.is_ipv6() { &knobs.tunnel_hop_limit } else { &knobs.tunnel_ttl };
+    config.ttl.map_or_else(|| usual.get(), i64::from)
+}
+
+fn df_word(df: DontFragment) -> &'static str {
+    match df {
+        DontFragment::Copy => "inherit",
+        DontFragment::Set => "set",
+        DontFragment::Clear => "unset",
+    }
+}
+
+/// Returns the `linkinfo` of `ip -j -d link`.
+pub(super) fn link_json<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Option<Value> {
+    let config = ctl.host.stack.tunnel(ctl.cx, id)?;
+    let mut data = json!({
+        "remote": config.remote.to_string(), "local": config.local.to_string(),
+        "ttl": outer_ttl(ctl, &config), "df": df_word(config.df),
+    });
+    if config.kind == Kind::Vxlan {
+        super::ip::set(&mut data, "id", config.vni);
+        super::ip::set(&mut data, "port", config.l4port.0);
+        super::ip::set(&mut data, "udp_zero_csum6_rx", config.unchecked == Unchecked::Accepted);
+    }
+    if let Some(key) = config.key {
+        super::ip::set(&mut data, "ikey", Ipv4Addr::from(key).to_string());
+        super::ip::set(&mut data, "okey", Ipv4Addr::from(key).to_string());
+    }
+    if config.kind == Kind::Gre {
+        super::ip::set(&mut data, "csum", config.checksum);
+        super::ip::set(&mut data, "seq", config.sequence);
+    }
+    Some(json!({ "info_kind": type_of(config.kind), "info_data": data }))
+}

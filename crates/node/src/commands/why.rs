@@ -1,0 +1,270 @@
+//! `route get ADDR --why`: every step from an address to a frame, as sentences; with -j as fields.
+
+use super::ip::set;
+use super::parse;
+use super::{Ctl, six};
+use grammar::{CommandError, Words};
+use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
+use inet::iface::{IfaceId, IfaceKind};
+use inet::neigh::State;
+use inet::route::{Choice, Path, Question, Route, Via, Via6, Why};
+use lock::Locks;
+use serde_json::{Value, json};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Address family of a query.
+pub(super) trait WhyFamily: Matched {
+    /// Name of the address resolution protocol.
+    const RESOLUTION: &'static str;
+    /// ICMP error sent for a packet to a reject route.
+    const REJECTED: &'static str;
+
+    /// Parses an address, with the iface of its zone if given.
+    ///
+    /// # Errors
+    /// Returns an error if it is not an address of this family, or there is no such iface.
+    fn addr<L: Locks>(ctl: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Self::Addr, Option<IfaceId>), CommandError>;
+    fn shown(prefix: IpPrefix<Self>) -> String;
+    fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via<Self::Addr>) -> usize;
+    fn why<L: Locks>(ctl: &Ctl<'_, L>, question: &Question<Self::Addr>) -> Why<Self>;
+}
+
+impl WhyFamily for u32 {
+    const RESOLUTION: &'static str = "ARP";
+    const REJECTED: &'static str = "host unreachable";
+
+    fn addr<L: Locks>(_: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Ipv4Addr, Option<IfaceId>), CommandError> {
+        Ok((parse::ip4(what, word)?, None))
+    }
+
+    fn shown(prefix: Prefix) -> String {
+        parse::prefix_text(prefix)
+    }
+
+    fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via) -> usize {
+        ctl.host.stack.paths(ctl.cx, via).len()
+    }
+
+    fn why<L: Locks>(ctl: &Ctl<'_, L>, question: &Question) -> Why {
+        ctl.host.stack.why(ctl.cx, question)
+    }
+}
+
+impl WhyFamily for u128 {
+    const RESOLUTION: &'static str = "neighbor discovery";
+    const REJECTED: &'static str = "no route to destination";
+
+    fn addr<L: Locks>(ctl: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Ipv6Addr, Option<IfaceId>), CommandError> {
+        six::zoned(ctl, what, word)
+    }
+
+    fn shown(prefix: Prefix6) -> String {
+        six::prefix_text(prefix)
+    }
+
+    fn paths<L: Locks>(ctl: &Ctl<'_, L>, via: Via6) -> usize {
+        ctl.host.stack.paths6(ctl.cx, via).len()
+    }
+
+    fn why<L: Locks>(ctl: &Ctl<'_, L>, question: &Question<Ipv6Addr>) -> Why<u128> {
+        ctl.host.stack.why6(ctl.cx, question)
+    }
+}
+
+/// Parameters of `get ADDR [from SRC iif IF] [ipproto N] [sport N] [dport N] [--why]`.
+pub(super) struct Asked<A: WhyFamily> {
+    question: Question<A::Addr>,
+    /// Explain the choice of the next hop (`--why`).
+    pub why: bool,
+}
+
+/// Parses the rest of a `get`.
+///
+/// # Errors
+/// Returns an error for an unknown word, or an address of another family.
+pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Asked<A>, CommandError> {
+    let mut why = words.skip("--why") || words.skip("-why");
+    let (dst, zone) = A::addr(ctl, "address", words.next("an address")?)?;
+    let (mut src, mut iface) = (None, None);
+    let mut question = Question { dst, zone, from: None, proto: 0, l4_ports: (0, 0) };
+    while let Some(word) = words.take() {
+        match word {
+            "--why" | "-why" => why = true,
+            "from" => src = Some(A::addr(ctl, "source", words.next("a source address")?)?.0),
+            "iif" => iface = Some(ctl.iface(words.next("an iface")?)?.id),
+            "ipproto" => question.proto = proto(words.next("tcp, udp, icmp, ipv6-icmp or a number")?)?,
+            "sport" => question.l4_ports.0 = parse::number("L4 port", words.next("a number")?, 0, 65_535)? as u16,
+            "dport" => question.l4_ports.1 = parse::number("L4 port", words.next("a number")?, 0, 65_535)? as u16,
+            other => {
+                let known = ["--why", "from", "iif", "ipproto", "sport", "dport"];
+                return Err(CommandError::unknown("word", other, known.into_iter()));
+            }
+        }
+    }
+    question.from = match (src, iface) {
+        (Some(src), Some(iface)) => Some((iface, src)),
+        (None, None) => None,
+        _ => {
+            return Err(CommandError::missing(
+                "both from SRC and iif IF: a packet that comes in has a source and an iface",
+            ));
+        }
+    };
+    Ok(Asked { question, why })
+}
+
+fn proto(word: &str) -> Result<u8, CommandError> {
+    match word {
+        "tcp" => Ok(6),
+        "udp" => Ok(17),
+        "icmp" => Ok(1),
+        "ipv6-icmp" | "icmp6" => Ok(58),
+        word => Ok(parse::number("protocol", word, 0, 255)? as u8),
+    }
+}
+
+impl<A: WhyFamily> Asked<A> {
+    /// Returns the queried address.
+    pub fn dst(&self) -> A::Addr {
+        self.question.dst
+    }
+
+    /// Returns the answer to the query.
+    pub fn answer<L: Locks>(&self, ctl: &Ctl<'_, L>) -> Why<A> {
+        A::why(ctl, &self.question)
+    }
+
+    /// Returns the answer as sentences, or as JSON if selected.
+    pub fn explain<L: Locks>(&self, ctl: &Ctl<'_, L>) -> String {
+        let why = self.answer(ctl);
+        ctl.listing(|| fields(ctl, &self.question, &why), || sentences(ctl, &self.question, &why).join("\n") + "\n")
+    }
+}
+
+/// Returns a next hop as text: `via 10.0.0.1 dev em0`.
+fn way<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) -> String {
+    let dev = |id: IfaceId| format!("dev {}", ctl.iface_name(id));
+    match via {
+        Via::Local(id) => format!("to this host ({})", dev(id)),
+        Via::Broadcast(id) => format!("to everybody on the link ({})", dev(id)),
+        Via::Link(id) => format!("to the destination itself on the link, {}", dev(id)),
+        Via::Gateway(id, gateway) => format!("via {gateway} {}", dev(id)),
+        Via::Paths(_) => format!("one of {} paths", A::paths(ctl, via)),
+        Via::Reject => format!("nowhere: {} is answered", A::REJECTED),
+        Via::Prohibit => "nowhere: administratively prohibited is answered".to_owned(),
+        Via::Blackhole => "nowhere, in silence".to_owned(),
+    }
+}
+
+fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some((iface, src)) = question.from {
+        out.push(format!("a packet from {src} to {} comes by {}", question.dst, ctl.iface_name(iface)));
+    }
+    match why.matched {
+        Some(Route { prefix, via }) => {
+            let way = way::<A, L>(ctl, via);
+            out.push(format!("{} is in {prefix}, the longest prefix of a route: {way}", question.dst));
+        }
+        None => out.push(match why.via {
+            Some(via) => format!("{} is looked up in no table: {}", question.dst, way::<A, L>(ctl, via)),
+            None => format!("no route leads to {}", question.dst),
+        }),
+    }
+    for Route { prefix, via } in &why.passed_over {
+        out.push(format!("passed over, as it is shorter: {prefix}, {}", way::<A, L>(ctl, *via)));
+    }
+    if let Some(choice) = &why.choice {
+        out.extend(choice_sentences(ctl, why, choice));
+    }
+    let leaves = why.next.filter(|_| why.mtu.is_some());
+    let is_tunnel = |id| ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel);
+    if let Some((iface, _)) = leaves.filter(|(iface, _)| is_tunnel(*iface)) {
+        out.push(format!("it goes into the tunnel {}", ctl.iface_name(iface)));
+    } else if let Some((iface, next)) = leaves {
+        let state = match &why.neighbor {
+            Some(known) if known.state == State::Incomplete => {
+                format!("is being asked for, {} packets wait", known.pending)
+            }
+            Some(known) => format!("is at {} ({})", known.mac, state_word(known.state)),
+            None => format!("is not known: the first packet waits while {} asks", A::RESOLUTION),
+        };
+        out.push(format!("the neighbor {next} on {} {state}", ctl.iface_name(iface)));
+    }
+    out.extend(why.mtu.map(|mtu| format!("packets up to {mtu} bytes go as they are")));
+    if question.from.is_none() {
+        out.extend(why.source.map(|src| format!("a packet of this host would come from {src}")));
+    }
+    match why.back {
+        Some(Some(Route { prefix, via })) => {
+            out.push(format!("source validation: packets back would go by {prefix}, {}", way::<A, L>(ctl, via)));
+        }
+        Some(None) => out.push("source validation: no route leads back to the source".to_owned()),
+        None => {}
+    }
+    out.push(match why.end {
+        Some(reason) => format!("the packet ends here: {} ({})", reason.sentence(), reason.name()),
+        None => "nothing stands in its way".to_owned(),
+    });
+    out
+}
+
+fn choice_sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, why: &Why<A>, choice: &Choice<A::Addr>) -> Vec<String> {
+    let mut out = Vec::new();
+    for (Path { via, weight }, dead) in &choice.paths {
+        let avoided = if dead.is_some() { ", avoided: its gateway did not answer" } else { "" };
+        out.push(format!("path: {} weight {weight}{avoided}", way::<A, L>(ctl, *via)));
+    }
+    let chosen = why.via.map(|via| way::<A, L>(ctl, via)).unwrap_or_default();
+    out.push(format!("the flow's hash {:016x} names bucket {}: {chosen}", choice.hash, choice.bucket));
+    out
+}
+
+fn state_word(state: State) -> &'static str {
+    match state {
+        State::Incomplete => "incomplete",
+        State::Reachable => "reachable",
+        State::Stale => "stale",
+        State::Probe => "probe",
+        State::Permanent => "permanent",
+    }
+}
+
+fn fields<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Value {
+    let route = |route: &Route<A>| json!({ "dst": A::shown(route.prefix), "way": way::<A, L>(ctl, route.via) });
+    let mut out = json!({
+        "dst": question.dst.to_string(),
+        "matched": why.matched.as_ref().map(route),
+        "passed_over": why.passed_over.iter().map(route).collect::<Vec<_>>(),
+        "why": sentences(ctl, question, why),
+    });
+    if let Some((iface, src)) = question.from {
+        set(&mut out, "from", src.to_string());
+        set(&mut out, "iif", ctl.iface_name(iface));
+    }
+    if let Some(choice) = &why.choice {
+        let path = |(path, dead): &(Path<A::Addr>, Option<_>)| json!({ "way": way::<A, L>(ctl, path.via), "weight": path.weight, "dead": dead.is_some() });
+        set(&mut out, "paths", choice.paths.iter().map(path).collect::<Vec<_>>());
+        set(&mut out, "hash", format!("{:016x}", choice.hash));
+        set(&mut out, "bucket", choice.bucket);
+    }
+    if let Some((iface, next)) = why.next {
+        set(&mut out, "dev", ctl.iface_name(iface));
+        set(&mut out, "next", next.to_string());
+    }
+    if let Some(known) = &why.neighbor {
+        set(&mut out, "lladdr", known.mac.to_string());
+        set(&mut out, "state", state_word(known.state));
+    }
+    if let Some(mtu) = why.mtu {
+        set(&mut out, "mtu", mtu);
+    }
+    if let Some(src) = why.source.filter(|_| question.from.is_none()) {
+        set(&mut out, "prefsrc", src.to_string());
+    }
+    if let Some(back) = &why.back {
+        set(&mut out, "back", json!(back.as_ref().map(route)));
+    }
+    set(&mut out, "end", json!(why.end.map(|reason| reason.name())));
+    out
+}

@@ -1,0 +1,395 @@
+//! `show`, `audit`, and the final report.
+
+use super::super::{Counts, Info, Lane, Queue, Switch};
+use super::{guard, ifconfig, listing};
+use crate::commands::cards::shown as cards_shown;
+use crate::commands::statement;
+use bridge::{FdbCounts, Kind, PortNo, StpCounts};
+use dispatch::dataflow;
+use grammar::{CommandError, Words};
+use serde_json::{Map, Value, json};
+use stats::{Described, DropReason, Entry, Stage};
+
+const TOPICS: &[&str] =
+    &["bridge", "counters", "polling", "ledger", "ports", "drops", "rules", "moves", "nic", "pools"];
+
+pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
+    let topic = words.next(&TOPICS.join(", "))?;
+    if topic == "ledger" {
+        return ledger(switch, json, words);
+    }
+    words.end()?;
+    match topic {
+        "bridge" => ifconfig::run(switch, json, Words::new(&[])),
+        "polling" => Ok(polling(switch, json)),
+        "ports" => Ok(ports(switch, json)),
+        "counters" => Ok(listed(&counted(switch), json)),
+        "drops" => Ok(drops(switch, json)),
+        "rules" => Ok(guard::rules(switch, json)),
+        "moves" => Ok(moves(switch, json)),
+        "nic" => nic(switch, json),
+        "pools" => Ok(pool(switch, json)),
+        other => Err(CommandError::unknown("topic", other, TOPICS.iter().copied())),
+    }
+}
+
+/// `ledger [on|off]`: ticks by stage of the loops, the overhead of the accounting itself, and the
+/// rest of the time that it was enabled; below the total, the ports' parts of `port.rx` and
+/// `port.tx`.
+fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
+    match words.take() {
+        None => {}
+        Some(word @ ("on" | "off")) => {
+            words.end()?;
+            switch.set_ledger(word == "on");
+            return Ok(String::new());
+        }
+        Some(other) => return Err(CommandError::unknown("word", other, ["on", "off"].into_iter())),
+    }
+    let costs = switch.costs();
+    let frames = Some(costs.loops.stages.iter().find(|cost| cost.stage == Stage::PortRx).map_or(0, |cost| cost.units));
+    let loops = statement::of(&costs.loops.around(&costs.ports));
+    let ports = statement::of(&costs.ports);
+    let value = || {
+        let mut value = statement::json(&loops, frames);
+        if let Some(object) = value.as_object_mut() {
+            object.insert("ports".to_owned(), statement::rows(&ports, frames).into());
+        }
+        value
+    };
+    let text = || statement::text(&loops, frames) + &statement::parts(&ports, frames, loops.total);
+    Ok(listing(json, value, text))
+}
+
+/// A loop with its ports and counters, and the counters of its dispatcher to workers, if any.
+struct Loop {
+    number: usize,
+    ports: Vec<String>,
+    levels: [(&'static str, &'static str, u64); 6],
+    counts: Vec<Entry>,
+    posted: Vec<Entry>,
+}
+
+/// A worker with its counters.
+struct Worker {
+    number: usize,
+    counts: Vec<Entry>,
+}
+
+fn polling(switch: &Switch, json: bool) -> String {
+    let (members, mode) = (switch.members(), switch.knobs.mode());
+    let of = |number| {
+        let lane = switch.lane(number)?;
+        let own = members.iter().filter(|(_, info)| info.is_polled_by(number));
+        let ports = own.map(|(_, info)| info.name.clone()).collect();
+        let posted = switch.dataflow().map(|flow| counters(&flow.posted)).unwrap_or_default();
+        let (levels, mut counts) = (lane.polling.gauges().list(), counters(&lane.polling.counts));
+        counts.extend(news(&lane));
+        Some(Loop { number, ports, levels, counts, posted })
+    };
+    let loops: Vec<Loop> = (0..switch.loops()).filter_map(of).collect();
+    let row = |of: &Loop| {
+        let levels: Map<_, _> = of.levels.iter().map(|(name, _, value)| (name.to_string(), (*value).into())).collect();
+        let counts = [&of.counts[..], &of.posted].concat();
+        json!({ "loop": of.number, "mode": mode.name(), "ports": of.ports, "levels": levels, "counters": object(&counts) })
+    };
+    let text = |of: &Loop| {
+        let ports = if of.ports.is_empty() { "nothing".to_string() } else { of.ports.join(" ") };
+        let levels: Vec<_> = of.levels.iter().map(|(name, _, value)| format!("{name} {value}")).collect();
+        let head = format!("loop {}: {mode}, polls {ports}\n\t{}\n", of.number, levels.join("  "));
+        head + &told(&of.counts) + &told(&of.posted)
+    };
+    let workers = workers(switch);
+    let worker = |of: &Worker| json!({ "worker": of.number, "counters": object(&of.counts) });
+    listing(
+        json,
+        || loops.iter().map(row).chain(workers.iter().map(worker)).collect(),
+        || {
+            let loops = loops.iter().map(text);
+            loops.chain(workers.iter().map(|of| format!("worker {}\n{}", of.number, told(&of.counts)))).collect()
+        },
+    )
+}
+
+fn workers(switch: &Switch) -> Vec<Worker> {
+    let Some(flow) = switch.dataflow() else { return Vec::new() };
+    let of = |number| {
+        let mut counts = counters(flow.work(number));
+        counts.extend(switch.lane(switch.loops() + number).iter().flat_map(|lane| news(lane)));
+        Worker { number, counts }
+    };
+    (0..flow.workers()).map(of).collect()
+}
+
+/// Returns the counters of a thread's event exchange.
+fn news(lane: &Lane) -> Vec<Entry> {
+    lane.news().map(|news| counters(news)).unwrap_or_default()
+}
+
+/// Returns the counters that are not 0, one per line.
+fn told(entries: &[Entry]) -> String {
+    let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
+    entries.iter().filter(|entry| entry.value > 0).map(line).collect()
+}
+
+/// Returns counters as a JSON object.
+pub(super) fn object(entries: &[Entry]) -> Map<String, Value> {
+    entries.iter().map(|entry| (entry.name.clone(), entry.value.into())).collect()
+}
+
+pub(super) fn counters(of: &dyn Described) -> Vec<Entry> {
+    let mut out = Vec::new();
+    of.visit(&mut |prefix, field, sentence, value| {
+        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+    });
+    out
+}
+
+/// A queue of a member, with its counters and state.
+struct Row {
+    info: Info,
+    queue: Queue,
+    remarks: Vec<String>,
+    gone: Option<String>,
+    counts: Vec<Entry>,
+}
+
+fn ports(switch: &Switch, json: bool) -> String {
+    let members = switch.members().into_iter();
+    let queues = members.flat_map(|(number, info)| {
+        let queues = info.queues.clone();
+        queues.into_iter().map(move |queue| (number, info.clone(), queue))
+    });
+    let of = |(number, info, queue): (PortNo, Info, Queue)| {
+        let (remarks, gone) = switch.lane(queue.lane)?.remarks(number);
+        let counts = [counters(&queue.counts.rx), counters(&queue.counts.tx)].concat();
+        Some(Row { info, queue, remarks, gone, counts })
+    };
+    let rows: Vec<Row> = queues.filter_map(of).collect();
+    let row = |Row { info, queue, remarks, gone, counts }: &Row| {
+        json!({ "ifname": info.name, "port": queue.spec, "loop": queue.lane, "mtu": info.caps.mtu, "gone": gone,
+                "remarks": remarks, "counters": object(counts) })
+    };
+    let text = |Row { info, queue, remarks, gone, counts }: &Row| {
+        let mut out = format!("{}: {} mtu {} loop {}\n", info.name, queue.spec, info.caps.mtu, queue.lane);
+        out.extend(gone.iter().map(|why| format!("\tgone: {why}\n")));
+        out.extend(remarks.iter().map(|remark| format!("\t{remark}\n")));
+        let told = counts.iter().filter(|entry| entry.value > 0);
+        out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
+    };
+    listing(json, || rows.iter().map(row).collect(), || rows.iter().map(text).collect())
+}
+
+fn nic(switch: &Switch, json: bool) -> Result<String, CommandError> {
+    let members = switch.members();
+    let cards: Vec<_> = members.iter().filter_map(|(_, info)| Some((info.name.clone(), info.nic.clone()?))).collect();
+    cards_shown(&cards, json)
+}
+
+/// Returns the counters other than those of frames: of the tables, of the bridge itself, of
+/// snooping, and of the spanning tree's ports together. Snooping counters are those of the first
+/// thread, since all threads receive the same messages.
+fn counted(switch: &Switch) -> Vec<Entry> {
+    let (mut fdb, mut mutings, mut unlogged) = (FdbCounts::default(), 0, 0);
+    switch.each_lane(|lane| {
+        fdb.add(&lane.bridge.fdb().counts());
+        mutings += lane.bridge.mutings();
+        unlogged += lane.bridge.moves_lost();
+    });
+    let stp = switch.tree(|stp| {
+        let mut all = StpCounts::default();
+        stp.ports().for_each(|port| all.add(&port.counts));
+        all
+    });
+    let snoop = switch.lane(0).map(|lane| lane.bridge.snoop_counts()).unwrap_or_default();
+    let mut all = counters(&fdb);
+    all.push(Entry { name: "bridge.mute.times".into(), sentence: "Times that a port was muted.", value: mutings });
+    let sentence = "Moves of addresses that 'show moves' leaves out: they happened before it was first used.";
+    all.push(Entry { name: "bridge.moves.unlogged".into(), sentence, value: unlogged });
+    all.extend([counters(switch.local_counts()), counters(&snoop), counters(&stp.unwrap_or_default())].concat());
+    all
+}
+
+/// Lists the moves of addresses since the last call: the first 64 of each thread.
+fn moves(switch: &Switch, json: bool) -> String {
+    let members = switch.members();
+    let name = |number: PortNo| {
+        members.iter().find(|(no, _)| *no == number).map_or("?".to_string(), |(_, info)| info.name.clone())
+    };
+    let mut all = Vec::new();
+    switch.each_lane(|lane| all.extend(std::iter::from_fn(|| lane.bridge.take_move())));
+    let row = |m: &bridge::Move| {
+        json!({ "mac": m.key.mac().to_string(), "vlan": m.key.vid(), "from": name(m.from), "to": name(m.to),
+                "times": m.times, "muted": m.muted })
+    };
+    let line = |m: &bridge::Move| {
+        let muted = if m.muted { format!("; {} is muted", name(m.from)) } else { String::new() };
+        format!("{} Vlan{} {} -> {}, {} times{muted}\n", m.key.mac(), m.key.vid(), name(m.from), name(m.to), m.times)
+    };
+    listing(json, || all.iter().map(row).collect(), || all.iter().map(line).collect())
+}
+
+/// Shows the pool shared by all ports.
+fn pool(switch: &Switch, json: bool) -> String {
+    let stats = switch.pool().stats();
+    let text = || {
+        let notice = stats.notice.iter().map(|notice| format!("note: {notice}\n")).collect::<String>();
+        let (kind, live) = (stats.kind, stats.live());
+        format!(
+            "{kind}: {live} of {} buffers of {} bytes in use, {} times empty\n{notice}",
+            stats.buffers, stats.size, stats.empty
+        )
+    };
+    let row = || {
+        json!({ "name": switch.name, "kind": stats.kind.to_string(), "buffers": stats.buffers, "size": stats.size, "live": stats.live(),
+                "gets": stats.gets, "puts": stats.puts, "empty": stats.empty, "foreign": stats.foreign })
+    };
+    listing(json, || Value::Array(vec![row()]), text)
+}
+
+/// Dataflow counters of drops.
+const LOST: &[&str] = &[
+    "dataflow.post.lane_full",
+    "dataflow.post.no_worker",
+    "dataflow.post.discarded",
+    "dataflow.work.unfinished",
+    "dataflow.work.lost",
+];
+
+/// Returns the drop reasons of all threads together.
+fn dropped(switch: &Switch) -> Vec<Entry> {
+    let mut all = Vec::new();
+    for reason in DropReason::ALL {
+        let value =
+            (0..switch.lanes()).filter_map(|number| Some(switch.lane(number)?.bridge.drops().get(*reason))).sum();
+        if value > 0 {
+            all.push(Entry { name: reason.name().to_string(), sentence: reason.sentence(), value });
+        }
+    }
+    let audit = switch.audit();
+    let behind = [
+        (DropReason::BridgePortFailed, audit.failed),
+        (DropReason::BridgeQueueFull, audit.full),
+        (DropReason::BridgePortRemoved, audit.late),
+    ];
+    let entry = |(reason, value): (DropReason, u64)| Entry {
+        name: reason.name().to_string(),
+        sentence: reason.sentence(),
+        value,
+    };
+    all.extend(behind.into_iter().filter(|(_, value)| *value > 0).map(entry));
+    if let Some(flow) = switch.dataflow() {
+        let counted = counters(&flow.posted).into_iter().chain(flow.worked());
+        all.extend(counted.filter(|entry| entry.value > 0 && LOST.contains(&entry.name.as_str())));
+    }
+    all
+}
+
+fn drops(switch: &Switch, json: bool) -> String {
+    listed(&dropped(switch), json)
+}
+
+fn listed(entries: &[Entry], json: bool) -> String {
+    let row = |e: &Entry| json!({ "name": e.name, "value": e.value, "sentence": e.sentence });
+    let line = |e: &Entry| format!("{:<40} {:>12}  {}\n", e.name, e.value, e.sentence);
+    listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
+}
+
+/// Shows the frame totals, and each member's balance.
+pub(super) fn audit(switch: &Switch, json: bool) -> String {
+    let audit = switch.audit();
+    let (name, b) = (&switch.name, audit.bridge);
+    let verdict = |holds: bool| if holds { "" } else { ": DOES NOT ADD UP" };
+    let posted = audit.posted;
+    let dataflow = switch.dataflow().map(|_| {
+        let dataflow::Audit { offered, done, dropped, held } = posted;
+        let verdict = verdict(audit.is_posted());
+        format!("{name}: {offered} came = {done} worked on + {dropped} dropped + {held} held{verdict}\n")
+    });
+    let text = || {
+        dataflow.unwrap_or_default()
+            + &format!(
+                "{name}: {} received + {} made + {} copied = {} given + {} dropped + {} local{}\n\
+             {name}: {} given = {} sent + {} failed + {} full + {} late + {} held{}\n",
+                b.received,
+                b.made,
+                b.copied,
+                b.given,
+                b.dropped,
+                b.local,
+                verdict(b.holds()),
+                b.given,
+                audit.sent,
+                audit.failed,
+                audit.full,
+                audit.late,
+                audit.held,
+                verdict(audit.is_sent())
+            )
+    };
+    let row = || {
+        json!({ "name": name, "posted": { "offered": posted.offered, "done": posted.done, "dropped": posted.dropped, "held": posted.held },
+                "received": b.received, "made": b.made, "copied": b.copied, "given": b.given,
+                "dropped": b.dropped, "local": b.local, "sent": audit.sent, "failed": audit.failed,
+                "full": audit.full, "late": audit.late, "held": audit.held,
+                "holds": audit.holds() })
+    };
+    listing(json, row, text)
+}
+
+/// Returns the counters of each member and the drops by reason, as a table.
+pub fn report(switch: &Switch) -> String {
+    let mut out = format!(
+        "{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}  port",
+        "received", "forwarded", "flooded", "dropped", "given", "sent", "failed", "late"
+    );
+    for (number, info) in switch.members() {
+        let Counts { bridge: b, sent, failed, full, late, .. } = switch.counts(number);
+        out += &format!(
+            "\n{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8}  {}",
+            b.received,
+            b.forwarded,
+            b.flooded,
+            b.dropped,
+            b.given,
+            sent,
+            failed,
+            full + late,
+            info.spec()
+        );
+    }
+    for entry in dropped(switch) {
+        out += &format!("\n{:>10} {}: {}", entry.value, entry.name, entry.sentence);
+    }
+    let mut counts = FdbCounts::default();
+    switch.each_lane(|lane| counts.add(&lane.bridge.fdb().counts()));
+    let known = ifconfig::entries(switch).iter().filter(|(entry, ..)| entry.kind != Kind::Local).count();
+    out += &format!("\n{known} addresses known, {} moved, {} not learned: no place", counts.moved, counts.full);
+    if let Some(ticks) = switch.average().value() {
+        out += &format!("\n{ticks:.0} ticks a frame in the bridge (of {} measured)", switch.average().frames);
+    }
+    out
+}
+
+/// Returns the receive warnings of ports (lines and records that are not frames), as sentences.
+pub fn remarks(switch: &Switch) -> Vec<String> {
+    of_queues(switch, |lane, number| lane.remarks(number).0)
+}
+
+/// Returns the ports that failed (a deleted device, a truncated or unwritable file), as sentences
+/// with the reason.
+pub fn lost(switch: &Switch) -> Vec<String> {
+    of_queues(switch, |lane, number| lane.why_lost(number).into_iter().collect())
+}
+
+/// Collects messages about each queue of each port, prefixed with the port's name.
+fn of_queues(switch: &Switch, say: impl Fn(&Lane, PortNo) -> Vec<String>) -> Vec<String> {
+    let of = |number: PortNo, queue: Queue| {
+        let said = switch.lane(queue.lane).map(|lane| say(&lane, number)).unwrap_or_default();
+        said.into_iter().map(move |what| port::said_of(&queue.spec, &what)).collect::<Vec<_>>()
+    };
+    let members = switch.members().into_iter();
+    members
+        .flat_map(|(number, info)| info.queues.into_iter().flat_map(|queue| of(number, queue)).collect::<Vec<_>>())
+        .collect()
+}

@@ -1,0 +1,238 @@
+//! `sysctl`: polling settings, polling state, and the cost of forwarding.
+
+use super::super::Switch;
+use super::member;
+use crate::commands::sysctl::{Variables, in_range, said_of};
+use bridge::Running;
+use dispatch::polling::{Counts, Gauges, Knobs, Mode};
+use grammar::CommandError;
+use port::nic;
+use serde_json::Value;
+use stats::Described;
+use std::sync::Arc;
+
+/// Polling mode, set by name.
+const MODE: &str = "kern.polling.mode";
+const EACH_BURST: &str = "kern.polling.each_burst";
+const BURST_MAX: &str = "kern.polling.burst_max";
+const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
+/// FreeBSD 4's names for the cost of forwarding in the bridge.
+const COSTS: &[(&str, &str)] = &[
+    ("net.link.ether.bdg_fw_avg", "Ticks a frame in the bridge, of those measured."),
+    ("net.link.ether.bdg_fw_count", "Frames measured: of one burst in 16."),
+    ("net.link.ether.bdg_fw_ticks", "Ticks that those took."),
+];
+/// Polling state, by the name of the gauge.
+const LEVELS: &[(&str, &str)] = &[
+    ("kern.polling.burst", "burst"),
+    ("kern.polling.handlers", "handlers"),
+    ("kern.polling.idlepoll_sleeping", "idlepoll_sleeping"),
+    ("kern.polling.load", "load"),
+    ("kern.polling.pending_polls", "pending_polls"),
+    ("kern.polling.residual_burst", "residual_burst"),
+];
+
+/// Polling counters over all loops, with FreeBSD's names.
+const MET: &[&str] = &["kern.polling.lost_polls", "kern.polling.short_ticks", "kern.polling.stalled"];
+/// FreeBSD's names for settings that have another name here.
+const ENABLE: &str = "kern.polling.enable";
+const BRIDGE: &str = "net.link.ether.bridge";
+const CLUSTERS: &str = "net.link.ether.bridge_cfg";
+const ALIASES: &[(&str, &str)] = &[
+    (BRIDGE, "Does it forward? The same as ifconfig's up and down."),
+    (CLUSTERS, "Members and their clusters, as in p1:0,p2:0,p3:1; frames stay within a cluster."),
+    (
+        ENABLE,
+        "Are loops woken by a clock or by work (1), or by descriptors alone (0)? 1 sets the mode to clock, 0 to wakeup.",
+    ),
+];
+
+impl Switch {
+    /// Returns the clusters as `p1:0,p2:1`.
+    fn clusters(&self) -> String {
+        let cluster =
+            |number| self.lane(0).and_then(|lane| Some(lane.bridge.member(number)?.cluster)).unwrap_or_default();
+        let members = self.members();
+        let all: Vec<String> =
+            members.iter().map(|(number, info)| format!("{}:{}", info.name, cluster(*number))).collect();
+        all.join(",")
+    }
+
+    /// Sets the clusters of the listed members; the others keep theirs. The whole list is parsed
+    /// before any of it is applied.
+    fn set_clusters(&self, text: &str) -> Result<(), CommandError> {
+        let of = |item: &str| {
+            let bad = || CommandError::bad(CLUSTERS, item, "a list such as p1:0,p2:0,p3:1");
+            let (name, cluster) = item.split_once(':').ok_or_else(bad)?;
+            let cluster = cluster.parse::<u16>().ok().filter(|cluster| *cluster < u16::MAX).ok_or_else(bad)?;
+            Ok((member(self, name)?.0, cluster))
+        };
+        let all: Vec<_> = text.split(',').map(of).collect::<Result<_, CommandError>>()?;
+        for (number, cluster) in all {
+            self.set_member(number, |member| member.cluster = cluster);
+        }
+        Ok(())
+    }
+
+    fn set_alias(&self, name: &str, text: &str) -> Result<(), CommandError> {
+        let on = match text {
+            _ if name == CLUSTERS => return self.set_clusters(text),
+            "0" => false,
+            "1" => true,
+            other => return Err(CommandError::bad(name, other, "0 or 1")),
+        };
+        if name == BRIDGE {
+            self.set_running(if on { Running::Up } else { Running::Down });
+            return Ok(());
+        }
+        let mode = if on { Mode::Clock } else { Mode::Wakeup };
+        let _ = self.knobs.set(MODE, mode.number()); // cannot fail: in range
+        Ok(())
+    }
+
+    fn alias(&self, name: &str) -> Value {
+        match name {
+            CLUSTERS => self.clusters().into(),
+            BRIDGE => u64::from(self.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down)).into(),
+            _ => u64::from(self.knobs.mode() != Mode::Wakeup).into(),
+        }
+    }
+
+    /// Returns a polling counter over all loops.
+    fn met(&self, name: &str) -> u64 {
+        let mut all = 0;
+        self.each_lane(|lane| {
+            lane.polling.counts.visit(&mut |prefix, field, _, value| {
+                all += if name.strip_prefix(prefix).is_some_and(|rest| rest.strip_prefix('.') == Some(field)) {
+                    value
+                } else {
+                    0
+                };
+            });
+        });
+        all
+    }
+
+    /// Returns the cards of `nic` ports; a setting applies to all of them.
+    fn cards(&self) -> impl Iterator<Item = Arc<nic::Nic>> {
+        self.members().into_iter().filter_map(|(_, info)| info.nic)
+    }
+
+    /// Returns the value of a setting: one if all cards agree, otherwise each card's.
+    fn of_cards(&self, name: &str) -> Value {
+        let mut values: Vec<String> = self.cards().filter_map(|card| card.knobs.get(name).ok()).collect();
+        values.dedup();
+        values.join(" ").into()
+    }
+}
+
+impl Variables for Switch {
+    fn names(&self) -> Vec<String> {
+        let knobs = Knobs::INFO.iter().map(|info| info.name);
+        let fixed = COSTS.iter().chain(LEVELS).chain(ALIASES).map(|(name, _)| *name).chain(MET.iter().copied());
+        let mut all: Vec<String> = knobs.chain(fixed).map(str::to_string).collect();
+        if self.cards().next().is_some() {
+            all.extend(nic::Knobs::INFO.iter().map(|info| format!("nic.{}", info.option.name)));
+        }
+        all.sort_unstable();
+        all
+    }
+
+    fn sentence(&self, name: &str) -> String {
+        if let Some(word) = name.strip_prefix("nic.") {
+            let info = nic::Knobs::INFO.iter().find(|info| info.option.name == word);
+            return info.map(|info| info.option.sentence.to_string()).unwrap_or_default();
+        }
+        if let Some(info) = Knobs::INFO.iter().find(|info| info.name == name) {
+            return said_of(info);
+        }
+        if let Some((_, sentence)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+            return sentence.to_string();
+        }
+        if MET.contains(&name) {
+            let mut said = String::new();
+            Counts::default().visit(&mut |prefix, field, sentence, _| {
+                if name == format!("{prefix}.{field}") {
+                    said = format!("{sentence} Of all loops together. Read only.");
+                }
+            });
+            return said;
+        }
+        if let Some((_, sentence)) = COSTS.iter().find(|(cost, _)| *cost == name) {
+            return format!("{sentence} Read only.");
+        }
+        let level = LEVELS.iter().find(|(level, _)| *level == name).map(|(_, level)| *level);
+        let gauges = Gauges::default();
+        let said = gauges.list().into_iter().find(|(of, ..)| Some(*of) == level);
+        said.map(|(_, sentence, _)| format!("{sentence} Of all loops together. Read only.")).unwrap_or_default()
+    }
+
+    fn value(&self, name: &str) -> Value {
+        if name.starts_with("nic.") {
+            return self.of_cards(name);
+        }
+        if name == MODE {
+            return self.knobs.mode().name().into();
+        }
+        if ALIASES.iter().any(|(alias, _)| *alias == name) {
+            return self.alias(name);
+        }
+        if MET.contains(&name) {
+            return self.met(name).into();
+        }
+        if let Some((_, level)) = LEVELS.iter().find(|(known, _)| *known == name) {
+            let gauges = (0..self.lanes()).filter_map(|number| Some(self.lane(number)?.polling.gauges()));
+            let of = |gauges: Arc<Gauges>| gauges.list().iter().find(|(of, ..)| of == level).map(|of| of.2);
+            return gauges.filter_map(of).sum::<u64>().into();
+        }
+        if COSTS.iter().any(|(cost, _)| *cost == name) {
+            let average = self.average();
+            return match name {
+                "net.link.ether.bdg_fw_count" => average.frames.into(),
+                "net.link.ether.bdg_fw_ticks" => average.ticks.into(),
+                _ => (average.value().unwrap_or(0.0).round() as u64).into(),
+            };
+        }
+        self.knobs.get(name).into()
+    }
+
+    fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
+        if name.starts_with("nic.") {
+            if self.cards().next().is_none() {
+                return Err(CommandError::failed(format!("{name}: no port here is a nic")));
+            }
+            return self.cards().try_for_each(|card| card.knobs.set(name, text).map_err(CommandError::failed));
+        }
+        if ALIASES.iter().any(|(alias, _)| *alias == name) {
+            return self.set_alias(name, text);
+        }
+        if MET.contains(&name) || COSTS.iter().chain(LEVELS).any(|(fixed, _)| *fixed == name) {
+            return Err(CommandError::failed(format!("{name}: can only be read")));
+        }
+        let info = Knobs::INFO.iter().find(|info| info.name == name);
+        let names = self.names();
+        let info = info.ok_or_else(|| CommandError::unknown("knob", name, names.iter().map(String::as_str)))?;
+        let value = match text.parse::<Mode>() {
+            Ok(mode) if name == MODE => mode.number(),
+            Err(_) if name == MODE && text.parse::<i64>().is_err() => {
+                return Err(CommandError::bad(name, text, MODES));
+            }
+            _ => in_range(info, text)?,
+        };
+        // polling(4): each_burst is 1 to burst_max.
+        let most = self.knobs.burst_max.get();
+        match name {
+            EACH_BURST if value > most => {
+                return Err(CommandError::bad(
+                    name,
+                    text,
+                    format!("no more than kern.polling.burst_max, which is {most}"),
+                ));
+            }
+            BURST_MAX if value < self.knobs.each_burst.get() => _ = self.knobs.set(EACH_BURST, value),
+            _ => {}
+        }
+        let _ = self.knobs.set(name, value); // cannot fail: in range
+        Ok(())
+    }
+}
