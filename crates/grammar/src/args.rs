@@ -7,20 +7,25 @@ use crate::pattern::Pattern;
 pub struct Args<'w> {
     grammar: &'static str,
     values: Vec<(&'static str, &'w str)>,
-    rest: &'w [&'w str],
+    rest: Vec<&'w str>,
+    words: &'w [&'w str],
 }
 
 impl<'w> Args<'w> {
     pub(crate) fn new(grammar: &'static str) -> Args<'w> {
-        Args { grammar, values: Vec::new(), rest: &[] }
+        Args { grammar, values: Vec::new(), rest: Vec::new(), words: &[] }
     }
 
     pub(crate) fn put(&mut self, name: &'static str, value: &'w str) {
         self.values.push((name, value));
     }
 
-    pub(crate) fn put_rest(&mut self, rest: &'w [&'w str]) {
-        self.rest = rest;
+    pub(crate) fn put_rest(&mut self, word: &'w str) {
+        self.rest.push(word);
+    }
+
+    pub(crate) fn put_words(&mut self, words: &'w [&'w str]) {
+        self.words = words;
     }
 
     /// Returns the value of `name`, the last one if it was given twice; `None` if not given.
@@ -53,7 +58,12 @@ impl<'w> Args<'w> {
     }
 
     /// Returns the words of `NAME...`.
-    pub fn rest(&self) -> &'w [&'w str] {
-        self.rest
+    pub fn rest(&self) -> &[&'w str] {
+        &self.rest
+    }
+
+    /// Returns all words of the form.
+    pub fn words(&self) -> &'w [&'w str] {
+        self.words
     }
 }

@@ -1,6 +1,6 @@
 //! Forms of commands, and the selection of the form that words have.
 
-use crate::pattern::{Pattern, either};
+use crate::pattern::{Pattern, either, kind_of};
 use crate::{Args, CommandError, Words};
 
 /// A form of a command: its grammar, its description, and its function.
@@ -23,9 +23,7 @@ pub fn parse<'f, 'w, F>(
     words: &mut Words<'w>,
 ) -> Result<(&'f Form<F>, Args<'w>), CommandError> {
     let Selected { form, pattern, .. } = select(forms, words)?;
-    let mut args = Args::new(form.grammar);
-    pattern.take(words, &mut args)?;
-    Ok((form, args))
+    Ok((form, pattern.take_all(form.grammar, words)?))
 }
 
 /// As [`parse`]; the words must be those of one form.
@@ -37,15 +35,14 @@ pub fn parse_all<'f, 'w, F>(
     mut words: Words<'w>,
 ) -> Result<(&'f Form<F>, Args<'w>), CommandError> {
     let Selected { form, pattern, beside } = select(forms, &words)?;
-    let (mut args, before) = (Args::new(form.grammar), words.rest().len());
-    pattern.take(&mut words, &mut args)?;
+    let args = pattern.take_all(form.grammar, &mut words)?;
     if let Some(extra) = words.peek() {
-        let is_after_lead = before - words.rest().len() == pattern.lead();
+        let is_after_lead = args.words().len() == pattern.lead();
         let beside = if is_after_lead { beside } else { Vec::new() };
         let possible = [pattern.option_words(), beside].concat();
         return Err(match possible.is_empty() {
             true => CommandError::too_much(extra),
-            false => CommandError::unknown("word", extra, possible.into_iter()),
+            false => CommandError::unknown(kind_of(extra), extra, possible.into_iter()),
         });
     }
     Ok((form, args))
@@ -63,14 +60,18 @@ fn select<'f, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     words: &Words<'_>,
 ) -> Result<Selected<'f, F>, CommandError> {
-    let mut best: Option<(usize, &Form<F>, Pattern)> = None;
+    let mut best: Vec<(&Form<F>, Pattern)> = Vec::new();
+    let mut lead_of_best = 0;
     let (mut deepest, mut expected) = (0, Vec::new());
     for form in forms {
         let pattern = Pattern::of(form.grammar);
         let (lead, matched) = (pattern.lead(), pattern.lead_matched(words.rest()));
         if matched == lead {
-            if best.as_ref().is_none_or(|(most, ..)| lead > *most) {
-                best = Some((lead, form, pattern));
+            if lead > lead_of_best {
+                (lead_of_best, best) = (lead, Vec::new());
+            }
+            if lead == lead_of_best {
+                best.push((form, pattern));
             }
             continue;
         }
@@ -78,22 +79,42 @@ fn select<'f, F>(
             (deepest, expected) = (matched, Vec::new());
         }
         if matched == deepest {
-            expected.extend(
-                pattern.lead_words(matched).into_iter().filter(|word| !expected.contains(word)).collect::<Vec<_>>(),
-            );
+            add(&mut expected, pattern.lead_words(matched));
         }
     }
-    match best {
-        Some((lead, form, pattern)) if lead >= deepest => {
-            Ok(Selected { form, pattern, beside: if lead == deepest { expected } else { Vec::new() } })
+    if best.is_empty() || lead_of_best < deepest {
+        return Err(no_form(words, deepest, &expected));
+    }
+    let next = words.rest().get(lead_of_best).copied();
+    let beside = if lead_of_best == deepest { expected } else { Vec::new() };
+    let at = best.iter().position(|(_, pattern)| pattern.fits(next));
+    if at.is_none() && best.len() > 1 {
+        let mut expected = Vec::new();
+        best.iter().for_each(|(_, pattern)| add(&mut expected, pattern.next_words()));
+        add(&mut expected, beside);
+        return Err(no_form(words, lead_of_best, &expected));
+    }
+    let (form, pattern) = best.swap_remove(at.unwrap_or(0));
+    Ok(Selected { form, pattern, beside })
+}
+
+/// Adds the words that are not in `to`.
+fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
+    for word in words {
+        if !to.contains(&word) {
+            to.push(word);
         }
-        _ => Err(match words.rest().get(deepest) {
-            Some(found) => CommandError::unknown("word", found, expected.into_iter()),
-            None => {
-                let mut at_end = *words;
-                while at_end.take().is_some() {}
-                at_end.missing(&either(&expected))
-            }
-        }),
+    }
+}
+
+/// Returns the error for a command whose word number `at`, or whose end, fits no form.
+fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str]) -> CommandError {
+    match words.rest().get(at) {
+        Some(found) => CommandError::unknown(kind_of(found), found, expected.iter().copied()),
+        None => {
+            let mut at_end = *words;
+            while at_end.take().is_some() {}
+            at_end.missing(&either(expected))
+        }
     }
 }

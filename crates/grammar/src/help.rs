@@ -1,6 +1,6 @@
 //! Commands, and their help.
 
-use crate::Form;
+use crate::{CommandError, Form, Words};
 
 /// Width of help text in columns.
 const COLUMNS: usize = 80;
@@ -19,17 +19,25 @@ pub struct Command<R> {
 }
 
 /// Grammar and description of a form.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Elements, as in a manual page.
-    pub grammar: &'static str,
+    /// Elements, as in a manual page; see the crate's documentation.
+    pub grammar: String,
     /// Description; may be empty.
     pub about: &'static str,
 }
 
 /// Returns the usage of forms.
 pub fn usage<F>(forms: &[Form<F>]) -> Vec<Usage> {
-    forms.iter().map(|form| Usage { grammar: form.grammar, about: form.about }).collect()
+    forms.iter().map(|form| form.usage("")).collect()
+}
+
+impl<F> Form<F> {
+    /// Returns the usage of the form after `before`, which may be empty.
+    pub fn usage(&self, before: &str) -> Usage {
+        let grammar = format!("{before} {}", self.grammar).trim().to_string();
+        Usage { grammar, about: self.about }
+    }
 }
 
 impl Usage {
@@ -97,4 +105,14 @@ fn wrap(out: &mut String, head: &str, indent: usize, text: &str) {
     }
     *out += line.trim_end();
     out.push('\n');
+}
+
+/// Consumes the name of a command and returns the command.
+///
+/// # Errors
+/// No word, or one that is not the name of a command.
+pub fn command<'c, R>(commands: &'c [Command<R>], words: &mut Words<'_>) -> Result<&'c Command<R>, CommandError> {
+    let name = words.next("a command")?;
+    let unknown = || CommandError::unknown("command", name, commands.iter().map(|command| command.name));
+    commands.iter().find(|command| command.name == name).ok_or_else(unknown)
 }

@@ -19,7 +19,9 @@
 //! | `NAME...` | all remaining words, at least one | [`Args::rest`] |
 //! | `[...]` | these elements, if the first one matches | as its elements |
 //!
-//! Options beside each other, as in `[vlan 1-4094] [static]`, are accepted in any order.
+//! Options beside each other, as in `[vlan 1-4094] [static]`, are accepted in any order, and also
+//! after a value that follows them. Among them, `[NAME...]` matches the words that no other option
+//! does.
 
 mod args;
 mod error;
@@ -34,7 +36,7 @@ mod words;
 pub use args::Args;
 pub use error::CommandError;
 pub use form::{Form, parse, parse_all};
-pub use help::{Command, Usage, command_list, command_of, usage};
+pub use help::{Command, Usage, command, command_list, command_of, usage};
 pub use nearest::nearest;
 pub use pattern::Value;
 pub use words::Words;

@@ -18,6 +18,10 @@ fn any(_: &str) -> bool {
     true
 }
 
+fn is_no_option(word: &str) -> bool {
+    !word.starts_with('-')
+}
+
 fn is_address(word: &str) -> bool {
     let (addr, _) = word.split_once('/').unwrap_or((word, ""));
     let (addr, _) = addr.split_once('%').unwrap_or((addr, ""));
@@ -34,19 +38,30 @@ const fn value(name: &'static str, expected: &'static str, accepts: fn(&str) -> 
 
 /// Values whose form is known; others accept any word.
 const VALUES: &[Value] = &[
+    value("ADDR", "an address", any),
     value("A", "an IP address", is_address),
-    value("A/LEN", "an address such as 10.0.0.1/24", is_address),
+    value("A/LEN", "an address such as 10.0.0.1/24 or fd00::1/64", is_address),
     value("B", "an IP address", is_address),
     value("BURST", "a number of frames", is_number),
-    value("DST", "a destination such as 10.0.0.0/8, or default", any),
-    value("HOST", "an IP address of a host", any),
-    value("IF", "an interface", any),
+    value("DST", "a destination such as 10.0.0.0/8 or 2001:db8::/32, or default", any),
+    value("GATEWAY", "a gateway's address", any),
+    value("HOST", "a host", is_no_option),
+    value("IF", "an interface", is_no_option),
     value("MAC", "a MAC address such as 02:00:00:00:00:01", any),
     value("MASK", "a netmask such as 255.255.255.0", any),
     value("PORT", "a port such as tap:tap0", any),
     value("RATE", "a number of frames per second", is_number),
     value("VLANS", "VLANs such as 1,10-20, or all", any),
 ];
+
+/// Names of a range or choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Name {
+    /// Name of the value in [`Args`].
+    value: &'static str,
+    /// Name in error messages: the word directly before, or that of the value.
+    shown: &'static str,
+}
 
 /// An element of a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,9 +71,9 @@ enum Element {
     /// A word that may have a minus sign in front.
     Switch(&'static str),
     /// Words separated by `|`, each with its synonyms.
-    Choice { name: &'static str, words: &'static str },
+    Choice { name: Name, words: &'static str },
     /// A number in a range.
-    Range { name: &'static str, min: i64, max: i64 },
+    Range { name: Name, min: i64, max: i64 },
     /// Any word.
     Value(&'static str),
     /// All remaining words.
@@ -99,21 +114,44 @@ impl Pattern {
         self.0.get(at).filter(|_| at < self.lead()).map(Element::shown_words).unwrap_or_default()
     }
 
-    /// Returns the words that begin the options at the end of the form.
+    /// Returns the words that begin options.
     pub(crate) fn option_words(&self) -> Vec<&'static str> {
-        let options = self.0.iter().rev().map_while(|element| match element {
-            Element::Optional(elements) => Some(elements.first().map(Element::shown_words).unwrap_or_default()),
-            _ => None,
-        });
-        options.collect::<Vec<_>>().into_iter().rev().flatten().collect()
+        let options = self.0.iter().filter(|element| matches!(element, Element::Optional(_)));
+        options.flat_map(Element::shown_words).collect()
     }
 
-    /// Consumes the words of the form.
+    /// Returns the elements that may follow the leading words: options, and the element after them.
+    fn next(&self) -> impl Iterator<Item = &Element> {
+        let mut is_over = false;
+        self.0.iter().skip(self.lead()).take_while(move |element| {
+            let is_taken = !is_over;
+            is_over |= !matches!(element, Element::Optional(_));
+            is_taken
+        })
+    }
+
+    /// Returns whether the word after the leading ones, or the end, fits the form.
+    pub(crate) fn fits(&self, word: Option<&str>) -> bool {
+        match word {
+            Some(word) => self.next().any(|element| element.accepts(word)),
+            None => self.next().all(|element| matches!(element, Element::Optional(_))),
+        }
+    }
+
+    /// Returns the words that may follow the leading words.
+    pub(crate) fn next_words(&self) -> Vec<&'static str> {
+        self.next().flat_map(Element::shown_words).collect()
+    }
+
+    /// Consumes the words of the form with this grammar.
     ///
     /// # Errors
     /// An unknown, invalid or missing word.
-    pub(crate) fn take<'w>(&self, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
-        take(&self.0, words, args)
+    pub(crate) fn take_all<'w>(&self, grammar: &'static str, words: &mut Words<'w>) -> Result<Args<'w>, CommandError> {
+        let (mut args, before) = (Args::new(grammar), words.rest());
+        take(&self.0, words, &mut args)?;
+        args.put_words(before.get(..before.len() - words.rest().len()).unwrap_or_default());
+        Ok(args)
     }
 }
 
@@ -136,7 +174,8 @@ fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
         } else {
             let (token, after) = split(rest);
             *rest = after;
-            let element = element(token, before);
+            let is_beside = matches!(elements.last(), Some(Element::Word(_) | Element::Switch(_)));
+            let element = element(token, before, is_beside);
             if let Element::Word(word) = &element {
                 before = first(word);
             }
@@ -155,8 +194,10 @@ fn first(word: &'static str) -> &'static str {
     word.split(',').next().unwrap_or(word)
 }
 
-fn element(token: &'static str, before: &'static str) -> Element {
-    let (name, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or((before, token));
+/// Parses a token; `is_beside`: the element before is the word `before`.
+fn element(token: &'static str, before: &'static str, is_beside: bool) -> Element {
+    let (value, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or((before, token));
+    let name = Name { value, shown: if is_beside { before } else { value } };
     if let Some((min, max)) = domain.split_once('-')
         && let (Ok(min), Ok(max)) = (min.parse(), max.parse())
     {
@@ -181,7 +222,7 @@ impl Element {
         match self {
             Element::Word(word) => first(word) == name,
             Element::Switch(word) => *word == name,
-            Element::Choice { name: own, .. } | Element::Range { name: own, .. } => *own == name,
+            Element::Choice { name: own, .. } | Element::Range { name: own, .. } => own.value == name,
             Element::Value(own) => *own == name,
             Element::Rest(_) => false,
             Element::Optional(elements) => elements.iter().any(|element| element.declares(name)),
@@ -216,7 +257,8 @@ impl Element {
             Element::Word(word) => vec![first(word)],
             Element::Switch(word) => vec![word],
             Element::Choice { words, .. } => words.split('|').map(first).collect(),
-            _ => Vec::new(),
+            Element::Optional(elements) => elements.first().map(Element::shown_words).unwrap_or_default(),
+            Element::Range { .. } | Element::Value(_) | Element::Rest(_) => Vec::new(),
         }
     }
 
@@ -245,31 +287,66 @@ fn known(name: &str) -> Option<&'static Value> {
     VALUES.iter().find(|value| value.name == name)
 }
 
-/// Consumes the words of `elements`.
+/// Returns the kind of a word, for error messages.
+pub(crate) fn kind_of(word: &str) -> &'static str {
+    if word.starts_with('-') { "option" } else { "word" }
+}
+
+/// Consumes the words of `elements`. Options are also accepted after the values that follow them.
 fn take<'w>(elements: &[Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
-    let mut at = 0;
-    while let Some(element) = elements.get(at) {
-        if let Element::Optional(_) = element {
-            let is_option = |element: &&Element| matches!(element, Element::Optional(_));
-            let count = elements.iter().skip(at).take_while(is_option).count();
-            take_options(elements.get(at..at + count).unwrap_or_default(), words, args)?;
-            at += count;
-            continue;
+    let mut options: Vec<&Element> = Vec::new();
+    let mut elements = elements.iter().peekable();
+    while elements.peek().is_some() {
+        while let Some(option) = elements.next_if(|element| matches!(element, Element::Optional(_))) {
+            options.push(option);
+        }
+        take_options(&options, words, args)?;
+        let Some(element) = elements.next() else { break };
+        let is_unknown = |word: &&str| word.starts_with('-') && has_dashes(&options);
+        if let (Element::Value(_), Some(word)) = (element, words.peek().filter(is_unknown)) {
+            return Err(CommandError::unknown("option", word, words_of(&options)));
         }
         take_one(element, words, args)?;
-        at += 1;
+        match element {
+            Element::Value(_) | Element::Range { .. } => take_options(&options, words, args)?,
+            _ => options.clear(),
+        }
     }
     Ok(())
 }
 
-/// Consumes options in any order. Options that begin with a value are consumed at most once.
-fn take_options<'w>(options: &[Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
+/// Returns the words that begin `options`.
+fn words_of(options: &[&Element]) -> impl Iterator<Item = &'static str> {
+    options.iter().flat_map(|option| option.shown_words())
+}
+
+/// Returns whether one of `options` begins with a minus sign.
+fn has_dashes(options: &[&Element]) -> bool {
+    words_of(options).any(|word| word.starts_with('-'))
+}
+
+/// Consumes options in any order, with fixed words before values. A value is consumed at most once,
+/// `NAME...` any number of times.
+fn take_options<'w>(options: &[&Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
     let mut used = vec![false; options.len()];
     while let Some(word) = words.peek() {
-        let fits = |(at, option): &(usize, &Element)| option.accepts(word) && used.get(*at) == Some(&false);
-        let Some((at, Element::Optional(elements))) = options.iter().enumerate().find(fits) else { break };
-        if let (Some(used), Some(Element::Value(_) | Element::Range { .. })) = (used.get_mut(at), elements.first()) {
-            *used = true;
+        let is_fixed = |option: &Element| !option.shown_words().is_empty();
+        let fits = |(at, option): &(usize, &&Element)| option.accepts(word) && used.get(*at) == Some(&false);
+        let mut fixed = options.iter().enumerate().filter(|(_, option)| is_fixed(option));
+        let mut values = options.iter().enumerate().filter(|(_, option)| !is_fixed(option));
+        let is_option = word.starts_with('-') && has_dashes(options);
+        let found = fixed.find(fits).or_else(|| values.find(fits).filter(|_| !is_option));
+        let Some((at, Element::Optional(elements))) = found else { break };
+        match elements.first() {
+            Some(Element::Rest(_)) => {
+                words.take();
+                args.put_rest(word);
+                continue;
+            }
+            Some(Element::Value(_) | Element::Range { .. }) => {
+                used.iter_mut().skip(at).take(1).for_each(|used| *used = true);
+            }
+            _ => {}
         }
         take(elements, words, args)?;
     }
@@ -277,34 +354,33 @@ fn take_options<'w>(options: &[Element], words: &mut Words<'w>, args: &mut Args<
 }
 
 fn take_one<'w>(element: &Element, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
-    if let Element::Rest(_) = element {
-        let rest = words.rest();
-        words.next(&element.expected())?;
-        while words.take().is_some() {}
-        args.put_rest(rest);
-        return Ok(());
-    }
     let word = words.next(&element.expected())?;
     match element {
         Element::Word(own) => {
-            let unknown = || CommandError::unknown("word", word, std::iter::once(first(own)));
+            let unknown = || CommandError::unknown(kind_of(word), word, std::iter::once(first(own)));
             args.put(first(own), element.canonical(word).ok_or_else(unknown)?);
         }
         Element::Switch(own) if element.accepts(word) => args.put(own, word),
         Element::Switch(own) => return Err(CommandError::unknown("word", word, std::iter::once(*own))),
         Element::Choice { name, .. } => {
-            let bad = || CommandError::bad(&name.to_lowercase(), word, element.expected());
-            args.put(name, element.canonical(word).ok_or_else(bad)?);
+            let bad = || CommandError::bad(&name.shown.to_lowercase(), word, element.expected());
+            args.put(name.value, element.canonical(word).ok_or_else(bad)?);
         }
         Element::Range { name, min, max } => {
             let is_inside = word.parse().is_ok_and(|n: i64| (*min..=*max).contains(&n));
             if !is_inside {
-                return Err(CommandError::bad(&name.to_lowercase(), word, element.expected()));
+                return Err(CommandError::bad(&name.shown.to_lowercase(), word, element.expected()));
             }
-            args.put(name, word);
+            args.put(name.value, word);
         }
         Element::Value(name) => args.put(name, word),
-        Element::Rest(_) | Element::Optional(_) => {}
+        Element::Rest(_) => {
+            args.put_rest(word);
+            while let Some(word) = words.take() {
+                args.put_rest(word);
+            }
+        }
+        Element::Optional(_) => {}
     }
     Ok(())
 }

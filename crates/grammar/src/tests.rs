@@ -12,6 +12,11 @@ const FORMS: &[Form<&str>] = &[
     Form { grammar: "inet A [B]", about: "Adds an address.", run: "inet" },
     Form { grammar: "link [show,list]", about: "Lists links.", run: "link" },
     Form { grammar: "link set dev IF [flood on|off] [mtu 68-9000]", about: "Configures a link.", run: "link set" },
+    Form { grammar: "ping [-c COUNT:1-9] [-i INTERVAL] [-n] HOST", about: "Pings.", run: "ping" },
+    Form { grammar: "get [--why] ADDR [from SRC] [iif IF]", about: "Shows a route.", run: "get" },
+    Form { grammar: "lease IF", about: "Requests a lease.", run: "lease" },
+    Form { grammar: "lease", about: "Lists leases.", run: "leases" },
+    Form { grammar: "route DST [GATEWAY...] [-netmask MASK] [-reject]", about: "Adds a route.", run: "route" },
     Form { grammar: "", about: "Shows everything.", run: "all" },
 ];
 
@@ -49,12 +54,29 @@ fn each_element_has_its_value() {
 }
 
 #[test]
+fn options_may_stand_before_and_after_values() {
+    let ping = |_: &str, args: &Args<'_>| (args.number("COUNT"), args.text("HOST").to_string(), args.has("-n"));
+    for text in ["ping -c 3 -n h", "ping h -n -c 3", "ping -n h -c 3"] {
+        assert_eq!(one(text, ping), Ok((Some(3), "h".into(), true)), "{text}");
+    }
+    for text in
+        ["get --why a from b iif c", "get a --why from b iif c", "get a from b --why iif c", "get a from b iif c --why"]
+    {
+        assert_eq!(one(text, |_, args| args.has("--why") && args.has("iif")), Ok(true), "{text}");
+    }
+    let route = |_: &str, args: &Args<'_>| (args.rest().join(","), args.text("MASK").to_string(), args.words().len());
+    assert_eq!(one("route d a -netmask m b", route), Ok(("a,b".into(), "m".into(), 6)));
+}
+
+#[test]
 fn the_form_with_the_most_leading_words_is_selected() {
     let run = |run: &str, _: &Args<'_>| run.to_string();
     assert_eq!(one("link", run), Ok("link".into()));
     assert_eq!(one("link list", run), Ok("link".into()));
     assert_eq!(one("link set dev p0 mtu 99 flood on", run), Ok("link set".into()));
     assert_eq!(one("", run), Ok("all".into()));
+    assert_eq!(one("lease", run), Ok("leases".into()));
+    assert_eq!(one("lease t0", run), Ok("lease".into()));
 }
 
 #[test]
@@ -62,7 +84,7 @@ fn an_error_names_the_word_and_the_expected_form() {
     for (text, message) in [
         (
             "ad tap:t0",
-            "unknown word 'ad' (did you mean 'addm'?); possible: addm, static, proto, learn, timeout, rule, inet, link",
+            "unknown word 'ad' (did you mean 'addm'?); possible: addm, static, proto, learn, timeout, rule, inet, link, ping, get, lease, route",
         ),
         ("addm", "expected a port such as tap:tap0 after 'addm'"),
         ("addm t loop", "expected a number from 0 to 7 after 'loop'"),
@@ -70,9 +92,13 @@ fn an_error_names_the_word_and_the_expected_form() {
         ("addm t lop 1", "unknown word 'lop' (did you mean 'loop'?); possible: loop"),
         ("static p0 1 vlan x", "vlan 'x': expected a number from 1 to 4094"),
         ("proto ospf", "proto 'ospf': expected rstp, stp or none"),
-        ("timeout 0", "seconds '0': expected a number from 1 to 100"),
+        ("timeout 0", "timeout '0': expected a number from 1 to 100"),
         ("rule p0 up udp", "way 'up': expected in or out"),
         ("rule p0 in", "expected FILTER after 'in'"),
+        ("ping -x h", "unknown option '-x' (did you mean '-c'?); possible: -c, -i, -n"),
+        ("ping h -x", "unknown option '-x' (did you mean '-c'?); possible: -c, -i, -n"),
+        ("ping -c", "expected a number from 1 to 9 after '-c'"),
+        ("route d -x", "unknown option '-x'; possible: -netmask, -reject"),
         ("learn p0 p1", "unexpected word 'p1'"),
         ("inet 10.0.0.1 word", "unexpected word 'word'"),
         ("link set", "expected dev after 'set'"),

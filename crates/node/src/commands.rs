@@ -35,6 +35,7 @@ mod why;
 
 pub(crate) use audit::{of as audit_of, port_imbalance, to_text as audit_text};
 pub use grammar::CommandError;
+use grammar::{Args, Command, Form, Usage, Words, parse_all, usage};
 pub(crate) use sysctl::{
     apply as apply_knob, check as check_knob, check_number as check_knob_number, documented as documented_knobs,
     names as knob_names,
@@ -42,13 +43,14 @@ pub(crate) use sysctl::{
 
 use crate::Host;
 use crate::capture::{Captures, Place, Wants};
-use grammar::Words;
 use inet::iface::IfaceId;
-use lock::{Cx, Locks};
+use lock::{Cx, Locks, Up};
 use port::Pairs;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::marker::PhantomData;
 
 /// Context of a command.
+#[derive(Clone, Copy)]
 pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) host: &'a Host<L>,
     pub(crate) pairs: &'a Pairs,
@@ -56,62 +58,121 @@ pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) json: bool,
 }
 
-/// Commands: name, grammar, description. Printed by `help`.
-const PROGRAMS: &[(&str, &str, &str)] = &[
-    (
-        "ifconfig",
-        "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down | \
-         inet6 A[/LEN] [B] [delete] | inet6 auto_linklocal | inet6 [-]accept_rtadv | \
-         inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N] | inet A B | tunnel A B | -tunnel | grekey N | \
-         [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A | vxlanremote B | vxlanremoteport N | vxlanttl N | \
-         destroy | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]",
-        "Ifaces: make, address, switch, list.",
-    ),
-    (
-        "ip",
-        "[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh [show|list|add|del|replace|get|set] ...",
-        "The same in iproute2's words.",
-    ),
-    (
-        "",
-        "ip link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ... | del IF",
-        "Tunnels.",
-    ),
-    ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
-    (
-        "ndp",
-        "-a | HOST | -s HOST MAC | -d HOST | -c | -r | -p",
-        "Neighbors of IPv6 (HOST may be A%IF), routers, prefixes.",
-    ),
-    ("route", "[-n] [-6] [show] | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
-    ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
-    (
-        "netstat",
-        "[-an] | -s [-s] | -m | -i | -r | -Q   [-p tcp|udp|ip|icmp|igmp|arp|ip6|icmp6]",
-        "Connections, counters in sentences, pools, ifaces, routes, netisr.",
-    ),
-    (
-        "ss",
-        "[-t|-u] [-l|-a] [-iopemH] [state|exclude STATE] [src|dst A[/LEN][:PORT]] [sport|dport = :PORT] | -s",
-        "Sockets; tcp_info, timers, processes, extended, memory; how many.",
-    ),
-    (
-        "show",
-        "pools|locks|ports|nic|drops|places|counters|isr|ledger [on|off]|sockets|topology",
-        "What the host knows of itself.",
-    ),
-    ("dhclient", dhclient::GRAMMAR, dhclient::ABOUT),
-    ("resolvectl", resolvectl::GRAMMAR, resolvectl::ABOUT),
-    ("capture", capture::GRAMMAR, capture::ABOUT),
-    ("job", job::GRAMMAR, job::ABOUT),
-    ("audit", "", "The balance of frames: in, out, held, dropped."),
-    ("stop", "", "Ends the program that runs this host."),
-    ("help", "", "This list."),
-];
+/// Function of a command, given the words after its name.
+type Run<L> = fn(&Ctl<'_, L>, Words<'_>) -> Result<String, CommandError>;
 
-/// Returns the names of the programs that [`run`] accepts.
-pub fn programs() -> impl Iterator<Item = &'static str> {
-    PROGRAMS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty())
+/// A form of a command, with the function that carries it out and returns the output.
+type HostForm<L> = Form<fn(&Ctl<'_, L>, &Args<'_>) -> Result<String, CommandError>>;
+
+/// Result of a command without output.
+const DONE: Result<String, CommandError> = Ok(String::new());
+
+/// The commands of a host with locks of kind `L`.
+struct Commands<L>(PhantomData<L>);
+
+impl<L: Locks> Commands<L> {
+    const ALL: &[Command<Run<L>>] = &[
+        Command {
+            name: "ifconfig",
+            about: "Show and configure interfaces, in BSD's syntax",
+            usage: ifconfig::usage::<L>,
+            run: ifconfig::run,
+        },
+        Command {
+            name: "ip",
+            about: "Show and configure addresses, links, routes, neighbors, in iproute2's syntax",
+            usage: ip::usage,
+            run: ip::run,
+        },
+        Command {
+            name: "arp",
+            about: "Show and configure IPv4 neighbors",
+            usage: || usage(arp::Forms::<L>::ALL),
+            run: |ctl, words| one_of(arp::Forms::ALL, ctl, words),
+        },
+        Command {
+            name: "ndp",
+            about: "Show and configure IPv6 neighbors; show default routers and prefixes",
+            usage: || usage(six::NdpForms::<L>::ALL),
+            run: |ctl, words| one_of(six::NdpForms::ALL, ctl, words),
+        },
+        Command {
+            name: "route",
+            about: "Show and configure routes, in BSD's syntax",
+            usage: || usage(route::Forms::<L>::ALL),
+            run: route::run,
+        },
+        Command {
+            name: "sysctl",
+            about: "Show and set sysctls",
+            usage: || usage(sysctl::FORMS),
+            run: |ctl, words| sysctl::run(ctl, ctl.json, words),
+        },
+        Command {
+            name: "netstat",
+            about: "Show connections, counters, pools, interfaces, routes, netisr",
+            usage: netstat::usage,
+            run: netstat::run,
+        },
+        Command { name: "ss", about: "Show sockets, in iproute2's syntax", usage: ss::usage, run: ss::run },
+        Command {
+            name: "show",
+            about: "Show pools, locks, ports, drops, counters, ledger, topology",
+            usage: || usage(show::Forms::<L>::ALL),
+            run: |ctl, words| one_of(show::Forms::ALL, ctl, words),
+        },
+        Command {
+            name: "dhclient",
+            about: "Show, request, extend and release DHCP leases",
+            usage: || usage(dhclient::Forms::<L>::ALL),
+            run: |ctl, words| one_of(dhclient::Forms::ALL, ctl, words),
+        },
+        Command {
+            name: "resolvectl",
+            about: "Show and set name servers and search domains",
+            usage: || usage(resolvectl::Forms::<L>::ALL),
+            run: |ctl, words| one_of(resolvectl::Forms::ALL, ctl, words),
+        },
+        Command {
+            name: "capture",
+            about: capture::ABOUT,
+            usage: || usage(capture::FORMS),
+            run: |ctl, words| capture::run(ctl, ctl.cx.now, ctl.json, words),
+        },
+        Command {
+            name: "job",
+            about: "Start, read and stop the work of 'ping', 'traceroute', 'nc', 'http', 'iperf3'",
+            usage: || usage(job::Forms::<L>::ALL),
+            run: |ctl, words| one_of(job::Forms::ALL, ctl, words),
+        },
+        Command {
+            name: "audit",
+            about: "Balance the frames: received, sent, held, dropped",
+            usage: Vec::new,
+            run: |ctl, words| words.end().map(|()| audit::run(ctl)),
+        },
+        Command {
+            name: "stop",
+            about: "End the program that runs the host",
+            usage: Vec::new,
+            run: |_, words| {
+                words.end()?;
+                dispatch::request_stop();
+                DONE
+            },
+        },
+        Command {
+            name: "help",
+            about: "List the commands, or the forms of a command",
+            usage: help_usage,
+            run: |ctl, words| help(Commands::<L>::ALL, ctl.json, words),
+        },
+    ];
+}
+
+/// Returns the names of the commands that [`run`] accepts.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    Commands::<Up>::ALL.iter().map(|command| command.name)
 }
 
 /// Runs the command `words` on `host` and returns the output: text, or JSON for a listing if `json`
@@ -123,59 +184,36 @@ pub fn programs() -> impl Iterator<Item = &'static str> {
 pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) -> Result<String, CommandError> {
     let ctl = Ctl { host, pairs, cx: host.cx(), json };
     let mut words = Words::new(words);
-    let program = words.next("a command")?;
-    match program {
-        "ifconfig" => ifconfig::run(&ctl, words),
-        "ip" => ip::run(ctl, words),
-        "arp" => arp::run(&ctl, words),
-        "ndp" => six::ndp(&ctl, words),
-        "route" => route::run(&ctl, words),
-        "sysctl" => sysctl::run(&ctl, words),
-        "netstat" => netstat::run(&ctl, words),
-        "ss" => ss::run(&ctl, words),
-        "show" => show::run(&ctl, words),
-        "dhclient" => dhclient::run(&ctl, words),
-        "resolvectl" => resolvectl::run(&ctl, words),
-        "job" => job::run(&ctl, words),
-        "capture" => capture::run(&ctl, ctl.cx.now, json, words),
-        "audit" => words.end().map(|()| audit::run(&ctl)),
-        "stop" => {
-            words.end()?;
-            dispatch::request_stop();
-            Ok(String::new())
-        }
-        "help" => words.end().map(|()| help_of(PROGRAMS)),
-        other => Err(CommandError::unknown("word", other, programs())),
-    }
+    let command = grammar::command(Commands::<L>::ALL, &mut words)?;
+    (command.run)(&ctl, words)
 }
 
-/// Columns of [`help_of`].
-const COLUMNS: usize = 80;
-
-/// Returns the list of programs, in lines of 80 columns.
-pub(crate) fn help_of(programs: &[(&str, &str, &str)]) -> String {
-    let mut out = String::new();
-    for (name, grammar, about) in programs {
-        wrap(&mut out, name, grammar);
-        if !about.is_empty() {
-            wrap(&mut out, "", about);
-        }
-    }
-    out + "With -j in front, listings are JSON.\n"
+/// Runs the form that `words` have.
+fn one_of<L: Locks>(forms: &[HostForm<L>], ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
+    let (form, args) = parse_all(forms, words)?;
+    (form.run)(ctl, &args)
 }
 
-/// Appends `text` after `name`, wrapped.
-fn wrap(out: &mut String, name: &str, text: &str) {
-    let mut line = format!("{name:<10}");
-    for word in text.split_whitespace() {
-        if line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            *out += &format!("{}\n", line.trim_end());
-            line = " ".repeat(10);
-        }
-        line += " ";
-        line += word;
+/// Returns the usage of `help`.
+pub(crate) fn help_usage() -> Vec<Usage> {
+    vec![Usage { grammar: "[COMMAND]".to_string(), about: "" }]
+}
+
+/// Runs `help [COMMAND]`: returns the list of commands, or the forms of one. JSON has the forms of
+/// all commands or of one.
+pub(crate) fn help<R>(commands: &[Command<R>], json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
+    let only = if words.peek().is_some() { Some(grammar::command(commands, &mut words)?) } else { None };
+    words.end()?;
+    if json {
+        let row = |command: &Command<R>| {
+            let form = |usage: &Usage| json!({ "grammar": usage.shown(), "about": usage.about });
+            let forms: Vec<Value> = (command.usage)().iter().map(form).collect();
+            json!({ "command": command.name, "about": command.about, "forms": forms })
+        };
+        let rows: Vec<Value> = only.map_or_else(|| commands.iter().map(row).collect(), |command| vec![row(command)]);
+        return Ok(format!("{}\n", Value::Array(rows)));
     }
-    *out += &format!("{}\n", line.trim_end());
+    Ok(only.map_or_else(|| grammar::command_list(commands), grammar::command_of))
 }
 
 impl<L: Locks> capture::Watched for Ctl<'_, L> {

@@ -1,68 +1,58 @@
 //! `arp`: BSD's view of the neighbor table.
 
-use super::Ctl;
 use super::ipneigh;
 use super::parse;
+use super::{Ctl, DONE, HostForm};
 use clock::Duration;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use inet::neigh::{Neighbor, State};
 use lock::Locks;
 use serde_json::Value;
+use std::marker::PhantomData;
 
-const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST or -d -a";
+/// Forms of `arp`; `-n` is accepted, since names are never looked up.
+pub(super) struct Forms<L>(PhantomData<L>);
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    words.skip("-n"); // names are never looked up
-    match words.next(GRAMMAR)? {
-        "-a" | "-an" | "-na" => {
-            words.end()?;
-            Ok(show(ctl, ctl.host.stack.neighbors(ctl.cx)))
-        }
-        "-s" | "-S" => set(ctl, words),
-        "-d" => delete(ctl, words),
-        option if option.starts_with('-') => {
-            Err(CommandError::unknown("option", option, ["-a", "-s", "-d", "-n"].into_iter()))
-        }
-        host => {
-            let addr = parse::ip4("host", host)?;
-            words.end()?;
-            let mut found = ctl.host.stack.neighbors(ctl.cx);
-            found.retain(|n| n.addr == addr);
-            if found.is_empty() { Err(no_entry(addr)) } else { Ok(show(ctl, found)) }
-        }
-    }
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[HostForm<L>] = &[
+        Form {
+            grammar: "[-n] -a,-an,-na",
+            about: "Lists all neighbors.",
+            run: |ctl, _| Ok(show(ctl, ctl.host.stack.neighbors(ctl.cx))),
+        },
+        Form { grammar: "[-n] HOST", about: "Shows a neighbor.", run: |ctl, args| Ok(show(ctl, found(ctl, args)?)) },
+        Form {
+            grammar: "-s,-S HOST MAC",
+            about: "Adds a permanent entry.",
+            run: |ctl, args| {
+                let (addr, mac) = (parse::ip4("host", args.text("HOST"))?, parse::mac(args.text("MAC"))?);
+                ipneigh::set_neighbor(ctl, ctl.link_of(addr)?, addr, mac)?;
+                DONE
+            },
+        },
+        Form {
+            grammar: "-d -a",
+            about: "Removes all entries.",
+            run: |ctl, _| Ok(delete(ctl, ctl.host.stack.neighbors(ctl.cx))),
+        },
+        Form { grammar: "-d HOST", about: "Removes an entry.", run: |ctl, args| Ok(delete(ctl, found(ctl, args)?)) },
+    ];
 }
 
-fn no_entry(addr: std::net::Ipv4Addr) -> CommandError {
-    CommandError::failed(format!("{addr} ({addr}) -- no entry"))
-}
-
-/// Runs `-s HOST MAC`; the options `pub`, `temp` and the like are rejected, not ignored.
-fn set<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let addr = parse::ip4("host", words.next("a host's address")?)?;
-    let mac = parse::mac(words.next("a MAC address")?)?;
-    words.end()?;
-    ipneigh::set_neighbor(ctl, ctl.link_of(addr)?, addr, mac)?;
-    Ok(String::new())
-}
-
-fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let which = words.next("a host's address, or -a")?;
-    words.end()?;
+/// Returns the entries of `HOST`.
+fn found<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Vec<Neighbor>, CommandError> {
+    let addr = parse::ip4("host", args.text("HOST"))?;
     let mut found = ctl.host.stack.neighbors(ctl.cx);
-    if which != "-a" {
-        let addr = parse::ip4("host", which)?;
-        found.retain(|n| n.addr == addr);
-        if found.is_empty() {
-            return Err(no_entry(addr));
-        }
-    }
-    let mut out = String::new();
-    for n in found {
+    found.retain(|n| n.addr == addr);
+    if found.is_empty() { Err(CommandError::failed(format!("{addr} ({addr}) -- no entry"))) } else { Ok(found) }
+}
+
+fn delete<L: Locks>(ctl: &Ctl<'_, L>, found: Vec<Neighbor>) -> String {
+    let one = |n: Neighbor| {
         ctl.host.stack.remove_neighbor(ctl.cx, n.iface, n.addr);
-        out += &format!("{} ({}) deleted\n", n.addr, n.addr);
-    }
-    Ok(out)
+        format!("{} ({}) deleted\n", n.addr, n.addr)
+    };
+    found.into_iter().map(one).collect()
 }
 
 fn show<L: Locks>(ctl: &Ctl<'_, L>, found: Vec<Neighbor>) -> String {

@@ -1,20 +1,73 @@
 //! `capture`: copies of frames, used by `linerate tcpdump` and `linerate why`. Shared by hosts and
 //! bridges, which differ in their locations ([`Watched`]).
 
-use super::parse::number;
 use crate::capture::{CAPTURES_MAX, Captures, Place, SNAPLEN, Status, Wants};
 use clock::Instant;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::{Value, json};
 use wire::filter::Filter;
 
-const VERBS: &[&str] = &["open", "read", "close", "dropped", "list"];
+/// Description of the command.
+pub(crate) const ABOUT: &str = "Copy frames that pass or are dropped, for 'tcpdump' and 'why'";
 
-/// Grammar for `help`.
-pub(crate) const GRAMMAR: &str =
-    "open IF|any|dropped|all [snaplen N] [filter EXPR...] | read ID | close ID | dropped [filter EXPR...] | list";
-/// Description for `help`.
-pub(crate) const ABOUT: &str = "Copies of frames that pass or are dropped: what 'tcpdump' and 'why' read.";
+/// Form of `capture`.
+type CaptureForm = Form<fn(&Around<'_>, &Args<'_>) -> Result<String, CommandError>>;
+
+/// Forms of `capture`.
+pub(crate) const FORMS: &[CaptureForm] = &[
+    Form {
+        grammar: "open IF [snaplen BYTES:1-262144] [filter FILTER...]",
+        about: "Starts copying the frames of IF that match, and prints the number of the capture; IF may be any, dropped or all.",
+        run: |of, args| {
+            let wants = match args.text("IF") {
+                "any" => Wants::Any,
+                "dropped" => Wants::Dropped,
+                "all" => Wants::All,
+                name => of.watched.wants(name)?,
+            };
+            let snaplen = args.number("BYTES").map_or(SNAPLEN, |bytes| bytes as u32);
+            let filter = if args.has("filter") { Some(filter(args)?) } else { None };
+            let id = of.watched.captures().open(wants, snaplen, filter, of.now);
+            let full = || CommandError::failed(format!("cannot open a capture: {CAPTURES_MAX} are open"));
+            id.map(|id| format!("{id}\n")).ok_or_else(full)
+        },
+    },
+    Form {
+        grammar: "read ID:1-4294967295",
+        about: "Prints and removes the frames copied so far.",
+        run: |of, args| {
+            let batch = of.watched.captures().read(id(args), of.now, |place| of.watched.name(place));
+            batch.map(|batch| batch.to_text()).ok_or_else(|| unknown(args))
+        },
+    },
+    Form {
+        grammar: "close ID:1-4294967295",
+        about: "Ends a capture.",
+        run: |of, args| {
+            if of.watched.captures().close(id(args)) { Ok(String::new()) } else { Err(unknown(args)) }
+        },
+    },
+    Form {
+        grammar: "dropped [filter FILTER...]",
+        about: "Prints recently dropped frames, with their reasons.",
+        run: |of, args| {
+            let dropped = of.watched.captures().dropped(&filter(args)?, of.now, |place| of.watched.name(place));
+            Ok(dropped.to_text())
+        },
+    },
+    Form {
+        grammar: "list",
+        about: "Lists the captures.",
+        run: |of, _| Ok(list(&of.watched.captures().list(of.now), of.json, |place| of.watched.name(place))),
+    },
+];
+
+/// Whose frames are copied, the time, and the format of the output.
+pub(crate) struct Around<'a> {
+    watched: &'a dyn Watched,
+    now: Instant,
+    json: bool,
+}
 
 /// A host or bridge with captures.
 pub(crate) trait Watched {
@@ -29,67 +82,26 @@ pub(crate) trait Watched {
     fn name(&self, place: Place) -> String;
 }
 
-/// Runs the command after `capture`.
+/// Runs `capture`.
 ///
 /// # Errors
 /// Returns a [`CommandError`] for an unknown word, location or capture, or an invalid filter.
-pub(crate) fn run(
-    watched: &impl Watched,
-    now: Instant,
-    json: bool,
-    mut words: Words<'_>,
-) -> Result<String, CommandError> {
-    let captures = watched.captures();
-    let id = |words: &mut Words<'_>| -> Result<u32, CommandError> {
-        let id = number("capture", words.next("a capture's number")?, 1, u32::MAX.into())? as u32;
-        words.end().map(|()| id)
-    };
-    let unknown =
-        |id: u32| CommandError::failed(format!("{id}: no such capture; one that is not read ends after 10 s"));
-    let name = |place| watched.name(place);
-    match words.next(&VERBS.join(", "))? {
-        "open" => {
-            let wants = match words.next("an iface, any, dropped or all")? {
-                "any" => Wants::Any,
-                "dropped" => Wants::Dropped,
-                "all" => Wants::All,
-                name => watched.wants(name)?,
-            };
-            let snaplen = match words.skip("snaplen") {
-                true => number("snaplen", words.next("a number of bytes")?, 1, SNAPLEN.into())? as u32,
-                false => SNAPLEN,
-            };
-            let id = captures.open(wants, snaplen, filter(&mut words)?, now);
-            let full = || CommandError::failed(format!("{CAPTURES_MAX} captures are open already"));
-            id.map(|id| format!("{id}\n")).ok_or_else(full)
-        }
-        "read" => {
-            let id = id(&mut words)?;
-            captures.read(id, now, name).map(|batch| batch.to_text()).ok_or_else(|| unknown(id))
-        }
-        "close" => {
-            let id = id(&mut words)?;
-            if captures.close(id) { Ok(String::new()) } else { Err(unknown(id)) }
-        }
-        "dropped" => {
-            let filter = filter(&mut words)?.map_or_else(|| Filter::compile(""), Ok).map_err(CommandError::failed)?;
-            Ok(captures.dropped(&filter, now, name).to_text())
-        }
-        "list" => words.end().map(|()| list(&captures.list(now), json, name)),
-        other => Err(CommandError::unknown("word", other, VERBS.iter().copied())),
-    }
+pub(crate) fn run(watched: &dyn Watched, now: Instant, json: bool, words: Words<'_>) -> Result<String, CommandError> {
+    let (form, args) = parse_all(FORMS, words)?;
+    (form.run)(&Around { watched, now, json }, &args)
 }
 
-/// Parses `[filter EXPR...]` up to the end of the line.
-fn filter(words: &mut Words<'_>) -> Result<Option<Filter>, CommandError> {
-    if !words.skip("filter") {
-        return words.end().map(|()| None);
-    }
-    let mut expression = Vec::new();
-    while let Some(word) = words.take() {
-        expression.push(word);
-    }
-    Filter::compile(&expression.join(" ")).map(Some).map_err(CommandError::failed)
+fn id(args: &Args<'_>) -> u32 {
+    args.number("ID").unwrap_or(0) as u32
+}
+
+fn unknown(args: &Args<'_>) -> CommandError {
+    CommandError::failed(format!("capture {}: does not exist; an unread capture ends after 10 s", args.text("ID")))
+}
+
+/// Compiles `filter FILTER...`; without it, every frame matches.
+fn filter(args: &Args<'_>) -> Result<Filter, CommandError> {
+    Filter::compile(&args.rest().join(" ")).map_err(CommandError::failed)
 }
 
 fn list(captures: &[Status], json: bool, name: impl Fn(Place) -> String) -> String {

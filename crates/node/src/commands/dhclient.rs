@@ -1,32 +1,40 @@
 //! `dhclient`: DHCP on an interface, with the options of ISC's client.
 
-use super::Ctl;
 use super::ip::set;
+use super::{Ctl, DONE, HostForm};
 use crate::dhcp::Status;
 use clock::Instant;
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Form};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::marker::PhantomData;
 
-/// Grammar for `help`.
-pub(super) const GRAMMAR: &str = "[[-r] IF]";
-/// Description for `help`.
-pub(super) const ABOUT: &str = "DHCP: leases; asks for a lease or its extension; -r gives it back.";
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let release = words.skip("-r");
-    let Some(name) = words.take() else {
-        return if release { Err(CommandError::missing("an interface")) } else { Ok(list(ctl)) };
-    };
-    words.end()?;
-    let iface = ctl.iface(name)?;
-    let (dhcp, calls) = (ctl.host.dhcp(), ctl.host.shared_calls());
-    if release {
-        let released = dhcp.release(&calls, iface.id);
-        ctl.host.stack.flush(ctl.cx);
-        return if released { Ok(String::new()) } else { Err(CommandError::failed(format!("{name}: no DHCP client"))) };
-    }
-    dhcp.start(&calls, iface.id).map_err(|why| CommandError::failed(format!("{name}: {why}")))?;
-    Ok(String::new())
+/// Forms of `dhclient`.
+pub(super) struct Forms<L>(PhantomData<L>);
+
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[HostForm<L>] = &[
+        Form { grammar: "", about: "Lists the DHCP clients and their leases.", run: |ctl, _| Ok(list(ctl)) },
+        Form {
+            grammar: "IF",
+            about: "Requests a lease for an interface, or the extension of its lease.",
+            run: |ctl, args| {
+                let (name, calls) = (args.text("IF"), ctl.host.shared_calls());
+                let started = ctl.host.dhcp().start(&calls, ctl.iface(name)?.id);
+                started.map_err(|why| CommandError::failed(format!("{name}: {why}"))).and(DONE)
+            },
+        },
+        Form {
+            grammar: "-r IF",
+            about: "Releases the lease and ends the client.",
+            run: |ctl, args| {
+                let (name, calls) = (args.text("IF"), ctl.host.shared_calls());
+                let released = ctl.host.dhcp().release(&calls, ctl.iface(name)?.id);
+                ctl.host.stack.flush(ctl.cx);
+                if released { DONE } else { Err(CommandError::failed(format!("{name}: no DHCP client runs there"))) }
+            },
+        },
+    ];
 }
 
 fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {

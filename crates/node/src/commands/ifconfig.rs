@@ -3,30 +3,113 @@
 use super::parse;
 use super::{Ctl, ip, six, tunnel};
 use crate::config::IfaceConfig;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form, Usage, Words, parse as parse_form};
 use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
-const SWITCHES: &[&str] = &[
-    "create",
-    "destroy",
-    "inet",
-    "inet6",
-    "mtu",
-    "up",
-    "down",
-    "ip4csum",
-    "-ip4csum",
-    "udp4csum",
-    "-udp4csum",
-    "rxcsum",
-    "-rxcsum",
-    "tso4",
-    "-tso4",
+/// A parameter of an interface.
+pub(super) type IfaceForm<L> = Form<fn(&Ctl<'_, L>, &Iface<L>, &Args<'_>) -> Result<(), CommandError>>;
+
+/// Parameters of an interface.
+struct Forms<L>(PhantomData<L>);
+
+impl<L: Locks> Forms<L> {
+    const ALL: &[IfaceForm<L>] = &[
+        Form {
+            grammar: "create [port PORT]",
+            about: "Creates an interface with a port, or a tunnel; pgN, tapN, nullN, gifN, greN, vxlanN need no port.",
+            run: |_, iface, _| Err(CommandError::failed(format!("{}: create must come first", iface.name))),
+        },
+        Form { grammar: "destroy", about: "Removes the interface.", run: |ctl, iface, _| destroy(ctl, iface) },
+        Form {
+            grammar: "inet A/LEN [B] [netmask MASK] [broadcast BROADCAST] [alias,add] [-alias,delete,remove]",
+            about: "Sets the IPv4 address; alias adds one, -alias removes one; B: the far end of a tunnel.",
+            run: inet,
+        },
+        Form {
+            grammar: "mtu BYTES",
+            about: "Sets the MTU, from 68 to the maximum of the port.",
+            run: |ctl, iface, args| set_mtu(ctl, iface, args.text("BYTES")),
+        },
+        Form {
+            grammar: "up",
+            about: "Starts sending and receiving.",
+            run: |ctl, iface, _| {
+                ctl.host.stack.set_up(ctl.cx, iface.id, true);
+                Ok(())
+            },
+        },
+        Form {
+            grammar: "down",
+            about: "Stops sending and receiving.",
+            run: |ctl, iface, _| {
+                ctl.host.stack.set_up(ctl.cx, iface.id, false);
+                Ok(())
+            },
+        },
+        Form {
+            grammar: "[-]ip4csum",
+            about: "Leaves IPv4 header checksums to the port.",
+            run: |ctl, iface, args| {
+                let on = args.is_on("ip4csum");
+                offload(ctl, iface, "ip4csum", on, Offload { tx_ip: on, ..iface.offload() })
+            },
+        },
+        Form {
+            grammar: "[-]udp4csum",
+            about: "Leaves TCP and UDP checksums to the port.",
+            run: |ctl, iface, args| {
+                let on = args.is_on("udp4csum");
+                offload(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() })
+            },
+        },
+        Form {
+            grammar: "[-]upd4csum",
+            about: "Same as udp4csum, as rump2014 spells it once.",
+            run: |ctl, iface, args| {
+                let on = args.is_on("upd4csum");
+                offload(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() })
+            },
+        },
+        Form {
+            grammar: "[-]tso4",
+            about: "Leaves segmentation of TCP to the port.",
+            run: |ctl, iface, args| {
+                let (on, now) = (args.is_on("tso4"), iface.offload());
+                offload(ctl, iface, "tso4", on, Offload { tso: on, tx_l4: now.tx_l4 || on, ..now })
+            },
+        },
+        Form {
+            grammar: "[-]rxcsum",
+            about: "Relies on the port's verification of received checksums.",
+            run: |ctl, iface, args| {
+                let on = args.is_on("rxcsum");
+                offload(ctl, iface, "rxcsum", on, Offload { rx: on, ..iface.offload() })
+            },
+        },
+    ];
+
+    fn all() -> impl Iterator<Item = &'static IfaceForm<L>> + Clone {
+        [Forms::ALL, six::IfconfigForms::ALL, tunnel::Forms::ALL].into_iter().flatten()
+    }
+}
+
+/// Forms without an interface to change.
+const LISTS: &[Form<()>] = &[
+    Form { grammar: "[-a]", about: "Lists all interfaces.", run: () },
+    Form { grammar: "-l", about: "Lists the names of the interfaces.", run: () },
+    Form { grammar: "IF", about: "Shows an interface.", run: () },
 ];
 
+pub(super) fn usage<L: Locks>() -> Vec<Usage> {
+    let parameters = Forms::<L>::all().map(|form| form.usage("IF"));
+    grammar::usage(LISTS).into_iter().chain(parameters).collect()
+}
+
+/// Runs `ifconfig`. The whole command is parsed before any of it is carried out.
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     let name = match words.take() {
         None => return Ok(list(ctl, None)),
@@ -37,18 +120,42 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         }
         Some(name) => name,
     };
-    let only_show = words.peek().is_none();
-    if words.skip("create") {
-        create(ctl, name, &mut words)?;
+    if words.peek().is_none() {
+        return Ok(list(ctl, Some(ctl.iface(name)?.id)));
     }
-    let iface = ctl.iface(name)?;
-    while let Some(word) = words.take() {
-        change(ctl, iface, word, &mut words)?;
-        if word == "destroy" {
-            return words.end().map(|()| String::new());
+    let is_new = words.peek() == Some("create");
+    if !is_new {
+        ctl.iface(name)?;
+    }
+    let mut changes = Vec::new();
+    while words.peek().is_some() {
+        changes.push(parse_form(Forms::<L>::all(), &mut words)?);
+        if changes.last().is_some_and(|(form, _)| form.grammar == "destroy") {
+            words.end()?;
         }
     }
-    Ok(if only_show { list(ctl, Some(iface.id)) } else { String::new() })
+    check_vxlan_ports(&changes)?;
+    let mut changes = changes.into_iter();
+    if is_new && let Some((_, args)) = changes.next() {
+        create(ctl, name, args.get("PORT"))?;
+    }
+    let iface = ctl.iface(name)?;
+    changes.try_for_each(|(form, args)| (form.run)(ctl, iface, &args))?;
+    Ok(String::new())
+}
+
+/// Rejects different VXLAN ports: both ends have the same one.
+fn check_vxlan_ports<L: Locks>(changes: &[(&IfaceForm<L>, Args<'_>)]) -> Result<(), CommandError> {
+    let ports = changes.iter().filter(|(form, _)| form.grammar.starts_with("vxlan") && form.grammar.contains("port "));
+    let mut ports = ports.map(|(_, args)| args.text("PORT"));
+    let first = ports.next();
+    match ports.find(|port| Some(*port) != first) {
+        Some(other) => Err(CommandError::failed(format!(
+            "vxlanlocalport and vxlanremoteport: both ends have the same port, not {} and {other}",
+            first.unwrap_or_default()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Removes an iface: a tunnel, or one with a port, which is closed.
@@ -58,17 +165,16 @@ pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<()
     }
     match ctl.host.remove_port(iface.id) {
         true => Ok(()),
-        false => Err(CommandError::failed(format!("{}: has no port that could be closed here", iface.name))),
+        false => Err(CommandError::failed(format!("{}: cannot be removed: it has no port", iface.name))),
     }
 }
 
-/// Runs `create [port SPEC]`; the names `pgN`, `tapN` and `nullN` imply their ports.
-fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, words: &mut Words<'_>) -> Result<(), CommandError> {
-    if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| words.peek() != Some("port")) {
+/// Creates an interface; the names `pgN`, `tapN` and `nullN` imply their ports.
+fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, port: Option<&str>) -> Result<(), CommandError> {
+    if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| port.is_none()) {
         return tunnel::create(ctl, name, kind).map(drop);
     }
-    let spec =
-        if words.skip("port") { words.next("a port such as tap:tap0")?.to_string() } else { default_port(name)? };
+    let spec = port.map_or_else(|| default_port(name), |port| Ok(port.to_string()))?;
     if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
         return Err(CommandError::bad("iface name", name, "1 to 32 letters, digits, '.', '_' and '-'"));
     }
@@ -90,35 +196,7 @@ fn default_port(name: &str) -> Result<String, CommandError> {
     )))
 }
 
-fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut Words<'_>) -> Result<(), CommandError> {
-    if let Some(changed) = tunnel::change(ctl, iface, word, words) {
-        return changed;
-    }
-    let (name, on) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
-    let stack = &ctl.host.stack;
-    match (name, on) {
-        ("inet", true) => inet(ctl, iface.id, words),
-        ("inet6", true) => six::inet6(ctl, iface, words),
-        ("mtu", true) => set_mtu(ctl, iface, words.next("an MTU in bytes")?),
-        ("up" | "down", true) => {
-            stack.set_up(ctl.cx, iface.id, name == "up");
-            Ok(())
-        }
-        ("ip4csum", _) => switch(ctl, iface, name, on, Offload { tx_ip: on, ..iface.offload() }),
-        // rump2014 once spells it "upd4csum".
-        ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
-        ("tso4", _) => {
-            let now = iface.offload();
-            switch(ctl, iface, name, on, Offload { tso: on, tx_l4: now.tx_l4 || on, ..now })
-        }
-        ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
-        ("destroy", true) => destroy(ctl, iface),
-        ("create", true) => Err(CommandError::failed(format!("{}: create comes first, and only once", iface.name))),
-        _ => Err(CommandError::unknown("word", word, SWITCHES.iter().chain(tunnel::SWITCHES).copied())),
-    }
-}
-
-fn switch<L: Locks>(
+fn offload<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
     name: &str,
@@ -149,32 +227,20 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
     Ok(())
 }
 
-/// Runs `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` the
-/// address replaces the first one.
-fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), CommandError> {
-    let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
-    let (mut alias, mut delete, mut broadcast) = (false, false, None);
-    let mut peer = None;
-    if ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel) {
-        peer = words.peek().and_then(|word| word.parse().ok());
-        if peer.is_some() {
-            words.take();
-        }
+/// Runs `inet A/LEN ...`. Without `alias` the address replaces the first one.
+fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
+    let id = iface.id;
+    let mut addr = parse::addr(args.text("A/LEN"), parse::class_len)?;
+    let peer = match args.get("B") {
+        Some(word) if iface.kind != IfaceKind::Tunnel => return Err(CommandError::too_much(word)),
+        Some(word) => Some(parse::ip4("far end", word)?),
+        None => None,
+    };
+    if let Some(mask) = args.get("MASK") {
+        addr.len = parse::mask(mask)?;
     }
-    while let Some(word) = words.peek() {
-        match word {
-            "netmask" | "broadcast" => {}
-            "alias" | "add" => alias = true,
-            "-alias" | "delete" | "remove" => delete = true,
-            _ => break,
-        }
-        words.take();
-        match word {
-            "netmask" => addr.len = parse::mask(words.next("a netmask")?)?,
-            "broadcast" => broadcast = Some(parse::ip4("broadcast", words.next("an address")?)?),
-            _ => {}
-        }
-    }
+    let broadcast = args.get("BROADCAST").map(|word| parse::ip4("broadcast", word)).transpose()?;
+    let (alias, delete) = (args.has("alias"), args.has("-alias"));
     if let Some(wanted) = broadcast.filter(|wanted| addr.broadcast() != Some(*wanted)) {
         let own = addr.broadcast().map_or_else(|| "none".to_string(), |own| own.to_string());
         return Err(CommandError::failed(format!(

@@ -5,39 +5,86 @@ use super::link::{Link, Passed, Style, one_line};
 use super::parse;
 use super::{Ctl, ifconfig, ipneigh, iproute, six, tunnel};
 use crate::PortInfo;
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Form, Usage, Words, parse as parse_form};
 use inet::iface::{Iface, IfaceKind};
 use lock::Locks;
 use serde_json::{Value, json};
 
 const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh"];
-pub(crate) const OPTIONS: &[&str] = &["-j", "-4", "-6", "-s", "-br", "-o", "-p", "-d"];
 /// iproute2's value for an infinite lifetime.
 const FOREVER: u32 = u32::MAX;
 
 /// Address family selected by `-4`, `-6`, or neither.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     Any,
     Four,
     Six,
 }
 
-pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let (mut family, mut style) = (Family::Any, Style::default());
-    while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
-        match option {
-            "-j" | "-json" => ctl.json = true,
-            "-4" => family = Family::Four,
-            "-6" => family = Family::Six,
-            "-s" | "-stats" | "-statistics" => style.statistics = true,
-            "-br" | "-brief" => style.brief = true,
-            "-o" | "-oneline" => style.oneline = true,
-            "-p" | "-pretty" | "-d" | "-details" => {} // formatting is left to jq
-            other => return Err(CommandError::unknown("option", other, OPTIONS.iter().copied())),
+/// Options of `ip`, before the object.
+pub(crate) struct Options {
+    pub(crate) json: bool,
+    pub(crate) family: Family,
+    pub(crate) style: Style,
+}
+
+/// `-p` and `-d` are accepted and have no effect.
+const OPTIONS: &[Form<()>] = &[Form {
+    grammar: "[-j,-json] [-4] [-6] [-s,-stats,-statistics] [-br,-brief] [-o,-oneline] [-p,-pretty] [-d,-details]",
+    about: "",
+    run: (),
+}];
+
+impl Options {
+    /// Consumes the options.
+    ///
+    /// # Errors
+    /// An unknown option.
+    pub(crate) fn take(words: &mut Words<'_>) -> Result<Options, CommandError> {
+        let (_, args) = parse_form(OPTIONS, words)?;
+        if let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
+            let known = ["-j", "-4", "-6", "-s", "-br", "-o", "-p", "-d"];
+            return Err(CommandError::unknown("option", option, known.into_iter()));
         }
-        words.take();
+        let family = match () {
+            () if args.has("-6") => Family::Six,
+            () if args.has("-4") => Family::Four,
+            () => Family::Any,
+        };
+        let style = Style { statistics: args.has("-s"), brief: args.has("-br"), oneline: args.has("-o") };
+        Ok(Options { json: args.has("-j"), family, style })
     }
+}
+
+/// Returns the usage of `ip`.
+pub(super) fn usage() -> Vec<Usage> {
+    let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
+    vec![
+        of("[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh ...", "Objects and verbs may be abbreviated."),
+        of("addr [show] [[dev] IF]", "Lists addresses."),
+        of("addr add|replace|del A/LEN dev IF [peer A] [brd +] [label IF]", "Adds or removes an address."),
+        of("link [show] [[dev] IF]", "Lists interfaces; -s: with counters."),
+        of("link set [dev] IF [up|down] [mtu N] ...", "Configures an interface."),
+        of(
+            "link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ...",
+            "Creates a tunnel.",
+        ),
+        of("link del IF", "Removes a tunnel or an interface."),
+        of("route [show] ...", "Lists routes."),
+        of(
+            "route add|replace|change|append|del DST [via A] [dev IF] [nexthop via A [dev IF] [weight N]] ...",
+            "Adds or removes a route.",
+        ),
+        of("route get A [from SRC iif IF] [--why]", "Shows the route to an address."),
+        of("neigh [show] [[dev] IF]", "Lists neighbors."),
+        of("neigh add|change|replace|del A lladdr MAC dev IF", "Adds or removes a neighbor."),
+    ]
+}
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let Options { json, family, style } = Options::take(&mut words)?;
+    let ctl = Ctl { json: ctl.json || json, ..*ctl };
     let object = words.next("addr, link, route or neigh")?;
     // iproute2 accepts any prefix of a word; the order resolves ambiguous ones.
     match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {

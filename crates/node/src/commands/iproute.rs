@@ -3,7 +3,7 @@
 use super::ip::{set, verb};
 use super::parse;
 use super::{Ctl, why};
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Words, parse_all};
 use inet::fib::Prefix;
 use inet::iface::IfaceId;
 use inet::route::{Path, Route, Via};
@@ -325,9 +325,9 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
     row
 }
 
-fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let asked = why::asked::<u32, L>(ctl, &mut words)?;
-    got(ctl, &asked)
+fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
+    let (_, args) = parse_all(why::GET, words)?;
+    got(ctl, &why::asked::<u32, L>(ctl, &args)?)
 }
 
 /// Shows the next hop requested, or the reasons for it.

@@ -1,89 +1,122 @@
 //! `job`: long-running work. A job is started, then read until it has ended, or stopped. Used by
 //! `linerate ping`, `traceroute`, `nc` and `http`.
 
-use super::Ctl;
-use super::parse;
+use super::{Ctl, DONE, HostForm};
 use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Make, Named, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
 use clock::Duration;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use inet::iface::IfaceId;
 use lock::Locks;
 use serde_json::{Value, json};
 use socket::Calls;
 use socket::resolve::{Families, Lookup};
+use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 
-const VERBS: &[&str] = &["ping", "traceroute", "tcp", "udp", "iperf3", "read", "write", "end", "stop", "list"];
+/// Forms of `job`.
+pub(super) struct Forms<L>(PhantomData<L>);
 
-/// Grammar for `help`.
-pub(super) const GRAMMAR: &str = "ping HOST [-c N] [-i S] [-s BYTES] [-t TTL] [-W S] [-I IF|SRC] [-M do] | traceroute HOST [-f N] [-m N] [-q N] [-w S] [-s SRC] | tcp [-4|-6] HOST PORT | udp [-4|-6] HOST PORT | iperf3 [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS | read ID | write ID HEX | end ID | stop ID | list";
-/// Description for `help`.
-pub(super) const ABOUT: &str =
-    "Work that takes time: what 'linerate ping', 'traceroute', 'nc', 'http' and 'iperf3' start.";
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[HostForm<L>] = &[
+        Form {
+            grammar: "ping [-c COUNT:1-4294967295] [-i INTERVAL] [-W TIMEOUT] [-s BYTES:0-65507] [-t TTL:1-255] \
+                      [-I SOURCE] [-M do|dont|want] [-n] [-4] [-6] HOST",
+            about: "Starts sending echo requests; SOURCE is an address or an interface, times are in seconds.",
+            run: |ctl, args| start(ctl, args, ping(ctl, args)?, 0),
+        },
+        Form {
+            grammar: "traceroute [-f FIRST:1-255] [-m HOPS:1-255] [-q PROBES:1-10] [-w TIMEOUT] [-s SOURCE] [-n] [-I] [-4] \
+                      [-6] HOST",
+            about: "Starts tracing the route to a host.",
+            run: |ctl, args| start(ctl, args, trace(args)?, 0),
+        },
+        Form {
+            grammar: "tcp [-4] [-6] HOST PORT:1-65535",
+            about: "Starts a TCP connection.",
+            run: |ctl, args| {
+                let make: Make<L> =
+                    Box::new(|to, others| Box::new(Stream::new(to, None).or_to(others.iter().copied())));
+                connect(ctl, args, make)
+            },
+        },
+        Form {
+            grammar: "udp [-4] [-6] HOST PORT:1-65535",
+            about: "Opens a connected UDP socket.",
+            run: |ctl, args| connect(ctl, args, Box::new(|to, _| Box::new(Datagrams::new(to)))),
+        },
+        Form {
+            grammar: "iperf3 ARGUMENT...",
+            about: "Starts an iperf3 client: [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS.",
+            run: |ctl, args| {
+                let started = ctl.host.jobs().start_program(args.words(), ctl.cx.now);
+                number_of(started.map_err(CommandError::failed)?)
+            },
+        },
+        Form {
+            grammar: "read ID:1-4294967295",
+            about: "Prints the state of a job, and its output since the last call.",
+            run: |ctl, args| {
+                let output = ctl.host.jobs().read(id(args), ctl.cx.now).ok_or_else(|| unknown(args))?;
+                let state = match output.ended {
+                    None => "running".to_string(),
+                    Some(End::Done) => "done".to_string(),
+                    Some(End::Failed(why)) => format!("failed {why}"),
+                };
+                Ok(format!("{state}\n{}", output.text))
+            },
+        },
+        Form {
+            grammar: "write ID:1-4294967295 HEX",
+            about: "Sends bytes through a connection, and prints how many were accepted.",
+            run: |ctl, args| {
+                let taken = ctl.host.jobs().write(id(args), &hex(args.text("HEX"))?, false);
+                let taken = taken.ok_or_else(|| unknown(args))?;
+                taken.map(|n| format!("{n}\n")).map_err(CommandError::failed)
+            },
+        },
+        Form {
+            grammar: "end ID:1-4294967295",
+            about: "Closes the sending side of a connection.",
+            run: |ctl, args| {
+                let ended = ctl.host.jobs().write(id(args), &[], true);
+                ended.ok_or_else(|| unknown(args)).map(|_| String::new())
+            },
+        },
+        Form {
+            grammar: "stop ID:1-4294967295",
+            about: "Ends a job.",
+            run: |ctl, args| {
+                let calls = ctl.host.shared_calls();
+                let around = Around { stack: &ctl.host.stack, calls: &calls, cx: ctl.cx };
+                if ctl.host.jobs().stop(id(args), &around) { DONE } else { Err(unknown(args)) }
+            },
+        },
+        Form { grammar: "list", about: "Lists the jobs.", run: |ctl, _| Ok(list(ctl)) },
+    ];
+}
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let jobs = ctl.host.jobs();
-    let (calls, now) = (ctl.host.shared_calls(), ctl.cx.now);
-    let around = Around { stack: &ctl.host.stack, calls: &calls, cx: ctl.cx };
-    let number = |words: &mut Words<'_>| -> Result<u32, CommandError> {
-        Ok(parse::number("job", words.next("a job's number")?, 1, u32::MAX.into())? as u32)
-    };
-    let unknown = |id: u32| CommandError::failed(format!("{id}: no such job; one that is not read ends after 30 s"));
-    let full = || CommandError::failed(format!("{JOBS_MAX} jobs are open already"));
-    let all = words.rest().to_vec();
-    let verb = words.next(&VERBS.join(", "))?;
-    let work: Box<dyn Work<L>> = match verb {
-        "ping" => ping(ctl, &mut words)?.start(&calls, 0)?,
-        "traceroute" => trace(&mut words)?.start(&calls, 0)?,
-        "tcp" | "udp" => {
-            let families = families(&mut words);
-            let host = words.next("a host")?.to_string();
-            let port = parse::number("port", words.next("a port")?, 1, 65_535)? as u16;
-            words.end()?;
-            let make: Make<L> = match verb {
-                "tcp" => Box::new(|to, others| Box::new(Stream::new(to, None).or_to(others.iter().copied()))),
-                _ => Box::new(|to, _| Box::new(Datagrams::new(to))),
-            };
-            Target { host, families, make }.start(&calls, port)?
-        }
-        "iperf3" => {
-            let started = jobs.start_program(&all, now).map_err(CommandError::failed)?;
-            return started.map(|id| format!("{id}\n")).ok_or_else(full);
-        }
-        "read" => {
-            let id = number(&mut words)?;
-            words.end()?;
-            let output = jobs.read(id, now).ok_or_else(|| unknown(id))?;
-            let state = match output.ended {
-                None => "running".to_string(),
-                Some(End::Done) => "done".to_string(),
-                Some(End::Failed(why)) => format!("failed {why}"),
-            };
-            return Ok(format!("{state}\n{}", output.text));
-        }
-        "write" => {
-            let id = number(&mut words)?;
-            let bytes = hex(words.next("hexadecimal digits")?)?;
-            words.end()?;
-            let taken = jobs.write(id, &bytes, false).ok_or_else(|| unknown(id))?;
-            return taken.map(|n| format!("{n}\n")).map_err(CommandError::failed);
-        }
-        "end" => {
-            let id = number(&mut words)?;
-            words.end()?;
-            return jobs.write(id, &[], true).ok_or_else(|| unknown(id)).map(|_| String::new());
-        }
-        "stop" => {
-            let id = number(&mut words)?;
-            words.end()?;
-            return if jobs.stop(id, &around) { Ok(String::new()) } else { Err(unknown(id)) };
-        }
-        "list" => return words.end().map(|()| list(ctl)),
-        other => return Err(CommandError::unknown("word", other, VERBS.iter().copied())),
-    };
-    words.end()?;
-    let started = jobs.start(all.join(" "), work, now);
+fn id(args: &Args<'_>) -> u32 {
+    args.number("ID").unwrap_or(0) as u32
+}
+
+fn unknown(args: &Args<'_>) -> CommandError {
+    CommandError::failed(format!("job {}: does not exist; an unread job ends after 30 s", args.text("ID")))
+}
+
+/// Starts work for a host and prints its number.
+fn start<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>, target: Target<L>, port: u16) -> Result<String, CommandError> {
+    let work = target.start(&ctl.host.shared_calls(), port)?;
+    number_of(ctl.host.jobs().start(args.words().join(" "), work, ctl.cx.now))
+}
+
+fn number_of(started: Option<u32>) -> Result<String, CommandError> {
+    let full = || CommandError::failed(format!("cannot start a job: {JOBS_MAX} are open"));
     started.map(|id| format!("{id}\n")).ok_or_else(full)
+}
+
+fn connect<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>, make: Make<L>) -> Result<String, CommandError> {
+    let port = args.number("PORT").unwrap_or(0) as u16;
+    start(ctl, args, Target { host: args.text("HOST").to_string(), families: families(args), make }, port)
 }
 
 fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
@@ -117,12 +150,12 @@ impl<L: Locks> Target<L> {
     }
 }
 
-/// Parses `-4` and `-6`.
-fn families(words: &mut Words<'_>) -> Families {
-    match words.peek() {
-        Some("-4") => words.take().map_or(Families::Any, |_| Families::V4),
-        Some("-6") => words.take().map_or(Families::Any, |_| Families::V6),
-        _ => Families::Any,
+/// Returns the families selected by `-4` and `-6`.
+fn families(args: &Args<'_>) -> Families {
+    match () {
+        () if args.has("-6") => Families::V6,
+        () if args.has("-4") => Families::V4,
+        () => Families::Any,
     }
 }
 
@@ -143,61 +176,33 @@ fn iface_of(addr: SocketAddr) -> Option<IfaceId> {
     }
 }
 
-fn seconds(flag: &str, word: &str) -> Result<Duration, CommandError> {
-    let bad = || CommandError::bad(flag, word, "seconds, from 0.001 to 3600");
-    let value: f64 = word.parse().map_err(|_| bad())?;
-    if (0.001..=3600.0).contains(&value) { Ok(Duration::from_secs_f64(value)) } else { Err(bad()) }
+/// Returns the value of `name`, in seconds.
+fn seconds(args: &Args<'_>, name: &str) -> Result<Option<Duration>, CommandError> {
+    let Some(word) = args.get(name) else { return Ok(None) };
+    let value = word.parse().ok().filter(|value| (0.001..=3600.0).contains(value));
+    let bad = || CommandError::bad(&name.to_lowercase(), word, "seconds, from 0.001 to 3600");
+    value.map(|value| Some(Duration::from_secs_f64(value))).ok_or_else(bad)
 }
 
-fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Target<L>, CommandError> {
-    let (mut host, mut families) = (None, Families::Any);
-    let mut config = PingConfig {
-        name: String::new(),
+fn ping<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Target<L>, CommandError> {
+    let source = args.get("SOURCE");
+    let src = source.and_then(|word| word.parse().ok());
+    let iface = source.filter(|_| src.is_none()).map(|name| ctl.iface(name)).transpose()?;
+    let host = args.text("HOST").to_string();
+    let config = PingConfig {
+        name: host.clone(),
         dst: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
-        src: None,
-        iface: None,
-        count: None,
-        interval: Duration::from_secs(1),
-        timeout: None,
-        size: 56,
-        ttl: None,
-        whole: false,
+        src,
+        iface: iface.map(|iface| iface.id),
+        count: args.number("COUNT").map(|count| count as u64),
+        interval: seconds(args, "INTERVAL")?.unwrap_or(Duration::from_secs(1)),
+        timeout: seconds(args, "TIMEOUT")?,
+        size: args.number("BYTES").unwrap_or(56) as usize,
+        ttl: args.number("TTL").map(|ttl| ttl as u8),
+        whole: args.get("-M") == Some("do"),
         json: ctl.json,
     };
-    while let Some(word) = words.take() {
-        let mut value = || words.next("a value");
-        match word {
-            "-c" => config.count = Some(parse::number(word, value()?, 1, i64::from(u32::MAX))? as u64),
-            "-i" => config.interval = seconds(word, value()?)?,
-            "-W" => config.timeout = Some(seconds(word, value()?)?),
-            "-s" => config.size = parse::number(word, value()?, 0, 65_507)? as usize,
-            "-t" => config.ttl = Some(parse::number(word, value()?, 1, 255)? as u8),
-            "-M" => match value()? {
-                "do" => config.whole = true,
-                "dont" | "want" => config.whole = false,
-                other => return Err(CommandError::bad(word, other, "do, want or dont")),
-            },
-            "-I" => {
-                let value = value()?;
-                match value.parse() {
-                    Ok(addr) => config.src = Some(addr),
-                    Err(_) => config.iface = Some(ctl.iface(value)?.id),
-                }
-            }
-            "-n" => {}
-            "-4" => families = Families::V4,
-            "-6" => families = Families::V6,
-            word if word.starts_with('-') => {
-                let known = ["-c", "-i", "-s", "-t", "-W", "-I", "-M", "-n"];
-                return Err(CommandError::unknown("option", word, known.into_iter()));
-            }
-            word if host.is_none() => host = Some(word.to_string()),
-            other => return Err(CommandError::unknown("word", other, std::iter::empty())),
-        }
-    }
-    let host = host.ok_or_else(|| CommandError::missing("a host to ping"))?;
-    config.name = host.clone();
-    let families = families_of(config.src, families);
+    let families = families_of(config.src, families(args));
     let make = move |to: SocketAddr, _: &[SocketAddr]| -> Box<dyn Work<L>> {
         let iface = iface_of(to).or(config.iface);
         Box::new(Ping::new(PingConfig { dst: to.ip(), iface, ..config }))
@@ -205,47 +210,24 @@ fn ping<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Target<L>, 
     Ok(Target { host, families, make: Box::new(make) })
 }
 
-fn trace<L: Locks>(words: &mut Words<'_>) -> Result<Target<L>, CommandError> {
-    let (mut host, mut families) = (None, Families::Any);
-    let mut config = TraceConfig {
-        name: String::new(),
+fn trace<L: Locks>(args: &Args<'_>) -> Result<Target<L>, CommandError> {
+    let host = args.text("HOST").to_string();
+    let number = |name, default: u8| args.number(name).map_or(default, |n| n as u8);
+    let address = |word: &str| word.parse().map_err(|_| CommandError::bad("-s", word, "an address of this host"));
+    let config = TraceConfig {
+        name: host.clone(),
         dst: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
         iface: None,
-        src: None,
-        first: 1,
-        hops: 30,
-        probes: 3,
-        timeout: Duration::from_secs(1),
+        src: args.get("SOURCE").map(address).transpose()?,
+        first: number("FIRST", 1),
+        hops: number("HOPS", 30),
+        probes: number("PROBES", 3),
+        timeout: seconds(args, "TIMEOUT")?.unwrap_or(Duration::from_secs(1)),
     };
-    while let Some(word) = words.take() {
-        let mut value = || words.next("a value");
-        match word {
-            "-f" => config.first = parse::number(word, value()?, 1, 255)? as u8,
-            "-m" => config.hops = parse::number(word, value()?, 1, 255)? as u8,
-            "-q" => config.probes = parse::number(word, value()?, 1, 10)? as u8,
-            "-w" => config.timeout = seconds(word, value()?)?,
-            "-s" => {
-                let value = value()?;
-                let bad = |_| CommandError::bad("-s", value, "an address of this host");
-                config.src = Some(value.parse().map_err(bad)?);
-            }
-            "-n" | "-I" => {}
-            "-4" => families = Families::V4,
-            "-6" => families = Families::V6,
-            word if word.starts_with('-') => {
-                let known = ["-f", "-m", "-q", "-w", "-s", "-n", "-I"];
-                return Err(CommandError::unknown("option", word, known.into_iter()));
-            }
-            word if host.is_none() => host = Some(word.to_string()),
-            other => return Err(CommandError::unknown("word", other, std::iter::empty())),
-        }
-    }
-    let host = host.ok_or_else(|| CommandError::missing("a host to trace the route to"))?;
     if config.first > config.hops {
-        return Err(CommandError::failed(format!("-f {}: more than -m {}", config.first, config.hops)));
+        return Err(CommandError::failed(format!("-f {}: must be at most -m, {}", config.first, config.hops)));
     }
-    config.name = host.clone();
-    let families = families_of(config.src, families);
+    let families = families_of(config.src, families(args));
     let make = move |to: SocketAddr, _: &[SocketAddr]| -> Box<dyn Work<L>> {
         Box::new(Trace::new(TraceConfig { dst: to.ip(), iface: iface_of(to), ..config }))
     };

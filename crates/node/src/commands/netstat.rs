@@ -5,7 +5,7 @@ mod sentences;
 use super::link::Link;
 use super::sockets::{self, Netid, SockState, Socket};
 use super::{Ctl, ip, iproute, isr, route, show};
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Usage, Words};
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{DropReason, End, Entry};
@@ -25,6 +25,19 @@ const PROTOCOLS: &[(&str, &[&str])] = &[
 ];
 
 type Protocol = (&'static str, &'static [&'static str]);
+
+/// Returns the usage of `netstat`.
+pub(super) fn usage() -> Vec<Usage> {
+    let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
+    vec![
+        of("[-an] [-p PROTOCOL]", "Lists connections; -a: also listening sockets."),
+        of("-s [-s] [-p PROTOCOL]", "Lists counters that are not 0, with descriptions; -s -s: all."),
+        of("-m", "Lists the buffer pools."),
+        of("-i", "Lists the interfaces with packets and errors."),
+        of("-r", "Lists the routes."),
+        of("-Q", "Shows the workstreams of netisr. PROTOCOL: tcp, udp, ip, icmp, igmp, arp, ip6, icmp6."),
+    ]
+}
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     let (mut letters, mut protocol) = (String::new(), None);

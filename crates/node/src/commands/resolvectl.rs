@@ -1,52 +1,68 @@
 //! `resolvectl`: name servers and search domains, with the commands of systemd's program.
 
-use super::Ctl;
+use super::{Ctl, DONE, HostForm};
 use clock::Instant;
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Form};
 use inet::resolvers::ResolverSource;
 use lock::Locks;
 use serde_json::{Value, json};
+use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 
-/// Grammar for `help`.
-pub(super) const GRAMMAR: &str = "[status] | dns [A...] | domain [DOMAIN...]";
-/// Description for `help`.
-pub(super) const ABOUT: &str = "Name servers and search domains: lists them, or sets the configured ones.";
+/// Forms of `resolvectl`.
+pub(super) struct Forms<L>(PhantomData<L>);
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let (stack, cx) = (&ctl.host.stack, ctl.cx);
-    let all = stack.resolvers(cx);
-    let verb = words.take().unwrap_or("status");
-    let given = words.rest().to_vec();
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[HostForm<L>] = &[
+        Form {
+            grammar: "[status]",
+            about: "Lists the name servers and search domains, with their sources.",
+            run: |ctl, _| Ok(status(ctl)),
+        },
+        Form {
+            grammar: "dns [A...]",
+            about: "Sets the configured name servers; without A, lists them.",
+            run: |ctl, args| {
+                if args.rest().is_empty() {
+                    return Ok(status(ctl));
+                }
+                let server = |word: &&str| {
+                    let bad = |_| CommandError::bad("address", word, "an IP address");
+                    word.parse().map(|addr: IpAddr| SocketAddr::new(addr, 0)).map_err(bad)
+                };
+                let servers = args.rest().iter().map(server).collect::<Result<Vec<_>, _>>()?;
+                configure(ctl, &servers, &configured(ctl).1)
+            },
+        },
+        Form {
+            grammar: "domain [DOMAIN...]",
+            about: "Sets the configured search domains; without DOMAIN, lists them.",
+            run: |ctl, args| {
+                if args.rest().is_empty() {
+                    return Ok(status(ctl));
+                }
+                if let Some(bad) = args.rest().iter().find(|word| !wire::dns::is_host_name(word)) {
+                    return Err(CommandError::bad("domain", bad, "a domain name"));
+                }
+                let domains: Vec<String> = args.rest().iter().map(|word| word.to_string()).collect();
+                configure(ctl, &configured(ctl).0, &domains)
+            },
+        },
+    ];
+}
+
+/// Returns the configured servers and domains.
+fn configured<L: Locks>(ctl: &Ctl<'_, L>) -> (Vec<SocketAddr>, Vec<String>) {
+    let all = ctl.host.stack.resolvers(ctl.cx);
     let is_configured = |source: ResolverSource| source == ResolverSource::Configured;
-    let mut servers: Vec<SocketAddr> =
-        all.servers.iter().filter(|entry| is_configured(entry.source)).map(|entry| entry.value).collect();
-    let mut domains: Vec<String> =
-        all.domains.iter().filter(|entry| is_configured(entry.source)).map(|entry| entry.value.clone()).collect();
-    match (verb, given.is_empty()) {
-        ("status", _) => {
-            words.end()?;
-            return Ok(status(ctl));
-        }
-        ("dns" | "domain", true) => return Ok(status(ctl)),
-        ("dns", false) => {
-            let server = |word: &&str| {
-                let addr: Result<IpAddr, _> = word.parse();
-                addr.map(|addr| SocketAddr::new(addr, 0))
-                    .map_err(|_| CommandError::bad("address", word, "an IP address"))
-            };
-            servers = given.iter().map(server).collect::<Result<_, _>>()?;
-        }
-        ("domain", false) => {
-            if let Some(bad) = given.iter().find(|word| !wire::dns::is_host_name(word)) {
-                return Err(CommandError::bad("domain", bad, "a domain name"));
-            }
-            domains = given.iter().map(|word| word.to_string()).collect();
-        }
-        (other, _) => return Err(CommandError::unknown("word", other, ["status", "dns", "domain"].into_iter())),
-    }
-    stack.set_resolvers(cx, ResolverSource::Configured, &servers, &domains, Instant::NEVER);
-    Ok(String::new())
+    let servers = all.servers.into_iter().filter(|entry| is_configured(entry.source)).map(|entry| entry.value);
+    let domains = all.domains.into_iter().filter(|entry| is_configured(entry.source)).map(|entry| entry.value);
+    (servers.collect(), domains.collect())
+}
+
+fn configure<L: Locks>(ctl: &Ctl<'_, L>, servers: &[SocketAddr], domains: &[String]) -> Result<String, CommandError> {
+    ctl.host.stack.set_resolvers(ctl.cx, ResolverSource::Configured, servers, domains, Instant::NEVER);
+    DONE
 }
 
 fn status<L: Locks>(ctl: &Ctl<'_, L>) -> String {

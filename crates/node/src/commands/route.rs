@@ -2,33 +2,80 @@
 
 use super::iproute;
 use super::parse;
-use super::{Ctl, six, why};
-use grammar::{CommandError, Words};
+use super::{Ctl, HostForm, one_of, six, why};
+use grammar::{Args, CommandError, Form, Words, parse as parse_form};
 use inet::fib::Prefix;
 use inet::iface::IfaceKind;
 use inet::route::{Path, Route, Via};
 use lock::Locks;
+use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
-const VERBS: &[&str] = &["show", "add", "delete", "change", "get", "flush"];
+/// Forms of `route`, for both families.
+pub(super) struct Forms<L>(PhantomData<L>);
+
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[HostForm<L>] = &[
+        Form { grammar: "[-6,-inet6] [-inet] [-n]", about: "Lists the routes.", run: list },
+        Form { grammar: "show [-6,-inet6] [-inet] [-n]", about: "Lists the routes.", run: list },
+        Form {
+            grammar: "add [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] [-interface,-iface IF] \
+                      [-reject] [-prohibit] [-blackhole] [-static] [-gateway] DST [GATEWAY...]",
+            about: "Adds a route; with several gateways, one is chosen for each flow.",
+            run: |ctl, args| if is_six(args) { six::route_add(ctl, args) } else { add(ctl, args) },
+        },
+        Form {
+            grammar: "change [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] [-interface,-iface IF] \
+                      [-reject] [-prohibit] [-blackhole] [-static] [-gateway] DST [GATEWAY...]",
+            about: "Changes a route.",
+            run: |ctl, args| if is_six(args) { six::route_add(ctl, args) } else { add(ctl, args) },
+        },
+        Form {
+            grammar: "delete,del [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] DST [GATEWAY...]",
+            about: "Removes a route; with gateways, only a route by exactly these.",
+            run: |ctl, args| if is_six(args) { six::route_delete(ctl, args) } else { delete(ctl, args) },
+        },
+        Form {
+            grammar: "get [-6,-inet6] [-inet] [-n] [-host] [--why,-why] ADDR [from SRC] [iif IF] [ipproto PROTO] \
+                      [sport 0-65535] [dport 0-65535]",
+            about: "Shows the route to an address; --why explains the choice. from and iif: of a forwarded packet.",
+            run: |ctl, args| if is_six(args) { six::route_get(ctl, args) } else { get(ctl, args) },
+        },
+        Form {
+            grammar: "flush [-6,-inet6] [-inet] [-n]",
+            about: "Removes all routes by gateways.",
+            run: |ctl, args| match is_six(args) {
+                true => six::ip_route(ctl, Words::new(&["flush"])),
+                false => iproute::run(ctl, Words::new(&["flush"])),
+            },
+        },
+    ];
+}
+
+/// Options before the verb.
+const OPTIONS: &[Form<()>] = &[Form { grammar: "[-n] [-q] [-v]", about: "", run: () }];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    while words.skip("-n") || words.skip("-q") || words.skip("-v") {}
-    if words.skip("-6") || words.skip("-inet6") || words.any(|word| word == "-inet6" || word == "-6") {
-        return six::route(ctl, words);
-    }
-    match words.take().unwrap_or("show") {
-        "show" => {
-            words.skip("-inet");
-            words.end()?;
-            if ctl.json { iproute::run(ctl, Words::new(&["show"])) } else { Ok(show(ctl)) }
-        }
-        "add" => add(ctl, words, "add"),
-        "change" => add(ctl, words, "change"),
-        "delete" | "del" => delete(ctl, words),
-        "get" => get(ctl, words),
-        "flush" => iproute::run(ctl, Words::new(&["flush"])),
-        other => Err(CommandError::unknown("verb", other, VERBS.iter().copied())),
+    parse_form(OPTIONS, &mut words)?;
+    // The family may be given before the verb, too.
+    let family = words.peek().filter(|word| matches!(*word, "-6" | "-inet6"));
+    let moved: Vec<&str> = match (family, words.rest()) {
+        (Some(family), [_, verb, rest @ ..]) => [&[*verb, family], rest].concat(),
+        (_, rest) => rest.to_vec(),
+    };
+    one_of(Forms::ALL, ctl, Words::new(&moved))
+}
+
+fn is_six(args: &Args<'_>) -> bool {
+    args.has("-6")
+}
+
+fn list<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    match (ctl.json, is_six(args)) {
+        (true, true) => six::ip_route(ctl, Words::new(&["show"])),
+        (true, false) => iproute::run(ctl, Words::new(&["show"])),
+        (false, true) => Ok(six::table(ctl)),
+        (false, false) => Ok(show(ctl)),
     }
 }
 
@@ -38,23 +85,37 @@ struct Target {
     shown: String,
 }
 
-/// Parses `[-net|-host] DST [-netmask M]`, leaving the words after it.
-fn target(words: &mut Words<'_>) -> Result<Target, CommandError> {
-    words.skip("-inet");
-    let kind = words.peek().filter(|word| matches!(*word, "-net" | "-host"));
-    if kind.is_some() {
-        words.take();
-    }
-    let word = words.next("a destination such as 10.0.0.0/8, or default")?;
-    let prefix = match kind {
-        Some("-net") => parse::prefix(word, parse::class_len)?,
-        _ => parse::prefix(word, net_or_host)?,
-    };
-    if kind == Some("-host") && prefix.len() != 32 {
+/// Returns the destination from `[-net|-host] DST [-netmask M]`.
+fn target(args: &Args<'_>) -> Result<Target, CommandError> {
+    let word = args.text("DST");
+    let len_of = if args.has("-net") { parse::class_len } else { net_or_host };
+    let mut prefix = parse::prefix(word, len_of)?;
+    if args.has("-host") && prefix.len() != 32 {
         return Err(CommandError::bad("-host", word, "one address, without a length"));
     }
     let what = if prefix.len() == 32 { "host" } else { "net" };
+    if let Some(mask) = args.get("MASK") {
+        prefix = Prefix::new(prefix.addr(), parse::mask(mask)?).unwrap_or(prefix);
+    }
     Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
+}
+
+/// Returns the next hop that an option selects: an interface, or none.
+pub(super) fn via_of<L: Locks, G>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Option<Via<G>>, CommandError> {
+    let via = match () {
+        () if args.has("IF") => Some(Via::Link(ctl.iface(args.text("IF"))?.id)),
+        () if args.has("-reject") => Some(Via::Reject),
+        () if args.has("-blackhole") => Some(Via::Blackhole),
+        () if args.has("-prohibit") => Some(Via::Prohibit),
+        () => None,
+    };
+    match (&via, args.rest()) {
+        (Some(_), [extra, ..]) => Err(CommandError::too_much(extra)),
+        (None, []) => {
+            Err(CommandError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"))
+        }
+        _ => Ok(via),
+    }
 }
 
 /// As in route(8): an address with a zero host part is a network.
@@ -64,58 +125,31 @@ fn net_or_host(addr: Ipv4Addr) -> u8 {
     if is_net { len } else { 32 }
 }
 
-fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<String, CommandError> {
-    let mut target = target(&mut words)?;
-    let (mut via, mut gateways) = (None, Vec::new());
-    while let Some(word) = words.take() {
-        match word {
-            "-netmask" => {
-                let len = parse::mask(words.next("a netmask")?)?;
-                target.prefix = Prefix::new(target.prefix.addr(), len).unwrap_or(target.prefix);
-            }
-            "-interface" | "-iface" => via = Some(Via::Link(ctl.iface(words.next("an iface")?)?.id)),
-            "-reject" => via = Some(Via::Reject),
-            "-blackhole" => via = Some(Via::Blackhole),
-            "-prohibit" => via = Some(Via::Prohibit),
-            "-static" | "-gateway" => {}
-            option if option.starts_with('-') => {
-                let known = ["-netmask", "-interface", "-reject", "-blackhole", "-prohibit"];
-                return Err(CommandError::unknown("option", option, known.into_iter()));
-            }
-            word if via.is_none() => gateways.push(parse::ip4("gateway", word)?),
-            word => return Err(CommandError::TooMuch { found: word.to_string() }),
-        }
-    }
+fn gateways(args: &Args<'_>) -> Result<Vec<Ipv4Addr>, CommandError> {
+    args.rest().iter().map(|word| parse::ip4("gateway", word)).collect()
+}
+
+fn add<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    let (target, via, gateways) = (target(args)?, via_of(ctl, args)?, gateways(args)?);
     let by = |gateway: &Ipv4Addr| ctl.link_of(*gateway).map(|id| Path { via: Via::Gateway(id, *gateway), weight: 1 });
-    let ways = match via {
+    let paths = match via {
         Some(via) => vec![Path { via, weight: 1 }],
-        None if gateways.is_empty() => {
-            return Err(CommandError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"));
-        }
         None => gateways.iter().map(by).collect::<Result<Vec<_>, _>>()?,
     };
+    let verb = if args.words().first() == Some(&"add") { "add" } else { "change" };
     match (verb, ctl.route_at(target.prefix)) {
         ("add", Some(_)) => {
-            return Err(CommandError::failed(format!("{}: there is a route already: use change", target.shown)));
+            return Err(CommandError::failed(format!("{}: a route exists; use 'route change'", target.shown)));
         }
         ("change", None) => return Err(CommandError::failed(format!("{}: not in table", target.shown))),
-        _ => ctl.add_route(target.prefix, &ways)?,
+        _ => ctl.add_route(target.prefix, &paths)?,
     }
     let to: String = gateways.iter().map(|gateway| format!(": gateway {gateway}")).collect();
     Ok(format!("{verb} {}{to}\n", target.shown))
 }
 
-fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let (mut target, mut gateways) = (target(&mut words)?, Vec::new());
-    while let Some(word) = words.take() {
-        match word {
-            "-netmask" => {
-                let len = parse::mask(words.next("a netmask")?)?;
-                target.prefix = Prefix::new(target.prefix.addr(), len).unwrap_or(target.prefix);
-            }
-            word => gateways.push(parse::ip4("gateway", word)?),
-        }
-    }
+fn delete<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    let (target, gateways) = (target(args)?, gateways(args)?);
     let is_by = |via: Via| is_by(via, &ctl.host.stack.paths(ctl.cx, via), &gateways);
     if !ctl.route_at(target.prefix).is_some_and(is_by) {
         return Err(CommandError::failed(format!("{}: not in table", target.shown)));
@@ -136,9 +170,8 @@ pub(super) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]
     }
 }
 
-fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    words.skip("-host");
-    let asked = why::asked::<u32, L>(ctl, &mut words)?;
+fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    let asked = why::asked::<u32, L>(ctl, args)?;
     if asked.why || ctl.json {
         return iproute::got(ctl, &asked);
     }

@@ -1,41 +1,74 @@
 //! `show`: pools, locks, ports, drops and their locations, counters, netisr, cycle accounting,
 //! sockets, topology.
 
-use super::{Ctl, isr, places, ss, statement};
+use super::{Ctl, DONE, HostForm, isr, places, ss, statement};
 use buf::PoolStats;
-use grammar::{CommandError, Words};
+use grammar::Form;
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
+use std::marker::PhantomData;
 
-const TOPICS: &[&str] =
-    &["pools", "locks", "ports", "nic", "drops", "places", "counters", "isr", "ledger", "sockets", "topology"];
+/// Forms of `show`.
+pub(super) struct Forms<L>(PhantomData<L>);
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let topic = words.next(&TOPICS.join(", "))?;
-    if topic == "ledger" {
-        return ledger(ctl, words);
-    }
-    words.end()?;
-    match topic {
-        "pools" => Ok(pools(ctl)),
-        "locks" => Ok(locks(ctl)),
-        "ports" => Ok(ports(ctl)),
-        "nic" => {
-            let of = |port: crate::PortInfo| Some((ctl.iface_name(port.iface).to_string(), port.nic?));
-            super::cards::shown(&ctl.host.ports().into_iter().filter_map(of).collect::<Vec<_>>(), ctl.json)
-        }
-        "drops" => Ok(entries(ctl, |entry| entry.value > 0 && DropReason::ALL.iter().any(|d| d.name() == entry.name))),
-        "places" => Ok(places::shown(ctl)),
-        "counters" => Ok(entries(ctl, |_| true)),
-        "isr" => Ok(isr::shown(ctl)),
-        "sockets" => Ok(ss::list(ctl)),
-        "topology" => {
-            let (topology, this) = (&ctl.host.topology, &ctl.host.stack.name);
-            Ok(ctl.listing(|| topology.to_json(this), || topology.to_text(this)))
-        }
-        other => Err(CommandError::unknown("topic", other, TOPICS.iter().copied())),
-    }
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[HostForm<L>] = &[
+        Form { grammar: "pools", about: "Shows the buffer pools.", run: |ctl, _| Ok(pools(ctl)) },
+        Form { grammar: "locks", about: "Shows how often each part was locked.", run: |ctl, _| Ok(locks(ctl)) },
+        Form {
+            grammar: "ports",
+            about: "Shows each port: capabilities, state, warnings, counters.",
+            run: |ctl, _| Ok(ports(ctl)),
+        },
+        Form {
+            grammar: "nic",
+            about: "Shows the state of nic ports.",
+            run: |ctl, _| {
+                let of = |port: crate::PortInfo| Some((ctl.iface_name(port.iface).to_string(), port.nic?));
+                super::cards::shown(&ctl.host.ports().into_iter().filter_map(of).collect::<Vec<_>>(), ctl.json)
+            },
+        },
+        Form {
+            grammar: "drops",
+            about: "Shows dropped packets by reason.",
+            run: |ctl, _| {
+                let is_reason = |entry: &Entry| DropReason::ALL.iter().any(|reason| reason.name() == entry.name);
+                Ok(entries(ctl, |entry| entry.value > 0 && is_reason(entry)))
+            },
+        },
+        Form {
+            grammar: "places",
+            about: "Shows the source lines that dropped packets.",
+            run: |ctl, _| Ok(places::shown(ctl)),
+        },
+        Form {
+            grammar: "counters",
+            about: "Shows all counters with their descriptions.",
+            run: |ctl, _| Ok(entries(ctl, |_| true)),
+        },
+        Form { grammar: "isr", about: "Shows the workstreams of netisr.", run: |ctl, _| Ok(isr::shown(ctl)) },
+        Form {
+            grammar: "ledger [on|off]",
+            about: "Shows the ticks spent in each stage; on and off start and end the accounting.",
+            run: |ctl, args| match args.get("ledger") {
+                Some(word @ ("on" | "off")) => {
+                    ctl.host.stack.set_ledger(word == "on");
+                    DONE
+                }
+                _ => Ok(ledger(ctl)),
+            },
+        },
+        Form { grammar: "sockets", about: "Shows all sockets.", run: |ctl, _| Ok(ss::list(ctl)) },
+        Form {
+            grammar: "topology",
+            about: "Shows the hosts and switches of the file, and how they are connected.",
+            run: |ctl, _| {
+                let (topology, this) = (&ctl.host.topology, &ctl.host.stack.name);
+                Ok(ctl.listing(|| topology.to_json(this), || topology.to_text(this)))
+            },
+        },
+    ];
 }
 
 /// Shows every pool of the host: the main pool under the host's name, the others by purpose.
@@ -146,18 +179,9 @@ fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String 
     ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
 }
 
-/// `ledger [on|off]`: ticks by stage, the overhead of the accounting itself, and the rest of the
-/// time that it was enabled: sleep, programs, and time outside any stage.
-fn ledger<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    match words.take() {
-        None => {}
-        Some(word @ ("on" | "off")) => {
-            words.end()?;
-            ctl.host.stack.set_ledger(word == "on");
-            return Ok(String::new());
-        }
-        Some(other) => return Err(CommandError::unknown("word", other, ["on", "off"].into_iter())),
-    }
+/// Returns the ticks by stage, the overhead of the accounting itself, and the rest of the time that
+/// it was enabled: sleep, programs, and time outside any stage.
+fn ledger<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let statement = statement::of(&ctl.host.stack.ledger());
-    Ok(ctl.listing(|| statement::json(&statement, None), || statement::text(&statement, None)))
+    ctl.listing(|| statement::json(&statement, None), || statement::text(&statement, None))
 }

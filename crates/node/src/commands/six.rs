@@ -7,10 +7,10 @@ mod ip;
 mod ndp;
 mod route;
 
-pub(super) use ifconfig::{addr_infos, describe, inet6};
+pub(super) use ifconfig::{Forms as IfconfigForms, addr_infos, describe};
 pub(super) use ip::{addr, addr_text, neigh, neigh_rows, neigh_text, route as ip_route};
-pub(super) use ndp::run as ndp;
-pub(super) use route::{run as route, table};
+pub(super) use ndp::NdpForms;
+pub(super) use route::{add as route_add, delete as route_delete, get as route_get, table};
 
 use super::Ctl;
 use super::parse;

@@ -7,7 +7,7 @@ mod filter;
 use super::Ctl;
 use super::sockets::{self, Netid, SockState, Socket};
 use filter::Filter;
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Usage, Words};
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
@@ -30,6 +30,19 @@ struct Asked {
     six: bool,
     headless: bool,
     json: bool,
+}
+
+/// Returns the usage of `ss`.
+pub(super) fn usage() -> Vec<Usage> {
+    let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
+    vec![
+        of("[-tuln46oemiapHj] [FILTER...]", "Lists sockets, with ss(8)'s options."),
+        of("-s", "Shows the number of sockets by kind."),
+        of(
+            "[state|exclude STATE] [src|dst A[/LEN][:PORT]] [sport|dport = :PORT]",
+            "FILTER: conditions, combined by and, or, not and parentheses.",
+        ),
+    ]
 }
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {

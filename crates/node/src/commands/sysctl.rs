@@ -1,7 +1,7 @@
 //! `sysctl`: settings of the stack, and read-only values fixed at the creation of the host.
 
 use super::{Ctl, isr};
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Form, Words, parse};
 use inet::knobs::Knobs;
 use lock::Locks;
 use serde_json::{Map, Value};
@@ -29,10 +29,6 @@ const FIXED: &[(&str, &str)] = &[
     ("net.isr.numthreads", "Workstreams."),
 ];
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
-    obey(ctl, ctl.json, words)
-}
-
 /// An object with named values.
 pub(crate) trait Variables {
     /// Returns all names, in order.
@@ -45,34 +41,40 @@ pub(crate) trait Variables {
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError>;
 }
 
-/// Runs `[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...` on `of`.
-pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    let mut form = Form::NameValue;
-    loop {
-        match words.peek() {
-            Some("-n") => form = Form::Value,
-            Some("-d") => form = Form::Sentence,
-            Some("-w" | "-q") => {}
-            Some("-a" | "-A") => {
-                words.take();
-                words.end()?;
-                return Ok(show(of, json, &of.names(), form));
-            }
-            Some(option) if option.starts_with('-') => {
-                return Err(CommandError::unknown("option", option, ["-a", "-w", "-n", "-d"].into_iter()));
-            }
-            Some(_) => break,
-            None => return Err(CommandError::missing("-a, NAME or NAME=VALUE")),
-        }
-        words.take();
+/// Forms of `sysctl`.
+pub(crate) const FORMS: &[Form<()>] = &[
+    Form { grammar: "[-n] [-d] -a,-A", about: "Lists all sysctls; -n: values only, -d: descriptions.", run: () },
+    Form { grammar: "[-n] [-d] NAME...", about: "Shows a sysctl, or all below a name.", run: () },
+    Form { grammar: "[-n] [-w] NAME=VALUE...", about: "Sets sysctls.", run: () },
+];
+
+const OPTIONS: &[Form<()>] = &[Form { grammar: "[-n] [-d] [-w,-q] [-a,-A]", about: "", run: () }];
+
+/// Runs `sysctl` on `of`.
+pub(crate) fn run(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
+    let (_, options) = parse(OPTIONS, &mut words)?;
+    let form = match () {
+        () if options.has("-d") => Shown::Sentence,
+        () if options.has("-n") => Shown::Value,
+        () => Shown::NameValue,
+    };
+    if options.has("-a") {
+        words.end()?;
+        return Ok(show(of, json, &of.names(), form));
+    }
+    if let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
+        return Err(CommandError::unknown("option", option, ["-a", "-w", "-n", "-d"].into_iter()));
     }
     let mut out = String::new();
     let mut shown: Vec<String> = Vec::new();
-    while let Some(word) = words.take() {
+    let mut word = words.next("-a, NAME or NAME=VALUE")?;
+    loop {
         match word.split_once('=') {
             Some((name, value)) => out += &set(of, name.trim(), value.trim(), form)?,
             None => shown.extend(under(of, word)?),
         }
+        let Some(next) = words.take() else { break };
+        word = next;
     }
     if !shown.is_empty() {
         out += &show(of, json, &shown, form);
@@ -82,7 +84,7 @@ pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Resu
 
 /// Output format of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum Shown {
     NameValue,
     Value,
     Sentence,
@@ -98,15 +100,15 @@ fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, CommandError> {
     if found.is_empty() { Err(CommandError::unknown("knob", word, all)) } else { Ok(found) }
 }
 
-fn show(of: &dyn Variables, json: bool, names: &[String], form: Form) -> String {
-    let value = |name: &str| if form == Form::Sentence { of.sentence(name).into() } else { of.value(name) };
+fn show(of: &dyn Variables, json: bool, names: &[String], form: Shown) -> String {
+    let value = |name: &str| if form == Shown::Sentence { of.sentence(name).into() } else { of.value(name) };
     if json {
         let all = names.iter().map(|name| (name.clone(), value(name))).collect::<Map<_, _>>();
         return format!("{}\n", Value::Object(all));
     }
     let line = |name: &String| {
         let value = plain(value(name));
-        if form == Form::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
+        if form == Shown::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
     };
     names.iter().map(line).collect()
 }
@@ -118,11 +120,11 @@ fn plain(value: Value) -> String {
     }
 }
 
-fn set(of: &dyn Variables, name: &str, text: &str, form: Form) -> Result<String, CommandError> {
+fn set(of: &dyn Variables, name: &str, text: &str, form: Shown) -> Result<String, CommandError> {
     let before = plain(of.value(name));
     of.set(name, text)?;
     let after = plain(of.value(name));
-    Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
+    Ok(if form == Shown::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
 }
 
 impl<L: Locks> Variables for Ctl<'_, L> {

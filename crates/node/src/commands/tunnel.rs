@@ -2,98 +2,124 @@
 //! (`ip link add gif0 type ipip local A remote B`).
 
 use super::Ctl;
+use super::ifconfig::IfaceForm;
 use super::parse;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form, Words};
 use inet::iface::{Iface, IfaceId};
 use inet::tunnel::{Config, DontFragment, Kind, Refused, Unchecked};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::{L4Port, vxlan};
 
 /// Parameters of `ifconfig` for tunnels.
-pub(super) const SWITCHES: &[&str] = &[
-    "tunnel",
-    "-tunnel",
-    "deletetunnel",
-    "grekey",
-    "enable_csum",
-    "-enable_csum",
-    "enable_seq",
-    "-enable_seq",
-    "vxlanid",
-    "vxlanlocal",
-    "vxlanremote",
-    "vxlanlocalport",
-    "vxlanremoteport",
-    "vxlanttl",
-    "destroy",
-];
+pub(super) struct Forms<L>(PhantomData<L>);
 
-/// Applies `ifconfig IF WORD ...` to a tunnel; `None`: not a tunnel parameter, or not a tunnel.
-pub(super) fn change<L: Locks>(
+impl<L: Locks> Forms<L> {
+    pub(super) const ALL: &[IfaceForm<L>] = &[
+        Form { grammar: "tunnel A B", about: "Sets the outer addresses: local and remote.", run: ends },
+        Form {
+            grammar: "-tunnel,deletetunnel",
+            about: "Removes the outer addresses.",
+            run: |ctl, iface, _| {
+                let none = Config::default();
+                change(ctl, iface, None, |config| (config.local, config.remote) = (none.local, none.remote))
+            },
+        },
+        Form {
+            grammar: "grekey KEY",
+            about: "GRE: sets the key; 0: none.",
+            run: |ctl, iface, args| {
+                let key = key(args.text("KEY"))?;
+                // BSD: 0 is no key.
+                change(ctl, iface, Some((Kind::Gre, "grekey")), |config| config.key = Some(key).filter(|key| *key != 0))
+            },
+        },
+        Form {
+            grammar: "[-]enable_csum",
+            about: "GRE: sends checksums.",
+            run: |ctl, iface, args| {
+                let on = args.is_on("enable_csum");
+                change(ctl, iface, Some((Kind::Gre, "enable_csum")), |config| config.checksum = on)
+            },
+        },
+        Form {
+            grammar: "[-]enable_seq",
+            about: "GRE: sends sequence numbers, and drops late packets.",
+            run: |ctl, iface, args| {
+                let on = args.is_on("enable_seq");
+                change(ctl, iface, Some((Kind::Gre, "enable_seq")), |config| config.sequence = on)
+            },
+        },
+        Form {
+            grammar: "vxlanid 0-16777215",
+            about: "VXLAN: sets the network identifier.",
+            run: |ctl, iface, args| {
+                let vni = args.number("vxlanid").unwrap_or(0) as u32;
+                change(ctl, iface, Some((Kind::Vxlan, "vxlanid")), |config| config.vni = vni)
+            },
+        },
+        Form {
+            grammar: "vxlanlocal A",
+            about: "VXLAN: sets the local outer address.",
+            run: |ctl, iface, args| {
+                let local = parse::ip_any("vxlanlocal", args.text("A"))?;
+                change(ctl, iface, Some((Kind::Vxlan, "vxlanlocal")), |config| config.local = local)
+            },
+        },
+        Form {
+            grammar: "vxlanremote A",
+            about: "VXLAN: sets the remote outer address.",
+            run: |ctl, iface, args| {
+                let remote = parse::ip_any("vxlanremote", args.text("A"))?;
+                change(ctl, iface, Some((Kind::Vxlan, "vxlanremote")), |config| config.remote = remote)
+            },
+        },
+        Form {
+            grammar: "vxlanlocalport PORT:1-65535",
+            about: "VXLAN: sets the UDP port, which both ends share (RFC 7348 5).",
+            run: vxlan_port,
+        },
+        Form { grammar: "vxlanremoteport PORT:1-65535", about: "VXLAN: same as vxlanlocalport.", run: vxlan_port },
+        Form {
+            grammar: "vxlanttl TTL",
+            about: "VXLAN: sets the TTL of outer packets; inherit: the sysctl's.",
+            run: |ctl, iface, args| {
+                let ttl = ttl(args.text("TTL"))?;
+                change(ctl, iface, Some((Kind::Vxlan, "vxlanttl")), |config| config.ttl = ttl)
+            },
+        },
+    ];
+}
+
+/// Changes the configuration of a tunnel; `only` is the kind of tunnel that has the parameter, with
+/// the name of the parameter.
+fn change<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
-    word: &str,
-    words: &mut Words<'_>,
-) -> Option<Result<(), CommandError>> {
-    let config = ctl.host.stack.tunnel(ctl.cx, iface.id).filter(|_| SWITCHES.contains(&word))?;
-    Some(match word {
-        "destroy" => destroy(ctl, iface.id),
-        _ => bsd(config, iface, word, words).and_then(|config| set(ctl, iface.id, config)),
-    })
+    only: Option<(Kind, &str)>,
+    change: impl FnOnce(&mut Config),
+) -> Result<(), CommandError> {
+    let config = ctl.host.stack.tunnel(ctl.cx, iface.id);
+    let mut config = config.ok_or_else(|| CommandError::failed(format!("{}: not a tunnel", iface.name)))?;
+    if let Some((kind, word)) = only.filter(|(kind, _)| *kind != config.kind) {
+        let why = format!("{}: {word} applies only to {} tunnels", iface.name, kind.name());
+        return Err(CommandError::failed(why));
+    }
+    change(&mut config);
+    set(ctl, iface.id, config)
 }
 
-fn bsd<L: Locks>(
-    mut config: Config,
-    iface: &Iface<L>,
-    word: &str,
-    words: &mut Words<'_>,
-) -> Result<Config, CommandError> {
-    let needs = |kind: Kind| match config.kind == kind {
-        true => Ok(()),
-        false => Err(CommandError::failed(format!("{}: {word} is for {}N", iface.name, kind.name()))),
-    };
-    match word {
-        "tunnel" => (config.local, config.remote) = (end(word, words)?, end(word, words)?),
-        "-tunnel" | "deletetunnel" => {
-            (config.local, config.remote) = (Config::default().local, Config::default().remote);
-        }
-        "grekey" | "enable_csum" | "-enable_csum" | "enable_seq" | "-enable_seq" => {
-            needs(Kind::Gre)?;
-            match word {
-                "grekey" => config.key = Some(key(words)?).filter(|key| *key != 0), // BSD: 0 is no key
-                "enable_csum" | "-enable_csum" => config.checksum = !word.starts_with('-'),
-                _ => config.sequence = !word.starts_with('-'),
-            }
-        }
-        _ => {
-            needs(Kind::Vxlan)?;
-            match word {
-                "vxlanid" => config.vni = vni(words)?,
-                "vxlanlocal" => config.local = end(word, words)?,
-                "vxlanremote" => config.remote = end(word, words)?,
-                "vxlanttl" => config.ttl = ttl(words)?,
-                _ => config.l4port = both_ports(word, words)?,
-            }
-        }
-    }
-    Ok(config)
+/// Runs `tunnel A B`.
+pub(super) fn ends<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
+    let (local, remote) = (parse::ip_any("tunnel", args.text("A"))?, parse::ip_any("tunnel", args.text("B"))?);
+    change(ctl, iface, None, |config| (config.local, config.remote) = (local, remote))
 }
 
-/// Parses the L4 port, which both ends share here (RFC 7348 5: the destination port; the source
-/// port depends on the flow). Either word sets it, and if a line has both they must agree.
-fn both_ports(word: &str, words: &mut Words<'_>) -> Result<L4Port, CommandError> {
-    let port = l4port(words)?;
-    let mut rest = *words;
-    while let Some(other) = rest.take() {
-        if matches!(other, "vxlanlocalport" | "vxlanremoteport") && l4port(&mut rest)? != port {
-            return Err(CommandError::failed(format!(
-                "{word} {port}, and another {other}: both ends have one port here"
-            )));
-        }
-    }
-    Ok(port)
+fn vxlan_port<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
+    let port = L4Port(args.number("PORT").unwrap_or(0) as u16);
+    change(ctl, iface, Some((Kind::Vxlan, "vxlanlocalport")), |config| config.l4port = port)
 }
 
 /// Runs `ip link add [name] IF [mtu N] type TYPE ...`.
@@ -151,14 +177,14 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
     match word {
         "local" => config.local = end(word, words)?,
         "remote" => config.remote = end(word, words)?,
-        "key" if gre => config.key = Some(key(words)?),
+        "key" if gre => config.key = Some(key(words.next("a key")?)?),
         "csum" | "nocsum" if gre => config.checksum = word == "csum",
         "seq" | "noseq" if gre => config.sequence = word == "seq",
         "id" | "vni" if config.kind == Kind::Vxlan => config.vni = vni(words)?,
         "dstport" if config.kind == Kind::Vxlan => config.l4port = l4port(words)?,
         "udp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Accepted,
         "noudp6zerocsumrx" if config.kind == Kind::Vxlan => config.unchecked = Unchecked::Dropped,
-        "ttl" | "hoplimit" => config.ttl = ttl(words)?,
+        "ttl" | "hoplimit" => config.ttl = ttl(words.next("a TTL")?)?,
         "pmtudisc" => config.df = DontFragment::Set,
         "nopmtudisc" => config.df = DontFragment::Copy, // inner DF is kept, as in Linux
         "df" => {
@@ -187,8 +213,7 @@ fn end(word: &str, words: &mut Words<'_>) -> Result<IpAddr, CommandError> {
 }
 
 /// Parses a key as a number, or as an address, as iproute2 does.
-fn key(words: &mut Words<'_>) -> Result<u32, CommandError> {
-    let word = words.next("a key")?;
+fn key(word: &str) -> Result<u32, CommandError> {
     let hex = word.strip_prefix("0x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let found = hex.or_else(|| word.parse().ok()).or_else(|| word.parse().ok().map(|dotted: Ipv4Addr| dotted.into()));
     found.ok_or_else(|| CommandError::bad("key", word, "a number of 32 bits"))
@@ -203,8 +228,7 @@ fn l4port(words: &mut Words<'_>) -> Result<L4Port, CommandError> {
 }
 
 /// Parses a TTL; `inherit` and 0 select the sysctl's value.
-fn ttl(words: &mut Words<'_>) -> Result<Option<u8>, CommandError> {
-    let word = words.next("a TTL")?;
+fn ttl(word: &str) -> Result<Option<u8>, CommandError> {
     if word == "inherit" {
         return Ok(None);
     }
@@ -242,13 +266,13 @@ fn set<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, config: Config) -> Result<(), Co
 /// Returns the error message for a rejected tunnel configuration.
 pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
     match why {
-        Refused::NotATunnel => "no tunnel of this kind".to_string(),
-        Refused::BadEnd(addr) => format!("{addr} is not one host's address"),
-        Refused::BadFamily => "both ends are of one family".to_string(),
-        Refused::BadVni => format!("a VNI goes up to {}", vxlan::VNI_MAX),
+        Refused::NotATunnel => "not a tunnel of this kind".to_string(),
+        Refused::BadEnd(addr) => format!("{addr}: must be a unicast address"),
+        Refused::BadFamily => "both outer addresses must be of one family".to_string(),
+        Refused::BadVni => format!("VNI: must be at most {}", vxlan::VNI_MAX),
         Refused::Taken(other) => {
             let name = host.stack.iface(other).map_or("another", |iface| &iface.name);
-            format!("{name} has the same ends, and nothing tells them apart")
+            format!("{name} has the same outer addresses and the same key or VNI")
         }
     }
 }
@@ -257,7 +281,7 @@ pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
 pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Result<(), CommandError> {
     match ctl.host.stack.remove_tunnel(ctl.cx, id) {
         true => Ok(()),
-        false => Err(CommandError::failed(format!("{}: is no tunnel", ctl.iface_name(id)))),
+        false => Err(CommandError::failed(format!("{}: not a tunnel", ctl.iface_name(id)))),
     }
 }
 

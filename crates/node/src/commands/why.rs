@@ -3,7 +3,7 @@
 use super::ip::set;
 use super::parse;
 use super::{Ctl, six};
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
 use inet::iface::{IfaceId, IfaceKind};
 use inet::neigh::State;
@@ -78,39 +78,31 @@ pub(super) struct Asked<A: WhyFamily> {
     pub why: bool,
 }
 
-/// Parses the rest of a `get`.
+/// Form of `ip route get`, after the verb; that of `route get` has the same names.
+pub(super) const GET: &[Form<()>] = &[Form {
+    grammar: "[--why,-why] ADDR [from SRC] [iif IF] [ipproto PROTO] [sport 0-65535] [dport 0-65535]",
+    about: "",
+    run: (),
+}];
+
+/// Reads the parameters of a `get`.
 ///
 /// # Errors
-/// Returns an error for an unknown word, or an address of another family.
-pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<Asked<A>, CommandError> {
-    let mut why = words.skip("--why") || words.skip("-why");
-    let (dst, zone) = A::addr(ctl, "address", words.next("an address")?)?;
-    let (mut src, mut iface) = (None, None);
-    let mut question = Question { dst, zone, from: None, proto: 0, l4_ports: (0, 0) };
-    while let Some(word) = words.take() {
-        match word {
-            "--why" | "-why" => why = true,
-            "from" => src = Some(A::addr(ctl, "source", words.next("a source address")?)?.0),
-            "iif" => iface = Some(ctl.iface(words.next("an iface")?)?.id),
-            "ipproto" => question.proto = proto(words.next("tcp, udp, icmp, ipv6-icmp or a number")?)?,
-            "sport" => question.l4_ports.0 = parse::number("L4 port", words.next("a number")?, 0, 65_535)? as u16,
-            "dport" => question.l4_ports.1 = parse::number("L4 port", words.next("a number")?, 0, 65_535)? as u16,
-            other => {
-                let known = ["--why", "from", "iif", "ipproto", "sport", "dport"];
-                return Err(CommandError::unknown("word", other, known.into_iter()));
-            }
-        }
-    }
-    question.from = match (src, iface) {
+/// Returns an error for an address of another family, an unknown interface, or one of `from` and
+/// `iif` without the other.
+pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Asked<A>, CommandError> {
+    let (dst, zone) = A::addr(ctl, "address", args.text("ADDR"))?;
+    let src = args.get("SRC").map(|word| A::addr(ctl, "source", word)).transpose()?.map(|(src, _)| src);
+    let iface = args.get("IF").map(|name| ctl.iface(name)).transpose()?.map(|iface| iface.id);
+    let from = match (src, iface) {
         (Some(src), Some(iface)) => Some((iface, src)),
         (None, None) => None,
-        _ => {
-            return Err(CommandError::missing(
-                "both from SRC and iif IF: a packet that comes in has a source and an iface",
-            ));
-        }
+        _ => return Err(CommandError::missing("both from SRC and iif IF, for a packet that is forwarded")),
     };
-    Ok(Asked { question, why })
+    let port = |name| args.number(name).unwrap_or(0) as u16;
+    let proto = args.get("PROTO").map(proto).transpose()?.unwrap_or(0);
+    let question = Question { dst, zone, from, proto, l4_ports: (port("sport"), port("dport")) };
+    Ok(Asked { question, why: args.has("--why") })
 }
 
 fn proto(word: &str) -> Result<u8, CommandError> {

@@ -13,71 +13,116 @@ mod vlan;
 
 use super::{Info, Switch, SwitchConfig};
 use crate::capture::{Captures, Place, Wants};
-use crate::commands::capture;
 use crate::commands::sysctl::Variables;
+use crate::commands::{capture, sysctl as sysctl_command};
 use crate::config::HostConfig;
-use ::bridge::PortNo;
+use ::bridge::{PortNo, Running};
 use buf::PoolConfig;
-use grammar::{CommandError, Words};
+use grammar::{Args, Command, CommandError, Form, Words, parse_all, usage};
 use port::Spec;
 use serde_json::Value;
 
 pub use show::{lost, remarks, report};
 
-/// Commands: name, grammar, description. Printed by `help`.
-const PROGRAMS: &[(&str, &str, &str)] = &[
-    (
-        "ifconfig",
-        "[BRIDGE] [addm PORT [loop N] | deletem IF | addr | static IF MAC [vlan N] | deladdr MAC [vlan N] | flush | flushall",
-        "",
-    ),
-    (
-        "",
-        "  | [-]learn|discover|multicast|broadcast|sticky|private|span IF | cluster IF N | ifmaxaddr IF N | timeout S",
-        "",
-    ),
-    (
-        "",
-        "  | proto rstp|stp|none | [-]stp IF | priority|hellotime|fwddelay|maxage|holdcnt N | ifpriority|ifpathcost IF N",
-        "",
-    ),
-    ("", "  | [-]edge|autoedge|ptp|autoptp|bpduguard|rootguard|loopguard|bpdufilter IF | reenable|migrate IF", ""),
-    ("", "  | rxlimit N | [-]vlanfilter [qinq] | [-]untagged IF N | [+-]tagged IF LIST | [-]ingress|stacked IF", ""),
-    ("", "  | admit IF all|tagged|untagged | [-]snoop | [-]querier A | unknowngroups flood|routers", ""),
-    (
-        "",
-        "  | [-]fastleave IF | router IF learned|always|never | [-]mute MOVES S | maxaddr N | up | down | [-]monitor",
-        "",
-    ),
-    (
-        "",
-        "  | [-]storm IF broadcast|multicast|unknown RATE [BURST] | [-]rule IF in|out pass|drop EXPR]",
-        "Members, addresses, spanning tree, VLANs, guards: if_bridge's words, and ours.",
-    ),
-    (
-        "bridge",
-        "link [show] | link set dev IF [learning|flood|mcast_flood|bcast_flood|isolated|sticky|fastleave on|off]",
-        "",
-    ),
-    ("", "  | link set dev IF mcast_router 0|1|2 | mdb [show]", ""),
-    ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", ""),
-    ("", "  | vlan [show] | vlan add|del dev IF vid N[-M] [pvid] [untagged]", "The same in iproute2's words."),
-    (
-        "ip",
-        "[-j] [-s] [-br] [-o] link [show [dev IF]] | link set dev BRIDGE up|down",
-        "The bridge and its ports as links.",
-    ),
-    ("netstat", "-i", "Packets and errors of each port."),
-    ("capture", capture::GRAMMAR, capture::ABOUT),
-    ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
-    (
-        "show",
-        "bridge|counters|polling|ledger [on|off]|ports|drops|rules|moves|nic|pools",
-        "What the switch knows of itself.",
-    ),
-    ("audit", "", "The balance of frames."),
-    ("stop", "", "Ends the program."),
-    ("help", "", "This list."),
+/// A bridge and the format of the output.
+#[derive(Clone, Copy)]
+struct Control<'a> {
+    switch: &'a Switch,
+    json: bool,
+}
+
+/// A form of a command, with the function that carries it out and returns the output.
+type Parameter = Form<fn(&Control<'_>, &Args<'_>) -> Result<String, CommandError>>;
+
+/// Result of a command without output.
+const DONE: Result<String, CommandError> = Ok(String::new());
+
+impl Control<'_> {
+    /// Returns the member `IF` of a command.
+    fn member(&self, args: &Args<'_>) -> Result<PortNo, CommandError> {
+        member(self.switch, args.text("IF")).map(|(number, _)| number)
+    }
+
+    fn running(&self, running: Running) -> Result<String, CommandError> {
+        self.switch.set_running(running);
+        DONE
+    }
+
+    /// Returns a listing: `rows` as JSON, or `text`.
+    fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
+        listing(self.json, rows, text)
+    }
+}
+
+/// Function of a command, given the words after its name.
+type Run = fn(&Control<'_>, Words<'_>) -> Result<String, CommandError>;
+
+/// The commands of a bridge.
+const COMMANDS: &[Command<Run>] = &[
+    Command {
+        name: "ifconfig",
+        about: "Show and configure members, addresses, spanning tree, VLANs and guards",
+        usage: || ifconfig::forms().map(|form| form.usage("[BRIDGE]")).collect(),
+        run: ifconfig::run,
+    },
+    Command {
+        name: "bridge",
+        about: "Show and configure members, addresses and VLANs, in iproute2's syntax",
+        usage: || bridge::forms().map(|form| form.usage("")).collect(),
+        run: bridge::run,
+    },
+    Command {
+        name: "ip",
+        about: "Show the bridge and its ports as links, in iproute2's syntax",
+        usage: || ip::FORMS.iter().map(|form| form.usage("[-s] [-br] [-o]")).collect(),
+        run: ip::run,
+    },
+    Command {
+        name: "netstat",
+        about: "Show packets and errors of each port",
+        usage: || usage(ip::NETSTAT),
+        run: |of, words| one_of(ip::NETSTAT, of, words),
+    },
+    Command {
+        name: "sysctl",
+        about: "Show and set sysctls: polling, and its state",
+        usage: || usage(sysctl_command::FORMS),
+        run: |of, words| sysctl_command::run(of.switch, of.json, words),
+    },
+    Command {
+        name: "show",
+        about: "Show counters, polling, ledger, ports, drops, rules, moves, pools",
+        usage: || usage(show::FORMS),
+        run: |of, words| one_of(show::FORMS, of, words),
+    },
+    Command {
+        name: "capture",
+        about: capture::ABOUT,
+        usage: || usage(capture::FORMS),
+        run: |of, words| capture::run(of.switch, of.switch.clock.now(), of.json, words),
+    },
+    Command {
+        name: "audit",
+        about: "Balance the frames: received, sent, held, dropped",
+        usage: Vec::new,
+        run: |of, words| words.end().map(|()| show::audit(of.switch, of.json)),
+    },
+    Command {
+        name: "stop",
+        about: "End the program that runs the bridge",
+        usage: Vec::new,
+        run: |_, words| {
+            words.end()?;
+            dispatch::request_stop();
+            DONE
+        },
+    },
+    Command {
+        name: "help",
+        about: "List the commands, or the forms of a command",
+        usage: crate::commands::help_usage,
+        run: |of, words| crate::commands::help(COMMANDS, of.json, words),
+    },
 ];
 
 /// Runs the command `words` on `switch` and returns the output: text, or JSON for a listing if
@@ -88,26 +133,14 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 /// valid word.
 pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, CommandError> {
     let mut words = Words::new(words);
-    match words.next("a command")? {
-        "ifconfig" => ifconfig::run(switch, json, words),
-        "bridge" => bridge::run(switch, json, words),
-        "ip" => ip::run(switch, json, words),
-        "netstat" => ip::netstat(switch, json, words),
-        "sysctl" => crate::commands::sysctl::obey(switch, json, words),
-        "show" => show::run(switch, json, words),
-        "capture" => capture::run(switch, switch.clock.now(), json, words),
-        "audit" => words.end().map(|()| show::audit(switch, json)),
-        "stop" => {
-            words.end()?;
-            dispatch::request_stop();
-            Ok(String::new())
-        }
-        "help" => words.end().map(|()| crate::commands::help_of(PROGRAMS)),
-        other => {
-            let programs = PROGRAMS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty());
-            Err(CommandError::unknown("word", other, programs))
-        }
-    }
+    let command = grammar::command(COMMANDS, &mut words)?;
+    (command.run)(&Control { switch, json }, words)
+}
+
+/// Runs the form that `words` have.
+fn one_of(forms: &[Parameter], of: &Control<'_>, words: Words<'_>) -> Result<String, CommandError> {
+    let (form, args) = parse_all(forms, words)?;
+    (form.run)(of, &args)
 }
 
 /// Sets a sysctl.

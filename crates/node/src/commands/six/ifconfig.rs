@@ -1,101 +1,103 @@
 //! `ifconfig IF inet6 ...`, and its output.
 
+use super::super::ifconfig::IfaceForm;
 use super::super::parse;
 use super::super::{Ctl, tunnel};
 use super::ndp::seconds_left;
 use super::{host, refused, with_zone, zoned};
 use clock::Instant;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use inet::iface::{Iface, IfaceKind};
-use inet::ip6::{AddrState, Advertising, IfaceAddr6, Origin};
+use inet::ip6::{AddrState, Advertising, IfaceAddr6, Origin, Refused6};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::marker::PhantomData;
 use wire::ip6;
 
-/// Runs `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`,
-/// `inet6 [-]accept_rtadv`, `inet6 [-]advertise [rltime N] [maxinterval N] [vltime N] [pltime N]`,
-/// `inet6 tunnel A B`.
-pub(in super::super) fn inet6<L: Locks>(
-    ctl: &Ctl<'_, L>,
-    iface: &Iface<L>,
-    words: &mut Words<'_>,
-) -> Result<(), CommandError> {
-    let word = words.next("an IPv6 address, auto_linklocal, accept_rtadv, advertise or tunnel")?;
-    let (option, on) = word.strip_prefix('-').map_or((word, true), |option| (option, false));
-    if let "accept_rtadv" | "advertise" = option {
-        if iface.kind != IfaceKind::Ethernet {
-            let why = format!("{}: {option}: router advertisements need an Ethernet interface", iface.name);
-            return Err(CommandError::failed(why));
-        }
-        let stack = &ctl.host.stack;
-        let set = if option == "accept_rtadv" {
-            stack.set_accept_rtadv(ctl.cx, iface.id, on)
-        } else {
-            let config = if on { Some(advertising(words)?) } else { None };
-            stack.set_advertising(ctl.cx, iface.id, config)
-        };
-        return set.map_err(|why| CommandError::failed(format!("{}: {}", iface.name, refused(why))));
-    }
-    if word == "auto_linklocal" {
-        let added = ctl.host.stack.add_link_local(ctl.cx, iface.id);
-        return added.map_err(|why| CommandError::failed(format!("{}: {}", iface.name, refused(why))));
-    }
-    if word == "tunnel" {
-        let changed = tunnel::change(ctl, iface, word, words);
-        return changed.unwrap_or_else(|| Err(CommandError::failed(format!("{}: no tunnel", iface.name))));
-    }
+/// Parameters of `ifconfig` for IPv6.
+pub(in super::super) struct Forms<L>(PhantomData<L>);
+
+impl<L: Locks> Forms<L> {
+    pub(in super::super) const ALL: &[IfaceForm<L>] = &[
+        Form {
+            grammar: "inet6 A/LEN [B] [prefixlen 0-128] [alias,add] [-alias,delete,remove]",
+            about: "Adds or removes an IPv6 address; B: the far end of a tunnel.",
+            run: inet6,
+        },
+        Form {
+            grammar: "inet6 auto_linklocal",
+            about: "Adds a link-local address.",
+            run: |ctl, iface, _| outcome(iface, ctl.host.stack.add_link_local(ctl.cx, iface.id)),
+        },
+        Form {
+            grammar: "inet6 [-]accept_rtadv",
+            about: "Accepts router advertisements and configures addresses from them.",
+            run: |ctl, iface, args| {
+                needs_ethernet(iface, "accept_rtadv")?;
+                let on = args.is_on("accept_rtadv");
+                outcome(iface, ctl.host.stack.set_accept_rtadv(ctl.cx, iface.id, on))
+            },
+        },
+        Form {
+            grammar: "inet6 advertise [rltime SECONDS:0-9000] [maxinterval INTERVAL:0-1800] [vltime VALID:0-4294967295] \
+                      [pltime PREFERRED:0-4294967295]",
+            about: "Sends router advertisements while the host forwards IPv6; names as in rtadvd.conf(5).",
+            run: |ctl, iface, args| {
+                needs_ethernet(iface, "advertise")?;
+                let default = Advertising::default();
+                let config = Advertising {
+                    lifetime: args.number("SECONDS").map_or(default.lifetime, |n| n as u16),
+                    max_interval: args.number("INTERVAL").map_or(default.max_interval, |n| n as u16),
+                    valid: args.number("VALID").map_or(default.valid, |n| n as u32),
+                    preferred: args.number("PREFERRED").map_or(default.preferred, |n| n as u32),
+                    ..default
+                };
+                config.check().map_err(|why| CommandError::failed(why.to_string()))?;
+                outcome(iface, ctl.host.stack.set_advertising(ctl.cx, iface.id, Some(config)))
+            },
+        },
+        Form {
+            grammar: "inet6 -advertise",
+            about: "Stops sending router advertisements.",
+            run: |ctl, iface, _| {
+                needs_ethernet(iface, "advertise")?;
+                outcome(iface, ctl.host.stack.set_advertising(ctl.cx, iface.id, None))
+            },
+        },
+        Form { grammar: "inet6 tunnel A B", about: "Sets the outer addresses of a tunnel.", run: tunnel::ends },
+    ];
+}
+
+/// Returns the result of a change to an interface.
+fn outcome<L: Locks>(iface: &Iface<L>, changed: Result<(), Refused6>) -> Result<(), CommandError> {
+    changed.map_err(|why| CommandError::failed(format!("{}: {}", iface.name, refused(why))))
+}
+
+fn needs_ethernet<L: Locks>(iface: &Iface<L>, option: &str) -> Result<(), CommandError> {
+    let why = || format!("{}: {option}: router advertisements need an Ethernet interface", iface.name);
+    if iface.kind == IfaceKind::Ethernet { Ok(()) } else { Err(CommandError::failed(why())) }
+}
+
+/// Runs `inet6 A/LEN ...`.
+fn inet6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
+    let word = args.text("A/LEN");
     let (text, len) = match word.split_once('/') {
         Some((text, len)) => (text, Some(parse::number("prefix length", len, 0, 128)? as u8)),
         None => (word, None),
     };
     let (addr, _) = zoned(ctl, "address", text)?;
-    let (mut len, mut peer, mut delete) = (len, None, false);
-    if iface.kind == IfaceKind::Tunnel
-        && let Some(far) = words.peek().and_then(|word| word.parse().ok())
-    {
-        words.take();
-        peer = Some(host("far end", far)?);
-    }
-    while let Some(word) = words.peek() {
-        match word {
-            "prefixlen" | "alias" | "add" => {}
-            "-alias" | "delete" | "remove" => delete = true,
-            _ => break,
-        }
-        words.take();
-        if word == "prefixlen" {
-            len = Some(parse::number("prefixlen", words.next("a number of bits")?, 0, 128)? as u8);
-        }
-    }
-    if delete {
+    let peer = match args.get("B") {
+        Some(word) if iface.kind != IfaceKind::Tunnel => return Err(CommandError::too_much(word)),
+        Some(word) => Some(host("far end", zoned(ctl, "far end", word)?.0)?),
+        None => None,
+    };
+    if args.has("-alias") {
         let gone = ctl.host.stack.remove_addr6(ctl.cx, iface.id, addr);
         return if gone { Ok(()) } else { Err(CommandError::failed(format!("{} does not have {addr}", iface.name))) };
     }
+    let len = args.number("prefixlen").map(|len| len as u8).or(len);
     let len = len.unwrap_or(if peer.is_some() || iface.kind == IfaceKind::Loopback { 128 } else { 64 });
     add_addr6(ctl, iface, IfaceAddr6 { peer, ..IfaceAddr6::new(host("address", addr)?, len) })
-}
-
-/// Parses the configuration of router advertisements; names as in rtadvd.conf(5).
-fn advertising(words: &mut Words<'_>) -> Result<Advertising, CommandError> {
-    let mut config = Advertising::default();
-    while let Some(word) = words.peek() {
-        let most = match word {
-            "rltime" => 9000,
-            "maxinterval" => 1800,
-            "vltime" | "pltime" => i64::from(u32::MAX),
-            _ => break,
-        };
-        words.take();
-        let seconds = parse::number(word, words.next("seconds")?, 0, most)?;
-        match word {
-            "rltime" => config.lifetime = seconds as u16,
-            "maxinterval" => config.max_interval = seconds as u16,
-            "vltime" => config.valid = seconds as u32,
-            _ => config.preferred = seconds as u32,
-        }
-    }
-    config.check().map_err(|why| CommandError::failed(why.to_string()))?;
-    Ok(config)
 }
 
 /// Adds an address to an iface, unless another iface has it.

@@ -8,7 +8,7 @@ use super::super::{Ctl, why};
 use super::ifconfig::{add_addr6, scope};
 use super::ndp::seconds_left;
 use super::{host, own_address, prefix, prefix_text, zoned};
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Words, parse_all};
 use inet::fib::Prefix6;
 use inet::iface::Iface;
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
@@ -265,9 +265,9 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
     row
 }
 
-fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let asked = why::asked::<u128, L>(ctl, &mut words)?;
-    got(ctl, &asked)
+fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
+    let (_, args) = parse_all(why::GET, words)?;
+    got(ctl, &why::asked::<u128, L>(ctl, &args)?)
 }
 
 /// Shows the next hop requested, or the reasons for it.

@@ -1,61 +1,67 @@
 //! `ndp`, as in BSD: IPv6 neighbors, default routers and advertised prefixes.
 
-use super::super::Ctl;
 use super::super::parse;
+use super::super::{Ctl, DONE, HostForm};
 use super::ip::{neigh_rows, set_neighbor6};
 use super::{with_zone, zoned};
 use clock::{Duration, Instant};
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Form};
 use inet::iface::IfaceId;
 use inet::ip6::{AdvertisedPrefix, DefaultRouter};
 use inet::neigh::{Neighbor, State};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::marker::PhantomData;
 use std::net::Ipv6Addr;
 use wire::icmp6::nd::Preference;
 
-const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST, -c, -r or -p";
+/// Forms of `ndp`; `-n` is accepted, since names are never looked up.
+pub(in super::super) struct NdpForms<L>(PhantomData<L>);
 
-pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    words.skip("-n"); // names are never looked up
-    match words.next(GRAMMAR)? {
-        "-a" | "-an" | "-na" => {
-            words.end()?;
-            let all = ctl.host.stack.neighbors6(ctl.cx);
-            Ok(ctl.listing(|| Value::Array(neigh_rows(ctl, None)), || show(ctl, &all)))
-        }
-        "-s" => {
-            let (addr, dev) = found_at(ctl, words.next("a host's address")?)?;
-            let mac = parse::mac(words.next("a MAC address")?)?;
-            words.end()?;
-            set_neighbor6(ctl, dev, addr, mac).map(|()| String::new())
-        }
-        "-c" => {
-            words.end()?;
-            Ok(ctl.host.stack.neighbors6(ctl.cx).iter().map(|n| delete(ctl, n)).collect())
-        }
-        "-r" => {
-            words.end()?;
-            Ok(ctl.listing(|| Value::Array(routers(ctl)), || show_routers(ctl)))
-        }
-        "-p" => {
-            words.end()?;
-            Ok(ctl.listing(|| Value::Array(prefixes(ctl)), || show_prefixes(ctl)))
-        }
-        "-d" => {
-            let found = known(ctl, words.next("a host's address")?)?;
-            words.end()?;
-            Ok(found.iter().map(|n| delete(ctl, n)).collect())
-        }
-        option if option.starts_with('-') => {
-            Err(CommandError::unknown("option", option, ["-a", "-s", "-d", "-c", "-r", "-p", "-n"].into_iter()))
-        }
-        word => {
-            let found = known(ctl, word)?;
-            words.end()?;
-            Ok(show(ctl, &found))
-        }
-    }
+impl<L: Locks> NdpForms<L> {
+    pub(in super::super) const ALL: &[HostForm<L>] = &[
+        Form {
+            grammar: "[-n] -a,-an,-na",
+            about: "Lists all neighbors.",
+            run: |ctl, _| {
+                let all = ctl.host.stack.neighbors6(ctl.cx);
+                Ok(ctl.listing(|| Value::Array(neigh_rows(ctl, None)), || show(ctl, &all)))
+            },
+        },
+        Form {
+            grammar: "[-n] HOST",
+            about: "Shows a neighbor; HOST may be A%IF.",
+            run: |ctl, args| Ok(show(ctl, &known(ctl, args.text("HOST"))?)),
+        },
+        Form {
+            grammar: "-s HOST MAC",
+            about: "Adds a permanent entry.",
+            run: |ctl, args| {
+                let (addr, dev) = found_at(ctl, args.text("HOST"))?;
+                set_neighbor6(ctl, dev, addr, parse::mac(args.text("MAC"))?).and(DONE)
+            },
+        },
+        Form {
+            grammar: "-d HOST",
+            about: "Removes an entry.",
+            run: |ctl, args| Ok(known(ctl, args.text("HOST"))?.iter().map(|n| delete(ctl, n)).collect()),
+        },
+        Form {
+            grammar: "-c",
+            about: "Removes all entries.",
+            run: |ctl, _| Ok(ctl.host.stack.neighbors6(ctl.cx).iter().map(|n| delete(ctl, n)).collect()),
+        },
+        Form {
+            grammar: "-r",
+            about: "Lists the default routers.",
+            run: |ctl, _| Ok(ctl.listing(|| Value::Array(routers(ctl)), || show_routers(ctl))),
+        },
+        Form {
+            grammar: "-p",
+            about: "Lists the advertised on-link prefixes.",
+            run: |ctl, _| Ok(ctl.listing(|| Value::Array(prefixes(ctl)), || show_prefixes(ctl))),
+        },
+    ];
 }
 
 /// Returns the remaining seconds of a lifetime; `None`: infinite.

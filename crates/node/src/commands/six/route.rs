@@ -1,107 +1,63 @@
 //! `route -6`: IPv6 routes in BSD's format, also used as the second table of `netstat -r`.
 
-use super::super::parse;
-use super::super::route::is_by;
+use super::super::route::{is_by, via_of};
 use super::super::{Ctl, why};
 use super::{ip, prefix, prefix_text, with_zone, zoned};
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError};
 use inet::fib::Prefix6;
 use inet::iface::IfaceKind;
 use inet::route::{Path, Route6, Via6};
 use lock::Locks;
 use wire::ip6;
 
-const VERBS: &[&str] = &["show", "add", "delete", "change", "get", "flush"];
-
-/// Runs `route -6 VERB ...`, from the verb on.
-pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let verb = words.next("show, add, delete, change, get or flush")?;
-    while words.skip("-6") || words.skip("-inet6") || words.skip("-n") {}
-    match verb {
-        "show" if ctl.json => ip::route(ctl, Words::new(&["show"])),
-        "show" => words.end().map(|()| table(ctl)),
-        "flush" => ip::route(ctl, Words::new(&["flush"])),
-        "add" | "change" => add(ctl, words, verb),
-        "delete" | "del" => {
-            let (prefix, shown) = target(&mut words)?;
-            let mut gateways = Vec::new();
-            while let Some(word) = words.take() {
-                gateways.push(zoned(ctl, "gateway", word)?.0);
-            }
-            let is_by = |via: Via6| is_by(via, &ctl.host.stack.paths6(ctl.cx, via), &gateways);
-            if !ctl.host.stack.route6_at(ctl.cx, prefix).is_some_and(is_by) {
-                return Err(CommandError::failed(format!("{shown}: not in table")));
-            }
-            ctl.host.stack.remove_route6(ctl.cx, prefix);
-            Ok(format!("delete {shown}\n"))
-        }
-        "get" => get(ctl, words),
-        other => Err(CommandError::unknown("verb", other, VERBS.iter().copied())),
+/// Runs `route -6 delete`.
+pub(in super::super) fn delete<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    let (prefix, shown) = target(args)?;
+    let gateways: Vec<_> =
+        args.rest().iter().map(|word| Ok(zoned(ctl, "gateway", word)?.0)).collect::<Result<_, CommandError>>()?;
+    let is_by = |via: Via6| is_by(via, &ctl.host.stack.paths6(ctl.cx, via), &gateways);
+    if !ctl.host.stack.route6_at(ctl.cx, prefix).is_some_and(is_by) {
+        return Err(CommandError::failed(format!("{shown}: not in table")));
     }
+    ctl.host.stack.remove_route6(ctl.cx, prefix);
+    Ok(format!("delete {shown}\n"))
 }
 
-/// Parses `[-net|-host] DST [-prefixlen N]`.
-fn target(words: &mut Words<'_>) -> Result<(Prefix6, String), CommandError> {
-    let kind = words.peek().filter(|word| matches!(*word, "-net" | "-host"));
-    if kind.is_some() {
-        words.take();
-    }
-    let word = words.next("a destination such as 2001:db8::/32, or default")?;
+/// Returns the destination from `[-net|-host] DST [-prefixlen N]`.
+fn target(args: &Args<'_>) -> Result<(Prefix6, String), CommandError> {
+    let word = args.text("DST");
     let mut found = prefix(word)?;
-    if words.skip("-prefixlen") {
-        let len = parse::number("prefixlen", words.next("a number of bits")?, 0, 128)? as u8;
-        found = Prefix6::new(found.addr(), len).unwrap_or(found);
+    if let Some(len) = args.number("-prefixlen") {
+        found = Prefix6::new(found.addr(), len as u8).unwrap_or(found);
     }
-    if kind == Some("-host") && found.len() != 128 {
+    if args.has("-host") && found.len() != 128 {
         return Err(CommandError::bad("-host", word, "one address, without a length"));
     }
     let what = if found.len() == 128 { "host" } else { "net" };
     Ok((found, format!("{what} {}", word.split('/').next().unwrap_or(word))))
 }
 
-fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<String, CommandError> {
-    let (mut prefix, shown) = target(&mut words)?;
-    let (mut via, mut gateways) = (None, Vec::new());
-    while let Some(word) = words.take() {
-        match word {
-            "-prefixlen" => {
-                let len = parse::number("prefixlen", words.next("a number of bits")?, 0, 128)? as u8;
-                prefix = Prefix6::new(prefix.addr(), len).unwrap_or(prefix);
-            }
-            "-interface" | "-iface" => via = Some(Via6::Link(ctl.iface(words.next("an iface")?)?.id)),
-            "-reject" => via = Some(Via6::Reject),
-            "-blackhole" => via = Some(Via6::Blackhole),
-            "-prohibit" => via = Some(Via6::Prohibit),
-            "-static" | "-gateway" => {}
-            option if option.starts_with('-') => {
-                let known = ["-prefixlen", "-interface", "-reject", "-blackhole", "-prohibit"];
-                return Err(CommandError::unknown("option", option, known.into_iter()));
-            }
-            word if via.is_none() => gateways.push(word),
-            word => return Err(CommandError::TooMuch { found: word.to_string() }),
-        }
-    }
+/// Runs `route -6 add` and `change`.
+pub(in super::super) fn add<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    let ((prefix, shown), via) = (target(args)?, via_of(ctl, args)?);
     let by = |word: &&str| ctl.gateway6(word, None).map(|via| Path { via, weight: 1 });
-    let ways = match (via, &*gateways) {
-        (Some(via), []) => vec![Path { via, weight: 1 }],
-        (None, []) => {
-            return Err(CommandError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"));
-        }
-        (None, gateways) => gateways.iter().map(by).collect::<Result<Vec<_>, _>>()?,
-        (Some(_), [word, ..]) => return Err(CommandError::TooMuch { found: (*word).to_string() }),
+    let paths = match via {
+        Some(via) => vec![Path { via, weight: 1 }],
+        None => args.rest().iter().map(by).collect::<Result<Vec<_>, _>>()?,
     };
+    let verb = if args.words().first() == Some(&"add") { "add" } else { "change" };
     match (verb, ctl.host.stack.route6_at(ctl.cx, prefix)) {
-        ("add", Some(_)) => return Err(CommandError::failed(format!("{shown}: there is a route already: use change"))),
+        ("add", Some(_)) => return Err(CommandError::failed(format!("{shown}: a route exists; use 'route change'"))),
         ("change", None) => return Err(CommandError::failed(format!("{shown}: not in table"))),
-        _ => ctl.add_route6(prefix, &ways)?,
+        _ => ctl.add_route6(prefix, &paths)?,
     }
-    let to: String = gateways.iter().map(|gateway| format!(": gateway {gateway}")).collect();
+    let to: String = args.rest().iter().map(|gateway| format!(": gateway {gateway}")).collect();
     Ok(format!("{verb} {shown}{to}\n"))
 }
 
-fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    words.skip("-host");
-    let asked = why::asked::<u128, L>(ctl, &mut words)?;
+/// Runs `route -6 get`.
+pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
+    let asked = why::asked::<u128, L>(ctl, args)?;
     if asked.why || ctl.json {
         return ip::got(ctl, &asked);
     }

@@ -1,11 +1,9 @@
 //! `bridge`: the commands of iproute2's bridge(8).
 
-use super::super::Switch;
-use super::ifconfig::{entries, forget, keep};
-use super::{Info, listing, member, snoop, tree, vlan};
-use crate::commands::parse;
-use bridge::{Entry, Key, Kind, Leave, Link, Member, PortNo};
-use grammar::{CommandError, Words};
+use super::ifconfig::{entries, forget, keep, key};
+use super::{Control, DONE, Info, Parameter, snoop, tree, vlan};
+use bridge::{Entry, Kind, Link, Member, PortNo};
+use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::{Value, json};
 
 type Set = fn(&mut Member, bool);
@@ -20,54 +18,86 @@ const SETTINGS: &[(&str, Set)] = &[
     ("bcast_flood", |member, on| member.broadcast = on),
 ];
 
-pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    let json = words.skip("-j") || json;
-    match words.next("link, fdb, vlan or mdb")? {
-        "link" => link(switch, json, words),
-        "fdb" => fdb(switch, json, words),
-        "vlan" => vlan::run(switch, json, words),
-        "mdb" => {
-            let _ = words.skip("show");
-            words.end().map(|()| snoop::mdb(switch, json))
+/// Forms of `bridge`, without those of `bridge vlan`.
+const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "link [show,list] [dev IF]",
+        about: "Lists the members with their state in the spanning tree.",
+        run: |of, args| {
+            let only = if args.has("IF") { Some(of.member(args)?) } else { None };
+            Ok(links(of, only))
+        },
+    },
+    Form {
+        grammar: "link set dev IF [learning on|off] [flood on|off] [mcast_flood on|off] [bcast_flood on|off] \
+                  [isolated on|off] [sticky on|off] [fastleave on|off] [mcast_router 0,never|1,learned|2,always]",
+        about: "Configures a member.",
+        run: set,
+    },
+    Form {
+        grammar: "fdb [show,list] [dev IF]",
+        about: "Lists the known addresses.",
+        run: |of, args| {
+            if args.has("IF") {
+                of.member(args)?;
+            }
+            Ok(show(of, args.get("IF")))
+        },
+    },
+    Form {
+        grammar: "fdb add,replace,append MAC dev IF [vlan 1-4094] [master] [static,permanent]",
+        about: "Adds a static address.",
+        run: |of, args| keep(of.switch, key(args)?, of.member(args)?),
+    },
+    Form {
+        grammar: "fdb del,delete MAC dev IF [vlan 1-4094] [master] [static,permanent]",
+        about: "Removes an address.",
+        run: |of, args| {
+            of.member(args)?;
+            forget(of.switch, key(args)?)
+        },
+    },
+    Form {
+        grammar: "mdb [show,list]",
+        about: "Lists multicast listeners and router ports.",
+        run: |of, _| Ok(snoop::mdb(of.switch, of.json)),
+    },
+];
+
+/// Returns all forms.
+pub(super) fn forms() -> impl Iterator<Item = &'static Parameter> + Clone {
+    FORMS.iter().chain(vlan::BRIDGE)
+}
+
+pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let of = Control { json: words.skip("-j") || of.json, ..*of };
+    let (form, args) = parse_all(forms(), words)?;
+    (form.run)(&of, &args)
+}
+
+fn set(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
+    let number = of.member(args)?;
+    for (name, set) in SETTINGS {
+        if let Some(value) = args.get(name) {
+            of.switch.set_member(number, |member| set(member, value == "on"));
         }
-        other => Err(CommandError::unknown("object", other, ["link", "fdb", "vlan", "mdb"].into_iter())),
+    }
+    if let Some(value) = args.get("fastleave") {
+        snoop::fast_leave(of, args, value == "on")?;
+    }
+    match args.get("mcast_router") {
+        Some("0") => snoop::router(of, args, "never"),
+        Some("1") => snoop::router(of, args, "learned"),
+        Some(_) => snoop::router(of, args, "always"),
+        None => DONE,
     }
 }
 
-fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    if words.skip("set") {
-        let (number, _) = dev(switch, &mut words)?;
-        while let Some(word) = words.take() {
-            if word == "mcast_router" {
-                snoop::router(switch, number, words.next("0 never, 1 learned, 2 always")?)?;
-                continue;
-            }
-            let found = SETTINGS.iter().find(|(name, _)| *name == word);
-            let names = SETTINGS.iter().map(|(name, _)| *name).chain(["fastleave", "mcast_router"]);
-            if found.is_none() && word != "fastleave" {
-                return Err(CommandError::unknown("setting", word, names));
-            }
-            let on = match words.next("on or off")? {
-                "on" => true,
-                "off" => false,
-                other => return Err(CommandError::bad(word, other, "on or off")),
-            };
-            match found {
-                Some((_, set)) => switch.set_member(number, |member| set(member, on)),
-                None => {
-                    let leave = if on { Leave::Fast } else { Leave::Asked };
-                    snoop::set_port(switch, number, |port| port.leave = leave);
-                }
-            }
-        }
-        return Ok(String::new());
-    }
-    let _ = words.skip("show") || words.skip("list");
-    let only = if words.peek().is_some() { Some(dev(switch, &mut words)?.0) } else { None };
-    words.end()?;
+fn links(of: &Control<'_>, only: Option<PortNo>) -> String {
+    let switch = of.switch;
     let (members, ports) = (switch.members(), tree::ports(switch));
     let links: Vec<Link> = members.iter().map(|(_, info)| info.link().0).collect();
-    let Some(lane) = switch.lane(0) else { return Ok(String::new()) };
+    let Some(lane) = switch.lane(0) else { return String::new() };
     let state = |number: PortNo| tree::state_of_linux(lane.bridge.state(number).unwrap_or_default());
     let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));
     // Without a tree, the values that it would start with. iproute2 shows priorities in the six
@@ -92,51 +122,11 @@ fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Com
         let flags = flags(*link).join(",");
         format!("{index}: {name}: <{flags}> mtu {mtu} master {master} state {state} priority {priority} cost {cost} \n")
     };
-    Ok(listing(json, || shown().map(row).collect(), || shown().map(line).collect()))
+    of.listing(|| shown().map(row).collect(), || shown().map(line).collect())
 }
 
-/// Parses `dev IF`.
-pub(super) fn dev(switch: &Switch, words: &mut Words<'_>) -> Result<(PortNo, Info), CommandError> {
-    match words.next("dev and a member")? {
-        "dev" => member(switch, words.next("a member")?),
-        other => Err(CommandError::unknown("word", other, std::iter::once("dev"))),
-    }
-}
-
-fn fdb(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    let verb = words.take().unwrap_or("show");
-    match verb {
-        "add" | "replace" | "append" => change(switch, words, keep),
-        "del" | "delete" => change(switch, words, |switch, key, _| forget(switch, key)),
-        "show" | "list" => {
-            let only = if words.peek().is_some() { Some(dev(switch, &mut words)?.1.name) } else { None };
-            words.end()?;
-            Ok(show(switch, json, only.as_deref()))
-        }
-        other => Err(CommandError::unknown("verb", other, ["show", "add", "del"].into_iter())),
-    }
-}
-
-/// Parses `MAC dev IF [vlan N] [master] [static|permanent]` and calls `change` with the result.
-fn change(
-    switch: &Switch,
-    mut words: Words<'_>,
-    change: impl Fn(&Switch, Key, PortNo) -> Result<(), CommandError>,
-) -> Result<String, CommandError> {
-    let mac = parse::mac(words.next("a MAC address")?)?;
-    let (number, _) = dev(switch, &mut words)?;
-    let mut vid = 0;
-    while let Some(word) = words.take() {
-        match word {
-            "vlan" => vid = parse::number("vlan", words.next("a VLAN from 1 to 4094")?, 1, 4094)? as u16,
-            "master" | "static" | "permanent" => {}
-            other => return Err(CommandError::unknown("word", other, ["vlan", "master", "static"].into_iter())),
-        }
-    }
-    change(switch, Key::new(vid, mac), number).map(|()| String::new())
-}
-
-fn show(switch: &Switch, json: bool, only: Option<&str>) -> String {
+fn show(of: &Control<'_>, only: Option<&str>) -> String {
+    let switch = of.switch;
     let entries = entries(switch);
     let shown = || entries.iter().filter(|(_, name, _)| only.is_none_or(|only| only == name));
     let state = |kind| match kind {
@@ -160,5 +150,5 @@ fn show(switch: &Switch, json: bool, only: Option<&str>) -> String {
         let words = [&flags(entry.kind)[..], &[state(entry.kind)]].concat().join(" ");
         format!("{} dev {name}{vlan} master {} {words}", entry.key.mac(), switch.name).trim_end().to_string() + "\n"
     };
-    listing(json, || shown().map(row).collect(), || shown().map(line).collect())
+    of.listing(|| shown().map(row).collect(), || shown().map(line).collect())
 }

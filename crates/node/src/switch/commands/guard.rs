@@ -1,113 +1,113 @@
 //! Protection of segments: storm control, muting, address limits, rules.
 
 use super::super::Switch;
-use super::{listing, member};
-use crate::commands::parse;
+use super::{Control, DONE, Parameter, listing};
 use bridge::{Action, Bridge, Buckets, Direction, Mute, PortNo, Rate, Rule, Rules, Storm};
 use clock::Duration;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
 
 /// Parameters of `ifconfig` handled here.
-pub(super) const WORDS: &[&str] = &["storm", "mute", "ifmaxaddr", "maxaddr", "timeout", "rule"];
+pub(super) const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "ifmaxaddr IF 0-4294967294",
+        about: "Limits the addresses learned at a member; 0: no limit.",
+        run: |of, args| {
+            let (number, most) = (of.member(args)?, args.number("ifmaxaddr").unwrap_or(0) as u32);
+            of.switch.each_lane(|lane| lane.bridge.fdb_mut().set_limit(number, (most > 0).then_some(most)));
+            DONE
+        },
+    },
+    Form { grammar: "maxaddr 1-4294967295", about: "Limits the addresses of the table.", run: max_addresses },
+    Form {
+        grammar: "timeout SECONDS:1-126144000",
+        about: "Sets the time after which a learned address expires.",
+        run: |of, args| {
+            let timeout = Duration::from_secs(args.number("SECONDS").unwrap_or(1) as u64);
+            of.switch.each_lane(|lane| lane.bridge.fdb_mut().set_timeout(timeout));
+            DONE
+        },
+    },
+    Form {
+        grammar: "storm IF CLASS:broadcast|multicast|unknown RATE:0-1000000000 [BURST:0-4294967295]",
+        about: "Limits received frames of a class, in frames per second; default burst: a tenth.",
+        run: storm,
+    },
+    Form {
+        grammar: "-storm IF",
+        about: "Removes the limits.",
+        run: |of, args| {
+            let number = of.member(args)?;
+            of.switch.each_lane(|lane| lane.bridge.set_storm(number, Storm::default()));
+            DONE
+        },
+    },
+    Form {
+        grammar: "mute MOVES:1-254 SECONDS:1-86400",
+        about: "Mutes a member for this time if one address moves to it more often than MOVES times a second.",
+        run: |of, args| {
+            let moves = args.number("MOVES").unwrap_or(1) as u8;
+            let lasts = Duration::from_secs(args.number("SECONDS").unwrap_or(1) as u64);
+            mute(of, Some(Mute { moves, lasts, ..Mute::default() }))
+        },
+    },
+    Form { grammar: "-mute", about: "Turns muting off.", run: |of, _| mute(of, None) },
+    Form {
+        grammar: "rule IF DIRECTION:in|out ACTION:pass|drop [FILTER...]",
+        about: "Appends a rule; the first rule whose filter (pcap-filter(7)) matches decides, otherwise frames pass.",
+        run: rule,
+    },
+    Form {
+        grammar: "-rule IF DIRECTION:in|out",
+        about: "Removes all rules of a direction.",
+        run: |of, args| {
+            let (number, direction) = (of.member(args)?, direction(args));
+            of.switch.each_lane(|lane| lane.bridge.set_rules(number, direction, None));
+            DONE
+        },
+    },
+];
 
-/// Applies an `ifconfig` parameter, enabled or disabled.
-pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    match name {
-        "storm" => storm(switch, on, words),
-        "mute" => mute(switch, on, words),
-        "timeout" => {
-            let seconds = parse::number(name, words.next("seconds")?, 1, 126_144_000)? as u64;
-            switch.each_lane(|lane| lane.bridge.fdb_mut().set_timeout(Duration::from_secs(seconds)));
-            Ok(())
-        }
-        "ifmaxaddr" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            let most = parse::number(name, words.next("a number; 0: no limit")?, 0, i64::from(u32::MAX) - 1)?;
-            let most = (most > 0).then_some(most as u32);
-            switch.each_lane(|lane| lane.bridge.fdb_mut().set_limit(number, most));
-            Ok(())
-        }
-        "maxaddr" => {
-            let capacity = switch.lane(0).map_or(0, |lane| lane.bridge.fdb().capacity());
-            let most = parse::number(name, words.next("a number of addresses")?, 1, i64::from(u32::MAX))? as usize;
-            if most > capacity {
-                let why = format!("maxaddr {most}: the table was made for {capacity} (--table)");
-                return Err(CommandError::failed(why));
-            }
-            switch.each_lane(|lane| lane.bridge.fdb_mut().set_most(most));
-            Ok(())
-        }
-        _ => rule(switch, on, words),
+fn max_addresses(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
+    let capacity = of.switch.lane(0).map_or(0, |lane| lane.bridge.fdb().capacity());
+    let most = args.number("maxaddr").unwrap_or(1) as usize;
+    if most > capacity {
+        let why = format!("maxaddr {most}: the table has room for {capacity} addresses (--table)");
+        return Err(CommandError::failed(why));
     }
+    of.switch.each_lane(|lane| lane.bridge.fdb_mut().set_most(most));
+    DONE
 }
 
-/// Runs `storm IF broadcast|multicast|unknown RATE [BURST]` and `-storm IF`.
-fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    let (number, _) = member(switch, words.next("a member")?)?;
-    if !on {
-        switch.each_lane(|lane| lane.bridge.set_storm(number, Storm::default()));
-        return Ok(());
-    }
-    let class = words.next("broadcast, multicast or unknown")?;
-    let pick: fn(&mut Storm) -> &mut Option<Rate> = match class {
-        "broadcast" => |storm| &mut storm.broadcast,
-        "multicast" => |storm| &mut storm.multicast,
-        "unknown" => |storm| &mut storm.unknown,
-        other => return Err(CommandError::bad("storm", other, "broadcast, multicast or unknown")),
-    };
-    let per_second = parse::number("rate", words.next("frames a second")?, 0, 1_000_000_000)? as u32;
-    let burst = match words.peek().and_then(|word| word.parse::<u32>().ok()) {
-        Some(burst) => {
-            words.take();
-            burst
-        }
-        None => (per_second / 10).max(1),
-    };
+fn storm(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
+    let (switch, number) = (of.switch, of.member(args)?);
+    let per_second = args.number("RATE").unwrap_or(0) as u32;
+    let burst = args.number("BURST").map_or((per_second / 10).max(1), |burst| burst as u32);
+    let rate = Some(Rate { per_second, burst });
     let mut storm = switch.lane(0).and_then(|lane| lane.bridge.storm_control(number)).unwrap_or_default();
-    *pick(&mut storm) = Some(Rate { per_second, burst });
+    match args.text("CLASS") {
+        "broadcast" => storm.broadcast = rate,
+        "multicast" => storm.multicast = rate,
+        _ => storm.unknown = rate,
+    }
     let buckets = Buckets::from(storm);
     switch.each_lane(|lane| lane.bridge.set_storm(number, buckets.clone()));
-    Ok(())
+    DONE
 }
 
-/// Runs `mute MOVES SECONDS` and `-mute`.
-fn mute(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    let mute = match on {
-        true => {
-            let moves = parse::number("moves", words.next("moves of one address that are borne")?, 1, 254)? as u8;
-            let lasts = parse::number("seconds", words.next("for how many seconds")?, 1, 86_400)? as u64;
-            Some(Mute { moves, lasts: Duration::from_secs(lasts), ..Mute::default() })
-        }
-        false => None,
-    };
-    switch.each_lane(|lane| lane.bridge.set_mute(mute));
-    Ok(())
+fn mute(of: &Control<'_>, mute: Option<Mute>) -> Result<String, CommandError> {
+    of.switch.each_lane(|lane| lane.bridge.set_mute(mute));
+    DONE
 }
 
-/// Runs `rule IF in|out pass|drop EXPRESSION`, which appends a rule, and `-rule IF in|out`, which
-/// removes all.
-fn rule(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    let (number, _) = member(switch, words.next("a member")?)?;
-    let direction = match words.next("in or out")? {
-        "in" => Direction::In,
-        "out" => Direction::Out,
-        other => return Err(CommandError::bad("direction", other, "in or out")),
-    };
-    if !on {
-        switch.each_lane(|lane| lane.bridge.set_rules(number, direction, None));
-        return Ok(());
-    }
-    let action = match words.next("pass or drop")? {
-        "pass" => Action::Pass,
-        "drop" => Action::Drop,
-        other => return Err(CommandError::bad("action", other, "pass or drop")),
-    };
-    let mut text = Vec::new();
-    while let Some(word) = words.take() {
-        text.push(word);
-    }
-    let rule = Rule::new(&text.join(" "), action).map_err(CommandError::failed)?;
+fn direction(args: &Args<'_>) -> Direction {
+    if args.get("DIRECTION") == Some("in") { Direction::In } else { Direction::Out }
+}
+
+fn rule(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
+    let (switch, number, direction) = (of.switch, of.member(args)?, direction(args));
+    let action = if args.get("ACTION") == Some("pass") { Action::Pass } else { Action::Drop };
+    let rule = Rule::new(&args.rest().join(" "), action).map_err(CommandError::failed)?;
     let mut fits = true;
     switch.each_lane(|lane| {
         let there = lane.bridge.rules(number, direction);
@@ -119,7 +119,7 @@ fn rule(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), CommandE
             None => fits = false,
         }
     });
-    if fits { Ok(()) } else { Err(CommandError::failed(format!("a port has {} rules at most", bridge::MAX_RULES))) }
+    if fits { DONE } else { Err(CommandError::failed(format!("a port has at most {} rules", bridge::MAX_RULES))) }
 }
 
 /// Lists each rule with its matches.

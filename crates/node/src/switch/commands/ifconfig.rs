@@ -1,10 +1,10 @@
 //! `ifconfig`: members and addresses, with the parameters of if_bridge (ifconfig(8)).
 
 use super::super::Switch;
-use super::{add, guard, listing, member, snoop, tree, vlan};
+use super::{Control, DONE, Parameter, add, guard, listing, snoop, tree, vlan};
 use crate::commands::parse;
 use bridge::{Entry, Key, Kind, LOCAL, Link, Member, PortNo, Running, StpPortView};
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form, Words, parse};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,132 +21,172 @@ const FLAGS: &[(&str, u32, &str, Field)] = &[
 
 type Field = fn(&mut Member) -> &mut bool;
 
-const OWN: &[&str] =
-    &["addm", "deletem", "addr", "static", "deladdr", "flush", "flushall", "cluster", "up", "down", "monitor"];
+/// Parameters of members and addresses.
+const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "addm PORT [loop N]",
+        about: "Adds a port as a member; loop selects the loop that polls it.",
+        run: |of, args| {
+            let last = of.switch.loops() as i64 - 1;
+            let lane = args.get("N").map(|n| parse::number("loop", n, 0, last)).transpose()?.map(|n| n as usize);
+            add(of.switch, args.text("PORT"), lane)?;
+            snoop::vlans_changed(of.switch);
+            DONE
+        },
+    },
+    Form {
+        grammar: "deletem IF",
+        about: "Removes a member.",
+        run: |of, args| {
+            of.switch.remove(of.member(args)?);
+            snoop::vlans_changed(of.switch);
+            DONE
+        },
+    },
+    Form { grammar: "addr", about: "Lists the known addresses.", run: |of, _| Ok(addresses(of.switch, of.json)) },
+    Form {
+        grammar: "static IF MAC [vlan 1-4094]",
+        about: "Adds a static address.",
+        run: |of, args| keep(of.switch, key(args)?, of.member(args)?),
+    },
+    Form {
+        grammar: "deladdr MAC [vlan 1-4094]",
+        about: "Removes an address.",
+        run: |of, args| forget(of.switch, key(args)?),
+    },
+    Form { grammar: "flush", about: "Removes all learned addresses.", run: |of, _| flush(of.switch, Flush::Learned) },
+    Form {
+        grammar: "flushall",
+        about: "Removes all learned and static addresses.",
+        run: |of, _| flush(of.switch, Flush::All),
+    },
+    Form { grammar: "up", about: "Starts forwarding.", run: |of, _| of.running(Running::Up) },
+    Form { grammar: "down", about: "Stops forwarding.", run: |of, _| of.running(Running::Down) },
+    Form {
+        grammar: "[-]monitor",
+        about: "Counts and copies received frames without forwarding them.",
+        run: |of, args| of.running(if args.is_on("monitor") { Running::Monitor } else { Running::Up }),
+    },
+    Form {
+        grammar: "cluster IF 0-65534",
+        about: "Confines the frames of a member to the members of its cluster.",
+        run: |of, args| {
+            let cluster = args.number("cluster").unwrap_or(0) as u16;
+            of.switch.set_member(of.member(args)?, |member| member.cluster = cluster);
+            DONE
+        },
+    },
+    Form { grammar: "[-]learn IF", about: "Learns source addresses.", run: |of, args| flag(of, args, "learn") },
+    Form {
+        grammar: "[-]discover IF",
+        about: "Sends frames to unknown addresses through the member.",
+        run: |of, args| flag(of, args, "discover"),
+    },
+    Form {
+        grammar: "[-]multicast IF",
+        about: "Sends multicast frames through the member.",
+        run: |of, args| flag(of, args, "multicast"),
+    },
+    Form {
+        grammar: "[-]broadcast IF",
+        about: "Sends broadcast frames through the member.",
+        run: |of, args| flag(of, args, "broadcast"),
+    },
+    Form {
+        grammar: "[-]span IF",
+        about: "Makes the member a span port: it gets a copy of every frame.",
+        run: |of, args| flag(of, args, "span"),
+    },
+    Form {
+        grammar: "[-]sticky IF",
+        about: "Keeps learned addresses at the member; they neither age nor move.",
+        run: |of, args| flag(of, args, "sticky"),
+    },
+    Form {
+        grammar: "[-]private IF",
+        about: "Blocks frames between this and other private members.",
+        run: |of, args| flag(of, args, "private"),
+    },
+];
 
-pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
+/// Returns all parameters.
+pub(super) fn forms() -> impl Iterator<Item = &'static Parameter> + Clone {
+    [FORMS, guard::FORMS, tree::FORMS, vlan::FORMS, snoop::FORMS].into_iter().flatten()
+}
+
+pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let switch = of.switch;
     if let Some(name) = words.take().filter(|name| *name != "-a")
         && name != switch.name
     {
         return Err(CommandError::unknown("bridge", name, std::iter::once(switch.name.as_str())));
     }
     if words.peek().is_none() {
-        return Ok(listing(json, || bridge_json(switch), || describe(switch)));
+        return Ok(of.listing(|| bridge_json(switch), || describe(switch)));
     }
     let mut out = String::new();
-    while let Some(word) = words.take() {
-        out += &change(switch, json, word, &mut words)?;
+    while words.peek().is_some() {
+        let (form, args) = parse(forms(), &mut words)?;
+        out += &(form.run)(of, &args)?;
     }
     Ok(out)
 }
 
-fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Result<String, CommandError> {
-    match word {
-        "addm" => {
-            let name = words.next("a port such as tap:tap0")?;
-            let lane = match words.skip("loop") {
-                true => Some(parse::number("loop", words.next("a number")?, 0, switch.loops() as i64 - 1)? as usize),
-                false => None,
-            };
-            add(switch, name, lane)?;
-            snoop::vlans_changed(switch);
-        }
-        "deletem" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            switch.remove(number);
-            snoop::vlans_changed(switch);
-        }
-        "addr" => return Ok(addresses(switch, json)),
-        "static" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            let key = key(words)?;
-            keep(switch, key, number)?;
-        }
-        "deladdr" => {
-            let key = key(words)?;
-            forget(switch, key)?;
-        }
-        "flush" | "flushall" => flush(switch, word == "flushall"),
-        "up" | "-monitor" => switch.set_running(Running::Up),
-        "down" => switch.set_running(Running::Down),
-        "monitor" => switch.set_running(Running::Monitor),
-        "cluster" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            let cluster = parse::number("cluster", words.next("a number")?, 0, i64::from(u16::MAX) - 1)? as u16;
-            switch.set_member(number, |member| member.cluster = cluster);
-        }
-        _ => {
-            let (name, on) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
-            switched(switch, name, on, words)?;
-        }
+/// Sets a flag of a member.
+fn flag(of: &Control<'_>, args: &Args<'_>, name: &str) -> Result<String, CommandError> {
+    let (number, on) = (of.member(args)?, args.is_on(name));
+    if let Some((_, _, _, field)) = FLAGS.iter().find(|(flag, ..)| *flag == name) {
+        of.switch.set_member(number, |member| *field(member) = on);
     }
-    Ok(String::new())
+    DONE
 }
 
-/// Applies a parameter that can be enabled and disabled, of a member or of the bridge.
-fn switched(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    for (known, change) in [
-        (tree::WORDS, tree::change as fn(&Switch, &str, bool, &mut Words<'_>) -> Result<(), CommandError>),
-        (vlan::WORDS, vlan::change),
-        (guard::WORDS, guard::change),
-        (snoop::WORDS, snoop::change),
-    ] {
-        if known.contains(&name) {
-            return change(switch, name, on, words);
-        }
-    }
-    let flags = FLAGS.iter().map(|(flag, ..)| *flag);
-    let all =
-        OWN.iter().chain(tree::WORDS).chain(vlan::WORDS).chain(guard::WORDS).chain(snoop::WORDS).copied().chain(flags);
-    let flag = FLAGS.iter().find(|(flag, ..)| *flag == name);
-    let (_, _, _, field) = flag.ok_or_else(|| CommandError::unknown("word", name, all))?;
-    let (number, _) = member(switch, words.next("a member")?)?;
-    switch.set_member(number, |member| *field(member) = on);
-    Ok(())
-}
-
-/// Parses `MAC [vlan N]`.
-pub(super) fn key(words: &mut Words<'_>) -> Result<Key, CommandError> {
-    let mac = parse::mac(words.next("a MAC address")?)?;
-    let vid = match words.skip("vlan") {
-        true => parse::number("vlan", words.next("a VLAN from 1 to 4094")?, 1, 4094)? as u16,
-        false => 0,
-    };
-    Ok(Key::new(vid, mac))
+/// Returns the key of an address from `MAC [vlan N]`.
+pub(super) fn key(args: &Args<'_>) -> Result<Key, CommandError> {
+    Ok(Key::new(args.number("vlan").unwrap_or(0) as u16, parse::mac(args.text("MAC"))?))
 }
 
 /// Adds a static address.
-pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<(), CommandError> {
+pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<String, CommandError> {
     if !key.mac().is_unicast() || key.mac() == switch.mac {
-        let what = if key.mac() == switch.mac { "the bridge's own address" } else { "no address of a station" };
-        return Err(CommandError::failed(format!("{}: {what}", key.mac())));
+        let what = if key.mac() == switch.mac { "is the bridge's own address" } else { "is not a unicast address" };
+        return Err(CommandError::failed(format!("{} {what}", key.mac())));
     }
     let mut kept = true;
     switch.each_lane(|lane| {
         let now = lane.now();
         kept &= lane.bridge.fdb_mut().insert_static(key, number, now);
     });
-    if kept { Ok(()) } else { Err(CommandError::failed("no place for one more static address")) }
+    if kept { DONE } else { Err(CommandError::failed("cannot add the address: the table is full")) }
 }
 
 /// Removes an address.
-pub(super) fn forget(switch: &Switch, key: Key) -> Result<(), CommandError> {
+pub(super) fn forget(switch: &Switch, key: Key) -> Result<String, CommandError> {
     if key.mac() == switch.mac {
-        return Err(CommandError::failed(format!("{}: the bridge's own address stays", key.mac())));
+        return Err(CommandError::failed(format!("{} is the bridge's own address and cannot be removed", key.mac())));
     }
     let mut known = false;
     switch.each_lane(|lane| {
         let now = lane.now();
         known |= lane.bridge.forget_address(key, now);
     });
-    if known { Ok(()) } else { Err(CommandError::failed(format!("{}: no such address", key.mac()))) }
+    if known { DONE } else { Err(CommandError::failed(format!("{}: no such address", key.mac()))) }
 }
 
-fn flush(switch: &Switch, all: bool) {
+/// Addresses to remove.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    Learned,
+    All,
+}
+
+fn flush(switch: &Switch, what: Flush) -> Result<String, CommandError> {
     switch.each_lane(|lane| {
         let now = lane.now();
-        lane.bridge.forget(|entry| if all { entry.kind != Kind::Local } else { entry.kind == Kind::Learned }, now);
+        let goes = |kind| if what == Flush::All { kind != Kind::Local } else { kind == Kind::Learned };
+        lane.bridge.forget(|entry| goes(entry.kind), now);
     });
+    DONE
 }
 
 /// Returns each known address once, with the name of its member and the seconds until it expires.

@@ -2,82 +2,70 @@
 //! ifaces.
 
 use super::super::Switch;
-use super::listing;
-use crate::commands::ip::OPTIONS;
+use super::{Control, Parameter};
+use crate::commands::ip::Options;
 use crate::commands::link::{Link, Passed, Style};
 use bridge::{Carrier, Running};
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::Value;
 
-pub(super) fn run(switch: &Switch, mut json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    let mut style = Style::default();
-    while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
-        match option {
-            "-j" | "-json" => json = true,
-            "-s" | "-stats" | "-statistics" => style.statistics = true,
-            "-br" | "-brief" => style.brief = true,
-            "-o" | "-oneline" => style.oneline = true,
-            "-4" | "-6" | "-p" | "-pretty" | "-d" | "-details" => {}
-            other => return Err(CommandError::unknown("option", other, OPTIONS.iter().copied())),
-        }
-        words.take();
-    }
-    match words.next("link")? {
-        "link" | "l" | "li" | "lin" => {}
-        object @ ("addr" | "address" | "a" | "route" | "r" | "neigh" | "n") => {
-            let why = format!(
-                "{object}: a bridge has no IP addresses: 'ip link', 'bridge link' and 'bridge fdb' list what it has"
-            );
-            return Err(CommandError::failed(why));
-        }
-        other => return Err(CommandError::unknown("object", other, ["link"].into_iter())),
-    }
-    if words.skip("set") {
-        return set(switch, words);
-    }
-    let _ = ["show", "list", "ls", "sh", "s"].iter().any(|verb| words.skip(verb));
-    words.skip("dev");
-    let mut links = links(switch);
-    if let Some(name) = words.take() {
-        if !links.iter().any(|link| link.name == name) {
-            return Err(CommandError::unknown("link", name, links.iter().map(|link| link.name.as_str())));
-        }
-        links.retain(|link| link.name == name);
-    }
-    words.end()?;
-    let text = || links.iter().map(|link| link.text(style)).collect();
-    Ok(listing(json, || Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
-}
+/// Forms of `ip`, after its options.
+pub(super) const FORMS: &[Form<Run>] = &[
+    Form {
+        grammar: "link,l,li,lin [show,list,ls,sh,s] [dev] [IF]",
+        about: "Lists the bridge and its ports as links.",
+        run: |of, style, args| {
+            let mut links = links(of.switch);
+            if let Some(name) = args.get("IF") {
+                if !links.iter().any(|link| link.name == name) {
+                    let names = links.iter().map(|link| link.name.as_str());
+                    return Err(CommandError::unknown("link", name, names));
+                }
+                links.retain(|link| link.name == name);
+            }
+            let text = || links.iter().map(|link| link.text(style)).collect();
+            Ok(of.listing(|| Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
+        },
+    },
+    Form {
+        grammar: "link,l,li,lin set [dev] IF STATE:up|down",
+        about: "Starts or stops forwarding of the bridge.",
+        run: |of, _, args| {
+            let name = args.text("IF");
+            if name != of.switch.name {
+                let why =
+                    format!("{name}: only the bridge can be set up or down here; set a port's device where it is");
+                return Err(CommandError::failed(why));
+            }
+            of.running(if args.get("STATE") == Some("up") { Running::Up } else { Running::Down })
+        },
+    },
+];
 
-/// Runs `set [dev] BRIDGE up|down`.
-fn set(switch: &Switch, mut words: Words<'_>) -> Result<String, CommandError> {
-    words.skip("dev");
-    let name = words.next("the bridge's name")?;
-    if name != switch.name {
-        let why = format!("{name}: only the bridge is set up or down here; a port's device is set where it is");
+/// Function of a form of `ip`.
+type Run = fn(&Control<'_>, Style, &Args<'_>) -> Result<String, CommandError>;
+
+pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, CommandError> {
+    let options = Options::take(&mut words)?;
+    let of = Control { json: of.json || options.json, ..*of };
+    if let Some(object @ ("addr" | "address" | "a" | "route" | "r" | "neigh" | "n")) = words.peek() {
+        let why = format!("{object}: a bridge has no IP addresses; use 'ip link', 'bridge link' or 'bridge fdb'");
         return Err(CommandError::failed(why));
     }
-    let word = words.next("up or down")?;
-    words.end()?;
-    switch.set_running(match word {
-        "up" => Running::Up,
-        "down" => Running::Down,
-        other => return Err(CommandError::unknown("word", other, ["up", "down"].into_iter())),
-    });
-    Ok(String::new())
+    let (form, args) = parse_all(FORMS, words)?;
+    (form.run)(&of, options.style, &args)
 }
 
-/// Runs `netstat -i`.
-pub(super) fn netstat(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    while let Some(word) = words.take() {
-        if !matches!(word, "-i" | "-n" | "-in" | "-ni") {
-            return Err(CommandError::unknown("option", word, ["-i"].into_iter()));
-        }
-    }
-    let links = links(switch);
-    let rows = || Value::Array(links.iter().map(|link| link.netstat_json(&[])).collect());
-    Ok(listing(json, rows, || Link::netstat_head() + &links.iter().map(Link::netstat).collect::<String>()))
-}
+/// Forms of `netstat`.
+pub(super) const NETSTAT: &[Parameter] = &[Form {
+    grammar: "-i,-in,-ni [-n]",
+    about: "Lists packets and errors of the bridge and its ports.",
+    run: |of, _| {
+        let links = links(of.switch);
+        let rows = || Value::Array(links.iter().map(|link| link.netstat_json(&[])).collect());
+        Ok(of.listing(rows, || Link::netstat_head() + &links.iter().map(Link::netstat).collect::<String>()))
+    },
+}];
 
 /// Returns the bridge, then its ports.
 fn links(switch: &Switch) -> Vec<Link> {

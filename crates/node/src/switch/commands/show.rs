@@ -1,51 +1,71 @@
 //! `show`, `audit`, and the final report.
 
 use super::super::{Counts, Info, Lane, Queue, Switch};
-use super::{guard, ifconfig, listing};
+use super::{Control, DONE, Parameter, guard, ifconfig, listing};
 use crate::commands::cards::shown as cards_shown;
 use crate::commands::statement;
 use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use dispatch::dataflow;
-use grammar::{CommandError, Words};
+use grammar::{CommandError, Form, Words};
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry, Stage};
 
-const TOPICS: &[&str] =
-    &["bridge", "counters", "polling", "ledger", "ports", "drops", "rules", "moves", "nic", "pools"];
+/// Forms of `show`.
+pub(super) const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "bridge",
+        about: "Shows the bridge and its members, as ifconfig.",
+        run: |of, _| ifconfig::run(of, Words::new(&[])),
+    },
+    Form {
+        grammar: "counters",
+        about: "Shows the counters of the tables, of snooping and of the spanning tree.",
+        run: |of, _| Ok(listed(&counted(of.switch), of.json)),
+    },
+    Form {
+        grammar: "polling",
+        about: "Shows each loop and worker: ports, state, counters.",
+        run: |of, _| Ok(polling(of.switch, of.json)),
+    },
+    Form {
+        grammar: "ledger [on|off]",
+        about: "Shows the ticks spent in each stage; on and off start and end the accounting.",
+        run: |of, args| match args.get("ledger") {
+            Some(word @ ("on" | "off")) => {
+                of.switch.set_ledger(word == "on");
+                DONE
+            }
+            _ => Ok(ledger(of)),
+        },
+    },
+    Form {
+        grammar: "ports",
+        about: "Shows each port: state, warnings, counters.",
+        run: |of, _| Ok(ports(of.switch, of.json)),
+    },
+    Form {
+        grammar: "drops",
+        about: "Shows dropped frames by reason.",
+        run: |of, _| Ok(listed(&dropped(of.switch), of.json)),
+    },
+    Form {
+        grammar: "rules",
+        about: "Shows each rule with the number of its matches.",
+        run: |of, _| Ok(guard::rules(of.switch, of.json)),
+    },
+    Form {
+        grammar: "moves",
+        about: "Shows the addresses that moved between members since the last call.",
+        run: |of, _| Ok(moves(of.switch, of.json)),
+    },
+    Form { grammar: "nic", about: "Shows the state of nic ports.", run: |of, _| nic(of.switch, of.json) },
+    Form { grammar: "pools", about: "Shows the buffer pool.", run: |of, _| Ok(pool(of.switch, of.json)) },
+];
 
-pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    let topic = words.next(&TOPICS.join(", "))?;
-    if topic == "ledger" {
-        return ledger(switch, json, words);
-    }
-    words.end()?;
-    match topic {
-        "bridge" => ifconfig::run(switch, json, Words::new(&[])),
-        "polling" => Ok(polling(switch, json)),
-        "ports" => Ok(ports(switch, json)),
-        "counters" => Ok(listed(&counted(switch), json)),
-        "drops" => Ok(drops(switch, json)),
-        "rules" => Ok(guard::rules(switch, json)),
-        "moves" => Ok(moves(switch, json)),
-        "nic" => nic(switch, json),
-        "pools" => Ok(pool(switch, json)),
-        other => Err(CommandError::unknown("topic", other, TOPICS.iter().copied())),
-    }
-}
-
-/// `ledger [on|off]`: ticks by stage of the loops, the overhead of the accounting itself, and the
-/// rest of the time that it was enabled; below the total, the ports' parts of `port.rx` and
-/// `port.tx`.
-fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    match words.take() {
-        None => {}
-        Some(word @ ("on" | "off")) => {
-            words.end()?;
-            switch.set_ledger(word == "on");
-            return Ok(String::new());
-        }
-        Some(other) => return Err(CommandError::unknown("word", other, ["on", "off"].into_iter())),
-    }
+/// Returns the ticks by stage of the loops, the overhead of the accounting itself, and the rest of
+/// the time that it was enabled; below the total, the ports' parts of `port.rx` and `port.tx`.
+fn ledger(of: &Control<'_>) -> String {
+    let switch = of.switch;
     let costs = switch.costs();
     let frames = Some(costs.loops.stages.iter().find(|cost| cost.stage == Stage::PortRx).map_or(0, |cost| cost.units));
     let loops = statement::of(&costs.loops.around(&costs.ports));
@@ -58,7 +78,7 @@ fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, C
         value
     };
     let text = || statement::text(&loops, frames) + &statement::parts(&ports, frames, loops.total);
-    Ok(listing(json, value, text))
+    of.listing(value, text)
 }
 
 /// A loop with its ports and counters, and the counters of its dispatcher to workers, if any.
@@ -283,10 +303,6 @@ fn dropped(switch: &Switch) -> Vec<Entry> {
         all.extend(counted.filter(|entry| entry.value > 0 && LOST.contains(&entry.name.as_str())));
     }
     all
-}
-
-fn drops(switch: &Switch, json: bool) -> String {
-    listed(&dropped(switch), json)
 }
 
 fn listed(entries: &[Entry], json: bool) -> String {

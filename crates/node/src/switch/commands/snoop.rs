@@ -2,101 +2,120 @@
 //! (`bridge mdb`).
 
 use super::super::Switch;
-use super::{Info, listing, member, vlan};
+use super::{Control, DONE, Info, Parameter, listing, vlan};
 use bridge::{Bridge, Leave, Listener, PortNo, Querier, RouterPort, SnoopConfig, SnoopPort, Unknown};
 use clock::Duration;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Parameters of `ifconfig` handled here.
-pub(super) const WORDS: &[&str] = &["snoop", "unknowngroups", "querier", "fastleave", "router"];
+pub(super) const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "[-]snoop",
+        about: "Turns multicast snooping (RFC 4541) on or off.",
+        run: |of, args| begin(of.switch, args.is_on("snoop")),
+    },
+    Form {
+        grammar: "unknowngroups flood|routers",
+        about: "Sends frames for groups without listeners to all members, or only to routers; turns snooping on.",
+        run: |of, args| {
+            let unknown = if args.get("unknowngroups") == Some("flood") { Unknown::Flood } else { Unknown::Routers };
+            begin(of.switch, true)?;
+            of.switch.each_lane(|lane| lane.bridge.set_unknown_groups(unknown));
+            DONE
+        },
+    },
+    Form {
+        grammar: "querier A",
+        about: "Sends IGMP or MLD queries from this address; turns snooping on.",
+        run: querier,
+    },
+    Form {
+        grammar: "-querier",
+        about: "Stops the queries.",
+        run: |of, _| {
+            of.switch.each_lane(|lane| {
+                let now = lane.now();
+                lane.bridge.set_querier(None, now);
+            });
+            DONE
+        },
+    },
+    Form {
+        grammar: "[-]fastleave IF",
+        about: "Removes a listener at its leave message, without a query.",
+        run: |of, args| fast_leave(of, args, args.is_on("fastleave")),
+    },
+    Form {
+        grammar: "router IF learned,1|always,2|never,0",
+        about: "Treats the member as connected to a multicast router.",
+        run: |of, args| router(of, args, args.text("router")),
+    },
+];
 
 /// Query interval of 125 s (RFC 3376 8.2).
 const INTERVAL: Duration = Duration::from_secs(125);
-const ROUTERS: &[(RouterPort, &str, &str)] =
-    &[(RouterPort::Never, "never", "0"), (RouterPort::Learned, "learned", "1"), (RouterPort::Always, "always", "2")];
+const ROUTERS: &[(RouterPort, &str)] =
+    &[(RouterPort::Never, "never"), (RouterPort::Learned, "learned"), (RouterPort::Always, "always")];
 
-/// Applies an `ifconfig` parameter, enabled or disabled.
-pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    match name {
-        "snoop" => begin(switch, on),
-        "unknowngroups" => {
-            let unknown = match words.next("flood or routers")? {
-                "flood" => Unknown::Flood,
-                "routers" => Unknown::Routers,
-                other => return Err(CommandError::bad(name, other, "flood or routers")),
-            };
-            begin(switch, true);
-            switch.each_lane(|lane| lane.bridge.set_unknown_groups(unknown));
-        }
-        "querier" => querier(switch, on, words)?,
-        "fastleave" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            set_port(switch, number, |port| port.leave = if on { Leave::Fast } else { Leave::Asked });
-        }
-        _ => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            router(switch, number, words.next("learned, always or never")?)?;
-        }
-    }
-    Ok(())
+/// Sets the router detection of the member of a command.
+pub(super) fn router(of: &Control<'_>, args: &Args<'_>, word: &str) -> Result<String, CommandError> {
+    let found = ROUTERS.iter().find(|(_, name)| word == *name);
+    set_port(of, args, |port| port.router = found.map_or(RouterPort::Learned, |(router, _)| *router))
 }
 
-/// Sets the router detection of a port, by its name or by iproute2's number for it.
-pub(super) fn router(switch: &Switch, number: PortNo, word: &str) -> Result<(), CommandError> {
-    let found = ROUTERS.iter().find(|(_, name, figure)| word == *name || word == *figure);
-    let (router, ..) = found.ok_or_else(|| CommandError::bad("router", word, "learned, always or never"))?;
-    set_port(switch, number, |port| port.router = *router);
-    Ok(())
+/// Sets whether a leave message removes a listener at once.
+pub(super) fn fast_leave(of: &Control<'_>, args: &Args<'_>, on: bool) -> Result<String, CommandError> {
+    set_port(of, args, |port| port.leave = if on { Leave::Fast } else { Leave::Asked })
 }
 
-pub(super) fn set_port(switch: &Switch, number: PortNo, change: impl Fn(&mut SnoopPort)) {
-    switch.each_lane(|lane| {
+fn set_port(of: &Control<'_>, args: &Args<'_>, change: impl Fn(&mut SnoopPort)) -> Result<String, CommandError> {
+    let number = of.member(args)?;
+    of.switch.each_lane(|lane| {
         let mut port = lane.bridge.snoop_port(number).unwrap_or_default();
         change(&mut port);
         lane.bridge.set_snoop_port(number, port);
     });
+    DONE
 }
 
 /// Turns snooping on or off. When it was off before, it starts with an empty table.
-fn begin(switch: &Switch, on: bool) {
+fn begin(switch: &Switch, on: bool) -> Result<String, CommandError> {
     switch.each_lane(|lane| {
         let now = lane.now();
         if on != lane.bridge.snooping().is_some() {
             lane.bridge.set_snooping(on.then(SnoopConfig::default), now);
         }
     });
+    DONE
 }
 
 fn asked(switch: &Switch) -> Option<Querier> {
     switch.lane(0).and_then(|lane| lane.bridge.snooping()?.querier.clone())
 }
 
-/// Runs `querier A`, which sets the querier's address for IPv4 or IPv6 and enables snooping, and
-/// `-querier`, which stops the querier.
-fn querier(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    if !on {
-        switch.each_lane(|lane| {
-            let now = lane.now();
-            lane.bridge.set_querier(None, now);
-        });
-        return Ok(());
-    }
-    let expected = "an IPv4 address, or a link-local one of IPv6 such as fe80::1";
-    let word = words.next(expected)?;
+/// Sets the querier's address for IPv4 or IPv6.
+fn querier(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
+    let (switch, word) = (of.switch, args.text("A"));
     let none = Querier { mac: switch.mac, v4: None, v6: None, vids: Vec::new(), interval: INTERVAL };
     let mut querier = asked(switch).unwrap_or(none);
     match word.parse() {
         Ok(IpAddr::V4(address)) => querier.v4 = Some(address),
         // RFC 3810 5.1.14: a query without a link-local source is ignored.
         Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => querier.v6 = Some(address),
-        _ => return Err(CommandError::bad("querier", word, expected)),
+        _ => {
+            return Err(CommandError::bad(
+                "querier",
+                word,
+                "an IPv4 address, or a link-local IPv6 address such as fe80::1",
+            ));
+        }
     }
-    begin(switch, true);
+    begin(switch, true)?;
     ask(switch, querier);
-    Ok(())
+    DONE
 }
 
 fn ask(switch: &Switch, querier: Querier) {
@@ -135,7 +154,7 @@ pub(super) fn describe_port(bridge: &Bridge, number: PortNo) -> String {
 }
 
 fn router_word(port: SnoopPort) -> &'static str {
-    ROUTERS.iter().find(|(router, ..)| *router == port.router).map_or("learned", |(_, word, _)| word)
+    ROUTERS.iter().find(|(router, _)| *router == port.router).map_or("learned", |(_, word)| word)
 }
 
 pub(super) fn to_json(bridge: &Bridge) -> Value {

@@ -2,108 +2,195 @@
 
 use super::super::Switch;
 use super::show::{counters, object};
-use super::{Info, member};
-use crate::commands::parse;
+use super::{Control, DONE, Parameter};
 use bridge::{
     Guarded, Link, PointToPoint, PortNo, PortRole, PortState, StpConfig, StpPort, StpPortView, StpVersion, path_cost,
 };
 use clock::Duration;
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use wire::Mac;
 use wire::bpdu::BridgeId;
 
 /// Parameters of `ifconfig` handled here.
-pub(super) const WORDS: &[&str] = &[
-    "stp",
-    "proto",
-    "priority",
-    "hellotime",
-    "fwddelay",
-    "maxage",
-    "holdcnt",
-    "ifpriority",
-    "ifpathcost",
-    "edge",
-    "autoedge",
-    "ptp",
-    "autoptp",
-    "bpduguard",
-    "rootguard",
-    "loopguard",
-    "bpdufilter",
-    "reenable",
-    "migrate",
-    "rxlimit",
-];
-
-type Set = fn(&mut StpPort, bool);
-
-/// On/off settings of a port in a tree.
-const SWITCHES: &[(&str, Set)] = &[
-    ("edge", |port, on| port.edge = on),
-    ("autoedge", |port, on| port.auto_edge = on),
-    ("ptp", |port, on| port.point_to_point = if on { PointToPoint::On } else { PointToPoint::Off }),
-    ("autoptp", |port, on| port.point_to_point = if on { PointToPoint::Auto } else { PointToPoint::On }),
-    ("bpduguard", |port, on| port.bpdu_guard = on),
-    ("rootguard", |port, on| port.root_guard = on),
-    ("loopguard", |port, on| port.loop_guard = on),
-    ("bpdufilter", |port, on| port.bpdu_filter = on),
-];
-
-/// Applies the parameter `name`, enabled or disabled.
-pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    match name {
-        "stp" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            if on {
-                return join(switch, number);
+pub(super) const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "[-]stp IF",
+        about: "Adds the member to the spanning tree; the first one starts the tree.",
+        run: |of, args| {
+            let number = of.member(args)?;
+            if args.is_on("stp") {
+                return join(of.switch, number).and(DONE);
             }
-            switch.remove_tree_port(number);
-            return Ok(());
-        }
-        "proto" => return proto(switch, words.next("rstp, stp or none")?),
-        "priority" | "hellotime" | "fwddelay" | "maxage" | "holdcnt" | "rxlimit" => return times(switch, name, words),
-        "reenable" | "migrate" => {
-            let (number, info) = member(switch, words.next("a member")?)?;
-            asked(switch, number, &info)?;
-            switch.change_tree(|stp, now| match name {
-                "reenable" => stp.reenable(number, now),
-                _ => stp.migrate(number, now),
-            });
-            return Ok(());
-        }
-        _ => {}
-    }
-    let (number, info) = member(switch, words.next("a member")?)?;
-    let mut asked = asked(switch, number, &info)?;
-    match name {
-        "ifpriority" => {
-            asked.priority = parse::number(name, words.next("0 to 240 in steps of 16")?, 0, 240)? as u8;
-        }
-        "ifpathcost" => {
-            let cost = parse::number(name, words.next("a cost; 0: by the link's speed")?, 0, 200_000_000)?;
-            asked.path_cost = (cost > 0).then_some(cost as u32);
-        }
-        "bpduguard" if words.peek().is_some_and(|word| word.parse::<u32>().is_ok()) => {
-            let seconds = parse::number(name, words.next("seconds")?, 0, 86_400)? as u64;
-            asked.bpdu_guard = on;
-            asked.guard_recovery = (seconds > 0).then(|| Duration::from_secs(seconds));
-        }
-        _ => {
-            let found = SWITCHES.iter().find(|(known, _)| *known == name);
-            let (_, set) = found.ok_or_else(|| CommandError::unknown("word", name, WORDS.iter().copied()))?;
-            set(&mut asked, on);
-        }
-    }
-    switch.set_tree_port(number, asked).map_err(CommandError::failed)
+            of.switch.remove_tree_port(number);
+            DONE
+        },
+    },
+    Form { grammar: "proto rstp|stp|none", about: "Selects the protocol; none ends the tree.", run: proto },
+    Form {
+        grammar: "priority 0-61440",
+        about: "Sets the bridge priority, in steps of 4096.",
+        run: |of, args| {
+            let priority = args.number("priority").unwrap_or(0) as u16;
+            match of.switch.change_tree(|stp, now| stp.set_priority(priority, now)) {
+                Some(set) => set.map_err(CommandError::failed).and(DONE),
+                None => configure(of, |config| config.priority = priority),
+            }
+        },
+    },
+    Form {
+        grammar: "hellotime SECONDS:0-61440",
+        about: "Sets the hello time, 1 or 2 s.",
+        run: |of, args| configure(of, |config| config.hello_s = seconds(args)),
+    },
+    Form {
+        grammar: "fwddelay SECONDS:0-61440",
+        about: "Sets the forward delay, 4 to 30 s.",
+        run: |of, args| configure(of, |config| config.forward_delay_s = seconds(args)),
+    },
+    Form {
+        grammar: "maxage SECONDS:0-61440",
+        about: "Sets the maximum age of received information, 6 to 40 s.",
+        run: |of, args| configure(of, |config| config.max_age_s = seconds(args)),
+    },
+    Form {
+        grammar: "holdcnt 0-61440",
+        about: "Limits the BPDUs sent per second and port, 1 to 10.",
+        run: |of, args| configure(of, |config| config.hold_count = args.number("holdcnt").unwrap_or(0) as u16),
+    },
+    Form {
+        grammar: "rxlimit 0-61440",
+        about: "Limits the BPDUs accepted per second and port.",
+        run: |of, args| configure(of, |config| config.rx_limit = args.number("rxlimit").unwrap_or(0) as u32),
+    },
+    Form {
+        grammar: "ifpriority IF 0-240",
+        about: "Sets the port priority of a member, in steps of 16.",
+        run: |of, args| set_port(of, args, |port| port.priority = args.number("ifpriority").unwrap_or(0) as u8),
+    },
+    Form {
+        grammar: "ifpathcost IF 0-200000000",
+        about: "Sets the path cost of a member; 0: from the speed of its link.",
+        run: |of, args| {
+            let cost = args.number("ifpathcost").filter(|cost| *cost > 0).map(|cost| cost as u32);
+            set_port(of, args, |port| port.path_cost = cost)
+        },
+    },
+    Form {
+        grammar: "[-]edge IF",
+        about: "Forwards at once: no bridge is connected to the member.",
+        run: |of, args| set_port(of, args, |port| port.edge = args.is_on("edge")),
+    },
+    Form {
+        grammar: "[-]autoedge IF",
+        about: "Detects whether a bridge is connected to the member.",
+        run: |of, args| set_port(of, args, |port| port.auto_edge = args.is_on("autoedge")),
+    },
+    Form {
+        grammar: "[-]ptp IF",
+        about: "Declares the link of the member as point to point, or as shared.",
+        run: |of, args| {
+            let ptp = if args.is_on("ptp") { PointToPoint::On } else { PointToPoint::Off };
+            set_port(of, args, |port| port.point_to_point = ptp)
+        },
+    },
+    Form {
+        grammar: "[-]autoptp IF",
+        about: "Derives from the link whether it is point to point.",
+        run: |of, args| {
+            let ptp = if args.is_on("autoptp") { PointToPoint::Auto } else { PointToPoint::On };
+            set_port(of, args, |port| port.point_to_point = ptp)
+        },
+    },
+    Form {
+        grammar: "[-]bpduguard IF [SECONDS:0-86400]",
+        about: "Disables the member when it receives a BPDU; SECONDS: time until it is enabled again, 0: never.",
+        run: |of, args| {
+            let recovery = args.number("SECONDS").map(|s| (s > 0).then(|| Duration::from_secs(s as u64)));
+            set_port(of, args, |port| {
+                port.bpdu_guard = args.is_on("bpduguard");
+                port.guard_recovery = recovery.unwrap_or(port.guard_recovery);
+            })
+        },
+    },
+    Form {
+        grammar: "[-]rootguard IF",
+        about: "Blocks the member while it receives better information than the root's.",
+        run: |of, args| set_port(of, args, |port| port.root_guard = args.is_on("rootguard")),
+    },
+    Form {
+        grammar: "[-]loopguard IF",
+        about: "Blocks the member when it stops receiving BPDUs.",
+        run: |of, args| set_port(of, args, |port| port.loop_guard = args.is_on("loopguard")),
+    },
+    Form {
+        grammar: "[-]bpdufilter IF",
+        about: "Neither sends nor accepts BPDUs at the member.",
+        run: |of, args| set_port(of, args, |port| port.bpdu_filter = args.is_on("bpdufilter")),
+    },
+    Form {
+        grammar: "reenable IF",
+        about: "Enables a member that a guard has disabled.",
+        run: |of, args| {
+            let (number, _) = asked(of, args)?;
+            of.switch.change_tree(|stp, now| stp.reenable(number, now));
+            DONE
+        },
+    },
+    Form {
+        grammar: "migrate IF",
+        about: "Tries RSTP again at a member that has fallen back to STP.",
+        run: |of, args| {
+            let (number, _) = asked(of, args)?;
+            of.switch.change_tree(|stp, now| stp.migrate(number, now));
+            DONE
+        },
+    },
+];
+
+fn seconds(args: &Args<'_>) -> u16 {
+    args.number("SECONDS").unwrap_or(0) as u16
 }
 
-/// Returns the settings of a port in the tree.
-fn asked(switch: &Switch, number: PortNo, info: &Info) -> Result<StpPort, CommandError> {
-    let asked = switch.tree(|stp| stp.port(number).map(|port| port.asked)).flatten();
-    asked.ok_or_else(|| CommandError::failed(format!("{0} is in no spanning tree: say 'stp {0}' first", info.name)))
+/// Returns the member of a command with its settings in the tree.
+fn asked(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), CommandError> {
+    let number = of.member(args)?;
+    let asked = of.switch.tree(|stp| stp.port(number).map(|port| port.asked)).flatten();
+    let name = args.text("IF");
+    let outside = || {
+        CommandError::failed(format!(
+            "{name} is not in the spanning tree: add it by 'ifconfig {} stp {name}'",
+            of.switch.name
+        ))
+    };
+    Ok((number, asked.ok_or_else(outside)?))
+}
+
+/// Changes the settings of a member in the tree.
+fn set_port(of: &Control<'_>, args: &Args<'_>, change: impl FnOnce(&mut StpPort)) -> Result<String, CommandError> {
+    let (number, mut port) = asked(of, args)?;
+    change(&mut port);
+    of.switch.set_tree_port(number, port).map_err(CommandError::failed).and(DONE)
+}
+
+/// Changes the configuration of the tree, which starts with it if there is none.
+fn configure(of: &Control<'_>, change: impl FnOnce(&mut StpConfig)) -> Result<String, CommandError> {
+    let mut config = of.switch.tree(|stp| *stp.config()).unwrap_or_default();
+    change(&mut config);
+    of.switch.start_tree(config).map_err(CommandError::failed).and(DONE)
+}
+
+fn proto(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
+    let version = match args.text("proto") {
+        "rstp" => StpVersion::Rstp,
+        "stp" => StpVersion::Stp,
+        _ => {
+            of.switch.stop_tree();
+            return DONE;
+        }
+    };
+    configure(of, |config| config.version = version)
 }
 
 /// Adds a member to the tree, and starts the tree with the first member.
@@ -112,40 +199,6 @@ pub(super) fn join(switch: &Switch, number: PortNo) -> Result<(), CommandError> 
         switch.start_tree(StpConfig::default()).map_err(CommandError::failed)?;
     }
     switch.set_tree_port(number, StpPort::default()).map_err(CommandError::failed)
-}
-
-fn proto(switch: &Switch, word: &str) -> Result<(), CommandError> {
-    let version = match word {
-        "rstp" => StpVersion::Rstp,
-        "stp" => StpVersion::Stp,
-        "none" => {
-            switch.stop_tree();
-            return Ok(());
-        }
-        other => return Err(CommandError::bad("proto", other, "rstp, stp or none")),
-    };
-    let config = switch.tree(|stp| *stp.config()).unwrap_or_default();
-    switch.start_tree(StpConfig { version, ..config }).map_err(CommandError::failed)
-}
-
-fn times(switch: &Switch, name: &str, words: &mut Words<'_>) -> Result<(), CommandError> {
-    let value = parse::number(name, words.next("a number")?, 0, 61_440)? as u16;
-    if name == "priority" {
-        let set = switch.change_tree(|stp, now| stp.set_priority(value, now));
-        if let Some(set) = set {
-            return set.map_err(CommandError::failed);
-        }
-    }
-    let mut config = switch.tree(|stp| *stp.config()).unwrap_or_default();
-    match name {
-        "priority" => config.priority = value,
-        "hellotime" => config.hello_s = value,
-        "fwddelay" => config.forward_delay_s = value,
-        "maxage" => config.max_age_s = value,
-        "rxlimit" => config.rx_limit = value.into(),
-        _ => config.hold_count = value,
-    }
-    switch.start_tree(config).map_err(CommandError::failed)
 }
 
 /// Returns `id .. priority .. hellotime ..`, as in ifconfig; zeros without a tree. `table` follows

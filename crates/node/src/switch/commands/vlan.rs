@@ -1,75 +1,138 @@
 //! VLANs of members: the parameters of if_bridge, and `bridge vlan` of iproute2.
 
 use super::super::Switch;
-use super::bridge::dev;
-use super::{Info, listing, member, snoop};
-use crate::commands::parse;
+use super::{Control, DONE, Info, Parameter, listing, snoop};
 use bridge::{Admit, PortNo, PortVlan, Stacked, VlanSet};
-use grammar::{CommandError, Words};
+use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
 use wire::eth::EtherType;
 
 /// Parameters of `ifconfig` handled here.
-pub(super) const WORDS: &[&str] = &["vlanfilter", "untagged", "tagged", "+tagged", "admit", "ingress", "stacked"];
+pub(super) const FORMS: &[Parameter] = &[
+    Form {
+        grammar: "vlanfilter [qinq]",
+        about: "Turns VLAN filtering on, by 802.1Q tags or by 802.1ad service tags (qinq).",
+        run: |of, args| {
+            let tags = if args.has("qinq") { EtherType::QINQ } else { EtherType::VLAN };
+            filter(of.switch, Some(tags))
+        },
+    },
+    Form { grammar: "-vlanfilter", about: "Turns VLAN filtering off.", run: |of, _| filter(of.switch, None) },
+    Form {
+        grammar: "untagged IF 1-4094",
+        about: "Makes a VLAN the one of untagged frames at a member.",
+        run: |of, args| {
+            let pvid = args.number("untagged").unwrap_or(0) as u16;
+            set(of, args, |vlan| give_untagged(vlan, pvid))
+        },
+    },
+    Form {
+        grammar: "-untagged IF",
+        about: "Removes the VLAN of untagged frames.",
+        run: |of, args| set(of, args, |vlan| give_untagged(vlan, 0)),
+    },
+    Form {
+        grammar: "tagged IF VLANS",
+        about: "Sets the VLANs that are tagged at a member.",
+        run: |of, args| {
+            let list = vlans(args)?;
+            set(of, args, |vlan| vlan.member = list.iter().chain(vlan.untagged.clone().iter()).collect())
+        },
+    },
+    Form {
+        grammar: "+tagged IF VLANS",
+        about: "Adds VLANs to those that are tagged.",
+        run: |of, args| {
+            let list = vlans(args)?;
+            set(of, args, |vlan| list.iter().for_each(|vid| vlan.member.insert(vid)))
+        },
+    },
+    Form {
+        grammar: "-tagged IF VLANS",
+        about: "Removes VLANs from a member.",
+        run: |of, args| {
+            let list = vlans(args)?;
+            set(of, args, |vlan| list.iter().for_each(|vid| vlan.member.remove(vid)))
+        },
+    },
+    Form {
+        grammar: "admit IF all|tagged|untagged",
+        about: "Accepts only these frames at a member.",
+        run: |of, args| {
+            let found = ADMITS.iter().find(|(_, name)| Some(*name) == args.get("admit"));
+            set(of, args, |vlan| vlan.admit = found.map_or(Admit::All, |(admit, _)| *admit))
+        },
+    },
+    Form {
+        grammar: "[-]ingress IF",
+        about: "Drops received frames of VLANs that the member is not in.",
+        run: |of, args| set(of, args, |vlan| vlan.ingress_filter = args.is_on("ingress")),
+    },
+    Form {
+        grammar: "[-]stacked IF",
+        about: "Accepts frames with more than one tag at a member.",
+        run: |of, args| {
+            let stacked = if args.is_on("stacked") { Stacked::Pass } else { Stacked::Refuse };
+            set(of, args, |vlan| vlan.stacked = stacked)
+        },
+    },
+];
 
 const ADMITS: &[(Admit, &str)] = &[(Admit::All, "all"), (Admit::Tagged, "tagged"), (Admit::Untagged, "untagged")];
 
-/// Applies an `ifconfig` parameter, enabled or disabled.
-pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), CommandError> {
-    if name == "vlanfilter" {
-        let tags = if words.skip("qinq") { EtherType::QINQ } else { EtherType::VLAN };
-        filter(switch, on.then_some(tags));
-        return Ok(());
+/// Forms of `bridge vlan`.
+pub(super) const BRIDGE: &[Parameter] = &[
+    Form {
+        grammar: "vlan [show,list]",
+        about: "Lists the VLANs of each member.",
+        run: |of, _| Ok(show(of.switch, of.json)),
+    },
+    Form {
+        grammar: "vlan add dev IF vid VLANS [pvid] [untagged]",
+        about: "Adds VLANs; pvid: the VLAN of received untagged frames; untagged: sent without a tag.",
+        run: |of, args| {
+            let (list, pvid, untagged) = (listed(args)?, args.has("pvid"), args.has("untagged"));
+            set(of, args, |vlan| add(vlan, &list, pvid, untagged))
+        },
+    },
+    Form {
+        grammar: "vlan del dev IF vid VLANS [pvid] [untagged]",
+        about: "Removes VLANs.",
+        run: |of, args| {
+            let (list, number) = (listed(args)?, of.member(args)?);
+            let there = of.switch.lane(0).and_then(|lane| lane.bridge.port_vlan(number).cloned()).unwrap_or_default();
+            if let Some(vid) = list.iter().find(|vid| !there.member.contains(*vid)) {
+                return Err(CommandError::failed(format!("{} is not in VLAN {vid}", args.text("IF"))));
+            }
+            set(of, args, |vlan| remove(vlan, &list))
+        },
+    },
+];
+
+/// Returns the VLANs of `bridge vlan add|del`.
+fn listed(args: &Args<'_>) -> Result<VlanSet, CommandError> {
+    let list = vlans(args)?;
+    match args.has("pvid") && list.iter().count() != 1 {
+        true => Err(CommandError::failed("pvid: only one VLAN can be a port's pvid")),
+        false => Ok(list),
     }
-    let (number, _) = member(switch, words.next("a member")?)?;
-    if name == "untagged" {
-        let pvid = if on { parse::number("vlan", words.next("a VLAN")?, 1, 4094)? as u16 } else { 0 };
-        set(switch, number, |vlan| give_untagged(vlan, pvid));
-        return Ok(());
-    }
-    match name {
-        "admit" => {
-            let word = words.next("all, tagged or untagged")?;
-            let found = ADMITS.iter().find(|(_, name)| *name == word);
-            let (admit, _) = found.ok_or_else(|| CommandError::bad(name, word, "all, tagged or untagged"))?;
-            set(switch, number, |vlan| vlan.admit = *admit);
-            return Ok(());
-        }
-        "ingress" => {
-            set(switch, number, |vlan| vlan.ingress_filter = on);
-            return Ok(());
-        }
-        "stacked" => {
-            set(switch, number, |vlan| vlan.stacked = if on { Stacked::Pass } else { Stacked::Refuse });
-            return Ok(());
-        }
-        _ => {}
-    }
-    let list: VlanSet = vlans(words.next("VLANs such as 1,10-20, or all")?)?;
-    set(switch, number, |vlan| match (name, on) {
-        ("tagged", true) => {
-            let untagged = vlan.untagged.clone();
-            vlan.member = list.iter().chain(untagged.iter()).collect();
-        }
-        ("tagged", false) => list.iter().for_each(|vid| vlan.member.remove(vid)),
-        _ => list.iter().for_each(|vid| vlan.member.insert(vid)),
-    });
-    Ok(())
 }
 
-fn vlans(word: &str) -> Result<VlanSet, CommandError> {
+fn vlans(args: &Args<'_>) -> Result<VlanSet, CommandError> {
+    let word = args.text("VLANS");
     word.parse().map_err(|why| CommandError::bad("VLANs", word, format!("a list such as 1,10-20 ({why})")))
 }
 
 /// Enables or disables VLAN filtering. Learned addresses are flushed, since they belong to other
 /// VLANs then.
-fn filter(switch: &Switch, tags: Option<EtherType>) {
+fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandError> {
     switch.each_lane(|lane| {
         let now = lane.now();
         lane.bridge.set_vlan_filtering(tags);
         lane.bridge.forget(|entry| entry.kind == bridge::Kind::Learned, now);
     });
     snoop::vlans_changed(switch);
+    DONE
 }
 
 /// Returns the VLANs to query: those that some member is in, or 0 without VLAN filtering. A trunk
@@ -100,52 +163,17 @@ fn give_untagged(vlan: &mut PortVlan, pvid: u16) {
     vlan.admit = if pvid > 0 { Admit::All } else { Admit::Tagged };
 }
 
-fn set(switch: &Switch, number: PortNo, change: impl Fn(&mut PortVlan)) {
-    switch.each_lane(|lane| {
+/// Changes the VLANs of the member of a command.
+fn set(of: &Control<'_>, args: &Args<'_>, change: impl Fn(&mut PortVlan)) -> Result<String, CommandError> {
+    let number = of.member(args)?;
+    of.switch.each_lane(|lane| {
         if let Some(mut vlan) = lane.bridge.port_vlan(number).cloned() {
             change(&mut vlan);
             lane.bridge.set_port_vlan(number, vlan);
         }
     });
-    snoop::vlans_changed(switch);
-}
-
-/// Runs `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
-pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
-    match words.take().unwrap_or("show") {
-        "show" | "list" => words.end().map(|()| show(switch, json)),
-        verb @ ("add" | "del") => {
-            let (number, _) = dev(switch, &mut words)?;
-            match words.next("vid and a VLAN")? {
-                "vid" => {}
-                other => return Err(CommandError::unknown("word", other, std::iter::once("vid"))),
-            }
-            let list = vlans(words.next("a VLAN, or two as in 10-20")?)?;
-            let (mut pvid, mut untagged) = (false, false);
-            while let Some(word) = words.take() {
-                match word {
-                    "pvid" => pvid = true,
-                    "untagged" => untagged = true,
-                    other => return Err(CommandError::unknown("word", other, ["pvid", "untagged"].into_iter())),
-                }
-            }
-            if pvid && list.iter().count() != 1 {
-                return Err(CommandError::failed("one VLAN alone can be a port's pvid"));
-            }
-            if verb == "del" {
-                let there = switch.lane(0).and_then(|lane| lane.bridge.port_vlan(number).cloned()).unwrap_or_default();
-                if let Some(vid) = list.iter().find(|vid| !there.member.contains(*vid)) {
-                    return Err(CommandError::failed(format!("VLAN {vid} is not on that port")));
-                }
-            }
-            set(switch, number, |vlan| match verb {
-                "add" => add(vlan, &list, pvid, untagged),
-                _ => remove(vlan, &list),
-            });
-            Ok(String::new())
-        }
-        other => Err(CommandError::unknown("verb", other, ["show", "add", "del"].into_iter())),
-    }
+    snoop::vlans_changed(of.switch);
+    DONE
 }
 
 fn add(vlan: &mut PortVlan, list: &VlanSet, pvid: bool, untagged: bool) {
