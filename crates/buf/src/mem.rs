@@ -102,7 +102,7 @@ impl Region {
             (base, libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) == 0)
         };
         let got = if advised { "transparent 2m pages (madvise)" } else { "4k pages" };
-        let notice = Some(format!("no reserved {asked} pages (see /proc/sys/vm/nr_hugepages): using {got}"));
+        let notice = Some(format!("no {asked} pages reserved (see /proc/sys/vm/nr_hugepages): using {got}"));
         Ok(Region { base, len, notice })
     }
 

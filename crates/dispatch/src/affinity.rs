@@ -94,7 +94,8 @@ impl Drop for Pinned {
 
 fn not_usable(usable: &libc::cpu_set_t) -> io::Error {
     let usable: Vec<String> = numbers(usable).map(|core| core.to_string()).collect();
-    let text = format!("no such core for this program, which runs on {} (taskset -p shows them)", usable.join(", "));
+    let text =
+        format!("core is not in this process's affinity mask: use one of {} (see taskset -p)", usable.join(", "));
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
@@ -169,8 +170,10 @@ mod tests {
         alone(|| {
             let all = usable();
             let listed: Vec<String> = all.iter().map(usize::to_string).collect();
-            let words =
-                format!("no such core for this program, which runs on {} (taskset -p shows them)", listed.join(", "));
+            let words = format!(
+                "core is not in this process's affinity mask: use one of {} (see taskset -p)",
+                listed.join(", ")
+            );
             for core in [libc::CPU_SETSIZE as usize - 1, 100_000] {
                 let why = pin_to_core(core).unwrap_err();
                 assert_eq!((why.kind(), why.to_string()), (io::ErrorKind::InvalidInput, words.clone()));

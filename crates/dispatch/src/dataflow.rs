@@ -71,15 +71,15 @@ stats::counters! {
         offered,
         /// Frames posted.
         posted,
-        /// Dropped: the frame's lane was full.
+        /// Dropped: the frame's queue was full.
         lane_full,
         /// Dropped: no worker is left.
         no_worker,
-        /// Dropped: discarded from their lane by the dispatcher.
+        /// Dropped: discarded from their queue by the dispatcher.
         discarded,
         /// Bursts posted.
         bursts,
-        /// Acquisitions of the lock of runnable lanes: one for a burst, or none if its lanes were
+        /// Acquisitions of the lock of runnable queues: one for a burst, or none if its queues were
         /// runnable already.
         locks,
         /// Workers woken.
@@ -90,9 +90,9 @@ stats::counters! {
 stats::counters! {
     /// Work of a worker.
     pub struct WorkCounts at "dataflow.work" {
-        /// Tasks run: bursts of frames from one lane.
+        /// Tasks run: bursts of frames from one queue.
         tasks,
-        /// Frames taken from lanes.
+        /// Frames taken from queues.
         taken,
         /// Frames processed completely.
         done,
@@ -100,12 +100,12 @@ stats::counters! {
         unfinished,
         /// Dropped: in the current task when the worker panicked.
         lost,
-        /// Times a lane was given back because it had or received more frames.
+        /// Times a queue was given back because it had or received more frames.
         again,
-        /// Lock acquisitions: one a turn for the runnable lanes, and one a task for a lane, which
-        /// is never contended.
+        /// Lock acquisitions: one per turn for the runnable queues, and one per task for a queue,
+        /// which is never contended.
         locks,
-        /// Other workers woken for lanes given back.
+        /// Other workers woken for queues given back.
         wakeups,
         /// Times the worker slept.
         sleeps,

@@ -51,7 +51,7 @@ use workstream::{Ending, Workstream};
 #[inline(never)]
 #[track_caller]
 fn not_registered() {
-    debug_assert!(false, "a protocol or workstream that is not registered");
+    debug_assert!(false, "unregistered protocol or workstream");
 }
 
 /// Maximum number of protocols (FreeBSD: `net.isr.maxprot`).

@@ -82,7 +82,7 @@ stats::knobs! {
         mode = "kern.polling.mode", 0..=2, 0;
         /// Ticks per second of the polling clock.
         hz = "kern.polling.hz", 100..=20000, 1000;
-        /// Per cent of a tick left to others.
+        /// Share of a tick left to other threads, in percent.
         user_frac = "kern.polling.user_frac", 0..=99, 50;
         /// Maximum frames taken from a port in a tick.
         burst_max = "kern.polling.burst_max", 10..=1000, 150;
@@ -128,7 +128,7 @@ stats::counters! {
         short_ticks,
         /// Ticks that came during an earlier tick's work: run right after it, with a shorter burst.
         lost_polls,
-        /// Times the loop was more than 100 ticks late and started anew.
+        /// Times the loop was more than 100 ticks late and restarted its clock.
         stalled,
     }
 }
@@ -150,12 +150,12 @@ impl Gauges {
     pub fn list(&self) -> [(&'static str, &'static str, u64); 6] {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         [
-            ("burst", "Frames taken from a port in a tick, now.", read(&self.burst)),
-            ("residual_burst", "Frames of `burst` that are still to be taken.", read(&self.residual_burst)),
-            ("pending_polls", "Ticks whose work is not done.", read(&self.pending_polls)),
-            ("load", "Per cent of the last tick that its work took.", read(&self.load)),
-            ("handlers", "Ports that are polled.", read(&self.handlers)),
-            ("idlepoll_sleeping", "1 while the loop sleeps.", read(&self.sleeping)),
+            ("burst", "Current maximum number of frames taken from a port in a tick.", read(&self.burst)),
+            ("residual_burst", "Frames of `burst` not yet taken in this tick.", read(&self.residual_burst)),
+            ("pending_polls", "Ticks whose work is not finished.", read(&self.pending_polls)),
+            ("load", "Share of the last tick used by its work, in percent.", read(&self.load)),
+            ("handlers", "Number of polled ports.", read(&self.handlers)),
+            ("idlepoll_sleeping", "1 while the loop sleeps, else 0.", read(&self.sleeping)),
         ]
     }
 }

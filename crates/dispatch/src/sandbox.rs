@@ -73,8 +73,8 @@ impl std::fmt::Display for SandboxError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             SandboxError::Step { step, why } => write!(f, "sandbox: {step}: {why}")?,
-            SandboxError::Threads(why) => write!(f, "sandbox: cannot reach the process's threads: {why}")?,
-            SandboxError::Stuck(tid) => write!(f, "sandbox: thread {tid} does not take signals")?,
+            SandboxError::Threads(why) => write!(f, "sandbox: cannot change all threads of the process: {why}")?,
+            SandboxError::Stuck(tid) => write!(f, "sandbox: thread {tid} does not accept signals")?,
             SandboxError::Filter(why) => write!(f, "sandbox: seccomp filter: {why}")?,
         }
         f.write_str("; --no-sandbox runs without it")

@@ -52,7 +52,7 @@ fn hosts_run_answer_and_end_balanced() {
     let twice = HostConfig { name: "d".to_string(), ..hosts[0].clone() };
     let third = HostConfig { name: "e".to_string(), control: None, ..hosts[0].clone() };
     let fault = node::up(vec![HostConfig { control: None, ..hosts[0].clone() }, twice, third], |_| {});
-    assert!(fault.unwrap_err().to_string().contains("both ends are open already"));
+    assert!(fault.unwrap_err().to_string().contains("both ends are already open"));
 
     let (tell, told) = std::sync::mpsc::channel();
     let runner = std::thread::spawn(move || node::up(hosts, |event| tell.send(event.clone()).unwrap()));

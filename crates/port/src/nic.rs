@@ -85,10 +85,13 @@ impl fmt::Display for NicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NicError::SmallBuffers { need, have } => {
-                write!(f, "a frame has up to {need} bytes and the pool's buffers have {have}")
+                write!(
+                    f,
+                    "frames of up to {need} bytes do not fit in the pool's buffers of {have} bytes: raise pool.data"
+                )
             }
-            NicError::Fifo(error) => write!(f, "the card's memory: {error}"),
-            NicError::Event(error) => write!(f, "an event to interrupt by: {error}"),
+            NicError::Fifo(error) => write!(f, "cannot allocate the card's memory: {error}"),
+            NicError::Event(error) => write!(f, "cannot create the interrupt event: {error}"),
         }
     }
 }

@@ -106,7 +106,10 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::SmallBuffers { spec, need, have } => {
-                write!(f, "{spec}: a frame has {need} bytes and the pool's buffers have {have}")
+                write!(
+                    f,
+                    "{spec}: frames of {need} bytes do not fit in the pool's buffers of {have} bytes: raise pool.data"
+                )
             }
             OpenError::Generator { spec, why } => write!(f, "{spec}: {why}"),
             OpenError::Pool { spec, error } => write!(f, "{spec}: {error}"),
@@ -119,8 +122,8 @@ impl fmt::Display for OpenError {
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
-            OpenError::NotAPort(kind) => write!(f, "{kind} is a wrapper: it needs a port behind it"),
-            OpenError::NotAWrapper(kind) => write!(f, "{kind} is a port: it cannot stand in front of another"),
+            OpenError::NotAPort(kind) => write!(f, "{kind} is a wrapper and needs a port: {kind}:PORT"),
+            OpenError::NotAWrapper(kind) => write!(f, "{kind} is a port and cannot wrap another port"),
         }
     }
 }
@@ -238,8 +241,8 @@ fn source(spec: &Spec, env: &Env<'_>) -> Result<Source, OpenError> {
     let (src, dst) = (layer.get_ip("src").unwrap_or(net(2)), layer.get_ip("dst").unwrap_or(net(1)));
     let is_other = |addr: &IpAddr| addr.is_ipv6() != (family == Family::V6);
     let wrong = match family {
-        _ if [src, dst].iter().any(is_other) => Some("src and dst are addresses of the family, which is family=4 or 6"),
-        Family::V6 if layer.switch("random_dst") => Some("random_dst is for IPv4, and this is family=6"),
+        _ if [src, dst].iter().any(is_other) => Some("src and dst must match family (4: IPv4, 6: IPv6)"),
+        Family::V6 if layer.switch("random_dst") => Some("random_dst requires family=4"),
         _ => None,
     };
     if let Some(why) = wrong {

@@ -54,7 +54,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(most + 1).read_to_string(&mut text)?;
     if text.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("more than {most} bytes")));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("file is larger than {most} bytes")));
     }
     Ok(text)
 }
@@ -74,7 +74,7 @@ pub fn inherited_for_writing(fd: i32) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     if ask(libc::F_GETFD)? & libc::FD_CLOEXEC != 0 || fd <= libc::STDERR_FILENO {
-        let why = "a descriptor of the program itself: give one above 2 that was open before";
+        let why = "descriptor belongs to this program: use one above 2 that was open before it started";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     // SAFETY: fcntl(2) with integers only.

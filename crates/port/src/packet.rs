@@ -143,7 +143,7 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     // Without `lro` one large buffer is enough, for the segment being split.
     let buffers = if config.lro { large_buffers } else { 1 };
     let large = config.vnet_hdr.then(|| large::pool(buffers)).transpose();
-    let large = large.map_err(|error| failed(("buffers for large segments", error)))?;
+    let large = large.map_err(|error| failed(("allocate buffers for large segments", error)))?;
     if need > have && !(config.lro && large.is_some()) {
         return Err(PacketError::SmallBuffers { name: name.to_string(), need, have });
     }

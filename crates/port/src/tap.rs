@@ -114,8 +114,11 @@ fn open_queue(
     }
     let mtu = tun::mtu(&name).map_err(failed("SIOCGIFMTU"))?;
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-    let large =
-        got.rx_large.then(|| large::pool(large_buffers)).transpose().map_err(failed("buffers for large segments"))?;
+    let large = got
+        .rx_large
+        .then(|| large::pool(large_buffers))
+        .transpose()
+        .map_err(failed("allocate buffers for large segments"))?;
     let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
     if need > have && large.is_none() {
         return Err(TapError::SmallBuffers { name, need, have });

@@ -110,9 +110,9 @@ pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpErro
     if config.mode == CopyMode::Auto && !zero_copy {
         let able = netlink::xdp_features(name).is_ok_and(netlink::XdpFeatures::zero_copy);
         let why = match (able, fit.geometry.unaligned) {
-            (true, true) => "the pool's buffers cross pages: pool.stride=power2",
-            (true, false) => "the driver refused zero copy of frames of this length",
-            (false, _) => "the driver has no zero copy",
+            (true, true) => "the pool's buffers cross page boundaries: set pool.stride=power2",
+            (true, false) => "the driver does not support zero copy for frames of this length",
+            (false, _) => "the driver does not support zero copy",
         };
         remarks.push(format!("xdp:{name}: the kernel copies each frame ({why})"));
     }
@@ -162,7 +162,7 @@ fn find(name: &str) -> Result<Found, XdpError> {
         let name = name.to_string();
         match error.errno {
             libc::ENODEV => XdpError::NoInterface { name },
-            errno => XdpError::Os { name, step: "find the interface", error: io::Error::from_raw_os_error(errno) },
+            errno => XdpError::Os { name, step: "look up the interface", error: io::Error::from_raw_os_error(errno) },
         }
     })
 }
@@ -205,8 +205,9 @@ fn attach(
         Attach::Only(hook) => put(hook),
         Attach::Auto => match put(Hook::Native) {
             Err((bpf::STEP_ATTACH, error)) if !error::is_taken(&error) => {
-                remarks
-                    .push(format!("xdp:{name}: the driver takes no program ({error}): the kernel's receive path does"));
+                remarks.push(format!(
+                    "xdp:{name}: the driver does not accept the program ({error}): using the kernel's receive path"
+                ));
                 put(Hook::Generic)
             }
             answer => answer,

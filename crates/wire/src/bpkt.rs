@@ -91,8 +91,8 @@ pub enum BadRecord {
 impl fmt::Display for BadRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadRecord::Magic(found) => write!(f, "0x{found:04x} where a record begins with 0x{MAGIC:04x}"),
-            BadRecord::Length(len) => write!(f, "a frame of {len} bytes: {MIN_FRAME} to {MAX_FRAME} are possible"),
+            BadRecord::Magic(found) => write!(f, "record magic is 0x{found:04x}, not 0x{MAGIC:04x}"),
+            BadRecord::Length(len) => write!(f, "frame of {len} bytes: must be {MIN_FRAME} to {MAX_FRAME}"),
         }
     }
 }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_no_record_says_why() {
-        assert_eq!(parse(Form::V1, b"zz..").unwrap_err().to_string(), "0x7a7a where a record begins with 0x3776");
+        assert_eq!(parse(Form::V1, b"zz..").unwrap_err().to_string(), "record magic is 0x7a7a, not 0x3776");
         let short = [0x76, 0x37, 13, 0];
         assert_eq!(parse(Form::V1, &short), Err(BadRecord::Length(13)));
     }

@@ -79,9 +79,9 @@ pub enum BadDns {
 impl std::fmt::Display for BadDns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            BadDns::Short => "a DNS message that is cut short",
-            BadDns::Other => "not an answer to this query",
-            BadDns::BadName => "a DNS message with a bad name",
+            BadDns::Short => "DNS message is truncated",
+            BadDns::Other => "not a response to this query",
+            BadDns::BadName => "DNS message has an invalid name",
         })
     }
 }

@@ -178,9 +178,9 @@ impl fmt::Display for Malformed {
             }
             Malformed::BadFlags { layer, found } => write!(f, "{layer}: flags are {found:#06x}"),
             Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum does not verify"),
-            Malformed::BadLlc => f.write_str("BPDU: neither the LLC header nor the address of one"),
+            Malformed::BadLlc => f.write_str("BPDU: invalid LLC header or destination address"),
             Malformed::BadBpduProtocol(found) => write!(f, "BPDU: protocol identifier is {found:#06x}"),
-            Malformed::BadBpduType(found) => write!(f, "BPDU: type {found:#04x} is none of ours"),
+            Malformed::BadBpduType(found) => write!(f, "BPDU: type {found:#04x} is not supported"),
             Malformed::BadHardwareType(found) => write!(f, "ARP: hardware type {found} is not Ethernet"),
             Malformed::BadProtocolType(found) => write!(f, "ARP: protocol type {found:#06x} is not IPv4"),
             Malformed::BadAddressLen { hlen, plen } => {
@@ -191,7 +191,7 @@ impl fmt::Display for Malformed {
             Malformed::BadOptionPointer { kind, pointer } => {
                 write!(f, "IPv4: option {kind} has bad pointer {pointer}")
             }
-            Malformed::TooManyExtensions => f.write_str("IPv6: more extension headers than are walked"),
+            Malformed::TooManyExtensions => f.write_str("IPv6: too many extension headers"),
             Malformed::BadExtensionOrder(proto) => write!(f, "IPv6: extension header {proto} is out of place"),
         }
     }

@@ -215,16 +215,16 @@ impl fmt::Display for StpError {
         match *self {
             StpError::BridgePriority(found) => write!(f, "bridge priority {found} is not a multiple of 4096"),
             StpError::PortPriority(found) => write!(f, "port priority {found} is not a multiple of 16"),
-            StpError::PathCost(found) => write!(f, "path cost {found} is not within 1 and {MAX_PATH_COST}"),
+            StpError::PathCost(found) => write!(f, "path cost {found}: must be 1 to {MAX_PATH_COST}"),
             StpError::Range { what, value, least, most } => {
-                write!(f, "{what} is {value}, must be {least} to {most}")
+                write!(f, "{what} {value}: must be {least} to {most}")
             }
-            StpError::Relation => f.write_str(
-                "the times do not go together: 2 * (forward delay - 1) >= max age >= 2 * (hello + 1) must hold",
-            ),
-            StpError::TooManyPorts => write!(f, "a bridge has {MAX_PORTS} ports at most"),
-            StpError::Exists(port) => write!(f, "port {port} takes part already"),
-            StpError::NoPort(port) => write!(f, "port {port} takes no part"),
+            StpError::Relation => {
+                f.write_str("inconsistent timers: 2 * (forward delay - 1) >= max age >= 2 * (hello + 1) must hold")
+            }
+            StpError::TooManyPorts => write!(f, "a bridge has at most {MAX_PORTS} ports"),
+            StpError::Exists(port) => write!(f, "port {port} is already in the spanning tree"),
+            StpError::NoPort(port) => write!(f, "port {port} is not in the spanning tree"),
         }
     }
 }

@@ -141,8 +141,8 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PoolError::BadConfig(why) => write!(f, "pool: {why}"),
-            PoolError::NoMemory(why) => write!(f, "pool: no memory: {why}"),
-            PoolError::TooMany => write!(f, "pool: this process has {POOLS_MAX} pools already"),
+            PoolError::NoMemory(why) => write!(f, "pool: cannot allocate memory: {why}"),
+            PoolError::TooMany => write!(f, "pool: this process already has {POOLS_MAX} pools"),
         }
     }
 }

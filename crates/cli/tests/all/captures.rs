@@ -103,22 +103,22 @@ fn what_is_good_before_a_fault_comes_out() {
     records.extend(b"and no more");
     dir.file("bad.bpkt", &records);
     for jobs in ["", "-j 3 ", "-j 3 --unordered "] {
-        expect(&of(&dir, &format!("conv {jobs}-o text cut.pcap")), 1, 5000, "cut short: needs 59 bytes and has 56");
-        expect(&of(&dir, &format!("conv {jobs}-o jsonl cut.pcap")), 1, 5000, "cut short");
-        expect(&of(&dir, &format!("conv {jobs}-o text interface.pcapng")), 1, 1, "interface 7 of 1 described");
+        expect(&of(&dir, &format!("conv {jobs}-o text cut.pcap")), 1, 5000, "truncated: 56 of 59 bytes");
+        expect(&of(&dir, &format!("conv {jobs}-o jsonl cut.pcap")), 1, 5000, "truncated");
+        expect(&of(&dir, &format!("conv {jobs}-o text interface.pcapng")), 1, 1, "unknown interface 7: 1 are described");
         expect(&of(&dir, &format!("conv {jobs}-o text zeros.pcapng")), 1, 1, "length 0");
-        expect(&of(&dir, &format!("conv {jobs}-o text bad.bpkt")), 1, 1, "where a record begins");
+        expect(&of(&dir, &format!("conv {jobs}-o text bad.bpkt")), 1, 1, "record magic is");
     }
-    expect(&of(&dir, "cat cut.pcap"), 1, 5000, "cut short");
-    expect(&of(&dir, "cat pcap:cut.pcap"), 1, 5000, "cut short");
+    expect(&of(&dir, "cat cut.pcap"), 1, 5000, "truncated");
+    expect(&of(&dir, "cat pcap:cut.pcap"), 1, 5000, "truncated");
     // grep's codes; what was counted is written all the same.
     let counted = of(&dir, "grep -c . cut.pcap");
-    expect(&counted, 2, 1, "cut short");
+    expect(&counted, 2, 1, "truncated");
     assert_eq!(counted.stdout, b"5000\n");
     let counted = of(&dir, "count -q --json cut.pcap");
-    expect(&counted, 1, 1, "cut short");
+    expect(&counted, 1, 1, "truncated");
     assert!(counted.stdout.starts_with(b"{\"frames\":5000,"), "{counted:?}");
-    expect(&of(&dir, "top -q -k src cut.pcap"), 1, 3, "cut short");
+    expect(&of(&dir, "top -q -k src cut.pcap"), 1, 3, "truncated");
     // A bad line under --strict: the frames before it, and none behind it.
     let line = String::from_utf8(of(&dir, "conv -o f1 zeros.pcapng").stdout).unwrap();
     dir.file("bad.txt", format!("{line}{line}no frame\n{line}"));

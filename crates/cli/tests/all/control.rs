@@ -120,10 +120,10 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["testtool", "-s", "65508", "recv"], 1, "at most 65507 bytes"),
         (&["testtool", "--native", "--pool", "zone", "send"], 2, "are for our stack, not for the host kernel"),
         (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
-        (&["host", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no interface of that name here"),
-        (&["cat", "xdp:vx0"], 1, "linerate: port xdp:vx0: no interface of that name here"),
-        (&["iperf3", "-s", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no interface of that name here"),
-        (&["bridge", "xdp:vx0", "null:b"], 1, "linerate: port xdp:vx0: no interface of that name here"),
+        (&["host", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no such interface in this network namespace"),
+        (&["cat", "xdp:vx0"], 1, "linerate: port xdp:vx0: no such interface in this network namespace"),
+        (&["iperf3", "-s", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no such interface in this network namespace"),
+        (&["bridge", "xdp:vx0", "null:b"], 1, "linerate: port xdp:vx0: no such interface in this network namespace"),
         (
             &["host", "--port", "null:a", "--set", "net.isr.dispatch=x"],
             2,
@@ -418,7 +418,7 @@ fn a_host_that_starts_is_waited_for() {
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "1", "{out:?}");
     for (words, says) in [
         ("host --port null:n0 --ready-fd 77", "--ready-fd 77: "),
-        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: a descriptor of the program itself"),
+        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: descriptor belongs to this program"),
         ("netperf --ready-fd 3", "--ready-fd: the requesting end serves nothing"),
         ("netperf --control x.sock", "--control: the requesting end serves nothing"),
         ("netserver --native --control x.sock", "--native has no host of ours to control"),

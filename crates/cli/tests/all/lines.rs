@@ -109,8 +109,8 @@ fn bad_lines_are_told_and_counted_and_strict_ends_at_the_first() {
     let said = String::from_utf8_lossy(&loose.stderr).into_owned();
     assert_eq!(
         said,
-        "linerate: line 4, column 1: 'z' is no hexadecimal digit\n\
-         linerate: line 5, column 6: a frame of 2 bytes: 14 are the least\n\
+        "linerate: line 4, column 1: 'z' is not a hexadecimal digit\n\
+         linerate: line 5, column 6: frame of 2 bytes: must be at least 14\n\
          linerate: 2 of 6 lines are no frames\n"
     );
     let strict = fed(&["conv", "--strict"], &lines);

@@ -20,7 +20,7 @@ pub struct Panicked {
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Panicked { worker, said } = self;
-        write!(f, "worker {worker} panicked, and lost what it had in hand: {said}")
+        write!(f, "worker {worker} panicked and lost the frames of its current task: {said}")
     }
 }
 

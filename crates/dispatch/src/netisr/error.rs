@@ -67,28 +67,32 @@ impl fmt::Display for NetisrError {
         match self {
             NetisrError::UnknownMode(word) => write!(f, "unknown mode '{word}': expected {}", Mode::WORDS),
             NetisrError::DefaultGlobally => {
-                write!(f, "'default' is for one protocol: what all have is {} (EINVAL)", Mode::WORDS)
+                write!(
+                    f,
+                    "'default' is valid for a single protocol only; for all protocols use {} (EINVAL)",
+                    Mode::WORDS
+                )
             }
             NetisrError::OtherMode { only } => {
-                write!(f, "frames come from a thread that may not do the work: the mode is {only} (EINVAL)")
+                write!(f, "the receiving thread cannot process frames: only mode {only} is available (EINVAL)")
             }
             NetisrError::UnknownPolicy(word) => write!(f, "unknown policy '{word}': expected {}", Policy::WORDS),
             NetisrError::PolicyUnanswered { protocol } => {
-                write!(f, "{protocol}: policy 'cpu' asks the protocol, and {protocol} names no workstream")
+                write!(f, "{protocol}: policy 'cpu' requires a protocol that selects the workstream")
             }
             NetisrError::Workstreams { asked, most } => {
-                write!(f, "{asked} workstreams: expected 1 to {most}")
+                write!(f, "{asked} workstreams: must be 1 to {most}")
             }
             NetisrError::Limit { asked, most } => {
-                write!(f, "a queue of {asked}: net.isr.maxqlimit is {most}")
+                write!(f, "queue limit {asked}: must be at most {most} (net.isr.maxqlimit)")
             }
-            NetisrError::UnknownProtocol(name) => write!(f, "no protocol is called '{name}'"),
-            NetisrError::Protocols { asked } => write!(f, "{asked} protocols: expected 1 to {PROTOCOLS_MAX}"),
-            NetisrError::Twice { protocol } => write!(f, "two protocols have {protocol}'s name or number"),
+            NetisrError::UnknownProtocol(name) => write!(f, "unknown protocol '{name}'"),
+            NetisrError::Protocols { asked } => write!(f, "{asked} protocols: must be 1 to {PROTOCOLS_MAX}"),
+            NetisrError::Twice { protocol } => write!(f, "protocol {protocol}: its name or number is already in use"),
             NetisrError::Taken { workstream } => {
-                write!(f, "workstream {workstream}: there is none, or it has a worker already")
+                write!(f, "workstream {workstream} does not exist or already has a worker")
             }
-            NetisrError::Callers { most } => write!(f, "more than {most} callers and workers at one time"),
+            NetisrError::Callers { most } => write!(f, "too many callers and workers: at most {most} are allowed"),
         }
     }
 }

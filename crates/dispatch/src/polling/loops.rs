@@ -15,10 +15,7 @@ pub struct Taken {
 impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Taken { port, by } = self;
-        write!(
-            f,
-            "{port}: loop {by} polls it already, and two loops on one port only take frames from each other (EEXIST)"
-        )
+        write!(f, "{port}: already polled by loop {by}; a port can be polled by one loop only (EEXIST)")
     }
 }
 

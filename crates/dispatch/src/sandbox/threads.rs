@@ -140,7 +140,7 @@ fn threads() -> Result<Vec<libc::pid_t>, SandboxError> {
     let number = |entry: io::Result<std::fs::DirEntry>| {
         let entry = entry.map_err(SandboxError::Threads)?;
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        number.ok_or_else(|| SandboxError::Threads(io::Error::other("/proc/self/task: an entry that is no number")))
+        number.ok_or_else(|| SandboxError::Threads(io::Error::other("/proc/self/task: entry is not a number")))
     };
     list.map(number).collect()
 }

@@ -35,12 +35,12 @@ pub enum UserError {
 impl std::fmt::Display for UserError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            UserError::NoUser(name) => write!(f, "no user '{name}'"),
-            UserError::NoGroup(name) => write!(f, "no group '{name}'"),
+            UserError::NoUser(name) => write!(f, "unknown user '{name}'"),
+            UserError::NoGroup(name) => write!(f, "unknown group '{name}'"),
             UserError::GroupNeeded(uid) => {
-                write!(f, "user {uid} has no entry in the user database; give the group too, as in {uid}:{uid}")
+                write!(f, "user {uid} has no entry in the user database; specify the group too, as in {uid}:{uid}")
             }
-            UserError::Database(why) => write!(f, "the user database: {why}"),
+            UserError::Database(why) => write!(f, "user database: {why}"),
         }
     }
 }
@@ -159,7 +159,7 @@ fn groups_of(name: &CStr, gid: libc::gid_t) -> Result<Vec<libc::gid_t>, UserErro
             return Ok(groups);
         }
         if groups.len() >= GROUPS_MAX {
-            return Err(UserError::Database(format!("more than {GROUPS_MAX} groups")));
+            return Err(UserError::Database(format!("user is in more than {GROUPS_MAX} groups")));
         }
         groups.resize(count.max(groups.len() * 2).min(GROUPS_MAX), 0);
     }

@@ -140,7 +140,7 @@ impl NicCounts {
         if let Some(model) = model
             && let Some(limit) = self.bus_limit(model)
         {
-            let _ = writeln!(out, "{model} allows {limit:.0} frames/s, received and sent together");
+            let _ = writeln!(out, "{model} allows {limit:.0} frames/s, received plus sent");
         }
         out
     }

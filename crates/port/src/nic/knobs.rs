@@ -81,10 +81,12 @@ impl fmt::Display for KnobError {
         match self {
             KnobError::Unknown(name) => {
                 let all: Vec<&str> = Knobs::INFO.iter().map(|info| info.option.name).collect();
-                write!(f, "no knob '{name}'; nic has, each behind 'nic.': {}", all.join(", "))
+                write!(f, "unknown knob '{name}'; nic knobs, each with the prefix 'nic.': {}", all.join(", "))
             }
             KnobError::BadValue { name, found, expected } => write!(f, "nic.{name}='{found}': expected {expected}"),
-            KnobError::Running(name) => write!(f, "nic.{name} is set when the port is opened: nic({name}=...):NAME"),
+            KnobError::Running(name) => {
+                write!(f, "nic.{name} can be set only when the port is opened: nic({name}=...):NAME")
+            }
         }
     }
 }
@@ -140,42 +142,42 @@ pub const AT_POLL: u64 = 1;
 
 knobs! {
     rx_tail_batch: Live, "T1", upto(1, 1024), "1",
-        "Receive descriptors filled between two writes of RDT; at most a quarter of the ring.";
+        "Receive descriptors filled per write of RDT; at most a quarter of the ring.";
     tx_tail_batch: Live, "T2", upto(1, 1024), "1",
-        "Transmit descriptors filled between two writes of TDT; at most a quarter of the ring.";
+        "Transmit descriptors filled per write of TDT; at most a quarter of the ring.";
     tx_flush: Live, "T2", Form::Word(&["burst", "poll"]), "burst",
-        "When TDT is written for what is left: at the end of each burst, or once a round.";
+        "When TDT is written for the remaining descriptors: after each burst, or once per polling round.";
     tx_rs_every: Live, "T3", upto(1, 1024), "1",
-        "Every how many transmit descriptors a status write-back is asked for (RS); at most a quarter of the ring.";
+        "Transmit descriptors per requested status write-back (RS); at most a quarter of the ring.";
     refill: Live, "T4 T5", Form::Word(&["pool", "stack", "touch"]), "touch",
-        "How buffers are posted: one by one from the pool; in bulk from an array of pointers; one by one, and each written to.";
+        "How receive buffers are posted: singly from the pool; in bulk, as pointers only; singly, writing to each.";
     parse: Live, "T6", Form::Word(&["early", "late"]), "early",
-        "When a received frame's first line is read: by the driver as it takes the frame, or by its first user.";
-    rx_ring: Open, "T7", SIZES, "256", "Receive descriptors.";
-    tx_ring: Open, "T7", SIZES, "256", "Transmit descriptors.";
+        "When the first cache line of a received frame is read: early, by the driver; late, by the frame's first user.";
+    rx_ring: Open, "T7", SIZES, "256", "Number of receive descriptors.";
+    tx_ring: Open, "T7", SIZES, "256", "Number of transmit descriptors.";
     prefetch: Live, "T10", upto(0, 32), "0",
-        "Ask the cache for the first line of the frame this many places ahead; 0: do not.";
+        "Prefetch the first cache line of the frame this many descriptors ahead; 0: off.";
     fetch: Live, "T11", upto(1, 64), "4",
-        "Descriptors that the card reads from memory at a time, if there are so many (hardware prefetch).";
+        "Maximum number of descriptors that the card reads from memory at a time (hardware prefetch).";
     dma: Open, "", Form::Word(&["copy", "move", "cold"]), "copy",
-        "Payload is copied into the posted buffer; or the buffers change hands; or copied and put out of the caches, as on PCI.";
+        "Transfer of payload: copy it; move (exchange) the buffers; cold: copy it and evict it from the caches.";
     reg_read_ns: Live, "", upto(0, 100_000), "875",
-        "Nanoseconds that a register read takes; 0: none.";
+        "Duration of a register read, in nanoseconds; 0: none.";
     reg_write_ns: Live, "", upto(0, 100_000), "204",
-        "Nanoseconds that a register write takes; 0: none.";
+        "Duration of a register write, in nanoseconds; 0: none.";
     bus: Live, "", Form::Word(&["off", "pcix100", "pcix133"]), "pcix100",
-        "The bus whose clocks are counted: 64 bits at 100 or 133 MHz.";
-    bus_pace: Live, "", Form::Switch, "off", "The card also waits for that bus.";
+        "Bus model for counting clocks: 64 bits at 100 or 133 MHz.";
+    bus_pace: Live, "", Form::Switch, "off", "Make the card wait for the modelled bus.";
     speed: Open, "", Form::Word(&["0", "1g", "10g", "25g", "100g"]), "0",
-        "The wire's pace in bits a second, preamble, FCS and gap counted; 0: none.";
+        "Speed of the wire in bits per second, including preamble, FCS and gap; 0: unlimited.";
     pause: Open, "", Form::Word(&["auto", "on", "off"]), "auto",
-        "Without descriptors frames wait on the wire, and are not missed (IEEE 802.3 annex 31B); auto: on a wire without pace.";
-    intr: Open, "T8", Form::Switch, "off", "Sleep until the card interrupts; off: it is polled.";
-    itr_us: Live, "", upto(0, 100_000), "0", "Microseconds between two interrupts at least (ITR).";
-    csum: Open, "", Form::Switch, "off", "Checksums are filled in and verified on the card.";
-    tso: Open, "", Form::Switch, "off", "Large TCP segments are cut up on the card, checksums filled in.";
+        "Flow control (IEEE 802.3 annex 31B): frames wait for descriptors and none are missed; auto: on if speed=0.";
+    intr: Open, "T8", Form::Switch, "off", "Sleep until the card interrupts; off: poll the card.";
+    itr_us: Live, "", upto(0, 100_000), "0", "Minimum time between two interrupts, in microseconds (ITR).";
+    csum: Open, "", Form::Switch, "off", "Fill in and verify checksums on the card.";
+    tso: Open, "", Form::Switch, "off", "Split large TCP segments on the card and fill in their checksums.";
     vlan: Open, "", upto(0, 4094), "0",
-        "The tag of this VLAN is put into frames sent and taken out of frames received, others are missed; 0: as they are.";
+        "VLAN whose tag the card inserts into sent frames and strips from received ones, dropping other VLANs; 0: off.";
 }
 
 impl Default for Knobs {

@@ -460,7 +460,7 @@ fn frames_that_do_not_fit_are_refused() {
     nic.card.step(ZERO);
     assert_eq!((nic.rx.rx_burst(&mut got, 9, ZERO), nic.nic.counts.refused.get()), (1, 1));
     let error = assemble("em0", knobs(""), 1501, None, &small).unwrap_err();
-    assert_eq!(error.to_string(), "a frame has up to 1519 bytes and the pool's buffers have 1518");
+    assert_eq!(error.to_string(), "frames of up to 1519 bytes do not fit in the pool's buffers of 1518 bytes: raise pool.data");
 }
 
 #[test]
@@ -472,7 +472,7 @@ fn knobs_are_set_while_it_runs_or_refused_with_a_reason() {
     for (name, value, says) in [
         ("nic.rx_tail_batch", "0", "nic.rx_tail_batch='0': expected a count from 1 to 1024"),
         ("nic.refill", "heap", "nic.refill='heap': expected one of pool, stack, touch"),
-        ("nic.rx_ring", "512", "nic.rx_ring is set when the port is opened: nic(rx_ring=...):NAME"),
+        ("nic.rx_ring", "512", "nic.rx_ring can be set only when the port is opened: nic(rx_ring=...):NAME"),
     ] {
         assert_eq!(knobs.set(name, value).unwrap_err().to_string(), says);
     }
@@ -628,7 +628,7 @@ fn a_wire_has_two_ends_and_no_third() {
     assert!(pairs.unfinished_wires().is_empty() && b.nic.is_some());
     assert_eq!(
         open("nic(wire=w,speed=1g):em2").unwrap_err().to_string(),
-        "nic:em2: wire w has two ends, and em0 and em1 are at them"
+        "nic:em2: wire 'w' already connects em0 and em1"
     );
     let mut got = Burst::new();
     b.rx.rx_burst(&mut got, 32, ZERO);

@@ -43,7 +43,7 @@ pub enum PairError {
 impl fmt::Display for PairError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PairError::Taken(name) => write!(f, "pair:{name}: both ends are open already"),
+            PairError::Taken(name) => write!(f, "pair:{name}: both ends are already open"),
             PairError::Differs { name, first } => {
                 write!(f, "pair:{name}: the other end was opened as {first}:{name}; use the same options, or none")
             }

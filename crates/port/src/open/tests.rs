@@ -53,7 +53,7 @@ fn no_unit_has_an_address_that_is_no_hosts() {
 fn buffers_that_are_too_small_are_an_error_at_once() {
     let pairs = Pairs::new();
     let error = open_text("pktgen(size=3000):big", &env(&pairs)).unwrap_err();
-    assert_eq!(error.to_string(), "pktgen(size=3k):big: a frame has 3042 bytes and the pool's buffers have 2048");
+    assert_eq!(error.to_string(), "pktgen(size=3k):big: frames of 3042 bytes do not fit in the pool's buffers of 2048 bytes: raise pool.data");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_pair_has_two_ends_and_no_third() {
     );
     let mut b = open_text("pair:a", &env).unwrap();
     assert!(pairs.unfinished().is_empty());
-    assert_eq!(open_text("pair:a", &env).unwrap_err().to_string(), "pair:a: both ends are open already");
+    assert_eq!(open_text("pair:a", &env).unwrap_err().to_string(), "pair:a: both ends are already open");
     let mut burst = Burst::new();
     env.pool.get_burst(6, &mut burst);
     assert_eq!(a.tx.tx_burst(&mut burst, Instant::ZERO), 4, "its slots");
@@ -87,7 +87,7 @@ fn null_claims_the_mtu_it_is_told() {
 #[test]
 fn a_port_is_named_once() {
     for (spec, why, said) in [
-        ("xdp:vx0", "xdp:vx0: no interface of that name here", "xdp:vx0: no interface of that name here"),
+        ("xdp:vx0", "xdp:vx0: no such interface in this network namespace", "xdp:vx0: no such interface in this network namespace"),
         ("tap(up=on):lo", "tap:lo: in use", "tap:lo: in use"),
         ("impair(loss=1%):tap:t0", "tap:t0: in use", "tap:t0: in use"),
         ("pcap:/x.pcap", "pcap:/x.pcap: No such file", "pcap:/x.pcap: No such file"),

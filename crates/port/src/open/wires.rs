@@ -46,10 +46,10 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WireError::Taken { nic, wire, ends: [a, b] } => {
-                write!(f, "nic:{nic}: wire {wire} has two ends, and {a} and {b} are at them")
+                write!(f, "nic:{nic}: wire '{wire}' already connects {a} and {b}")
             }
             WireError::Differs { nic, wire, first, speed } => {
-                write!(f, "nic:{nic}: at the other end of wire {wire} {first} has speed={speed}; use the same")
+                write!(f, "nic:{nic}: {first} at the other end of wire '{wire}' has speed={speed}: use the same speed")
             }
         }
     }

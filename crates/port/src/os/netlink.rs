@@ -168,7 +168,7 @@ impl Netlink {
     /// # Errors
     /// EEXIST: its name is taken there; EPERM: no rights in that namespace.
     pub fn move_to(&mut self, dev: &str, namespace: &Namespace) -> Result<(), NetlinkError> {
-        self.link(dev, "to another namespace", |message, index| {
+        self.link(dev, "namespace", |message, index| {
             message.ifinfo(index, 0, 0);
             message.attr(libc::IFLA_NET_NS_FD, &namespace.as_fd().as_raw_fd().to_ne_bytes());
         })
@@ -228,7 +228,7 @@ impl Netlink {
         message.put(&[0, 0]);
         message.attr(libc::NDA_DST, &octets);
         message.attr(libc::NDA_LLADDR, &mac.0);
-        self.request(message, || format!("add neighbour {address} {mac} to {dev}")).map(drop)
+        self.request(message, || format!("add neighbor {address} {mac} to {dev}")).map(drop)
     }
 
     /// Adds a route to the main table: through a gateway, or directly on the link of `dev`.
@@ -255,7 +255,7 @@ impl Netlink {
         if let Some(via) = via {
             message.attr(libc::RTA_GATEWAY, &parts(via.into()).1);
         }
-        self.request(message, || format!("add route {dst}/{prefix_len} by {dev}")).map(drop)
+        self.request(message, || format!("add route {dst}/{prefix_len} dev {dev}")).map(drop)
     }
 
     /// Sends a request and waits for its reply.

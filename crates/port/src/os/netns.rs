@@ -166,7 +166,7 @@ pub fn available() -> Result<(), String> {
         }
         child => match wait(child)? {
             0 => Ok(()),
-            errno => Err(format!("no network namespace of our own: unshare: {}", super::errno_text(errno))),
+            errno => Err(format!("cannot create a network namespace: unshare: {}", super::errno_text(errno))),
         },
     }
 }
@@ -179,12 +179,12 @@ fn wait(child: libc::pid_t) -> Result<i32, String> {
             return if libc::WIFEXITED(status) {
                 Ok(libc::WEXITSTATUS(status))
             } else {
-                Err(format!("the probe of namespaces was killed by signal {}", libc::WTERMSIG(status)))
+                Err(format!("namespace probe was killed by signal {}", libc::WTERMSIG(status)))
             };
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
-            return Err(format!("cannot wait for the probe of namespaces: {error}"));
+            return Err(format!("cannot wait for the namespace probe: {error}"));
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Iface {
 /// ENODEV: no interface has that name.
 pub fn iface(name: &str) -> Result<Iface, Failure> {
     let control = tun::control().map_err(|error| ("socket", error))?;
-    let mut request = tun::ifreq(name).map_err(|error| ("the interface's name", error))?;
+    let mut request = tun::ifreq(name).map_err(|error| ("interface name", error))?;
     tun::ioctl_ifreq(&control, libc::SIOCGIFINDEX, &mut request).map_err(|error| ("SIOCGIFINDEX", error))?;
     // SAFETY: SIOCGIFINDEX succeeded, so the kernel wrote `ifru_ifindex`; all bits are a valid int
     // anyway.

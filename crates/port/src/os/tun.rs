@@ -66,7 +66,7 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     if config.vnet_hdr > 0 && !has_virtio_headers(&file) {
         config.vnet_hdr = 0;
     }
-    let mut request = ifreq(name).map_err(|error| ("the device's name", error))?;
+    let mut request = ifreq(name).map_err(|error| ("device name", error))?;
     let vnet = if config.vnet_hdr > 0 { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet | queue) as i16;
     ioctl_ifreq(&file, libc::TUNSETIFF, &mut request).map_err(|error| ("TUNSETIFF", error))?;
@@ -198,7 +198,7 @@ pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
     // all zeros are a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() || name.contains('\0') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{name}' is not an interface name")));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{name}' is not a valid interface name")));
     }
     request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
     Ok(request)

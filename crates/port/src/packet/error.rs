@@ -92,31 +92,31 @@ impl fmt::Display for PacketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PacketError::Missing { name, error } => {
-                write!(f, "packet:{name}: no packet sockets here ({error}); load the af_packet module")
+                write!(f, "packet:{name}: packet sockets are not available ({error}): load the af_packet module")
             }
             PacketError::Permission { name, step } => {
-                write!(f, "packet:{name}: {step} refused: needs CAP_NET_RAW, or run in an own namespace")
-            }
-            PacketError::NoInterface { name } => {
                 write!(
                     f,
-                    "packet:{name}: no interface of that name in this namespace; `ip link` lists those that are there"
+                    "packet:{name}: {step}: permission denied: requires CAP_NET_RAW, or a network namespace of its own"
                 )
+            }
+            PacketError::NoInterface { name } => {
+                write!(f, "packet:{name}: no such interface in this network namespace: list interfaces with `ip link`")
             }
             PacketError::NotEthernet { name } => write!(f, "packet:{name}: not an Ethernet interface"),
             PacketError::Memory { name, bytes } => write!(
                 f,
-                "packet:{name}: no memory for rings of {bytes} bytes (1 GiB is the most): a smaller rx_ring or tx_ring"
+                "packet:{name}: cannot allocate rings of {bytes} bytes (at most 1 GiB): lower rx_ring or tx_ring"
             ),
             PacketError::Fanout { name, group, error } => write!(
                 f,
-                "packet:{name}: cannot join fanout group {group} ({error}): it is full, or was made with another fanout_mode, \
-                 ignore_outgoing or on another interface; use the same options, or another group"
+                "packet:{name}: cannot join fanout group {group} ({error}): it is full, or was created with another \
+                 fanout_mode, ignore_outgoing or interface; use the same options, or another group"
             ),
             PacketError::SmallBuffers { name, need, have } => write!(
                 f,
-                "packet:{name}: a frame may have {need} bytes and the pool's buffers have {have}: lower the interface's mtu, \
-                 larger buffers, or lro=on"
+                "packet:{name}: frames of up to {need} bytes do not fit in the pool's buffers of {have} bytes: lower \
+                 the interface's MTU, raise pool.data, or set lro=on"
             ),
             PacketError::Os { name, step, error } => write!(f, "packet:{name}: {step}: {error}"),
         }

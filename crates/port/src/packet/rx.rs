@@ -296,25 +296,26 @@ impl RxHalf for PacketRx {
         let Seen { lost, downs, uncuttable, cut_short, crowded } = self.seen;
         let name = &self.name;
         let all = [
-            (lost, format!("{lost} frames lost, no slot was free: a larger rx_ring")),
+            (lost, format!("{lost} frames lost: the receive ring was full; raise rx_ring")),
             (downs, format!("interface {name} was found down {downs} times")),
             (
                 uncuttable,
                 format!(
-                    "{uncuttable} large segments dropped that are not TCP over IPv4: turn tso and gso off at the sender of {name} (ethtool -K)"
+                    "{uncuttable} large segments dropped: not TCP over IPv4; turn off tso and gso at the sender of \
+                     {name} (ethtool -K)"
                 ),
             ),
             (
                 cut_short,
                 format!(
-                    "{cut_short} frames dropped that are longer than a buffer: the mtu of {name} has grown, or vnet_hdr is off"
+                    "{cut_short} frames dropped: longer than a buffer; the MTU of {name} was raised, or vnet_hdr is off"
                 ),
             ),
             (
                 crowded,
                 format!(
-                    "{crowded} large segments dropped, the socket's buffer was full: raise net.core.rmem_max, or turn gso off at the \
-                     sender of {name} (ethtool -K)"
+                    "{crowded} large segments dropped: the socket's buffer was full; raise net.core.rmem_max, or turn \
+                     off gso at the sender of {name} (ethtool -K)"
                 ),
             ),
         ];

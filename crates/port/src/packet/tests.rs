@@ -363,7 +363,7 @@ fn no_privilege_and_no_memory_are_errors_with_advice() {
         PacketError::new("eth0", &PacketConfig::default(), step, io::Error::from_raw_os_error(errno)).to_string()
     };
     let refused = error("socket", libc::EPERM);
-    assert_eq!(refused, "packet:eth0: socket refused: needs CAP_NET_RAW, or run in an own namespace");
-    assert!(error("PACKET_TX_RING", libc::ENOMEM).contains("a smaller rx_ring"));
+    assert_eq!(refused, "packet:eth0: socket: permission denied: requires CAP_NET_RAW, or a network namespace of its own");
+    assert!(error("PACKET_TX_RING", libc::ENOMEM).contains("lower rx_ring"));
     assert!(error("socket", libc::EAFNOSUPPORT).contains("load the af_packet module"));
 }

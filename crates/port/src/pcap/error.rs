@@ -75,14 +75,14 @@ impl fmt::Display for PcapError {
             Fault::UnknownMagic([a, b, c, d]) => {
                 write!(f, "neither pcap nor pcapng: begins with {a:02x} {b:02x} {c:02x} {d:02x}")
             }
-            Fault::Version { major, minor } => write!(f, "version {major}.{minor} is not read"),
-            Fault::ByteOrder(found) => write!(f, "byte-order magic is {found:#010x}"),
-            Fault::Truncated { need, have } => write!(f, "cut short: needs {need} bytes and has {have}"),
+            Fault::Version { major, minor } => write!(f, "version {major}.{minor} is not supported"),
+            Fault::ByteOrder(found) => write!(f, "invalid byte-order magic {found:#010x}"),
+            Fault::Truncated { need, have } => write!(f, "truncated: {have} of {need} bytes"),
             Fault::Length { len, what } => write!(f, "length {len}: {what}"),
             Fault::Trailer { start, end } => {
-                write!(f, "the block's length is {start} at its start and {end} at its end")
+                write!(f, "block length is {start} at the start and {end} at the end")
             }
-            Fault::UnknownInterface { id, known } => write!(f, "interface {id} of {known} described"),
+            Fault::UnknownInterface { id, known } => write!(f, "unknown interface {id}: {known} are described"),
             Fault::TooManyInterfaces => write!(f, "more than {} interfaces in a section", super::MAX_INTERFACES),
             Fault::Io(error) => error.fmt(f),
         }

@@ -251,7 +251,7 @@ pub fn packet(
 }
 
 fn short(body: &[u8]) -> Fault {
-    Fault::Length { len: body.len() as u64, what: "too short for its type of block" }
+    Fault::Length { len: body.len() as u64, what: "too short for a block of this type" }
 }
 
 /// Sets the FCS length in the flags of little-endian options to 0, because the FCS was removed.

@@ -75,7 +75,7 @@ impl fmt::Display for PcapFileError {
             PcapFileError::LinkType { file, linktype } => {
                 write!(f, "pcap:{file}: link type {linktype} is not Ethernet ({LINKTYPE_ETHERNET})")
             }
-            PcapFileError::LoopStdin => f.write_str("pcap:-: standard input can be read once only: loop must be 1"),
+            PcapFileError::LoopStdin => f.write_str("pcap:-: standard input can be read only once: set loop=1"),
         }
     }
 }
@@ -254,10 +254,10 @@ impl Replay {
         self.left_out += 1;
         if self.left_out == 1 {
             self.first_left_out = match linktype {
-                LINKTYPE_ETHERNET if len == 0 => "it is empty".to_string(),
-                LINKTYPE_ETHERNET if len > MAX_FRAME => format!("it has {len} bytes, and {MAX_FRAME} are the most"),
-                LINKTYPE_ETHERNET => format!("no memory for its {len} bytes"),
-                other => format!("its link type is {other}, not Ethernet ({LINKTYPE_ETHERNET})"),
+                LINKTYPE_ETHERNET if len == 0 => "empty".to_string(),
+                LINKTYPE_ETHERNET if len > MAX_FRAME => format!("{len} bytes, the maximum is {MAX_FRAME}"),
+                LINKTYPE_ETHERNET => format!("no memory for {len} bytes"),
+                other => format!("link type {other} is not Ethernet ({LINKTYPE_ETHERNET})"),
             };
         }
     }
@@ -332,7 +332,7 @@ impl RxHalf for Replay {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let left_out = || format!("{} records are no frames; the first: {}", self.left_out, self.first_left_out);
+        let left_out = || format!("{} records are not valid frames; the first: {}", self.left_out, self.first_left_out);
         (self.left_out > 0).then(left_out).into_iter().collect()
     }
 

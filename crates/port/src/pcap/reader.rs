@@ -195,7 +195,7 @@ impl<R: Read> Reader<R> {
         let kind = header.get(22).copied();
         let len = usize::try_from(captured).unwrap_or(usize::MAX);
         if len > MAX_BLOCK {
-            return Err(Fault::Length { len: captured.into(), what: "no record is that long" });
+            return Err(Fault::Length { len: captured.into(), what: "too long for a record" });
         }
         self.need(front + len)?;
         let fraction = u64::from(fraction) * if nanos { 1 } else { 1_000 };
@@ -277,7 +277,7 @@ impl<R: Read> Reader<R> {
         let whole = self.whole(numbers, len)?;
         let used = whole.len();
         let parsed = Interface::parse(numbers, whole.get(8..used - 4).unwrap_or_default());
-        let parsed = parsed.ok_or(Fault::Length { len: len.into(), what: "too short for an interface" })?;
+        let parsed = parsed.ok_or(Fault::Length { len: len.into(), what: "too short for an interface description" })?;
         let all = self.section.interfaces.len();
         if all - self.first >= MAX_INTERFACES || all >= MAX_ALL_INTERFACES {
             return Err(Fault::TooManyInterfaces);
@@ -291,7 +291,7 @@ impl<R: Read> Reader<R> {
     fn whole(&mut self, numbers: Numbers, len: u32) -> Result<&[u8], Fault> {
         let size = check_len(len)?;
         if size > MAX_BLOCK {
-            return Err(Fault::Length { len: len.into(), what: "no block of this type is that long" });
+            return Err(Fault::Length { len: len.into(), what: "too long for a block of this type" });
         }
         let block = self.need(size)?;
         let end = numbers.u32(block, size - 4).unwrap_or_default();
@@ -363,7 +363,7 @@ impl<R: Read> Reader<R> {
 /// Checks a block's length: at least 12, and a multiple of 4.
 fn check_len(len: u32) -> Result<usize, Fault> {
     if len < 12 || !len.is_multiple_of(4) {
-        return Err(Fault::Length { len: len.into(), what: "a block has at least 12 bytes and a multiple of 4" });
+        return Err(Fault::Length { len: len.into(), what: "must be a multiple of 4, and at least 12" });
     }
     Ok(usize::try_from(len).unwrap_or(usize::MAX))
 }

@@ -225,34 +225,34 @@ fn what_is_wrong_is_told_with_its_place() {
         file.out
     };
     for (bytes, says) in [
-        (vec![], "at byte 0: cut short: needs 4 bytes and has 0"),
+        (vec![], "at byte 0: truncated: 0 of 4 bytes"),
         (b"GIF89a".to_vec(), "at byte 0: neither pcap nor pcapng: begins with 47 49 46 38"),
-        (pcap(&[])[..23].to_vec(), "at byte 0: cut short: needs 24 bytes and has 23"),
-        (pcap(&[0, 0, 0]), "at byte 24: cut short: needs 16 bytes and has 12"),
-        (pcap(&[0, 0, 100, 100, 1]), "at byte 24: cut short: needs 116 bytes and has 20"),
-        (pcap(&[0, 0, u32::MAX, 100]), "at byte 24: length 4294967295: no record is that long"),
+        (pcap(&[])[..23].to_vec(), "at byte 0: truncated: 23 of 24 bytes"),
+        (pcap(&[0, 0, 0]), "at byte 24: truncated: 12 of 16 bytes"),
+        (pcap(&[0, 0, 100, 100, 1]), "at byte 24: truncated: 20 of 116 bytes"),
+        (pcap(&[0, 0, u32::MAX, 100]), "at byte 24: length 4294967295: too long for a record"),
         (
             ng(&|f| f.u32(6).u32(u32::MAX - 3).done()),
-            "at byte 48: length 4294967292: no block of this type is that long",
+            "at byte 48: length 4294967292: too long for a block of this type",
         ),
-        (ng(&|f| f.u32(6).u32(13).done()), "at byte 48: length 13: a block has at least 12 bytes and a multiple of 4"),
-        (ng(&|f| f.u32(99).u32(8).done()), "at byte 48: length 8: a block has at least 12 bytes and a multiple of 4"),
-        (ng(&|f| f.u32(99).u32(1 << 30).u32(0).done()), "at byte 60: cut short: needs 1 bytes and has 0"),
+        (ng(&|f| f.u32(6).u32(13).done()), "at byte 48: length 13: must be a multiple of 4, and at least 12"),
+        (ng(&|f| f.u32(99).u32(8).done()), "at byte 48: length 8: must be a multiple of 4, and at least 12"),
+        (ng(&|f| f.u32(99).u32(1 << 30).u32(0).done()), "at byte 60: truncated: 0 of 1 bytes"),
         (
             ng(&|f| f.u32(99).u32(12).u32(16).done()),
-            "at byte 56: the block's length is 12 at its start and 16 at its end",
+            "at byte 56: block length is 12 at the start and 16 at the end",
         ),
         (
             ng(&|f| f.u32(6).u32(12).u32(16).done()),
-            "at byte 48: the block's length is 12 at its start and 16 at its end",
+            "at byte 48: block length is 12 at the start and 16 at the end",
         ),
-        (ng(&|f| f.packet(3, 0, b"x").done()), "at byte 48: interface 3 of 1 described"),
+        (ng(&|f| f.packet(3, 0, b"x").done()), "at byte 48: unknown interface 3: 1 are described"),
         (
             ng(&|f| f.block(6, |b| b.u32(0).u32(0).u32(0).u32(99).u32(99).done()).done()),
             "at byte 48: length 99: the packet is longer than its block",
         ),
-        (ng(&|f| f.block(6, |b| b.u32(0).done()).done()), "at byte 48: length 4: too short for its type of block"),
-        (ng(&|f| f.block(1, |b| b.u32(0).done()).done()), "at byte 48: length 16: too short for an interface"),
+        (ng(&|f| f.block(6, |b| b.u32(0).done()).done()), "at byte 48: length 4: too short for a block of this type"),
+        (ng(&|f| f.block(1, |b| b.u32(0).done()).done()), "at byte 48: length 16: too short for an interface description"),
     ] {
         let error = read(&bytes).1.expect(says);
         assert_eq!(error.to_string(), says);
@@ -477,7 +477,7 @@ fn a_file_that_breaks_off_ends_the_port_and_says_why() {
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 1);
     assert!(port.rx.is_gone());
     let why = port.rx.why_gone().unwrap();
-    assert_eq!(why, format!("pcap:{file}: at byte 100: cut short: needs 89 bytes and has 30"));
+    assert_eq!(why, format!("pcap:{file}: at byte 100: truncated: 30 of 89 bytes"));
     assert_eq!((port.counts.rx.errors.get(), port.rx.rx_burst(&mut burst, 32, Instant::ZERO)), (1, 0));
 
     std::fs::write(&path, &whole[..24]).unwrap();
@@ -491,7 +491,7 @@ fn a_file_that_breaks_off_ends_the_port_and_says_why() {
     assert!(open_text(&format!("pcap:{file}"), &pool).unwrap_err().contains("link type 113 is not Ethernet"));
     assert!(open_text("pcap:/nowhere/x.pcap", &pool).unwrap_err().contains("No such file"));
     assert!(open_text("pcap(read=off):/nowhere/x.pcap", &pool).unwrap_err().contains("No such file"));
-    assert!(open_text("pcap(loop=2):-", &pool).unwrap_err().contains("standard input can be read once"));
+    assert!(open_text("pcap(loop=2):-", &pool).unwrap_err().contains("standard input can be read only once"));
     assert!(open_text("tracer(file=/nowhere/x):null:", &pool).unwrap_err().contains("No such file"));
 }
 
@@ -512,7 +512,7 @@ fn a_long_frame_has_its_own_buffer_and_an_empty_record_is_told() {
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(1)), 3);
     let lens: Vec<usize> = burst.as_slice().iter().map(buf::Frame::len).collect();
     assert_eq!((lens, port.counts.rx.malformed.get(), port.rx.is_gone()), (vec![60, 5000, 61], 1, true));
-    assert_eq!(port.rx.remarks(), ["1 records are no frames; the first: it is empty"]);
+    assert_eq!(port.rx.remarks(), ["1 records are not valid frames; the first: empty"]);
     drop((port, burst));
     assert_eq!(pool.stats().live(), 0);
 }

@@ -119,7 +119,7 @@ impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpecError::TooLong { len } => {
-                write!(f, "a port's name may have {} bytes; this one has {len}", super::MAX_LEN)
+                write!(f, "port name has {len} bytes: at most {} are allowed", super::MAX_LEN)
             }
             SpecError::TooDeep { at } => write!(f, "at {at}: more than {} wrappers", super::MAX_WRAPPERS),
             SpecError::NoKind { at } => write!(f, "at {at}: expected a kind of port: {}", kinds(", ")),
@@ -138,8 +138,8 @@ impl fmt::Display for SpecError {
                 write!(f, "at {at}: {kind} {}='{found}': expected {}", option.name, option.form)
             }
             SpecError::GivenTwice { kind, option, at } => write!(f, "at {at}: {kind} {option} is given twice"),
-            SpecError::MissingOption { kind, option } => write!(f, "{kind} needs {option}=..."),
-            SpecError::Unbalanced { at, found } => write!(f, "at {at}: '{found}' without its partner"),
+            SpecError::MissingOption { kind, option } => write!(f, "{kind} requires {option}=..."),
+            SpecError::Unbalanced { at, found } => write!(f, "at {at}: unbalanced '{found}'"),
             SpecError::NoColon { kind, at } => write!(f, "at {at}: expected ':' after {kind}, as in {kind}:NAME"),
             SpecError::BadName { kind, found, expected } => {
                 write!(f, "{kind} cannot be named '{}': expected {expected}", found.escape_debug())

@@ -103,71 +103,81 @@ const ANY: Form = Form::Count { min: 0, max: u64::MAX };
 const L4PORT: Form = Form::Count { min: 0, max: 65_535 };
 const MTU: Form = Form::Count { min: 68, max: 65_521 };
 const SNAPLEN: OptionInfo =
-    option("snaplen", Form::Count { min: 1, max: 262_144 }, Is("262144"), "Bytes kept of each frame written.");
+    option("snaplen", Form::Count { min: 1, max: 262_144 }, Is("262144"), "Maximum bytes written of each frame.");
 const TIME: OptionInfo = option(
     "time",
     Form::Word(&["clock", "wall"]),
     Is("clock"),
-    "Stamps written: the clock's own (the same in every run of a simulation), or moved to the calendar's time.",
+    "Timestamps written: of the program's clock (identical in every run of a simulation), or wall-clock time.",
 );
 
 static PKTGEN: Info = Info {
     name: "pktgen",
     wrapper: false,
-    sentence: "Makes UDP frames from a template and sinks what it is sent.",
+    sentence: "Generates UDP frames from a template and discards frames sent to it.",
     names: NameRule::Any,
     options: &[
-        option("size", Form::Count { min: 0, max: 65_000 }, Is("22"), "Payload bytes behind the UDP header."),
-        option("rate", Form::Rate, Is("0"), "Frames a second; 0: as fast as it is asked."),
-        option("count", ANY, Is("0"), "Frames in all; 0: no end."),
-        option("flows", Form::Count { min: 1, max: 4_000_000_000 }, Is("1"), "Different source addresses and ports."),
-        option("order", Form::Word(&["sequence", "random"]), Is("sequence"), "In which order the flows take turns."),
-        option("rotate", Form::Switch, Is("off"), "Send to ethpipe2013's ten MAC addresses in turn."),
-        option("static", Form::Switch, Is("off"), "Make some frames once and give them again and again (id=off)."),
+        option("size", Form::Count { min: 0, max: 65_000 }, Is("22"), "UDP payload size, in bytes."),
+        option("rate", Form::Rate, Is("0"), "Frames per second; 0: as fast as polled."),
+        option("count", ANY, Is("0"), "Total number of frames; 0: unlimited."),
+        option(
+            "flows",
+            Form::Count { min: 1, max: 4_000_000_000 },
+            Is("1"),
+            "Number of flows: distinct pairs of source address and port.",
+        ),
+        option(
+            "order",
+            Form::Word(&["sequence", "random"]),
+            Is("sequence"),
+            "Order of the flows: round robin or pseudo-random.",
+        ),
+        option("rotate", Form::Switch, Is("off"), "Send to the ten destination MAC addresses of ethpipe2013 in turn."),
+        option("static", Form::Switch, Is("off"), "Build frames once and send copies of them (implies id=off)."),
         option(
             "random_dst",
             Form::Switch,
             Is("off"),
-            "Draw each IPv4 destination at random from all unicast addresses.",
+            "Choose each IPv4 destination at random from all unicast addresses.",
         ),
-        option("id", Form::Switch, Is("on"), "Own IP identification and checksum for each frame."),
+        option("id", Form::Switch, Is("on"), "Give each frame its own IP identification and checksum."),
         option("udp_csum", Form::Switch, Is("off"), "Fill in the UDP checksum."),
         option("rx_csum", Form::Switch, Is("off"), "Mark checksums as verified, as a NIC does."),
-        option("source", Form::Switch, Is("on"), "off: only sink."),
-        option("dst_mac", Form::Mac, Open, "Destination MAC address; else the host's."),
-        option("src_mac", Form::Mac, Open, "Source MAC address; else 12:23:34:45:56:UNIT."),
-        option("family", Form::Word(&["4", "6"]), Is("4"), "IPv4 or IPv6."),
-        option("src", Form::Ip, Open, "Source address; else (UNIT+1).0.0.2 or 2001:2:0:UNIT::2."),
-        option("src_port", L4PORT, Is("12345"), "Source L4 port (of a single flow)."),
-        option("dst", Form::Ip, Open, "Destination address; else (UNIT+1).0.0.1 or 2001:2:0:UNIT::1."),
-        option("dst_port", L4PORT, Is("54321"), "Destination L4 port."),
-        option("ttl", Form::Count { min: 0, max: 255 }, Is("5"), "Time to live."),
+        option("source", Form::Switch, Is("on"), "Generate frames; off: only discard frames."),
+        option("dst_mac", Form::Mac, Open, "Destination MAC address; if omitted, the host's."),
+        option("src_mac", Form::Mac, Open, "Source MAC address; if omitted, 12:23:34:45:56:UNIT."),
+        option("family", Form::Word(&["4", "6"]), Is("4"), "IP version of the frames."),
+        option("src", Form::Ip, Open, "Source address; if omitted, (UNIT+1).0.0.2 or 2001:2:0:UNIT::2."),
+        option("src_port", L4PORT, Is("12345"), "Source UDP port, if flows=1."),
+        option("dst", Form::Ip, Open, "Destination address; if omitted, (UNIT+1).0.0.1 or 2001:2:0:UNIT::1."),
+        option("dst_port", L4PORT, Is("54321"), "Destination UDP port."),
+        option("ttl", Form::Count { min: 0, max: 255 }, Is("5"), "TTL (IPv4) or hop limit (IPv6)."),
     ],
 };
 
 static NULL: Info = Info {
     name: "null",
     wrapper: false,
-    sentence: "Gives nothing, takes everything.",
+    sentence: "Receives no frames and discards all frames sent to it.",
     names: NameRule::Any,
-    options: &[option("mtu", MTU, Is("1500"), "The largest packet it claims to take.")],
+    options: &[option("mtu", MTU, Is("1500"), "MTU of the port, in bytes.")],
 };
 
 static PAIR: Info = Info {
     name: "pair",
     wrapper: false,
-    sentence: "One of two ports joined back to back; opened twice by the same name.",
+    sentence: "One end of two ports connected back to back; each end is opened by the same name.",
     names: NameRule::Some,
     options: &[
-        option("slots", Form::Count { min: 1, max: 1 << 20 }, Is("256"), "Frames that each direction can hold."),
+        option("slots", Form::Count { min: 1, max: 1 << 20 }, Is("256"), "Queue size of each direction, in frames."),
         option(
             "csum",
             Form::Switch,
             Is("off"),
-            "Leave TCP and UDP checksums out: what stays in memory is not corrupted.",
+            "Omit TCP and UDP checksums: frames stay in memory and cannot be corrupted.",
         ),
-        option("tso", Form::Switch, Is("off"), "Carry large TCP segments whole, their checksums left out."),
-        option("mtu", MTU, Is("1500"), "The largest packet it claims to take."),
+        option("tso", Form::Switch, Is("off"), "Carry large TCP segments unsplit, without checksums."),
+        option("mtu", MTU, Is("1500"), "MTU of the port, in bytes."),
     ],
 };
 
@@ -176,15 +186,15 @@ static NIC_OPTIONS: [OptionInfo; crate::nic::Knobs::INFO.len() + 2] = crate::nic
         "wire",
         Form::Text,
         Open,
-        "Joined back to back with the other nic of this wire; without one the link is down.",
+        "Name of the wire that connects it to another nic; without one, the link is down.",
     ),
-    option("mtu", Form::Count { min: 68, max: 9000 }, Is("1500"), "The largest packet."),
+    option("mtu", Form::Count { min: 68, max: 9000 }, Is("1500"), "MTU, in bytes."),
 ]);
 
 static NIC: Info = Info {
     name: "nic",
     wrapper: false,
-    sentence: "An Ethernet controller with descriptor rings, in memory, modelled on the 8254x, and its driver.",
+    sentence: "An in-memory Ethernet controller with descriptor rings, modelled on the 8254x, and its driver.",
     names: NameRule::Some,
     options: &NIC_OPTIONS,
 };
@@ -192,28 +202,28 @@ static NIC: Info = Info {
 static TAP: Info = Info {
     name: "tap",
     wrapper: false,
-    sentence: "The kernel's TAP device of that name, made if there is none.",
+    sentence: "A TAP device of the kernel; created if it does not exist.",
     names: NameRule::Interface,
     options: &[
-        option("vnet_hdr", Form::Switch, Is("on"), "Exchange checksum work with the kernel in a virtio header."),
+        option("vnet_hdr", Form::Switch, Is("on"), "Exchange offload requests with the kernel in a virtio header."),
         option(
             "rx_csum",
             Form::Word(&["complete", "trust", "off"]),
             Is("trust"),
-            "Checksums the kernel left open: trust them as they are, to be closed where a frame is passed on to a wire; \
-             complete them here; or have the kernel close them.",
+            "Handling of checksums that the kernel left open. trust: accept, and complete when forwarding to a wire; \
+             complete: complete on receipt; off: let the kernel complete them.",
         ),
-        option("tx_csum", Form::Switch, Is("on"), "Leave TCP and UDP checksums of sent frames to the kernel."),
-        option("tso", Form::Switch, Is("on"), "Send large TCP segments uncut (needs tx_csum)."),
-        option("lro", Form::Switch, Is("on"), "Receive large TCP segments uncut (needs rx_csum)."),
-        option("mtu", MTU, Open, "Set the device's MTU; else it is read."),
-        option("mac", Form::Mac, Open, "Set the MAC address of the kernel's side."),
-        option("up", Form::Switch, Is("off"), "Bring the kernel's side up."),
+        option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames."),
+        option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum)."),
+        option("lro", Form::Switch, Is("on"), "Receive large TCP segments unsplit (needs rx_csum)."),
+        option("mtu", MTU, Open, "MTU to set, in bytes; if omitted, the device's MTU is used."),
+        option("mac", Form::Mac, Open, "MAC address to set on the kernel's side."),
+        option("up", Form::Switch, Is("off"), "Bring up the kernel's side."),
         option(
             "queues",
             Form::Count { min: 1, max: 256 },
             Is("1"),
-            "Queues of the device: opened so many times in one process it gives a port for each, over which flows are spread.",
+            "Number of queues, over which the kernel spreads flows; each opening of NAME returns a port on one queue.",
         ),
     ],
 };
@@ -221,87 +231,92 @@ static TAP: Info = Info {
 static PACKET: Info = Info {
     name: "packet",
     wrapper: false,
-    sentence: "An interface of the kernel, by packet sockets with rings in shared memory.",
+    sentence: "A kernel interface, accessed by packet sockets with rings in shared memory.",
     names: NameRule::Interface,
     options: &[
         option(
             "rx_ring",
             Form::Count { min: 64, max: 65_536 },
             Is("4096"),
-            "Slots of the receiving ring, rounded up to a power of two: so many frames may wait to be read.",
+            "Receive ring size, in frames; rounded up to a power of two.",
         ),
         option(
             "tx_ring",
             Form::Count { min: 64, max: 4096 },
             Is("512"),
-            "Slots of the sending ring, rounded up to a power of two.",
+            "Transmit ring size, in frames; rounded up to a power of two.",
         ),
         option(
             "fanout",
             Form::Count { min: 0, max: 65_535 },
             Is("0"),
-            "Share the interface's frames with the other ports that are opened on it with this number; 0: do not.",
+            "Fanout group number: ports of a group share the interface's frames; 0: no group.",
         ),
         option(
             "fanout_mode",
             Form::Word(&["hash", "lb", "cpu", "rollover"]),
             Is("hash"),
-            "Which of them gets a frame: by its flow; in turns; by the processor; the first, until it is full.",
+            "Port of the group that receives a frame: by flow hash, round robin, by CPU, or the first until full.",
         ),
-        option("promisc", Form::Switch, Is("on"), "Receive what is addressed to other stations too."),
-        option("qdisc_bypass", Form::Switch, Is("on"), "Send past the interface's queueing discipline."),
-        option("ignore_outgoing", Form::Switch, Is("on"), "Do not receive what the interface sends."),
-        option("vnet_hdr", Form::Switch, Is("on"), "Exchange checksum work with the kernel in a virtio header."),
+        option(
+            "promisc",
+            Form::Switch,
+            Is("on"),
+            "Enable promiscuous mode: also receive frames addressed to other stations.",
+        ),
+        option("qdisc_bypass", Form::Switch, Is("on"), "Bypass the interface's queueing discipline when sending."),
+        option("ignore_outgoing", Form::Switch, Is("on"), "Ignore frames that the interface sends."),
+        option("vnet_hdr", Form::Switch, Is("on"), "Exchange offload requests with the kernel in a virtio header."),
         option(
             "rx_csum",
             Form::Word(&["complete", "trust"]),
             Is("trust"),
-            "Checksums that a local sender left open: trust them as they are, to be closed where a frame is passed on to a wire; \
-             or complete them here.",
+            "Handling of checksums that a local sender left open. trust: accept, and complete when forwarding to a \
+             wire; complete: complete on receipt.",
         ),
-        option("tx_csum", Form::Switch, Is("on"), "Leave TCP and UDP checksums of sent frames to the kernel."),
-        option("tso", Form::Switch, Is("on"), "Send large TCP segments uncut (needs tx_csum)."),
-        option("lro", Form::Switch, Is("on"), "Receive large TCP segments uncut; off: cut them up here."),
+        option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames."),
+        option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum)."),
+        option("lro", Form::Switch, Is("on"), "Receive large TCP segments unsplit; off: split them on receipt."),
     ],
 };
 
 static XDP: Info = Info {
     name: "xdp",
     wrapper: false,
-    sentence: "A queue of a network interface, whose frames come here and not to the kernel (AF_XDP).",
+    sentence: "A queue of a network interface, accessed through AF_XDP; its frames bypass the kernel's stack.",
     names: NameRule::Interface,
     options: &[
-        option("queue", Form::Count { min: 0, max: 255 }, Is("0"), "The interface's queue."),
+        option("queue", Form::Count { min: 0, max: 255 }, Is("0"), "Queue number of the interface."),
         option(
             "mode",
             Form::Word(&["auto", "copy", "zerocopy"]),
             Is("auto"),
-            "Whether the kernel copies each frame; auto: only if the driver cannot do without.",
+            "Copy mode: copy each frame, or zero copy; auto: zero copy if the driver supports it.",
         ),
         option(
             "attach",
             Form::Word(&["auto", "skb", "native"]),
             Is("auto"),
-            "Where frames are taken: in the driver (native), or in the kernel's receive path (skb); auto: the first that works.",
+            "Place of the XDP program: in the driver (native) or the receive path (skb); auto: native, else skb.",
         ),
         option(
             "need_wakeup",
             Form::Switch,
             Is("on"),
-            "Call the kernel only when it asks for it; off: after every burst.",
+            "Wake the kernel only when it requests it; off: after every burst.",
         ),
         option(
             "ring",
             Form::Count { min: 64, max: 4096 },
             Is("2048"),
-            "Places in each ring, rounded up to a power of two; at most an eighth of the pool's buffers wait to be filled.",
+            "Entries in each ring, rounded up to a power of two; the fill ring uses at most 1/8 of the pool's buffers.",
         ),
         option(
             "rx_csum",
             Form::Word(&["complete", "trust", "off"]),
             Is("trust"),
-            "Checksums that a local sender left open, which a virtual interface passes on: trust them as they are, to be closed where a \
-             frame is passed on to a wire; complete them here; or leave the frames alone.",
+            "Handling of checksums that a local sender left open, on a virtual interface. trust: accept, and \
+             complete when forwarding to a wire; complete: complete on receipt; off: pass frames unchanged.",
         ),
     ],
 };
@@ -312,11 +327,16 @@ static PCAP: Info = Info {
     sentence: "Reads frames from a capture file and writes frames to one.",
     names: NameRule::File,
     options: &[
-        option("read", Form::Switch, Is("on"), "Receive the frames of the file NAME; off: NAME is written."),
-        option("write", Form::Text, Open, "Write sent frames to this file; without it, a reader's are discarded."),
-        option("pace", Form::Switch, Is("off"), "Keep the distances between the file's time stamps."),
-        option("loop", ANY, Is("1"), "How many times the file is read; 0: no end."),
-        option("format", Form::Word(&["auto", "pcap", "pcapng"]), Is("auto"), "Format written; auto: by the name."),
+        option("read", Form::Switch, Is("on"), "Receive frames from the file NAME; off: write sent frames to it."),
+        option("write", Form::Text, Open, "File for sent frames; if omitted, they are discarded."),
+        option("pace", Form::Switch, Is("off"), "Replay frames at the intervals of the file's timestamps."),
+        option("loop", ANY, Is("1"), "Number of times the file is read; 0: unlimited."),
+        option(
+            "format",
+            Form::Word(&["auto", "pcap", "pcapng"]),
+            Is("auto"),
+            "Format of the written file; auto: by file name extension.",
+        ),
         SNAPLEN,
         TIME,
     ],
@@ -325,50 +345,65 @@ static PCAP: Info = Info {
 static TEXT: Info = Info {
     name: "text",
     wrapper: false,
-    sentence: "Reads frames as lines of a file or FIFO, and writes frames as lines to another.",
+    sentence: "Reads frames as text lines from a file or FIFO, and writes frames as text lines to another.",
     names: NameRule::File,
     options: &[
-        option("read", Form::Switch, Is("on"), "Receive the frames of the file NAME; off: NAME is written."),
+        option("read", Form::Switch, Is("on"), "Receive frames from the file NAME; off: write sent frames to it."),
         option(
             "write",
             Form::Text,
             Open,
-            "Write sent frames to this file; without it, - writes to standard output and others discard them.",
+            "File for sent frames; if omitted, text:- writes to standard output and other names discard them.",
         ),
-        option("strict", Form::Switch, Is("off"), "End at the first line that is no frame; off: count it and go on."),
+        option("strict", Form::Switch, Is("off"), "Stop at the first invalid line; off: count it and continue."),
     ],
 };
 
 static TRACER: Info = Info {
     name: "tracer",
     wrapper: true,
-    sentence: "Writes every frame that passes, in both directions, to a pcapng file.",
+    sentence: "Writes all frames of both directions to a pcapng file.",
     names: NameRule::Any,
-    options: &[option("file", Form::Text, Required, "The file; - is standard output."), SNAPLEN, TIME],
+    options: &[option("file", Form::Text, Required, "Output file; - for standard output."), SNAPLEN, TIME],
 };
 
 static IMPAIR: Info = Info {
     name: "impair",
     wrapper: true,
-    sentence: "Loses, duplicates, damages, delays, reorders and paces frames, the same way for the same seed.",
+    sentence: "Drops, duplicates, corrupts, delays, reorders and rate-limits frames, reproducibly for a given seed.",
     names: NameRule::Any,
     options: &[
-        option("loss", Form::Percent, Is("0%"), "Frames lost."),
-        option("dup", Form::Percent, Is("0%"), "Frames that come twice."),
-        option("corrupt", Form::Percent, Is("0%"), "Frames with one bit flipped, after checksums."),
+        option("loss", Form::Percent, Is("0%"), "Share of frames dropped."),
+        option("dup", Form::Percent, Is("0%"), "Share of frames duplicated."),
         option(
-            "reorder",
+            "corrupt",
             Form::Percent,
             Is("0%"),
-            "Frames that skip delay=, and so overtake others by that time at most.",
+            "Share of frames with one bit flipped after checksums are filled in.",
         ),
-        option("gap", Form::Count { min: 1, max: 1 << 20 }, Is("1"), "Only every gap-th frame may overtake."),
-        option("delay", Form::Duration, Is("0ns"), "Time every frame is held."),
-        option("jitter", Form::Duration, Is("0ns"), "Delay varies by up to this, either way; order is kept."),
-        option("rate", Form::Rate, Is("0"), "Bits a second (FCS not included); 0: no limit."),
-        option("limit", Form::Count { min: 1, max: 1 << 20 }, Is("1000"), "Frames held at most in one direction."),
-        option("seed", ANY, Is("1"), "Of the pseudo-random numbers."),
-        option("dir", Form::Word(&["rx", "tx", "both"]), Is("tx"), "The direction it works on."),
+        option("reorder", Form::Percent, Is("0%"), "Share of frames that skip the delay and so overtake others."),
+        option(
+            "gap",
+            Form::Count { min: 1, max: 1 << 20 },
+            Is("1"),
+            "Minimum distance of reordered frames: only every gap-th frame may overtake.",
+        ),
+        option("delay", Form::Duration, Is("0ns"), "Delay of every frame."),
+        option(
+            "jitter",
+            Form::Duration,
+            Is("0ns"),
+            "Maximum random deviation of the delay, up or down; keeps the order.",
+        ),
+        option("rate", Form::Rate, Is("0"), "Rate limit in bits per second (FCS not included); 0: unlimited."),
+        option(
+            "limit",
+            Form::Count { min: 1, max: 1 << 20 },
+            Is("1000"),
+            "Maximum number of frames held in each direction.",
+        ),
+        option("seed", ANY, Is("1"), "Seed of the pseudo-random numbers."),
+        option("dir", Form::Word(&["rx", "tx", "both"]), Is("tx"), "Direction to impair."),
     ],
 };
 
@@ -413,7 +448,7 @@ impl Kind {
     pub(super) fn check_name(self, name: &str) -> Result<(), SpecError> {
         let plain = !name.contains(char::is_control);
         let (good, expected) = match self.info().names {
-            NameRule::Any => (plain, "no control characters"),
+            NameRule::Any => (plain, "a name without control characters, or none"),
             NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
             NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
             NameRule::Interface => (

@@ -71,14 +71,14 @@ fn each_mistake_says_what_was_expected_and_where() {
         ("pktgen(id=yes):x", "at 10: pktgen id='yes': expected on or off"),
         ("pktgen(size):x", "at 7: expected option=value for pktgen, found 'size'"),
         ("pktgen(size=1,size=2):x", "at 19: pktgen size is given twice"),
-        ("pktgen(size=1", "at 6: '(' without its partner"),
-        ("pktgen(size=1(:x", "at 13: '(' without its partner"),
-        ("pktgen):x", "at 6: ')' without its partner"),
-        ("pktgen(size=1)):x", "at 14: ')' without its partner"),
-        ("tracer(file=\"x):null:", "at 12: '\"' without its partner"),
+        ("pktgen(size=1", "at 6: unbalanced '('"),
+        ("pktgen(size=1(:x", "at 13: unbalanced '('"),
+        ("pktgen):x", "at 6: unbalanced ')'"),
+        ("pktgen(size=1)):x", "at 14: unbalanced ')'"),
+        ("tracer(file=\"x):null:", "at 12: unbalanced '\"'"),
         ("pktgen", "at 6: expected ':' after pktgen, as in pktgen:NAME"),
         ("pktgen(size=1)x", "at 14: expected ':' after pktgen, as in pktgen:NAME"),
-        ("tracer:null:", "tracer needs file=..."),
+        ("tracer:null:", "tracer requires file=..."),
         (
             "impair:",
             "at 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
@@ -91,11 +91,11 @@ fn each_mistake_says_what_was_expected_and_where() {
         ("pcap:", "pcap cannot be named '': expected a file name, or - for standard input or output"),
         ("text:", "text cannot be named '': expected a file name, or - for standard input or output"),
         ("text(wirte=x):y", "at 5: text has no option 'wirte' (did you mean 'write'?); options: read, write, strict"),
-        ("null:a\nb", "null cannot be named 'a\\nb': expected no control characters"),
+        ("null:a\nb", "null cannot be named 'a\\nb': expected a name without control characters, or none"),
     ] {
         assert_eq!(error(text), says, "{text}");
     }
-    assert_eq!(error(&"x".repeat(5000)), "a port's name may have 4096 bytes; this one has 5000");
+    assert_eq!(error(&"x".repeat(5000)), "port name has 5000 bytes: at most 4096 are allowed");
     assert_eq!(error(&format!("{}null:", "impair:".repeat(9))), "at 56: more than 8 wrappers");
 }
 

@@ -133,7 +133,7 @@ impl fmt::Display for Form {
             Form::Mac => f.write_str("an Ethernet address such as 02:00:00:00:00:01"),
             Form::Ip => f.write_str("an address such as 10.0.0.1 or fd00::1"),
             Form::Word(words) => write!(f, "one of {}", words.join(", ")),
-            Form::Text => f.write_str("a text without control characters"),
+            Form::Text => f.write_str("text without control characters"),
         }
     }
 }

@@ -101,41 +101,50 @@ impl fmt::Display for TapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TapError::Missing { name, error } => {
-                write!(f, "tap:{name}: no /dev/net/tun here ({error}); load the tun module or pass the device in")
+                write!(
+                    f,
+                    "tap:{name}: {DEVICE} is not available ({error}): load the tun module, or add the device to the \
+                     container"
+                )
             }
             TapError::Closed { name, mode } => {
                 let mode = mode.map_or("unknown".to_string(), |mode| format!("{mode:04o}"));
                 write!(
                     f,
-                    "tap:{name}: {DEVICE} is closed to this user: its mode is {mode}, usually 0666; `chmod 0666 {DEVICE}` \
-                     as root, or run as root"
+                    "tap:{name}: no permission to open {DEVICE} (its mode is {mode}, usually 0666): run `chmod 0666 \
+                     {DEVICE}` as root, or run linerate as root"
                 )
             }
             TapError::Permission { name, step } => {
-                write!(f, "tap:{name}: {step} refused: needs CAP_NET_ADMIN, or run in an own namespace")
+                write!(
+                    f,
+                    "tap:{name}: {step}: permission denied: requires CAP_NET_ADMIN, or a network namespace of its own"
+                )
             }
             TapError::Busy { name } => write!(f, "tap:{name}: in use by another process"),
             TapError::NotTap { name } => {
                 write!(
                     f,
-                    "tap:{name}: an interface of that name is there and is not a TAP device of this form (one that has \
-                     several queues needs the option queues)"
+                    "tap:{name}: the interface exists and is not a TAP device of this type (a multi-queue device needs \
+                     the option queues)"
                 )
             }
             TapError::NotMultiQueue { name } => write!(
                 f,
-                "tap:{name}: made without multi-queue: delete it, or make it by `ip tuntap add {name} mode tap multi_queue`"
+                "tap:{name}: the device has a single queue: delete it, or create it with `ip tuntap add {name} mode \
+                 tap multi_queue`"
             ),
             TapError::Differs { name } => write!(
                 f,
-                "tap:{name}: another queue of it was opened with other options: use the same for all of its queues"
+                "tap:{name}: another queue of this device was opened with other options: use the same for all queues"
             ),
             TapError::QueuesTaken { name, queues } => {
-                write!(f, "tap:{name}: its {queues} queues are open already: more with a larger queues")
+                write!(f, "tap:{name}: all {queues} queues are already open: raise the option queues")
             }
             TapError::SmallBuffers { name, need, have } => write!(
                 f,
-                "tap:{name}: a frame may have {need} bytes and the pool's buffers have {have}: lower mtu, or larger buffers"
+                "tap:{name}: frames of up to {need} bytes do not fit in the pool's buffers of {have} bytes: lower mtu, \
+                 or raise pool.data"
             ),
             TapError::Os { name, step, error } => write!(f, "tap:{name}: {step}: {error}"),
         }

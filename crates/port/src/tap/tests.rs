@@ -418,7 +418,7 @@ fn without_the_offloads_nothing_is_large_and_the_port_says_so() {
 #[test]
 fn no_privilege_is_an_error_with_advice() {
     let error = TapError::new("tap0", "TUNSETIFF", std::io::Error::from_raw_os_error(libc::EPERM));
-    assert_eq!(error.to_string(), "tap:tap0: TUNSETIFF refused: needs CAP_NET_ADMIN, or run in an own namespace");
+    assert_eq!(error.to_string(), "tap:tap0: TUNSETIFF: permission denied: requires CAP_NET_ADMIN, or a network namespace of its own");
     let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::ENOENT));
     assert!(matches!(error, TapError::Missing { .. }));
     let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::EACCES));

@@ -139,7 +139,7 @@ fn a_bad_line_is_counted_told_and_stepped_over() {
             "line 2, column 1: 'n' is no hexadecimal digit",
             "line 4, column 1048577: no newline within 1048576 bytes",
             "line 6, column 5: half a byte: an odd number of digits",
-            "3 of 7 lines are no frames",
+            "3 of 7 lines are not valid frames",
         ]
     );
     assert_eq!((port.counts.rx.malformed.get(), port.counts.rx.frames.get()), (3, 3));
@@ -162,7 +162,7 @@ fn only_ten_bad_lines_are_told_and_all_are_counted() {
     let mut port = open_spec(&format!("text:{}", dir.file("a", &"x\n".repeat(12))));
     assert_eq!(received(&mut port), "");
     let remarks = port.rx.remarks();
-    assert_eq!((remarks.len(), remarks[10].as_str()), (11, "12 of 12 lines are no frames"));
+    assert_eq!((remarks.len(), remarks[10].as_str()), (11, "12 of 12 lines are not valid frames"));
 }
 
 #[test]

@@ -141,50 +141,55 @@ impl XdpError {
 impl fmt::Display for XdpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            XdpError::NoInterface { name } => write!(f, "xdp:{name}: no interface of that name here"),
-            XdpError::Permission { name, step, needs } => write!(f, "xdp:{name}: {step} refused: needs {needs}"),
+            XdpError::NoInterface { name } => write!(f, "xdp:{name}: no such interface in this network namespace"),
+            XdpError::Permission { name, step, needs } => {
+                write!(f, "xdp:{name}: {step}: permission denied: requires {needs}")
+            }
             XdpError::NoSupport { name, option } => {
                 write!(f, "xdp:{name}: this kernel has no AF_XDP: it was built without {option}")
             }
             XdpError::Memlock { name } => write!(
                 f,
-                "xdp:{name}: the pool is larger than the memory that may be locked: \
-                 raise RLIMIT_MEMLOCK (ulimit -l), have CAP_IPC_LOCK, or use fewer buffers"
+                "xdp:{name}: the pool exceeds the limit of locked memory: \
+                 raise RLIMIT_MEMLOCK (ulimit -l), grant CAP_IPC_LOCK, or lower pool.buffers"
             ),
             XdpError::Busy { name, queue } => {
-                write!(f, "xdp:{name}: queue {queue} has a socket already: end its owner, or choose another queue")
+                write!(f, "xdp:{name}: queue {queue} is in use by another socket: stop its owner, or use another queue")
             }
             XdpError::NoQueue { name, queue } => {
-                write!(f, "xdp:{name}: no queue {queue} that can be bound (see ls /sys/class/net/{name}/queues)")
+                write!(f, "xdp:{name}: no queue {queue} to bind to: list queues with `ls /sys/class/net/{name}/queues`")
             }
             XdpError::OtherProgram { name } => write!(
                 f,
-                "xdp:{name}: another XDP program is on the interface: remove it (ip link set {name} xdp off), \
-                 or end the process that has it"
+                "xdp:{name}: another XDP program is attached: remove it (ip link set {name} xdp off), \
+                 or stop the process that owns it"
             ),
             XdpError::NoDriver { name, what, error } => {
-                write!(f, "xdp:{name}: the driver does not do {what}: {error}; auto takes what there is")
+                write!(f, "xdp:{name}: the driver does not support {what}: {error}; use auto to fall back")
             }
             XdpError::SmallBuffers { name, have: 0, .. } => {
-                write!(f, "xdp:{name}: the pool's buffers are too short: 2048 bytes with headroom are the least")
+                write!(
+                    f,
+                    "xdp:{name}: the pool's buffers are too short: at least 2048 bytes with headroom are required"
+                )
             }
             XdpError::SmallBuffers { name, need, have } => write!(
                 f,
-                "xdp:{name}: a frame may have {need} bytes and the pool's buffers, less the kernel's part, {have}: \
-                 lower the interface's MTU, or larger buffers (up to a page each)"
+                "xdp:{name}: frames of up to {need} bytes do not fit in the pool's buffers of {have} bytes (without \
+                 the kernel's part): lower the interface's MTU, or raise pool.data (up to a page per buffer)"
             ),
             XdpError::TooLong { name, longest } => write!(
                 f,
-                "xdp:{name}: frames of {longest} bytes are longer than a page, which takes Linux 6.6 or later: lower the \
-                 interface's MTU, or use packet:{name}"
+                "xdp:{name}: frames of {longest} bytes are longer than a page, which requires Linux 6.6 or later: \
+                 lower the interface's MTU, or use packet:{name}"
             ),
             XdpError::AcrossPages { name, stride } => write!(
                 f,
-                "xdp:{name}: zero copy needs buffers within pages, and the pool's lie {stride} bytes apart: \
-                 pool.stride=power2, or mode=copy"
+                "xdp:{name}: zero copy requires buffers within pages, but the pool's are {stride} bytes apart: \
+                 set pool.stride=power2, or mode=copy"
             ),
             XdpError::BadPool { name } => {
-                write!(f, "xdp:{name}: a pool of kind malloc has no memory to share with the kernel: use another kind")
+                write!(f, "xdp:{name}: a malloc pool has no memory to share with the kernel: use another pool.kind")
             }
             XdpError::Os { name, step, error } => write!(f, "xdp:{name}: {step}: {error}"),
         }

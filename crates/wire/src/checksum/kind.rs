@@ -72,7 +72,7 @@ pub struct Unavailable;
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such checksum kind on this machine; there are:")?;
+        f.write_str("checksum kind is not available on this machine; available:")?;
         Kind::available().try_for_each(|kind| write!(f, " {kind}"))
     }
 }

@@ -154,7 +154,7 @@ fn next(text: &str) -> Result<(Token<'_>, usize), String> {
         return whole(word).map(|token| (token, word.len()));
     }
     let symbol = SYMBOLS.iter().find(|(symbol, _)| text.starts_with(symbol));
-    let unknown = || format!("'{}' has no meaning here", text.chars().next().unwrap_or(' '));
+    let unknown = || format!("unexpected character '{}'", text.chars().next().unwrap_or(' '));
     symbol.map(|(symbol, token)| (*token, symbol.len())).ok_or_else(unknown)
 }
 
@@ -202,9 +202,9 @@ fn number(word: &str) -> Result<u32, String> {
         _ => (word, 10, "decimal"),
     };
     if !digits.chars().all(|digit| digit.is_digit(radix)) {
-        return Err(format!("'{word}' begins as an {kind} number and has other digits"));
+        return Err(format!("'{word}' has a digit that is not {kind}"));
     }
-    u32::from_str_radix(digits, radix).map_err(|_| format!("'{word}' does not fit 32 bits"))
+    u32::from_str_radix(digits, radix).map_err(|_| format!("'{word}' does not fit in 32 bits"))
 }
 
 /// Parses the longest IPv6 address at the start.

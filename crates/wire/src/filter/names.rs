@@ -133,10 +133,10 @@ const KEYS: &[(&str, Key)] = &[
 
 /// Words of the language that do not apply to an Ethernet frame by itself, grouped by the reason.
 const FOREIGN: &[(&str, &[&str])] = &[
-    ("a frame does not say which way it went, or through what", &["inbound", "outbound", "ifindex"]),
-    ("tunnels are not looked into", &["geneve", "vxlan"]),
+    ("frames carry neither direction nor interface", &["inbound", "outbound", "ifindex"]),
+    ("tunnels are not decoded", &["geneve", "vxlan"]),
     (
-        "it is for 802.11 frames",
+        "it applies only to 802.11 frames",
         &[
             "type",
             "subtype",
@@ -156,11 +156,11 @@ const FOREIGN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it is for the packet filter's log",
+        "it applies only to the packet filter's log",
         &["on", "ifname", "rset", "ruleset", "rulenum", "srnr", "subrulenum", "reason", "action"],
     ),
     (
-        "it is for ATM",
+        "it applies only to ATM",
         &[
             "lane",
             "metac",
@@ -178,7 +178,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it is for SS7",
+        "it applies only to SS7",
         &[
             "fisu", "lssu", "lsu", "msu", "hfisu", "hlssu", "hmsu", "sio", "opc", "dpc", "sls", "hsio", "hopc", "hdpc",
             "hsls",

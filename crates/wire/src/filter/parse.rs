@@ -65,8 +65,8 @@ pub(super) fn parse(tokens: Vec<Spot<'_>>) -> Parsed<(Compiler, Option<Code>)> {
     let whole = parser.chain(first, None)?;
     match parser.peek() {
         Token::End => Ok((parser.to, Some(whole.code))),
-        Token::Close => Err(parser.refuse("this parenthesis was not opened")),
-        _ => Err(parser.refuse("expected 'and', 'or' or the end")),
+        Token::Close => Err(parser.refuse("unmatched ')'")),
+        _ => Err(parser.refuse("expected 'and', 'or' or the end of the expression")),
     }
 }
 
@@ -98,8 +98,8 @@ impl<'a> Parser<'a> {
 
     fn refuse(&self, why: &str) -> Refusal {
         let found = match self.peek() {
-            Token::Foreign(reason) => format!("this word cannot be used here: {reason}"),
-            Token::End => format!("{why}, found the end"),
+            Token::Foreign(reason) => format!("this word is not supported: {reason}"),
+            Token::End => format!("{why}, found the end of the expression"),
             _ => why.to_owned(),
         };
         Refusal::new(self.spot().at, found)
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
 
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.nesting == MAX_NESTING {
-            return Err(self.refuse("the expression is nested too deep"));
+            return Err(self.refuse("the expression is nested too deeply"));
         }
         self.nesting += 1;
         let made = inner(self);
@@ -263,7 +263,7 @@ impl<'a> Parser<'a> {
         inherited: Option<Qualifiers>,
     ) -> Parsed<Condition> {
         let Some(qualifiers) = inherited else {
-            return Err(Refusal::new(at, "there are no qualifiers before this value that it could inherit"));
+            return Err(Refusal::new(at, "no qualifiers before this value to inherit"));
         };
         let code = qualifiers.value(&mut self.to, token, prefix);
         let code = self.placed(at, code)?;
@@ -415,7 +415,7 @@ impl<'a> Parser<'a> {
     /// Parses `byte 0 = 1`, the old form of `ether[0] = 1`; with `&` or `|` the test is that the
     /// result is not zero.
     fn byte(&mut self) -> Parsed<Code> {
-        let at = self.number_after("expected the place of a byte")?;
+        let at = self.number_after("expected the offset of a byte")?;
         let compare = self.take();
         let number = self.number("expected a number")?;
         let (to, any) = (&mut self.to, u32::MAX);

@@ -196,7 +196,7 @@ impl Compiler {
                 let isis = self.proto(Some(Word::Iso), 0x83)?;
                 Ok(self.all(&[self.osi(4).eq(number)], isis))
             }
-            Some(other) => Err(format!("'{}' carries no protocol by number", other.name())),
+            Some(other) => Err(format!("'{}' has no protocol numbers", other.name())),
         }
     }
 
@@ -282,7 +282,7 @@ impl Compiler {
                 let either = self.any(dst.eq(0), &[dst.eq(u32::MAX)]);
                 Ok(self.builder.and(ip, either))
             }
-            Some(other) => Err(format!("'{}' has no broadcast", other.name())),
+            Some(other) => Err(format!("'{}' has no broadcast addresses", other.name())),
         }
     }
 
@@ -300,7 +300,7 @@ impl Compiler {
                 let ip6 = self.link_type(IP6)?;
                 Ok(self.all(&[self.byte(24).eq(0xff)], ip6))
             }
-            Some(other) => Err(format!("'{}' has no multicast", other.name())),
+            Some(other) => Err(format!("'{}' has no multicast addresses", other.name())),
         }
     }
 

@@ -44,8 +44,8 @@ impl Qualifiers {
     /// Compiles the test for one value.
     pub fn value(&self, to: &mut Compiler, token: Token<'_>, prefix: Option<Prefix<'_>>) -> Outcome {
         match (self.kind, token) {
-            (Kind::Gateway, _) => Err("'gateway' needs names of hosts, and names are not looked up".to_owned()),
-            (Kind::ProtoChain, _) => Err("'protochain' is not done: ask for 'proto'".to_owned()),
+            (Kind::Gateway, _) => Err("'gateway' is not supported: host names are not resolved".to_owned()),
+            (Kind::ProtoChain, _) => Err("'protochain' is not supported: use 'proto'".to_owned()),
             (_, Token::Mac(mac)) => self.mac(to, mac),
             (_, Token::Address6(address)) => self.address6(to, address.to_bits(), prefix),
             (_, Token::Dotted(text)) => self.dotted(to, text, prefix),
@@ -58,7 +58,7 @@ impl Qualifiers {
     fn mac(&self, to: &mut Compiler, mac: [u8; 6]) -> Outcome {
         match (self.layer, self.kind) {
             (Some(Word::Link), Kind::Unsaid | Kind::Host) => to.ether_host(self.dir, mac),
-            _ => Err("an Ethernet address needs 'ether': 'ether host 02:00:00:00:00:01'".to_owned()),
+            _ => Err("an Ethernet address requires 'ether': 'ether host 02:00:00:00:00:01'".to_owned()),
         }
     }
 
@@ -66,20 +66,20 @@ impl Qualifiers {
         let len = match prefix {
             None => 128,
             Some(Prefix::Len(len)) => len,
-            Some(Prefix::Mask(_)) => return Err("an IPv6 net has a prefix length and no mask".to_owned()),
+            Some(Prefix::Mask(_)) => return Err("an IPv6 net takes a prefix length, not a mask".to_owned()),
         };
         let mask = match len {
             0 => 0,
             1..=128 => u128::MAX << (128 - len),
-            _ => return Err(format!("a prefix of IPv6 is at most 128 bits, not {len}")),
+            _ => return Err(format!("IPv6 prefix length {len}: must be at most 128")),
         };
         match self.kind {
-            Kind::Unsaid | Kind::Host if len != 128 => return Err("a prefix length needs 'net'".to_owned()),
+            Kind::Unsaid | Kind::Host if len != 128 => return Err("a prefix length requires 'net'".to_owned()),
             Kind::Unsaid | Kind::Host | Kind::Net => {}
-            _ => return Err("expected no IPv6 address here".to_owned()),
+            _ => return Err("an IPv6 address is not allowed here".to_owned()),
         }
         if address & !mask != 0 {
-            return Err(format!("the address has bits behind the {len} of the net"));
+            return Err(format!("the address has bits set beyond the prefix length {len}"));
         }
         to.host6(self.layer, self.dir, address, mask)
     }
@@ -90,17 +90,17 @@ impl Qualifiers {
             None => own,
             Some(Prefix::Len(0)) => 0,
             Some(Prefix::Len(len @ 1..=32)) => u32::MAX << (32 - len),
-            Some(Prefix::Len(len)) => return Err(format!("a prefix of IPv4 is at most 32 bits, not {len}")),
+            Some(Prefix::Len(len)) => return Err(format!("IPv4 prefix length {len}: must be at most 32")),
             Some(Prefix::Mask(mask)) => address4(mask)?.0,
         };
         if address & !mask != 0 {
-            return Err(format!("the address has bits outside the net's mask {}", std::net::Ipv4Addr::from_bits(mask)));
+            return Err(format!("the address has bits set outside the mask {}", std::net::Ipv4Addr::from_bits(mask)));
         }
         match self.kind {
             Kind::Net => self.host4(to, address, mask),
             Kind::Unsaid | Kind::Host if prefix.is_none() => self.host4(to, address, mask),
-            Kind::Unsaid | Kind::Host => Err("a prefix or mask needs 'net'".to_owned()),
-            _ => Err("expected no address here".to_owned()),
+            Kind::Unsaid | Kind::Host => Err("a prefix or mask requires 'net'".to_owned()),
+            _ => Err("an address is not allowed here".to_owned()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Qualifiers {
     fn name(&self, to: &mut Compiler, name: &str) -> Outcome {
         match self.kind {
             Kind::Unsaid | Kind::Host | Kind::Net => {
-                Err(format!("expected an address: names such as '{name}' are not looked up"))
+                Err(format!("expected an address: names such as '{name}' are not resolved"))
             }
             Kind::Port => {
                 let (port, carrier) = port_name(name)?;
@@ -131,7 +131,7 @@ impl Qualifiers {
             }
             Kind::PortRange => {
                 let (low, high) =
-                    name.split_once('-').ok_or("expected two ports with a hyphen between, or a number")?;
+                    name.split_once('-').ok_or("expected two ports separated by a hyphen, or a number")?;
                 let ((low, of_low), (high, of_high)) = (port_name(low)?, port_name(high)?);
                 self.ports(to, low, high, of_low.filter(|_| of_low == of_high))
             }
@@ -143,10 +143,7 @@ impl Qualifiers {
                     Some(Word::Iso) => names::osi_protocol(name),
                     _ => None,
                 };
-                to.proto(
-                    layer,
-                    number.ok_or_else(|| format!("'{name}' is no protocol known by name: give its number"))?,
-                )
+                to.proto(layer, number.ok_or_else(|| format!("unknown protocol '{name}': use its number"))?)
             }
         }
     }
@@ -157,17 +154,17 @@ impl Qualifiers {
 
     /// Returns the layer of a `proto`, which has no direction.
     fn proto_layer(&self) -> Result<Option<Word>, String> {
-        if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' has no direction".to_owned()) }
+        if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' takes no direction".to_owned()) }
     }
 
     /// Compiles a port test for the transports that both the qualifier and the service's name
     /// allow.
     fn ports(&self, to: &mut Compiler, low: u16, high: u16, carrier: Option<Carrier>) -> Outcome {
         let proto = match (self.layer, carrier) {
-            (Some(Word::Tcp), Some(Carrier::Udp)) => return Err("this service is known for UDP only".to_owned()),
-            (Some(Word::Udp), Some(Carrier::Tcp)) => return Err("this service is known for TCP only".to_owned()),
+            (Some(Word::Tcp), Some(Carrier::Udp)) => return Err("this service uses UDP only".to_owned()),
+            (Some(Word::Udp), Some(Carrier::Tcp)) => return Err("this service uses TCP only".to_owned()),
             (Some(Word::Sctp), Some(Carrier::Tcp | Carrier::Udp)) => {
-                return Err("this service is not known for SCTP".to_owned());
+                return Err("this service does not use SCTP".to_owned());
             }
             (Some(Word::Tcp), _) | (None, Some(Carrier::Tcp)) => Some(TCP),
             (Some(Word::Udp), _) | (None, Some(Carrier::Udp)) => Some(UDP),
@@ -187,12 +184,12 @@ fn port_name(name: &str) -> Result<(u16, Option<Carrier>), String> {
     let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
     match name.parse() {
         Ok(number) if digits => Ok((l4_port(number)?, None)),
-        _ => Err(format!("expected a port: '{name}' is neither a number nor a service known by name")),
+        _ => Err(format!("expected a port: '{name}' is neither a number nor a known service")),
     }
 }
 
 fn l4_port(number: u32) -> Result<u16, String> {
-    u16::try_from(number).map_err(|_| format!("a port is at most 65535, not {number}"))
+    u16::try_from(number).map_err(|_| format!("port {number}: must be at most 65535"))
 }
 
 /// Parses an address prefix: `10.1` is 10.1.0.0 with the mask 255.255.0.0.
@@ -200,7 +197,7 @@ fn address4(text: &str) -> Result<(u32, u32), String> {
     let (mut address, mut parts) = (0, 0);
     for part in text.split('.') {
         let byte = if part.bytes().all(|byte| byte.is_ascii_digit()) { part.parse::<u8>().ok() } else { None };
-        address = address << 8 | u32::from(byte.ok_or_else(|| format!("'{text}' is no IPv4 address"))?);
+        address = address << 8 | u32::from(byte.ok_or_else(|| format!("'{text}' is not an IPv4 address"))?);
         parts += 1;
     }
     let missing = 32u32.saturating_sub(8 * parts);

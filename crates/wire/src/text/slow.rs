@@ -34,12 +34,12 @@ impl fmt::Display for BadLine {
         write!(f, "column {}: ", self.column)?;
         match self.why {
             Why::NotHex(byte) if byte.is_ascii_graphic() => {
-                write!(f, "'{}' is no hexadecimal digit", char::from(byte))
+                write!(f, "'{}' is not a hexadecimal digit", char::from(byte))
             }
-            Why::NotHex(byte) => write!(f, "byte 0x{byte:02x} is no hexadecimal digit"),
-            Why::OddDigits => f.write_str("half a byte: an odd number of digits"),
-            Why::TooShort(len) => write!(f, "a frame of {len} bytes: {MIN_FRAME} are the least"),
-            Why::TooLong => write!(f, "more bytes than a frame has: {MAX_FRAME} are the most"),
+            Why::NotHex(byte) => write!(f, "byte 0x{byte:02x} is not a hexadecimal digit"),
+            Why::OddDigits => f.write_str("odd number of hexadecimal digits"),
+            Why::TooShort(len) => write!(f, "frame of {len} bytes: must be at least {MIN_FRAME}"),
+            Why::TooLong => write!(f, "frame is longer than {MAX_FRAME} bytes"),
             Why::NoNewline => write!(f, "no newline within {MAX_READ} bytes"),
         }
     }

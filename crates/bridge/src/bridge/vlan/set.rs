@@ -93,7 +93,7 @@ pub struct BadVlans;
 
 impl fmt::Display for BadVlans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a set of VLANs: expected numbers of 1 to 4094 and ranges, such as 1,10-20")
+        f.write_str("invalid VLAN set: expected numbers from 1 to 4094 and ranges, such as 1,10-20")
     }
 }
 

@@ -81,9 +81,9 @@ fn what_a_driver_cannot_do_is_said_at_once() {
         ok("ip link add p1 type veth peer name e1 && ip link set p1 up && ip link set e1 up");
         let (code, err) = refused(&["xdp(mode=zerocopy):p1", "null:b"]);
         assert_eq!(code, Some(1), "{err}");
-        assert!(err.contains("driver does not do zero copy"), "not for the pool's sake: {err}");
+        assert!(err.contains("driver does not support zero copy"), "not for the pool's sake: {err}");
         let (_, err) = refused(&["xdp(mode=zerocopy):p1", "null:b", "--set", "pool.stride=odd"]);
-        assert!(err.contains("driver does not do zero copy"), "the port gets buffers within pages: {err}");
+        assert!(err.contains("driver does not support zero copy"), "the port gets buffers within pages: {err}");
         let mut running = linerate(&["bridge", "--stay", "xdp:p1", "null:b"]);
         let mut child = running.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

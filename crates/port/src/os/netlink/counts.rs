@@ -46,7 +46,7 @@ impl Netlink {
         let mut program = None;
         self.exchange(
             message,
-            || format!("ask for the program on {dev}"),
+            || format!("read the XDP program of {dev}"),
             |reply| {
                 if reply.ty == libc::RTM_NEWLINK {
                     program = reply.find(16, libc::IFLA_XDP).and_then(of_xdp); // after struct ifinfomsg
@@ -69,7 +69,7 @@ impl Netlink {
         let mut kind = None;
         self.exchange(
             message,
-            || format!("find the kind of {dev}"),
+            || format!("read the link type of {dev}"),
             |reply| {
                 if reply.ty == libc::RTM_NEWLINK {
                     let info = reply.find(16, libc::IFLA_LINKINFO); // after struct ifinfomsg
@@ -87,7 +87,7 @@ impl Netlink {
         let mut drops = 0u32;
         self.exchange(
             message,
-            || format!("count what the queues of {dev} dropped"),
+            || format!("read the queue drop counters of {dev}"),
             |reply| {
                 // The kernel dumps the queues of all devices.
                 if reply.ty == libc::RTM_NEWQDISC && reply.ifindex() == Some(index) {
@@ -105,14 +105,15 @@ impl Netlink {
         let mut drops = None;
         self.exchange(
             message,
-            || format!("count what {dev} dropped"),
+            || format!("read the drop counter of {dev}"),
             |reply| {
                 if reply.ty == libc::RTM_NEWLINK {
                     drops = reply.find(16, libc::IFLA_STATS64).and_then(of_driver); // after struct ifinfomsg
                 }
             },
         )?;
-        let missing = || NetlinkError { doing: format!("count what {dev} dropped"), errno: libc::ENODATA, why: None };
+        let missing =
+            || NetlinkError { doing: format!("read the drop counter of {dev}"), errno: libc::ENODATA, why: None };
         drops.ok_or_else(missing)
     }
 }

@@ -57,7 +57,7 @@ impl fmt::Display for DropError {
             DropError::Qdisc(error) => error.fmt(f),
             DropError::Filters(all) => {
                 let all: Vec<_> = all.iter().map(|(_, error)| error.to_string()).collect();
-                write!(f, "no classifier of this kernel can drop: {}", all.join("; "))
+                write!(f, "this kernel has no classifier that can drop frames: {}", all.join("; "))
             }
         }
     }

@@ -171,7 +171,7 @@ fn what_a_full_ring_lost_is_counted_and_remarked_on() {
         assert_eq!(got as u64 + port.counts.rx.missed.get(), 1000);
         assert_eq!(got, 64, "as many as there are slots");
         let remarks = port.rx.remarks();
-        assert!(remarks.len() == 1 && remarks[0].contains(" frames lost, no slot was free"), "{remarks:?}");
+        assert!(remarks.len() == 1 && remarks[0].contains(" frames lost: the receive ring was full"), "{remarks:?}");
         socket.send_to(b"after", (US, 9)).unwrap();
         assert_eq!(receive(&mut port, 1, |f| f.ends_with(b"after")).len(), 1);
         drop(port);

@@ -91,19 +91,19 @@ fn queues_are_counted_and_opened_alike() {
         for other in ["tap(queues=2,lro=off):tap0", "tap(queues=3):tap0", "tap:tap0"] {
             assert_eq!(
                 error(other),
-                "tap:tap0: another queue of it was opened with other options: use the same for all of its queues"
+                "tap:tap0: another queue of this device was opened with other options: use the same for all queues"
             );
         }
         let _second = open("tap(queues=2):tap0", &pairs, &pool).unwrap();
-        assert_eq!(error("tap(queues=2):tap0"), "tap:tap0: its 2 queues are open already: more with a larger queues");
+        assert_eq!(error("tap(queues=2):tap0"), "tap:tap0: all 2 queues are already open: raise the option queues");
         drop(first);
         let _third = open("tap(queues=2):tap0", &pairs, &pool).unwrap();
 
         let _plain = open("tap:tap1", &pairs, &pool).unwrap();
         let said = error("tap(queues=2):tap1");
-        assert!(said.starts_with("tap:tap1: made without multi-queue: ") && said.contains("multi_queue"), "{said}");
+        assert!(said.starts_with("tap:tap1: the device has a single queue: ") && said.contains("multi_queue"), "{said}");
         let elsewhere = Pairs::new();
         let said = open("tap:tap0", &elsewhere, &pool).unwrap_err().to_string();
-        assert!(said.contains("several queues"), "{said}");
+        assert!(said.contains("a multi-queue device"), "{said}");
     });
 }

@@ -37,20 +37,20 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
         let (mut netlink, _socket) = world();
         let pool = pool_of(256);
         let plain = XdpConfig::default();
-        assert_eq!(says("nosuch0", &plain, &pool), "xdp:nosuch0: no interface of that name here");
+        assert_eq!(says("nosuch0", &plain, &pool), "xdp:nosuch0: no such interface in this network namespace");
         let text = says("x0", &XdpConfig { queue: 7, ..plain }, &pool);
-        assert_eq!(text, "xdp:x0: no queue 7 that can be bound (see ls /sys/class/net/x0/queues)");
+        assert_eq!(text, "xdp:x0: no queue 7 to bind to: list queues with `ls /sys/class/net/x0/queues`");
         let zero = XdpConfig { mode: CopyMode::ZeroCopy, ..plain };
-        assert!(says("x0", &zero, &pool).contains("buffers within pages, and the pool's lie 2240 bytes apart"));
+        assert!(says("x0", &zero, &pool).contains("buffers within pages, but the pool's are 2240 bytes apart"));
         let even = PoolConfig { buffers: 64, stride: Stride::PowerOfTwo, ..PoolConfig::default() };
         let text = says("x0", &zero, &Pool::new(&even).unwrap());
-        assert!(text.starts_with("xdp:x0: the driver does not do zero copy (mode=zerocopy)"), "{text}");
+        assert!(text.starts_with("xdp:x0: the driver does not support zero copy (mode=zerocopy)"), "{text}");
         let small = PoolConfig { buffers: 64, data: 1700, ..PoolConfig::default() };
         assert!(says("x0", &plain, &Pool::new(&small).unwrap()).contains("too short"));
         let malloc = PoolConfig { buffers: 64, kind: buf::Kind::Malloc, ..PoolConfig::default() };
-        assert!(says("x0", &plain, &Pool::new(&malloc).unwrap()).contains("kind malloc"));
+        assert!(says("x0", &plain, &Pool::new(&malloc).unwrap()).contains("a malloc pool"));
         netlink.set_mtu("x0", 3000).unwrap();
-        assert!(says("x0", &plain, &pool).contains("a frame may have 3018 bytes and the pool's buffers"));
+        assert!(says("x0", &plain, &pool).contains("frames of up to 3018 bytes do not fit in the pool's buffers"));
         let features = crate::os::netlink::xdp_features("x0").unwrap();
         assert!(features.redirect() && !features.zero_copy(), "veth: {features:?}");
         assert_eq!(pool.stats().live(), 0, "what failed keeps nothing");
@@ -85,9 +85,9 @@ fn a_queue_has_one_socket_and_is_free_when_that_ends() {
         let pool = pool_of(256);
         let first = open("x0", &XdpConfig::default(), &pool).unwrap();
         let remarks = first.rx.remarks();
-        assert_eq!(remarks, ["xdp:x0: the kernel copies each frame (the driver has no zero copy)"]);
+        assert_eq!(remarks, ["xdp:x0: the kernel copies each frame (the driver does not support zero copy)"]);
         let text = says("x0", &XdpConfig::default(), &pool);
-        assert_eq!(text, "xdp:x0: queue 0 has a socket already: end its owner, or choose another queue");
+        assert_eq!(text, "xdp:x0: queue 0 is in use by another socket: stop its owner, or use another queue");
         drop(first);
         for _ in 0..3 {
             let mut again = open("x0", &XdpConfig::default(), &pool).unwrap();
@@ -156,11 +156,11 @@ fn a_missing_privilege_is_named() {
         let (_netlink, _socket) = world();
         for (prefix, mark, expected) in [
             // Root of a user namespace may open the socket, but not load the program.
-            (&["unshare", "-Urn"][..], "the first namespace", "needs CAP_BPF and CAP_NET_ADMIN"),
+            (&["unshare", "-Urn"][..], "the first namespace", "requires CAP_BPF and CAP_NET_ADMIN"),
             (
                 &["setpriv", "--bounding-set=-all", "--inh-caps=-all"],
                 "any",
-                "socket(AF_XDP) refused: needs CAP_NET_RAW",
+                "socket(AF_XDP): permission denied: requires CAP_NET_RAW",
             ),
         ] {
             let text = again(prefix, test, mark).unwrap_or_default();

@@ -23,9 +23,9 @@ impl Parser<'_> {
             let shift = matches!(op, Binary::ShiftLeft | Binary::ShiftRight);
             match right.constant() {
                 Some(0) if matches!(op, Binary::Div | Binary::Mod) => {
-                    return Err(Refusal::new(at, "a division by zero"));
+                    return Err(Refusal::new(at, "division by zero"));
                 }
-                Some(bits) if shift && bits > 31 => return Err(Refusal::new(at, "a shift by more than 31 bits")),
+                Some(bits) if shift && bits > 31 => return Err(Refusal::new(at, "shift by more than 31 bits")),
                 _ => left = left.binary(op, right),
             }
         }

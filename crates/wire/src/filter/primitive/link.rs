@@ -58,7 +58,7 @@ impl Compiler {
         let version = match proto {
             IP => 0x40,
             IP6 => 0x60,
-            _ => return Err("below an MPLS label only IPv4 and IPv6 can be told".to_owned()),
+            _ => return Err("only IPv4 and IPv6 can be matched below an MPLS label".to_owned()),
         };
         let bottom = Test::field(self.link.packet() - 2, 1, 0x01).eq(0x01);
         let bottom = self.builder.test(bottom);
@@ -80,7 +80,7 @@ impl Compiler {
     pub(super) fn on_ethernet(&self, what: &str) -> Result<(), String> {
         match self.link.medium {
             Medium::Ethernet => Ok(()),
-            Medium::Ppp => Err(format!("'{what}' behind 'pppoes': PPP has no such thing")),
+            Medium::Ppp => Err(format!("'{what}' cannot follow 'pppoes': it does not exist in PPP")),
         }
     }
 
@@ -92,7 +92,7 @@ impl Compiler {
         let tagged = self.ethertype();
         let mut code = self.any(tagged.eq(0x8100), &[tagged.eq(0x88a8), tagged.eq(0x9100)]);
         if let Some(id) = id {
-            at_most(id, 0xfff, "a VLAN")?;
+            at_most(id, 0xfff, "VLAN ID")?;
             code = self.all(&[self.packet(0, 2, 0xfff).eq(id)], code);
         }
         self.link.ethertype += 4;
@@ -109,7 +109,7 @@ impl Compiler {
             self.link_type(if self.link.medium == Medium::Ppp { 0x0281 } else { 0x8847 })?
         };
         if let Some(label) = label {
-            at_most(label, 0xf_ffff, "an MPLS label")?;
+            at_most(label, 0xf_ffff, "MPLS label")?;
             code = self.all(&[self.packet(0, 4, 0xffff_f000).eq(label << 12)], code);
         }
         self.link.labels += 1;
@@ -124,7 +124,7 @@ impl Compiler {
     pub fn pppoe_session(&mut self, id: Option<u32>) -> Outcome {
         let mut code = self.link_type(0x8864)?;
         if let Some(id) = id {
-            at_most(id, 0xffff, "a PPPoE session")?;
+            at_most(id, 0xffff, "PPPoE session ID")?;
             code = self.all(&[self.packet(0, 4, 0xffff).eq(id)], code);
         }
         let header = self.link.packet() + 6;
@@ -154,5 +154,5 @@ fn ppp_protocol(proto: u32) -> u32 {
 }
 
 fn at_most(number: u32, most: u32, what: &str) -> Result<(), String> {
-    if number <= most { Ok(()) } else { Err(format!("{what} is at most {most}, not {number}")) }
+    if number <= most { Ok(()) } else { Err(format!("{what} {number}: must be at most {most}")) }
 }

@@ -30,8 +30,8 @@ impl Compiler {
                 (Op::Load { base: packet, size }, [guards.as_slice(), &[Guard::Carries(network)]].concat())
             }
             transport => {
-                let proto = transport_number(transport)
-                    .ok_or_else(|| format!("'{}' cannot be looked into with an index", transport.name()))?;
+                let proto =
+                    transport_number(transport).ok_or_else(|| format!("'{}' cannot be indexed", transport.name()))?;
                 (
                     Op::LoadTransport { ip: packet, size },
                     [&[Guard::Carries(Word::Ip)], guards.as_slice(), &[Guard::FirstOf(proto)]].concat(),
@@ -69,9 +69,9 @@ impl Compiler {
             },
             None => {
                 if both.depth > STACK {
-                    return Err(format!("the arithmetic holds more than {STACK} values at once"));
+                    return Err(format!("the arithmetic needs more than {STACK} values at once"));
                 }
-                let which = u16::try_from(self.relations.len()).map_err(|_| "too many relations")?;
+                let which = u16::try_from(self.relations.len()).map_err(|_| "too many comparisons")?;
                 self.relations.push(Relation { ops: both.ops.into(), compare });
                 self.builder.test(Test::relation(which))
             }
