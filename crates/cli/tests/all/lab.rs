@@ -69,7 +69,7 @@ fn a_core_that_is_not_there_is_a_usage_error() {
         let words: Vec<&str> = line.split(' ').chain(["--core", "999"]).collect();
         let (code, out, err) = said(&run(&mut linerate(&words)));
         assert_eq!((code, out.as_str()), (Some(2), ""), "{line}");
-        assert!(err.contains("--core") && err.contains("no such core for this program, which runs on"), "{err}");
+        assert!(err.contains("--core") && err.contains("core is not in this process's affinity mask"), "{err}");
     }
 }
 

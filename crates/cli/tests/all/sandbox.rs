@@ -152,8 +152,8 @@ fn no_sandbox_leaves_all_as_it_was() {
 
 #[test]
 fn a_user_that_does_not_exist_is_wrong_usage() {
-    common::refused("kvd --port pair:x --user nobody-of-this-name", 2, "no user 'nobody-of-this-name'");
-    common::refused("bridge null:a null:b --user 4000000000", 2, "give the group too, as in 4000000000:4000000000");
+    common::refused("kvd --port pair:x --user nobody-of-this-name", 2, "unknown user 'nobody-of-this-name'");
+    common::refused("bridge null:a null:b --user 4000000000", 2, "specify the group too, as in 4000000000:4000000000");
 }
 
 /// As another user: files are served by that user's rights, and ports open live all the same.

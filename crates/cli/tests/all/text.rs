@@ -89,7 +89,8 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let lines = frames(1, 2, 5);
     let file = dir.file("in", lines.clone() + "no frame\n");
     let cat = |words: &[&str]| said(&run(&mut linerate(&[&["cat"], words].concat())));
-    let remarks = "linerate: line 6, column 1: 'n' is not a hexadecimal digit\nlinerate: 1 of 6 lines are not valid frames\n";
+    let remarks =
+        "linerate: line 6, column 1: 'n' is not a hexadecimal digit\nlinerate: 1 of 6 lines are not valid frames\n";
     assert_eq!(cat(&[&format!("text:{file}")]), (Some(0), lines.clone(), remarks.to_owned()));
     // Not into a pipe alone, but through the other way too.
     assert_eq!(cat(&["-o", "f1", &format!("text:{file}")]).1, lines);
@@ -176,7 +177,7 @@ fn a_switch_names_its_ports_of_text_in_the_grammar() {
     let (code, _, err) = said(&run(&mut dir.bash(line)));
     assert_eq!(code, Some(0), "{err}");
     assert_eq!((dir.read("a.out"), dir.read("b.out"), dir.read("c.out")), (b + &c, a.clone(), a));
-    assert!(err.contains("text(write=b.out):b: line 3, column 1: 'z' is no hexadecimal digit"), "{err}");
+    assert!(err.contains("text(write=b.out):b: line 3, column 1: 'z' is not a hexadecimal digit"), "{err}");
 }
 
 /// A host whose wire is its standard input and output keeps its audit off it; a capture sees what passes.

@@ -173,8 +173,8 @@ fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
     for (line, says) in [
         ("sysctl net.isr.dispatch=default", "EINVAL"),
         ("sysctl net.isr.dispatch=drect", "direct, hybrid or deferred"),
-        ("sysctl net.isr.proto.ip.qlimit=10241", "net.isr.maxqlimit is 10240"),
-        ("sysctl net.isr.proto.arp.policy=cpu", "arp names no workstream"),
+        ("sysctl net.isr.proto.ip.qlimit=10241", "must be at most 10240 (net.isr.maxqlimit)"),
+        ("sysctl net.isr.proto.arp.policy=cpu", "arp: policy 'cpu' requires a protocol that selects the workstream"),
         ("sysctl net.isr.proto.ipx.policy=cpu", "net.isr.proto.ip"),
         ("sysctl net.isr.numthreads=2", "can only be read"),
         ("sysctl net.isr.direct=2", "0 or 1"),
@@ -212,7 +212,7 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
         (c.isr.workstreams, c.isr.max_qlimit) = (1, 100);
         c.set("net.isr.proto.ip.qlimit", "101").unwrap();
     };
-    assert!(fault(&long).contains("a queue of 101: net.isr.maxqlimit is 100"));
+    assert!(fault(&long).contains("queue limit 101: must be at most 100 (net.isr.maxqlimit)"));
     let mut light = config("h", "10.0.0.1/24", 3);
     light.set("locks", "light").unwrap();
     assert_eq!(light.check(), Ok(()));

@@ -200,11 +200,11 @@ fn a_full_queue_refuses_by_its_reason_and_what_is_left_at_the_end_has_one() {
 fn there_is_one_mode_and_what_cannot_be_is_said() {
     let both = Both::new(&config("web", "10.0.0.2/24", 2));
     for (line, says) in [
-        ("sysctl net.isr.dispatch=direct", "the mode is deferred (EINVAL)"),
-        ("sysctl net.isr.dispatch=hybrid", "the mode is deferred (EINVAL)"),
-        ("sysctl net.isr.direct=1", "the mode is deferred (EINVAL)"),
-        ("sysctl net.isr.proto.arp.dispatch=direct", "the mode is deferred (EINVAL)"),
-        ("sysctl net.isr.proto.ip.qlimit=10241", "net.isr.maxqlimit is 10240"),
+        ("sysctl net.isr.dispatch=direct", "only mode deferred is available (EINVAL)"),
+        ("sysctl net.isr.dispatch=hybrid", "only mode deferred is available (EINVAL)"),
+        ("sysctl net.isr.direct=1", "only mode deferred is available (EINVAL)"),
+        ("sysctl net.isr.proto.arp.dispatch=direct", "only mode deferred is available (EINVAL)"),
+        ("sysctl net.isr.proto.ip.qlimit=10241", "must be at most 10240 (net.isr.maxqlimit)"),
     ] {
         let said = both.say(1, line).unwrap_err();
         assert!(said.contains(says), "{line}: {said}");

@@ -37,9 +37,12 @@ fn a_bad_line_is_counted_told_and_stepped_over() {
     assert_eq!(frames.len(), 3);
     assert_eq!((tally.lines, tally.bad), (6, 2));
     let told: Vec<String> = tally.told.iter().map(|(line, why)| format!("{line}: {why}")).collect();
-    assert_eq!(told, ["2: column 1: 'z' is no hexadecimal digit", "5: column 6: a frame of 2 bytes: 14 are the least"]);
+    assert_eq!(
+        told,
+        ["2: column 1: 'z' is not a hexadecimal digit", "5: column 6: frame of 2 bytes: must be at least 14"]
+    );
     let error = all(text.as_bytes(), 7, None, true).unwrap_err().to_string();
-    assert_eq!(error, "line 2, column 1: 'z' is no hexadecimal digit");
+    assert_eq!(error, "line 2, column 1: 'z' is not a hexadecimal digit");
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn records_end_where_they_are_no_records() {
     bytes.truncate(144);
     bytes.extend(b"garbage");
     let error = all(&bytes, 100, None, false).unwrap_err().to_string();
-    assert_eq!(error, "byte 144: 0x6167 where a record begins with 0x3776");
+    assert_eq!(error, "byte 144: record magic is 0x6167, not 0x3776");
 }
 
 #[test]

@@ -460,7 +460,10 @@ fn frames_that_do_not_fit_are_refused() {
     nic.card.step(ZERO);
     assert_eq!((nic.rx.rx_burst(&mut got, 9, ZERO), nic.nic.counts.refused.get()), (1, 1));
     let error = assemble("em0", knobs(""), 1501, None, &small).unwrap_err();
-    assert_eq!(error.to_string(), "frames of up to 1519 bytes do not fit in the pool's buffers of 1518 bytes: raise pool.data");
+    assert_eq!(
+        error.to_string(),
+        "frames of up to 1519 bytes do not fit in the pool's buffers of 1518 bytes: raise pool.data"
+    );
 }
 
 #[test]
@@ -622,7 +625,7 @@ fn a_wire_has_two_ends_and_no_third() {
     assert_eq!(pairs.unfinished_wires(), ["w"]);
     assert_eq!(
         open("nic(wire=w):em9").unwrap_err().to_string(),
-        "nic:em9: at the other end of wire w em0 has speed=1g; use the same"
+        "nic:em9: em0 at the other end of wire 'w' has speed=1g: use the same speed"
     );
     let mut b = open("impair:nic(wire=w,speed=1g,reg_write_ns=0):em1").unwrap();
     assert!(pairs.unfinished_wires().is_empty() && b.nic.is_some());

@@ -136,9 +136,9 @@ fn a_bad_line_is_counted_told_and_stepped_over() {
     assert_eq!(
         port.rx.remarks(),
         [
-            "line 2, column 1: 'n' is no hexadecimal digit",
+            "line 2, column 1: 'n' is not a hexadecimal digit",
             "line 4, column 1048577: no newline within 1048576 bytes",
-            "line 6, column 5: half a byte: an odd number of digits",
+            "line 6, column 5: odd number of hexadecimal digits",
             "3 of 7 lines are not valid frames",
         ]
     );
@@ -152,7 +152,7 @@ fn a_bad_line_is_counted_told_and_stepped_over() {
     let mut port = open_spec(&format!("text(strict=on):{a}"));
     assert_eq!(received(&mut port), line(2, 1));
     assert!(port.rx.is_gone());
-    let why = format!("text:{a}: line 2, column 1: 'n' is no hexadecimal digit");
+    let why = format!("text:{a}: line 2, column 1: 'n' is not a hexadecimal digit");
     assert_eq!(port.rx.why_gone(), Some(why));
 }
 

@@ -20,26 +20,26 @@ fn refusal(text: &str) -> FilterError {
 #[test]
 fn an_error_points_at_its_place() {
     let cases = [
-        ("tcp port x", 9, "expected a port: 'x' is neither a number nor a service known by name"),
+        ("tcp port x", 9, "expected a port: 'x' is neither a number nor a known service"),
         ("10.0.0.1", 0, "expected a qualifier before this, such as 'host', 'net' or 'port'"),
-        ("host a", 5, "expected an address: names such as 'a' are not looked up"),
-        ("ip and", 6, "expected a primitive such as 'host', 'tcp' or 'port', found the end"),
+        ("host a", 5, "expected an address: names such as 'a' are not resolved"),
+        ("ip and", 6, "expected a primitive such as 'host', 'tcp' or 'port', found the end of the expression"),
         ("ip proto tcp", 9, "expected a value; a protocol as a value is written with a backslash: '\\tcp'"),
-        ("(tcp or udp", 11, "expected 'and', 'or' or ')', found the end"),
-        ("tcp) or udp", 3, "this parenthesis was not opened"),
+        ("(tcp or udp", 11, "expected 'and', 'or' or ')', found the end of the expression"),
+        ("tcp) or udp", 3, "unmatched ')'"),
         ("ip[0:3] = 1", 5, "expected a size of 1, 2 or 4"),
-        ("ip[0] / 0 = 1", 6, "a division by zero"),
-        ("ip[0] + 1", 9, "expected a comparison such as '=' or '>', found the end"),
-        ("host 1.2.3.256", 5, "'1.2.3.256' is no IPv4 address"),
-        ("net 10.1.0.0/8", 4, "the address has bits outside the net's mask 255.0.0.0"),
-        ("gateway a", 8, "'gateway' needs names of hosts, and names are not looked up"),
-        ("ip protochain 6", 14, "'protochain' is not done: ask for 'proto'"),
-        ("tcp and 80", 8, "there are no qualifiers before this value that it could inherit"),
-        ("inbound", 0, "this word cannot be used here: a frame does not say which way it went, or through what"),
-        ("port 08", 5, "'08' begins as an octal number and has other digits"),
-        ("len = 4294967296", 6, "'4294967296' does not fit 32 bits"),
-        ("ip \u{e4}", 3, "'\u{e4}' has no meaning here"),
-        ("mpls and arp", 9, "below an MPLS label only IPv4 and IPv6 can be told"),
+        ("ip[0] / 0 = 1", 6, "division by zero"),
+        ("ip[0] + 1", 9, "expected a comparison such as '=' or '>', found the end of the expression"),
+        ("host 1.2.3.256", 5, "'1.2.3.256' is not an IPv4 address"),
+        ("net 10.1.0.0/8", 4, "the address has bits set outside the mask 255.0.0.0"),
+        ("gateway a", 8, "'gateway' is not supported: host names are not resolved"),
+        ("ip protochain 6", 14, "'protochain' is not supported: use 'proto'"),
+        ("tcp and 80", 8, "no qualifiers before this value to inherit"),
+        ("inbound", 0, "this word is not supported: frames carry neither direction nor interface"),
+        ("port 08", 5, "'08' has a digit that is not octal"),
+        ("len = 4294967296", 6, "'4294967296' does not fit in 32 bits"),
+        ("ip \u{e4}", 3, "unexpected character '\u{e4}'"),
+        ("mpls and arp", 9, "only IPv4 and IPv6 can be matched below an MPLS label"),
     ];
     for (text, at, why) in cases {
         let error = refusal(text);
@@ -51,7 +51,7 @@ fn an_error_points_at_its_place() {
 fn the_caret_stands_below_the_place() {
     assert_eq!(
         refusal("port 80\tor x y").to_string(),
-        "expected a port: 'x' is neither a number nor a service known by name\n  port 80 or x y\n             ^"
+        "expected a port: 'x' is neither a number nor a known service\n  port 80 or x y\n             ^"
     );
     // Columns are characters.
     assert!(refusal("port \u{e4}").to_string().ends_with("\n  port \u{e4}\n       ^"));
@@ -59,15 +59,15 @@ fn the_caret_stands_below_the_place() {
 
 #[test]
 fn what_is_too_much_is_refused() {
-    assert_eq!(refusal(&"(".repeat(5000)).reason(), "the expression is nested too deep");
-    assert_eq!(refusal(&"not ".repeat(5000)).reason(), "the expression is nested too deep");
-    assert_eq!(refusal(&format!("{}1 = 1", "- ".repeat(5000))).reason(), "the expression is nested too deep");
-    assert_eq!(refusal(&format!("{}1 = 1", "1 ^ ".repeat(5000))).reason(), "the expression is nested too deep");
+    assert_eq!(refusal(&"(".repeat(5000)).reason(), "the expression is nested too deeply");
+    assert_eq!(refusal(&"not ".repeat(5000)).reason(), "the expression is nested too deeply");
+    assert_eq!(refusal(&format!("{}1 = 1", "- ".repeat(5000))).reason(), "the expression is nested too deeply");
+    assert_eq!(refusal(&format!("{}1 = 1", "1 ^ ".repeat(5000))).reason(), "the expression is nested too deeply");
     assert_eq!(refusal(&format!("{}ip", "vlan and ".repeat(6000))).reason(), "the expression is too long");
     assert_eq!(refusal(&"ip or ".repeat(12_000)).reason(), "the expression is too long");
     assert_eq!(refusal(&format!("port 1{}", " or 1".repeat(2000))).reason(), "the expression is too long");
     let deep = format!("ip[0] + {}1{} = 1", "(ip[0] + ".repeat(20), ")".repeat(20));
-    assert_eq!(refusal(&deep).reason(), "the arithmetic holds more than 16 values at once");
+    assert_eq!(refusal(&deep).reason(), "the arithmetic needs more than 16 values at once");
 }
 
 #[test]

@@ -128,13 +128,13 @@ fn a_bad_line_says_what_is_wrong_and_where() {
         text[at] = c;
         text.into_iter().collect::<String>()
     };
-    assert_eq!(told(&bad_at(31, 'G')), "column 32: 'G' is no hexadecimal digit");
-    assert_eq!(told(&bad_at(167, '\0')), "column 168: byte 0x00 is no hexadecimal digit");
-    assert_eq!(told(&LINE.replace(" 20\n", " 2\n")), "column 168: half a byte: an odd number of digits");
-    assert_eq!(told("0022CF63967B 8899\n"), "column 18: a frame of 8 bytes: 14 are the least");
-    assert_eq!(told("0000000000000000\n"), "column 17: a frame of 0 bytes: 14 are the least");
+    assert_eq!(told(&bad_at(31, 'G')), "column 32: 'G' is not a hexadecimal digit");
+    assert_eq!(told(&bad_at(167, '\0')), "column 168: byte 0x00 is not a hexadecimal digit");
+    assert_eq!(told(&LINE.replace(" 20\n", " 2\n")), "column 168: odd number of hexadecimal digits");
+    assert_eq!(told("0022CF63967B 8899\n"), "column 18: frame of 8 bytes: must be at least 14");
+    assert_eq!(told("0000000000000000\n"), "column 17: frame of 0 bytes: must be at least 14");
     let long = "00".repeat(MAX_FRAME + 1) + "\n";
-    assert_eq!(told(&long), "column 524290: more bytes than a frame has: 262144 are the most");
+    assert_eq!(told(&long), "column 524290: frame is longer than 262144 bytes");
     let endless = " ".repeat(MAX_READ + 1);
     assert_eq!(told(&endless), "column 1048577: no newline within 1048576 bytes");
 }

@@ -19,7 +19,7 @@ fn wrong_words_are_refused() {
     for (words, part) in [
         (&["null:a"] as &[_], "two ports at least"),
         (&["null:a", "wire:b"], "wire"),
-        (&["null:a", "null:a"], "loop 0 polls it already"),
+        (&["null:a", "null:a"], "already polled by loop 0"),
         (&["null:a", "null:a"], "(EEXIST)"),
         (&[two[0], two[1], "--do", "flush"], "--do 'flush': "),
         (&[two[0], two[1], "--do", "ifconfig bridge1 addr"], "bridge1"),

@@ -144,7 +144,7 @@ fn what_cannot_be_is_said() {
     let made = |config: Config, protocols| Netisr::<Number>::new(config, protocols).map(drop).unwrap_err();
     let refused = made(Config { workstreams: 65, ..Config::default() }, protocols());
     assert_eq!(refused, NetisrError::Workstreams { asked: 65, most: 64 });
-    assert_eq!(refused.to_string(), "65 workstreams: expected 1 to 64");
+    assert_eq!(refused.to_string(), "65 workstreams: must be 1 to 64");
     let two = Config { workstreams: 3, max_workstreams: 2, ..Config::default() };
     assert_eq!(made(two, protocols()), NetisrError::Workstreams { asked: 3, most: 2 });
     assert_eq!(
@@ -156,7 +156,7 @@ fn what_cannot_be_is_said() {
     assert_eq!(made(Config::default(), twice()), NetisrError::Twice { protocol: "ip" });
     let unanswered = vec![Protocol { policy: Policy::Cpu, ..Protocol::new("ip", 1) }];
     let refused = made(Config::default(), unanswered);
-    assert_eq!(refused.to_string(), "ip: policy 'cpu' asks the protocol, and ip names no workstream");
+    assert_eq!(refused.to_string(), "ip: policy 'cpu' requires a protocol that selects the workstream");
     let isr = netisr(1, Mode::Direct);
     let ip = isr.protocol("ip").unwrap();
     assert_eq!(isr.set_policy(ip, Policy::Cpu), Err(NetisrError::PolicyUnanswered { protocol: "ip" }));
@@ -167,7 +167,7 @@ fn what_cannot_be_is_said() {
     isr.set_qlimit(ip, 10_240).unwrap();
     isr.set_default_qlimit(0).unwrap();
     assert_eq!((isr.qlimit(ip), isr.default_qlimit()), (10_240, 0));
-    assert_eq!(isr.protocol("ipx").unwrap_err().to_string(), "no protocol is called 'ipx'");
+    assert_eq!(isr.protocol("ipx").unwrap_err().to_string(), "unknown protocol 'ipx'");
     assert_eq!("default".parse::<Mode>(), Err(NetisrError::DefaultGlobally));
     assert_eq!(Mode::own("default"), Ok(None));
     assert_eq!(("1".parse(), "0".parse(), "hybrid".parse()), (Ok(Mode::Direct), Ok(Mode::Deferred), Ok(Mode::Hybrid)));
