@@ -198,7 +198,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn every_page_size_gives_zeroed_memory_and_says_what_it_fell_back_to() {
+    fn every_page_size_gives_zeroed_memory_and_reports_its_fallback() {
         for pages in [Pages::Small, Pages::Huge2M] {
             let region = Region::map(3 << 20, pages).unwrap();
             assert!(region.len() >= 3 << 20);

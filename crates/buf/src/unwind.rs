@@ -34,7 +34,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn what_ends_with_a_panic_is_counted_and_nothing_else() {
+    fn only_panics_are_counted() {
         let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
         let before = unwound();
         drop(pool.get());

@@ -26,7 +26,7 @@ fn numbers(burst: &Burst) -> Vec<u8> {
 
 /// A borrower that pulls, truncates and writes changes no byte that the holder keeps for retransmission.
 #[test]
-fn a_borrower_changes_no_byte_that_the_holder_shows() {
+fn a_borrower_cannot_change_the_holders_bytes() {
     const KEPT: &[u8; 16] = b"kept until acked";
     for kind in KINDS {
         let pool = pool(kind, 4);
@@ -70,7 +70,7 @@ fn a_borrower_changes_no_byte_that_the_holder_shows() {
 }
 
 #[test]
-fn what_is_drained_is_moved_and_what_is_left_is_dropped() {
+fn drained_frames_are_moved_and_the_rest_is_dropped() {
     let pool = pool(Kind::Stack, 16);
     for taken in 0..=5 {
         let mut burst = numbered(&pool, 0, 5);
@@ -140,7 +140,7 @@ fn every_kind_fills_bursts_and_takes_their_frames_back() {
 }
 
 #[test]
-fn frames_of_several_pools_each_go_home() {
+fn frames_return_to_their_own_pools() {
     for runs in [&[32usize][..], &[1, 1, 1, 1, 1, 1, 1, 1], &[31, 1], &[1, 31], &[4, 9, 2, 17]] {
         let pools = [pool(Kind::Stack, 64), pool(Kind::Stack, 64), pool(Kind::Freelist, 64)];
         let (mut burst, mut one) = (Burst::new(), Burst::new());
@@ -164,7 +164,7 @@ fn frames_of_several_pools_each_go_home() {
 
 /// A full burst that should have room is a mistake of the program: seen by tests, counted otherwise, and no buffer is lost.
 #[test]
-fn a_burst_without_the_room_it_should_have_is_a_mistake_that_shows() {
+fn an_overfull_burst_is_detected() {
     let pool = pool(Kind::Stack, BURST_MAX + 1);
     let (mut burst, mut mistakes) = (Burst::new(), 0);
     for _ in 0..BURST_MAX {

@@ -26,7 +26,7 @@ fn a_live_clock_never_runs_backwards() {
 }
 
 #[test]
-fn a_simulated_clock_moves_only_when_told() {
+fn a_simulated_clock_moves_only_on_request() {
     let sim = SimClock::new();
     let clock = Clock::sim(&sim);
     assert_eq!(clock.now(), Instant::ZERO);
@@ -45,7 +45,7 @@ fn instants_saturate_instead_of_wrapping() {
 }
 
 #[test]
-fn strategies_are_named_as_the_knob_spells_them() {
+fn strategy_names_match_the_knob() {
     let words = ["timespec", "timespec-tsc", "ns", "tsc"];
     assert_eq!(words.map(|word| word.parse::<Strategy>().unwrap()), Strategy::ALL);
     assert_eq!(Strategy::ALL.map(|strategy| strategy.to_string()), words);

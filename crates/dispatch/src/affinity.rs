@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_on_its_core_for_as_long_as_it_is_pinned() {
+    fn a_pinned_thread_stays_on_its_core() {
         alone(|| {
             let all = usable();
             let last = all[all.len() - 1];
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_core_that_there_is_not_hears_where_he_runs() {
+    fn an_unusable_core_is_rejected_with_the_usable_ones() {
         alone(|| {
             let all = usable();
             let listed: Vec<String> = all.iter().map(usize::to_string).collect();

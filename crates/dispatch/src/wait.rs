@@ -36,7 +36,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn says_which_is_readable_and_ends_in_time() {
+    fn readable_descriptors_are_reported_and_the_timeout_is_kept() {
         let ((mut a, b), (_c, d)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
         let start = Instant::now();
         let short = Some(Duration::from_millis(10));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_observes_threads_meets_each_as_it_starts_and_as_it_ends() {
+    fn observers_are_called_at_each_threads_start_and_end() {
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
         static ENDED: AtomicUsize = AtomicUsize::new(0);
         struct End;

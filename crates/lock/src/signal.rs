@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_vain_ends_in_time() {
+    fn a_wait_without_a_signal_times_out() {
         let start = Instant::now();
         assert_eq!(Signal::default().wait_for(Some(Duration::from_millis(20)), || None::<()>), None);
         assert!(start.elapsed() >= Duration::from_millis(20));

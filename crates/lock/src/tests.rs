@@ -67,7 +67,7 @@ fn heavy_taken_twice_panics() {
 }
 
 #[test]
-fn the_three_ways_find_the_same_thread() {
+fn the_three_contexts_find_the_same_thread() {
     let here = [How::Register, How::Inline, How::Call].map(|how| Cx::enter(how, Instant::ZERO).current());
     assert!(here.iter().all(|&index| index == thread_index()));
     let there = std::thread::spawn(|| (Cx::enter(How::Call, Instant::ZERO).current(), thread_token())).join().unwrap();
@@ -127,7 +127,7 @@ fn threads_alive_together_have_different_indexes() {
 }
 
 #[test]
-fn ways_are_named_as_the_knob_spells_them() {
+fn context_names_match_the_knob() {
     for word in ["register", "inline", "call"] {
         assert_eq!(word.parse::<How>().unwrap().to_string(), word);
     }

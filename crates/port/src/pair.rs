@@ -244,7 +244,7 @@ mod tests {
     use buf::{Pool, PoolConfig};
 
     #[test]
-    fn what_one_end_sends_the_other_receives_and_a_full_ring_takes_no_more() {
+    fn frames_pass_between_the_ends_until_the_ring_is_full() {
         let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
         let (mut a, mut b) = pair("p", 8, Caps::PLAIN);
         let mut burst = Burst::new();
@@ -267,7 +267,7 @@ mod tests {
     /// A reader can sleep on its end: waiting frames, new frames and the end of the peer raise the
     /// event.
     #[test]
-    fn a_reader_that_sleeps_is_woken_by_frames_and_by_the_end() {
+    fn a_sleeping_reader_is_woken_by_frames_and_by_closing() {
         use crate::os::is_readable;
         let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
         let (mut a, mut b) = pair("p", 8, Caps::PLAIN);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_alone_is_counted_as_one_of_many_is_and_stays_where_there_is_no_room() {
+    fn single_frames_are_counted_and_stay_with_the_sender_when_full() {
         let pool = Pool::new(&PoolConfig { buffers: 512, ..PoolConfig::default() }).unwrap();
         let (mut a, mut b) = pair("p", 2, Caps { rx_csum: true, ..Caps::PLAIN });
         let one = |byte: u8| {

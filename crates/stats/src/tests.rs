@@ -88,7 +88,7 @@ fn a_knob_is_set_by_its_name_within_its_range() {
 
 /// Lost and consumed frames add up to all frames that ended.
 #[test]
-fn losses_and_uses_are_apart_and_add_up() {
+fn lost_and_consumed_frames_are_separate_and_add_up() {
     let drops = Drops::default();
     DropReason::ALL.iter().for_each(|why| drops.bump(*why));
     let (lost, consumed) = (drops.total_of(End::Lost), drops.total_of(End::Consumed));

@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_bits_stand_where_ethpipe_put_them() {
+    fn the_bit_layout_is_that_of_ethpipe() {
         let mut out = Vec::new();
         assert!(emit(Form::V2, &[0xab; 60], Some(Stamp::at(1, true, 0x0102_0304_0506)), &mut out));
         assert_eq!(out[..12], [0x76, 0x37, 60, 0, 6, 5, 4, 3, 2, 1, 0, 0x90]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_record_tells_the_form() {
+    fn the_form_is_guessed_from_the_second_record() {
         for form in [Form::V1, Form::V2] {
             let mut out = Vec::new();
             emit(form, &[1; 60], None, &mut out);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_magic_within_a_frame_deceives_nobody() {
+    fn a_magic_within_a_frame_is_not_a_record() {
         for form in [Form::V1, Form::V2] {
             let mut out = Vec::new();
             emit(form, &[0; 14], None, &mut out);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_goes_wrong_is_still_of_a_form() {
+    fn a_corrupt_stream_still_has_a_form() {
         for form in [Form::V1, Form::V2] {
             let mut out = Vec::new();
             emit(form, &[1; 60], None, &mut out);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_says_why() {
+    fn invalid_records_are_rejected_with_a_reason() {
         assert_eq!(parse(Form::V1, b"zz..").unwrap_err().to_string(), "record magic is 0x7a7a, not 0x3776");
         let short = [0x76, 0x37, 13, 0];
         assert_eq!(parse(Form::V1, &short), Err(BadRecord::Length(13)));
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..200), any::<u64>()), 1..5), cut in 0..50_usize) {
+        fn records_round_trip(frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..200), any::<u64>()), 1..5), cut in 0..50_usize) {
             for form in [Form::V1, Form::V2] {
                 let mut out = Vec::new();
                 let stamp = |bits: u64| (form == Form::V2).then(|| stamp_of(bits));
@@ -251,7 +251,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             for form in [Form::V1, Form::V2] {
                 let _ = parse(form, &bytes);
             }

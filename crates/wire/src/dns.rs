@@ -333,7 +333,7 @@ mod tests {
 
     /// A query for www.example.org, and a response with a CNAME and compressed names.
     #[test]
-    fn an_answer_is_read_with_its_pointers() {
+    fn a_response_with_pointers_is_parsed() {
         let asked = Query { id: 0x1234, name: "www.example.org.".into(), ty: ty::A };
         let mut query = Vec::new();
         asked.emit(&mut query).unwrap();
@@ -369,7 +369,7 @@ mod tests {
 
     /// Aliases in a circle and aliases of other names.
     #[test]
-    fn aliases_end() {
+    fn alias_loops_end() {
         let alias = |name: &str, to: &str| Record { name: name.into(), ttl: 1, data: Data::Name(to.into()) };
         let addr = |name: &str| Record { name: name.into(), ttl: 1, data: Data::Address([10, 0, 0, 1].into()) };
         let of = |records| Answer { rcode: 0, authoritative: false, truncated: false, records };
@@ -382,7 +382,7 @@ mod tests {
 
     /// Pointers to themselves and reserved labels.
     #[test]
-    fn bad_names_end() {
+    fn invalid_names_are_rejected() {
         let asked = Query { id: 1, name: "a".into(), ty: ty::A };
         let mut answer = Vec::new();
         asked.emit(&mut answer).unwrap();

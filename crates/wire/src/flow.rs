@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_flows_apart_is_in_it_and_nothing_else() {
+    fn the_hash_covers_exactly_the_flow_key() {
         let of = |frame: &[u8]| hash(Key::seeded(1), frame);
         let same = |mut frame: Vec<u8>, at: usize, value: u8| {
             let before = of(&frame);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_of_a_datagram_stay_together_and_a_tag_hides_nothing() {
+    fn fragments_stay_together_and_tags_are_skipped() {
         let of = |frame: &[u8]| hash(Key::seeded(1), frame);
         let fragment = |offset: u8, l4_src: u8| {
             let mut frame = udp4(1, l4_src);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_goes_by_its_addresses_and_what_is_short_by_nothing() {
+    fn other_frames_hash_by_mac_addresses_and_short_ones_are_handled() {
         let of = |frame: &[u8]| hash(Key::seeded(1), frame);
         let mut arp = udp4(1, 1);
         arp[13] = 6;

@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_have_an_answer(number in 0..300_u16, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_are_handled(number in 0..300_u16, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Some(link) = LinkType::of(number) {
                 let header = link.ethernet_header(&bytes);
                 let first = if link == LinkType::Raw { 1 } else { link.header_len() };

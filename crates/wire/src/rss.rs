@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_keep_together_and_what_is_short_has_none() {
+    fn fragments_stay_together_and_short_frames_have_no_hash() {
         let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0x20, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4];
         let first = four(&packet);
         packet[7] = 9;

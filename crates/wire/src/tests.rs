@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::{fs, path::Path};
 
 #[test]
-fn every_truncation_is_an_answer() {
+fn every_truncation_is_handled() {
     for (_, frame) in samples::all() {
         for len in 0..=frame.len() {
             fuzz::frame(&frame[..len]);
@@ -17,7 +17,7 @@ fn every_truncation_is_an_answer() {
 }
 
 #[test]
-fn every_single_byte_may_lie() {
+fn every_byte_may_be_wrong() {
     for (_, frame) in samples::all() {
         for at in 0..frame.len() {
             for value in [0, 1, 0x0f, 0x40, 0x7f, 0x80, 0xff] {
@@ -94,7 +94,7 @@ fn filter_seeds_are_on_disk() {
 }
 
 #[test]
-fn malformed_is_small_and_speaks() {
+fn malformed_is_small_and_has_texts() {
     assert!(size_of::<Malformed>() <= 8, "{}", size_of::<Malformed>());
     let why = Malformed::Truncated { layer: Layer::Ip4, need: 20, have: 3 };
     assert_eq!(why.to_string(), "IPv4: truncated, needs 20 bytes and has 3");

@@ -91,7 +91,7 @@ fn it_learns_forwards_floods_and_filters() {
 }
 
 #[test]
-fn ports_are_apart_as_they_are_told() {
+fn ports_are_isolated_as_configured() {
     let plain = Member::default();
     let private = Member { private: true, ..plain };
     let other = Member { cluster: 1, ..plain };
@@ -120,7 +120,7 @@ fn ports_are_apart_as_they_are_told() {
 }
 
 #[test]
-fn without_room_or_buffers_frames_end_by_name() {
+fn without_room_or_buffers_drops_are_counted_by_reason() {
     let mut lan = Lan::new(&[Member::default(); 3], 400);
     lan.one(1, ALL, station(2));
     let frames: Vec<Vec<u8>> = vec![bytes(station(2), station(1)); 200];
@@ -138,7 +138,7 @@ fn without_room_or_buffers_frames_end_by_name() {
 proptest! {
     /// A burst gives the same result as its frames one by one, and every frame is accounted for.
     #[test]
-    fn a_burst_is_its_frames(
+    fn a_burst_equals_its_single_frames(
         traffic in prop::collection::vec((0..4_u16, prop::collection::vec((0..6_u8, 0..6_u8, 0..8_u8), 1..70)), 1..8),
     ) {
         let frame = |(dst, src, odd): &(u8, u8, u8)| match odd {
@@ -166,7 +166,7 @@ proptest! {
 }
 
 #[test]
-fn a_port_that_goes_is_forgotten_and_its_place_is_free() {
+fn removing_a_port_frees_its_entries_and_its_slot() {
     let mut lan = Lan::new(&[Member::default(); 3], 64);
     lan.one(0, station(9), station(1));
     lan.one(1, station(1), station(2));

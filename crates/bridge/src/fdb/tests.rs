@@ -65,7 +65,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     /// With room for all, the table acts as a map in which configured entries outlast learned ones.
     #[test]
-    fn it_is_a_map(ops in ops()) {
+    fn it_behaves_like_a_map(ops in ops()) {
         let (mut fdb, mut model) = (table(1000, 300), HashMap::<u64, (PortNo, bool)>::new());
         for op in ops {
             match op {
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_seen_is_forgotten_within_a_timeout_more() {
+fn unseen_addresses_expire_within_two_timeouts() {
     let mut fdb = table(100_000, 100);
     for n in 0..50_000 {
         fdb.learn(key(n), 1, false, at(0));
@@ -130,7 +130,7 @@ fn what_is_not_seen_is_forgotten_within_a_timeout_more() {
 }
 
 #[test]
-fn a_flood_of_addresses_is_bounded_and_who_talks_stays() {
+fn a_flood_of_addresses_is_bounded_and_active_ones_stay() {
     let mut fdb = table(1000, 300);
     for n in 0..500 {
         assert_eq!(fdb.learn(key(n), 1, false, at(0)), Learned::New);
@@ -150,7 +150,7 @@ fn a_flood_of_addresses_is_bounded_and_who_talks_stays() {
 }
 
 #[test]
-fn a_table_has_place_for_all_that_it_may_hold() {
+fn a_table_holds_its_maximum_number_of_addresses() {
     // In a half-full table some addresses find both buckets taken and make room.
     const ALL: u64 = 1 << 17;
     let mut fdb = table(ALL as usize, 300);
@@ -165,7 +165,7 @@ fn a_table_has_place_for_all_that_it_may_hold() {
 
 /// Checks the figure in the module documentation.
 #[test]
-fn most_addresses_stand_in_their_first_bucket() {
+fn most_addresses_are_in_their_first_bucket() {
     const N: u64 = 1 << 16;
     let mut fdb = table(N as usize, 300);
     (1..=N).for_each(|n| _ = fdb.learn(key(n), 1, false, at(0)));
@@ -179,7 +179,7 @@ fn most_addresses_stand_in_their_first_bucket() {
 }
 
 #[test]
-fn what_was_heard_late_does_not_undo_what_was_seen_since() {
+fn late_announcements_do_not_undo_newer_entries() {
     let mut fdb = table(100, 300);
     fdb.learn(key(1), 1, false, at(100));
     fdb.hear(key(1), 2, false, at(90), at(101));
@@ -202,7 +202,7 @@ fn what_was_heard_late_does_not_undo_what_was_seen_since() {
 }
 
 #[test]
-fn what_is_heard_leaves_what_was_said_where_it_is() {
+fn announcements_do_not_change_static_or_sticky_entries() {
     let mut fdb = table(100, 300);
     assert!(fdb.insert_static(key(1), 1, at(0)));
     assert_eq!(fdb.learn(key(2), 1, true, at(0)), Learned::New);
@@ -214,7 +214,7 @@ fn what_is_heard_leaves_what_was_said_where_it_is() {
 }
 
 #[test]
-fn what_is_heard_of_does_not_push_out_who_talks() {
+fn announced_addresses_do_not_evict_active_ones() {
     let mut fdb = table(1, 300);
     fdb.learn(key(1), 1, false, at(200));
     fdb.hear(key(2), 2, false, at(100), at(200));

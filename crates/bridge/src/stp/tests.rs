@@ -14,7 +14,7 @@ use world::Rng;
 /// Missing or outdated seeds are written, so that the corpus follows the tests. Other files in the
 /// directory are kept and tested too.
 #[test]
-fn the_corpus_holds() {
+fn the_corpus_passes() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/bridge_stp");
     if fs::create_dir_all(&dir).is_err() {
         println!("skipped: {} cannot be written", dir.display());
@@ -34,7 +34,7 @@ fn the_corpus_holds() {
 }
 
 #[test]
-fn arbitrary_steps_hold() {
+fn arbitrary_steps_keep_the_invariants() {
     for seed in 100..500 {
         println!("seed {seed}");
         let mut rng = Rng(seed);

@@ -7,7 +7,7 @@ fn pool(kind: Kind, stride: Stride, buffers: usize) -> Pool {
 }
 
 #[test]
-fn a_frame_that_was_away_comes_back_with_what_the_device_wrote() {
+fn a_frame_returns_with_the_bytes_that_the_device_wrote() {
     for (stride, bytes) in [(Stride::Odd, 2112), (Stride::PowerOfTwo, 2048)] {
         let pool = pool(Kind::Stack, stride, 8);
         let layout = pool.layout().unwrap();
@@ -28,7 +28,7 @@ fn a_frame_that_was_away_comes_back_with_what_the_device_wrote() {
 }
 
 #[test]
-fn what_was_never_given_is_not_taken_and_what_lies_outside_goes_home() {
+fn unknown_or_out_of_range_buffers_are_rejected() {
     let pool = pool(Kind::Freelist, Stride::Odd, 8);
     let mut away = Away::new(&pool).unwrap();
     let place = away.give(pool.get().unwrap()).unwrap();
@@ -48,7 +48,7 @@ fn what_was_never_given_is_not_taken_and_what_lies_outside_goes_home() {
 }
 
 #[test]
-fn a_lent_frame_and_a_stranger_are_given_back() {
+fn lent_and_foreign_frames_are_returned() {
     let (ours, theirs) = (pool(Kind::Stack, Stride::Odd, 4), pool(Kind::Stack, Stride::Odd, 4));
     let mut away = Away::new(&ours).unwrap();
     let mut held = Held::new(ours.get().unwrap()).unwrap();
@@ -59,7 +59,7 @@ fn a_lent_frame_and_a_stranger_are_given_back() {
 }
 
 #[test]
-fn all_that_is_away_comes_home_with_the_account_unless_it_is_abandoned() {
+fn dropping_the_account_frees_its_buffers_unless_abandoned() {
     for kind in [Kind::Stack, Kind::Freelist, Kind::Zone] {
         let pool = pool(kind, Stride::Odd, 300);
         let mut away = Away::new(&pool).unwrap();

@@ -12,7 +12,7 @@ fn held(pool: &Pool, bytes: &[u8]) -> Held {
 }
 
 #[test]
-fn whoever_ends_last_returns_the_buffer() {
+fn the_last_holder_frees_the_buffer() {
     for kind in [Kind::Stack, Kind::Freelist, Kind::Zone, Kind::Malloc] {
         for locks in [PoolLocks::Owner, PoolLocks::Light, PoolLocks::Heavy] {
             let pool = pool(kind, locks);
@@ -66,7 +66,7 @@ fn a_borrower_writes_headers_and_no_payload() {
 }
 
 #[test]
-fn what_is_shown_before_it_is_pushed() {
+fn push_if_pushes_only_if_the_check_accepts() {
     let pool = pool(Kind::Stack, PoolLocks::Owner);
     let mut frame = pool.get().unwrap();
     frame.extend(b"packet").unwrap();
@@ -97,7 +97,7 @@ fn what_is_shown_before_it_is_pushed() {
 }
 
 #[test]
-fn a_link_header_is_put_before_what_is_usual_alone() {
+fn link_headers_are_pushed_conditionally() {
     let pool = pool(Kind::Stack, PoolLocks::Owner);
     let framed = || {
         let mut frame = pool.get().unwrap();
@@ -137,7 +137,7 @@ fn a_link_header_is_put_before_what_is_usual_alone() {
 }
 
 #[test]
-fn what_must_be_written_is_copied_first() {
+fn lent_frames_are_copied_before_writing() {
     let pool = pool(Kind::Stack, PoolLocks::Owner);
     let mut held = held(&pool, b"data");
     let mut lent = held.lend().unwrap();
@@ -152,7 +152,7 @@ fn what_must_be_written_is_copied_first() {
 }
 
 #[test]
-fn a_burst_returns_what_is_lent_and_what_is_not() {
+fn a_burst_frees_lent_and_owned_frames() {
     let pool = pool(Kind::Stack, PoolLocks::Owner);
     let (mut first, mut second) = (held(&pool, b"1"), held(&pool, b"2"));
     let mut burst = Burst::new();

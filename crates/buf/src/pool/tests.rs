@@ -97,7 +97,7 @@ fn churn(pool: &Pool, rounds: u64) {
 }
 
 #[test]
-fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
+fn per_thread_caches_avoid_the_lock() {
     let _turn = turn();
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
     std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(|| churn(&pool, 10_000))));
@@ -119,7 +119,7 @@ fn threads_that_return_what_they_take_seldom_meet_at_the_lock() {
 
 /// Counters read while other threads pass buffers on never show more returned than taken.
 #[test]
-fn counts_that_are_read_beside_busy_threads_are_no_less_than_nothing() {
+fn concurrent_counts_are_never_negative() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
     let (give, taken) = std::sync::mpsc::sync_channel::<Frame>(8);
     std::thread::scope(|scope| {
@@ -218,7 +218,7 @@ fn a_frame_may_outlive_its_pool_handle() {
 }
 
 #[test]
-fn impossible_pools_are_refused() {
+fn impossible_pools_are_rejected() {
     for bad in [
         PoolConfig { buffers: 0, ..PoolConfig::default() },
         PoolConfig { data: 0, ..PoolConfig::default() },
@@ -261,7 +261,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_pulled_since_the_mark_can_be_read_and_taken_back() {
+fn bytes_pulled_since_the_mark_can_be_read_and_restored() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 2)).unwrap();
     let mut frame = pool.get().unwrap();
     frame.extend(b"ipudpdata").unwrap();
@@ -275,7 +275,7 @@ fn what_was_pulled_since_the_mark_can_be_read_and_taken_back() {
 }
 
 #[test]
-fn a_burst_keeps_order_and_gives_back_what_does_not_fit() {
+fn a_burst_keeps_order_and_returns_excess_frames() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 600)).unwrap();
     let mut burst = Burst::new();
     assert_eq!(pool.get_burst(300, &mut burst), crate::BURST_MAX);

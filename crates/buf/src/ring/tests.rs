@@ -105,7 +105,7 @@ mod std_tests {
     }
 
     #[test]
-    fn what_was_not_read_is_dropped_with_the_ring() {
+    fn unread_entries_are_dropped_with_the_ring() {
         let value = Arc::new(());
         let (mut tx, rx) = ring(4);
         tx.push(value.clone()).unwrap();
@@ -120,7 +120,7 @@ mod std_tests {
 /// Bursts pass in order, whole or in part, across the ring's end, and no frame is lost.
 #[cfg(not(loom))]
 #[test]
-fn bursts_go_through_in_runs() {
+fn bursts_pass_in_runs() {
     use crate::{Burst, Pool, PoolConfig};
     let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
     let (mut to, mut from) = ring(16);

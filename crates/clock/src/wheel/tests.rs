@@ -162,7 +162,7 @@ proptest! {
     /// The wheel behaves like a sorted map: at any time, exactly the due keys expire, and `next` is
     /// not late.
     #[test]
-    fn as_a_sorted_map(steps in steps(), start in 0..u64::MAX / 4, granularity in 1..4_000_000u64) {
+    fn behaves_like_a_sorted_map(steps in steps(), start in 0..u64::MAX / 4, granularity in 1..4_000_000u64) {
         let mut wheel = Wheel::new(Duration::from_nanos(granularity));
         let mut model: BTreeMap<u32, Instant> = BTreeMap::new();
         let mut now = Instant::from_nanos(start);

@@ -188,7 +188,7 @@ mod std_tests {
     }
 
     #[test]
-    fn what_is_discarded_is_counted_and_its_lane_goes_on() {
+    fn discarded_frames_are_counted_and_their_lane_continues() {
         let pool = pool(64);
         let (mut dispatcher, mut workers) = dataflow(&Config { lanes: 4, ..Config::default() }, 1);
         let flow = dispatcher.flow().clone();
@@ -216,7 +216,7 @@ mod std_tests {
     }
 
     #[test]
-    fn a_slow_worker_holds_up_its_lane_and_no_other() {
+    fn a_slow_worker_delays_only_its_lane() {
         let pool = pool(4096);
         let mut works = checkers(2, 2, 64);
         works.iter_mut().for_each(|work| work.pause = Duration::from_millis(1));
@@ -234,7 +234,7 @@ mod std_tests {
     }
 
     #[test]
-    fn a_stop_while_lanes_are_full_ends_at_once_and_what_waits_is_dropped_with_them() {
+    fn a_stop_ends_at_once_and_drops_waiting_frames() {
         let pool = pool(4096);
         let mut works = checkers(2, 64, 64);
         works.iter_mut().for_each(|work| work.pause = Duration::from_millis(1));
@@ -255,7 +255,7 @@ mod std_tests {
     }
 
     #[test]
-    fn a_worker_that_panics_is_told_and_the_others_go_on() {
+    fn a_panic_is_reported_and_other_workers_continue() {
         let pool = pool(4096);
         let config = Config { lanes: 64, room: 256, ..Config::default() };
         let work = |_: usize, burst: &mut Burst, _: Instant| {
@@ -283,7 +283,7 @@ mod std_tests {
     }
 
     #[test]
-    fn without_a_worker_everything_is_dropped_by_name() {
+    fn without_workers_all_frames_are_dropped_and_counted() {
         let pool = pool(256);
         let (mut dispatcher, workers) = dataflow(&Config::default(), 2);
         let flow = dispatcher.flow().clone();
@@ -296,7 +296,7 @@ mod std_tests {
     }
 
     #[test]
-    fn what_the_work_leaves_is_dropped_and_counted() {
+    fn unfinished_frames_are_dropped_and_counted() {
         let pool = pool(256);
         let (mut dispatcher, mut workers) = dataflow(&Config::default(), 1);
         post(&mut dispatcher, &pool, 1, 1);
@@ -308,7 +308,7 @@ mod std_tests {
     }
 
     #[test]
-    fn a_worker_leaves_the_others_their_share_and_a_long_lane_waits_behind_the_others() {
+    fn workers_share_lanes_and_long_lanes_are_requeued() {
         let pool = pool(1024);
         let config = Config { lanes: 8, burst: 4, take: 8, ..Config::default() };
         let (mut dispatcher, mut workers) = dataflow(&config, 2);

@@ -71,7 +71,7 @@ fn polling(settings: &[(&str, i64)]) -> Polling {
 }
 
 #[test]
-fn a_clock_of_1000_and_a_burst_of_150_are_150_000_frames_a_second_and_port() {
+fn hz_1000_and_burst_150_allow_150_000_frames_per_second_and_port() {
     let (mut poll, mut model) = (polling(&[("mode", 1), ("user_frac", 0)]), Model::new(2, 100, None));
     run(&mut poll, &mut model, 1000); // the burst grows by one a tick
     model.taken.fill(0);
@@ -85,7 +85,7 @@ fn a_clock_of_1000_and_a_burst_of_150_are_150_000_frames_a_second_and_port() {
 }
 
 #[test]
-fn user_frac_is_left_to_others_whatever_a_frame_costs() {
+fn user_frac_is_kept_at_any_frame_cost() {
     for (frac, frame) in [(0, 5_000), (20, 2_000), (50, 2_000), (50, 7_000), (50, 20_000), (80, 3_000), (99, 1_000)] {
         let mut poll = polling(&[("mode", 1), ("user_frac", frac), ("burst_max", 1000)]);
         let mut model = Model::new(2, frame, None);
@@ -99,7 +99,7 @@ fn user_frac_is_left_to_others_whatever_a_frame_costs() {
 }
 
 #[test]
-fn a_tick_that_takes_too_long_shortens_the_next_ones() {
+fn an_overlong_tick_shortens_the_next_ones() {
     let mut poll = polling(&[("mode", 1), ("user_frac", 0), ("burst_max", 1000)]);
     let mut model = Model::new(1, 900, None);
     run(&mut poll, &mut model, 2000);
@@ -115,7 +115,7 @@ fn a_tick_that_takes_too_long_shortens_the_next_ones() {
 }
 
 #[test]
-fn errors_are_looked_at_once_in_reg_frac_ticks() {
+fn status_is_checked_once_per_reg_frac_ticks() {
     let (mut poll, mut model) = (polling(&[("mode", 1), ("reg_frac", 20)]), Model::new(3, 100, Some(1000)));
     run(&mut poll, &mut model, 1000);
     let ticks = poll.counts.ticks.get();
@@ -124,7 +124,7 @@ fn errors_are_looked_at_once_in_reg_frac_ticks() {
 }
 
 #[test]
-fn an_adaptive_loop_sleeps_when_there_is_nothing_and_takes_what_there_is() {
+fn an_adaptive_loop_sleeps_when_idle_and_takes_all_frames() {
     let (mut poll, mut model) = (polling(&[]), Model::new(2, 100, Some(0)));
     let awake = run(&mut poll, &mut model, 100);
     assert!(awake > 50, "50 us awake after each 10 us of sleep: {awake} %");
@@ -137,7 +137,7 @@ fn an_adaptive_loop_sleeps_when_there_is_nothing_and_takes_what_there_is() {
 }
 
 #[test]
-fn what_wakes_a_loop_may_change_while_it_runs() {
+fn the_polling_mode_may_change_at_run_time() {
     let (mut poll, mut model) = (polling(&[]), Model::new(1, 100, Some(100_000)));
     for mode in [1, 2, 0, 1] {
         poll.knobs().set("kern.polling.mode", mode).unwrap().unwrap();

@@ -4,7 +4,7 @@ mod plain {
     use std::cell::Cell;
 
     #[test]
-    fn only_work_before_the_end_of_a_sleep_rings_and_once() {
+    fn the_doorbell_rings_once_per_sleep() {
         let (bell, rings) = (Doorbell::default(), Cell::new(0));
         let ring = || rings.set(rings.get() + 1);
         bell.wake(0, ring);

@@ -3,7 +3,7 @@ mod plain {
     use crate::pins::Pins;
 
     #[test]
-    fn nothing_that_was_retired_under_a_reader_has_passed() {
+    fn nothing_retired_under_a_reader_is_freed() {
         let pins = Pins::new(4);
         let before = pins.pin_at(1);
         let at = pins.retire();
@@ -17,7 +17,7 @@ mod plain {
 
     /// A thread beyond the usual ones has its own slot.
     #[test]
-    fn readers_beyond_the_usual_ones_hold_what_they_may_have() {
+    fn extra_readers_delay_freeing() {
         let pins = Pins::new(2);
         let (first, other) = (pins.pin_at(200), pins.pin_at(8));
         let at = pins.retire();
@@ -28,7 +28,7 @@ mod plain {
     }
 
     #[test]
-    fn a_pin_within_a_pin_is_the_outer_ones() {
+    fn nested_pins_use_the_outer_pin() {
         let pins = Pins::new(1);
         let outer = pins.pin_at(7);
         drop(pins.pin_at(3));

@@ -10,7 +10,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_corpora_hold_whole_cut_and_damaged() {
+fn corpora_pass_whole_truncated_and_damaged() {
     for file in corpus("port_pcap") {
         super::pcap(&file);
         (0..file.len()).for_each(|len| super::pcap(&file[..len]));
@@ -52,7 +52,7 @@ fn slot(frame: &[u8], tagged: bool) -> Vec<u8> {
 /// Checks the seeds of `port_device`, also truncated and damaged. Writes them to disk if the
 /// repository is writable.
 #[test]
-fn frames_of_devices_hold() {
+fn device_frames_pass() {
     let mut udp = vec![2; 12];
     udp.extend([
         8, 0, 0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4,
@@ -97,7 +97,7 @@ fn frames_of_devices_hold() {
 
 proptest! {
     #[test]
-    fn any_bytes_hold(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_pass(data in proptest::collection::vec(any::<u8>(), 0..200)) {
         super::pcap(&data);
         super::spec(&data);
         super::text(&data);

@@ -65,7 +65,7 @@ fn a_perfect_link_changes_nothing() {
 }
 
 #[test]
-fn one_percent_is_one_percent() {
+fn loss_rate_matches_the_option() {
     // 100,000 frames at 1 %: mean 1000, standard deviation 31.5; the bounds are five of those.
     // Seeds 1 to 3.
     for seed in 1..=3 {
@@ -112,7 +112,7 @@ fn a_corrupted_frame_has_one_bit_flipped() {
 /// Corruption comes last: checksums left to the port are filled in before it (as in netem), and
 /// flags of verified checksums are cleared.
 #[test]
-fn damage_comes_after_checksums() {
+fn corruption_is_applied_after_checksums() {
     use crate::offload::{complete, tests::udp4};
     use buf::Flags;
     let how = Impairment { corrupt: Percent::ALL, ..Default::default() };
@@ -146,7 +146,7 @@ fn damage_comes_after_checksums() {
 
 /// No frame waits for another: the last of a burst leaves on time, however many overtake it.
 #[test]
-fn reordering_holds_nothing_beyond_delay_and_jitter() {
+fn reordering_never_exceeds_delay_and_jitter() {
     for (reorder, gap, delay, jitter) in [(5000, 1, 0, 0), (5000, 1, 10, 0), (9900, 3, 10, 4), (100, 1000, 5, 5)] {
         let how =
             Impairment { reorder: percent(reorder), gap, delay: delay * MS, jitter: jitter * MS, ..Default::default() };
@@ -176,7 +176,7 @@ fn jitter_stays_in_its_bounds_and_keeps_the_order() {
 }
 
 #[test]
-fn a_rate_is_exact_however_odd() {
+fn odd_rates_are_exact() {
     for rate in [1_000_000, 999_983, 3] {
         let how = Impairment { rate, limit: 10_000, ..Default::default() };
         let (arrived, _) = run(&how, 3000, Duration::ZERO);
@@ -212,7 +212,7 @@ fn reordered_frames_overtake_and_a_gap_spaces_them() {
 }
 
 #[test]
-fn a_port_that_is_full_is_waited_for_and_the_host_keeps_its_frames() {
+fn a_full_port_is_retried_and_frames_stay_with_the_host() {
     let pool = pool();
     let (port, mut far) = pair::pair("p", 4, Caps::PLAIN);
     let mut port = wrap(&Impairment::default(), Direction::Tx, port, &pool);
@@ -233,7 +233,7 @@ fn a_port_that_is_full_is_waited_for_and_the_host_keeps_its_frames() {
 }
 
 #[test]
-fn what_is_received_can_be_impaired_too() {
+fn received_frames_can_be_impaired() {
     let pool = pool();
     let source = pktgen::Source { count: 1000, ..Default::default() };
     let how = Impairment { loss: percent(1000), dup: percent(500), delay: 10 * MS, ..Default::default() };
@@ -252,7 +252,7 @@ fn what_is_received_can_be_impaired_too() {
 }
 
 #[test]
-fn only_the_direction_that_was_named_is_impaired() {
+fn only_the_selected_direction_is_impaired() {
     let pool = pool();
     let all = Impairment { loss: Percent::ALL, ..Default::default() };
     let mut port = wrap(&all, Direction::Rx, null::open("", Caps::PLAIN), &pool);
@@ -387,7 +387,7 @@ fn a_large_segment_is_reordered_frame_by_frame() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn the_books_balance_whatever_happens(
+    fn counters_always_balance(
         loss in 0..10_000u32, dup in 0..10_000u32, corrupt in 0..10_000u32, reorder in 0..10_000u32, gap in 1..5u64,
         delay_us in 0..3000u64, jitter_us in 0..3000u64, rate in 0..10_000_000u64, limit in 1..100usize, seed: u64,
     ) {

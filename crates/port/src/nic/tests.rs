@@ -52,7 +52,7 @@ fn at(ns: u64) -> Instant {
 }
 
 #[test]
-fn a_frame_goes_down_one_ring_and_comes_up_the_other() {
+fn a_frame_passes_from_the_tx_ring_to_the_rx_ring() {
     let pool = pool(2048);
     let (a, b) = wire(64);
     let mut a = open("a", knobs(""), 1500, Some(a), &pool).unwrap();
@@ -79,7 +79,7 @@ fn a_frame_goes_down_one_ring_and_comes_up_the_other() {
 }
 
 #[test]
-fn early_means_that_the_driver_has_read_the_frame() {
+fn early_parsing_reads_the_frame_in_the_driver() {
     let pool = pool(2048);
     for (parse, flags) in [("early", Flags::LINK_BROADCAST), ("late", Flags::default())] {
         let (mut nic, mut far) = parts(&format!(",parse={parse}"), &pool);
@@ -128,7 +128,7 @@ fn run(text: &str, n: u32) -> Arc<Nic> {
 }
 
 #[test]
-fn doorbells_and_write_backs_are_as_many_as_the_knobs_say() {
+fn doorbells_and_write_backs_match_the_knobs() {
     let n = 6400u64;
     let plain = run("", n as u32);
     let c = &plain.counts;
@@ -164,7 +164,7 @@ fn a_batch_is_never_larger_than_a_quarter_of_the_ring() {
 }
 
 #[test]
-fn the_wire_has_its_exact_pace_at_each_speed() {
+fn wire_speeds_are_exact() {
     for (speed, ps) in [("1g", 672_000u64), ("10g", 67_200), ("25g", 26_880), ("100g", 6_720)] {
         let pool = pool(4096);
         let (mut nic, mut far) = parts(&format!(",speed={speed},tx_ring=1024"), &pool);
@@ -230,7 +230,7 @@ impl Held for End {
 }
 
 #[test]
-fn a_large_ring_outlives_a_distracted_processor_and_a_small_one_does_not() {
+fn a_large_ring_absorbs_a_processor_pause_and_a_small_one_does_not() {
     let (small, _) = missed_in_a_stall("256");
     assert!((1200..1260).contains(&small), "{small} of 1488 in a millisecond");
     assert!(missed_in_a_stall("1024").0 > 0);
@@ -238,7 +238,7 @@ fn a_large_ring_outlives_a_distracted_processor_and_a_small_one_does_not() {
 }
 
 #[test]
-fn an_empty_pool_makes_the_card_miss_frames_and_nothing_leaks() {
+fn an_empty_pool_causes_missed_frames_and_no_leaks() {
     let pool = pool(100);
     let far_pool = self::pool(4096);
     let (mut nic, mut far) = parts(",pause=off,rx_tail_batch=64", &pool);
@@ -261,7 +261,7 @@ fn an_empty_pool_makes_the_card_miss_frames_and_nothing_leaks() {
 }
 
 #[test]
-fn frames_wait_on_a_wire_without_pace() {
+fn frames_wait_on_a_wire_of_unlimited_speed() {
     let pool = pool(4096);
     let (mut nic, mut far) = parts(",rx_ring=64", &pool);
     let mut got = Burst::new();
@@ -275,7 +275,7 @@ fn frames_wait_on_a_wire_without_pace() {
 }
 
 #[test]
-fn a_wire_that_nobody_looks_at_loses_what_it_cannot_hold() {
+fn an_unread_wire_drops_excess_frames() {
     let pool = pool(512);
     let (near, mut far) = wire(8);
     let mut nic = assemble("em0", knobs(",pause=off"), 1500, Some(near), &pool).unwrap();
@@ -299,7 +299,7 @@ fn without_a_wire_frames_are_dropped_and_counted() {
 }
 
 #[test]
-fn interrupts_come_at_most_one_in_the_time_of_moderation() {
+fn interrupts_are_moderated() {
     let pool = pool(4096);
     let (mut nic, mut far) = parts(",intr=on,itr_us=100,tx_rs_every=1", &pool);
     let mut got = Burst::new();
@@ -321,7 +321,7 @@ fn interrupts_come_at_most_one_in_the_time_of_moderation() {
 }
 
 #[test]
-fn a_sleeper_is_woken_by_what_comes_over_the_wire() {
+fn an_arriving_frame_wakes_a_sleeping_loop() {
     let pool = pool(4096);
     let (a, b) = wire(64);
     let mut a = open("a", knobs(",intr=on"), 1500, Some(a), &pool).unwrap();
@@ -336,7 +336,7 @@ fn a_sleeper_is_woken_by_what_comes_over_the_wire() {
 }
 
 #[test]
-fn a_card_that_waits_for_its_bus_is_as_fast_as_the_bus() {
+fn bus_pace_limits_the_card_to_the_bus_speed() {
     let pool = pool(4096);
     let (mut nic, mut far) = parts(",bus=pcix100,bus_pace=on,rx_ring=2048,rx_tail_batch=64", &pool);
     let mut got = Burst::new();
@@ -391,7 +391,7 @@ fn wire_mac(last: u8) -> ::wire::Mac {
 }
 
 #[test]
-fn a_large_segment_is_cut_up_on_the_card() {
+fn a_large_segment_is_split_on_the_card() {
     use crate::offload::gso::tests::{Sent, packet};
     let sent = Sent { seq: 9, id: 3, df: true, flags: 0x18, urgent: 0, options: Vec::new(), tags: 0, six: false };
     let text: Vec<u8> = (0..5000u32).map(|i| i as u8).collect();
@@ -425,7 +425,7 @@ fn a_large_segment_is_cut_up_on_the_card() {
 }
 
 #[test]
-fn a_vlan_is_put_in_and_taken_out() {
+fn the_card_inserts_and_strips_vlan_tags() {
     let pool = pool(2048);
     for dma in ["copy", "move"] {
         let (mut nic, mut far) = parts(&format!(",vlan=100,dma={dma}"), &pool);
@@ -446,7 +446,7 @@ fn a_vlan_is_put_in_and_taken_out() {
 }
 
 #[test]
-fn frames_that_do_not_fit_are_refused() {
+fn frames_that_do_not_fit_are_rejected() {
     let (small, large) = (
         Pool::new(&PoolConfig { buffers: 300, data: 1518, ..PoolConfig::default() }).unwrap(),
         Pool::new(&PoolConfig { buffers: 30, data: 4000, ..PoolConfig::default() }).unwrap(),
@@ -467,7 +467,7 @@ fn frames_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn knobs_are_set_while_it_runs_or_refused_with_a_reason() {
+fn knobs_are_set_at_run_time_or_rejected_with_a_reason() {
     let knobs = Knobs::default();
     knobs.set("nic.rx_tail_batch", "64").unwrap();
     knobs.set("nic.refill", "stack").unwrap();
@@ -493,7 +493,7 @@ fn knobs_are_set_while_it_runs_or_refused_with_a_reason() {
 }
 
 #[test]
-fn a_register_access_takes_its_time() {
+fn register_accesses_have_the_configured_duration() {
     let pool = pool(2048);
     let (mut nic, _far) = parts("", &pool);
     nic.nic.knobs.set("nic.reg_write_ns", "20000").unwrap();
@@ -503,7 +503,7 @@ fn a_register_access_takes_its_time() {
 }
 
 #[test]
-fn a_card_on_a_thread_of_its_own_keeps_order_and_loses_nothing() {
+fn a_card_on_its_own_thread_keeps_order_and_loses_nothing() {
     use std::sync::atomic::{AtomicBool, Ordering};
     const N: u32 = 40_000;
     let pool = pool(8192);
@@ -617,7 +617,7 @@ proptest! {
 }
 
 #[test]
-fn a_wire_has_two_ends_and_no_third() {
+fn a_wire_has_exactly_two_ends() {
     let pairs = crate::Pairs::new();
     let env = crate::Env { pool: pool(4096), pairs: &pairs, mac: wire_mac(9), unit: 0 };
     let open = |text: &str| crate::open(&crate::Spec::parse(text).unwrap(), &env);

@@ -25,7 +25,7 @@ const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MACS: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
 
 #[test]
-fn an_open_checksum_is_closed_as_the_host_would_have() {
+fn completed_checksums_equal_those_of_the_host() {
     for payload in [&b""[..], b"x", b"hello, world", &[0xff; 1400]] {
         let mut open = udp4(MACS, (A, 5), (B, 6), payload, true);
         let place = l4_place(&open).unwrap();
@@ -36,7 +36,7 @@ fn an_open_checksum_is_closed_as_the_host_would_have() {
 }
 
 #[test]
-fn tags_and_padding_do_not_confuse_it() {
+fn tags_and_padding_are_handled() {
     let plain = udp4(MACS, (A, 5), (B, 6), b"abc", true);
     let mut tagged = [&plain[..12], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2], &plain[12..], &[0xee; 15]].concat();
     let place = l4_place(&tagged).unwrap();
@@ -46,7 +46,7 @@ fn tags_and_padding_do_not_confuse_it() {
 }
 
 #[test]
-fn tcp_over_ipv6_is_found_behind_extension_headers() {
+fn tcp_over_ipv6_is_found_after_extension_headers() {
     let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
     let mut frame = vec![0; 14 + 40 + 8 + 20];
     eth::Header { dst: MACS.0, src: MACS.1, ethertype: eth::EtherType::IPV6 }
@@ -70,7 +70,7 @@ fn tcp_over_ipv6_is_found_behind_extension_headers() {
 }
 
 #[test]
-fn frames_without_such_a_checksum_are_refused() {
+fn frames_without_an_open_checksum_are_rejected() {
     let mut fragment = udp4(MACS, (A, 5), (B, 6), b"abc", true);
     fragment[20] = 0x20; // more fragments
     let mut icmp = udp4(MACS, (A, 5), (B, 6), b"abc", true);

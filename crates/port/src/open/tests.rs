@@ -12,7 +12,7 @@ fn open_text(text: &str, env: &Env<'_>) -> Result<Port, OpenError> {
 }
 
 #[test]
-fn a_generators_unit_gives_its_addresses_and_options_override_them() {
+fn generator_addresses_follow_the_unit_unless_overridden() {
     let pairs = Pairs::new();
     let env = env(&pairs);
     let mut port = open_text("pktgen(size=22,ttl=9):pg3", &env).unwrap();
@@ -38,7 +38,7 @@ fn a_generators_unit_gives_its_addresses_and_options_override_them() {
 }
 
 #[test]
-fn no_unit_has_an_address_that_is_no_hosts() {
+fn every_unit_has_valid_host_addresses() {
     let first = |unit| match pktgen::net(Family::V4, unit, 9) {
         IpAddr::V4(addr) => [addr.octets()[0], addr.octets()[1]],
         IpAddr::V6(addr) => panic!("{addr}"),
@@ -50,14 +50,17 @@ fn no_unit_has_an_address_that_is_no_hosts() {
 }
 
 #[test]
-fn buffers_that_are_too_small_are_an_error_at_once() {
+fn too_small_buffers_are_rejected_at_opening() {
     let pairs = Pairs::new();
     let error = open_text("pktgen(size=3000):big", &env(&pairs)).unwrap_err();
-    assert_eq!(error.to_string(), "pktgen(size=3k):big: frames of 3042 bytes do not fit in the pool's buffers of 2048 bytes: raise pool.data");
+    assert_eq!(
+        error.to_string(),
+        "pktgen(size=3k):big: frames of 3042 bytes do not fit in the pool's buffers of 2048 bytes: raise pool.data"
+    );
 }
 
 #[test]
-fn a_pair_has_two_ends_and_no_third() {
+fn a_pair_has_exactly_two_ends() {
     let pairs = Pairs::new();
     let env = env(&pairs);
     let mut a = open_text("pair(slots=4):a", &env).unwrap();
@@ -78,16 +81,20 @@ fn a_pair_has_two_ends_and_no_third() {
 }
 
 #[test]
-fn null_claims_the_mtu_it_is_told() {
+fn null_has_the_configured_mtu() {
     let pairs = Pairs::new();
     assert_eq!(open_text("null(mtu=9k):", &env(&pairs)).unwrap().caps.mtu, 9000);
 }
 
 /// Checks that each error chain names the port once.
 #[test]
-fn a_port_is_named_once() {
+fn errors_name_the_port_once() {
     for (spec, why, said) in [
-        ("xdp:vx0", "xdp:vx0: no such interface in this network namespace", "xdp:vx0: no such interface in this network namespace"),
+        (
+            "xdp:vx0",
+            "xdp:vx0: no such interface in this network namespace",
+            "xdp:vx0: no such interface in this network namespace",
+        ),
         ("tap(up=on):lo", "tap:lo: in use", "tap:lo: in use"),
         ("impair(loss=1%):tap:t0", "tap:t0: in use", "tap:t0: in use"),
         ("pcap:/x.pcap", "pcap:/x.pcap: No such file", "pcap:/x.pcap: No such file"),

@@ -60,7 +60,7 @@ mod tests {
 
     /// The loopback has carrier but no speed. A missing interface is an error.
     #[test]
-    fn the_kernel_says_how_a_link_is() {
+    fn link_state_is_read_from_the_kernel() {
         let lo = status("lo").unwrap();
         assert_eq!((lo.speed_mbps, lo.half_duplex), (None, false));
         assert!(status("no-such-if0").is_err());

@@ -102,8 +102,8 @@ fn in_a_namespace(name: &str, body: impl FnOnce()) {
 }
 
 #[test]
-fn a_kernel_socket_sends_to_us_with_its_checksum_open_and_it_is_as_asked() {
-    let name = "packet::tests::a_kernel_socket_sends_to_us_with_its_checksum_open_and_it_is_as_asked";
+fn received_open_checksums_follow_rx_csum() {
+    let name = "packet::tests::received_open_checksums_follow_rx_csum";
     in_a_namespace(name, || {
         let (_netlink, socket) = wire_up();
         for (rx_csum, vnet_hdr, open) in [
@@ -132,8 +132,8 @@ fn a_kernel_socket_sends_to_us_with_its_checksum_open_and_it_is_as_asked() {
 }
 
 #[test]
-fn what_we_send_arrives_at_a_kernel_socket_however_the_checksum_is_made() {
-    let name = "packet::tests::what_we_send_arrives_at_a_kernel_socket_however_the_checksum_is_made";
+fn sent_frames_reach_a_kernel_socket_in_every_checksum_mode() {
+    let name = "packet::tests::sent_frames_reach_a_kernel_socket_in_every_checksum_mode";
     in_a_namespace(name, || {
         let (_netlink, socket) = wire_up();
         let pool = pool();
@@ -171,8 +171,8 @@ fn what_we_send_arrives_at_a_kernel_socket_however_the_checksum_is_made() {
 }
 
 #[test]
-fn bursts_go_through_a_ring_smaller_than_all_of_them_in_order() {
-    let name = "packet::tests::bursts_go_through_a_ring_smaller_than_all_of_them_in_order";
+fn bursts_larger_than_the_ring_keep_their_order() {
+    let name = "packet::tests::bursts_larger_than_the_ring_keep_their_order";
     in_a_namespace(name, || {
         let (_netlink, socket) = wire_up();
         let pool = pool();
@@ -205,8 +205,8 @@ fn bursts_go_through_a_ring_smaller_than_all_of_them_in_order() {
 }
 
 #[test]
-fn a_vlan_tag_that_the_kernel_took_off_is_put_back() {
-    let name = "packet::tests::a_vlan_tag_that_the_kernel_took_off_is_put_back";
+fn a_stripped_vlan_tag_is_restored() {
+    let name = "packet::tests::a_stripped_vlan_tag_is_restored";
     in_a_namespace(name, || {
         let (_netlink, _socket) = wire_up();
         let ip =
@@ -255,8 +255,8 @@ fn a_vlan_tag_that_the_kernel_took_off_is_put_back() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
-    let name = "packet::tests::what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest";
+fn frames_rejected_by_the_kernel_are_counted_and_the_rest_is_sent() {
+    let name = "packet::tests::frames_rejected_by_the_kernel_are_counted_and_the_rest_is_sent";
     in_a_namespace(name, || {
         let (mut netlink, socket) = wire_up();
         let pool = pool();
@@ -281,8 +281,8 @@ fn what_the_kernel_refuses_is_counted_and_does_not_stop_the_rest() {
 /// A frame is available when the sender's call returns, without waiting for a full block or a
 /// millisecond timer.
 #[test]
-fn a_frame_that_comes_alone_is_received_at_once() {
-    let name = "packet::tests::a_frame_that_comes_alone_is_received_at_once";
+fn a_single_frame_is_received_at_once() {
+    let name = "packet::tests::a_single_frame_is_received_at_once";
     in_a_namespace(name, || {
         let (_netlink, socket) = wire_up();
         let pool = pool();
@@ -307,8 +307,8 @@ fn a_frame_that_comes_alone_is_received_at_once() {
 /// When the MTU grows later, frames longer than a slot arrive through the socket's queue, whole and
 /// in order.
 #[test]
-fn a_frame_longer_than_its_slot_comes_whole_and_in_order() {
-    let name = "packet::tests::a_frame_longer_than_its_slot_comes_whole_and_in_order";
+fn a_frame_longer_than_a_slot_is_received_whole_and_in_order() {
+    let name = "packet::tests::a_frame_longer_than_a_slot_is_received_whole_and_in_order";
     in_a_namespace(name, || {
         let (mut netlink, socket) = wire_up();
         let pool = pool();
@@ -329,8 +329,8 @@ fn a_frame_longer_than_its_slot_comes_whole_and_in_order() {
 }
 
 #[test]
-fn mistakes_in_opening_say_what_to_do() {
-    let name = "packet::tests::mistakes_in_opening_say_what_to_do";
+fn opening_errors_name_the_remedy() {
+    let name = "packet::tests::opening_errors_name_the_remedy";
     in_a_namespace(name, || {
         let (mut netlink, _socket) = wire_up();
         let pool = pool();
@@ -358,12 +358,15 @@ fn mistakes_in_opening_say_what_to_do() {
 }
 
 #[test]
-fn no_privilege_and_no_memory_are_errors_with_advice() {
+fn missing_privilege_and_memory_errors_name_the_remedy() {
     let error = |step, errno| {
         PacketError::new("eth0", &PacketConfig::default(), step, io::Error::from_raw_os_error(errno)).to_string()
     };
     let refused = error("socket", libc::EPERM);
-    assert_eq!(refused, "packet:eth0: socket: permission denied: requires CAP_NET_RAW, or a network namespace of its own");
+    assert_eq!(
+        refused,
+        "packet:eth0: socket: permission denied: requires CAP_NET_RAW, or a network namespace of its own"
+    );
     assert!(error("PACKET_TX_RING", libc::ENOMEM).contains("lower rx_ring"));
     assert!(error("socket", libc::EAFNOSUPPORT).contains("load the af_packet module"));
 }

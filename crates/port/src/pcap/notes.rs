@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_appended_is_read() {
+    fn appended_options_are_read_back() {
         let mut options = Vec::new();
         assert!(push_comment(&mut options, "first"));
         push_direction(&mut options, Direction::Outbound);

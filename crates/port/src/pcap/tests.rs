@@ -140,7 +140,7 @@ fn the_modified_form_has_8_more_bytes_a_record() {
 /// Options are copied little-endian: numbers are swapped, names and comments are not, hashes are
 /// omitted.
 #[test]
-fn what_is_said_about_interfaces_and_packets_survives_a_copy() {
+fn metadata_of_interfaces_and_packets_survives_a_copy() {
     for big in [false, true] {
         let number = |n: u64| if big { n.to_be_bytes() } else { n.to_le_bytes() };
         let mut file = Bytes::new(big);
@@ -177,7 +177,7 @@ fn what_is_said_about_interfaces_and_packets_survives_a_copy() {
 }
 
 #[test]
-fn pcapng_of_both_orders_with_sections_options_and_strangers_is_read() {
+fn pcapng_of_both_orders_with_sections_options_and_unknown_blocks_is_read() {
     for big in [false, true] {
         let mut file = Bytes::new(big);
         file.section().block(0x0bad, |b| {
@@ -211,7 +211,7 @@ fn pcapng_of_both_orders_with_sections_options_and_strangers_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_their_position() {
     let pcap = |record: &[u32]| {
         let mut file = Bytes::new(false);
         file.u32(0xa1b2_c3d4).u16(2).u16(4).u32(0).u32(0).u32(65_535).u32(1);
@@ -238,21 +238,18 @@ fn what_is_wrong_is_told_with_its_place() {
         (ng(&|f| f.u32(6).u32(13).done()), "at byte 48: length 13: must be a multiple of 4, and at least 12"),
         (ng(&|f| f.u32(99).u32(8).done()), "at byte 48: length 8: must be a multiple of 4, and at least 12"),
         (ng(&|f| f.u32(99).u32(1 << 30).u32(0).done()), "at byte 60: truncated: 0 of 1 bytes"),
-        (
-            ng(&|f| f.u32(99).u32(12).u32(16).done()),
-            "at byte 56: block length is 12 at the start and 16 at the end",
-        ),
-        (
-            ng(&|f| f.u32(6).u32(12).u32(16).done()),
-            "at byte 48: block length is 12 at the start and 16 at the end",
-        ),
+        (ng(&|f| f.u32(99).u32(12).u32(16).done()), "at byte 56: block length is 12 at the start and 16 at the end"),
+        (ng(&|f| f.u32(6).u32(12).u32(16).done()), "at byte 48: block length is 12 at the start and 16 at the end"),
         (ng(&|f| f.packet(3, 0, b"x").done()), "at byte 48: unknown interface 3: 1 are described"),
         (
             ng(&|f| f.block(6, |b| b.u32(0).u32(0).u32(0).u32(99).u32(99).done()).done()),
             "at byte 48: length 99: the packet is longer than its block",
         ),
         (ng(&|f| f.block(6, |b| b.u32(0).done()).done()), "at byte 48: length 4: too short for a block of this type"),
-        (ng(&|f| f.block(1, |b| b.u32(0).done()).done()), "at byte 48: length 16: too short for an interface description"),
+        (
+            ng(&|f| f.block(1, |b| b.u32(0).done()).done()),
+            "at byte 48: length 16: too short for an interface description",
+        ),
     ] {
         let error = read(&bytes).1.expect(says);
         assert_eq!(error.to_string(), says);
@@ -264,7 +261,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn a_claimed_length_allocates_nothing() {
+fn a_length_field_alone_allocates_nothing() {
     let mut file = Bytes::new(false);
     file.u32(0xa1b2_c3d4).u16(2).u16(4).u32(0).u32(0).u32(65_535).u32(1).u32(0).u32(0).u32(MAX_BLOCK as u32).u32(0);
     let mut reader = Reader::new(&file.out[..]);
@@ -308,7 +305,7 @@ fn tool(name: &str, args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn tshark_tcpdump_and_capinfos_read_what_we_write() {
+fn tshark_tcpdump_and_capinfos_read_written_files() {
     for (format, name, ty) in [(Format::Pcap, "ours.pcap", "nanosecond "), (Format::Pcapng, "ours.pcapng", "pcapng")] {
         let path = temp(name);
         write_file(&path, format);
@@ -347,7 +344,7 @@ fn tshark_tcpdump_and_capinfos_read_what_we_write() {
 }
 
 #[test]
-fn we_read_what_wiresharks_tools_write() {
+fn files_of_wiresharks_tools_are_read() {
     let path = temp("source.pcapng");
     write_file(&path, Format::Pcapng);
     for format in ["pcap", "nsecpcap", "pcapng"] {
@@ -380,7 +377,7 @@ fn pool() -> Pool {
 
 /// Buffered packets are written at the end, and an error in that write is reported.
 #[test]
-fn a_file_that_takes_no_more_ends_the_port() {
+fn a_write_error_ends_the_port() {
     let (pool, (reader, writer)) = (pool(), std::io::pipe().unwrap());
     let spec = format!("pcap(read=off):/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
     let mut port = open_text(&spec, &pool).unwrap();
@@ -429,7 +426,7 @@ fn a_port_writes_what_another_replays() {
 
 /// The child process is this test again, with the capture on its standard input.
 #[test]
-fn standard_input_is_read_as_it_comes_without_waiting() {
+fn standard_input_is_read_without_blocking() {
     const CHILD: &str = "LINERATE_PCAP_STDIN";
     let pool = pool();
     if std::env::var_os(CHILD).is_some() {
@@ -448,7 +445,7 @@ fn standard_input_is_read_as_it_comes_without_waiting() {
     write_file(&path, Format::Pcapng);
     let bytes = std::fs::read(&path).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "pcap::tests::standard_input_is_read_as_it_comes_without_waiting", "--nocapture"])
+        .args(["--exact", "pcap::tests::standard_input_is_read_without_blocking", "--nocapture"])
         .env(CHILD, "1")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -466,7 +463,7 @@ fn standard_input_is_read_as_it_comes_without_waiting() {
 }
 
 #[test]
-fn a_file_that_breaks_off_ends_the_port_and_says_why() {
+fn a_truncated_file_ends_the_port_with_a_reason() {
     let (pool, path) = (pool(), temp("broken.pcap"));
     write_file(&path, Format::Pcap);
     let whole = std::fs::read(&path).unwrap();
@@ -496,7 +493,7 @@ fn a_file_that_breaks_off_ends_the_port_and_says_why() {
 }
 
 #[test]
-fn a_long_frame_has_its_own_buffer_and_an_empty_record_is_told() {
+fn long_frames_are_received_and_empty_records_reported() {
     let (pool, path) = (pool(), temp("large.pcap"));
     let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), Format::Pcap, 262_144).unwrap();
     for len in [60usize, 5000, 0, 61] {
@@ -518,7 +515,7 @@ fn a_long_frame_has_its_own_buffer_and_an_empty_record_is_told() {
 }
 
 #[test]
-fn stamps_can_be_of_the_calendar() {
+fn timestamps_can_be_wall_clock_time() {
     let mut stamps = Stamps::Wall(None);
     let first = stamps.at(Instant::from_millis(5));
     assert!(first > 1_600_000_000_000_000_000);
@@ -528,7 +525,7 @@ fn stamps_can_be_of_the_calendar() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(
+    fn written_records_are_read_back(
         all in proptest::collection::vec((0..u64::from(u32::MAX) * 1_000_000_000, proptest::collection::vec(any::<u8>(), 0..300)), 0..20),
         ng: bool, snaplen in 1..400u32,
     ) {

@@ -33,7 +33,7 @@ fn assert_checksums(frame: &[u8]) {
 }
 
 #[test]
-fn the_reports_payload_makes_the_reports_frame() {
+fn the_default_payload_makes_the_reports_frame() {
     let made = frames(&Source::default(), 3);
     assert_eq!(made[0].len(), 64, "22 + 8 + 20 + 14, FCS not counted");
     let header = ip4::Header::parse(&made[2][14..]).unwrap();
@@ -43,7 +43,7 @@ fn the_reports_payload_makes_the_reports_frame() {
 }
 
 #[test]
-fn whatever_varies_the_checksums_stay_right() {
+fn checksums_stay_correct_for_all_varying_fields() {
     for (flows, random_dst, id, udp_csum, size) in [
         (1, false, false, true, 22),
         (70_000, false, true, true, 22),
@@ -72,7 +72,7 @@ fn random_destinations_are_never_martians() {
 }
 
 #[test]
-fn a_pace_is_kept_and_a_count_ends_it() {
+fn rate_and_count_are_kept() {
     let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
     let mut port = open("pg0", Some(&Source { rate: 1000, count: 15, ..Source::default() }), &pool);
     let mut burst = Burst::new();
@@ -85,7 +85,7 @@ fn a_pace_is_kept_and_a_count_ends_it() {
 }
 
 #[test]
-fn an_exhausted_pool_is_counted_not_hidden() {
+fn an_exhausted_pool_is_counted() {
     let pool = Pool::new(&PoolConfig { buffers: 4, ..PoolConfig::default() }).unwrap();
     let mut port = open("pg0", Some(&Source::default()), &pool);
     let mut burst = Burst::new();
@@ -94,7 +94,7 @@ fn an_exhausted_pool_is_counted_not_hidden() {
 }
 
 #[test]
-fn a_datagram_above_the_mtu_is_made_in_fragments() {
+fn a_datagram_above_the_mtu_is_fragmented() {
     let source = Source { size: 20_001, count: 2, udp_csum: true, mtu: Some(1500), ..Source::default() };
     let made = frames(&source, 100);
     assert_eq!(made.len(), 2 * 14, "20,009 bytes of 1480 each, twice");
@@ -115,7 +115,7 @@ fn a_datagram_above_the_mtu_is_made_in_fragments() {
 }
 
 #[test]
-fn what_fits_the_mtu_stays_whole() {
+fn datagrams_within_the_mtu_are_not_fragmented() {
     let source = Source { size: 1472, mtu: Some(1500), ..Source::default() };
     assert_eq!(frames(&source, 2)[1].len(), 1514);
     let source = Source { size: 1473, mtu: Some(1500), ..Source::default() };
@@ -127,7 +127,7 @@ fn six() -> Source {
 }
 
 #[test]
-fn frames_of_ipv6_have_checksums_whatever_varies() {
+fn ipv6_checksums_stay_correct_for_all_varying_fields() {
     let plain = frames(&six(), 2);
     let header = ip6::Header::parse(&plain[1][14..]).unwrap();
     assert_eq!((plain[1].len(), header.hop_limit, header.next), (14 + 40 + 8 + 22, 5, ip6::Proto::UDP));
@@ -151,7 +151,7 @@ fn frames_of_ipv6_have_checksums_whatever_varies() {
 }
 
 #[test]
-fn a_datagram_of_ipv6_above_the_mtu_is_made_in_fragments() {
+fn an_ipv6_datagram_above_the_mtu_is_fragmented() {
     let source = Source { size: 20_001, count: 2, mtu: Some(1500), ..six() };
     let made = frames(&source, 100);
     assert_eq!(made.len(), 2 * 14, "20,009 bytes of 1448 each, twice");

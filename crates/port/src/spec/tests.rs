@@ -32,7 +32,7 @@ fn a_name_may_hold_anything_after_the_last_kind() {
 }
 
 #[test]
-fn a_name_says_whether_standard_output_is_taken() {
+fn use_of_standard_output_is_detected() {
     for text in ["text:-", "text(write=-):in", "text(read=off):-", "pcap(write=-):a", "pcap(read=off):-"] {
         assert!(Spec::parse(text).unwrap().writes_stdout(), "{text}");
     }
@@ -43,7 +43,7 @@ fn a_name_says_whether_standard_output_is_taken() {
 }
 
 #[test]
-fn each_mistake_says_what_was_expected_and_where() {
+fn errors_name_position_and_expectation() {
     for (text, says) in [
         ("", "at 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair"),
         (
@@ -100,14 +100,14 @@ fn each_mistake_says_what_was_expected_and_where() {
 }
 
 #[test]
-fn the_far_future_is_a_kind_we_do_not_know_yet() {
+fn unknown_kinds_are_rejected() {
     for kind in ["warp", "l2tp"] {
         assert!(matches!(Spec::parse(&format!("{kind}:x")), Err(SpecError::UnknownKind { .. })));
     }
 }
 
 #[test]
-fn every_default_is_of_its_options_form() {
+fn every_default_has_the_form_of_its_option() {
     for kind in Kind::ALL {
         for option in kind.info().options {
             match option.fallback {
@@ -130,7 +130,7 @@ fn values_print_in_their_largest_whole_unit() {
 }
 
 #[test]
-fn a_percentage_happens_as_often_as_it_says() {
+fn percentages_happen_at_their_rate() {
     assert!(!Percent::ZERO.happens(0) && Percent::ALL.happens(u64::MAX));
     assert!(Percent::from_billionths(500_000_000).happens(u64::MAX / 2));
     assert!(!Percent::from_billionths(500_000_000).happens(u64::MAX / 2 + 1));
@@ -172,7 +172,7 @@ fn layer(wrapper: bool) -> impl Strategy<Value = Layer> {
 
 proptest! {
     #[test]
-    fn whatever_prints_parses_to_the_same(
+    fn printed_specs_parse_to_the_same(
         wrappers in proptest::collection::vec(layer(true), 0..4), port in layer(false), name in "[a-z0-9_.-]{1,15}"
     ) {
         prop_assume!(name != "." && name != "..");
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_more_than_wrong(text in "([a-z]{0,6}|impair|tracer|null|[(),:=\"\\\\%0-9kM. \u{e9}]){0,24}") {
+    fn any_text_parses_or_is_rejected(text in "([a-z]{0,6}|impair|tracer|null|[(),:=\"\\\\%0-9kM. \u{e9}]){0,24}") {
         if let Ok(spec) = Spec::parse(&text) {
             prop_assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
         }

@@ -64,8 +64,8 @@ fn send(port: &mut Port, pool: &Pool, bytes: &[u8], flags: Flags) -> usize {
 }
 
 #[test]
-fn a_kernel_socket_sends_to_us_by_arp_and_then_udp() {
-    let name = "tap::tests::a_kernel_socket_sends_to_us_by_arp_and_then_udp";
+fn frames_of_a_kernel_socket_are_received() {
+    let name = "tap::tests::frames_of_a_kernel_socket_are_received";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -93,8 +93,8 @@ fn a_kernel_socket_sends_to_us_by_arp_and_then_udp() {
 }
 
 #[test]
-fn open_checksums_are_trusted_or_refused_as_asked() {
-    let name = "tap::tests::open_checksums_are_trusted_or_refused_as_asked";
+fn open_checksums_follow_rx_csum() {
+    let name = "tap::tests::open_checksums_follow_rx_csum";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -118,8 +118,8 @@ fn open_checksums_are_trusted_or_refused_as_asked() {
 }
 
 #[test]
-fn what_we_send_arrives_at_a_kernel_socket_however_the_checksum_is_made() {
-    let name = "tap::tests::what_we_send_arrives_at_a_kernel_socket_however_the_checksum_is_made";
+fn sent_frames_reach_a_kernel_socket_in_every_checksum_mode() {
+    let name = "tap::tests::sent_frames_reach_a_kernel_socket_in_every_checksum_mode";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -183,8 +183,8 @@ fn a_deleted_device_ends_the_port_and_is_counted() {
 }
 
 #[test]
-fn a_device_that_is_down_loses_frames_and_comes_back() {
-    let name = "tap::tests::a_device_that_is_down_loses_frames_and_comes_back";
+fn a_device_that_is_down_drops_frames_and_recovers() {
+    let name = "tap::tests::a_device_that_is_down_drops_frames_and_recovers";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -208,8 +208,8 @@ fn a_device_that_is_down_loses_frames_and_comes_back() {
 }
 
 #[test]
-fn mistakes_in_opening_say_what_to_do() {
-    let name = "tap::tests::mistakes_in_opening_say_what_to_do";
+fn opening_errors_name_the_remedy() {
+    let name = "tap::tests::opening_errors_name_the_remedy";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -230,8 +230,8 @@ fn mistakes_in_opening_say_what_to_do() {
 }
 
 #[test]
-fn a_frame_longer_than_a_buffer_is_malformed_and_the_next_one_is_not() {
-    let name = "tap::tests::a_frame_longer_than_a_buffer_is_malformed_and_the_next_one_is_not";
+fn a_frame_longer_than_a_buffer_is_counted_as_malformed() {
+    let name = "tap::tests::a_frame_longer_than_a_buffer_is_counted_as_malformed";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -288,8 +288,8 @@ fn is_tcp(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn a_large_segment_goes_uncut_to_a_kernel_socket_and_one_comes_uncut_from_it() {
-    let name = "tap::tests::a_large_segment_goes_uncut_to_a_kernel_socket_and_one_comes_uncut_from_it";
+fn large_segments_pass_unsplit_in_both_directions() {
+    let name = "tap::tests::large_segments_pass_unsplit_in_both_directions";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -341,8 +341,8 @@ fn a_large_segment_goes_uncut_to_a_kernel_socket_and_one_comes_uncut_from_it() {
 }
 
 #[test]
-fn when_large_buffers_are_used_up_large_segments_come_in_pieces() {
-    let name = "tap::tests::when_large_buffers_are_used_up_large_segments_come_in_pieces";
+fn without_large_buffers_large_segments_are_split() {
+    let name = "tap::tests::without_large_buffers_large_segments_are_split";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -390,8 +390,8 @@ fn when_large_buffers_are_used_up_large_segments_come_in_pieces() {
 }
 
 #[test]
-fn without_the_offloads_nothing_is_large_and_the_port_says_so() {
-    let name = "tap::tests::without_the_offloads_nothing_is_large_and_the_port_says_so";
+fn without_offloads_no_large_segments_are_received() {
+    let name = "tap::tests::without_offloads_no_large_segments_are_received";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -416,9 +416,12 @@ fn without_the_offloads_nothing_is_large_and_the_port_says_so() {
 }
 
 #[test]
-fn no_privilege_is_an_error_with_advice() {
+fn a_missing_privilege_error_names_the_remedy() {
     let error = TapError::new("tap0", "TUNSETIFF", std::io::Error::from_raw_os_error(libc::EPERM));
-    assert_eq!(error.to_string(), "tap:tap0: TUNSETIFF: permission denied: requires CAP_NET_ADMIN, or a network namespace of its own");
+    assert_eq!(
+        error.to_string(),
+        "tap:tap0: TUNSETIFF: permission denied: requires CAP_NET_ADMIN, or a network namespace of its own"
+    );
     let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::ENOENT));
     assert!(matches!(error, TapError::Missing { .. }));
     let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::EACCES));
@@ -429,7 +432,7 @@ fn no_privilege_is_an_error_with_advice() {
 }
 
 #[test]
-fn a_virtio_header_reads_as_it_was_written() {
+fn virtio_headers_round_trip() {
     let header = virtio::Header { flags: 1, gso_type: 4, hdr_len: 54, gso_size: 1448, csum_start: 34, csum_offset: 16 };
     assert_eq!(virtio::Header::parse(&header.emit()), header);
 }
@@ -437,7 +440,7 @@ fn a_virtio_header_reads_as_it_was_written() {
 /// VXLAN: the datagram has no checksum, and the open one belongs to the inner segment. If left
 /// open, it would be completed at the position of the outer header.
 #[test]
-fn an_open_checksum_in_a_tunnel_is_closed_here() {
+fn open_checksums_inside_tunnels_are_completed() {
     let inner = tcp4(7, 1, 2, 0x10, b"");
     let mut bytes = vec![0; 34 + 8 + 8];
     wire::eth::Header { dst: wire::Mac([2; 6]), src: wire::Mac([4; 6]), ethertype: wire::eth::EtherType::IPV4 }

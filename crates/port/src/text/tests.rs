@@ -105,7 +105,7 @@ fn a_file_is_read_to_its_end_and_another_is_written() {
 }
 
 #[test]
-fn which_way_a_name_goes() {
+fn names_select_reading_or_writing() {
     let dir = Dir::new("ways");
     let a = dir.file("a", &line(2, 1));
     let mut port = open_spec(&format!("text:{a}"));
@@ -126,7 +126,7 @@ fn which_way_a_name_goes() {
 }
 
 #[test]
-fn a_bad_line_is_counted_told_and_stepped_over() {
+fn invalid_lines_are_counted_reported_and_skipped() {
     let dir = Dir::new("bad");
     let long = "0".repeat(2 * wire::text::MAX_READ);
     let text = [&line(2, 1), "no frame\n\n", &long, "\n", &line(3, 1), "00 1\n", &line(4, 1)].concat();
@@ -157,7 +157,7 @@ fn a_bad_line_is_counted_told_and_stepped_over() {
 }
 
 #[test]
-fn only_ten_bad_lines_are_told_and_all_are_counted() {
+fn only_ten_invalid_lines_are_reported_and_all_are_counted() {
     let dir = Dir::new("ten");
     let mut port = open_spec(&format!("text:{}", dir.file("a", &"x\n".repeat(12))));
     assert_eq!(received(&mut port), "");
@@ -166,7 +166,7 @@ fn only_ten_bad_lines_are_told_and_all_are_counted() {
 }
 
 #[test]
-fn a_frame_waits_where_there_is_no_buffer_and_a_long_one_has_its_own() {
+fn frames_wait_for_buffers_and_long_ones_have_their_own() {
     let dir = Dir::new("buffers");
     let a = dir.file("a", &(line(2, 1) + &as_line(&vec![7; 3000]) + &line(3, 1)));
     let pool = Pool::new(&PoolConfig { buffers: 1, data: 2048, ..PoolConfig::default() }).unwrap();
@@ -185,7 +185,7 @@ fn a_frame_waits_where_there_is_no_buffer_and_a_long_one_has_its_own() {
 }
 
 #[test]
-fn a_fifo_is_opened_before_anybody_is_there_and_over_when_they_have_gone() {
+fn a_fifo_opens_without_a_peer_and_ends_with_it() {
     let dir = Dir::new("fifos");
     let (from, to) = (dir.fifo("in"), dir.fifo("out"));
     let mut port = open_spec(&format!("text(write={to}):{from}"));
@@ -225,7 +225,7 @@ fn a_fifo_is_opened_before_anybody_is_there_and_over_when_they_have_gone() {
 /// Lines longer than the pipe's remaining space are written in parts. A full port accepts nothing,
 /// and no line is lost or truncated.
 #[test]
-fn a_slow_reader_gets_whole_lines_in_their_order() {
+fn a_slow_reader_receives_whole_lines_in_order() {
     let dir = Dir::new("slow");
     let to = dir.fifo("out");
     let mut port = open_spec(&format!("text(read=off):{to}"));
@@ -261,7 +261,7 @@ fn a_slow_reader_gets_whole_lines_in_their_order() {
 /// Data waiting when the port is dropped is written to a reader; a reader that does not read must
 /// not delay this forever.
 #[test]
-fn what_waits_at_the_end_is_still_written_to_who_reads() {
+fn pending_lines_are_written_at_the_end() {
     let dir = Dir::new("end");
     let to = dir.fifo("out");
     let mut port = open_spec(&format!("text(read=off):{to}"));
@@ -283,7 +283,7 @@ fn what_waits_at_the_end_is_still_written_to_who_reads() {
 }
 
 #[test]
-fn a_full_disk_is_a_failure_with_its_reason() {
+fn a_full_disk_is_reported() {
     let mut port = open_spec("text(read=off):/dev/full");
     assert_eq!(port.tx.tx_burst(&mut burst(&[frame(1, 2)]), Instant::ZERO), 1);
     assert!(port.tx.is_gone());
@@ -292,7 +292,7 @@ fn a_full_disk_is_a_failure_with_its_reason() {
 }
 
 #[test]
-fn no_line_is_written_of_what_is_no_frame_and_open_checksums_are_closed() {
+fn invalid_frames_are_not_written_and_open_checksums_completed() {
     let dir = Dir::new("no_frame");
     let out = dir.path("out");
     let mut port = open_spec(&format!("text(read=off):{out}"));

@@ -33,7 +33,7 @@ fn burst(pool: &Pool, n: usize) -> Burst {
 }
 
 #[test]
-fn both_directions_are_traced_and_what_was_not_taken_is_not() {
+fn frames_of_both_directions_are_traced_if_accepted() {
     let (pool, file) = (pool(), Shared(Arc::default(), usize::MAX));
     let (a, mut b) = pair::pair("p", 4, Caps::PLAIN);
     let mut a = wrap(Box::new(file.clone()), TracerConfig { snaplen: 60, wall: false }, a).unwrap();

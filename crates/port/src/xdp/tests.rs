@@ -102,8 +102,8 @@ fn number_of(frame: &Frame) -> Option<u32> {
 }
 
 #[test]
-fn a_kernel_socket_sends_and_we_receive_one_by_one_and_in_bursts() {
-    with_xdp("a_kernel_socket_sends_and_we_receive_one_by_one_and_in_bursts", || {
+fn frames_are_received_singly_and_in_bursts() {
+    with_xdp("frames_are_received_singly_and_in_bursts", || {
         let pool = pool_of(1024);
         let (_netlink, socket) = world();
         let mut port = open("x0", &XdpConfig::default(), &pool).unwrap();
@@ -144,8 +144,8 @@ fn a_received_frame_has_the_headroom_of_its_pool() {
 }
 
 #[test]
-fn we_send_one_by_one_and_in_bursts_and_a_kernel_socket_receives() {
-    with_xdp("we_send_one_by_one_and_in_bursts_and_a_kernel_socket_receives", || {
+fn frames_are_sent_singly_and_in_bursts() {
+    with_xdp("frames_are_sent_singly_and_in_bursts", || {
         let pool = pool_of(1024);
         let (_netlink, socket) = world();
         let mut port = open("x0", &XdpConfig::default(), &pool).unwrap();
@@ -173,8 +173,8 @@ fn we_send_one_by_one_and_in_bursts_and_a_kernel_socket_receives() {
 }
 
 #[test]
-fn frames_of_other_pools_and_lent_ones_are_copied_and_wrong_ones_counted() {
-    with_xdp("frames_of_other_pools_and_lent_ones_are_copied_and_wrong_ones_counted", || {
+fn frames_of_other_pools_and_on_loan_are_copied_and_invalid_ones_counted() {
+    with_xdp("frames_of_other_pools_and_on_loan_are_copied_and_invalid_ones_counted", || {
         let (pool, other) = (pool_of(256), pool_of(16));
         let (_netlink, socket) = world();
         let mut port = open("x0", &XdpConfig::default(), &pool).unwrap();
@@ -228,8 +228,8 @@ fn answer(frame: &mut [u8]) -> Option<()> {
 }
 
 #[test]
-fn the_kernel_pings_us() {
-    with_xdp("the_kernel_pings_us", || {
+fn kernel_pings_are_answered() {
+    with_xdp("kernel_pings_are_answered", || {
         let pool = pool_of(512);
         let mut netlink = veth("x0", "k0");
         netlink.add_addr("k0", KERNEL, 24).unwrap();
@@ -237,7 +237,7 @@ fn the_kernel_pings_us() {
         let ping = Command::new("ping").args(["-q", "-n", "-c", "20", "-i", "0.01", "-W", "2", "10.7.0.2"]).spawn();
         let mut ping = match ping {
             Ok(child) => child,
-            Err(error) => return println!("skipped: xdp::tests::the_kernel_pings_us: ping: {error}"),
+            Err(error) => return println!("skipped: xdp::tests::kernel_pings_are_answered: ping: {error}"),
         };
         let (clock, start) = (Clock::live(Strategy::default()), Wall::now());
         let status = loop {

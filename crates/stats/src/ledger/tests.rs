@@ -77,7 +77,7 @@ fn each_mark_books_the_ticks_since_the_one_before() {
 }
 
 #[test]
-fn what_a_stage_within_another_books_is_not_the_outers_too() {
+fn nested_stages_are_not_booked_twice() {
     let ledger = on();
     let lap = ledger.lap(read);
     pass(100);
@@ -139,7 +139,7 @@ fn parts_are_booked_from_where_the_one_before_ended() {
 }
 
 #[test]
-fn the_probe_is_what_a_mark_without_work_books() {
+fn the_probe_measures_a_mark_without_work() {
     assert_eq!(Probe::measure(read), Probe(10.0));
 }
 
@@ -163,7 +163,7 @@ fn a_statement_adds_up_to_the_total_measured_beside_it() {
 }
 
 #[test]
-fn no_more_is_subtracted_from_a_row_than_it_has_and_the_sum_still_holds() {
+fn subtraction_stops_at_zero_and_the_sum_is_kept() {
     let cost = StageCost { stage: Stage::Socket, ticks: 50, units: 10, bookings: 10 };
     let statement = Statement::new([cost], 20, Probe(8.0), 100);
     assert_eq!(statement.rows, [Row { stage: Stage::Socket, ticks: 0, units: 10, probes: 50 }]);
@@ -187,7 +187,7 @@ fn every_stage_has_a_word_and_a_sentence_of_its_own() {
 }
 
 #[test]
-fn the_costs_of_several_ledgers_add_up_and_those_of_before_are_taken_away() {
+fn costs_of_several_ledgers_add_up_and_earlier_ones_are_subtracted() {
     let [one, other, idle] = [on(), on(), on()];
     one.lap(read).mark(Stage::Demux, 2);
     other.lap(read).mark(Stage::Demux, 3);

@@ -14,7 +14,7 @@ fn a_known_request_with_padding() {
 }
 
 #[test]
-fn each_field_that_may_lie() {
+fn invalid_fields_are_rejected() {
     let with = |at: usize, value| {
         let mut bytes = REQUEST;
         bytes[at] = value;

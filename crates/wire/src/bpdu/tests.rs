@@ -65,7 +65,7 @@ fn junk() {
 }
 
 #[test]
-fn the_less_the_better() {
+fn lower_vectors_are_better() {
     let (a, b) = (BridgeId::new(0x1000, Mac([0xff; 6])), BridgeId::new(0x2000, Mac::ZERO));
     assert!(a < b);
     assert_eq!((a.priority(), a.address()), (0x1000, Mac([0xff; 6])));

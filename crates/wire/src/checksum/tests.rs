@@ -135,7 +135,7 @@ proptest! {
 
     /// An updated checksum equals the computed one, except for the two zeros, which both verify.
     #[test]
-    fn mending(mut bytes in prop::collection::vec(any::<u8>(), 8..60), new: u32) {
+    fn incremental_updates(mut bytes in prop::collection::vec(any::<u8>(), 8..60), new: u32) {
         let old_sum = field(&bytes);
         let old = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         bytes[4..8].copy_from_slice(&new.to_be_bytes());

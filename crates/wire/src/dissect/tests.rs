@@ -106,7 +106,7 @@ fn tcpdump(options: &str, frames: &[(&str, Vec<u8>)]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn tcpdump_says_the_same() {
+fn output_equals_tcpdumps() {
     let frames = samples::frames();
     let Some(theirs) = tcpdump("-enSt", &frames) else {
         println!("skipped: tcpdump is not installed here");

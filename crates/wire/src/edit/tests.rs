@@ -68,7 +68,7 @@ fn the_samples_have_every_kind_and_all_verify() {
 }
 
 #[test]
-fn one_look_finds_what_the_walk_finds() {
+fn the_single_pass_parser_agrees_with_the_walk() {
     let mut plain = 0;
     for frame in frames() {
         if let Some(found) = Layout::plain(&frame) {
@@ -80,7 +80,7 @@ fn one_look_finds_what_the_walk_finds() {
 }
 
 #[test]
-fn a_ttl_is_the_same_ttl_with_and_without_a_look_at_the_rest() {
+fn ttl_edits_do_not_depend_on_parsing_the_rest() {
     for frame in frames() {
         for new in [Some(7), None] {
             let (mut one, mut other) = (frame.clone(), frame.clone());
@@ -92,7 +92,7 @@ fn a_ttl_is_the_same_ttl_with_and_without_a_look_at_the_rest() {
 }
 
 #[test]
-fn udp_without_a_checksum_stays_without() {
+fn a_zero_udp_checksum_stays_zero() {
     let mut frame = samples::rump_frame();
     let layout = Layout::of(&frame);
     let before = layout.checksums(&frame)[1].unwrap();
@@ -106,7 +106,7 @@ fn udp_without_a_checksum_stays_without() {
 
 proptest! {
     #[test]
-    fn what_verified_verifies_and_what_did_not_does_not(
+    fn edits_keep_checksums_valid_or_invalid(
         which in any::<prop::sample::Index>(),
         edits in prop::collection::vec((any::<u8>(), any::<u128>()), 1..5),
         spoil in prop::option::of((0..2_usize, 1..0xffff_u16)),
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_answer(
+    fn arbitrary_bytes_are_handled(
         mut frame in prop::collection::vec(any::<u8>(), 0..120),
         ethertype in prop::sample::select(vec![0x0800_u16, 0x86dd, 0x8100, 0x88a8]),
         first in prop::sample::select(vec![0x45_u8, 0x46, 0x60]),

@@ -18,7 +18,7 @@ fn refusal(text: &str) -> FilterError {
 }
 
 #[test]
-fn an_error_points_at_its_place() {
+fn errors_have_the_right_position() {
     let cases = [
         ("tcp port x", 9, "expected a port: 'x' is neither a number nor a known service"),
         ("10.0.0.1", 0, "expected a qualifier before this, such as 'host', 'net' or 'port'"),
@@ -48,7 +48,7 @@ fn an_error_points_at_its_place() {
 }
 
 #[test]
-fn the_caret_stands_below_the_place() {
+fn the_caret_is_below_the_error() {
     assert_eq!(
         refusal("port 80\tor x y").to_string(),
         "expected a port: 'x' is neither a number nor a known service\n  port 80 or x y\n             ^"
@@ -58,7 +58,7 @@ fn the_caret_stands_below_the_place() {
 }
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn too_long_or_too_deep_expressions_are_rejected() {
     assert_eq!(refusal(&"(".repeat(5000)).reason(), "the expression is nested too deeply");
     assert_eq!(refusal(&"not ".repeat(5000)).reason(), "the expression is nested too deeply");
     assert_eq!(refusal(&format!("{}1 = 1", "- ".repeat(5000))).reason(), "the expression is nested too deeply");
@@ -71,7 +71,7 @@ fn what_is_too_much_is_refused() {
 }
 
 #[test]
-fn a_long_chain_is_fine() {
+fn a_long_chain_is_accepted() {
     for text in ["tcp port 1", "port 1", "host 1.2.3.4"] {
         let (_, value) = text.rsplit_once(' ').unwrap();
         let long = Filter::compile(&format!("{text}{}", format!(" or {value}").repeat(300))).unwrap();
@@ -81,7 +81,7 @@ fn a_long_chain_is_fine() {
 }
 
 #[test]
-fn an_ethertype_is_asked_for_once() {
+fn each_ethertype_is_tested_once() {
     let filter = Filter::compile("tcp port 80 or tcp port 443 or udp port 53 or icmp or host 10.0.0.1").unwrap();
     let at_type = filter.insns.iter().filter(|insn| insn.test.at == 10);
     // IPv4, IPv6, ARP, RARP.
@@ -112,7 +112,7 @@ fn soup() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_an_answer(text in any::<String>(), ascii in "[ -~]{0,40}", soup in soup()) {
+    fn any_text_compiles_or_is_rejected(text in any::<String>(), ascii in "[ -~]{0,40}", soup in soup()) {
         for text in [text, ascii, soup] {
             match Filter::compile(&text) {
                 Ok(filter) => prop_assert!(is_sound(&filter.insns), "{text}"),
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn any_frame_is_an_answer(frame in prop::collection::vec(any::<u8>(), 0..120), wire_len: u16) {
+    fn any_frame_can_be_matched(frame in prop::collection::vec(any::<u8>(), 0..120), wire_len: u16) {
         for line in include_str!("tests/accepted.txt").lines().filter(|line| !line.starts_with('#')).step_by(7) {
             let filter = Filter::compile(line).unwrap();
             filter.matches(&frame);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn bytes_of_the_figures() {
+fn headers_equal_the_rfcs_figures() {
     let plain = [0, 0, 0x08, 0];
     let header = Header { protocol: EtherType::IPV4, has_checksum: false, key: None, sequence: None };
     assert_eq!(Header::parse(&plain), Ok(header));
@@ -25,7 +25,7 @@ fn bytes_of_the_figures() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_headers_are_rejected() {
     let refused = |found| Err(Malformed::BadFlags { layer: Layer::Gre, found });
     assert_eq!(Header::parse(&[0x40, 0, 8, 0, 0, 0, 0, 0]), refused(0x4000), "routing");
     assert_eq!(Header::parse(&[0x08, 0, 8, 0]), refused(0x0800), "strict source route");

@@ -9,7 +9,7 @@ fn error(problem: Problem, quoted: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn errors_quote_what_they_are_about() {
+fn errors_quote_the_offending_packet() {
     let frame = rump_frame();
     let quoted = &frame[14..14 + 28];
     let inner = Inner::parse(quoted).unwrap();
@@ -48,7 +48,7 @@ fn quoted_packets_cut_short() {
 }
 
 #[test]
-fn quoted_packets_that_lie() {
+fn quoted_packets_with_wrong_lengths() {
     let frame = rump_frame();
     let with = |at: usize, value: u8| {
         let mut quoted = frame[14..14 + 28].to_vec();
@@ -82,7 +82,7 @@ fn checksum_and_length_come_first() {
 }
 
 #[test]
-fn others_are_named_and_source_quench_is_not_read() {
+fn other_types_are_named_and_source_quench_is_not_parsed() {
     let emit = |bytes: &mut [u8; 8]| {
         let sum = checksum::sum(&bytes[..]).finish();
         bytes[2..4].copy_from_slice(&sum.to_be_bytes());

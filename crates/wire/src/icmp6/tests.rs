@@ -38,7 +38,7 @@ fn echo_and_its_answer_in_place() {
 }
 
 #[test]
-fn every_error_is_read_as_it_was_written() {
+fn every_error_round_trips() {
     let quoted = quoted();
     for problem in [
         Problem::Unreachable { code: unreachable::PORT },
@@ -73,7 +73,7 @@ fn a_quoted_packet_may_be_cut_but_not_before_its_8_bytes() {
 }
 
 #[test]
-fn neighbors_ask_and_answer() {
+fn neighbor_messages_round_trip() {
     let target = crate::ip6::link_local(A);
     let ask = written(|out| nd::emit_solicit(target, Some(A), ENDS, out));
     let Ok(Message::Nd(nd::Message::Solicit { target: read, options })) = parse(&ask) else { panic!() };
@@ -136,7 +136,7 @@ fn an_option_without_length_ends_the_message() {
 }
 
 #[test]
-fn a_group_is_nobodys_neighbor_and_codes_are_0() {
+fn a_group_is_no_neighbor_and_codes_are_0() {
     let of = |ty: u8, code: u8, target: Ipv6Addr| {
         sealed([&[ty, code, 0, 0, 0, 0, 0, 0][..], &target.octets(), &[0; 16]].concat())
     };
@@ -159,7 +159,7 @@ fn sealed_to(ty: u8, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_report_is_read_as_it_was_written() {
+fn reports_round_trip() {
     let groups = [crate::ip6::solicited_node(A6), crate::ip6::ALL_ROUTERS];
     let record =
         |group: &Ipv6Addr| NewRecord { kind: RecordKind::ToExclude, group: (*group).into(), sources: vec![A6.into()] };
@@ -171,7 +171,7 @@ fn a_report_is_read_as_it_was_written() {
 }
 
 #[test]
-fn addresses_say_what_they_are() {
+fn address_types_are_recognized() {
     use crate::ip6::*;
     let mac = Mac([0x02, 0, 0, 0xab, 0xcd, 0xef]);
     assert_eq!(link_local(mac).to_string(), "fe80::ff:feab:cdef");
@@ -193,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn upkeep_of_a_link_is_told_from_traffic() {
+fn link_maintenance_is_distinguished_from_traffic() {
     let solicit = packet6(Proto::IPV6_ICMP, &written(|out| nd::emit_solicit(B6, None, ENDS, out)));
     // MLD's router alert is a hop-by-hop option (RFC 3810 5).
     let record = NewRecord { kind: RecordKind::ToExclude, group: B6.into(), sources: Vec::new() };

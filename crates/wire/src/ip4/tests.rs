@@ -43,7 +43,7 @@ fn the_textbook_header() {
 }
 
 #[test]
-fn each_length_that_may_lie() {
+fn wrong_lengths_are_rejected() {
     let packet = packet4(Proto::UDP, B4, &[0; 8]);
     let with = |at: usize, value: u8| {
         let mut packet = packet.clone();
@@ -63,14 +63,14 @@ fn each_length_that_may_lie() {
 }
 
 #[test]
-fn too_long_to_be() {
+fn packets_beyond_the_maximum_length_are_rejected() {
     assert!(Header::new(A4, B4, Proto::UDP, 65515).is_some());
     assert!(Header::new(A4, B4, Proto::UDP, 65516).is_none());
     assert!(Header::new(A4, B4, Proto::UDP, usize::MAX).is_none());
 }
 
 #[test]
-fn ttl_goes_down_to_nothing_and_no_further() {
+fn ttl_stops_at_zero() {
     let mut packet = packet4(Proto::UDP, B4, &[]);
     for ttl in (0..64).rev() {
         assert_eq!(decrement_ttl(&mut packet), Some(ttl));
@@ -83,7 +83,7 @@ fn ttl_goes_down_to_nothing_and_no_further() {
 }
 
 #[test]
-fn a_hop_is_taken_only_if_one_is_left() {
+fn ttl_is_decremented_only_above_one() {
     let mut header = [0x45, 0, 0, 20, 0, 0, 0, 0, 3, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let sum = crate::checksum::sum(&header).finish();
     header[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -146,7 +146,7 @@ fn options_with_bad_lengths_end_the_walk() {
 
 /// RFC 792: the pointer identifies the octet with the error; 20 is the first option's type.
 #[test]
-fn a_fault_is_where_the_wrong_octet_is() {
+fn errors_point_at_the_wrong_octet() {
     let fault = |options: &[u8]| {
         let header = [&[0; HEADER_LEN], options].concat();
         check_options(&header).err().map(|fault| fault.octet)

@@ -13,7 +13,7 @@ const fn filler(next: Proto) -> [u8; 8] {
 }
 
 #[test]
-fn lengths_that_lie() {
+fn wrong_lengths_are_rejected() {
     let packet = packet6(Proto::UDP, &[0; 8]);
     for len in 0..packet.len() {
         let need = if len < 40 { 40 } else { 48 };
@@ -70,7 +70,7 @@ fn a_chain_in_the_rfcs_order() {
 
 /// The bytes after a later fragment's header are not a header (RFC 8200 4.5).
 #[test]
-fn later_fragments_are_not_looked_into() {
+fn later_fragments_are_not_parsed() {
     let fragment = Fragment { offset: 1448, more: true, id: 1 };
     let payload = [&fragment.emit(Proto::DEST_OPTIONS)[..], &[0xff; 16]].concat();
     let chain = walk(Proto::FRAGMENT, &payload).unwrap();
@@ -78,7 +78,7 @@ fn later_fragments_are_not_looked_into() {
 }
 
 #[test]
-fn chains_that_attack() {
+fn malicious_header_chains_are_rejected() {
     let nested = [Fragment { offset: 0, more: true, id: 1 }.emit(Proto::FRAGMENT), [0; 8]].concat();
     assert_eq!(walk(Proto::FRAGMENT, &nested), Err(Malformed::BadExtensionOrder(Proto::FRAGMENT.0)));
     let late = [filler(Proto::HOP_BY_HOP), filler(Proto::UDP)].concat();

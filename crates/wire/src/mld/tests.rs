@@ -19,7 +19,7 @@ fn parse(message: &[u8]) -> Result<Option<Message<'_>>, Malformed> {
 }
 
 #[test]
-fn messages_are_what_they_say() {
+fn messages_are_parsed() {
     let more = Some(QueryMore { suppress: false, sources: 0 });
     let bytes = query((ROUTER, ALL), GROUP, 1000, 2, 125);
     assert_eq!(parse(&bytes), Ok(Some(Message::Query { max_resp: 1000, group: GROUP, more })));

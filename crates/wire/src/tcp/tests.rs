@@ -12,7 +12,7 @@ fn bad(kind: u8, len: u8) -> Result<Opt<'static>, Malformed> {
 }
 
 #[test]
-fn data_offsets_that_lie() {
+fn wrong_data_offsets_are_rejected() {
     let segment = tcp_segment(Flags::SYN, &OptionWriter::new().mss(1460), b"text");
     let with = |words: u8| {
         let mut segment = segment.clone();
@@ -33,7 +33,7 @@ fn data_offsets_that_lie() {
 
 proptest! {
     #[test]
-    fn four_words_say_what_header_and_options_say(src: u16, dst: u16, seq: u32, ack: u32, flags: u8, window: u16, val: u32, ecr: u32) {
+    fn the_four_word_form_agrees_with_the_parser(src: u16, dst: u16, seq: u32, ack: u32, flags: u8, window: u16, val: u32, ecr: u32) {
         let (src, dst, flags) = (L4Port(src), L4Port(dst), Flags(flags));
         let short = Timestamped { src, dst, seq, ack, flags, window, val, ecr };
         let mut segment = [0; Timestamped::LEN];

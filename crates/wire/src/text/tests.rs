@@ -25,13 +25,13 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_line_is_as_long_as_the_report_says() {
+fn line_lengths_are_those_of_the_report() {
     assert_eq!((len(60), len(1514)), (169, 4531));
     assert_eq!(LINE.len(), 169);
 }
 
 #[test]
-fn the_reports_line_is_read_and_written_as_it_stands() {
+fn the_reports_line_round_trips() {
     for kind in Kind::available() {
         let (next, frame) = read(kind, LINE.as_bytes());
         assert_eq!(next, Next::Frame { len: 60, stamp: None, used: 169 }, "{kind:?}");
@@ -44,7 +44,7 @@ fn the_reports_line_is_read_and_written_as_it_stands() {
 }
 
 #[test]
-fn every_length_comes_back_the_same_by_every_kind() {
+fn every_length_round_trips_with_every_kind() {
     for kind in Kind::available() {
         for len in (MIN_FRAME..400).chain([1514, 4096, 9014, MAX_FRAME - 1, MAX_FRAME]) {
             let frame = bytes(len);
@@ -63,7 +63,7 @@ fn every_length_comes_back_the_same_by_every_kind() {
 }
 
 #[test]
-fn a_line_needs_its_room_and_no_more() {
+fn a_line_needs_exactly_its_length() {
     let frame = bytes(60);
     for kind in Kind::available() {
         let mut exact = [0; 169];
@@ -79,7 +79,7 @@ fn a_line_needs_its_room_and_no_more() {
 }
 
 #[test]
-fn a_stamp_stands_in_front_and_means_what_ethpipe_meant() {
+fn a_stamp_precedes_the_line_in_ethpipes_format() {
     let stamp = Stamp(0x1100_0000_0773_5940);
     assert_eq!((stamp.reset(), stamp.register(), stamp.ticks()), (true, 1, 125_000_000));
     assert_eq!(Stamp::at(1, true, 125_000_000), stamp);
@@ -100,7 +100,7 @@ fn a_stamp_stands_in_front_and_means_what_ethpipe_meant() {
 }
 
 #[test]
-fn blanks_may_stand_anywhere_or_nowhere() {
+fn blanks_are_optional_everywhere() {
     let frame = read(Kind::best(), LINE.as_bytes()).1;
     let tight: String = LINE.chars().filter(|c| *c != ' ').collect();
     let wide: String = LINE.trim_end().chars().flat_map(|c| [' ', c, '\t']).chain("\r\n".chars()).collect();
@@ -115,7 +115,7 @@ fn blanks_may_stand_anywhere_or_nowhere() {
 }
 
 #[test]
-fn a_bad_line_says_what_is_wrong_and_where() {
+fn errors_name_cause_and_column() {
     let told = |text: &str| match read(Kind::best(), text.as_bytes()).0 {
         Next::Bad { why, used } => {
             assert_eq!(used, text.len());
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_what_was_written(frame in prop::collection::vec(any::<u8>(), MIN_FRAME..2000), stamp in any::<Option<u64>>()) {
+    fn frames_round_trip(frame in prop::collection::vec(any::<u8>(), MIN_FRAME..2000), stamp in any::<Option<u64>>()) {
         for kind in Kind::available() {
             let stamp = stamp.map(Stamp);
             let text = write(kind, &frame, stamp);
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_are_stepped_over_as_far_as_they_have_the_shape(lines in prop::collection::vec(text(), 0..30), pick in prop::collection::vec(0..30_usize, 0..60), damage in any::<bool>()) {
+    fn lines_of_the_fixed_shape_are_skipped(lines in prop::collection::vec(text(), 0..30), pick in prop::collection::vec(0..30_usize, 0..60), damage in any::<bool>()) {
         // Repeated lines, so that a line often has the same length as the one before.
         let pool: Vec<&Vec<u8>> = lines.iter().filter(|line| damage || plain_shape(line) == Some(line.len())).collect();
         let text: Vec<u8> = pick.iter().filter_map(|at| pool.get(*at)).flat_map(|line| line.iter().copied()).collect();
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn places_are_those_of_a_search(header in "[0-3]{12} [0-3]{12} [0-3]{4}", at in 0..HEADER, len in 1..13_usize, other in "[0-3 ]{1,13}") {
+    fn positions_equal_those_of_a_search(header in "[0-3]{12} [0-3]{12} [0-3]{4}", at in 0..HEADER, len in 1..13_usize, other in "[0-3 ]{1,13}") {
         let header: [u8; HEADER] = header.as_bytes().try_into().unwrap();
         let there = &header[at..HEADER.min(at + len)];
         for word in [there, other.as_bytes(), &header] {
@@ -238,7 +238,7 @@ proptest! {
 /// Checks the vector code's ranges at their limits: each byte at each position of lines with a full
 /// and with a partial last step.
 #[test]
-fn every_byte_at_every_place_is_what_it_is_without_vectors() {
+fn vector_code_agrees_with_scalar_code_for_every_byte() {
     for len in [14, 24, 44, 60] {
         let frame: Vec<u8> = (0..len).map(|at| (at * 37) as u8).collect();
         let mut line = vec![0; super::len(len) + SLACK];
@@ -262,14 +262,14 @@ fn every_byte_at_every_place_is_what_it_is_without_vectors() {
 }
 
 #[test]
-fn a_needle_is_a_word_that_a_header_can_have() {
+fn needles_are_header_words() {
     assert!(Needle::new(b"").is_none() && Needle::new(&[b'0'; HEADER + 1]).is_none());
     assert_eq!(Needle::new(b"0022").unwrap().word(), b"0022");
 }
 
 /// The fuzz target's body on its corpus, and on the output of the strategy above.
 #[test]
-fn the_corpus_holds() {
+fn the_corpus_passes() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire_text");
     let mut seen = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {

@@ -25,7 +25,7 @@ fn the_reports_frame() {
 }
 
 #[test]
-fn lengths_that_lie() {
+fn wrong_lengths_are_rejected() {
     let datagram = udp_datagram(pseudo4, b"hello");
     let with_len = |len: u16| {
         let mut bytes = datagram.clone();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn there_and_back() {
+fn round_trip() {
     let mut out = [0xff; HEADER_LEN];
     Header { vni: 0x12_3456 }.emit(&mut out);
     assert_eq!(out, [8, 0, 0, 0, 0x12, 0x34, 0x56, 0]);

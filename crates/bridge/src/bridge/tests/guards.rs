@@ -13,7 +13,7 @@ fn group(n: u8) -> [u8; 6] {
 }
 
 #[test]
-fn a_port_does_what_its_state_says() {
+fn ports_follow_their_stp_state() {
     let mut lan = Lan::new(&[Member::default(); 3], 16);
     lan.bridge.set_state(1, PortState::Discarding);
     assert_eq!(lan.one(1, ALL, station(1)), [0; 3]);
@@ -31,7 +31,7 @@ fn a_port_does_what_its_state_says() {
 }
 
 #[test]
-fn reserved_groups_reach_who_asks_for_them() {
+fn reserved_groups_are_delivered_locally_if_configured() {
     let mut lan = Lan::new(&[Member::default(); 2], 512);
     assert_eq!(lan.one(0, BPDU, station(1)), [0, 0]);
     assert!(lan.bridge.take_local().is_none());
@@ -67,7 +67,7 @@ fn reserved_groups_reach_who_asks_for_them() {
 }
 
 #[test]
-fn the_bridges_own_address_is_nobody_elses() {
+fn the_bridges_address_is_local_and_rejected_as_a_source() {
     for state in [PortState::Forwarding, PortState::Learning] {
         let mut lan = Lan::new(&[Member::default(); 3], 16);
         lan.bridge.set_state(2, state);
@@ -83,7 +83,7 @@ fn the_bridges_own_address_is_nobody_elses() {
 }
 
 #[test]
-fn what_the_bridge_sends_itself_is_accounted_for() {
+fn frames_sent_by_the_bridge_are_counted() {
     let mut lan = Lan::new(&[Member::default(), Member::default(), Member { span: true, ..Member::default() }], 16);
     lan.bridge.set_state(1, PortState::Discarding);
     let frame = |lan: &Lan| {
@@ -128,7 +128,7 @@ fn a_loop_mutes_the_port_behind_it_for_a_time() {
 }
 
 #[test]
-fn who_moves_seldom_or_where_nobody_minds_is_not_muted() {
+fn rare_moves_or_disabled_muting_do_not_mute() {
     let mut lan = Lan::new(&[Member::default(); 3], 512);
     for n in 0..100_u16 {
         lan.send(n % 2, &[bytes(ALL, station(1))], at(2000 * u64::from(n)));
@@ -167,7 +167,7 @@ fn a_storm_is_cut_to_its_rate() {
 }
 
 #[test]
-fn switches_say_what_is_flooded_to_a_port() {
+fn flood_flags_control_flooding_per_port() {
     let plain = Member::default();
     let members = [
         plain,
@@ -212,7 +212,7 @@ fn rule(text: &str, action: Action) -> Rule {
 }
 
 #[test]
-fn rules_are_asked_in_their_order() {
+fn rules_are_evaluated_in_order() {
     let mut lan = Lan::new(&[Member::default(); 3], 16);
     let within = Rules::new(
         vec![rule("ether src 02:00:00:00:00:01", Action::Pass), rule("broadcast", Action::Drop)],
@@ -238,7 +238,7 @@ fn rules_are_asked_in_their_order() {
 /// bridge(4), br_port_carrier_check: a port without carrier gets neither floods nor copies nor
 /// unicasts, with VLANs and without.
 #[test]
-fn nothing_goes_to_a_port_that_does_not_carry() {
+fn nothing_is_sent_to_a_port_without_carrier() {
     for checked in [false, true] {
         let mut lan = Lan::new(&[Member::default(); 4], 64);
         if checked {

@@ -205,7 +205,7 @@ fn left(lan: &mut Lan) -> Vec<Vec<Vec<u8>>> {
 
 proptest! {
     #[test]
-    fn it_does_what_the_clauses_say(
+    fn the_bridge_agrees_with_the_model(
         filtering: bool, local: bool, ports in prop::collection::vec(port(), PORTS), traffic in traffic(),
     ) {
         let setup = Setup { filtering, local, ports };
@@ -225,7 +225,7 @@ proptest! {
 
     /// Frames of one port sent as one burst, or one by one.
     #[test]
-    fn a_burst_is_its_frames_in_all_setups(
+    fn a_burst_equals_its_single_frames_in_all_setups(
         filtering: bool, ports in prop::collection::vec(port(), PORTS), traffic in prop::collection::vec((0..PORTS as u16, traffic()), 1..5),
     ) {
         let setup = Setup { filtering, local: false, ports };

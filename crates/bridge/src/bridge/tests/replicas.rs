@@ -23,7 +23,7 @@ fn lookup(lan: &Lan, n: u8, now: u64) -> Option<PortNo> {
 }
 
 #[test]
-fn who_slept_hears_of_a_move_and_of_what_was_before_it_in_any_order() {
+fn a_replica_applies_moves_in_any_order() {
     let [mut slept, mut second, mut third] = [(); 3].map(|()| replica(3));
     third.send(1, &[bytes(ALL, station(9))], secs(10));
     second.send(2, &[bytes(ALL, station(9))], secs(200));
@@ -39,7 +39,7 @@ fn who_slept_hears_of_a_move_and_of_what_was_before_it_in_any_order() {
 }
 
 #[test]
-fn only_who_sees_an_address_says_it_again() {
+fn only_the_receiving_replica_announces_an_address() {
     let (mut seer, mut hearer) = (replica(2), replica(2));
     seer.send(1, &[bytes(ALL, station(9))], secs(10));
     news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(10)));
@@ -55,7 +55,7 @@ fn only_who_sees_an_address_says_it_again() {
 }
 
 #[test]
-fn a_late_carrier_brings_no_removed_port_back() {
+fn a_late_carrier_event_does_not_restore_a_removed_port() {
     let [mut lan, mut other] = [(); 2].map(|()| replica(3));
     lan.bridge.remove(2, secs(1));
     other.send(2, &[bytes(ALL, station(9))], secs(2));
@@ -68,7 +68,7 @@ fn a_late_carrier_brings_no_removed_port_back() {
 }
 
 #[test]
-fn a_mute_that_is_over_when_it_is_heard_mutes_nothing() {
+fn an_expired_mute_is_ignored() {
     let mut lan = replica(2);
     lan.bridge.hear(&News::Muted(1, secs(20)), secs(20));
     assert_eq!(lan.bridge.muted(1), None);
@@ -79,7 +79,7 @@ fn a_mute_that_is_over_when_it_is_heard_mutes_nothing() {
 /// More than a thousand addresses, then a report: the event of the report still gets through, and
 /// the events that did not fit are counted.
 #[test]
-fn addresses_leave_room_for_what_was_said() {
+fn reports_are_announced_before_addresses() {
     let mut lan = replica(2);
     lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
     let strangers: Vec<_> = (0..1100_u16).map(|n| bytes(ALL, [2, 1, 0, 0, (n >> 8) as u8, n as u8])).collect();
@@ -96,7 +96,7 @@ fn addresses_leave_room_for_what_was_said() {
 }
 
 #[test]
-fn who_missed_an_address_floods_for_what_it_only_heard_of_until_it_is_told_again() {
+fn a_replica_that_missed_an_address_floods_until_it_is_announced_again() {
     let (mut seer, mut hearer) = (replica(3), replica(3));
     seer.send(1, &[bytes(ALL, station(9))], secs(10));
     news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(10)));
@@ -112,7 +112,7 @@ fn who_missed_an_address_floods_for_what_it_only_heard_of_until_it_is_told_again
 }
 
 #[test]
-fn who_missed_what_was_said_floods_groups_until_all_have_said_it_again() {
+fn a_replica_that_missed_reports_floods_groups_until_they_are_announced_again() {
     let mut lan = replica(4);
     lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
     let mut at = |from, frame, now| {
@@ -136,7 +136,7 @@ fn who_missed_what_was_said_floods_groups_until_all_have_said_it_again() {
 
 /// The other replica saw a station join and leave a group; later this replica saw a station join.
 #[test]
-fn what_was_said_is_heard_as_of_then() {
+fn announcements_are_applied_with_their_original_time() {
     let (mut first, mut other) = (replica(4), replica(4));
     for lan in [&mut first, &mut other] {
         lan.bridge.set_mute(None);
@@ -155,7 +155,7 @@ fn what_was_said_is_heard_as_of_then() {
 }
 
 #[test]
-fn what_was_said_is_told_without_padding_and_if_it_is_no_longer_than_a_frame() {
+fn announcements_omit_padding_and_are_at_most_a_frame_long() {
     let mut lan = replica(2);
     lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
     let mut padded = report(GROUP);

@@ -76,7 +76,7 @@ fn at(lan: &mut Lan, from: PortNo, frame: Vec<u8>, now: u64) -> Vec<usize> {
 }
 
 #[test]
-fn who_listens_gets_it_and_who_leaves_does_not() {
+fn groups_are_forwarded_to_members_only() {
     let mut lan = lan(SnoopConfig::default());
     assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 1, 1], "nobody is known to listen: for all");
     assert_eq!(at(&mut lan, 1, report(GROUP), 1), [0, 0, 0, 1], "a report is for routers");
@@ -106,7 +106,7 @@ fn who_listens_gets_it_and_who_leaves_does_not() {
 }
 
 #[test]
-fn version_3_says_more_at_once() {
+fn version_3_reports_are_applied() {
     let mut lan = lan(SnoopConfig::default());
     let exclude = |kind: u8, last: u8| [kind, 0, 0, 0, 239, 1, 2, last];
     let sources = [5, 0, 0, 1, 239, 1, 2, 5, 10, 0, 0, 1];
@@ -124,7 +124,7 @@ fn version_3_says_more_at_once() {
 }
 
 #[test]
-fn some_is_for_all_and_some_for_nobody() {
+fn unknown_groups_go_to_routers_and_link_local_ones_to_all() {
     let mut lan = lan(SnoopConfig { unknown: Unknown::Routers, ..SnoopConfig::default() });
     assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 0, 0, 1]);
     let mdns = Ipv4Addr::new(224, 0, 0, 251);
@@ -152,7 +152,7 @@ fn some_is_for_all_and_some_for_nobody() {
 }
 
 #[test]
-fn routers_are_where_they_are_heard_or_said_to_be() {
+fn router_ports_are_learned_or_configured() {
     let mut lan = Lan::new(&[Member::default(); 4], 64);
     lan.bridge.set_snooping(Some(SnoopConfig { unknown: Unknown::Routers, ..SnoopConfig::default() }), secs(0));
     at(&mut lan, 0, query(Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED), 0);
@@ -215,7 +215,7 @@ fn asking() -> SnoopConfig {
 }
 
 #[test]
-fn a_querier_of_our_own_asks_and_gives_way() {
+fn the_querier_sends_queries_and_yields() {
     let mut lan = Lan::new(&[Member::default(); 3], 64);
     lan.bridge.set_snooping(Some(asking()), secs(0));
     let mut asked = Vec::new();
@@ -262,7 +262,7 @@ fn a_querier_of_our_own_asks_and_gives_way() {
 }
 
 #[test]
-fn a_full_table_starves_nobody() {
+fn a_full_table_falls_back_to_flooding() {
     let mut lan = lan(SnoopConfig { most: 3, ..SnoopConfig::default() });
     let group = |n: u8| Ipv4Addr::new(239, 0, 0, n);
     for n in 0..5 {
@@ -280,7 +280,7 @@ fn a_full_table_starves_nobody() {
 }
 
 #[test]
-fn groups_are_apart_by_vlan() {
+fn groups_are_separate_per_vlan() {
     let mut lan = Lan::new(&[Member::default(); 4], 64);
     lan.bridge.set_vlan_filtering(Some(EtherType::VLAN));
     for port in 0..3 {

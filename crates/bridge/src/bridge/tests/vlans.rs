@@ -35,7 +35,7 @@ fn sent(lan: &mut Lan, from: PortNo, frame: Vec<u8>) -> Vec<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn tags_come_and_go_as_each_port_has_them() {
+fn tags_are_added_and_removed_per_port() {
     let mut lan = lan();
     let (bare, ten) = (tagged(ALL, station(1), &[]), tagged(ALL, station(1), &[(0x8100, 10)]));
     assert_eq!(sent(&mut lan, 0, bare.clone()), [vec![], vec![], vec![ten], vec![bare.clone()]]);
@@ -58,7 +58,7 @@ fn tags_come_and_go_as_each_port_has_them() {
 }
 
 #[test]
-fn who_is_not_admitted_goes_nowhere() {
+fn frames_that_are_not_admitted_are_dropped() {
     let mut lan = lan();
     let trunk = PortVlan { admit: Admit::Untagged, ..PortVlan::access(10) };
     lan.bridge.set_port_vlan(3, trunk);
@@ -118,7 +118,7 @@ fn without_headroom_a_tag_is_not_pushed() {
 }
 
 #[test]
-fn sets_are_read_as_they_are_written() {
+fn vlan_sets_round_trip() {
     for text in ["", "1", "1,3-4,4094", "10-20"] {
         assert_eq!(set(text).to_string(), text);
     }
@@ -132,7 +132,7 @@ fn sets_are_read_as_they_are_written() {
 }
 
 #[test]
-fn rules_for_what_leaves_see_its_tag() {
+fn output_rules_see_the_tag() {
     let mut lan = lan();
     let rule = Rule::new("vlan 10", Action::Drop).unwrap();
     for port in [2, 3] {

@@ -33,7 +33,7 @@ fn bpdu_guard_disables_and_recovers() {
 /// A bridge that claims to be root behind root guard is ignored, and the port discards while it
 /// continues.
 #[test]
-fn root_guard_discards_while_somebody_better_speaks() {
+fn root_guard_discards_while_superior_bpdus_arrive() {
     let mut stp = two_ports(StpPort { root_guard: true, ..StpPort::default() }, UP);
     let mut now = START;
     wait(&mut stp, &mut now, 4);
@@ -53,7 +53,7 @@ fn root_guard_discards_while_somebody_better_speaks() {
 }
 
 #[test]
-fn bpdu_filter_neither_hears_nor_speaks() {
+fn bpdu_filter_neither_receives_nor_sends() {
     let mut stp = two_ports(StpPort { bpdu_filter: true, ..StpPort::default() }, UP);
     let mut now = START;
     hear(&mut stp, 0, Bpdu::Rst(said(0)), now);
@@ -66,7 +66,7 @@ fn bpdu_filter_neither_hears_nor_speaks() {
 /// In a ring, one link loses one direction: the port that receives nothing more would open a loop.
 /// With loop guard it waits.
 #[test]
-fn loop_guard_keeps_a_deaf_link_from_a_loop() {
+fn loop_guard_prevents_a_loop_on_a_unidirectional_link() {
     let mut looped = Vec::new();
     for loop_guard in [false, true] {
         let mut world = World::new();
@@ -98,7 +98,7 @@ fn loop_guard_keeps_a_deaf_link_from_a_loop() {
 /// The same failure without loop guard, between rapid bridges: the dispute of 17.21.10 stops the
 /// loop within a hello time.
 #[test]
-fn rapid_bridges_dispute_a_deaf_link() {
+fn rapid_bridges_dispute_a_unidirectional_link() {
     let mut world = World::new();
     for n in 0..3 {
         world.bridge(0x1000 * n, StpVersion::Rstp, 0);
@@ -116,7 +116,7 @@ fn rapid_bridges_dispute_a_deaf_link() {
 
 /// A cable from a port to itself, or a hub that echoes.
 #[test]
-fn our_own_words_are_no_news() {
+fn looped_back_bpdus_keep_the_port_designated() {
     let mut stp = two_ports(StpPort::default(), HALF);
     let mut now = START;
     for _ in 0..100 {
@@ -170,7 +170,7 @@ fn a_flood_is_limited() {
 
 /// Effects that are not fetched stay bounded.
 #[test]
-fn what_is_not_fetched_is_bounded() {
+fn pending_effects_are_bounded() {
     let mut stp = two_ports(StpPort::default(), HALF);
     let mut now = START;
     wait(&mut stp, &mut now, 10_000);

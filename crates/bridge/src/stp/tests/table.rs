@@ -87,7 +87,7 @@ fn path_costs_by_speed() {
 
 /// Tables 17-1 and 17-2, and the relation of 17.14.
 #[test]
-fn values_outside_their_ranges_are_refused() {
+fn values_out_of_range_are_rejected() {
     let new = |config| Stp::new(config, START).map(|_| ());
     assert_eq!(new(config()), Ok(()));
     assert_eq!(new(StpConfig { priority: 4097, ..config() }), Err(StpError::BridgePriority(4097)));
@@ -133,7 +133,7 @@ fn vectors_compare_as_the_standard_says() {
 
 /// Classification by `rcvInfo` (17.21.8).
 #[test]
-fn a_message_is_what_it_is() {
+fn received_information_is_classified() {
     let mut p = port::Port::new(0, StpPort::default());
     let mut of = |bpdu, info_is| {
         p.info_is = info_is;
@@ -161,7 +161,7 @@ fn a_message_is_what_it_is() {
 
 /// Received times are clamped to the ranges of table 17-1.
 #[test]
-fn strange_times_are_held_to_their_ranges() {
+fn received_times_are_clamped_to_their_ranges() {
     let wild = Config { message_age: 0xffff, max_age: 0, hello_time: 0, forward_delay: 0, ..said(0) };
     assert_eq!(Times::of(&wild), Times { message_age: 256, max_age: 6, hello: 1, forward_delay: 4 });
     let wild = Config { message_age: 383, max_age: 0xffff, hello_time: 0xffff, forward_delay: 0xffff, ..said(0) };
@@ -247,7 +247,7 @@ fn a_proposal_syncs_the_others_and_is_agreed_to() {
 
 /// 17.21.23: information expires after three hello times, or at once if it is too old.
 #[test]
-fn what_was_heard_ages() {
+fn received_information_ages_out() {
     let mut stp = two_ports(StpPort::default(), UP);
     let mut now = START;
     hear(&mut stp, 0, Bpdu::Rst(said(0x1000)), now);
@@ -267,7 +267,7 @@ fn what_was_heard_ages() {
 /// Port Protocol Migration (17.24): three seconds of delay, then the neighbor's protocol; back by
 /// mcheck or RST BPDUs.
 #[test]
-fn speaks_what_the_neighbor_speaks() {
+fn the_protocol_version_follows_the_neighbor() {
     let mut stp = two_ports(StpPort::default(), UP);
     let mut now = START;
     let rapid = |stp: &Stp| stp.port(0).unwrap().rapid;
@@ -294,7 +294,7 @@ fn speaks_what_the_neighbor_speaks() {
 
 /// A BPDU per hello time, and no more than the hold count in a second (17.26).
 #[test]
-fn the_hold_count_holds() {
+fn the_hold_count_limits_transmission() {
     let mut stp = two_ports(StpPort::default(), HALF);
     let mut now = START;
     effects(&mut stp);
@@ -314,7 +314,7 @@ fn the_hold_count_holds() {
 /// Topology change (17.31): rapid bridges inform all others, which flush at once. With STP the root
 /// is notified, and addresses age fast.
 #[test]
-fn a_change_of_topology_is_told_to_all() {
+fn topology_changes_are_propagated() {
     for version in [StpVersion::Rstp, StpVersion::Stp] {
         let mut world = World::new();
         for n in 0..4 {

@@ -61,7 +61,7 @@ mod std_tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn one_place_stays_free_and_only_what_was_announced_is_seen() {
+    fn one_entry_stays_free_and_only_announced_entries_are_visible() {
         let (mut driver, mut card) = descriptors::<u32>(4);
         (0..3).for_each(|i| driver.put(i, 0).unwrap());
         assert_eq!((driver.put(9, 0), driver.room(), driver.unannounced(), card.ready()), (Err(9), 0, 3, 0));
@@ -91,7 +91,7 @@ mod std_tests {
     }
 
     #[test]
-    fn what_is_in_the_ring_is_dropped_with_it() {
+    fn dropping_the_ring_frees_its_entries() {
         let value = std::sync::Arc::new(());
         let (mut driver, card) = descriptors(4);
         driver.put(value.clone(), 0).unwrap();

@@ -15,7 +15,7 @@ fn row(isr: &Netisr<Number>, workstream: usize, name: &str) -> WorkRow {
 }
 
 #[test]
-fn direct_is_done_here_and_counted_where_the_caller_is() {
+fn direct_mode_runs_in_the_caller_and_counts_there() {
     let isr = netisr(4, Mode::Direct);
     let (ip, mut seen) = (isr.protocol("ip").unwrap(), Vec::new());
     let mut caller = isr.caller(2).unwrap();
@@ -30,7 +30,7 @@ fn direct_is_done_here_and_counted_where_the_caller_is() {
 }
 
 #[test]
-fn deferred_waits_for_the_worker_and_what_is_too_much_comes_back() {
+fn deferred_mode_queues_for_the_worker_and_returns_the_excess() {
     let isr = netisr(1, Mode::Deferred);
     let (ip, arp) = (isr.protocol("ip").unwrap(), isr.protocol("arp").unwrap());
     isr.set_qlimit(ip, 10).unwrap();
@@ -50,7 +50,7 @@ fn deferred_waits_for_the_worker_and_what_is_too_much_comes_back() {
 }
 
 #[test]
-fn while_a_queue_is_worked_on_as_many_again_may_wait() {
+fn a_queue_in_progress_accepts_its_limit_again() {
     let isr = netisr(1, Mode::Deferred);
     let arp = isr.protocol("arp").unwrap();
     isr.set_qlimit(arp, 4).unwrap();
@@ -71,7 +71,7 @@ fn while_a_queue_is_worked_on_as_many_again_may_wait() {
 }
 
 #[test]
-fn hybrid_is_done_here_only_in_turn() {
+fn hybrid_mode_runs_in_the_caller_only_in_turn() {
     let isr = netisr(2, Mode::Hybrid);
     let ip = isr.protocol("ip").unwrap();
     let (mut caller, mut worker) = (isr.caller(0).unwrap(), isr.worker(0).unwrap());
@@ -100,7 +100,7 @@ fn hybrid_is_done_here_only_in_turn() {
 }
 
 #[test]
-fn the_workstream_is_the_policys() {
+fn the_policy_selects_the_workstream() {
     let isr = netisr(4, Mode::Deferred);
     let mut caller = isr.caller(3).unwrap();
     let mut place = |name, source, item: Number| {
@@ -125,7 +125,7 @@ fn the_workstream_is_the_policys() {
 }
 
 #[test]
-fn with_no_room_at_all_everything_is_refused() {
+fn a_queue_limit_of_zero_rejects_everything() {
     let isr = netisr(2, Mode::Deferred);
     let ip = isr.protocol("ip").unwrap();
     isr.set_qlimit(ip, 0).unwrap();
@@ -140,7 +140,7 @@ fn with_no_room_at_all_everything_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn invalid_settings_are_rejected() {
     let made = |config: Config, protocols| Netisr::<Number>::new(config, protocols).map(drop).unwrap_err();
     let refused = made(Config { workstreams: 65, ..Config::default() }, protocols());
     assert_eq!(refused, NetisrError::Workstreams { asked: 65, most: 64 });
@@ -185,7 +185,7 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
-fn the_table_is_freebsds() {
+fn the_table_has_freebsds_format() {
     let isr = netisr(2, Mode::Deferred);
     let ip = isr.protocol("ip").unwrap();
     isr.set_own_mode(isr.protocol("arp").unwrap(), Some(Mode::Hybrid));
@@ -220,7 +220,7 @@ WSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled
 }
 
 #[test]
-fn what_waits_at_the_end_is_taken_out_and_counted() {
+fn waiting_items_are_removed_and_counted_at_the_end() {
     let isr = netisr(3, Mode::Deferred);
     let ip = isr.protocol("ip").unwrap();
     let mut items: List<Number> = (0..30).map(|n| number(n, n)).collect();

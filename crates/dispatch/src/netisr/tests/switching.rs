@@ -207,7 +207,7 @@ fn workers_that_start_and_stop_under_switches_lose_nothing() {
 /// A worker that also has other work takes a few queues, but not all items that arrive meanwhile;
 /// the next round takes those.
 #[test]
-fn a_round_ends_however_much_comes() {
+fn a_round_ends_under_continuous_load() {
     let isr = netisr(1, Mode::Deferred);
     let ip = isr.protocol("ip").unwrap();
     let (mut caller, mut worker) = (isr.caller(0).unwrap(), isr.worker(0).unwrap());
@@ -230,7 +230,7 @@ fn a_round_ends_however_much_comes() {
 }
 
 #[test]
-fn there_may_be_one_mode_only() {
+fn a_single_mode_can_be_enforced() {
     let config = Config { mode: Mode::Deferred, only: Some(Mode::Deferred), ..Config::default() };
     let isr = Netisr::new(config.clone(), protocols()).unwrap();
     assert_eq!(isr.check_mode(Mode::Deferred), Ok(()));
@@ -253,7 +253,7 @@ fn there_may_be_one_mode_only() {
 }
 
 #[test]
-fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
+fn reordering_by_a_switch_to_direct_is_detected() {
     let isr = netisr(1, Mode::Deferred);
     let (ip, checker) = (isr.protocol("ip").unwrap(), Checker::new(1));
     let (mut caller, mut worker) = (isr.caller(0).unwrap(), isr.worker(0).unwrap());
@@ -282,7 +282,7 @@ fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
 /// Under load, with a switch each millisecond, no more items arrive late than netisr reports as
 /// possibly overtaken, and it reports some.
 #[test]
-fn no_more_come_too_late_than_were_overtaken() {
+fn late_items_do_not_exceed_overtaken_ones() {
     for workstreams in [1, 3] {
         let isr = netisr(workstreams, Mode::Deferred);
         let (checker, over) = (Checker::new(32), AtomicBool::new(false));
@@ -309,7 +309,7 @@ fn no_more_come_too_late_than_were_overtaken() {
 }
 
 #[test]
-fn a_worker_that_dies_loses_what_it_had_in_hand_and_leaves_the_rest() {
+fn a_panicking_worker_loses_only_its_current_items() {
     let isr = Netisr::new(Config { mode: Mode::Deferred, default_qlimit: 2000, ..Config::default() }, protocols());
     let isr = isr.unwrap();
     let ip = isr.protocol("ip").unwrap();
@@ -352,7 +352,7 @@ fn a_worker_that_dies_loses_what_it_had_in_hand_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_worker_that_is_awake_is_not_woken_and_a_stop_leaves_what_waits() {
+fn awake_workers_are_not_woken_and_a_stop_keeps_waiting_items() {
     let isr = netisr(1, Mode::Deferred);
     let ip = isr.protocol("ip").unwrap();
     let mut caller = isr.caller(0).unwrap();

@@ -29,7 +29,7 @@ fn cards_on_one_bus_share_its_time() {
 }
 
 #[test]
-fn a_register_access_keeps_a_bus_busy_that_is_waited_for() {
+fn register_accesses_occupy_a_paced_bus() {
     let pool = pool(4096);
     for (pace, ns) in [("on", 255 * 50), ("off", 0)] {
         let (mut nic, _far) = parts(&format!(",bus_pace={pace}"), &pool);
@@ -43,7 +43,7 @@ fn a_register_access_keeps_a_bus_busy_that_is_waited_for() {
 }
 
 #[test]
-fn descriptors_are_written_back_by_the_line_while_the_bus_is_waited_for() {
+fn descriptors_are_written_back_by_cache_line_on_a_paced_bus() {
     let pool = pool(4096);
     let (mut nic, mut far) = parts(",bus_pace=on,rx_tail_batch=64", &pool);
     nic.rx.rx_burst(&mut Burst::new(), 1, ZERO);
@@ -57,7 +57,7 @@ fn descriptors_are_written_back_by_the_line_while_the_bus_is_waited_for() {
 }
 
 #[test]
-fn a_buffer_that_was_sent_rests_and_the_one_that_rested_longest_comes_back() {
+fn sent_buffers_are_reused_in_order_of_age() {
     let pool = pool(4096);
     let (mut nic, mut far) = parts("", &pool);
     let place = |frame: &Frame| frame.bytes().as_ptr() as usize;
@@ -85,7 +85,7 @@ fn a_buffer_that_was_sent_rests_and_the_one_that_rested_longest_comes_back() {
 }
 
 #[test]
-fn which_memory_the_driver_touches_is_counted() {
+fn driver_memory_accesses_are_counted() {
     for (kind, links) in [(buf::Kind::Freelist, 1), (buf::Kind::Stack, 0)] {
         let pool = Pool::new(&PoolConfig { buffers: 4096, kind, ..PoolConfig::default() }).unwrap();
         for (text, headers, stock, early, prefetched) in [

@@ -135,7 +135,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn the_pieces_are_what_a_sender_without_the_offload_would_have_sent(
+    fn pieces_equal_the_frames_of_a_sender_without_offload(
         sent in sent(), len in 0..64_000usize, size in prop_oneof![1..=1460u16, 500..=1460u16], seed: u8,
     ) {
         let len = len.min(usize::from(size) * 1000);
@@ -156,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_large_segment_is_given_back() {
+fn other_frames_are_not_split() {
     let pool = pool(4096);
     let text = [7; 3000];
     assert!(Cutter::new(large(&plain(), &text, 0, &pool)).is_err(), "pieces of nothing");
@@ -195,7 +195,7 @@ fn what_is_no_large_segment_is_given_back() {
 }
 
 #[test]
-fn without_a_buffer_it_stops_and_goes_on_when_there_is_one() {
+fn splitting_pauses_without_buffers_and_resumes() {
     let (two, big) = (Pool::new(&PoolConfig { buffers: 2, ..PoolConfig::default() }).unwrap(), pool(4096));
     let mut cutter = Cutter::new(large(&plain(), &[1; 3000], 1000, &big)).unwrap();
     let kept = [cutter.cut(&two).unwrap(), cutter.cut(&two).unwrap()];
@@ -207,7 +207,7 @@ fn without_a_buffer_it_stops_and_goes_on_when_there_is_one() {
 }
 
 #[test]
-fn a_copy_of_a_large_segment_is_one_too_and_its_place_in_a_buffer_is_not_the_next_frames() {
+fn a_copy_of_a_large_segment_is_large_and_its_buffer_is_reset() {
     let pool = Pool::new(&PoolConfig { buffers: 2, data: 4096, ..PoolConfig::default() }).unwrap();
     let frame = large(&plain(), &[1; 3000], 1000, &pool);
     let copy = frame.try_clone().unwrap();
@@ -218,7 +218,7 @@ fn a_copy_of_a_large_segment_is_one_too_and_its_place_in_a_buffer_is_not_the_nex
 
 // virtio 1.2, 5.1.6: VIRTIO_NET_HDR_GSO_TCPV4 is 1, VIRTIO_NET_HDR_GSO_TCPV6 is 4.
 #[test]
-fn a_large_segment_of_either_family_is_announced_to_the_kernel_and_understood() {
+fn large_segments_of_both_families_round_trip_through_the_virtio_header() {
     use crate::offload::{RxCsum, virtio};
     let pool = pool(4096);
     for (six, gso_type, l4) in [(false, 1, 34), (true, 4, 54)] {

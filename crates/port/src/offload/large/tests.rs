@@ -19,7 +19,7 @@ fn small(buffers: usize) -> Pool {
 /// With a large MTU a piece may be longer than a buffer of the pool: 8948 bytes of payload for an
 /// MTU of 9000.
 #[test]
-fn a_segment_whose_pieces_no_small_buffer_can_hold_is_dropped_and_the_next_one_is_not() {
+fn a_segment_with_pieces_too_long_for_a_buffer_is_dropped() {
     let (small, all) = (small(64), pool(2).unwrap());
     let mut half = Large::new(Some(all.clone()));
     let room = small.size() - small.headroom();
@@ -41,7 +41,7 @@ fn a_segment_whose_pieces_no_small_buffer_can_hold_is_dropped_and_the_next_one_i
 
 /// A single piece may be shorter than the segment size.
 #[test]
-fn a_segment_of_one_piece_is_as_long_as_its_text() {
+fn a_single_piece_segment_has_the_length_of_its_payload() {
     let (small, all) = (small(1), pool(1).unwrap());
     let mut half = Large::new(Some(all.clone()));
     drop(half.take());
@@ -50,7 +50,7 @@ fn a_segment_of_one_piece_is_as_long_as_its_text() {
 }
 
 #[test]
-fn without_a_buffer_now_it_goes_on_when_there_is_one() {
+fn reading_resumes_when_a_buffer_is_free() {
     let (small, all) = (small(1), pool(1).unwrap());
     let mut half = Large::new(Some(all.clone()));
     drop(half.take());

@@ -10,7 +10,7 @@ fn pool(buffers: usize, data: usize) -> Pool {
 }
 
 #[test]
-fn a_port_gets_what_it_can_send_in_order_and_a_full_one_gets_the_rest_later() {
+fn segments_are_split_in_order_and_a_full_port_receives_the_rest_later() {
     let (small, big) = (pool(64, 2048), pool(8, 8192));
     let (mut near, mut far) = pair::pair("p", 4, Caps::PLAIN);
     let mut soft = Soft::new(&near.caps, small.clone(), near.counts.clone());
@@ -48,7 +48,7 @@ fn a_port_gets_what_it_can_send_in_order_and_a_full_one_gets_the_rest_later() {
 }
 
 #[test]
-fn what_a_port_can_do_is_left_to_it() {
+fn offloads_of_the_port_are_left_to_it() {
     let big = pool(8, 8192);
     let caps = Caps { tx_l4_csum: true, tso_max: 65_535, ..Caps::PLAIN };
     let (near, _far) = pair::pair("p", 4, caps);
@@ -59,7 +59,7 @@ fn what_a_port_can_do_is_left_to_it() {
 }
 
 #[test]
-fn without_buffers_the_rest_of_a_segment_is_lost_and_counted() {
+fn without_buffers_the_rest_of_a_segment_is_counted_as_lost() {
     let (small, big) = (pool(3, 2048), pool(8, 8192));
     let (mut near, mut far) = pair::pair("p", 16, Caps::PLAIN);
     let mut soft = Soft::new(&near.caps, small, near.counts.clone());

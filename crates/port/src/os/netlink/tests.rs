@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::net::UdpSocket;
 
 #[test]
-fn attributes_are_padded_and_nested_ones_know_their_length() {
+fn attributes_are_padded_and_nested_ones_have_their_length() {
     let mut message = Message::new(libc::RTM_NEWLINK, 0);
     message.nest(5, |nest| nest.text(1, "veth"));
     let bytes = message.finish(7);
@@ -20,7 +20,7 @@ fn attributes_are_padded_and_nested_ones_know_their_length() {
 }
 
 #[test]
-fn a_cut_or_absurd_answer_ends_the_reading() {
+fn truncated_or_invalid_replies_end_the_parsing() {
     for len in 0..16 {
         assert!(Reader::new(&vec![0xff; len]).next().is_none());
     }
@@ -30,7 +30,7 @@ fn a_cut_or_absurd_answer_ends_the_reading() {
 }
 
 #[test]
-fn attributes_are_found_at_any_depth_and_nonsense_ends_the_search() {
+fn attributes_are_found_at_any_depth_and_invalid_ones_end_the_search() {
     let mut message = Message::new(libc::RTM_NEWQDISC, 0);
     message.text(1, "abc");
     message.nest(7, |stats| stats.attr(3, &[1, 0, 0, 0]));
@@ -44,13 +44,13 @@ fn attributes_are_found_at_any_depth_and_nonsense_ends_the_search() {
 }
 
 #[test]
-fn counters_go_round() {
+fn counters_wrap_around() {
     let before = TxDrops { queues: u32::MAX - 1, driver: 7 };
     assert_eq!(TxDrops { queues: 3, driver: 8 }.since(before), 6);
 }
 
 #[test]
-fn no_device_of_that_name_is_an_error_with_a_text() {
+fn an_unknown_device_is_an_error() {
     let error = Netlink::open().unwrap().ifindex("no-such-dev0").unwrap_err();
     assert_eq!(error.errno, libc::ENODEV);
     assert!(error.to_string().starts_with("find no-such-dev0: No such device (os error 19)"), "{error}");
@@ -90,8 +90,8 @@ fn links_addresses_neighbours_and_routes_are_set() {
 }
 
 #[test]
-fn a_dropping_device_drops_and_says_by_what() {
-    let name = "os::netlink::tests::a_dropping_device_drops_and_says_by_what";
+fn drop_filters_drop_and_name_the_classifier() {
+    let name = "os::netlink::tests::drop_filters_drop_and_name_the_classifier";
     isolated(name, || {
         if !has_tun(name) {
             return;

@@ -3,8 +3,8 @@
 use super::*;
 
 #[test]
-fn an_interface_that_is_down_loses_frames_and_comes_back() {
-    let name = "packet::tests::ends::an_interface_that_is_down_loses_frames_and_comes_back";
+fn an_interface_that_is_down_drops_frames_and_recovers() {
+    let name = "packet::tests::ends::an_interface_that_is_down_drops_frames_and_recovers";
     in_a_namespace(name, || {
         let (mut netlink, socket) = wire_up();
         let pool = pool();
@@ -37,8 +37,8 @@ fn an_interface_that_is_down_loses_frames_and_comes_back() {
 }
 
 #[test]
-fn a_wire_without_its_other_end_loses_frames_and_holds_none() {
-    let name = "packet::tests::ends::a_wire_without_its_other_end_loses_frames_and_holds_none";
+fn a_link_without_a_peer_drops_frames_and_holds_none() {
+    let name = "packet::tests::ends::a_link_without_a_peer_drops_frames_and_holds_none";
     in_a_namespace(name, || {
         let (mut netlink, _socket) = wire_up();
         let pool = pool();
@@ -100,8 +100,8 @@ fn an_interface_deleted_under_load_ends_the_port() {
 }
 
 #[test]
-fn an_interface_deleted_while_it_was_down_is_noticed() {
-    let name = "packet::tests::ends::an_interface_deleted_while_it_was_down_is_noticed";
+fn deleting_an_interface_that_is_down_is_detected() {
+    let name = "packet::tests::ends::deleting_an_interface_that_is_down_is_detected";
     in_a_namespace(name, || {
         let (mut netlink, _socket) = wire_up();
         let pool = pool();
@@ -116,8 +116,8 @@ fn an_interface_deleted_while_it_was_down_is_noticed() {
 }
 
 #[test]
-fn a_port_unplugged_and_plugged_in_again_under_load_goes_on() {
-    let name = "packet::tests::ends::a_port_unplugged_and_plugged_in_again_under_load_goes_on";
+fn a_port_survives_carrier_loss_under_load() {
+    let name = "packet::tests::ends::a_port_survives_carrier_loss_under_load";
     in_a_namespace(name, || {
         let (mut netlink, socket) = wire_up();
         let pool = pool();
@@ -156,8 +156,8 @@ fn a_port_unplugged_and_plugged_in_again_under_load_goes_on() {
 }
 
 #[test]
-fn what_a_full_ring_lost_is_counted_and_remarked_on() {
-    let name = "packet::tests::ends::what_a_full_ring_lost_is_counted_and_remarked_on";
+fn frames_lost_by_a_full_ring_are_counted_and_reported() {
+    let name = "packet::tests::ends::frames_lost_by_a_full_ring_are_counted_and_reported";
     in_a_namespace(name, || {
         let (_netlink, socket) = wire_up();
         let pool = pool();

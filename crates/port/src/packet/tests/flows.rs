@@ -147,8 +147,8 @@ fn through(test: &str, config: &PacketConfig) -> Option<(u64, u64)> {
 }
 
 #[test]
-fn the_kernels_tcp_passes_uncut_with_its_checksums_open() {
-    let name = "packet::tests::flows::the_kernels_tcp_passes_uncut_with_its_checksums_open";
+fn large_tcp_segments_pass_unsplit_with_open_checksums() {
+    let name = "packet::tests::flows::large_tcp_segments_pass_unsplit_with_open_checksums";
     in_a_namespace(name, || {
         if let Some((frames, bytes)) = through(name, &PacketConfig::default()) {
             assert!(bytes / frames > 3000, "{frames} frames, {bytes} bytes");
@@ -157,8 +157,8 @@ fn the_kernels_tcp_passes_uncut_with_its_checksums_open() {
 }
 
 #[test]
-fn without_lro_large_segments_come_in_pieces_and_whole() {
-    let name = "packet::tests::flows::without_lro_large_segments_come_in_pieces_and_whole";
+fn without_lro_large_segments_are_split_and_nothing_is_lost() {
+    let name = "packet::tests::flows::without_lro_large_segments_are_split_and_nothing_is_lost";
     in_a_namespace(name, || {
         let config = PacketConfig { lro: false, tso: false, rx_csum: RxCsum::Complete, ..PacketConfig::default() };
         if let Some((frames, bytes)) = through(name, &config) {

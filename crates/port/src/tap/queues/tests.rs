@@ -42,8 +42,8 @@ fn sources(port: &mut Port) -> HashSet<u16> {
 }
 
 #[test]
-fn flows_spread_over_the_queues_of_a_device_and_each_can_send() {
-    let name = "tap::queues::tests::flows_spread_over_the_queues_of_a_device_and_each_can_send";
+fn flows_spread_over_queues_and_each_queue_can_send() {
+    let name = "tap::queues::tests::flows_spread_over_queues_and_each_queue_can_send";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -79,8 +79,8 @@ fn flows_spread_over_the_queues_of_a_device_and_each_can_send() {
 }
 
 #[test]
-fn queues_are_counted_and_opened_alike() {
-    let name = "tap::queues::tests::queues_are_counted_and_opened_alike";
+fn queues_are_limited_and_have_equal_options() {
+    let name = "tap::queues::tests::queues_are_limited_and_have_equal_options";
     isolated(name, || {
         if !has_tun(name) {
             return;
@@ -101,7 +101,10 @@ fn queues_are_counted_and_opened_alike() {
 
         let _plain = open("tap:tap1", &pairs, &pool).unwrap();
         let said = error("tap(queues=2):tap1");
-        assert!(said.starts_with("tap:tap1: the device has a single queue: ") && said.contains("multi_queue"), "{said}");
+        assert!(
+            said.starts_with("tap:tap1: the device has a single queue: ") && said.contains("multi_queue"),
+            "{said}"
+        );
         let elsewhere = Pairs::new();
         let said = open("tap:tap0", &elsewhere, &pool).unwrap_err().to_string();
         assert!(said.contains("a multi-queue device"), "{said}");

@@ -125,8 +125,8 @@ fn an_exhausted_pool_is_counted_and_recovers() {
 }
 
 #[test]
-fn a_device_that_is_deleted_under_load_ends_the_port_and_nothing_is_lost() {
-    with_xdp("devices::a_device_that_is_deleted_under_load_ends_the_port_and_nothing_is_lost", || {
+fn deleting_the_device_under_load_ends_the_port_without_leaks() {
+    with_xdp("devices::deleting_the_device_under_load_ends_the_port_without_leaks", || {
         let pool = pool_of(1024);
         let mut netlink = veth("x0", "k0");
         let mut port = open("x0", &XdpConfig::default(), &pool).unwrap();
@@ -165,8 +165,8 @@ fn a_device_that_is_deleted_under_load_ends_the_port_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_device_that_is_down_takes_frames_and_counts_them_and_works_again_when_up() {
-    with_xdp("devices::a_device_that_is_down_takes_frames_and_counts_them_and_works_again_when_up", || {
+fn a_device_that_is_down_drops_frames_and_recovers() {
+    with_xdp("devices::a_device_that_is_down_drops_frames_and_recovers", || {
         let pool = pool_of(1024);
         let (mut netlink, socket) = world();
         let mut port = open("x0", &XdpConfig { ring: 64, ..XdpConfig::default() }, &pool).unwrap();
@@ -205,8 +205,8 @@ fn the_halves_may_end_in_either_order_and_on_another_thread() {
 }
 
 #[test]
-fn the_bare_loop_and_the_one_over_a_port_send_back_what_came() {
-    with_xdp("devices::the_bare_loop_and_the_one_over_a_port_send_back_what_came", || {
+fn the_bare_loop_and_the_port_loop_return_all_frames() {
+    with_xdp("devices::the_bare_loop_and_the_port_loop_return_all_frames", || {
         let _netlink = veth("x0", "k0");
         let pool = pool_of(1024);
         let mut peer = open("k0", &XdpConfig::default(), &pool).unwrap();
@@ -282,8 +282,8 @@ fn halves_on_two_threads_share_a_pool_with_locks() {
 }
 
 #[test]
-fn more_than_can_be_taken_is_lost_before_the_port_and_counted() {
-    with_xdp("devices::more_than_can_be_taken_is_lost_before_the_port_and_counted", || {
+fn overload_is_counted_as_missed() {
+    with_xdp("devices::overload_is_counted_as_missed", || {
         let _netlink = veth("x0", "k0");
         let pool = pool_of(2048);
         let mut port = open("x0", &XdpConfig { ring: 64, ..XdpConfig::default() }, &pool).unwrap();
@@ -309,8 +309,8 @@ fn more_than_can_be_taken_is_lost_before_the_port_and_counted() {
 /// veth passes on checksums that the peer's kernel left open (CHECKSUM_PARTIAL): the field is the
 /// pseudo header's sum.
 #[test]
-fn open_checksums_are_trusted_closed_or_left_alone() {
-    with_xdp("devices::open_checksums_are_trusted_closed_or_left_alone", || {
+fn open_checksums_follow_rx_csum() {
+    with_xdp("devices::open_checksums_follow_rx_csum", || {
         let (_netlink, socket) = world();
         for (rx_csum, flags, closed) in [
             (RxCsum::Trust, Flags::RX_L4_OK.with(Flags::TX_L4_CSUM), false),
@@ -352,8 +352,8 @@ fn kernel() -> (u32, u32) {
 
 /// Frames longer than a page are received in several buffers and joined, and split when sent.
 #[test]
-fn long_frames_come_and_go_in_several_buffers() {
-    with_xdp("devices::long_frames_come_and_go_in_several_buffers", || {
+fn long_frames_use_several_buffers() {
+    with_xdp("devices::long_frames_use_several_buffers", || {
         let (mut netlink, socket) = world();
         ["k0", "x0"].iter().for_each(|dev| netlink.set_mtu(dev, 9000).unwrap());
         for stride in [Stride::Odd, Stride::PowerOfTwo] {

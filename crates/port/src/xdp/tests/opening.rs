@@ -32,8 +32,8 @@ fn every_mode_that_works_here_passes_frames_both_ways() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why_and_what_to_do() {
-    with_xdp("opening::what_cannot_be_opened_says_why_and_what_to_do", || {
+fn opening_errors_name_cause_and_remedy() {
+    with_xdp("opening::opening_errors_name_cause_and_remedy", || {
         let (mut netlink, _socket) = world();
         let pool = pool_of(256);
         let plain = XdpConfig::default();
@@ -59,8 +59,8 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
 
 /// A pool created for ports has buffers within pages only if a device accesses them directly.
 #[test]
-fn the_pool_follows_what_the_driver_does() {
-    with_xdp("opening::the_pool_follows_what_the_driver_does", || {
+fn the_pool_fits_the_drivers_mode() {
+    with_xdp("opening::the_pool_fits_the_drivers_mode", || {
         let (mut netlink, _socket) = world();
         let spec = |text: &str| crate::Spec::parse(text).unwrap();
         assert_eq!(crate::stride_for(&[spec("xdp:x0"), spec("xdp(mode=copy):x0")]), Stride::Odd);
@@ -79,8 +79,8 @@ fn the_pool_follows_what_the_driver_does() {
 }
 
 #[test]
-fn a_queue_has_one_socket_and_is_free_when_that_ends() {
-    with_xdp("opening::a_queue_has_one_socket_and_is_free_when_that_ends", || {
+fn a_queue_has_one_socket_and_is_freed_with_it() {
+    with_xdp("opening::a_queue_has_one_socket_and_is_freed_with_it", || {
         let (_netlink, socket) = world();
         let pool = pool_of(256);
         let first = open("x0", &XdpConfig::default(), &pool).unwrap();

@@ -97,7 +97,7 @@ fn differences<'a>(expressions: impl Iterator<Item = &'a str>, frames: &[Capture
 }
 
 #[test]
-fn the_same_frames_pass() {
+fn libpcap_matches_the_same_frames() {
     if installed() {
         assert_eq!(differences(expressions(include_str!("accepted.txt")), &frames::all(), &["-O"]), 0);
     }
@@ -106,7 +106,7 @@ fn the_same_frames_pass() {
 /// libpcap's optimizer removes loads, so only frames long enough for all loads are used. It also
 /// computes other offsets than its own interpreter for an index below 0.
 #[test]
-fn the_same_frames_pass_optimized() {
+fn optimized_libpcap_matches_the_same_frames() {
     if !installed() {
         return;
     }
@@ -118,7 +118,7 @@ fn the_same_frames_pass_optimized() {
 }
 
 #[test]
-fn the_same_expressions_are_refused() {
+fn libpcap_rejects_the_same_expressions() {
     for expression in expressions(include_str!("refused.txt")) {
         assert!(Filter::compile(expression).is_err(), "{expression}");
     }
@@ -136,7 +136,7 @@ fn the_same_expressions_are_refused() {
 const DIVISIONS: &[&str] = &["division by zero", "modulus by zero", "shift by more than 31"];
 
 #[test]
-fn random_expressions_pass_the_same_frames() {
+fn random_expressions_match_the_same_frames() {
     if !installed() {
         return;
     }

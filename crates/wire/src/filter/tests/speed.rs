@@ -10,7 +10,7 @@ use std::time::Instant;
 /// bytes.
 #[test]
 #[ignore = "a measurement"]
-fn a_match_costs() {
+fn cost_of_a_match() {
     let frames: Vec<Vec<u8>> = (frames::whole().into_iter())
         .map(|(_, mut frame)| {
             frame.resize(64, 0);

@@ -112,7 +112,7 @@ fn blank_text_matches_everything() {
 }
 
 #[test]
-fn a_frame_cut_short_matches_nothing_under_not_either() {
+fn a_truncated_frame_matches_nothing_even_negated() {
     let rump = samples::rump_frame();
     for expression in ["tcp port 443", "host 9.9.9.9 or port 1", "ip[20] = 0", "not ip[20] = 0x30"] {
         let filter = Filter::compile(expression).unwrap();
@@ -123,7 +123,7 @@ fn a_frame_cut_short_matches_nothing_under_not_either() {
 }
 
 #[test]
-fn the_length_is_that_on_the_wire() {
+fn lengths_are_wire_lengths() {
     let rump = samples::rump_frame();
     let long = Filter::compile("greater 1000 and udp").unwrap();
     assert!(!long.matches(&rump) && !long.matches_captured(&rump, 999));

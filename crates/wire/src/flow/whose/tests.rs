@@ -26,7 +26,7 @@ fn number(packet: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_conversation_is_found_again_in_every_shape() {
+fn a_conversation_is_recognized_in_every_encapsulation() {
     let plain = packet4(6, PEER, US, 0, (0, 0), &ports(7000, 80));
     let is_same = |packet: &[u8]| number(packet) == number(&plain);
     assert!(is_same(&packet4(6, PEER, US, 3, (77, 0x4000), &ports(7000, 80))), "options and DF say nothing");
@@ -49,7 +49,7 @@ fn a_conversation_is_found_again_in_every_shape() {
 }
 
 #[test]
-fn fragments_go_where_their_first_went() {
+fn fragments_follow_their_first_one() {
     let mut fragments = Fragments::default();
     let mut of = |packet: &[u8]| flow(KEY(), packet, &mut fragments).unwrap();
     let whole = packet4(17, PEER, US, 0, (0, 0), &ports(7000, 53));
@@ -76,7 +76,7 @@ fn packet6(next: u8, from: u8, to: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_same_of_ipv6() {
+fn ipv6_conversations_are_recognized() {
     let plain = packet6(6, 9, 2, &ports(7000, 80));
     let hop = [vec![6, 0, 0, 0, 0, 0, 0, 0], ports(7000, 80)].concat();
     assert_eq!(number(&packet6(0, 9, 2, &hop)), number(&plain));
@@ -106,7 +106,7 @@ fn the_same_of_ipv6() {
 proptest! {
     /// Nothing panics, and the table keeps its size.
     #[test]
-    fn anything_may_come(packets: Vec<(bool, Vec<u8>)>) {
+    fn arbitrary_frames_are_handled(packets: Vec<(bool, Vec<u8>)>) {
         let mut fragments = Fragments::default();
         for (six, mut packet) in packets {
             if let Some(first) = packet.first_mut() {
