@@ -105,7 +105,12 @@ fn what_is_good_before_a_fault_comes_out() {
     for jobs in ["", "-j 3 ", "-j 3 --unordered "] {
         expect(&of(&dir, &format!("conv {jobs}-o text cut.pcap")), 1, 5000, "truncated: 56 of 59 bytes");
         expect(&of(&dir, &format!("conv {jobs}-o jsonl cut.pcap")), 1, 5000, "truncated");
-        expect(&of(&dir, &format!("conv {jobs}-o text interface.pcapng")), 1, 1, "unknown interface 7: 1 are described");
+        expect(
+            &of(&dir, &format!("conv {jobs}-o text interface.pcapng")),
+            1,
+            1,
+            "unknown interface 7: 1 are described",
+        );
         expect(&of(&dir, &format!("conv {jobs}-o text zeros.pcapng")), 1, 1, "length 0");
         expect(&of(&dir, &format!("conv {jobs}-o text bad.bpkt")), 1, 1, "record magic is");
     }

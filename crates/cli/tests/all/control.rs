@@ -122,7 +122,11 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
         (&["host", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no such interface in this network namespace"),
         (&["cat", "xdp:vx0"], 1, "linerate: port xdp:vx0: no such interface in this network namespace"),
-        (&["iperf3", "-s", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no such interface in this network namespace"),
+        (
+            &["iperf3", "-s", "--port", "xdp:vx0"],
+            1,
+            "linerate: host: xdp:vx0: no such interface in this network namespace",
+        ),
         (&["bridge", "xdp:vx0", "null:b"], 1, "linerate: port xdp:vx0: no such interface in this network namespace"),
         (
             &["host", "--port", "null:a", "--set", "net.isr.dispatch=x"],
