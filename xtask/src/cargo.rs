@@ -31,8 +31,8 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .output()
         .context("cannot run cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
-    let directory = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    let directory = metadata["target_directory"].as_str().context("cargo metadata has no target directory")?;
     Ok(PathBuf::from(directory))
 }
 
@@ -46,10 +46,10 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .output()
         .context("cannot run cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
-    for package in metadata["packages"].as_array().context("cargo metadata names no packages")? {
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    for package in metadata["packages"].as_array().context("cargo metadata has no packages")? {
         let (Some(name), Some(features)) = (package["name"].as_str(), package["features"].as_object()) else {
-            bail!("cargo metadata names a package without name or features");
+            bail!("cargo metadata has a package without name or features");
         };
         let alone: Vec<String> = features.keys().filter(|feature| *feature != "default").cloned().collect();
         if alone.is_empty() {
@@ -71,7 +71,7 @@ pub fn host_triple() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc -vV names no host")?.to_owned())
+    Ok(host.context("rustc -vV prints no host")?.to_owned())
 }
 
 /// Tests the rings, the lanes of dataflow and switches, netisr's workstreams and the readers' pins

@@ -65,7 +65,7 @@ impl Wanted {
     /// Returns the selected targets, or all.
     fn among(&self, known: &[String]) -> anyhow::Result<Vec<String>> {
         if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
-            bail!("unknown fuzz target '{unknown}': there are {}", known.join(", "));
+            bail!("unknown fuzz target '{unknown}': expected {}", known.join(", "));
         }
         Ok(if self.targets.is_empty() { known.to_vec() } else { self.targets.clone() })
     }
@@ -232,7 +232,7 @@ fn summary(log: &str) -> String {
     let stat = |name: &str| log.lines().find_map(|line| line.strip_prefix(name)).map_or("?", str::trim);
     let reached = log.lines().rev().find_map(|line| line.split("cov: ").nth(1)?.split(' ').next()).unwrap_or("?");
     let (runs, speed) = (stat("stat::number_of_executed_units:"), stat("stat::average_exec_per_sec:"));
-    format!("{runs} runs, {speed} a second, {reached} edges reached")
+    format!("{runs} runs, {speed} per second, {reached} edges reached")
 }
 
 /// Returns the lines of the panic and its message; without a panic, the last lines of the log.
@@ -278,15 +278,15 @@ mod tests {
         assert_eq!(wanted(&[]).unwrap().among(&known).unwrap(), ["a", "b"]);
         assert_eq!(wanted(&["b"]).unwrap().among(&known).unwrap(), ["b"]);
         let why = wanted(&["c"]).unwrap().among(&known).unwrap_err().to_string();
-        assert_eq!(why, "unknown fuzz target 'c': there are a, b");
+        assert_eq!(why, "unknown fuzz target 'c': expected a, b");
     }
 
     #[test]
     fn the_log_is_put_in_a_few_words() {
         let log = "#2 INITED cov: 10 ft: 11\n#99 NEW cov: 42 ft: 50 corp: 3\nstat::number_of_executed_units: 99\n\
                    stat::average_exec_per_sec:     33\n";
-        assert_eq!(summary(log), "99 runs, 33 a second, 42 edges reached");
-        assert_eq!(summary(""), "? runs, ? a second, ? edges reached");
+        assert_eq!(summary(log), "99 runs, 33 per second, 42 edges reached");
+        assert_eq!(summary(""), "? runs, ? per second, ? edges reached");
     }
 
     #[test]

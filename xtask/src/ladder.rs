@@ -102,10 +102,10 @@ fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str)
     succeed(&mut build)?;
     let made = work.join(target).join(variant.profile).join(variant.product.file());
     if !made.exists() {
-        bail!("{} is missing", made.display());
+        bail!("cargo did not build {}", made.display());
     }
     let place = rungs.join(variant.name);
-    std::fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    std::fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
     let kept = place.join(variant.product.file());
     let _ = std::fs::remove_file(&kept); // a running program cannot be overwritten
     std::fs::copy(&made, &kept).with_context(|| format!("cannot copy to {}", kept.display()))?;
@@ -148,7 +148,7 @@ fn profdata() -> anyhow::Result<PathBuf> {
     };
     places.iter().find(fits).cloned().with_context(|| {
         let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        format!("no llvm-profdata for LLVM {major}, the release of this compiler: tried {}", looked.join(", "))
+        format!("no llvm-profdata for LLVM {major}, the version of rustc: tried {}", looked.join(", "))
     })
 }
 

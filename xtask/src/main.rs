@@ -19,21 +19,21 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  tidy                       check the house rules: members' order, unsafe rooms, clock rooms, files, words
+  tidy                       check the source rules: crate order, unsafe code, clocks, statics, files, comments
   fuzz [--seconds N] [--seed N] [--keep] [--list] [--build] [target ...]
-                             fuzz every target (or those named) on stable Rust, N seconds each (default 60);
-                             --seed repeats the random inputs of an earlier run, --keep merges what was found
-                             into fuzz/corpus, --list names the targets, --build builds them only
-  loom [args]                rings, lanes, netisr's workstreams, readers' pins under every interleaving that loom can think of
-  miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
-  tsan [args]                what threads share without a lock, under the thread sanitizer of rustc
-  features                   lint and test each package that has features: with each alone, and with all
-  sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 20000); or one, traced
-  sim --speed                bytes that such a simulation moves a second, on one core
+                             fuzz all targets (or those named) on stable Rust, N seconds each (default 60);
+                             --seed repeats the random inputs of an earlier run, --keep merges new inputs
+                             into fuzz/corpus, --list lists the targets, --build only builds them
+  loom [args]                test rings, workers, netisr queues and readers' pins under all interleavings (loom)
+  miri [args]                test the unsafe code of buffers under Miri (needs a nightly toolchain)
+  tsan [args]                test lock-free sharing between threads under rustc's thread sanitizer
+  features                   lint and test each package with features: with each feature alone, and with all
+  sim [--seeds N] [--seed S] simulate a TCP connection over a bad wire, with N seeds (default 20000), or one, traced
+  sim --speed                measure the speed of this simulation in bytes per second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--ip-version V] [--only TEXT] [--seconds N] [-- args]
-                             run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
-  ladder                     build linerate-rung in each variant that a rung of the ladder needs
-  bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`, `tcp`";
+                             run the scripts in DIR against linerate-packetdrill, at most N seconds each (default 60)
+  ladder                     build linerate-rung in each variant that the ladder needs
+  bench <group> [args]       build and run linerate-bench in release mode: `cargo xtask bench udp`, `tcp`";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -64,7 +64,7 @@ enum Task<'a> {
 
 impl Task<'_> {
     fn parse(words: &[String]) -> anyhow::Result<Task<'_>> {
-        let Some((command, rest)) = words.split_first() else { bail!("which command?\n{USAGE}") };
+        let Some((command, rest)) = words.split_first() else { bail!("missing command\n{USAGE}") };
         Ok(match command.as_str() {
             "tidy" => Task::Tidy,
             "fuzz" => Task::Fuzz(fuzz::Wanted::parse(rest)?),
@@ -75,7 +75,7 @@ impl Task<'_> {
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
-            "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp, or tcp"),
+            "bench" if rest.is_empty() => bail!("bench needs a group: udp or tcp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(

@@ -106,7 +106,7 @@ impl Wanted {
             if word == "--" {
                 break;
             }
-            let value = words.next().with_context(|| format!("{word} wants a value"))?;
+            let value = words.next().with_context(|| format!("{word} needs a value"))?;
             match word.as_str() {
                 "--tree" => tree = Some(PathBuf::from(value)),
                 "--bin" => bin = PathBuf::from(value),
@@ -116,16 +116,20 @@ impl Wanted {
                 "--ip-version" => {
                     let found = Version::ALL.into_iter().find(|version| version.name() == value);
                     versions = vec![found.with_context(|| {
-                        format!("'{value}' is no IP version: ipv4, ipv4-mapped-ipv6, ipv6 or each")
+                        format!("unknown IP version '{value}': expected ipv4, ipv4-mapped-ipv6, ipv6 or each")
                     })?];
                 }
-                "--seconds" => seconds = value.parse().with_context(|| format!("'{value}' is not a number"))?,
+                "--seconds" => {
+                    seconds = value.parse().with_context(|| format!("--seconds: '{value}' is not a number"))?;
+                }
                 other => {
-                    bail!("packetdrill takes --tree, --bin, --flags, --ip-version, --only, --seconds, not '{other}'")
+                    bail!(
+                        "unknown option '{other}': expected --tree, --bin, --flags, --ip-version, --only or --seconds"
+                    )
                 }
             }
         }
-        let tree = tree.context("packetdrill wants --tree DIR, where the scripts are")?;
+        let tree = tree.context("packetdrill needs --tree DIR, the directory of the scripts")?;
         Ok(Wanted { tree, bin, flags, seconds, versions, only, more: words.cloned().collect() })
     }
 }
@@ -149,7 +153,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let apart = Command::new("unshare").args(["-n", "true"]).stderr(Stdio::null()).status();
     let apart = apart.is_ok_and(|status| status.success());
     if !apart {
-        println!("without network namespaces: what scripts set by shell commands is set here, or not at all");
+        println!("no network namespaces: shell commands of scripts change the settings of this machine, or fail");
     }
     let versions: Vec<_> = match wanted.versions.as_slice() {
         [] => vec![None],
@@ -164,7 +168,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
             match end {
                 End::Passed => println!("ok    {name}"),
                 End::Failed => println!("FAIL  {name}: {said}"),
-                End::Hung => println!("HUNG  {name}: nothing after {} s: {said}", wanted.seconds),
+                End::Hung => println!("HUNG  {name}: not finished after {} s: {said}", wanted.seconds),
             }
             ends.push(end);
         }
@@ -203,7 +207,7 @@ fn run(
     version: Option<Version>,
 ) -> anyhow::Result<(End, String)> {
     let script = script.canonicalize()?;
-    let (Some(place), Some(name)) = (script.parent(), script.file_name()) else { bail!("{}?", script.display()) };
+    let (Some(place), Some(name)) = (script.parent(), script.file_name()) else { bail!("{} is not the path of a script", script.display()) };
     let said = std::env::temp_dir().join(format!("linerate-packetdrill-{}", std::process::id()));
     let out = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
     let mut child = if apart {

@@ -27,7 +27,7 @@ impl Wanted {
             ["--seeds", n] => Wanted::Seeds(number(n)?),
             ["--seed", n] => Wanted::One(number(n)?),
             ["--speed"] => Wanted::Speed,
-            other => bail!("sim takes --seeds N, --seed S or --speed, not '{}'", other.join(" ")),
+            other => bail!("unknown arguments '{}': expected --seeds N, --seed S or --speed", other.join(" ")),
         })
     }
 }

@@ -33,7 +33,7 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
         let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         print!("{out}");
         ensure!(output.status.success(), "{package}: {}\n{err}", output.status);
-        ensure!(!out.contains(" 0 passed"), "{package}: no test is called {tests}...");
+        ensure!(!out.contains(" 0 passed"), "{package}: no test matches '{tests}'");
         let races = races(&err);
         if !races.is_empty() {
             eprintln!("{err}");

@@ -80,7 +80,7 @@ impl Host {
         let cx = Cx::enter(How::Register, START);
         let config = inet::Config { seed: settings.seed, ..inet::Config::new("packetdrill", pool) };
         let stack: Stack<Light> = Stack::new(cx, config);
-        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("no room for an iface")?;
+        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("cannot add an iface")?;
         let wire = Wire::default();
         stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
         let mut host = Host { stack, large, wire, now: START, lowat: u32::MAX };
@@ -110,7 +110,7 @@ impl Host {
     /// A message: unknown knob or invalid value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name.ends_with("tcp_notsent_lowat") {
-            self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: not a number of bytes"))?;
+            self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: expected a number of bytes"))?;
             return Ok(());
         }
         self.stack.knobs.set_as_linux(name, value)

@@ -129,7 +129,7 @@ impl Stage for Later {
 
     fn report(&self) -> Option<String> {
         let unstamped = self.unstamped.load(Relaxed);
-        (unstamped > 0).then(|| format!("delay: {unstamped} frames had no stamp, and are not later"))
+        (unstamped > 0).then(|| format!("delay: {unstamped} frames without a stamp were not delayed"))
     }
 }
 

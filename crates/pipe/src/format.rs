@@ -95,7 +95,7 @@ pub struct UnknownFormat(String);
 
 impl fmt::Display for UnknownFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no form of frames; there are:", self.0)?;
+        write!(f, "unknown format '{}'; formats:", self.0)?;
         Format::ALL.iter().try_for_each(|format| write!(f, " {format}"))
     }
 }
@@ -132,6 +132,6 @@ mod tests {
             assert_eq!(format.name().parse(), Ok(format));
         }
         let error = "hex".parse::<Format>().unwrap_err().to_string();
-        assert_eq!(error, "'hex' is no form of frames; there are: text f1 f2 bin1 bin2 pcap pcapng jsonl");
+        assert_eq!(error, "unknown format 'hex'; formats: text f1 f2 bin1 bin2 pcap pcapng jsonl");
     }
 }

@@ -49,13 +49,13 @@ pub struct GenConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadGen {
     /// The frame is too short or too long: length, minimum, maximum.
-    #[error("frame size {0}: must be {1} to {2} bytes, FCS included")]
+    #[error("frame size '{0}': must be {1} to {2} bytes, FCS included")]
     Size(usize, usize, usize),
     /// A repeated buffer with stamps needs a number of frames.
-    #[error("with stamps one buffer is one round: say how many frames it has (-n)")]
+    #[error("a repeated buffer with stamps needs a number of frames (-n)")]
     NoRound,
     /// The round is too large for a buffer.
-    #[error("a round of {0} bytes: a buffer has {MOST} at most")]
+    #[error("buffer of {0} bytes for all frames: at most {MOST}; reduce the number of frames (-n)")]
     LargeRound(u64),
     /// The format cannot represent such frames.
     #[error(transparent)]

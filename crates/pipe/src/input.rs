@@ -68,10 +68,10 @@ pub enum BadInput {
     #[error(transparent)]
     Pcap(#[from] PcapError),
     /// Packets with an unsupported link header.
-    #[error("link type {0} is not read: those of Ethernet, IP (RAW), loopback (NULL, LOOP) and Linux (SLL, SLL2) are")]
+    #[error("unsupported link type {0}: must be Ethernet, IP (RAW), loopback (NULL, LOOP) or Linux (SLL, SLL2)")]
     LinkType(u16),
     /// The stream is neither text nor another known format.
-    #[error("begins with {}: neither text nor a capture nor binary records", hex(.0))]
+    #[error("unknown format: begins with {}; expected text, a capture or binary records", hex(.0))]
     Unknown(Vec<u8>),
 }
 
@@ -349,8 +349,8 @@ impl Capture {
                 false => push_unusual(frames, &record, self.before, &mut self.frame)?,
             };
             if !pushed {
-                let why =
-                    format!("a packet of {} bytes, of which {} were captured", record.orig_len, record.data.len());
+                let (len, captured) = (record.orig_len, record.data.len());
+                let why = format!("length {len}, captured {captured}: too short or too long for a frame");
                 tally.tell(Told::Record(why), frames.len());
             }
             if self.reader.section().interfaces.len() > self.known {

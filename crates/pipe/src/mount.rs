@@ -84,15 +84,13 @@ pub enum MountError {
     #[error("{0}")]
     Names(String),
     /// A stale mount: its program has ended.
-    #[error(
-        "{0}: a mount whose program is gone is still there; 'fusermount3 -u {0}' (as root: 'umount {0}') removes it"
-    )]
+    #[error("{0}: stale mount, its program has ended; remove it with 'fusermount3 -u {0}' (as root: 'umount {0}')")]
     Stale(String),
     /// The directory is already a mount point of this program.
-    #[error("{0}: is mounted already; another directory, or end that mount with 'fusermount3 -u {0}'")]
+    #[error("{0}: already mounted; use another directory, or unmount it with 'fusermount3 -u {0}'")]
     Mounted(String),
     /// The directory does not exist or is not a directory.
-    #[error("{0}: {1}; it must be a directory that exists")]
+    #[error("{0}: {1}; must be an existing directory")]
     Dir(String, io::Error),
     /// Error of the mount itself.
     #[error("{0}: cannot mount: {1}")]

@@ -33,7 +33,7 @@ pub enum BadOutput {
         other: u16,
     },
     /// The length field of a binary record has 16 bits.
-    #[error("a frame of {0} bytes is longer than a binary record holds: 65535")]
+    #[error("frame of {0} bytes is too long for a binary record: at most 65535")]
     TooLong(usize),
 }
 

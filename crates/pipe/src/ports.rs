@@ -389,7 +389,7 @@ impl PortSink {
 }
 
 fn stopped() -> RunError {
-    RunError::Output(std::io::Error::new(std::io::ErrorKind::Interrupted, "stopped before all was sent"))
+    RunError::Output(std::io::Error::new(std::io::ErrorKind::Interrupted, "stopped before all frames were sent"))
 }
 
 impl Sink for PortSink {

@@ -109,7 +109,7 @@ impl Queue {
     pub fn report(&self, stage: &str) -> Option<String> {
         let Queue { passed, dropped, left, .. } = self;
         (dropped + left > 0).then(|| {
-            format!("{stage}: {passed} frames passed, {dropped} dropped (no room), {left} held when it was stopped")
+            format!("{stage}: {passed} frames passed, {dropped} dropped (queue full), {left} still queued at the end")
         })
     }
 }

@@ -127,7 +127,7 @@ impl Stage for Rewrite {
     fn report(&self) -> Option<String> {
         let counts = self.counts();
         let mut said = format!("rewrite: {} of {} frames edited", counts.edited, counts.frames);
-        for (count, why) in [(counts.ttl, "their TTL is over"), (counts.too_long, "too long with their tag")] {
+        for (count, why) in [(counts.ttl, "TTL expired"), (counts.too_long, "too long with the tag")] {
             if count > 0 {
                 said += &format!("; {count} dropped: {why}");
             }

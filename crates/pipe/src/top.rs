@@ -60,7 +60,7 @@ impl FromStr for Field {
 
     fn from_str(word: &str) -> Result<Field, String> {
         let names = Field::ALL.map(Field::name).join(", ");
-        Field::ALL.into_iter().find(|field| field.name() == word).ok_or(format!("'{word}' is none of {names}"))
+        Field::ALL.into_iter().find(|field| field.name() == word).ok_or(format!("unknown field '{word}': must be one of {names}"))
     }
 }
 
@@ -154,10 +154,10 @@ impl Top {
             // Writing to a string does not fail.
             let _ = writeln!(out, "{:>12} {share:>5.1}% {:>10}  {}", entry.weight, entry.error, words.join("  "));
         }
-        let _ = write!(out, "{total:>12} in all; ");
+        let _ = write!(out, "{total:>12} total; ");
         match self.sketch.evicted() {
-            0 => out += "every key had its place: the figures are exact",
-            _ => _ = write!(out, "not shown: {bound} at most of any key (more with --table)"),
+            0 => out += "all keys fit into the table: the figures are exact",
+            _ => _ = write!(out, "keys not in the table: at most {bound} each (more keys with --table)"),
         }
         out
     }
@@ -224,7 +224,7 @@ mod tests {
            1  25.0%          0  10.0.0.";
         let told = top(&[Field::Flow], 100, false, &some());
         assert!(told.starts_with(expected), "{told}");
-        assert!(told.ends_with("4 in all; every key had its place: the figures are exact"), "{told}");
+        assert!(told.ends_with("4 total; all keys fit into the table: the figures are exact"), "{told}");
         let told = top(&[Field::Src, Field::Ip], 100, false, &some());
         assert!(told.contains("3  75.0%          0  02:00:00:00:00:01  10.0.0.1 > 10.0.0.2\n"), "{told}");
     }
@@ -233,7 +233,7 @@ mod tests {
     fn a_small_table_says_how_wrong_it_may_be() {
         let told = top(&[Field::Flow], 1, false, &some());
         assert!(told.contains("           4 100.0%          3  10.0.0.3.8"), "{told}");
-        assert!(told.ends_with("not shown: 4 at most of any key (more with --table)"), "{told}");
+        assert!(told.ends_with("keys not in the table: at most 4 each (more keys with --table)"), "{told}");
         let json: serde_json::Value = serde_json::from_str(&top(&[Field::Dst, Field::Vlan], 9, true, &some())).unwrap();
         assert_eq!(
             json["top"][0],

@@ -14,8 +14,8 @@ pub struct BadUnits {
 
 impl fmt::Display for BadUnits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rest = self.word.get(self.at..).filter(|rest| !rest.is_empty()).unwrap_or("its end");
-        write!(f, "'{}' at {}: expected {}, found {rest}", self.word, self.at + 1, self.expected)
+        let rest = self.word.get(self.at..).filter(|rest| !rest.is_empty()).unwrap_or("the end");
+        write!(f, "'{}', column {}: expected {}, found {rest}", self.word, self.at + 1, self.expected)
     }
 }
 
@@ -44,7 +44,7 @@ fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u6
 /// The number or the unit is missing or unknown.
 pub fn duration(word: &str) -> Result<Duration, BadUnits> {
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
-    parse(word, &units, "a time as in 10ms, 1.5s, 250us, 84ns").map(Duration::from_nanos)
+    parse(word, &units, "a time such as 10ms, 1.5s, 250us or 84ns").map(Duration::from_nanos)
 }
 
 /// Parses a number of bytes: `1500`, `64k`, `1M`.
@@ -53,7 +53,7 @@ pub fn duration(word: &str) -> Result<Duration, BadUnits> {
 /// Those of [`duration`].
 pub fn bytes(word: &str) -> Result<u64, BadUnits> {
     let units = [("", 1), ("k", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
-    parse(word, &units, "bytes as in 1500, 64k, 1M")
+    parse(word, &units, "a number of bytes such as 1500, 64k or 1M")
 }
 
 /// A rate per second.
@@ -70,7 +70,7 @@ pub enum Rate {
 /// # Errors
 /// Those of [`duration`]; a rate of zero.
 pub fn rate(word: &str) -> Result<Rate, BadUnits> {
-    const EXPECTED: &str = "a rate as in 100M, 1.5G (bits a second) or 1000pps, 1.488Mpps, not zero";
+    const EXPECTED: &str = "a rate above 0 such as 100M, 1.5G (bits per second), 1000pps or 1.488Mpps";
     let units = [("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
     let (number, frames) = word.strip_suffix("pps").map_or((word, false), |number| (number, true));
     let value = parse(number, &units, EXPECTED)?;
@@ -103,7 +103,7 @@ mod tests {
         }
         assert_eq!(
             duration("10mz").unwrap_err().to_string(),
-            "'10mz' at 3: expected a time as in 10ms, 1.5s, 250us, 84ns, found mz"
+            "'10mz', column 3: expected a time such as 10ms, 1.5s, 250us or 84ns, found mz"
         );
         assert!(rate("0").is_err() && rate("0pps").is_err() && rate("pps").is_err());
     }

@@ -185,7 +185,7 @@ impl World {
                 return timers.chain(self.hosts.iter().filter_map(Host::next_arrival)).min();
             }
         }
-        panic!("the world does not settle at {:?}: frames are being made without end", self.now());
+        panic!("the world does not become idle at {:?}: frames are produced without end", self.now());
     }
 
     /// Runs each service of each host once. Returns the number of datagrams processed.

@@ -187,11 +187,11 @@ impl World {
             Kind::Pktgen if !floods(&spec) => {}
             Kind::Pktgen => {
                 return Err(fault(
-                    "without a rate it makes frames and no time passes; give it one, as rate=1k".to_owned(),
+                    "a source without a rate is not available in virtual time; set a rate, as in rate=1k".to_owned(),
                 ));
             }
             kind => {
-                return Err(fault(format!("there is no {kind} on virtual time; there are pair, null and pktgen")));
+                return Err(fault(format!("no {kind} ports in virtual time; use pair, null or pktgen")));
             }
         }
         let seed = self.draw(place, at).to_string();

@@ -48,7 +48,7 @@ fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
         .collect();
     let way = imports.keys().filter_map(|start| way_back(&imports, start)).min_by_key(Vec::len)?;
     let shown: Vec<String> = way.iter().map(|names| names.join("::")).collect();
-    let what = format!("imports in a circle: {}; put what they share below them", shown.join(" -> "));
+    let what = format!("circular imports: {}; move the shared items into a module below them", shown.join(" -> "));
     Some(Finding::new(&modules.get(way.first().copied()?)?.path, 1, what))
 }
 
@@ -263,7 +263,7 @@ mod tests {
             ("crates/x/src/a.rs", "use crate::b::Thing;"),
             ("crates/x/src/b.rs", "pub struct Thing; fn f(_: super::a::Other) {}"),
         ];
-        let what = "crates/x/src/a.rs:1: imports in a circle: a -> b -> a; put what they share below them";
+        let what = "crates/x/src/a.rs:1: circular imports: a -> b -> a; move the shared items into a module below them";
         assert_eq!(found(&texts).as_deref(), Some(what));
     }
 
@@ -278,7 +278,7 @@ mod tests {
             ])
         };
         assert_eq!(with("pub struct Thing; use crate::shared::S;"), None);
-        let what = "crates/x/src/a.rs:1: imports in a circle: a -> b -> a; put what they share below them";
+        let what = "crates/x/src/a.rs:1: circular imports: a -> b -> a; move the shared items into a module below them";
         assert_eq!(with("pub struct Thing; use crate::a::{A as B};").as_deref(), Some(what));
     }
 

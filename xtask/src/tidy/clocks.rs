@@ -15,9 +15,9 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/port/src/os", why: "the wall clock's offset for time stamps in captures" },
     Room { path: "crates/port/src/nic/bus", why: "waits as long as an access to a register takes" },
     Room { path: "crates/dispatch", why: "owns threads" },
-    Room { path: "crates/pipe/src/os", why: "the clock that all processes share, for stamps" },
+    Room { path: "crates/pipe/src/os", why: "the clock shared by all processes, for stamps" },
     Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },
-    Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
+    Room { path: "crates/node/src/run", why: "the loop that passes `now` to the hosts" },
     Room {
         path: "crates/inet/src/stack/books",
         why: "passes the counter to the cost ledger when it is switched or read",
@@ -26,7 +26,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/node/src/switch/average", why: "counts ticks of the bridge's part" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
     Room { path: "crates/lab", why: "measures" },
-    Room { path: "crates/cli", why: "talks to a person" },
+    Room { path: "crates/cli", why: "interacts with a user" },
     Room { path: "crates/apps/src/host/run", why: "the loop of a host with one application" },
     Room { path: "crates/apps/src/netperf/serve", why: "the loop of a host with one end of a test" },
     Room { path: "crates/apps/src/netperf/session", why: "an interim result has the time of day" },
@@ -36,7 +36,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/packetdrill/src/face", why: "has calls of those names" },
     Room { path: "crates/rung", why: "is measured" },
     Room { path: "crates/bench", why: "measures" },
-    Room { path: "xtask", why: "talks to a person" },
+    Room { path: "xtask", why: "interacts with a user" },
 ];
 
 /// Names through which a real clock is reached.
@@ -61,7 +61,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         for (at, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
             if let Some(way) = WAYS.iter().find(|way| has_token(&line.code, way)) {
                 let what =
-                    format!("{way} outside the clock's rooms; take `now` as an argument (xtask/src/tidy/clocks.rs)");
+                    format!("{way} outside the listed files; take `now` as an argument (xtask/src/tidy/clocks.rs)");
                 found.push(Finding::new(path, at + 1, what));
             }
         }

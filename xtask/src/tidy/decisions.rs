@@ -21,7 +21,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         Finding::new(
             INDEX,
             *line,
-            format!("links to {name}, which does not exist; write the page or take the line out"),
+            format!("links to {name}, which does not exist; write the page or remove the line"),
         )
     });
     unlisted.chain(missing).collect()

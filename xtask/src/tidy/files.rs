@@ -28,21 +28,21 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             found.push(Finding::new(
                 path,
                 1,
-                "does not begin with '//!'; say what arrives, what leaves and who owns it",
+                "does not begin with '//!'; describe its input, output and ownership",
             ));
         }
         let lines = source.lines.len();
         if lines > LONG && !tree.is_test(path) && !MAY_BE_LONG.iter().any(|(long, _)| long == path) {
-            let what = format!("{lines} lines, more than {LONG}; split it where the protocol or the work splits");
+            let what = format!("{lines} lines, more than {LONG}; split it along the protocol or the tasks");
             found.push(Finding::new(path, LONG + 1, what));
         }
         for (at, line) in source.lines.iter().enumerate() {
             if let Some(word) = UNFINISHED.iter().find(|word| has_token(&line.comment, word)) {
-                let what = format!("{word}; finish it, or say in an issue what is missing");
+                let what = format!("{word}; finish it, or open an issue for it");
                 found.push(Finding::new(path, at + 1, what));
             }
             if let Some(word) = NOT_KEPT.iter().find(|word| has_token(&line.code, word)) {
-                found.push(Finding::new(path, at + 1, format!("{word} is not for keeping; write it or take it out")));
+                found.push(Finding::new(path, at + 1, format!("{word} must not remain; implement or remove it")));
             }
         }
     }

@@ -39,7 +39,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             found.push(Finding::new(
                 "Cargo.toml",
                 1,
-                format!("member {member} has no Cargo.toml; write it or take it out"),
+                format!("member {member} has no Cargo.toml; add it or remove the member"),
             ));
             continue;
         };
@@ -53,7 +53,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     }
     let manifests = tree.texts.keys().filter_map(|path| path.strip_suffix("/Cargo.toml"));
     for directory in manifests.filter(|it| it.starts_with("crates/") && !members.contains(&it.to_string())) {
-        let what = "not a member; add it to the members list at its place on the frame's way";
+        let what = "not a member; add it to the members list in the order of the frame path";
         found.push(Finding::new(&format!("{directory}/Cargo.toml"), 1, what));
     }
     found
@@ -77,18 +77,17 @@ impl Member<'_> {
     fn check(&self, found: &mut Vec<Finding>) {
         let last = self.name().rsplit('/').next().unwrap_or_default();
         if NO_NAMES.contains(&last) {
-            let what = format!("a crate named '{last}' says nothing; name it by what it does or fold it into its user");
+            let what = format!("crate name '{last}' is not descriptive; name its function, or merge it into its user");
             found.push(Finding::new(self.path, 1, what));
         }
         let inherits = self.manifest.get("lints").and_then(|it| it.get("workspace")).and_then(Value::as_bool);
         if inherits != Some(true) {
-            found.push(Finding::new(self.path, 1, "does not take the workspace's lints; add [lints] workspace = true"));
+            found.push(Finding::new(self.path, 1, "does not inherit the workspace's lints; add [lints] workspace = true"));
         }
         for (table, kind) in self.dependency_tables() {
             for (key, value) in table {
                 if kind != "dev-dependencies" && !TAIL.contains(&self.name()) && FOREIGN.contains(&key.as_str()) {
-                    let what =
-                        format!("{key} would be part of the program; test with it (dev-dependencies), or do without");
+                    let what = format!("{key} must not be part of the program; use it in tests only (dev-dependencies)");
                     found.push(Finding::new(self.path, self.line_of(key, kind), what));
                 }
                 if let Some(what) = self.judge(key, value, kind) {
@@ -122,14 +121,13 @@ impl Member<'_> {
         }
         if kind != "dev-dependencies" {
             return Some(format!(
-                "{me} depends on {on}, which stands below it in the members list; turn the dependency round or move the \
-                 code up"
+                "{me} depends on {on}, which is after it in the members list; reverse the dependency or move the code up"
             ));
         }
         let listed = DEV_BELOW.iter().any(|(who, whom, _)| *who == me && *whom == on);
         (!listed).then(|| {
             format!(
-                "{me} tests with {on}, which stands below it; list it in DEV_BELOW with a reason or move the test down"
+                "{me} tests with {on}, which is after it; list it in DEV_BELOW with a reason or move the test down"
             )
         })
     }

@@ -48,7 +48,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 report(format!("opens with '{word}'; begin with a verb (\"Returns\") or a noun phrase"));
             }
             if prose.contains('?') {
-                report("a question; state what holds".to_owned());
+                report("a question; state the fact".to_owned());
             }
             for (_, word) in words(&prose) {
                 let lower = word.to_lowercase();

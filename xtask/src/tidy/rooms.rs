@@ -60,8 +60,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             for (place, _) in words(&line.code).filter(|(_, word)| *word == "unsafe") {
                 let rest = following(&source.lines, at, place + "unsafe".len());
                 if !room {
-                    let what =
-                        "unsafe outside its rooms; do it safely, or move it into a room (xtask/src/tidy/rooms.rs)";
+                    let what = "unsafe outside the listed files; use safe code, or move it there (xtask/src/tidy/rooms.rs)";
                     found.push(Finding::new(path, at + 1, what));
                 } else if let Some(what) = missing(&source.lines, at, &rest) {
                     found.push(Finding::new(path, at + 1, what));
@@ -91,10 +90,10 @@ fn missing(lines: &[Line], at: usize, rest: &str) -> Option<&'static str> {
     if what.starts_with("fn ") || what.starts_with("trait ") {
         let documented = said_above(lines, at, "# Safety", 0) || said_above(lines, at, "SAFETY:", 0);
         return (!documented)
-            .then_some("unsafe fn or trait without a '# Safety' section; say what its caller must see to");
+            .then_some("unsafe fn or trait without a '# Safety' section; state the obligations of its caller");
     }
     let said = lines[at].comment.contains("SAFETY:") || said_above(lines, at, "SAFETY:", NEAR);
-    (!said).then_some("unsafe without a '// SAFETY:' comment within three lines above; say why it is sound")
+    (!said).then_some("unsafe without a '// SAFETY:' comment within three lines above; state why it is sound")
 }
 
 /// Removes `extern "C"` from the start; a block, a function, or a function pointer type remains.

@@ -22,9 +22,9 @@ const WAYS: &[(&str, &str)] = &[
     ("io::stdout", "standard output"),
     ("println!", "standard output"),
     ("eprintln!", "standard error"),
-    ("net::UdpSocket", "a socket of the kernel's"),
-    ("net::TcpStream", "a socket of the kernel's"),
-    ("net::TcpListener", "a socket of the kernel's"),
+    ("net::UdpSocket", "a kernel socket"),
+    ("net::TcpStream", "a kernel socket"),
+    ("net::TcpListener", "a kernel socket"),
     ("libc::", "a system call"),
     ("rustix::", "a system call"),
 ];
@@ -39,11 +39,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     for (path, source) in pure.filter(|(path, _)| !tree.is_test(path)) {
         for (at, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
             if let Some((_, what)) = WAYS.iter().find(|(way, _)| has_token(&line.code, way)) {
-                let what = format!("{what}, in a crate that knows none; take what it gives as an argument");
+                let what = format!("{what} in a crate without system access; take its result as an argument");
                 found.push(Finding::new(path, at + 1, what));
             }
             if let Some(hash) = UNKEYED.iter().find(|hash| has_token(&line.code, hash)) {
-                let what = format!("{hash} has no key, and a stranger may choose what goes in; use wire::hash");
+                let what = format!("{hash} has no key, but peers can choose its input; use wire::hash");
                 found.push(Finding::new(path, at + 1, what));
             }
         }

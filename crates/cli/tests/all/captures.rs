@@ -161,12 +161,12 @@ fn large_packets_pass_everywhere() {
         let records = of(&dir, &format!("conv -o bin1 {file}"));
         match len {
             ..=65_535 => assert_eq!(records.stdout.len(), 4 + len),
-            _ => expect(&records, 2, 0, "longer than a binary record holds"),
+            _ => expect(&records, 2, 0, "too long for a binary record"),
         }
     }
     // One more byte is no packet, and is said.
     dir.file("longer.pcap", Capture::pcap(1).packet(&vec![0; 262_145], 262_145).packet(&udp(1), 43).0);
-    expect(&of(&dir, "conv -o text longer.pcap"), 1, 1, "packet 1, a packet of 262145 bytes");
+    expect(&of(&dir, "conv -o text longer.pcap"), 1, 1, "packet 1, length 262145");
     // A port that cannot send a frame.
     dir.file("long.txt", of(&dir, "conv -o text longer.pcap").stdout.repeat(1));
     let mut line = String::from_utf8(of(&dir, "conv -o text longer.pcap").stdout).unwrap();
@@ -293,8 +293,8 @@ fn what_a_record_says_survives() {
     assert_eq!(reader.read().unwrap().unwrap().options, b"\x01\0\x05\0first\0\0\0");
     assert_eq!(reader.read().unwrap().unwrap().direction, Direction::Outbound);
     for (broken, says) in [
-        (json.replace("[\"first\"]", "\"first\""), "\"comments\" is no list"),
-        (json.replace("[\"first\"]", "[1]"), "\"comments\" has something else than text"),
+        (json.replace("[\"first\"]", "\"first\""), "\"comments\" is not a list"),
+        (json.replace("[\"first\"]", "[1]"), "\"comments\" contains a value that is not a string"),
         (json.replace("outbound", "sideways"), "neither inbound nor outbound"),
     ] {
         dir.file("broken.jsonl", broken);
@@ -335,8 +335,8 @@ fn an_announced_fcs_and_the_modified_form_are_read() {
     expect(&of(&dir, "conv -o text modified.pcap"), 0, 1, "");
     // Bytes of an unknown kind are no text.
     dir.file("unknown", [0x34, 0xcd, 0xb2, 0xa2, 0, 0, 0, 0]);
-    expect(&of(&dir, "conv -o text unknown"), 1, 0, "begins with 34 cd b2 a2: neither text nor a capture");
-    expect(&of(&dir, "grep -c 00 unknown"), 2, 0, "neither text nor a capture");
+    expect(&of(&dir, "conv -o text unknown"), 1, 0, "begins with 34 cd b2 a2; expected text, a capture");
+    expect(&of(&dir, "grep -c 00 unknown"), 2, 0, "expected text, a capture");
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn other_links_are_read_and_what_cannot_be_done_with_them_is_said() {
     for line in ["conv -o text wifi.pcap", "crc --check wifi.pcap", "grep -c -f ip wifi.pcap", "count -q wifi.pcap"] {
         let output = of(&dir, line);
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("link type 105 is not read"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("unsupported link type 105"), "{output:?}");
     }
     // Two links in one pcapng: not one pcap file.
     let len = packet.len() as u32;
@@ -473,7 +473,7 @@ fn fragments_in_any_order_pass_the_translator() {
     let mut rewrite = linerate(&["rewrite", "--nat44", "10.0.0.0/8=192.0.2.1", "-o", "text"]);
     rewrite.current_dir(&dir.0).stdin(File::open(dir.path("parts.pcap")).unwrap());
     let output = rewrite.output().unwrap();
-    expect(&output, 0, 4, "4 out, 0 in, 0 passed as they are, 1 dropped: fragments without their first");
+    expect(&output, 0, 4, "4 out, 0 in, 0 passed unchanged, 1 dropped: fragment without the first fragment");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().all(|line| line.contains("C0 00 02 01")), "{text}");
 }

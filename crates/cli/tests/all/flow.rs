@@ -153,7 +153,7 @@ fn a_delay_is_as_long_as_it_says_and_a_rate_no_faster() {
     assert_eq!(out.lines().count(), 100);
     let (out, said) = ok("gen -n 100 + rate -r 1000pps --limit 1000 --drop");
     assert_eq!(out.lines().count(), 8);
-    assert!(said.contains("rate: 8 frames passed, 92 dropped (no room)"), "{said}");
+    assert!(said.contains("rate: 8 frames passed, 92 dropped (queue full)"), "{said}");
     let later = ok("gen -n 2 -t 1000 + delay --stamp 10ms").0;
     let stamps: Vec<&str> = later.lines().map(|line| &line[..16]).collect();
     assert_eq!(stamps, ["11000000001312D0", "0100000000131324"]);
@@ -185,14 +185,14 @@ fn frames_leave_while_the_input_stays_open() {
 #[test]
 fn wrong_words_are_usage() {
     for (line, part) in [
-        ("delay 10mz", "'10mz' at 3: expected a time"),
+        ("delay 10mz", "'10mz', column 3: expected a time"),
         ("rate -r 0", "expected a rate"),
         ("gen -s 3", "must be 18 to 262148 bytes"),
-        ("gen --static -t 1000", "say how many frames"),
+        ("gen --static -t 1000", "needs a number of frames"),
         ("gen --static + count", "--static writes by itself"),
         ("split --by dst --both-ways -t -", "goes with --by flow"),
         ("split -t - -t -", "given twice"),
-        ("top -k colour", "none of flow, dst"),
+        ("top -k colour", "must be one of flow, dst"),
         ("switch null:a", "two ports at least"),
         ("switch null:a --text x", "expected IN,OUT"),
         ("tap a:b", "no interface's name"),

@@ -49,7 +49,7 @@ fn what_is_no_version_is_refused() {
     refused(
         "pkt --ip-version ipv5 x.pkt",
         2,
-        "'ipv5' is no IP version: expected ipv4, ipv4-mapped-ipv6 or ipv6, or each",
+        "unknown IP version 'ipv5': expected ipv4, ipv4-mapped-ipv6 or ipv6, or each",
     );
     refused("pkt --ip-version each --restate-counters x.pkt", 2, "cannot be used with --ip-version each");
 }

@@ -224,7 +224,7 @@ fn a_link_that_joins_nobody_is_refused_with_its_line() {
         }
     }
     let (code, _, err) = words(&format!("up --sim 1 {}", file("tap-echo")));
-    assert!(code == Some(2) && err.contains("there is no tap on virtual time"), "{err}");
+    assert!(code == Some(2) && err.contains("no tap ports in virtual time"), "{err}");
 }
 
 #[test]

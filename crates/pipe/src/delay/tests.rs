@@ -25,7 +25,7 @@ fn a_frame_leaves_when_its_time_has_come_and_not_before() {
     assert_eq!((stage.next_event(), stage.held()), (Some(Instant::from_millis(14)), 1));
     assert_eq!(step(&mut stage, 20, &[4]), [3]);
     stage.finish(&mut Frames::new()).unwrap();
-    assert_eq!(stage.report().unwrap(), "delay: 3 frames passed, 0 dropped (no room), 1 held when it was stopped");
+    assert_eq!(stage.report().unwrap(), "delay: 3 frames passed, 0 dropped (queue full), 1 still queued at the end");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_stamp_keeps_its_register_and_goes_round() {
     assert_eq!(times[0], Time::Stamp(Stamp::at(1, true, 1_250_000)));
     assert_eq!(times[1], Time::Stamp(Stamp::arrival(1_249_999)));
     assert_eq!(times[2..], [Time::Stamp(Stamp(0)), Time::Wall(10_000_005), Time::None]);
-    assert_eq!(stage.report().unwrap(), "delay: 2 frames had no stamp, and are not later");
+    assert_eq!(stage.report().unwrap(), "delay: 2 frames without a stamp were not delayed");
 }
 
 proptest! {

@@ -119,13 +119,13 @@ impl Terms {
             }
             let bad = |at: usize, why: String| BadTerm { text: text.to_owned(), at, why };
             let Some((name, value)) = word.split_once('=') else {
-                return Err(bad(begin, "a term is FIELD=VALUE or FIELD!=VALUE".to_owned()));
+                return Err(bad(begin, "expected FIELD=VALUE or FIELD!=VALUE".to_owned()));
             };
             let not = name.ends_with('!');
             let name = name.trim_end_matches('!');
             let Some((_, field)) = FIELDS.iter().find(|(known, _)| *known == name) else {
                 let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-                return Err(bad(begin, format!("no field '{name}'; there are: {}", names.join(" "))));
+                return Err(bad(begin, format!("unknown field '{name}'; fields: {}", names.join(" "))));
             };
             let place = begin + word.len() - value.len();
             let value = parse_value(*field, value).map_err(|why| bad(place, why.to_owned()))?;
@@ -280,7 +280,7 @@ fn parse_value(field: Field, text: &str) -> Result<Value, &'static str> {
             "ip" | "ip4" => Ok(one(EtherType::IPV4.0)),
             "ip6" => Ok(one(EtherType::IPV6.0)),
             "arp" => Ok(one(EtherType::ARP.0)),
-            number => range(number, 0xffff).ok_or("an EtherType: a number, a range, ip, ip6 or arp"),
+            number => range(number, 0xffff).ok_or("expected an EtherType: a number, a range, ip, ip6 or arp"),
         },
         Field::Proto => match text {
             "tcp" => Ok(one(Proto::TCP.0)),
@@ -289,13 +289,16 @@ fn parse_value(field: Field, text: &str) -> Result<Value, &'static str> {
             "igmp" => Ok(one(Proto::IGMP.0)),
             "icmp6" => Ok(one(Proto::IPV6_ICMP.0)),
             "sctp" => Ok(one(Proto::SCTP.0)),
-            number => range(number, 0xff).ok_or("a protocol: a number, a range, tcp, udp, icmp, igmp, icmp6 or sctp"),
+            number => range(number, 0xff)
+                .ok_or("expected a protocol: a number, a range, tcp, udp, icmp, igmp, icmp6 or sctp"),
         },
-        Field::Vlan => range(text, 4095).ok_or("a VLAN identifier, 0 to 4095, or a range of them"),
-        Field::Ttl => range(text, 255).ok_or("0 to 255, or a range"),
-        Field::Len => range(text, MAX_FRAME as u64).ok_or("bytes, 14 to 262144, or a range"),
+        Field::Vlan => range(text, 4095).ok_or("expected a VLAN identifier from 0 to 4095, or a range"),
+        Field::Ttl => range(text, 255).ok_or("expected a TTL from 0 to 255, or a range"),
+        Field::Len => {
+            range(text, MAX_FRAME as u64).ok_or("expected a length from 14 to 262144 bytes, or a range")
+        }
         Field::Sport | Field::Dport | Field::Port => {
-            range(text, 0xffff).ok_or("a port, 0 to 65535, or a range of them")
+            range(text, 0xffff).ok_or("expected a port from 0 to 65535, or a range")
         }
     }
 }
@@ -318,7 +321,7 @@ fn range(text: &str, most: u64) -> Option<Value> {
 }
 
 fn parse_mac(text: &str) -> Result<Value, &'static str> {
-    const WHAT: &str = "a MAC address as 00:11:22:33:44:55; * is any byte, or all that follow";
+    const WHAT: &str = "expected a MAC address, as in 00:11:22:33:44:55; * is any byte, at the end any rest";
     let digits: String = text.chars().filter(|c| !matches!(c, ':' | '-' | '.')).collect();
     let parts: Vec<&str> = if text.contains([':', '-']) {
         text.split([':', '-']).collect()
@@ -346,7 +349,7 @@ fn parse_mac(text: &str) -> Result<Value, &'static str> {
 }
 
 fn parse_address(text: &str) -> Result<Value, &'static str> {
-    const WHAT: &str = "an address or a prefix: 10.0.0.1, 10.0.0.0/8, 10.1.*, 2001:db8::/32";
+    const WHAT: &str = "expected an address or a prefix: 10.0.0.1, 10.0.0.0/8, 10.1.*, 2001:db8::/32";
     let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
     let under = |bits: u128, width: u32| -> Result<Value, &'static str> {
         let len = len.map_or(Ok(width), str::parse).ok().filter(|len| *len <= width).ok_or(WHAT)?;

@@ -50,10 +50,13 @@ impl std::error::Error for BadPattern {}
 /// Returns an error of the regex crate about a translated pattern in one line.
 pub(super) fn plainly(error: &regex::Error) -> String {
     match error {
-        regex::Error::CompiledTooBig(_) => "the pattern is too large: it would take more than 64 MiB".to_owned(),
+        regex::Error::CompiledTooBig(_) => "pattern too large: needs more than 64 MiB".to_owned(),
         other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }
+
+/// Error text of grep for an unmatched bracket.
+const UNMATCHED: &str = "unmatched [, [^, [:, [., or [=";
 
 /// Translates `pattern` into the syntax of the regex crate.
 pub(super) fn translate(pattern: &str, syntax: Syntax) -> Result<String, BadPattern> {
@@ -138,8 +141,8 @@ impl Translator<'_> {
             '^' => Token::Caret,
             '$' => Token::Dollar,
             '\\' => match self.take() {
-                None => return self.error(begin, "a backslash at the end: write \\\\ for one"),
-                Some('1'..='9') => return self.error(begin, "back references are not done: use grep"),
+                None => return self.error(begin, "trailing backslash: write \\\\ for one"),
+                Some('1'..='9') => return self.error(begin, "back references are not supported: use grep"),
                 Some(class @ ('w' | 'W' | 's' | 'S' | 'b' | 'B' | '<' | '>' | '`' | '\'')) => Token::Class(class),
                 Some(character) => special(character).filter(|_| self.basic).unwrap_or(Token::Literal(character)),
             },
@@ -181,7 +184,7 @@ impl Translator<'_> {
                         }
                         // GNU grep takes an unmatched `)` as a literal in extended syntax.
                         None if !self.basic => self.literal(')'),
-                        None => return self.error(begin, "this closes what nothing opened"),
+                        None => return self.error(begin, "unmatched \\)"),
                     }
                 }
                 Token::Or => {
@@ -212,7 +215,7 @@ impl Translator<'_> {
             }
         }
         match self.open.pop() {
-            Some((at, _)) => self.error(at, "nothing closes this"),
+            Some((at, _)) => self.error(at, "unmatched ( or \\("),
             None => Ok(self.out),
         }
     }
@@ -245,7 +248,7 @@ impl Translator<'_> {
                 self.literal('{');
                 return Ok(());
             }
-            return self.error(begin, "nothing closes this");
+            return self.error(begin, "unmatched \\{");
         };
         let inside = self.rest().get(..end).unwrap_or_default().to_owned();
         let (low, high) = inside.split_once(',').map_or((inside.as_str(), None), |(low, high)| (low, Some(high)));
@@ -263,11 +266,11 @@ impl Translator<'_> {
                 self.literal('{');
                 return Ok(());
             }
-            return self.error(begin, "no interval: {N}, {N,}, {,M} or {N,M}, N not above M, neither above 32767");
+            return self.error(begin, "invalid interval: expected {N}, {N,}, {,M} or {N,M} with N <= M <= 32767");
         };
         self.at += end + close.len();
         if fresh {
-            return self.error(begin, "there is nothing to repeat");
+            return self.error(begin, "nothing to repeat");
         }
         let high = if high == u32::MAX { String::new() } else { high.to_string() };
         self.repeat(&format!("{{{low},{high}}}"));
@@ -284,7 +287,7 @@ impl Translator<'_> {
         let mut first = true;
         loop {
             let at = self.at;
-            let Some(character) = self.take() else { return self.error(begin, "nothing closes this") };
+            let Some(character) = self.take() else { return self.error(begin, UNMATCHED) };
             if character == ']' && !first {
                 break;
             }
@@ -300,9 +303,9 @@ impl Translator<'_> {
                 continue;
             }
             self.at += 1;
-            let Some(high) = self.take() else { return self.error(begin, "nothing closes this") };
+            let Some(high) = self.take() else { return self.error(begin, UNMATCHED) };
             if low > high {
-                return self.error(at, "a range from a higher character to a lower one");
+                return self.error(at, "invalid range: its end is lower than its start");
             }
             self.escaped(low);
             self.out.push('-');
@@ -323,9 +326,9 @@ impl Translator<'_> {
 
     /// Translates `[:alpha:]`, `[.x.]` or `[=x=]` within brackets.
     fn named(&mut self, begin: usize) -> Result<(), BadPattern> {
-        let Some(kind) = self.take() else { return self.error(begin, "nothing closes this") };
+        let Some(kind) = self.take() else { return self.error(begin, UNMATCHED) };
         let close = format!("{kind}]");
-        let Some(end) = self.rest().find(&close) else { return self.error(begin, "nothing closes this") };
+        let Some(end) = self.rest().find(&close) else { return self.error(begin, UNMATCHED) };
         let name = self.rest().get(..end).unwrap_or_default().to_owned();
         self.at += end + close.len();
         const CLASSES: [&str; 12] = [
@@ -336,9 +339,9 @@ impl Translator<'_> {
             (':', ..) if name == "space" => self.out.push_str(" \\t\\r\\x0b\\x0c"),
             (':', ..) if name == "cntrl" => self.out.push_str("\\x00-\\x09\\x0b-\\x1f\\x7f"),
             (':', ..) if CLASSES.contains(&name.as_str()) => self.out.push_str(&format!("[:{name}:]")),
-            (':', ..) => return self.error(begin, "no such class"),
+            (':', ..) => return self.error(begin, "invalid character class name"),
             (_, Some(one), None) => self.escaped(one),
-            _ => return self.error(begin, "no such character"),
+            _ => return self.error(begin, "invalid collation character"),
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
         }
         match frame(line) {
             Ok((bytes, time, about)) if frames.push_about(&bytes, time, &about) => {}
-            Ok((bytes, ..)) => tally.tell(Told::Json(format!("a frame of {} bytes", bytes.len())), frames.len()),
+            Ok((bytes, ..)) => tally.tell(Told::Json(format!("frame of {} bytes: must be 14 to 262144", bytes.len())), frames.len()),
             Err(why) => tally.tell(Told::Json(why), frames.len()),
         }
     }
@@ -51,14 +51,14 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
 
 fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
     let object: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let text = |name: &str| object.get(name).and_then(Value::as_str).ok_or(format!("no \"{name}\""));
-    let mac = |name: &str| text(name)?.parse::<Mac>().map_err(|_| format!("\"{name}\" is no MAC address"));
+    let text = |name: &str| object.get(name).and_then(Value::as_str).ok_or(format!("\"{name}\" is missing or not a string"));
+    let mac = |name: &str| text(name)?.parse::<Mac>().map_err(|_| format!("\"{name}\" is not a MAC address"));
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&mac("dst")?.0);
     bytes.extend_from_slice(&mac("src")?.0);
     let ethertype = text("type")?;
     let digits = ethertype.strip_prefix("0x").unwrap_or(ethertype);
-    let ethertype = u16::from_str_radix(digits, 16).map_err(|_| "\"type\" is no number of four digits".to_owned())?;
+    let ethertype = u16::from_str_radix(digits, 16).map_err(|_| "\"type\" is not four hexadecimal digits".to_owned())?;
     bytes.extend_from_slice(&ethertype.to_be_bytes());
     let payload = text("payload")?.as_bytes();
     let (pairs, odd) = payload.as_chunks::<2>();
@@ -68,13 +68,13 @@ fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
     for pair in pairs {
         let digits = std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or("\"payload\" has something else than digits")?);
+        bytes.push(byte.ok_or("\"payload\" is not hexadecimal digits only")?);
     }
     let time = match (object.get("ts_ns"), object.get("stamp")) {
-        (Some(ns), _) => Time::Wall(whole(ns).ok_or("\"ts_ns\" is no number of nanoseconds")?),
+        (Some(ns), _) => Time::Wall(whole(ns).ok_or("\"ts_ns\" is not a number of nanoseconds")?),
         (None, Some(stamp)) => {
             let bits = stamp.as_str().and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            Time::Stamp(Stamp(bits.ok_or("\"stamp\" is not 16 digits")?))
+            Time::Stamp(Stamp(bits.ok_or("\"stamp\" is not 16 hexadecimal digits")?))
         }
         (None, None) => Time::None,
     };
@@ -82,16 +82,16 @@ fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
         None => 0,
         Some(len) => {
             let len = whole(len).and_then(|len| u32::try_from(len).ok());
-            len.ok_or("\"orig_len\" is no number of bytes")?.saturating_sub(bytes.len() as u32)
+            len.ok_or("\"orig_len\" is not a number of bytes")?.saturating_sub(bytes.len() as u32)
         }
     };
     let mut options = Vec::new();
     if let Some(list) = object.get("comments") {
-        let list = list.as_array().ok_or("\"comments\" is no list")?;
+        let list = list.as_array().ok_or("\"comments\" is not a list")?;
         for comment in list {
-            let comment = comment.as_str().ok_or("\"comments\" has something else than text")?;
+            let comment = comment.as_str().ok_or("\"comments\" contains a value that is not a string")?;
             if !notes::push_comment(&mut options, comment) {
-                return Err("a comment is longer than 65,535 bytes".to_owned());
+                return Err("\"comments\" contains a string of more than 65535 bytes".to_owned());
             }
         }
     }

@@ -143,9 +143,9 @@ fn json_says_what_is_wrong_in_words() {
     let good = r#"{"dst":"ff:ff:ff:ff:ff:ff","src":"00:22:cf:63:96:7b","type":"0x8899","payload":"231E0A"}"#;
     let bad = [
         (r#"{"dst":"#, "EOF while parsing a value at line 1 column 7"),
-        (r#"{"src":"00:22:cf:63:96:7b"}"#, "no \"dst\""),
+        (r#"{"src":"00:22:cf:63:96:7b"}"#, "\"dst\" is missing or not a string"),
         (&good.replace("0A\"", "0\""), "\"payload\" has an odd number of digits"),
-        (&good.replace("0A\"", "+1\""), "\"payload\" has something else than digits"),
+        (&good.replace("0A\"", "+1\""), "\"payload\" is not hexadecimal digits only"),
     ];
     for (line, why) in bad {
         let (frames, tally, _) = all(format!("{good}\n{line}\n").as_bytes(), 1000, None, false).unwrap();

@@ -65,7 +65,7 @@ pub fn requests(data: &[u8]) {
             assert_eq!(u32::from_ne_bytes(answer[..4].try_into().unwrap()) as usize, len);
             let of = u64::from_ne_bytes(answer[8..16].try_into().unwrap());
             // 0: a notification.
-            assert!(of == 0 || waiting.remove(&of), "an answer to {of}, which nobody waits for");
+            assert!(of == 0 || waiting.remove(&of), "an answer to {of}, which is not pending");
         }
         if then == Then::End {
             break;

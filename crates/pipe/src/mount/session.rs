@@ -69,11 +69,11 @@ impl Names {
         all.extend(["global_time".to_owned(), "stats".to_owned()]);
         for name in &ports {
             if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) || name.len() > 200 {
-                return Err(format!("'{name}' cannot be a file's name: --numbered calls them 0, 1, ..."));
+                return Err(format!("'{name}' is not a valid file name; use --numbered to name the files 0, 1, ..."));
             }
             for file in [name.clone(), format!("r{name}")] {
                 if all.contains(&file) {
-                    return Err(format!("two files would be called '{file}': --numbered calls them 0, 1, ..."));
+                    return Err(format!("duplicate file name '{file}'; use --numbered to name the files 0, 1, ..."));
                 }
                 all.push(file);
             }

@@ -60,7 +60,7 @@ fn mount_through_helper(dir: &Path) -> io::Result<File> {
     let mut helper = Command::new(HELPER);
     helper.args(["-o", options, "--"]).arg(dir).env("_FUSE_COMMFD", passed.as_raw_fd().to_string());
     let output = helper.stdin(Stdio::null()).output().map_err(|error| {
-        io::Error::new(error.kind(), format!("only root mounts without {HELPER}, and that did not start: {error}"))
+        io::Error::new(error.kind(), format!("cannot run {HELPER}, which mounts need without root: {error}"))
     })?;
     drop((passed, theirs));
     if !output.status.success() {
@@ -114,7 +114,7 @@ pub fn fuse_unmount(dir: &Path) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             let words = [OsStr::new("-u"), OsStr::new("-z"), OsStr::new("-q"), OsStr::new("--"), dir.as_os_str()];
             let status = Command::new(HELPER).args(words).stdin(Stdio::null()).status()?;
-            if status.success() { Ok(()) } else { Err(io::Error::other(format!("{HELPER} could not"))) }
+            if status.success() { Ok(()) } else { Err(io::Error::other(format!("{HELPER} failed"))) }
         }
         done => done,
     }

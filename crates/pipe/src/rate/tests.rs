@@ -58,7 +58,7 @@ fn what_has_no_room_is_dropped_and_counted() {
     let limit = Limit { bytes: 1000, full: Full::Drop };
     let mut stage = Rate::new(Unit::Frames(1), Bits::Wire, Some(1), limit);
     assert_eq!(departures(&mut stage, 100, 60).len(), 8);
-    assert_eq!(stage.report().unwrap(), "rate: 8 frames passed, 92 dropped (no room), 0 held when it was stopped");
+    assert_eq!(stage.report().unwrap(), "rate: 8 frames passed, 92 dropped (queue full), 0 still queued at the end");
 }
 
 proptest! {

@@ -106,7 +106,7 @@ pub fn parse(whole: &str) -> Parsed<Op> {
     };
     if let Some(name) = field.text.strip_suffix('-') {
         if name != "ip.ttl" {
-            return Part { at: name.len(), ..field }.bad("only ip.ttl counts down");
+            return Part { at: name.len(), ..field }.bad("only ip.ttl can be decremented");
         }
         return Ok(Op::TtlLess(value.number8(1, 255)?));
     }
@@ -129,7 +129,7 @@ pub fn parse(whole: &str) -> Parsed<Op> {
         "ip.dscp" => Op::Dscp(value.number8(0, 63)?),
         "ip.id" => Op::IpId(value.number16(u16::MAX)?),
         "vlan.push" => push(value)?,
-        "vlan.pop" => return value.bad("vlan.pop has no value"),
+        "vlan.pop" => return value.bad("vlan.pop takes no value"),
         "vlan.id" => match value.split("->") {
             Some((from, to)) => Op::VlanId { from: Some(from.number16(4095)?), to: to.number16(MAX_VID)? },
             None => Op::VlanId { from: None, to: value.number16(MAX_VID)? },
@@ -137,7 +137,7 @@ pub fn parse(whole: &str) -> Parsed<Op> {
         "vlan.pcp" => Op::Pcp(value.number8(0, 7)?),
         name => match port_field(name) {
             Some((of, side)) => Op::Port { of, side, port: value.number16(u16::MAX)? },
-            None => return field.bad(format!("there is no such field; there are {FIELDS}")),
+            None => return field.bad(format!("unknown field; fields: {FIELDS}")),
         },
     })
 }
@@ -179,7 +179,7 @@ fn mac(side: Side, value: Part<'_>) -> Parsed<Op> {
     }
     match rest {
         None => Ok(Op::mac(side, keep, set)),
-        Some(more) => more.bad("an Ethernet address has six bytes"),
+        Some(more) => more.bad("a MAC address has six bytes"),
     }
 }
 
@@ -250,10 +250,10 @@ fn number_of_bytes(value: Part<'_>, len: usize) -> Parsed<Vec<u8>> {
     };
     let mut bytes = vec![0; len];
     if digits.is_empty() || digits.len() > 2 * len {
-        return value.bad(format!("expected 1 to {} hexadecimal digits behind 0x", 2 * len));
+        return value.bad(format!("expected 1 to {} hexadecimal digits after 0x", 2 * len));
     }
     for (at, digit) in digits.chars().rev().enumerate() {
-        let Some(digit) = digit.to_digit(16) else { return value.bad("expected hexadecimal digits behind 0x") };
+        let Some(digit) = digit.to_digit(16) else { return value.bad("expected hexadecimal digits after 0x") };
         if let Some(byte) = bytes.iter_mut().rev().nth(at / 2) {
             *byte |= (digit as u8) << (4 * (at % 2));
         }

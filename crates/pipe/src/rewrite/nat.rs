@@ -94,12 +94,12 @@ pub enum Drop {
 /// All reasons, with their text in reports.
 const DROPS: [(Drop, &str); 7] = [
     (Drop::Unsolicited, "unsolicited"),
-    (Drop::Hairpin, "from inside to the outside address"),
-    (Drop::Unsupported, "of other protocols"),
-    (Drop::NotUnicast, "to groups"),
-    (Drop::Fragment, "fragments without their first"),
+    (Drop::Hairpin, "sent from inside to the outside address"),
+    (Drop::Unsupported, "unsupported protocol"),
+    (Drop::NotUnicast, "multicast or broadcast"),
+    (Drop::Fragment, "fragment without the first fragment"),
     (Drop::Malformed, "malformed"),
-    (Drop::NoPort, "without a free port"),
+    (Drop::NoPort, "no free port"),
 ];
 
 /// Outcome of a frame.
@@ -577,11 +577,11 @@ impl Stage for NatStage {
     fn report(&self) -> Option<String> {
         let counts = self.nat.counts();
         let Counts { frames, passed, out, inward, sessions, expired, evicted, .. } = counts;
-        let mut said = format!("nat44: {frames} frames: {out} out, {inward} in, {passed} passed as they are");
+        let mut said = format!("nat44: {frames} frames: {out} out, {inward} in, {passed} passed unchanged");
         for (count, (_, why)) in counts.dropped.iter().zip(DROPS).filter(|(count, _)| **count > 0) {
             said += &format!(", {count} dropped: {why}");
         }
-        said += &format!("; {sessions} sessions, {expired} expired, {evicted} ended to make room");
+        said += &format!("; {sessions} sessions, {expired} expired, {evicted} evicted");
         Some(said)
     }
 }

@@ -191,14 +191,14 @@ fn what_cannot_go_on_is_dropped_and_counted() {
         assert!(frames.push(&frame4(Proto(99), b"", |header| header.ttl = 1), Time::None));
         stage.run(&mut frames).unwrap();
     }
-    assert_eq!(stage.report().unwrap(), "rewrite: 0 of 2 frames edited; 2 dropped: their TTL is over");
+    assert_eq!(stage.report().unwrap(), "rewrite: 0 of 2 frames edited; 2 dropped: TTL expired");
 }
 
 #[test]
 fn what_is_no_expression_is_shown() {
     for (expr, picture, why) in [
         ("ip.ttl", "ip.ttl\n      ^", "expected FIELD=VALUE"),
-        ("ip.tll=3", "ip.tll=3\n^", "no such field; there are dst src"),
+        ("ip.tll=3", "ip.tll=3\n^", "unknown field; fields: dst src"),
         ("ip.src=10.0.0.300", "ip.src=10.0.0.300\n       ^", "expected an address or a network"),
         ("ip.src=10.0.0.0/33", "ip.src=10.0.0.0/33\n                ^", "from 0 to 32"),
         ("ip.ttl-=0", "ip.ttl-=0\n        ^", "from 1 to 255"),
@@ -215,7 +215,7 @@ fn what_is_no_expression_is_shown() {
         ("byte[1:2]=0x12345", "byte[1:2]=0x12345\n          ^", "1 to 4 hexadecimal digits"),
         ("byte[1:2]=65536", "byte[1:2]=65536\n          ^", "from 0 to 65535"),
         ("swap=all", "swap=all\n     ^", "mac, ip or port"),
-        ("udp.port=+1", "udp.port=+1\n^", "no such field"),
+        ("udp.port=+1", "udp.port=+1\n^", "unknown field"),
         ("dport=+1", "dport=+1\n      ^", "from 0 to 65535"),
         ("dport=\u{e4}\u{1b}[1m", "dport=\u{e4}?[1m\n      ^", "from 0 to 65535"),
     ] {

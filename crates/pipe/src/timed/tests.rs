@@ -65,7 +65,7 @@ fn a_request_to_stop_ends_it_with_frames_inside_and_says_so() {
     let stop_clock = clock.clone();
     let (ran, _) = run_timed(Some_(5), &mut chain, &mut Seen::default(), &clock, move || stop_clock.now() > end);
     ran.unwrap();
-    assert!(chain.report().unwrap().ends_with("5 held when it was stopped"));
+    assert!(chain.report().unwrap().ends_with("5 still queued at the end"));
 }
 
 /// A source that never ends.

@@ -17,7 +17,7 @@ impl Player<'_> {
     pub(super) fn call(&self, call: &Call) -> Result<(), String> {
         let done = self.make(call)?;
         if done == Err(Errno::EINTR) {
-            let late = if call.until.is_some() { "did not return in time" } else { "waits, and should not" };
+            let late = if call.until.is_some() { "did not return in time" } else { "blocks, expected to return at once" };
             return Err(format!("{}() {late}", call.name));
         }
         let name = |errno: &str| if errno == "EWOULDBLOCK" { "EAGAIN".to_owned() } else { errno.to_owned() };
@@ -52,11 +52,11 @@ impl Player<'_> {
                     Expr::Ellipsis => Domain::Inet6,
                     Expr::Word(word) if word == "AF_INET" => Domain::Inet,
                     Expr::Word(word) if word == "AF_INET6" => Domain::Inet6,
-                    other => return Err(format!("socket(): {other:?} is not made here")),
+                    other => return Err(format!("socket(): unsupported domain {other:?}")),
                 };
                 let stream = names(kind).any(|name| name == "SOCK_STREAM");
                 if !stream && !names(kind).any(|name| name == "SOCK_DGRAM") {
-                    return Err(format!("socket(): {kind:?} is not made here"));
+                    return Err(format!("socket(): unsupported type {kind:?}"));
                 }
                 let opened = if stream { calls.stream_socket_of(domain) } else { calls.socket_of(domain) };
                 if let Ok(fd) = opened
@@ -107,7 +107,7 @@ impl Player<'_> {
                     Expr::Word(word) if word == "SHUT_RD" => Shutdown::Read,
                     Expr::Word(word) if word == "SHUT_WR" => Shutdown::Write,
                     Expr::Word(word) if word == "SHUT_RDWR" => Shutdown::Both,
-                    other => return Err(format!("shutdown(): {other:?}")),
+                    other => return Err(format!("shutdown(): unknown argument {other:?}")),
                 };
                 if how != Shutdown::Write {
                     self.state.borrow_mut().streams.remove(&value(arg(0)?)?);
@@ -129,7 +129,7 @@ impl Player<'_> {
             }
             "getsockname" => Ok(self.calls().local_addr(self.fd(arg(0)?)?).map(|_| 0)),
             "getpeername" => Ok(self.calls().peer_addr(self.fd(arg(0)?)?).map(|_| 0)),
-            other => Err(format!("{other}() is no call that is made here")),
+            other => Err(format!("unsupported call '{other}()'")),
         }
     }
 
@@ -158,11 +158,11 @@ impl Player<'_> {
             other => other.cloned(),
         };
         let port = match inside(["sin_port", "sin6_port"]) {
-            Some(Expr::Int(port)) => u16::try_from(port).map_err(|_| "a port beyond 65535")?,
+            Some(Expr::Int(port)) => u16::try_from(port).map_err(|_| "port exceeds 65535")?,
             _ => port,
         };
         let addr = match inside(["sin_addr", "sin6_addr"]) {
-            Some(Expr::Str(text)) => text.parse().map_err(|_| format!("{text}: not an address"))?,
+            Some(Expr::Str(text)) => text.parse().map_err(|_| format!("'{text}' is not an IP address"))?,
             Some(Expr::Addr(addr)) => addr.into(),
             Some(Expr::Word(word)) if word == "INADDR_ANY" || word == "in6addr_any" => {
                 return Ok(if of_six {
@@ -188,7 +188,7 @@ impl Player<'_> {
         };
         match usize::try_from(n).ok().filter(|n| *n <= BYTES_MAX) {
             Some(n) => Ok((n, flags)),
-            None => Err(format!("{n} bytes: at most {BYTES_MAX} at once here")),
+            None => Err(format!("{n} bytes: at most {BYTES_MAX} per call")),
         }
     }
 
@@ -204,7 +204,7 @@ impl Player<'_> {
                 "MSG_EOR" => flags.record = true,
                 "MSG_OOB" => flags.oob = true,
                 "MSG_NOSIGNAL" => {}
-                other => return Err(format!("{}(): {other} is not known here", call.name)),
+                other => return Err(format!("{}(): unsupported flag '{other}'", call.name)),
             }
         }
         let at = self.state.borrow().streams.get(&number).map_or(0, |stream| stream.0);
@@ -234,7 +234,7 @@ impl Player<'_> {
                 "MSG_DONTWAIT" => flags.dont_wait = true,
                 "MSG_PEEK" => flags.peek = true,
                 "MSG_TRUNC" if !fd.is_stream() => flags.trunc = true,
-                other => return Err(format!("{}(): {other} is not known here", call.name)),
+                other => return Err(format!("{}(): unsupported flag '{other}'", call.name)),
             }
         }
         let mut into = vec![0; n];
@@ -256,7 +256,7 @@ impl Player<'_> {
         let at = first.wrapping_add(stream.1 as u32);
         let wrong = (0u32..).zip(bytes).find(|(i, byte)| text_byte(at.wrapping_add(*i)) != **byte);
         if let Some((i, _)) = wrong {
-            return Err(format!("read() gave a byte that was not sent, at sequence number {}", at.wrapping_add(i)));
+            return Err(format!("read() returned a byte that was not sent, at sequence number {}", at.wrapping_add(i)));
         }
         if !peek {
             stream.1 += bytes.len() as u64;
@@ -275,13 +275,13 @@ impl Player<'_> {
                 let on = calls.option(fd, OptKind::NonBlocking);
                 Ok(on.map(|on| if on == Opt::NonBlocking(true) { 0o4002 } else { 2 }))
             }
-            other => Err(format!("fcntl(): {other:?} is not known here")),
+            other => Err(format!("fcntl(): unsupported command {other:?}")),
         }
     }
 
     fn ioctl(&self, fd: Fd, what: &Expr, stated: &Expr) -> Result<Done, String> {
         if !fd.is_stream() {
-            return Err("ioctl() on a datagram socket is not made here".to_owned());
+            return Err("ioctl(): datagram sockets are not supported".to_owned());
         }
         let queues = self.stack.with_sock(self.cx(), fd.0 & !SOCK_BIT, |sock| (sock.is_listening(), sock.queues()));
         let came = match (what, queues) {
@@ -289,13 +289,13 @@ impl Player<'_> {
             (Expr::Word(word), Some((true, _))) if word.starts_with("SIOC") => return Ok(Err(Errno::EINVAL)),
             (Expr::Word(word), Some((_, queues))) if word == "SIOCINQ" || word == "FIONREAD" => queues.0,
             (Expr::Word(word), Some((_, queues))) if word == "SIOCOUTQ" => queues.1,
-            (other, _) => return Err(format!("ioctl(): {other:?} is not known here")),
+            (other, _) => return Err(format!("ioctl(): unsupported request {other:?}")),
         };
         super::sockopt::same(came as i64, stated).map(|()| Ok(0))
     }
 
     fn poll_call(&self, list: &Expr, timeout: &Expr) -> Result<Done, String> {
-        let Expr::List(entries) = list else { return Err("poll(): a list is expected".to_owned()) };
+        let Expr::List(entries) = list else { return Err("poll(): expected a list".to_owned()) };
         let events = |expr: Option<&Expr>| {
             let has = |name: &str| expr.is_some_and(|expr| names(expr).any(|n| n == name));
             Events {
@@ -336,7 +336,7 @@ impl Player<'_> {
             for (poll, entry) in fds.iter().zip(entries) {
                 let stated = events(entry.field("revents"));
                 if entry.field("revents").is_some() && stated != poll.told {
-                    return Err(format!("poll(): other events\n  expected: {stated:?}\n  came:     {:?}", poll.told));
+                    return Err(format!("poll(): wrong events\n  expected: {stated:?}\n  came:     {:?}", poll.told));
                 }
             }
             return Ok(Ok(ready as i64));
@@ -377,8 +377,8 @@ pub(super) fn value(expr: &Expr) -> Result<i64, String> {
             "IP_PMTUDISC_DONT" => 0,
             "IP_PMTUDISC_WANT" => 1,
             "IP_PMTUDISC_DO" => 2,
-            other => return Err(format!("{other}: no number is known for it here")),
+            other => return Err(format!("unknown constant '{other}'")),
         },
-        other => return Err(format!("{other:?}: a number is expected")),
+        other => return Err(format!("{other:?}: expected a number")),
     })
 }

@@ -25,13 +25,13 @@ pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> 
             continue;
         }
         let Some(claim) = statement.strip_prefix("assert").filter(|rest| !rest.starts_with(word)) else {
-            return Err(format!("'{statement}' is not understood: assert, print and name = value are"));
+            return Err(format!("unsupported statement '{statement}': expected assert, print or name = value"));
         };
         let mut eval = Eval { rest: claim, info, vars, seen: Vec::new(), depth: 0 };
         let value = eval.or()?;
         let after = eval.rest.trim_start();
         if !after.is_empty() && !after.starts_with(',') {
-            return Err(format!("'{statement}': '{after}' is not understood"));
+            return Err(format!("'{statement}': unexpected '{after}'"));
         }
         if value == 0 {
             return Err(format!("assert {}: {}", claim.trim(), eval.seen.join(", ")));
@@ -172,7 +172,7 @@ impl Eval<'_> {
             }
             let right = self.value()?;
             value = match divide {
-                true => value.checked_div(right).ok_or("a division by zero")?,
+                true => value.checked_div(right).ok_or("division by zero")?,
                 false => value.wrapping_mul(right),
             };
         }
@@ -181,12 +181,12 @@ impl Eval<'_> {
     fn value(&mut self) -> Result<i64, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err("parentheses in parentheses".to_owned());
+            return Err("expression nested too deeply".to_owned());
         }
         let value = if self.eat("(") {
             let value = self.or()?;
             if !self.eat(")") {
-                return Err(format!("')' is missing before '{}'", self.rest));
+                return Err(format!("missing ')' before '{}'", self.rest));
             }
             value
         } else if self.eat("abs") {
@@ -206,10 +206,10 @@ impl Eval<'_> {
         let (name, after) = rest.split_at(end);
         self.rest = after;
         if let Some(hex) = name.strip_prefix("0x") {
-            return i64::from_str_radix(hex, 16).map_err(|_| format!("{name}: not a number"));
+            return i64::from_str_radix(hex, 16).map_err(|_| format!("'{name}' is not a number"));
         }
         if name.starts_with(|c: char| c.is_ascii_digit()) {
-            return name.parse().map_err(|_| format!("{name}: not a number"));
+            return name.parse().map_err(|_| format!("'{name}' is not a number"));
         }
         if let Some((_, value)) = NAMES.iter().find(|(known, _)| *known == name) {
             return Ok(*value);
@@ -218,8 +218,7 @@ impl Eval<'_> {
             self.seen.push(format!("{name} is {value}"));
             return Ok(*value);
         }
-        let value =
-            field(name, self.info).ok_or_else(|| format!("'{name}' is no field of TCP_INFO that is known here"))?;
+        let value = field(name, self.info).ok_or_else(|| format!("unknown TCP_INFO field '{name}'"))?;
         self.seen.push(format!("{name} is {value}"));
         Ok(value)
     }

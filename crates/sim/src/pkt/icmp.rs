@@ -96,19 +96,18 @@ impl Words {
         // Numeric names of packetdrill: type_3, code_1.
         if let Some(ty) = number(&self.ty, "type_") {
             let code = code.map_or(Some(0), |code| number(code, "code_"));
-            let code = code.ok_or_else(|| format!("'{}' is no code of ICMP's {}", self.shown(), self.ty))?;
+            let code = code.ok_or_else(|| format!("'{}': unknown code of ICMP type '{}'", self.shown(), self.ty))?;
             return Ok(Message { ty, code, mtu: self.mtu.unwrap_or(0) });
         }
         let of_type = || ENTRIES.iter().filter(|(ty, ..)| *ty == self.ty);
-        let first = of_type().next().ok_or_else(|| format!("'{}' is no ICMP type that is known here", self.ty))?;
+        let first = of_type().next().ok_or_else(|| format!("unknown ICMP type '{}'", self.ty))?;
         let numbered = code.and_then(|code| number(code, "code_"));
         let found = match code {
             None => Some(first),
             Some(_) if numbered.is_some() => Some(first),
             Some(code) => of_type().find(|(_, name, ..)| *name == code),
         };
-        let (.., of, four, six) =
-            found.ok_or_else(|| format!("'{}' is no ICMP code that is known here", self.shown()))?;
+        let (.., of, four, six) = found.ok_or_else(|| format!("unknown ICMP code '{}'", self.shown()))?;
         let wire = if is_six { six } else { four };
         let version = if is_six { "IPv6" } else { "IPv4" };
         let (ty, code) = wire.ok_or_else(|| format!("{version} has no ICMP message '{}'", self.shown()))?;
@@ -154,8 +153,8 @@ mod tests {
             ),
             (
                 "unreachable moon",
-                Err("'unreachable moon' is no ICMP code that is known here"),
-                Err("'unreachable moon' is no ICMP code that is known here"),
+                Err("unknown ICMP code 'unreachable moon'"),
+                Err("unknown ICMP code 'unreachable moon'"),
             ),
         ];
         for (text, four, six) in cases {

@@ -73,12 +73,12 @@ impl<'a> Lexer<'a> {
             return Ok(());
         }
         if rest.starts_with("/*") {
-            let end = rest.find("*/").ok_or_else(|| self.error("a comment without its end"))?;
+            let end = rest.find("*/").ok_or_else(|| self.error("unterminated comment"))?;
             self.skip(end + 2);
             return Ok(());
         }
         if let Some(code) = rest.strip_prefix("%{") {
-            let end = code.find("}%").ok_or_else(|| self.error("%{ without }%"))?;
+            let end = code.find("}%").ok_or_else(|| self.error("unterminated %{"))?;
             let code = code.get(..end).unwrap_or_default().to_owned();
             self.push(Tok::Code(code), end + 4);
             return Ok(());
@@ -112,12 +112,12 @@ impl<'a> Lexer<'a> {
         let hex = rest.strip_prefix("0x").map_or(0, |hex| run(hex, |c| c.is_ascii_hexdigit()));
         if hex > 0 && word == hex + 2 {
             let value = i64::from_str_radix(rest.get(2..word).unwrap_or_default(), 16);
-            let value = value.map_err(|_| self.error("a number beyond 64 bits"))?;
+            let value = value.map_err(|_| self.error("number exceeds 64 bits"))?;
             self.push(Tok::Int(value), word);
         } else if digits > 0 && word <= digits {
             let len = sign + digits;
             let value = rest.get(..len).and_then(|text| text.parse().ok());
-            let value = value.ok_or_else(|| self.error("a number beyond 64 bits"))?;
+            let value = value.ok_or_else(|| self.error("number exceeds 64 bits"))?;
             self.push(Tok::Int(value), len);
         } else if word > 0 {
             let name = rest.get(..word).unwrap_or_default().to_owned();
@@ -139,7 +139,7 @@ impl<'a> Lexer<'a> {
             return Ok(());
         }
         let text = rest.get(..len).unwrap_or_default();
-        let nanos = nanos(text).ok_or_else(|| self.error("a time beyond all bounds"))?;
+        let nanos = nanos(text).ok_or_else(|| self.error("time out of range"))?;
         self.push(Tok::Fraction(nanos), len);
         Ok(())
     }
@@ -152,7 +152,7 @@ impl<'a> Lexer<'a> {
             escaped = c == '\\' && !escaped;
             found
         });
-        let end = end.ok_or_else(|| self.error("a quote without its end"))?;
+        let end = end.ok_or_else(|| self.error("unterminated quote"))?;
         let inside = body.get(..end).unwrap_or_default().to_owned();
         self.push(if quote == '"' { Tok::Str(inside) } else { Tok::Command(inside) }, end + 2);
         Ok(())

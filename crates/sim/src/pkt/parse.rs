@@ -94,7 +94,7 @@ impl Parser {
                 self.at += 1;
                 Ok(value)
             }
-            Err(_) => self.error(&format!("{what} that fits")),
+            Err(_) => self.error(&format!("{what} within its range")),
         }
     }
 
@@ -190,7 +190,7 @@ impl Parser {
             let mut name = self.word("a counter")?;
             while self.eat('.') {
                 name.push('.');
-                name.push_str(&self.word("the rest of a counter's name")?);
+                name.push_str(&self.word("the rest of a counter name")?);
             }
             self.want('+')?;
             out.push((name, self.int("a change")?));
@@ -205,7 +205,7 @@ impl Parser {
         if let Some(Tok::Word(word)) = self.peek()
             && matches!(word.as_str(), "ipv4" | "ipv6" | "gre" | "GREv0" | "mpls" | "psp")
         {
-            return Err(PktError::at(self.line(), format!("encapsulation ({word}) is not spoken here")));
+            return Err(PktError::at(self.line(), format!("unsupported encapsulation '{word}'")));
         }
         let mut ports = None;
         let body = if self.eat_word("udp") {
@@ -254,11 +254,11 @@ impl Parser {
                     let line = self.line();
                     let label = self.int("a flow label")?;
                     if label >= 1 << 20 {
-                        return Err(PktError::at(line, format!("flow label {label:#x}: it has 20 bits")));
+                        return Err(PktError::at(line, format!("flow label {label:#x}: exceeds 20 bits")));
                     }
                     ip.flow_label = Some(label);
                 }
-                other => return Err(PktError::at(self.line(), format!("'{other}' says nothing about an IP header"))),
+                other => return Err(PktError::at(self.line(), format!("unknown IP header field '{other}'"))),
             }
             if !self.eat(',') {
                 self.want(close)?;
@@ -284,7 +284,7 @@ impl Parser {
             tcp.options = self.tcp_options()?;
         }
         if way == Way::In && tcp.options.is_none() {
-            return self.error("options: a packet that is sent cannot leave them open");
+            return self.error("options other than <...> in an injected packet");
         }
         Ok(tcp)
     }
@@ -310,7 +310,7 @@ impl Parser {
                                 'U' => Flags::URG,
                                 'E' => Flags::ECE,
                                 'W' => Flags::CWR,
-                                _ => return self.error("flags of F S R P . U E W"),
+                                _ => return self.error("flags from F S R P . U E W"),
                             };
                     }
                 }
@@ -329,7 +329,7 @@ impl Parser {
         self.want('(')?;
         let len: u32 = self.int("a length")?;
         if end != seq.wrapping_add(len) {
-            return Err(PktError::at(self.line(), format!("{seq}:{end}({len}): the numbers do not agree")));
+            return Err(PktError::at(self.line(), format!("{seq}:{end}({len}): the end must be the start plus the length")));
         }
         self.want(')')?;
         Ok((seq, len))
@@ -357,7 +357,7 @@ impl Parser {
         self.want('>')?;
         match super::segment::encode(&options).len() {
             0..=40 => Ok(Some(options)),
-            len => Err(PktError::at(line, format!("options of {len} bytes: a header has room for 40"))),
+            len => Err(PktError::at(line, format!("options of {len} bytes: at most 40"))),
         }
     }
 
@@ -392,13 +392,13 @@ impl Parser {
             "md5" => Opt::Raw(19, self.hex()?),
             "unknown" => {
                 // Extension: `unknown 250 a1b2`.
-                let kind = self.int("an option's kind")?;
+                let kind = self.int("an option kind")?;
                 Opt::Raw(kind, self.hex()?)
             }
             // Extension: `bytes 0200`, copied verbatim.
             "bytes" => Opt::Bytes(self.hex()?),
             other => {
-                return Err(PktError::at(self.line(), format!("'{other}' is no TCP option that is known here")));
+                return Err(PktError::at(self.line(), format!("unknown TCP option '{other}'")));
             }
         })
     }
@@ -414,7 +414,7 @@ impl Parser {
                 self.at += 1;
                 Ok(bytes)
             }
-            None => self.error("bytes in hexadecimal"),
+            None => self.error("up to 38 bytes in hexadecimal"),
         }
     }
 
@@ -504,7 +504,7 @@ impl Parser {
 
     fn expr(&mut self, depth: usize) -> Parsed<Expr> {
         if depth > DEPTH_MAX {
-            return self.error("fewer structures in structures");
+            return self.error("fewer nested structures");
         }
         let first = self.term(depth)?;
         if let Expr::Word(name) | Expr::Apply(name, _) = &first

@@ -165,7 +165,7 @@ impl<'s> Player<'s> {
         let cx = Cx::enter(How::Register, START);
         let stack: Stack<Up> = Stack::new(cx, inet::Config { seed: Some(1), ..inet::Config::new("pkt", pool) });
         let wire = Wire::default();
-        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("no room for an iface")?;
+        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("cannot add an iface")?;
         settle(&stack, cx, &settings)?;
         stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
         let state = State {
@@ -313,7 +313,7 @@ impl<'s> Player<'s> {
                 next => return Ok(next.unwrap_or(Instant::NEVER)),
             }
         }
-        Err(PktError::ran(0, format!("the host's timers stand still at {:?}", self.now.get().since(START))))
+        Err(PktError::ran(0, format!("the host's timers make no progress at {:?}", self.now.get().since(START))))
     }
 
     fn act(&self, event: &Event) -> Result<(), PktError> {
@@ -349,7 +349,7 @@ impl<'s> Player<'s> {
             }
         };
         let pool = if bytes.len() > SMALL { &self.large } else { &self.stack.pool };
-        let mut frame: Frame = pool.get().ok_or("no buffer free")?;
+        let mut frame: Frame = pool.get().ok_or("no free buffer")?;
         let is_six = self.settings.version == IpVersion::V6;
         let kind = if is_six { EtherType::IPV6 } else { EtherType::IPV4 };
         let header = [&MAC.0[..], &ROUTER_MAC.0, &kind.0.to_be_bytes()].concat();
@@ -382,12 +382,12 @@ impl<'s> Player<'s> {
     }
 
     fn icmp(&self, state: &mut State, icmp: &Icmp) -> Result<Vec<u8>, String> {
-        let conn = state.current.and_then(|at| state.conns.get(at)).ok_or("an ICMP error about nothing")?;
+        let conn = state.current.and_then(|at| state.conns.get(at)).ok_or("ICMP error without a connection")?;
         let (us, peer) = sides(conn.ends);
         let quoted = match icmp.udp {
             Some(len) => segment::datagram(us, peer, len, Default::default()),
             None => {
-                let mut seg = conn.last.clone().ok_or("an ICMP error before anything was sent")?;
+                let mut seg = conn.last.clone().ok_or("ICMP error before the first sent segment")?;
                 seg.seq = icmp.seq.map_or(seg.seq, |seq| conn.live_seq(seq));
                 seg.emit(us, peer, Default::default())
             }

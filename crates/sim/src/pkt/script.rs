@@ -36,7 +36,7 @@ impl FromStr for IpVersion {
 
     fn from_str(text: &str) -> Result<IpVersion, String> {
         let found = IpVersion::ALL.into_iter().find(|version| version.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no IP version: expected ipv4, ipv4-mapped-ipv6 or ipv6"))
+        found.ok_or_else(|| format!("unknown IP version '{text}': expected ipv4, ipv4-mapped-ipv6 or ipv6"))
     }
 }
 
@@ -66,7 +66,7 @@ impl Script {
     pub fn ip_version(&self) -> Result<Option<IpVersion>, PktError> {
         let last = self.flags.iter().rev().find(|(_, name, _)| name == "ip_version");
         last.map(|(line, _, value)| {
-            value.parse().map_err(|_| PktError::at(*line, format!("--ip_version={value}: not a value for it")))
+            value.parse().map_err(|_| PktError::at(*line, format!("--ip_version={value}: invalid value")))
         })
         .transpose()
     }

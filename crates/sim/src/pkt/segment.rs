@@ -217,7 +217,7 @@ fn read_ip(packet: &[u8]) -> Result<(IpHead, Proto, usize, &[u8]), String> {
     }
     let header = ip4::Header::parse(packet).map_err(|why| why.to_string())?;
     if !ip4::header_checksum_ok(packet, header.ihl_len) {
-        return Err("its IPv4 checksum does not verify".to_owned());
+        return Err("wrong IPv4 checksum".to_owned());
     }
     let (src, dst) = (header.src.into(), header.dst.into());
     let head = IpHead { src, dst, tos: header.tos, ttl: header.ttl, flow_label: 0 };
@@ -234,7 +234,7 @@ pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
         Proto::TCP => {
             let tcp = Header::parse(payload).map_err(|why| why.to_string())?;
             if !wire::tcp::checksum_ok(sum, payload) {
-                return Err("its TCP checksum does not verify".to_owned());
+                return Err("wrong TCP checksum".to_owned());
             }
             let options = decode(payload.get(HEADER_LEN..tcp.header_len).unwrap_or_default());
             let len = (payload.len() - tcp.header_len) as u32;
@@ -251,15 +251,15 @@ pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
             // RFC 8200 8.1: a UDP checksum is mandatory over IPv6.
             let is_bare = udp.checksum == 0 && local.is_ipv4();
             if !is_bare && !wire::udp::checksum_ok(sum, payload) {
-                return Err("its UDP checksum does not verify".to_owned());
+                return Err("wrong UDP checksum".to_owned());
             }
             Ok(Sent::Udp(ends(udp.src, udp.dst), head, udp.len.saturating_sub(8)))
         }
         Proto::ICMP | Proto::IPV6_ICMP => match payload {
             [ty, code, ..] => Ok(Sent::Icmp(*ty, *code)),
-            _ => Err("its ICMP message is cut off".to_owned()),
+            _ => Err("truncated ICMP message".to_owned()),
         },
-        other => Err(format!("its protocol is {}", other.0)),
+        other => Err(format!("unsupported protocol {}", other.0)),
     }
 }
 

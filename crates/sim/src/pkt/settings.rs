@@ -47,7 +47,7 @@ impl Settings {
             strict: false,
         };
         for (line, name, value) in &script.flags {
-            let bad = || PktError::at(*line, format!("--{name}={value}: not a value for it"));
+            let bad = || PktError::at(*line, format!("--{name}={value}: invalid value"));
             match name.as_str() {
                 "local_ip" => out.local = address(value, is_six).ok_or_else(bad)?,
                 "remote_ip" => out.remote = address(value, is_six).ok_or_else(bad)?,
@@ -66,7 +66,7 @@ impl Settings {
                 "strict_segments" => out.strict = true,
                 // Flags that configure a real network, or that describe our behavior anyway.
                 "tcp_ts_ecr_scaled" | "gateway_ip" | "netmask_ip" | "speed" | "verbose" | "non_fatal" | "mss" => {}
-                _ => return Err(PktError::at(*line, format!("--{name} is not known here"))),
+                _ => return Err(PktError::at(*line, format!("unknown flag '--{name}'"))),
             }
         }
         if is_six && own != Some(IpVersion::V6) {

@@ -40,9 +40,9 @@ fn words(command: &str) -> Result<Vec<String>, String> {
                 let rest: String = chars.by_ref().take_while(|c| *c != ')').collect();
                 chars.next_if_eq(&')');
                 let product = rest.trim_matches('(').split('*').map(|n| n.trim().parse::<i64>());
-                let product =
-                    product.collect::<Result<Vec<_>, _>>().map_err(|_| format!("$({rest}): not a product"))?;
-                let product = product.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).ok_or("a number too large")?;
+                let product = product.collect::<Result<Vec<_>, _>>();
+                let product = product.map_err(|_| format!("$({rest}): expected a product of integers"))?;
+                let product = product.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).ok_or("product exceeds 64 bits")?;
                 word.push_str(&product.to_string());
             }
             c if c.is_whitespace() && !quoted => {
@@ -75,7 +75,7 @@ fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Res
             [value, to, path] if to == ">" && path.starts_with("/proc/sys/") => knobs.set_as_linux(path, value),
             // Both detection methods are always enabled.
             [value, to, path] if to == ">" && path.ends_with("hystart_detect") && value == "3" => Ok(()),
-            _ => Err(format!("'{}' is not run here", words.join(" "))),
+            _ => Err(format!("unsupported command '{}'", words.join(" "))),
         },
         _ if name.starts_with("sysctl_restore_") => Ok(()), // keys are reset with each script
         "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // no metrics are cached
@@ -83,14 +83,14 @@ fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Res
         "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()),
         "ethtool" if args.iter().skip(2).step_by(2).eq(["tso", "gso"]) && !args.iter().any(|arg| arg == "on") => Ok(()),
         _ if name.ends_with(".sh") && args.is_empty() => {
-            let path = dir.map(|dir| dir.join(command)).ok_or_else(|| format!("{command}: no files are read here"))?;
+            let path = dir.map(|dir| dir.join(command)).ok_or_else(|| format!("{command}: cannot read files here"))?;
             if depth >= DEPTH_MAX {
-                return Err(format!("{command}: scripts that call scripts"));
+                return Err(format!("{command}: shell scripts nested too deeply"));
             }
             let text =
                 port::os::read_text(&path, super::SCRIPT_MAX).map_err(|why| format!("{}: {why}", path.display()))?;
             run(&text, knobs, path.parent(), depth + 1)
         }
-        _ => Err(format!("'{}' is not run here: knobs can be set, as by sysctl", words.join(" "))),
+        _ => Err(format!("unsupported command '{}': only sysctls can be set", words.join(" "))),
     }
 }

@@ -10,7 +10,7 @@ use tcp::cc::Algorithm;
 fn name(expr: &Expr) -> Result<&str, String> {
     match expr {
         Expr::Word(word) => Ok(word),
-        other => Err(format!("{other:?}: an option's name is expected")),
+        other => Err(format!("{other:?}: expected an option name")),
     }
 }
 
@@ -57,7 +57,7 @@ fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
         "TCP_CONGESTION" => match given {
             Expr::Str(text) if text == "cubic" => Opt::Congestion(Algorithm::Cubic),
             Expr::Str(text) if text == "reno" => Opt::Congestion(Algorithm::NewReno),
-            other => return Err(format!("TCP_CONGESTION: {other:?}: here there are cubic and reno")),
+            other => return Err(format!("TCP_CONGESTION: {other:?}: must be cubic or reno")),
         },
         "TCP_NOTSENT_LOWAT" => Opt::NotSentLowat(number()? as u32),
         "IPV6_V6ONLY" => Opt::V6Only(on()?),
@@ -68,7 +68,7 @@ fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
         "IP_TOS" | "IPV6_TCLASS" => Opt::Tos(number()? as u8),
         "IP_DONTFRAG" | "IPV6_DONTFRAG" => Opt::DontFragment(on()?),
         "IP_TRANSPARENT" | "IP_BINDANY" | "IP_FREEBIND" => Opt::BindAny(on()?),
-        other => return Err(format!("{other} is no socket option that is known here")),
+        other => return Err(format!("unknown socket option '{other}'")),
     }))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     if stated == came {
         return Ok(());
     }
-    Err(format!("another value\n  expected: {stated}\n  came:     {came}"))
+    Err(format!("wrong value\n  expected: {stated}\n  came:     {came}"))
 }
 
 /// Executes `getsockopt`.
@@ -150,7 +150,7 @@ pub(super) fn get(
         "IP_TTL" | "IPV6_UNICAST_HOPS" => OptKind::Ttl,
         "IP_TOS" | "IPV6_TCLASS" => OptKind::Tos,
         "IP_DONTFRAG" | "IPV6_DONTFRAG" => OptKind::DontFragment,
-        other => return Err(format!("{other} is no socket option that is read here")),
+        other => return Err(format!("getsockopt(): unsupported option '{other}'")),
     };
     let came = match calls.option(fd, kind) {
         Err(errno) => return Ok(Err(errno)),
@@ -169,7 +169,7 @@ pub(super) fn get(
             let fits = matches!(stated, Expr::Str(text) if text == algorithm.name()) || *stated == Expr::Ellipsis;
             return if fits { Ok(Ok(0)) } else { Err(format!("TCP_CONGESTION is {}", algorithm.name())) };
         }
-        other => return Err(format!("{other:?}: not read here")),
+        other => return Err(format!("getsockopt(): unsupported option {other:?}")),
     };
     same(number, stated).map(|()| Ok(0))
 }

@@ -53,22 +53,22 @@ fn broken(from: &str, to: &str) -> PktError {
 #[test]
 fn what_is_not_as_stated_is_found() {
     let cases = [
-        ("> . 1:1001(1000)", "> . 2:1002(1000)", "another sequence number at 100ms\n  expected: IP 192.168.0.1.8080"),
-        ("> . 1:1001(1000)", "> . 1:901(900)", "another length"),
-        ("> . 1:1001(1000)", "> P. 1:1001(1000)", "another flags"),
-        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 2", "another acknowledgment"),
-        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 win 7", "another window"),
-        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", "another options"),
-        ("> . 1:1001(1000) ack 1", "> [ect0] . 1:1001(1000) ack 1", "another ECN"),
-        ("   +0 > . 1:1001", "  +.1 > . 1:1001", "came at 100ms, expected at 200ms"),
-        ("> P. 2001:2501(500) ack 1", "> P. 2001:2501(500) ack 1\n   +0 > . 1:2(1) ack 1", "nothing came\n  expected:"),
-        ("   +0 > P. 2001:2501(500) ack 1\n", "", "an unexpected packet"),
+        ("> . 1:1001(1000)", "> . 2:1002(1000)", "wrong sequence number at 100ms\n  expected: IP 192.168.0.1.8080"),
+        ("> . 1:1001(1000)", "> . 1:901(900)", "wrong length"),
+        ("> . 1:1001(1000)", "> P. 1:1001(1000)", "wrong flags"),
+        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 2", "wrong acknowledgment"),
+        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 win 7", "wrong window"),
+        ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", "wrong options"),
+        ("> . 1:1001(1000) ack 1", "> [ect0] . 1:1001(1000) ack 1", "wrong ECN"),
+        ("   +0 > . 1:1001", "  +.1 > . 1:1001", "sent at 100ms, expected at 200ms"),
+        ("> P. 2001:2501(500) ack 1", "> P. 2001:2501(500) ack 1\n   +0 > . 1:2(1) ack 1", "no packet sent\n  expected:"),
+        ("   +0 > P. 2001:2501(500) ack 1\n", "", "unexpected packet"),
         ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = 2400", "write() = 2500\n  expected: 2400"),
         ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = -1 EPIPE (x)", "expected: -1 EPIPE"),
-        ("write(4, ..., 2500) = 2500", "read(4, ..., 2500) = 2500", "read() waits, and should not"),
+        ("write(4, ..., 2500) = 2500", "read(4, ..., 2500) = 2500", "read() blocks, expected to return at once"),
         ("tcpi_unacked == 0", "tcpi_unacked == 1", "tcpi_unacked is 0"),
-        ("tcp.in.received +1", "tcp.in.received +9", "other changes"),
-        ("counters tcp", "counters tcp.no_such +1 tcp", "tcp.no_such is no counter"),
+        ("tcp.in.received +1", "tcp.in.received +9", "wrong counter changes"),
+        ("counters tcp", "counters tcp.no_such +1 tcp", "unknown counter 'tcp.no_such'"),
     ];
     for (from, to, expected) in cases {
         let error = broken(from, to);
@@ -81,23 +81,23 @@ fn what_is_not_as_stated_is_found() {
 fn what_cannot_be_read_says_where() {
     let cases = [
         ("0 socket(..., SOCK_STREAM, 0) = ", "1: expected a value, found the end"),
-        ("0 < S 0:10(11) win 5", "1: 0:10(11): the numbers do not agree"),
-        ("0 < Q 0:0(0)", "1: expected flags of F S R P . U E W, found 'Q'"),
-        ("// one\n/* two\n*/ 0 < S 0:0(0) <mss 1,what>", "3: 'what' is no TCP option that is known here"),
-        ("0 `ls", "1: a quote without its end"),
+        ("0 < S 0:10(11) win 5", "1: 0:10(11): the end must be the start plus the length"),
+        ("0 < Q 0:0(0)", "1: expected flags from F S R P . U E W, found 'Q'"),
+        ("// one\n/* two\n*/ 0 < S 0:0(0) <mss 1,what>", "3: unknown TCP option 'what'"),
+        ("0 `ls", "1: unterminated quote"),
         ("99999999999 close(3) = 0", "1: expected a time within ten years, found '99999999999'"),
-        ("0 < ipv6 1:1(0)", "1: encapsulation (ipv6) is not spoken here"),
-        ("0 < . 1:1(0) <...>", "1: expected options: a packet that is sent cannot leave them open, found the end"),
+        ("0 < ipv6 1:1(0)", "1: unsupported encapsulation 'ipv6'"),
+        ("0 < . 1:1(0) <...>", "1: expected options other than <...> in an injected packet, found the end"),
     ];
     for (text, expected) in cases {
         let error = parse(text).unwrap_err();
         assert_eq!(format!("{}: {}", error.line, error.what), expected);
     }
     let refused = |text: &str| run_text(text, None, Rules::default()).unwrap_err().what;
-    assert_eq!(refused("0 `rm -rf /`"), "'rm -rf /' is not run here: knobs can be set, as by sysctl");
+    assert_eq!(refused("0 `rm -rf /`"), "unsupported command 'rm -rf /': only sysctls can be set");
     assert_eq!(refused("0 `sysctl net.ipv4.no_such=1`"), "net.ipv4.no_such: no knob for this");
-    assert_eq!(refused("0 `./x.sh`"), "./x.sh: no files are read here");
-    assert_eq!(refused("--ip_version=ipv5\n0 close(3) = 0"), "--ip_version=ipv5: not a value for it");
-    assert_eq!(refused("--ip_version=ipv6\n--local_ip=192.0.2.1"), "--local_ip=192.0.2.1: not a value for it");
-    assert_eq!(refused("0 fork() = 0"), "fork() is no call that is made here");
+    assert_eq!(refused("0 `./x.sh`"), "./x.sh: cannot read files here");
+    assert_eq!(refused("--ip_version=ipv5\n0 close(3) = 0"), "--ip_version=ipv5: invalid value");
+    assert_eq!(refused("--ip_version=ipv6\n--local_ip=192.0.2.1"), "--local_ip=192.0.2.1: invalid value");
+    assert_eq!(refused("0 fork() = 0"), "unsupported call 'fork()'");
 }

@@ -186,9 +186,9 @@ fn what_virtual_time_does_not_have_is_an_error_and_so_is_a_loose_end() {
     let host = |port: &str| format!("[[host]]\nname = 'a'\n[[host.iface]]\nport = '{port}'\nname = 'eth0'\n");
     let fault = from_hosts(&shape("tap-echo"), 1).map(|_| ()).unwrap_err();
     assert!(matches!(&fault, ShapeError::Port { host, .. } if host == "host echo"), "{fault}");
-    assert!(fault.to_string().contains("there is no tap on virtual time; there are pair, null and pktgen"), "{fault}");
+    assert!(fault.to_string().contains("no tap ports in virtual time; use pair, null or pktgen"), "{fault}");
     let fault = from_toml(&host("pktgen:pg0"), "t.toml", 1).map(|_| ()).unwrap_err();
-    assert!(fault.to_string().contains("give it one, as rate=1k"), "{fault}");
+    assert!(fault.to_string().contains("set a rate, as in rate=1k"), "{fault}");
     let fault = from_toml(&host("pair:x"), "t.toml", 1).map(|_| ()).unwrap_err();
     assert!(matches!(&fault, ShapeError::Config(why) if why.line == 4 && why.what.contains("nobody")), "{fault}");
 }
@@ -214,7 +214,7 @@ fn the_switched_ring_runs_on_virtual_time() {
     );
     assert_eq!(world.imbalances(), []);
     let fault = from_toml(&text.replace("pair:s2s3", "tap:t0"), "t.toml", 1).map(|_| ()).unwrap_err();
-    assert!(fault.to_string().contains("switch s2: tap:t0: there is no tap on virtual time"), "{fault}");
+    assert!(fault.to_string().contains("switch s2: tap:t0: no tap ports in virtual time"), "{fault}");
 }
 
 /// Two routers that each take the other for the way to everywhere: what goes round ends with its TTL, once, and is told to who sent it.

@@ -295,7 +295,7 @@ fn the_same_seed_gives_the_same_world() {
 
 /// Without a tree a ring of switches is a loop, and the world says so: what the tests above would see.
 #[test]
-#[should_panic(expected = "does not settle")]
+#[should_panic(expected = "does not become idle")]
 fn a_ring_without_a_tree_is_noticed() {
     let switch = |at: usize, ports: &str| format!("[[switch]]\nname = 's{at}'\nports = [{ports}]\n");
     let hosts = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\nname = 'eth0'\naddresses = ['10.0.0.1/24']\n";

@@ -66,9 +66,7 @@ impl FromStr for Between {
         let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
         let between = Between { net: net.to_bits() & mask, mask, outside };
         if between.contains(outside) {
-            return Err(BadKnob(format!(
-                "{outside} is an inside address: what is sent to it could be meant for either"
-            )));
+            return Err(BadKnob(format!("outside address '{outside}' must not belong to the inside network")));
         }
         Ok(between)
     }
@@ -86,10 +84,11 @@ impl FromStr for Timeouts {
                 "icmp" => &mut timeouts.icmp,
                 "tcp" => &mut timeouts.tcp,
                 "transitory" => &mut timeouts.transitory,
-                _ => return Err(BadKnob(format!("'{name}' has no timeout: there are udp, icmp, tcp and transitory"))),
+                _ => return Err(BadKnob(format!("unknown timeout '{name}': must be udp, icmp, tcp or transitory"))),
             };
             let seconds = seconds.parse().ok().filter(|seconds| (1..=31_536_000).contains(seconds));
-            let seconds = seconds.ok_or_else(|| BadKnob(format!("'{word}': expected seconds, as in udp=300")))?;
+            let seconds =
+                seconds.ok_or_else(|| BadKnob(format!("'{word}': expected 1 to 31536000 seconds, as in udp=300")))?;
             *place = Duration::from_secs(seconds);
         }
         Ok(timeouts)

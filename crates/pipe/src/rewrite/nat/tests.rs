@@ -278,13 +278,13 @@ fn fragments_wait_for_their_first() {
     clock.advance(FRAGMENT_TIMEOUT);
     let (out, said) = run(&[]);
     assert!(
-        out.is_empty() && said.contains("4 frames: 3 out, 0 in, 0 passed as they are, 1 dropped: fragments"),
+        out.is_empty() && said.contains("4 frames: 3 out, 0 in, 0 passed unchanged, 1 dropped: fragment"),
         "{said}"
     );
     // The number of waiting fragments is bounded.
     let many: Vec<Vec<u8>> = (0..EARLY_MAX as u16 + 10).map(|id| part(HOST, &[9; 8], 16, id)).collect();
     let (_, said) = run(&many);
-    assert!(said.contains("11 dropped: fragments without their first"), "{said}");
+    assert!(said.contains("11 dropped: fragment without the first fragment"), "{said}");
     assert_eq!((stage.early.waiting.len(), stage.early.frames.len()), (EARLY_MAX, EARLY_MAX));
 }
 
@@ -354,7 +354,7 @@ fn ports_run_out_and_are_said_to() {
 #[test]
 fn words() {
     assert!("10.1.2.3/8=192.0.2.1".parse::<Between>().unwrap().contains([10, 9, 9, 9].into()));
-    assert!("0.0.0.0/0=1.1.1.1".parse::<Between>().unwrap_err().to_string().contains("1.1.1.1 is an inside address"));
+    assert!("0.0.0.0/0=1.1.1.1".parse::<Between>().unwrap_err().to_string().contains("'1.1.1.1' must not belong to the inside"));
     assert!(!"10.0.0.1=1.1.1.1".parse::<Between>().unwrap().contains([10, 0, 0, 2].into()));
     for bad in ["", "10.0.0.0/8", "10.0.0.0/33=1.1.1.1", "10.0.0/8=1.1.1.1", "a=b"] {
         assert!(bad.parse::<Between>().unwrap_err().to_string().contains("INSIDE_NET=OUTSIDE_ADDR"), "{bad}");

@@ -19,7 +19,7 @@ impl Player<'_> {
         let info = |fd: &Fd| calls.tcp_info(*fd).ok();
         let found = state.fds.values().rev().find(mine).and_then(info);
         let info = found.or_else(|| state.fds.values().rev().find_map(info));
-        code::run(text, &info.ok_or("no socket to ask for TCP_INFO")?, &mut state.vars)
+        code::run(text, &info.ok_or("no socket with TCP_INFO")?, &mut state.vars)
     }
 
     /// Checks that the counter changes since the last check are exactly as stated, and that no
@@ -36,14 +36,14 @@ impl Player<'_> {
             }
         }
         if let Some((name, _)) = stated.iter().find(|(name, _)| !now.contains_key(&meant(name, version))) {
-            return Err(format!("{name} is no counter that is stated here"));
+            return Err(format!("unknown counter '{name}'"));
         }
         state.counters = now;
         let expected: BTreeMap<String, i64> =
             stated.iter().map(|(name, change)| (meant(name, version), *change)).collect();
         if let Some((at, packet)) = self.queue().front() {
             let line = wire::dissect::packet_line(packet);
-            return Err(format!("an unexpected packet, at {:?}\n  came:     {line}", at.since(START)));
+            return Err(format!("unexpected packet at {:?}\n  came:     {line}", at.since(START)));
         }
         if expected == changes {
             return Ok(());
@@ -56,6 +56,6 @@ impl Player<'_> {
             state.restated.push((at, line(&changes)));
             return Ok(());
         }
-        Err(format!("other changes\n  expected: {}\n  came:     {}", line(&expected), line(&changes)))
+        Err(format!("wrong counter changes\n  expected: {}\n  came:     {}", line(&expected), line(&changes)))
     }
 }

@@ -32,8 +32,7 @@ impl Player<'_> {
     fn compare(&self, event: &Event, packet: &Packet, at: Instant, bytes: &[u8]) -> Result<bool, PktError> {
         let fail = |what: String| PktError::ran(event.line, what);
         let came = wire::dissect::packet_line(bytes).to_string();
-        let sent =
-            segment::read(bytes).map_err(|why| fail(format!("sent a packet that is broken: {why}\n  {came}")))?;
+        let sent = segment::read(bytes).map_err(|why| fail(format!("sent a malformed packet: {why}\n  {came}")))?;
         let mut state = self.state.borrow_mut();
         let difference = match (&packet.body, sent) {
             (Body::Tcp(tcp), Sent::Tcp(ends, ip, live, text)) => {
@@ -71,7 +70,7 @@ impl Player<'_> {
         };
         if let Some((what, stated, seen)) = difference {
             let when = at.since(START);
-            return Err(fail(format!("another {what} at {when:?}\n  expected: {stated}\n  came:     {seen}")));
+            return Err(fail(format!("wrong {what} at {when:?}\n  expected: {stated}\n  came:     {seen}")));
         }
         Ok(true)
     }
@@ -91,7 +90,7 @@ impl Player<'_> {
             let (from, to) = (first.since(START), last.since(START));
             let window = if from == to { format!("at {from:?}") } else { format!("between {from:?} and {to:?}") };
             let came = wire::dissect::packet_line(bytes);
-            let what = format!("came at {:?}, expected {window}\n  came:     {came}", at.since(START));
+            let what = format!("sent at {:?}, expected {window}\n  came:     {came}", at.since(START));
             return Err(PktError::ran(event.line, what));
         }
         let mut state = self.state.borrow_mut();
@@ -123,7 +122,7 @@ impl Player<'_> {
                 seen.seq == before.seq.wrapping_add(before.len) && (seen.ack, seen.win) == (before.ack, before.win);
             if !fits {
                 let (expected, came) = (stated_line(tcp, &before, ends), line_of(&seen, ends));
-                return Err(format!("another segment in between\n  expected: {expected}\n  came:     {came}"));
+                return Err(format!("unexpected segment between parts\n  expected: {expected}\n  came:     {came}"));
             }
             (seen.seq, seen.len) = (before.seq, before.len.saturating_add(seen.len));
         }
@@ -155,7 +154,7 @@ impl Player<'_> {
             && ports != (ends.local_port, ends.remote_port)
         {
             let (us, peer) = (ends.local_port, ends.remote_port);
-            return Err(format!("expected ports {} > {}, came {us} > {peer}", ports.0, ports.1));
+            return Err(format!("expected ports {} > {}, found {us} > {peer}", ports.0, ports.1));
         }
         let at = match state.conns.iter().position(|conn| conn.ends == ends) {
             Some(at) => at,
@@ -163,10 +162,10 @@ impl Player<'_> {
                 state.conns.push(Conn::new(ends));
                 state.conns.len() - 1
             }
-            None => return Err(format!("a packet of a connection that the script does not know: {ends:?}")),
+            None => return Err(format!("packet of an unknown connection: {ends:?}")),
         };
         if ports.is_none() && state.current != Some(at) && !opens {
-            return Err(format!("a packet of another connection: {ends:?}"));
+            return Err(format!("packet of another connection: {ends:?}"));
         }
         state.current = Some(at);
         state.conns.get_mut(at).ok_or_else(|| "no connection".to_owned())
@@ -194,10 +193,10 @@ impl Player<'_> {
             Body::Icmp(icmp) => format!("icmp {}", icmp.words.shown()),
         };
         let came = match &state.gathered {
-            Some(part) => format!("only its first {} bytes", part.len),
+            Some(part) => format!("only the first {} bytes", part.len),
             None => format!("nothing until {:?}", self.now.get().since(START)),
         };
-        PktError::ran(event.line, format!("nothing came\n  expected: {stated}\n  came:     {came}"))
+        PktError::ran(event.line, format!("no packet sent\n  expected: {stated}\n  came:     {came}"))
     }
 }
 
