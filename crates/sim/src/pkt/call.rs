@@ -37,7 +37,7 @@ impl Player<'_> {
             (other, None) => format!("{other:?}"),
         };
         let came = done.map_or_else(|errno| format!("-1 {errno}"), |value| value.to_string());
-        Err(format!("{}() = {came}\n  expected: {stated}\n  came:     {came}", call.name))
+        Err(format!("{}() = {came}\n  expected: {stated}\n  actual:   {came}", call.name))
     }
 
     fn make(&self, call: &Call) -> Result<Done, String> {
@@ -336,7 +336,7 @@ impl Player<'_> {
             for (poll, entry) in fds.iter().zip(entries) {
                 let stated = events(entry.field("revents"));
                 if entry.field("revents").is_some() && stated != poll.told {
-                    return Err(format!("poll(): wrong events\n  expected: {stated:?}\n  came:     {:?}", poll.told));
+                    return Err(format!("poll(): wrong events\n  expected: {stated:?}\n  actual:   {:?}", poll.told));
                 }
             }
             return Ok(Ok(ready as i64));

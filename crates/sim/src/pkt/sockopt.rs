@@ -103,7 +103,7 @@ pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     if stated == came {
         return Ok(());
     }
-    Err(format!("wrong value\n  expected: {stated}\n  came:     {came}"))
+    Err(format!("wrong value\n  expected: {stated}\n  actual:   {came}"))
 }
 
 /// Executes `getsockopt`.

@@ -43,7 +43,7 @@ impl Player<'_> {
             stated.iter().map(|(name, change)| (meant(name, version), *change)).collect();
         if let Some((at, packet)) = self.queue().front() {
             let line = wire::dissect::packet_line(packet);
-            return Err(format!("unexpected packet at {:?}\n  came:     {line}", at.since(START)));
+            return Err(format!("unexpected packet at {:?}\n  actual:   {line}", at.since(START)));
         }
         if expected == changes {
             return Ok(());
@@ -56,6 +56,6 @@ impl Player<'_> {
             state.restated.push((at, line(&changes)));
             return Ok(());
         }
-        Err(format!("wrong counter changes\n  expected: {}\n  came:     {}", line(&expected), line(&changes)))
+        Err(format!("wrong counter changes\n  expected: {}\n  actual:   {}", line(&expected), line(&changes)))
     }
 }

@@ -41,7 +41,7 @@ impl Player<'_> {
                 if let Some(conn) = state.current.and_then(|at| state.conns.get(at))
                     && !conn.is_written(live.seq, text)
                 {
-                    return Err(fail(format!("sent bytes that were not written\n  came:     {came}")));
+                    return Err(fail(format!("sent bytes that were not written\n  actual:   {came}")));
                 }
                 let Some(seen) = seen else { return Ok(false) }; // only a part so far
                 let different = segment::difference(tcp, &seen).map(str::to_owned);
@@ -70,7 +70,7 @@ impl Player<'_> {
         };
         if let Some((what, stated, seen)) = difference {
             let when = at.since(START);
-            return Err(fail(format!("wrong {what} at {when:?}\n  expected: {stated}\n  came:     {seen}")));
+            return Err(fail(format!("wrong {what} at {when:?}\n  expected: {stated}\n  actual:   {seen}")));
         }
         Ok(true)
     }
@@ -90,7 +90,7 @@ impl Player<'_> {
             let (from, to) = (first.since(START), last.since(START));
             let window = if from == to { format!("at {from:?}") } else { format!("between {from:?} and {to:?}") };
             let came = wire::dissect::packet_line(bytes);
-            let what = format!("sent at {:?}, expected {window}\n  came:     {came}", at.since(START));
+            let what = format!("sent at {:?}, expected {window}\n  actual:   {came}", at.since(START));
             return Err(PktError::ran(event.line, what));
         }
         let mut state = self.state.borrow_mut();
@@ -122,7 +122,7 @@ impl Player<'_> {
                 seen.seq == before.seq.wrapping_add(before.len) && (seen.ack, seen.win) == (before.ack, before.win);
             if !fits {
                 let (expected, came) = (stated_line(tcp, &before, ends), line_of(&seen, ends));
-                return Err(format!("unexpected segment between parts\n  expected: {expected}\n  came:     {came}"));
+                return Err(format!("unexpected segment between parts\n  expected: {expected}\n  actual:   {came}"));
             }
             (seen.seq, seen.len) = (before.seq, before.len.saturating_add(seen.len));
         }
@@ -196,7 +196,7 @@ impl Player<'_> {
             Some(part) => format!("only the first {} bytes", part.len),
             None => format!("nothing until {:?}", self.now.get().since(START)),
         };
-        PktError::ran(event.line, format!("no packet sent\n  expected: {stated}\n  came:     {came}"))
+        PktError::ran(event.line, format!("no packet sent\n  expected: {stated}\n  actual:   {came}"))
     }
 }
 
