@@ -31,7 +31,8 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .output()
         .context("cannot run cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
     let directory = metadata["target_directory"].as_str().context("cargo metadata has no target directory")?;
     Ok(PathBuf::from(directory))
 }
@@ -46,7 +47,8 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .output()
         .context("cannot run cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
     for package in metadata["packages"].as_array().context("cargo metadata has no packages")? {
         let (Some(name), Some(features)) = (package["name"].as_str(), package["features"].as_object()) else {
             bail!("cargo metadata has a package without name or features");

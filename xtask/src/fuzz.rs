@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_read() {
+    fn the_command_line_is_parsed() {
         let got = wanted(&["--seconds", "5", "a", "--keep", "b", "--seed", "7"]).unwrap();
         let targets = vec!["a".into(), "b".into()];
         assert_eq!(got, Wanted { seconds: 5, seed: Some(7), keep: true, list: false, build: false, targets });
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_put_in_a_few_words() {
+    fn the_log_is_summarized() {
         let log = "#2 INITED cov: 10 ft: 11\n#99 NEW cov: 42 ft: 50 corp: 3\nstat::number_of_executed_units: 99\n\
                    stat::average_exec_per_sec:     33\n";
         assert_eq!(summary(log), "99 runs, 33 per second, 42 edges reached");

@@ -121,7 +121,7 @@ mod tests {
 
     /// Every `cargo xtask ...` in the pages, in a code block or in inline code, parses.
     #[test]
-    fn the_pages_commands_parse() {
+    fn commands_in_documents_parse() {
         let mut found = 0;
         for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/results/README.md"] {
             let text = std::fs::read_to_string(root().join(page)).unwrap();

@@ -207,7 +207,9 @@ fn run(
     version: Option<Version>,
 ) -> anyhow::Result<(End, String)> {
     let script = script.canonicalize()?;
-    let (Some(place), Some(name)) = (script.parent(), script.file_name()) else { bail!("{} is not the path of a script", script.display()) };
+    let (Some(place), Some(name)) = (script.parent(), script.file_name()) else {
+        bail!("{} is not the path of a script", script.display())
+    };
     let said = std::env::temp_dir().join(format!("linerate-packetdrill-{}", std::process::id()));
     let out = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
     let mut child = if apart {
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for() {
+    fn the_command_line_is_parsed() {
         let wanted = parse(&["--tree", "a", "--flags", "cc=reno", "--seconds", "5", "--", "-D", "A=b"]).unwrap();
         assert_eq!((wanted.tree, wanted.flags, wanted.seconds), ("a".into(), "cc=reno".to_owned(), 5));
         assert_eq!(wanted.more, ["-D", "A=b"]);
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_ended() {
+    fn a_script_beyond_its_time_is_ended() {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
         assert!(wait(child, 0).unwrap().is_none());
         let child = Command::new("true").spawn().unwrap();

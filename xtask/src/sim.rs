@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for() {
+    fn the_command_line_is_parsed() {
         let parse = |words: &[&str]| Wanted::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         assert_eq!(parse(&[]).unwrap(), Wanted::Seeds(20_000));
         assert_eq!(parse(&["--seeds", "3"]).unwrap(), Wanted::Seeds(3));

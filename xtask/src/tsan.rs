@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_harnesss_is_left_out_and_nothing_else() {
+    fn only_reports_about_the_harness_are_ignored() {
         let err = "WARNING: ThreadSanitizer: data race (pid=1)\n  #9 test::run_test\n\
                    SUMMARY: ThreadSanitizer: data race core/src/ptr/mod.rs:1717:9 in read<u64>\n\
                    SUMMARY: ThreadSanitizer: data race sync.rs:2854:18 in <alloc::sync::Arc<std::thread::thread::Inner>>::drop\n\

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn addresses_round_trip() {
         let four: SocketAddr = "192.0.2.1:8080".parse().unwrap();
         let mapped: SocketAddr = "[::ffff:192.0.2.1]:8080".parse().unwrap();
         let six: SocketAddr = "[fe80::1%3]:8080".parse().unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address() {
+    fn invalid_addresses_are_rejected() {
         assert_eq!(parse(&[]), Err(libc::EINVAL));
         assert_eq!(parse(&[0, 0]), Ok(Name::Nobody));
         assert_eq!(parse(&[1, 0, 0, 0]), Err(libc::EAFNOSUPPORT));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_of_both_kinds() {
+    fn settings_and_sysctls_are_parsed() {
         let settings = Settings::parse("tcp_ecn=1, tcp_timestamps=0,cc=reno,mtu=1400,clock=live,profile=rfc").unwrap();
         assert_eq!((settings.mtu, settings.time), (1400, Time::Live));
         let knobs: Vec<_> = settings.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_flags_are_named() {
         for (text, named) in [("mtu=12", "mtu=12"), ("tcp_ecn", "tcp_ecn"), ("clock=sun", "clock=sun")] {
             assert!(Settings::parse(text).unwrap_err().starts_with(named), "{text}");
         }

@@ -44,7 +44,7 @@ fn a_whole_connection() {
 }
 
 #[test]
-fn a_connect_of_ours() {
+fn an_active_open() {
     Loaded::each("", |linux| {
         let fd = linux.stream();
         assert_eq!(call!(linux.fcntl(fd, libc::F_SETFL, i64::from(libc::O_NONBLOCK))), 0);
@@ -69,7 +69,7 @@ fn a_connect_of_ours() {
 }
 
 #[test]
-fn a_call_that_blocks_ends_when_its_packet_comes() {
+fn a_blocking_call_returns_when_its_packet_arrives() {
     Loaded::each("", |linux| {
         let listener = linux.listener();
         let (fd, ours, theirs) = linux.accepted(listener);
@@ -102,7 +102,7 @@ fn sleeps(thread: i32) -> bool {
 }
 
 #[test]
-fn a_call_that_blocks_alone_moves_time_itself() {
+fn a_single_blocking_call_advances_time() {
     Loaded::each("", |linux| {
         let listener = linux.listener();
         let (fd, ..) = linux.accepted(listener);
@@ -117,7 +117,7 @@ fn a_call_that_blocks_alone_moves_time_itself() {
 }
 
 #[test]
-fn figures_for_scripts_even_past_the_interface() {
+fn tcp_info_is_available_past_the_interface() {
     Loaded::each("", |linux| {
         let listener = linux.listener();
         let (fd, ..) = linux.accepted(listener);
@@ -144,7 +144,7 @@ fn figures_for_scripts_even_past_the_interface() {
 }
 
 #[test]
-fn options_by_linuxs_numbers() {
+fn linux_option_numbers_are_accepted() {
     let linux = Loaded::of(Version::V4, "cc=reno");
     let fd = linux.stream();
     assert_eq!(linux.set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 10_000), Ok(()));
@@ -240,7 +240,7 @@ fn the_live_clock_passes() {
 }
 
 #[test]
-fn the_peers_name_is_told() {
+fn accept_returns_the_peer_address() {
     Loaded::each("", |linux| {
         let listener = linux.listener();
         linux.input(&linux.packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
@@ -257,7 +257,7 @@ fn the_peers_name_is_told() {
 
 /// Options that have other numbers in the two families.
 #[test]
-fn options_of_ip() {
+fn ip_level_options() {
     Loaded::each("", |linux| {
         let level = linux.version.level();
         let (ttl, tos) = match linux.version {
@@ -279,7 +279,7 @@ fn options_of_ip() {
 
 /// A socket of IPv6 that is bound to no address takes both families; with `IPV6_V6ONLY` one of them.
 #[test]
-fn a_socket_of_both_families() {
+fn a_dual_stack_socket() {
     for (only, version, answer) in [
         (0, Version::Mapped, Flags::SYN | ACK),
         (0, Version::V6, Flags::SYN | ACK),

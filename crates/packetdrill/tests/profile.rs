@@ -42,7 +42,7 @@ const HABITS: &[Habit] = &[
 /// Each conversation has the outcome that scripts for Linux expect with `linux`, and that of the
 /// product's own settings with `rfc`.
 #[test]
-fn each_habit_shows_with_the_profile_alone() {
+fn each_entry_takes_effect_only_with_the_profile() {
     let mut wrong = Vec::new();
     for (knob, seen, linux, rfc) in HABITS {
         for (profile, expected) in [("linux", linux), ("rfc", rfc)] {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_a_gigabit() {
+    fn totals_of_one_second_at_a_gigabit() {
         let (clock, (told, say)) = (SimClock::new(), told());
         let mut stage = Count::new(Clock::sim(&clock), true, None, false, say);
         let mut other = stage.fork().unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_by_themselves_and_the_last_line_is_about_all() {
+    fn intervals_are_reported_separately_and_totals_last() {
         let (clock, (told, say)) = (SimClock::new(), told());
         let mut stage = Count::new(Clock::sim(&clock), false, Some(Duration::from_secs(1)), true, say);
         for seconds in [0, 1, 1, 3] {
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_of_text_are_those_that_are_written(lens in prop::collection::vec(14..300_usize, 0..20)) {
+        fn text_bytes_match_the_encoder(lens in prop::collection::vec(14..300_usize, 0..20)) {
             let frames = of(&lens);
             let mut out = Vec::new();
             let used = crate::Encoder::new(crate::Format::Plain, 8).encode(&frames, &mut out);

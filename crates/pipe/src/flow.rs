@@ -211,7 +211,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_datagram_is_read_behind_its_tags() {
+    fn flow_is_parsed_after_vlan_tags() {
         let mut frame = udp(1, 7, 2, 9);
         assert_eq!(Flow::of(&frame).unwrap().to_string(), "10.0.0.1.7 > 10.0.0.2.9 UDP");
         frame.splice(12..12, [0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]);
@@ -222,14 +222,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn fragments_stay_together() {
+    fn fragments_have_no_ports() {
         let mut first = udp(1, 7, 2, 9);
         first[20] = 0x20;
         assert_eq!(Flow::of(&first).unwrap().ip.unwrap().ports, None);
     }
 
     #[test]
-    fn both_directions_are_one_if_asked() {
+    fn symmetric_flow_is_equal_in_both_directions() {
         let key = Key::of_seed(3);
         let there = Flow::of(&udp(1, 7, 2, 9)).unwrap();
         let back = Flow::of(&udp(2, 9, 1, 7)).unwrap();
@@ -238,7 +238,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_are_spread_and_depend_on_the_key() {
+    fn flow_numbers_are_uniform_and_keyed() {
         let of = |key: Key| -> Vec<u64> {
             (0..4000_u16).map(|port| key.of_flow(&Flow::of(&udp(1, port, 2, 9)).unwrap()) % 8).collect()
         };
@@ -254,7 +254,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn any_frame_has_one(frame in prop::collection::vec(any::<u8>(), 14..200)) {
+        fn any_frame_has_a_flow(frame in prop::collection::vec(any::<u8>(), 14..200)) {
             let flow = Flow::of(&frame).unwrap();
             prop_assert_eq!(flow.symmetric().symmetric(), flow.symmetric());
             let _ = (flow.to_string(), Key::random().of_flow(&flow));

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_tell() {
+    fn format_is_detected_by_the_first_bytes() {
         assert_eq!(Format::of_start(b"FFFFFFFFFFFF 0022"), Format::Text);
         assert_eq!(Format::of_start(b""), Format::Text);
         assert_eq!(Format::of_start(&[0xd4, 0xc3, 0xb2, 0xa1]), Format::Pcap);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_none_lists_those_that_are() {
+    fn unknown_format_error_lists_all_formats() {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
         }

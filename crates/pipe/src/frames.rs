@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn an_original_length_ends_at_what_captures_can_contain() {
+    fn original_length_is_limited_to_32_bits() {
         let mut frames = Frames::new();
         let about = About { cut: u32::MAX - 60, ..About::default() };
         assert!(frames.push_about(&[7; 60], Time::Wall(0), &about));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_grows_in_the_middle_again_and_again_and_its_neighbors_stay() {
+    fn repeated_inserts_leave_neighbor_frames_intact() {
         let frame: Vec<u8> = (0..60).collect();
         let mut frames = of(&[&frame, &frame, &frame]);
         let mut expected = frame.clone();
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_never_less_than_a_header_nor_more_than_a_line_may_have() {
+    fn frame_length_stays_within_limits() {
         let mut frames = of(&[&[1; 14], &[2; MAX_FRAME]]);
         assert!(!frames.push(&[0; 13], Time::None));
         assert!(!frames.push(&[0; MAX_FRAME + 1], Time::None));
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_batch_has_no_room_but_takes_what_is_pushed() {
+    fn a_full_batch_has_no_room_but_accepts_pushes() {
         let mut frames = Frames::new();
         while !frames.room().is_empty() {
             assert!(frames.room().len() >= MAX_FRAME + SLACK);
@@ -487,7 +487,7 @@ mod tests {
     proptest! {
         /// Compares with a vector of vectors.
         #[test]
-        fn edits_are_those_of_a_list(
+        fn edits_match_a_list_model(
             frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..100), 1..6),
             edits in prop::collection::vec((0..6_usize, 0..4_u8, 0..20_usize, 0..17_usize), 0..30),
         ) {

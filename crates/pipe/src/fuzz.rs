@@ -136,7 +136,7 @@ mod edits {
     /// Writes the seeds to the corpus if the repository is writable, so that they follow the tests;
     /// then runs the whole corpus.
     #[test]
-    fn seeds_run() {
+    fn corpus_seeds_do_not_panic() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pipe_rewrite");
         let writable = std::fs::create_dir_all(&dir).is_ok();
         for (at, line) in LINES.iter().enumerate() {
@@ -154,7 +154,7 @@ mod edits {
 
     proptest! {
         #[test]
-        fn frames_that_lie(
+        fn corrupted_frames_do_not_panic(
             line in prop::sample::select(LINES), which in any::<prop::sample::Index>(),
             edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), len in 14..90_usize,
         ) {
@@ -168,7 +168,7 @@ mod edits {
         }
 
         #[test]
-        fn any_frames(line in prop::sample::select(LINES), frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..16_384), 0..3)) {
+        fn random_frames_do_not_panic(line in prop::sample::select(LINES), frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..16_384), 0..3)) {
             super::rewrite(&input(line, &frames));
         }
     }

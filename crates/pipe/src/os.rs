@@ -205,7 +205,7 @@ mod tests {
     /// A reader that takes pages out of the pipe without copying them (tee, splice) and reads them
     /// much later.
     #[test]
-    fn what_was_sent_never_changes_whoever_keeps_the_pages() {
+    fn sent_pages_never_change() {
         let ((from, to), (kept, keep)) = (pipe(), pipe());
         assert!(widen_pipe(to.as_fd()) >= 1 << 16 && widen_pipe(keep.as_fd()) >= 1 << 16);
         let mut pages = Pages::new(1).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_pages_is_written_to() {
+    fn files_are_written_instead_of_spliced() {
         let path = std::env::temp_dir().join(format!("linerate-pages-{}", std::process::id()));
         let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         let mut pages = Pages::new(1).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_reads_is_a_broken_pipe() {
+    fn a_pipe_without_reader_is_broken_pipe() {
         let (from, to) = pipe();
         drop(from);
         // As in the program: Rust's start-up ignores SIGPIPE.

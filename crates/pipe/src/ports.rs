@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_counts_from_its_register() {
+    fn stamps_are_relative_to_their_register() {
         let counter = Counter::new(8);
         let now = counter.now();
         let registers = Registers::new(counter.ticks(now));

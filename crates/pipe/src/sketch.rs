@@ -138,7 +138,7 @@ mod tests {
     proptest! {
         /// Compares with exact counts: the guarantees of the paper hold.
         #[test]
-        fn it_keeps_its_promises(adds in prop::collection::vec((0..40_u32, 1..50_u64), 0..600), capacity in 1..30_usize) {
+        fn weights_and_errors_stay_within_bounds(adds in prop::collection::vec((0..40_u32, 1..50_u64), 0..600), capacity in 1..30_usize) {
             let mut sketch = Sketch::new(capacity);
             let mut exact: HashMap<u32, u64> = HashMap::new();
             for (key, weight) in adds {

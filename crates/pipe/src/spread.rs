@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_in_order_whoever_was_first() {
+    fn results_are_written_in_order() {
         for jobs in [1, 2, 5] {
             assert_eq!(counted(jobs, true, 70, 0).unwrap(), (0..70).collect::<Vec<_>>());
             let mut any = counted(jobs, false, 70, 0).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_ends_it() {
+    fn the_first_error_ends_the_run() {
         assert_eq!(counted(3, true, 1 << 40, 0).unwrap_err().to_string(), "77");
         assert_eq!(counted(3, true, 1 << 40, 10).unwrap_err().to_string(), "full");
     }

@@ -210,7 +210,7 @@ mod tests {
 
         /// Arbitrary frames pass unchanged and in order.
         #[test]
-        fn any_frame_passes_all(list in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..200), 0..20), long in 14..=262_144_usize) {
+        fn any_frame_passes_all_stages(list in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..200), 0..20), long in 14..=262_144_usize) {
             let mut chain = all();
             let list: Vec<Vec<u8>> = list.into_iter().chain([vec![0x81; long]]).collect();
             let mut frames = Frames::new();

@@ -60,7 +60,10 @@ impl FromStr for Field {
 
     fn from_str(word: &str) -> Result<Field, String> {
         let names = Field::ALL.map(Field::name).join(", ");
-        Field::ALL.into_iter().find(|field| field.name() == word).ok_or(format!("unknown field '{word}': must be one of {names}"))
+        Field::ALL
+            .into_iter()
+            .find(|field| field.name() == word)
+            .ok_or(format!("unknown field '{word}': must be one of {names}"))
     }
 }
 
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_come_first() {
+    fn the_heaviest_keys_are_listed_first() {
         let expected = "      frames  share      error  flow
            2  50.0%          0  10.0.0.1.7 > 10.0.0.2.9 UDP
            1  25.0%          0  10.0.0.";
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_table_says_how_wrong_it_may_be() {
+    fn a_small_table_reports_its_error() {
         let told = top(&[Field::Flow], 1, false, &some());
         assert!(told.contains("           4 100.0%          3  10.0.0.3.8"), "{told}");
         assert!(told.ends_with("keys not in the table: at most 4 each (more keys with --table)"), "{told}");
@@ -244,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_frames_are_told(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..120), 0..50), table in 0..9_usize) {
+        fn any_frames_are_reported(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..120), 0..50), table in 0..9_usize) {
             for json in [true, false] {
                 top(&Field::ALL, table, json, &frames);
             }

@@ -86,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_are_numbers() {
+    fn numbers_with_units_are_parsed() {
         assert_eq!(duration("10ms"), Ok(Duration::from_millis(10)));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("0.000000001s"), Ok(Duration::from_nanos(1)));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_where() {
+    fn invalid_numbers_are_rejected_with_position() {
         for word in
             ["", "ms", "1..5s", "1.s", ".5s", "10", "99999999999999999999s", "18446744073709551615s", "1.0000000001s"]
         {
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_word_is_an_answer(word in ".{0,20}") {
+        fn parsing_any_word_does_not_panic(word in ".{0,20}") {
             let _ = (duration(&word).map_err(|e| e.to_string()), bytes(&word).is_ok(), rate(&word).is_ok());
         }
     }

@@ -33,7 +33,7 @@ mod tests {
     /// Runs the seeds of the fuzz target, each truncated at several places and with single bytes
     /// replaced.
     #[test]
-    fn the_corpus_and_what_is_near_it() {
+    fn corpus_and_mutations_do_not_panic() {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/sim_pkt");
         let mut scripts = 0;
         for entry in std::fs::read_dir(corpus).unwrap() {

@@ -5,7 +5,7 @@ fn code(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn strings_characters_and_comments_leave_no_words_in_the_code() {
+fn strings_and_comments_are_removed_from_the_code() {
     let text = r##"a("unsafe \" unsafe"); // unsafe
 b(r#"unsafe " unsafe"#, b"unsafe", br"unsafe", c"unsafe"); /* unsafe /* unsafe */ unsafe */ c
 d('"', '\'', b'"', '\u{41}', &'static e)"##;
@@ -27,7 +27,7 @@ fn comments_are_kept_apart() {
 }
 
 #[test]
-fn words_that_begin_like_a_prefix_are_words() {
+fn words_that_start_like_a_string_prefix_are_kept() {
     assert_eq!(code("break; r; brr; crate::b"), ["break; r; brr; crate::b"]);
     assert_eq!(code("for_each(r#type)"), ["for_each(r#type)"]);
 }

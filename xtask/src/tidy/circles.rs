@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_rust_is_a_finding() {
+    fn a_file_that_does_not_parse_is_a_finding() {
         assert!(found(&[("crates/x/src/lib.rs", "fn f( {")]).unwrap().starts_with("crates/x/src/lib.rs:1: "));
     }
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exported_item_is_its_definers() {
+    fn an_exported_item_belongs_to_its_definer() {
         let with = |b: &str| {
             found(&[
                 ("crates/x/src/lib.rs", LIB),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_and_its_child_may_make_one_too() {
+    fn a_parent_and_its_child_can_form_a_circle() {
         let with = |child: &str| {
             found(&[
                 ("crates/x/src/lib.rs", "mod a;"),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exported_and_used_as_well_is_imported() {
+    fn an_exported_item_that_is_also_used_is_imported() {
         let with = |a: &str| {
             found(&[
                 ("crates/x/src/lib.rs", "mod a;"),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_by_the_name_of_its_module_is_its_definers() {
+    fn an_item_named_like_its_module_belongs_to_its_definer() {
         let with = |a: &str| {
             found(&[
                 ("crates/x/src/lib.rs", LIB),

@@ -18,11 +18,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         Finding::new(&format!("{PLACE}{page}"), 1, format!("not listed in {INDEX}; add a line with a link to it"))
     });
     let missing = listed.iter().filter(|(_, name)| !pages.contains(name)).map(|(line, name)| {
-        Finding::new(
-            INDEX,
-            *line,
-            format!("links to {name}, which does not exist; write the page or remove the line"),
-        )
+        Finding::new(INDEX, *line, format!("links to {name}, which does not exist; write the page or remove the line"))
     });
     unlisted.chain(missing).collect()
 }
@@ -60,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nowhere_is_found() {
+    fn a_broken_link_is_found() {
         let found = found("[a](0001-a.md)\n[b](0002-b.md)\n");
         assert!(
             matches!(&found[..], [one] if one.starts_with("docs/decisions/README.md:2: links to 0002-b.md")),

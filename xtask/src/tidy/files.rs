@@ -25,11 +25,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         let first = source.lines.iter().position(|line| *line != Default::default());
         let told = first.is_some_and(|at| source.lines[at].comment.starts_with("//!"));
         if !told && !tree.is_test_module(path) {
-            found.push(Finding::new(
-                path,
-                1,
-                "does not begin with '//!'; describe its input, output and ownership",
-            ));
+            found.push(Finding::new(path, 1, "does not begin with '//!'; describe its input, output and ownership"));
         }
         let lines = source.lines.len();
         if lines > LONG && !tree.is_test(path) && !MAY_BE_LONG.iter().any(|(long, _)| long == path) {
@@ -61,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_it_is() {
+    fn a_file_needs_a_description() {
         assert_eq!(found("crates/a/src/b.rs", "\n//! B: from here to there.\n"), Vec::<String>::new());
         assert!(found("crates/a/src/b.rs", "use std::fmt;\n")[0].contains("does not begin with '//!'"));
         assert!(found("crates/a/src/b.rs", "")[0].contains("does not begin with '//!'"));

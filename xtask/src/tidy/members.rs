@@ -82,12 +82,17 @@ impl Member<'_> {
         }
         let inherits = self.manifest.get("lints").and_then(|it| it.get("workspace")).and_then(Value::as_bool);
         if inherits != Some(true) {
-            found.push(Finding::new(self.path, 1, "does not inherit the workspace's lints; add [lints] workspace = true"));
+            found.push(Finding::new(
+                self.path,
+                1,
+                "does not inherit the workspace's lints; add [lints] workspace = true",
+            ));
         }
         for (table, kind) in self.dependency_tables() {
             for (key, value) in table {
                 if kind != "dev-dependencies" && !TAIL.contains(&self.name()) && FOREIGN.contains(&key.as_str()) {
-                    let what = format!("{key} must not be part of the program; use it in tests only (dev-dependencies)");
+                    let what =
+                        format!("{key} must not be part of the program; use it in tests only (dev-dependencies)");
                     found.push(Finding::new(self.path, self.line_of(key, kind), what));
                 }
                 if let Some(what) = self.judge(key, value, kind) {
@@ -126,9 +131,7 @@ impl Member<'_> {
         }
         let listed = DEV_BELOW.iter().any(|(who, whom, _)| *who == me && *whom == on);
         (!listed).then(|| {
-            format!(
-                "{me} tests with {on}, which is after it; list it in DEV_BELOW with a reason or move the test down"
-            )
+            format!("{me} tests with {on}, which is after it; list it in DEV_BELOW with a reason or move the test down")
         })
     }
 

@@ -60,7 +60,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             for (place, _) in words(&line.code).filter(|(_, word)| *word == "unsafe") {
                 let rest = following(&source.lines, at, place + "unsafe".len());
                 if !room {
-                    let what = "unsafe outside the listed files; use safe code, or move it there (xtask/src/tidy/rooms.rs)";
+                    let what =
+                        "unsafe outside the listed files; use safe code, or move it there (xtask/src/tidy/rooms.rs)";
                     found.push(Finding::new(path, at + 1, what));
                 } else if let Some(what) = missing(&source.lines, at, &rest) {
                     found.push(Finding::new(path, at + 1, what));

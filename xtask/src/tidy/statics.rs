@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_and_outlives_a_stack_is_found() {
+    fn mutable_statics_are_found() {
         for code in [
             "static SEEN: AtomicU64 = AtomicU64::new(0);",
             "    pub(crate) static TABLE: Mutex<Vec<u8>> = Mutex::new(Vec::new());",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_and_lifetimes_are_not() {
+    fn constants_and_lifetimes_are_not_found() {
         for code in [
             "static NAMES: [&str; 2] = [\"a\", \"b\"];",
             "fn a(b: &'static Mutex<u8>) {}",

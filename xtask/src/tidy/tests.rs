@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn test_modules_are_known_by_their_declaration() {
+fn test_modules_are_found_by_their_declaration() {
     let tree = Tree::of(&[
         ("crates/a/src/lib.rs", "//! A.\nmod b;\n#[cfg(test)]\nmod testns;\n"),
         ("crates/a/src/b.rs", "//! B.\n#[cfg(test)]\nmod differential;\n"),
@@ -33,6 +33,6 @@ fn a_room_is_a_file_and_what_lies_below_it() {
 }
 
 #[test]
-fn a_finding_says_where_and_what() {
+fn a_finding_shows_place_and_text() {
     assert_eq!(Finding::new("a/b.rs", 7, "x; do y").to_string(), "a/b.rs:7: x; do y");
 }

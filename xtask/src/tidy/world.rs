@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_world_is_found_in_the_stack_and_not_beside_it() {
+    fn system_access_is_found_only_in_pure_crates() {
         for code in [
             "let a = std::thread::spawn(b);",
             "println!(\"a\");",

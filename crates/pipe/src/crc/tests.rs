@@ -39,7 +39,7 @@ fn right(frame: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_wrong_is_counted_and_set_right() {
+fn wrong_checksums_are_counted_and_corrected() {
     let mut stage = Crc::new(Action::Set, false);
     let set = run(&mut stage, &frame());
     assert_eq!(set, right(&frame()));
@@ -52,7 +52,7 @@ fn what_is_wrong_is_counted_and_set_right() {
 }
 
 #[test]
-fn udps_may_be_none() {
+fn udp_checksums_can_be_set_to_zero() {
     let set = run(&mut Crc::new(Action::SetUdpZero, true), &frame());
     let mut expected = right(&frame());
     expected[40..42].fill(0);
@@ -61,7 +61,7 @@ fn udps_may_be_none() {
 }
 
 #[test]
-fn checking_changes_nothing_and_fails_the_program() {
+fn check_leaves_frames_unchanged_and_reports_failure() {
     let mut stage = Crc::new(Action::Check, false);
     let good = right(&frame());
     let mut none = good.clone();

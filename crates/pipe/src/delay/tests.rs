@@ -15,7 +15,7 @@ fn step(stage: &mut Delay, now: u64, came: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_leaves_when_its_time_has_come_and_not_before() {
+fn frames_are_held_until_their_time() {
     let mut stage = Delay::new(Duration::from_millis(10), Duration::ZERO, 0, Limit::default());
     assert_eq!(step(&mut stage, 0, &[1, 2]), NOTHING);
     assert_eq!(step(&mut stage, 4, &[3]), NOTHING);
@@ -29,7 +29,7 @@ fn a_frame_leaves_when_its_time_has_come_and_not_before() {
 }
 
 #[test]
-fn what_has_no_room_is_dropped_or_waits() {
+fn full_queue_drops_or_waits() {
     let of = |full| Delay::new(Duration::from_millis(10), Duration::ZERO, 0, Limit { bytes: 250, full });
     let mut stage = of(Full::Drop);
     assert_eq!(step(&mut stage, 0, &[1, 2, 3]), NOTHING);
@@ -44,7 +44,7 @@ fn what_has_no_room_is_dropped_or_waits() {
 }
 
 #[test]
-fn a_stamp_keeps_its_register_and_goes_round() {
+fn delayed_stamps_keep_their_register_and_wrap() {
     let mut frames = Frames::new();
     for time in [
         Time::Stamp(Stamp::at(1, true, 0)),
@@ -68,7 +68,7 @@ proptest! {
     /// For any arrivals: all frames leave, in order, each within the jitter of its delay unless an
     /// earlier frame was later.
     #[test]
-    fn all_leave_in_order_and_in_time(
+    fn frames_are_sent_in_order_and_on_time(
         steps in prop::collection::vec((0..20_u64, 0..4_usize), 1..60), delay in 0..30_u64, jitter in 0..30_u64, seed: u64
     ) {
         let ms = Duration::from_millis;

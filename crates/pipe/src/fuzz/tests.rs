@@ -31,7 +31,7 @@ const LINES: &str =
     "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n0000000000000001 FFFFFFFFFFFF 0022CF63967B 0800 45 00\nzz\n\n00 11\n";
 
 #[test]
-fn patterns_and_lines() {
+fn grep_seeds_and_mutations_hold() {
     let seed = |flags: u8, pattern: &str| [&[flags], pattern.as_bytes(), b"\n", LINES.as_bytes()].concat();
     let seeds = [
         ("basic", seed(0, "^FF*\\(00\\|22\\)")),
@@ -110,7 +110,7 @@ fn seeds_of_comments_and_directions_are_read() {
 }
 
 #[test]
-fn streams_of_each_form() {
+fn input_seeds_of_each_format_hold() {
     let encoded = |format: Format| {
         let mut frames = Frames::new();
         for (len, stamp) in [(14, 5), (60, 6), (1514, 7)] {
@@ -163,7 +163,7 @@ fn streams_of_each_form() {
 }
 
 #[test]
-fn requests_to_a_mount() {
+fn mount_request_seeds_hold() {
     let one = |what: u8, node: u8, body: &[u8]| [&[what, node, body.len() as u8], body].concat();
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
     let init = one(26, 0, &words(&[7, 31, 65_536, u32::MAX]));

@@ -28,7 +28,7 @@ fn lines(config: GenConfig) -> Vec<String> {
 }
 
 #[test]
-fn the_reports_frames_are_169_bytes_of_text_and_go_to_ten_in_turn() {
+fn default_frames_are_169_text_bytes_to_ten_destinations() {
     let lines = lines(GenConfig { dst: ROTATION.to_vec(), count: 12, ..config() });
     assert!(lines.iter().all(|line| line.len() + 1 == 169));
     let dst: Vec<&str> = lines.iter().map(|line| &line[..12]).collect();
@@ -60,7 +60,7 @@ fn a_datagram_has_its_checksums() {
 }
 
 #[test]
-fn sizes_that_no_frame_has_are_refused() {
+fn invalid_frame_sizes_are_rejected() {
     for size in [0, 17, 262_149] {
         assert_eq!(Gen::new(GenConfig { size, ..config() }).unwrap_err(), BadGen::Size(size, 18, 262_148));
     }
@@ -69,7 +69,7 @@ fn sizes_that_no_frame_has_are_refused() {
 }
 
 #[test]
-fn a_round_that_no_buffer_holds_is_refused() {
+fn buffers_without_count_or_too_large_are_rejected() {
     let of = |count| Gen::new(GenConfig { mbps: Some(1000), count, ..config() }).unwrap().fixed(Format::Text);
     assert_eq!(of(0).unwrap_err(), BadGen::NoRound);
     assert!(matches!(of(u64::MAX).unwrap_err(), BadGen::LargeRound(_)));
@@ -80,7 +80,7 @@ proptest! {
 
     /// A repeated buffer gives the same lines as frames made one by one.
     #[test]
-    fn a_buffer_gives_the_same(
+    fn a_buffer_matches_frames_made_one_by_one(
         size in 18..3000_usize, count in 1..9000_u64, loops in 1..3_u64, rotate: bool, mbps in prop::option::of(1..100_000_u64)
     ) {
         let dst = if rotate { ROTATION.to_vec() } else { Vec::new() };

@@ -289,14 +289,13 @@ fn parse_value(field: Field, text: &str) -> Result<Value, &'static str> {
             "igmp" => Ok(one(Proto::IGMP.0)),
             "icmp6" => Ok(one(Proto::IPV6_ICMP.0)),
             "sctp" => Ok(one(Proto::SCTP.0)),
-            number => range(number, 0xff)
-                .ok_or("expected a protocol: a number, a range, tcp, udp, icmp, igmp, icmp6 or sctp"),
+            number => {
+                range(number, 0xff).ok_or("expected a protocol: a number, a range, tcp, udp, icmp, igmp, icmp6 or sctp")
+            }
         },
         Field::Vlan => range(text, 4095).ok_or("expected a VLAN identifier from 0 to 4095, or a range"),
         Field::Ttl => range(text, 255).ok_or("expected a TTL from 0 to 255, or a range"),
-        Field::Len => {
-            range(text, MAX_FRAME as u64).ok_or("expected a length from 14 to 262144 bytes, or a range")
-        }
+        Field::Len => range(text, MAX_FRAME as u64).ok_or("expected a length from 14 to 262144 bytes, or a range"),
         Field::Sport | Field::Dport | Field::Port => {
             range(text, 0xffff).ok_or("expected a port from 0 to 65535, or a range")
         }

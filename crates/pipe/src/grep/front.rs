@@ -119,7 +119,7 @@ mod tests {
     proptest! {
         /// A pipeline gives the same result as two commands connected by a pipe.
         #[test]
-        fn what_is_decoded_is_what_grep_would_have_passed_on(
+        fn selected_lines_match_a_separate_grep(
             lines in prop::collection::vec(line(), 0..40),
             pattern in pattern(),
             invert: bool,

@@ -21,7 +21,7 @@ fn search(matcher: &Matcher, shown: Shown, text: &[u8]) -> (Vec<u8>, Found) {
 }
 
 #[test]
-fn the_reports_patterns_take_the_short_way() {
+fn common_patterns_use_the_fast_path() {
     let five = r"001111111111\|002222222222\|003333333333\|004444444444\|FFFFFFFFFFFF";
     assert!(matcher(&[five], Syntax::Basic).has_columns());
     assert!(matcher(&["0022CF.*8899"], Syntax::Basic).has_columns());
@@ -44,7 +44,7 @@ fn the_reports_patterns_take_the_short_way() {
 }
 
 #[test]
-fn any_field_is_wherever_the_digits_are() {
+fn any_field_ignores_field_boundaries() {
     let any = |pattern: &str, syntax, line: &str| {
         let wanted = Wanted { patterns: vec![pattern.into()], syntax, any_field: true, ..Wanted::default() };
         Matcher::new(&wanted).unwrap().is_match(line.trim_end().as_bytes())
@@ -71,7 +71,7 @@ fn a_set_with_a_newline_matches_within_a_line() {
 }
 
 #[test]
-fn what_does_not_parse_has_a_caret_below_it() {
+fn pattern_errors_show_a_caret() {
     let error = |pattern: &str, syntax| {
         let wanted = Wanted { patterns: vec![pattern.into()], syntax, ..Wanted::default() };
         Matcher::new(&wanted).unwrap_err().to_string()
@@ -85,7 +85,7 @@ fn what_does_not_parse_has_a_caret_below_it() {
 }
 
 #[test]
-fn terms_are_about_fields() {
+fn terms_match_header_fields() {
     // The sample of the report's generator: IPv4, UDP port 12345 to 54321.
     let mut udp = vec![2, 0, 0, 0, 0, 1, 0x12, 0x23, 0x34, 0x45, 0x56, 0, 8, 0];
     let mut header = ip4_header();
@@ -198,7 +198,7 @@ fn corpus() -> Vec<u8> {
 }
 
 #[test]
-fn the_same_lines_as_grep_byte_for_byte() {
+fn output_matches_gnu_grep() {
     let text = corpus();
     let five = r"001111111111\|002222222222\|003333333333\|004444444444\|FFFFFFFFFFFF";
     let many: Vec<String> = (0..60).map(|n| format!("{:012X}", n * 0x11_1111_1111_u64)).collect();
@@ -277,7 +277,7 @@ fn first_difference(got: &[u8], expected: &[u8]) -> String {
 proptest! {
     /// The fast path gives the same result as the regular expression.
     #[test]
-    fn columns_are_only_faster(words in prop::collection::vec(prop::collection::vec("[01A]{3,12}", 1..3), 1..4), lines in prop::collection::vec("[01A]{12} [01A]{12} [01A]{4}( [01A]{2}){0,30}|[01A ]{0,60}", 0..40)) {
+    fn fast_path_matches_the_regular_expression(words in prop::collection::vec(prop::collection::vec("[01A]{3,12}", 1..3), 1..4), lines in prop::collection::vec("[01A]{12} [01A]{12} [01A]{4}( [01A]{2}){0,30}|[01A ]{0,60}", 0..40)) {
         let pattern = words.iter().map(|row| row.join(".*")).collect::<Vec<_>>().join("|");
         let short = matcher(&[&pattern], Syntax::Extended);
         prop_assert!(short.has_columns());
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn any_pattern_is_an_answer(pattern in "\\PC{0,20}", line in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn any_pattern_does_not_panic(pattern in "\\PC{0,20}", line in prop::collection::vec(any::<u8>(), 0..60)) {
         for syntax in [Syntax::Basic, Syntax::Extended, Syntax::Fixed] {
             for any_field in [false, true] {
                 let wanted = Wanted { patterns: vec![pattern.clone()], syntax, any_field, ..Wanted::default() };

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_are_the_file_and_each_has_whole_lines() {
+    fn pieces_cover_the_file_in_whole_lines() {
         let dirs = [std::env::temp_dir(), "/dev/shm".into()];
         for dir in dirs.iter().filter(|dir| dir.is_dir()) {
             let path = dir.join(format!("linerate-cut-{}", std::process::id()));
@@ -173,7 +173,7 @@ mod tests {
     /// A truncated file ends at its end at the time the piece is read; a file that grew is read up
     /// to its old length.
     #[test]
-    fn a_file_that_changes_length_ends_at_its_end() {
+    fn a_file_that_changes_length_is_read_to_its_end() {
         let path = std::env::temp_dir().join(format!("linerate-cut-short-{}", std::process::id()));
         let text = b"0011\n".repeat(BLOCK);
         std::fs::write(&path, &text).unwrap();

@@ -42,7 +42,9 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
         }
         match frame(line) {
             Ok((bytes, time, about)) if frames.push_about(&bytes, time, &about) => {}
-            Ok((bytes, ..)) => tally.tell(Told::Json(format!("frame of {} bytes: must be 14 to 262144", bytes.len())), frames.len()),
+            Ok((bytes, ..)) => {
+                tally.tell(Told::Json(format!("frame of {} bytes: must be 14 to 262144", bytes.len())), frames.len())
+            }
             Err(why) => tally.tell(Told::Json(why), frames.len()),
         }
     }
@@ -51,14 +53,16 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
 
 fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
     let object: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let text = |name: &str| object.get(name).and_then(Value::as_str).ok_or(format!("\"{name}\" is missing or not a string"));
+    let text =
+        |name: &str| object.get(name).and_then(Value::as_str).ok_or(format!("\"{name}\" is missing or not a string"));
     let mac = |name: &str| text(name)?.parse::<Mac>().map_err(|_| format!("\"{name}\" is not a MAC address"));
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&mac("dst")?.0);
     bytes.extend_from_slice(&mac("src")?.0);
     let ethertype = text("type")?;
     let digits = ethertype.strip_prefix("0x").unwrap_or(ethertype);
-    let ethertype = u16::from_str_radix(digits, 16).map_err(|_| "\"type\" is not four hexadecimal digits".to_owned())?;
+    let ethertype =
+        u16::from_str_radix(digits, 16).map_err(|_| "\"type\" is not four hexadecimal digits".to_owned())?;
     bytes.extend_from_slice(&ethertype.to_be_bytes());
     let payload = text("payload")?.as_bytes();
     let (pairs, odd) = payload.as_chunks::<2>();

@@ -31,7 +31,7 @@ fn written(frames: &[(Vec<u8>, Time)], format: Format) -> Vec<u8> {
 }
 
 #[test]
-fn a_bad_line_is_counted_told_and_stepped_over() {
+fn bad_lines_are_counted_reported_and_skipped() {
     let text = format!("{LINE}zz\n\n{LINE}00 11\n{LINE}");
     let (frames, tally, _) = all(text.as_bytes(), 7, None, false).unwrap();
     assert_eq!(frames.len(), 3);
@@ -55,7 +55,7 @@ fn a_last_line_needs_no_newline() {
 }
 
 #[test]
-fn a_line_without_end_costs_a_bad_line_and_no_memory() {
+fn an_endless_line_is_one_bad_line_in_bounded_memory() {
     let mut text = LINE.as_bytes().to_vec();
     text.extend(std::iter::repeat_n(b'0', 3_000_000));
     text.push(b'\n');
@@ -80,7 +80,7 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
 /// A file on tmpfs that is truncated and written to while it is read ends at its new end, with the
 /// bytes present then.
 #[test]
-fn a_file_that_is_cut_short_while_it_is_read_ends_there() {
+fn a_file_truncated_while_read_ends_at_its_new_end() {
     let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-tests-{}", std::process::id()));
     if let Err(why) = std::fs::write(&path, LINE.repeat(100_000)) {
         return println!("skipped: /dev/shm: {why}");
@@ -105,14 +105,14 @@ fn a_file_that_is_cut_short_while_it_is_read_ends_there() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_bad_lines() {
+fn binary_noise_is_counted_as_bad_lines() {
     let noise: Vec<u8> = (0..100_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 | 0x80).collect();
     let (frames, tally, _) = all(&noise, 4096, Some(Format::Text), false).unwrap();
     assert_eq!((frames.len(), tally.bad), (0, 1));
 }
 
 #[test]
-fn records_end_where_they_are_no_records() {
+fn reading_stops_at_an_invalid_record() {
     let frames = vec![((0..60).collect::<Vec<u8>>(), Time::Stamp(Stamp(5))); 3];
     let mut bytes = written(&frames, Format::Bin2);
     assert_eq!(all(&bytes, 3, None, false).unwrap().0, frames);
@@ -125,7 +125,7 @@ fn records_end_where_they_are_no_records() {
 }
 
 #[test]
-fn a_capture_that_is_cut_off_says_where() {
+fn a_truncated_capture_is_an_error() {
     let frames = vec![((0..60).collect::<Vec<u8>>(), Time::Wall(1_700_000_000_123_456_789)); 3];
     for format in [Format::Pcap, Format::Pcapng] {
         let bytes = written(&frames, format);
@@ -139,7 +139,7 @@ fn a_capture_that_is_cut_off_says_where() {
 }
 
 #[test]
-fn json_says_what_is_wrong_in_words() {
+fn json_errors_are_described() {
     let good = r#"{"dst":"ff:ff:ff:ff:ff:ff","src":"00:22:cf:63:96:7b","type":"0x8899","payload":"231E0A"}"#;
     let bad = [
         (r#"{"dst":"#, "EOF while parsing a value at line 1 column 7"),
@@ -156,7 +156,7 @@ fn json_says_what_is_wrong_in_words() {
 
 proptest! {
     #[test]
-    fn what_is_written_in_any_form_is_read_again(
+    fn every_format_round_trips(
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..200), any::<u64>()), 0..40),
         piece in 1..5000_usize,
     ) {
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_answer_in_any_form(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1..100_usize) {
+    fn reading_any_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1..100_usize) {
         for format in Format::ALL.into_iter().map(Some).chain([None]) {
             let _ = all(&bytes, piece, format, false);
         }

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_read() {
+    fn requests_are_parsed() {
         let lookup = request(1, b"tap0\0");
         let expected = Request { unique: 77, node: 3, op: Op::Lookup { name: b"tap0" } };
         assert_eq!(Request::parse(&lookup), Ok(expected));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_as_long_as_they_say() {
+    fn answer_lengths_match_their_headers() {
         let attr = Attr { node: 2, mode: libc::S_IFREG | 0o600, uid: 0, gid: 0, time: 0 };
         let names = [(1, libc::S_IFDIR, "."), (2, libc::S_IFREG, "tap0"), (3, libc::S_IFREG, "rtap0")];
         let listed = Answer::directory(1, 0, 4096, names.into_iter());
@@ -404,7 +404,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_answer(code in 0..60_u32, body in prop::collection::vec(any::<u8>(), 0..80), cut in 0..120_usize) {
+        fn parsing_any_bytes_does_not_panic(code in 0..60_u32, body in prop::collection::vec(any::<u8>(), 0..80), cut in 0..120_usize) {
             let bytes = request(code, &body);
             let _ = Request::parse(&bytes);
             let _ = Request::parse(&bytes[..cut.min(bytes.len())]);

@@ -193,7 +193,7 @@ mod tests {
     const LINE: &[u8] = b"FFFFFFFFFFFF 0022CF63967B 8899 23 1E\n";
 
     #[test]
-    fn a_line_may_come_in_two_writes() {
+    fn a_line_can_span_two_writes() {
         let (mut lines, mut came) = (Lines::new(Kind::Text), Vec::new());
         assert_eq!(feed(&mut lines, &LINE[..20], &mut came), Fed::default());
         assert_eq!((came.len(), lines.kept()), (0, 20));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_kept_for_ever() {
+    fn an_endless_line_is_discarded() {
         let (mut lines, mut came) = (Lines::new(Kind::Text), Vec::new());
         let mut bad = 0;
         for _ in 0..10 {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_record_that_is_none_nothing_is_read() {
+    fn parsing_stops_after_a_bad_record() {
         let (mut lines, mut came) = (Lines::new(Kind::Binary), Vec::new());
         let mut data = Vec::new();
         bpkt::emit(Form::V2, &[1; 60], None, &mut data);
@@ -239,7 +239,7 @@ mod tests {
     proptest! {
         /// The frames do not depend on how they are split into writes.
         #[test]
-        fn cuts_do_not_matter(
+        fn frames_do_not_depend_on_write_sizes(
             frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..300), any::<u16>()), 1..8),
             cuts in prop::collection::vec(1..400_usize, 1..12),
             binary: bool,
@@ -270,7 +270,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_an_answer(writes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..6), binary: bool) {
+        fn parsing_any_bytes_does_not_panic(writes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..6), binary: bool) {
             let mut lines = Lines::new(if binary { Kind::Binary } else { Kind::Text });
             for data in writes {
                 feed(&mut lines, &data, &mut Vec::new());

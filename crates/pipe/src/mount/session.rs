@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_files_names() {
+    fn file_names_are_validated() {
         let names = |ports: &[&str], numbered| Names::new(ports.iter().copied(), numbered).map(|names| names.ports);
         assert_eq!(names(&["tap0", "pg0"], false).unwrap(), ["tap0", "pg0"]);
         assert_eq!(names(&["a/b", "a/b"], true).unwrap(), ["0", "1"]);

@@ -40,7 +40,7 @@ fn answer(frame: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn arp_then_echoes_and_their_times() {
+fn arp_is_resolved_then_round_trips_are_measured() {
     let mut ping = ping(3, 10);
     let asked = ping.poll(us(0)).unwrap();
     assert_eq!((&asked[..6], asked.len()), (&[0xff; 6][..], 60));
@@ -63,7 +63,7 @@ fn arp_then_echoes_and_their_times() {
 }
 
 #[test]
-fn nobody_there_is_asked_ten_times() {
+fn arp_requests_end_after_ten_tries() {
     let mut ping = ping(3, 10);
     let mut asked = 0;
     let mut now = us(0);
@@ -76,7 +76,7 @@ fn nobody_there_is_asked_ten_times() {
 }
 
 #[test]
-fn what_is_lost_is_waited_for_and_what_is_late_does_not_count() {
+fn lost_replies_time_out_and_late_ones_are_stray() {
     let mut ping = ping(2, 0);
     let asked = ping.poll(us(0)).unwrap();
     ping.input(&answer(&asked), us(0));
@@ -90,7 +90,7 @@ fn what_is_lost_is_waited_for_and_what_is_late_does_not_count() {
 }
 
 #[test]
-fn who_asks_for_us_is_answered() {
+fn arp_requests_are_answered() {
     let mut ping = ping(1, 0);
     let theirs = arp::Packet {
         op: arp::Op::Request,
@@ -109,7 +109,7 @@ fn who_asks_for_us_is_answered() {
 
 proptest! {
     #[test]
-    fn any_frame_is_looked_at(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..20), flip in 0..98_usize) {
+    fn any_received_frame_is_handled(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..20), flip in 0..98_usize) {
         let mut ping = ping(3, 0);
         let asked = ping.poll(us(0)).unwrap();
         ping.input(&answer(&asked), us(0));

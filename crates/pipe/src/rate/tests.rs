@@ -26,7 +26,7 @@ fn rate(unit: Unit, bits: Bits, burst: u64) -> Rate {
 }
 
 #[test]
-fn a_gigabit_is_672_ns_a_frame_of_64_bytes() {
+fn a_64_byte_frame_takes_672_ns_at_a_gigabit() {
     let mut stage = rate(Unit::Bits(1_000_000_000), Bits::Wire, 0);
     let left = departures(&mut stage, 1000, 60);
     let first = left[0];
@@ -34,7 +34,7 @@ fn a_gigabit_is_672_ns_a_frame_of_64_bytes() {
 }
 
 #[test]
-fn payload_alone_is_480_bits() {
+fn payload_rate_counts_480_bits_per_frame() {
     let mut stage = rate(Unit::Bits(1_000_000), Bits::Payload, 0);
     assert_eq!(
         departures(&mut stage, 3, 60).iter().map(|at| at - 1_000_000_000).collect::<Vec<_>>(),
@@ -43,7 +43,7 @@ fn payload_alone_is_480_bits() {
 }
 
 #[test]
-fn a_burst_leaves_at_once_and_the_rest_at_the_rate() {
+fn burst_is_sent_at_once_and_the_rest_at_the_rate() {
     let mut stage = rate(Unit::Frames(100), Bits::Wire, 3);
     let left: Vec<u64> = departures(&mut stage, 6, 60).iter().map(|at| at / 1_000_000 - 1000).collect();
     assert_eq!(left, [0, 0, 0, 10, 20, 30]);
@@ -54,7 +54,7 @@ fn a_burst_leaves_at_once_and_the_rest_at_the_rate() {
 }
 
 #[test]
-fn what_has_no_room_is_dropped_and_counted() {
+fn frames_beyond_the_queue_limit_are_dropped_and_counted() {
     let limit = Limit { bytes: 1000, full: Full::Drop };
     let mut stage = Rate::new(Unit::Frames(1), Bits::Wire, Some(1), limit);
     assert_eq!(departures(&mut stage, 100, 60).len(), 8);
@@ -64,7 +64,7 @@ fn what_has_no_room_is_dropped_and_counted() {
 proptest! {
     /// In any period no more leaves than the bucket plus the rate allow, and overall no less.
     #[test]
-    fn never_more_than_bucket_and_flow(
+    fn output_never_exceeds_bucket_plus_rate(
         mbps in 1..2000_u64, burst in 0..20_000_u64, sizes in prop::collection::vec((14..2000_usize, 0..40_000_u64), 1..80)
     ) {
         let mut stage = rate(Unit::Bits(mbps * 1_000_000), Bits::Wire, burst);

@@ -86,7 +86,7 @@ fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 #[test]
-fn each_edit_writes_its_field_and_mends_its_checksums() {
+fn edits_set_fields_and_update_checksums() {
     let udp = udp4(b"hello");
     check(&["dst=00:11:22:33:44:55"], &udp, |f| f[..6].copy_from_slice(&[0, 0x11, 0x22, 0x33, 0x44, 0x55]));
     check(&["dst=001122334455"], &udp, |f| f[..6].copy_from_slice(&[0, 0x11, 0x22, 0x33, 0x44, 0x55]));
@@ -130,7 +130,7 @@ fn each_edit_writes_its_field_and_mends_its_checksums() {
 }
 
 #[test]
-fn tags_come_go_and_change() {
+fn vlan_tags_are_pushed_popped_and_changed() {
     let udp = udp4(b"x");
     let tag = |f: &mut Vec<u8>, bytes: [u8; 4]| drop(f.splice(12..12, bytes));
     check(&["vlan.push=5"], &udp, |f| tag(f, [0x81, 0, 0, 5]));
@@ -162,7 +162,7 @@ fn tags_come_go_and_change() {
 }
 
 #[test]
-fn later_fragments_have_no_ports_and_first_ones_have() {
+fn ports_are_edited_in_first_fragments_only() {
     let datagram = udp4(&[7; 64])[34..].to_vec();
     let later = frame4(Proto::UDP, &datagram, |header| header.frag_off = 64);
     check(&["ip.src=9.9.9.9", "sport=5"], &later, |f| put(f, 26, &[9, 9, 9, 9]));
@@ -176,7 +176,7 @@ fn later_fragments_have_no_ports_and_first_ones_have() {
 }
 
 #[test]
-fn what_cannot_go_on_is_dropped_and_counted() {
+fn expired_and_too_long_frames_are_dropped() {
     for (ttl, left) in [(0, false), (1, false), (2, true)] {
         let frame = frame4(Proto(99), b"", |header| header.ttl = ttl);
         let (got, counts) = edited(&["ip.ttl-=1"], &frame);
@@ -195,7 +195,7 @@ fn what_cannot_go_on_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_is_no_expression_is_shown() {
+fn invalid_expressions_show_a_caret() {
     for (expr, picture, why) in [
         ("ip.ttl", "ip.ttl\n      ^", "expected FIELD=VALUE"),
         ("ip.tll=3", "ip.tll=3\n^", "unknown field; fields: dst src"),
@@ -243,7 +243,7 @@ fn exprs() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn checksums_that_were_right_are_what_a_sum_taken_anew_would_be(
+    fn updated_checksums_match_recomputed_ones(
         exprs in prop::collection::vec(exprs(), 1..6),
         which in 0..6_usize, text in prop::collection::vec(any::<u8>(), 0..90), tags in 0..3_usize,
     ) {
@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn an_edit_and_its_inverse_are_none(text in prop::collection::vec(any::<u8>(), 8..90), ttl in 2..200_u8, six in any::<bool>()) {
+    fn an_edit_and_its_inverse_cancel(text in prop::collection::vec(any::<u8>(), 8..90), ttl in 2..200_u8, six in any::<bool>()) {
         let mut frame = if six { udp6() } else { frame4(Proto::UDP, &udp4(&text)[34..], |header| header.ttl = ttl) };
         if !six {
             put(&mut frame, 38, &(text.len() as u16 + 8).to_be_bytes());
@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn any_expression_is_an_answer(text in "\\PC{0,30}", field in "(byte|ip.src|dst|vlan.push|ip.ttl-)", value in "[0-9a-fx:.*,/\\[\\]-]{0,20}") {
+    fn parsing_any_expression_does_not_panic(text in "\\PC{0,30}", field in "(byte|ip.src|dst|vlan.push|ip.ttl-)", value in "[0-9a-fx:.*,/\\[\\]-]{0,20}") {
         let _ = Rewrite::new(&[&text]).map_err(|bad| bad.picture());
         let _ = Rewrite::new(&[format!("{field}={value}")]).map_err(|bad| bad.picture());
         let _ = Rewrite::new(&[format!("byte[{value}={value}")]).map_err(|bad| bad.picture());
@@ -292,7 +292,7 @@ proptest! {
 }
 
 #[test]
-fn type_says_what_a_frame_is_from_there_on() {
+fn type_edit_changes_later_parsing() {
     let mut frame = udp4(b"abc");
     frame[12..14].copy_from_slice(&[0x12, 0x34]);
     check(&["type=0x0800", "ip.ttl=3"], &frame, |f| {

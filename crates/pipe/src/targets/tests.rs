@@ -30,7 +30,7 @@ fn of(list: &[Vec<u8>]) -> Frames {
 }
 
 #[test]
-fn each_gets_a_copy_and_one_that_fails_is_left_alone() {
+fn mirror_copies_to_each_and_skips_failed_targets() {
     let (mut targets, a, _) = two();
     targets.push(Target::new("c", Box::new(Seen(Arc::default(), true))));
     let mut stage = Mirror::new(targets);
@@ -49,7 +49,7 @@ fn each_gets_a_copy_and_one_that_fails_is_left_alone() {
 }
 
 #[test]
-fn round_is_in_turn_and_the_row_is_a_target() {
+fn round_robin_includes_the_pipeline() {
     let (mut targets, a, b) = two();
     targets.insert(0, Target::row());
     let mut stage = Split::new(targets, By::Round, Key::random());
@@ -64,7 +64,7 @@ fn round_is_in_turn_and_the_row_is_a_target() {
 }
 
 #[test]
-fn both_ways_go_to_one_place() {
+fn both_directions_of_a_flow_share_a_target() {
     for seed in 0..50 {
         let (targets, a, b) = two();
         let mut stage = Split::new(targets, By::BothWays, Key::of_seed(seed));
@@ -74,7 +74,7 @@ fn both_ways_go_to_one_place() {
 }
 
 #[test]
-fn with_nobody_left_it_ends() {
+fn split_fails_without_working_targets() {
     let mut stage = Split::new(vec![Target::new("a", Box::new(Seen(Arc::default(), true)))], By::Flow, Key::random());
     assert!(matches!(stage.run(&mut of(&[udp(1, 2, 3, 4)])), Err(StageError::Io(_))));
 }
@@ -82,7 +82,7 @@ fn with_nobody_left_it_ends() {
 proptest! {
     /// No frame is lost or duplicated, and frames with the same key go to one target in order.
     #[test]
-    fn every_frame_goes_to_one_place(list in prop::collection::vec(prop::collection::vec(0..4_u8, 14..80), 0..40), seed: u64) {
+    fn every_frame_goes_to_one_target(list in prop::collection::vec(prop::collection::vec(0..4_u8, 14..80), 0..40), seed: u64) {
         for by in [By::Flow, By::BothWays, By::Dst, By::Src, By::Vlan, By::Round] {
             let (targets, a, b) = two();
             let mut stage = Split::new(targets, by, Key::of_seed(seed));

@@ -39,7 +39,7 @@ fn all(stages: Vec<Box<dyn Stage>>, frames: u32) -> (Seen, Duration) {
 }
 
 #[test]
-fn what_is_held_at_the_end_of_the_stream_still_leaves_in_time() {
+fn frames_held_at_end_of_stream_are_sent_on_time() {
     let delay = Delay::new(Duration::from_millis(30), Duration::ZERO, 0, Limit::default());
     let (seen, took) = all(vec![Box::new(delay)], 100);
     assert_eq!(seen.0, (1..=100).rev().collect::<Vec<u8>>());
@@ -47,7 +47,7 @@ fn what_is_held_at_the_end_of_the_stream_still_leaves_in_time() {
 }
 
 #[test]
-fn a_stage_that_is_full_holds_the_source_back_and_nothing_is_lost() {
+fn a_full_stage_blocks_the_source_without_loss() {
     let limit = Limit { bytes: 500, full: Full::Wait };
     let rate = Rate::new(Unit::Frames(5000), Bits::Wire, Some(1), limit);
     let delay = Delay::new(Duration::from_millis(1), Duration::ZERO, 0, limit);
@@ -57,7 +57,7 @@ fn a_stage_that_is_full_holds_the_source_back_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_request_to_stop_ends_it_with_frames_inside_and_says_so() {
+fn stop_discards_and_reports_held_frames() {
     let delay = Delay::new(Duration::from_secs(1000), Duration::ZERO, 0, Limit::default());
     let mut chain = Chain(vec![Box::new(delay)]);
     let clock = Clock::live(Strategy::TscScaled);
@@ -78,7 +78,7 @@ impl Source for Endless {
 }
 
 #[test]
-fn a_source_without_end_ends_when_asked() {
+fn stop_ends_an_endless_source() {
     let delay = Delay::new(Duration::from_millis(1), Duration::ZERO, 0, Limit::default());
     let clock = Clock::live(Strategy::TscScaled);
     let (end, stop_clock) = (clock.now().after(Duration::from_millis(20)), clock.clone());

@@ -17,7 +17,8 @@ impl Player<'_> {
     pub(super) fn call(&self, call: &Call) -> Result<(), String> {
         let done = self.make(call)?;
         if done == Err(Errno::EINTR) {
-            let late = if call.until.is_some() { "did not return in time" } else { "blocks, expected to return at once" };
+            let late =
+                if call.until.is_some() { "did not return in time" } else { "blocks, expected to return at once" };
             return Err(format!("{}() {late}", call.name));
         }
         let name = |errno: &str| if errno == "EWOULDBLOCK" { "EAGAIN".to_owned() } else { errno.to_owned() };

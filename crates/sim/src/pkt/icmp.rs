@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_either_family() {
+    fn messages_are_mapped_to_both_families() {
         let cases = [
             ("unreachable", Ok((3, 0)), Ok((1, 0))),
             ("unreachable port_unreachable", Ok((3, 3)), Ok((1, 4))),

@@ -329,7 +329,10 @@ impl Parser {
         self.want('(')?;
         let len: u32 = self.int("a length")?;
         if end != seq.wrapping_add(len) {
-            return Err(PktError::at(self.line(), format!("{seq}:{end}({len}): the end must be the start plus the length")));
+            return Err(PktError::at(
+                self.line(),
+                format!("{seq}:{end}({len}): the end must be the start plus the length"),
+            ));
         }
         self.want(')')?;
         Ok((seq, len))

@@ -42,7 +42,8 @@ fn words(command: &str) -> Result<Vec<String>, String> {
                 let product = rest.trim_matches('(').split('*').map(|n| n.trim().parse::<i64>());
                 let product = product.collect::<Result<Vec<_>, _>>();
                 let product = product.map_err(|_| format!("$({rest}): expected a product of integers"))?;
-                let product = product.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).ok_or("product exceeds 64 bits")?;
+                let product =
+                    product.iter().try_fold(1i64, |a, b| a.checked_mul(*b)).ok_or("product exceeds 64 bits")?;
                 word.push_str(&product.to_string());
             }
             c if c.is_whitespace() && !quoted => {

@@ -92,7 +92,7 @@ fn transfer(world: &mut World, most: usize) -> Duration {
 
 /// Without loss little is sent again, and most reductions are undone.
 #[test]
-fn reordering_costs_few_copies() {
+fn reordering_causes_few_retransmissions() {
     for (faults, most) in [("reorder=2%", 10), ("reorder=10%", 25), ("reorder=2%,gap=5", 10), ("reorder=2%,dup=1%", 10)]
     {
         for (seed, timestamps) in [(1, true), (2, true), (3, true), (1, false), (2, false)] {
@@ -134,7 +134,7 @@ fn a_real_loss_is_not_undone() {
 /// A frame is damaged after its checksum is made, also where that is left to the port: otherwise the checksum would cover the
 /// damage and the reader would get wrong bytes.
 #[test]
-fn damage_is_seen_where_checksums_are_left_to_the_port() {
+fn corruption_is_detected_with_checksum_offload() {
     for (options, seed) in [("", 1), ("(csum=on)", 2), ("(tso=on)", 3), ("(csum=on,tso=on)", 4)] {
         let host = |name: &str, address: &str| {
             format!(

@@ -51,7 +51,7 @@ fn broken(from: &str, to: &str) -> PktError {
 
 /// What a player is for: each thing that is not as stated is found, and said with both sides.
 #[test]
-fn what_is_not_as_stated_is_found() {
+fn deviations_from_a_script_are_reported() {
     let cases = [
         ("> . 1:1001(1000)", "> . 2:1002(1000)", "wrong sequence number at 100ms\n  expected: IP 192.168.0.1.8080"),
         ("> . 1:1001(1000)", "> . 1:901(900)", "wrong length"),
@@ -61,7 +61,11 @@ fn what_is_not_as_stated_is_found() {
         ("> . 1:1001(1000) ack 1", "> . 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", "wrong options"),
         ("> . 1:1001(1000) ack 1", "> [ect0] . 1:1001(1000) ack 1", "wrong ECN"),
         ("   +0 > . 1:1001", "  +.1 > . 1:1001", "sent at 100ms, expected at 200ms"),
-        ("> P. 2001:2501(500) ack 1", "> P. 2001:2501(500) ack 1\n   +0 > . 1:2(1) ack 1", "no packet sent\n  expected:"),
+        (
+            "> P. 2001:2501(500) ack 1",
+            "> P. 2001:2501(500) ack 1\n   +0 > . 1:2(1) ack 1",
+            "no packet sent\n  expected:",
+        ),
         ("   +0 > P. 2001:2501(500) ack 1\n", "", "unexpected packet"),
         ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = 2400", "write() = 2500\n  expected: 2400"),
         ("write(4, ..., 2500) = 2500", "write(4, ..., 2500) = -1 EPIPE (x)", "expected: -1 EPIPE"),
@@ -78,7 +82,7 @@ fn what_is_not_as_stated_is_found() {
 }
 
 #[test]
-fn what_cannot_be_read_says_where() {
+fn parse_errors_state_their_line() {
     let cases = [
         ("0 socket(..., SOCK_STREAM, 0) = ", "1: expected a value, found the end"),
         ("0 < S 0:10(11) win 5", "1: 0:10(11): the end must be the start plus the length"),

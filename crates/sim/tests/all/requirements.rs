@@ -29,7 +29,7 @@ fn functions(folder: &Path, into: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn what_is_named_exists() {
+fn named_tests_exist() {
     let mut known = BTreeSet::new();
     functions(&crates(), &mut known);
     let rows = text();

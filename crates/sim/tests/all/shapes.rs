@@ -99,7 +99,7 @@ fn stream(world: &mut World, from: &HostConfig, to: &HostConfig, n: usize) -> Du
 }
 
 #[test]
-fn everybody_reaches_everybody_in_every_shape() {
+fn all_hosts_reach_each_other_in_every_topology() {
     for (name, serving) in SHAPES {
         let hosts = shape(name);
         assert_eq!(echoes(&hosts).len(), serving, "{name}");
@@ -152,7 +152,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
-fn a_generator_with_a_rate_runs_on_virtual_time_to_the_frame() {
+fn a_rated_generator_is_exact_on_virtual_time() {
     let hosts = shape("router");
     let world = from_hosts(&hosts, 1).unwrap();
     world.run_for(Duration::from_secs(2));
@@ -164,7 +164,7 @@ fn a_generator_with_a_rate_runs_on_virtual_time_to_the_frame() {
 
 /// A host whose netisr queues all it receives does so on virtual time as well, in its own loop.
 #[test]
-fn what_netisr_defers_is_queued_on_virtual_time() {
+fn deferred_netisr_works_on_virtual_time() {
     let mut hosts = shape("host-router-host");
     for host in &mut hosts {
         host.set("isr.workstreams", "1").unwrap();
@@ -182,7 +182,7 @@ fn what_netisr_defers_is_queued_on_virtual_time() {
 }
 
 #[test]
-fn what_virtual_time_does_not_have_is_an_error_and_so_is_a_loose_end() {
+fn unsupported_ports_and_unpaired_ends_are_errors() {
     let host = |port: &str| format!("[[host]]\nname = 'a'\n[[host.iface]]\nport = '{port}'\nname = 'eth0'\n");
     let fault = from_hosts(&shape("tap-echo"), 1).map(|_| ()).unwrap_err();
     assert!(matches!(&fault, ShapeError::Port { host, .. } if host == "host echo"), "{fault}");

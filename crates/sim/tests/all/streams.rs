@@ -254,7 +254,7 @@ fn failures(seeds: u64) -> BTreeSet<u64> {
 }
 
 #[test]
-fn what_arrives_is_what_was_sent() {
+fn received_bytes_match_sent_bytes() {
     if let Some(seed) = number("STREAM_SEED") {
         return replay(seed);
     }

@@ -269,13 +269,13 @@ fn networks(stp: &str, seeds: std::ops::Range<u64>, first: u64, later: u64) {
 
 /// Three hello times to come up. Later what a root said that has gone dies within max age, one hop a second at the worst, and then it comes up.
 #[test]
-fn rapid_trees_never_loop_and_settle_in_the_standards_time() {
+fn rstp_never_loops_and_converges_in_time() {
     networks("rstp", 0..12, 3 * HELLO_S, MAX_AGE_S + 3 * HELLO_S);
 }
 
 /// Twice the forward delay, what was last heard behind it; and max age before.
 #[test]
-fn trees_of_stp_alone_never_loop_and_settle_in_the_standards_time() {
+fn stp_never_loops_and_converges_in_time() {
     networks("stp", 100..106, 2 * FORWARD_DELAY_S + 3 * HELLO_S, MAX_AGE_S + 2 * FORWARD_DELAY_S + 3 * HELLO_S);
 }
 
@@ -296,7 +296,7 @@ fn the_same_seed_gives_the_same_world() {
 /// Without a tree a ring of switches is a loop, and the world says so: what the tests above would see.
 #[test]
 #[should_panic(expected = "does not become idle")]
-fn a_ring_without_a_tree_is_noticed() {
+fn a_ring_without_stp_never_becomes_idle() {
     let switch = |at: usize, ports: &str| format!("[[switch]]\nname = 's{at}'\nports = [{ports}]\n");
     let hosts = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\nname = 'eth0'\naddresses = ['10.0.0.1/24']\n";
     let text = [

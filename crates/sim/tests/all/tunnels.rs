@@ -103,7 +103,7 @@ fn counter(sites: &Sites, of: usize, name: &str) -> u64 {
 }
 
 #[test]
-fn every_kind_carries_a_site_to_the_other() {
+fn every_tunnel_kind_connects_two_sites() {
     for kind in Kind::ALL {
         let mut sites = sites(1, "", &[kind]);
         assert_eq!(talk(&mut sites, 300), 300, "{kind:?}");
@@ -114,7 +114,7 @@ fn every_kind_carries_a_site_to_the_other() {
 }
 
 #[test]
-fn over_a_bad_link_what_arrives_is_whole() {
+fn packets_arrive_intact_over_a_bad_link() {
     for kind in Kind::ALL {
         let mut sites = sites(7, "loss=5%,dup=3%,reorder=10%,delay=3ms,jitter=4ms", &[kind]);
         let arrived = talk(&mut sites, 400);
@@ -123,7 +123,7 @@ fn over_a_bad_link_what_arrives_is_whole() {
 }
 
 #[test]
-fn tunnels_in_tunnels() {
+fn nested_tunnels_work() {
     let mixed: Vec<Kind> = Kind::ALL.into_iter().chain(Kind::ALL).collect();
     for kinds in [vec![Kind::Gif; 8], vec![Kind::Vxlan; 8], mixed] {
         let mut sites = sites(3, "", &kinds);

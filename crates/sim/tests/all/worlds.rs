@@ -104,7 +104,7 @@ fn a_perfect_path_delivers_everything_once_and_in_order() {
 }
 
 #[test]
-fn a_bad_path_delivers_some_of_it_whole() {
+fn a_bad_path_delivers_most_datagrams_intact() {
     for seed in 0..8 {
         let mut chain = chain(seed, "loss=5%,dup=3%,reorder=10%,delay=3ms,jitter=4ms", "");
         let got = talk(&mut chain, 300).len();
@@ -116,7 +116,7 @@ fn a_bad_path_delivers_some_of_it_whole() {
 /// ARP has no checksum, and these links have no FCS: a flipped bit in a reply would stay for twenty minutes. So the
 /// neighbors are set by hand here, and what is corrupted is IPv4 and UDP.
 #[test]
-fn what_a_link_corrupts_is_dropped_and_counted_not_delivered() {
+fn corrupted_packets_are_dropped_and_counted() {
     let mut chain = chain(5, "corrupt=10%", "");
     let hosts: Vec<HostId> = chain.hosts.to_vec();
     for pair in hosts.windows(2) {

@@ -45,7 +45,7 @@ fn a_dependency_on_a_crate_below_is_found_on_its_line() {
 }
 
 #[test]
-fn every_way_to_depend_is_seen() {
+fn every_kind_of_dependency_is_checked() {
     for table in [
         "[build-dependencies]\ninet.workspace = true",
         "[dependencies]\ninet = { workspace = true, features = [] }",
@@ -65,7 +65,7 @@ fn a_dev_dependency_below_has_to_be_listed() {
 }
 
 #[test]
-fn nobody_depends_on_a_tool() {
+fn no_crate_depends_on_a_tool() {
     let found = found(&format!("{LINTS}[dependencies]\nbench.workspace = true\n"));
     assert!(matches!(&found[..], [one] if one.contains("depends on crates/bench")), "{found:?}");
 }
@@ -77,7 +77,7 @@ fn missing_lints_are_found() {
 }
 
 #[test]
-fn names_that_say_nothing_and_crates_outside_the_list_are_found() {
+fn uninformative_names_and_unlisted_crates_are_found() {
     let root = "[workspace]\nmembers = [\"crates/util\", \"crates/gone\"]\n";
     let tree = Tree::of(&[("Cargo.toml", root), ("crates/util/Cargo.toml", LINTS), ("crates/lost/Cargo.toml", LINTS)]);
     let found: Vec<String> = check(&tree).iter().map(Finding::to_string).collect();
@@ -92,7 +92,7 @@ fn a_manifest_that_does_not_parse_is_a_finding() {
 }
 
 #[test]
-fn others_stacks_and_c_are_for_tests_only() {
+fn foreign_stacks_and_c_are_for_tests_only() {
     for table in ["[dependencies]\nsmoltcp = \"0.14\"", "[build-dependencies]\ncc = \"1\""] {
         let found = found(&format!("{LINTS}{table}\n"));
         assert!(matches!(&found[..], [one] if one.contains("must not be part of the program")), "{table}: {found:?}");

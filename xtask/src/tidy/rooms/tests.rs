@@ -46,7 +46,7 @@ fn inside_a_room_a_missing_or_distant_reason_is_found() {
 }
 
 #[test]
-fn a_function_tells_its_caller() {
+fn an_unsafe_fn_needs_a_safety_section() {
     let told = "/// Reads.\n///\n/// # Safety\n/// `a` is valid.\n#[inline]\npub unsafe fn a() {}\n";
     assert_eq!(found(told), Vec::<String>::new());
     assert!(found("/// Reads.\nunsafe fn a() {}\n")[0].contains("# Safety"));

@@ -73,7 +73,7 @@ fn a_read_waits_and_gets_whole_frames() {
 }
 
 #[test]
-fn while_more_is_coming_a_read_waits_to_be_filled() {
+fn a_read_waits_to_be_filled_while_more_is_expected() {
     let rig = Rig::new(1 << 17);
     rig.device.open(1, Kind::Text, true);
     rig.read(1, 1, 100);
@@ -95,7 +95,7 @@ fn while_more_is_coming_a_read_waits_to_be_filled() {
 }
 
 #[test]
-fn a_read_with_less_room_gets_pieces() {
+fn a_short_read_gets_a_part_of_a_frame() {
     let rig = Rig::new(1 << 20);
     rig.device.open(1, Kind::Text, true);
     rig.receive(2);
@@ -129,7 +129,7 @@ fn both_files_and_all_readers_get_all_frames() {
 }
 
 #[test]
-fn a_slow_reader_loses_the_oldest_and_it_is_counted() {
+fn frames_lost_by_a_slow_reader_are_counted() {
     let rig = Rig::new(16 * 1024);
     rig.device.open(1, Kind::Text, true);
     for _ in 0..50 {
@@ -145,7 +145,7 @@ fn a_slow_reader_loses_the_oldest_and_it_is_counted() {
 }
 
 #[test]
-fn a_read_that_is_given_up_loses_nothing() {
+fn an_interrupted_read_loses_no_frames() {
     let rig = Rig::new(1 << 20);
     rig.device.open(1, Kind::Text, true);
     rig.read(1, 1, 4096);
@@ -162,7 +162,7 @@ fn a_read_that_is_given_up_loses_nothing() {
 }
 
 #[test]
-fn who_polls_is_woken() {
+fn pollers_are_notified() {
     let rig = Rig::new(1 << 20);
     rig.device.open(1, Kind::Text, true);
     let out = (libc::POLLOUT | libc::POLLWRNORM) as u32;
@@ -201,7 +201,7 @@ fn written_lines_become_frames_in_order() {
 }
 
 #[test]
-fn who_writes_too_much_waits_for_room() {
+fn writers_block_when_the_queue_is_full() {
     let rig = Rig::new(1 << 20);
     rig.device.open(1, Kind::Text, false);
     let lines = LINE.repeat(2000);
@@ -230,7 +230,7 @@ fn who_writes_too_much_waits_for_room() {
 }
 
 #[test]
-fn the_end_is_told_once_all_is_read() {
+fn end_of_file_follows_the_last_frame() {
     let rig = Rig::new(1 << 20);
     rig.device.open(1, Kind::Text, true);
     rig.receive(1);

@@ -19,7 +19,7 @@ fn text(taken: Taken) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn only_whole_records_are_given() {
+fn only_whole_records_are_returned() {
     let mut ring = Ring::new(1000);
     let mut reader = ring.reader();
     ring.push(block(&[b"one\n", b"three\n"]));
@@ -34,7 +34,7 @@ fn only_whole_records_are_given() {
 }
 
 #[test]
-fn a_reader_gets_what_comes_after_it() {
+fn a_reader_gets_frames_pushed_later() {
     let mut ring = Ring::new(1000);
     ring.push(block(&[b"before\n"]));
     let mut reader = ring.reader();
@@ -44,7 +44,7 @@ fn a_reader_gets_what_comes_after_it() {
 }
 
 #[test]
-fn the_slow_one_loses_the_oldest_and_is_told_how_many() {
+fn a_slow_reader_loses_the_oldest_and_gets_the_count() {
     let mut ring = Ring::new(2 * SMALL);
     let (mut slow, mut fast) = (ring.reader(), ring.reader());
     let record = vec![7; SMALL];
@@ -76,7 +76,7 @@ proptest! {
     /// Compares with a simple model: each reader receives all frames except those counted as its
     /// overflow.
     #[test]
-    fn nothing_is_lost_unsaid(steps in prop::collection::vec((0..3_usize, 0..6_usize, 1..700_usize), 1..200)) {
+    fn all_losses_are_counted(steps in prop::collection::vec((0..3_usize, 0..6_usize, 1..700_usize), 1..200)) {
         let mut ring = Ring::new(3000);
         let mut came: Vec<Vec<u8>> = Vec::new();
         let mut readers = [(ring.reader(), 0_usize), (ring.reader(), 0)];

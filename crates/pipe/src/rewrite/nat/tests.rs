@@ -79,7 +79,7 @@ fn at(seconds: u64) -> Instant {
 }
 
 #[test]
-fn datagrams_go_out_and_answers_come_back_until_it_is_idle() {
+fn udp_is_translated_both_ways_until_timeout() {
     let mut nat = nat(|_| {});
     goes(&mut nat, udp((HOST, 1000), (SERVER, 53)), Fate::Out, &udp((OUTSIDE, 1000), (SERVER, 53)));
     nat.advance(at(299));
@@ -97,7 +97,7 @@ fn datagrams_go_out_and_answers_come_back_until_it_is_idle() {
 }
 
 #[test]
-fn two_hosts_share_a_port_only_towards_different_ends() {
+fn a_port_is_shared_only_for_different_remote_ends() {
     let mut nat = nat(|_| {});
     goes(&mut nat, udp((HOST, 5000), (SERVER, 53)), Fate::Out, &udp((OUTSIDE, 5000), (SERVER, 53)));
     goes(&mut nat, udp((OTHER, 5000), (SERVER, 54)), Fate::Out, &udp((OUTSIDE, 5000), (SERVER, 54)));
@@ -112,7 +112,7 @@ fn two_hosts_share_a_port_only_towards_different_ends() {
 }
 
 #[test]
-fn connections_live_long_when_open_and_short_otherwise() {
+fn open_connections_have_the_long_timeout() {
     let (host, server, outside) = ((HOST, 1000), (SERVER, 80), (OUTSIDE, 1000));
     let open = || {
         let mut nat = nat(|_| {});
@@ -159,7 +159,7 @@ fn connections_live_long_when_open_and_short_otherwise() {
 }
 
 #[test]
-fn echoes_go_by_their_identifier() {
+fn echoes_are_translated_by_identifier() {
     let mut nat = nat(|_| {});
     goes(&mut nat, echo(8, HOST, SERVER, 77), Fate::Out, &echo(8, OUTSIDE, SERVER, 77));
     let mut frame = echo(8, OTHER, SERVER, 77);
@@ -210,7 +210,7 @@ fn errors_are_translated_with_the_packet_they_quote() {
 }
 
 #[test]
-fn an_error_keeps_no_session() {
+fn icmp_errors_do_not_extend_a_session() {
     let mut nat = nat(|_| {});
     let frame = udp((HOST, 1000), (SERVER, 53));
     let seen = udp((OUTSIDE, 1000), (SERVER, 53));
@@ -222,7 +222,7 @@ fn an_error_keeps_no_session() {
 }
 
 #[test]
-fn fragments_follow_their_first() {
+fn fragments_use_the_session_of_the_first() {
     let whole = udp((HOST, 1000), (SERVER, 53));
     let part = |src: [u8; 4], dst: [u8; 4], bytes: &[u8], off: u16, id: u16| {
         frame4(Proto::UDP, bytes, |header| {
@@ -250,7 +250,7 @@ fn fragments_follow_their_first() {
 /// RFC 4787 REQ-14: fragments are translated in any order of arrival; those without a first
 /// fragment are dropped in the end.
 #[test]
-fn fragments_wait_for_their_first() {
+fn early_fragments_wait_for_the_first() {
     let whole = udp((HOST, 1000), (SERVER, 53));
     let part = |src: [u8; 4], bytes: &[u8], off: u16, id: u16| {
         frame4(Proto::UDP, bytes, |header| {
@@ -289,7 +289,7 @@ fn fragments_wait_for_their_first() {
 }
 
 #[test]
-fn what_is_none_of_ours_passes_and_what_cannot_be_translated_does_not() {
+fn unrelated_frames_pass_and_untranslatable_are_dropped() {
     let mut nat = nat(|_| {});
     for frame in
         [udp((HOST, 1), (OTHER, 2)), udp((SERVER, 1), ([9; 4], 2)), udp((SERVER, 1), (HOST, 2)), vec![0x88; 60]]
@@ -310,7 +310,7 @@ fn what_is_none_of_ours_passes_and_what_cannot_be_translated_does_not() {
 }
 
 #[test]
-fn a_direction_may_be_given() {
+fn direction_can_be_restricted() {
     let mut out = nat(|config| config.dir = Dir::Out);
     let back = udp((SERVER, 53), (OUTSIDE, 1000));
     goes(&mut out, back.clone(), Fate::Passed, &back);
@@ -321,7 +321,7 @@ fn a_direction_may_be_given() {
 }
 
 #[test]
-fn a_full_table_ends_what_is_idle_and_half_open_connections_first() {
+fn a_full_table_evicts_idle_and_half_open_sessions_first() {
     let mut nat = nat(|config| config.limit = 3);
     let server = (SERVER, 80);
     goes(&mut nat, tcp((HOST, 1), server, Flags::SYN), Fate::Out, &tcp((OUTSIDE, 1), server, Flags::SYN));
@@ -337,7 +337,7 @@ fn a_full_table_ends_what_is_idle_and_half_open_connections_first() {
 }
 
 #[test]
-fn ports_run_out_and_are_said_to() {
+fn exhausted_ports_are_counted() {
     let mut nat = nat(|config| config.ports = 2000..=2009);
     let mut ports = HashSet::new();
     for port in 100..110 {
@@ -352,9 +352,15 @@ fn ports_run_out_and_are_said_to() {
 }
 
 #[test]
-fn words() {
+fn options_are_parsed() {
     assert!("10.1.2.3/8=192.0.2.1".parse::<Between>().unwrap().contains([10, 9, 9, 9].into()));
-    assert!("0.0.0.0/0=1.1.1.1".parse::<Between>().unwrap_err().to_string().contains("'1.1.1.1' must not belong to the inside"));
+    assert!(
+        "0.0.0.0/0=1.1.1.1"
+            .parse::<Between>()
+            .unwrap_err()
+            .to_string()
+            .contains("'1.1.1.1' must not belong to the inside")
+    );
     assert!(!"10.0.0.1=1.1.1.1".parse::<Between>().unwrap().contains([10, 0, 0, 2].into()));
     for bad in ["", "10.0.0.0/8", "10.0.0.0/33=1.1.1.1", "10.0.0/8=1.1.1.1", "a=b"] {
         assert!(bad.parse::<Between>().unwrap_err().to_string().contains("INSIDE_NET=OUTSIDE_ADDR"), "{bad}");
@@ -375,7 +381,7 @@ struct Model(HashMap<(u16, [u8; 4], u16), (End, u64)>);
 
 proptest! {
     #[test]
-    fn it_is_a_plain_model(steps in prop::collection::vec((0..4_u8, 0..3_u8, 0..3_u16, 0..3_u8, 0..120_u64), 1..80)) {
+    fn translation_matches_a_simple_model(steps in prop::collection::vec((0..4_u8, 0..3_u8, 0..3_u16, 0..3_u8, 0..120_u64), 1..80)) {
         let mut nat = nat(|_| {});
         let (mut model, mut now) = (Model::default(), 0);
         let mut known = vec![7_u16];
