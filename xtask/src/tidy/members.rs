@@ -126,7 +126,7 @@ impl Member<'_> {
         }
         if kind != "dev-dependencies" {
             return Some(format!(
-                "{me} depends on {on}, which is after it in the members list; reverse the dependency or move the code up"
+                "{me} depends on {on}, which is after it in the members list; reverse the dependency or move code up"
             ));
         }
         let listed = DEV_BELOW.iter().any(|(who, whom, _)| *who == me && *whom == on);

@@ -36,8 +36,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     for (path, source) in crates.filter(|(path, _)| !in_room(ROOMS, path) && !tree.is_test(path)) {
         for (at, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
             if has_token(&line.code, "thread_local!") || is_changing_static(&line.code) {
-                let what = "mutable static, shared by all hosts of the process; move it into the stack, or list it with \
-                            a reason in xtask/src/tidy/statics.rs";
+                let what = "mutable static, shared by all hosts of the process; move it into the stack, or list it \
+                            with a reason in xtask/src/tidy/statics.rs";
                 found.push(Finding::new(path, at + 1, what));
             }
         }
