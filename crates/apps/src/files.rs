@@ -53,16 +53,16 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refusal::NotFound => "No such file or directory",
-            Refusal::Escape => "Not below the root",
-            Refusal::BadName => "Not a file name",
-            Refusal::BadOffset => "Offset behind the end of the file",
-            Refusal::NotPlain => "Not a plain file",
+            Refusal::Escape => "Path outside the root directory",
+            Refusal::BadName => "Invalid file name",
+            Refusal::BadOffset => "Offset beyond the end of the file",
+            Refusal::NotPlain => "Not a regular file",
             Refusal::NotEmpty => "Directory not empty",
             Refusal::Pattern => "Pattern takes too long to match",
             Refusal::NotDirectory => "Not a directory",
             Refusal::Denied => "Permission denied",
             Refusal::Exists => "File exists",
-            Refusal::NoSpace => "No space left",
+            Refusal::NoSpace => "No space left on device",
             Refusal::Io => "Input/output error",
         })
     }

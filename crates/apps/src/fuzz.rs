@@ -131,8 +131,8 @@ pub fn iperf3_client(data: &[u8]) {
         rig.pass(Duration::from_secs(100));
         rig.net.datagrams.clear();
     }
-    assert!(rig.server.app.result().is_some(), "a client that does not end");
-    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "something is left");
+    assert!(rig.server.app.result().is_some(), "the client did not end");
+    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "leaked channels or descriptors");
 }
 
 /// Fuzzes clients with arbitrary answers: FTP (as a dialogue), RESP or the file service, selected
@@ -165,8 +165,8 @@ fn ftp_client(flags: u8, data: &[u8]) {
         rig.net.answer_connects();
         rig.pass(Duration::from_secs(100));
     }
-    assert!(rig.server.app.outcome().is_some(), "a session that does not end");
-    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "something is left");
+    assert!(rig.server.app.outcome().is_some(), "the session did not end");
+    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "leaked channels or descriptors");
 }
 
 fn answers<M: Mix>(mut mix: M, data: &[u8]) {
@@ -275,7 +275,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     }
     rig.server.check(rig.now);
     let left = (rig.server.open_chans(), rig.server.lingering(), rig.net.fds());
-    assert_eq!(left, (chans, 0, fds), "something is left");
+    assert_eq!(left, (chans, 0, fds), "leaked channels or descriptors");
 }
 
 #[cfg(test)]

@@ -336,7 +336,7 @@ impl Streams for Net {
     }
 
     fn send(&mut self, fd: usize, bytes: &[u8]) -> Result<usize, Failure> {
-        assert!(!bytes.is_empty(), "a send of nothing");
+        assert!(!bytes.is_empty(), "empty send");
         let (at, conn) = self.live(fd)?;
         if conn.is_reset || conn.to_far.is_shut {
             return Err(Failure::Gone);
@@ -351,7 +351,7 @@ impl Streams for Net {
     }
 
     fn recv(&mut self, fd: usize, into: &mut [u8]) -> Result<usize, Failure> {
-        assert!(!into.is_empty(), "a receive of nothing");
+        assert!(!into.is_empty(), "empty receive buffer");
         let (at, conn) = self.live(fd)?;
         if conn.is_reset {
             return Err(Failure::Gone);
@@ -455,7 +455,7 @@ impl<A: crate::app::App> Rig<A> {
     /// is full.
     pub fn settle(&mut self) {
         for turn in 0.. {
-            assert!(turn < 100_000, "it does not settle");
+            assert!(turn < 100_000, "did not settle");
             let worked = self.server.turn(&mut self.net, self.now, Duration::ZERO);
             if worked == 0 && !self.server.is_runnable() && self.net.ready.is_empty() {
                 // One more turn, since a turn polls for readiness at its end.

@@ -102,7 +102,7 @@ impl FromStr for Test {
         let found = Test::ALL.into_iter().find(|test| test.name().eq_ignore_ascii_case(word));
         found.ok_or_else(|| {
             let names = Test::ALL.map(Test::name).join(", ");
-            format!("no test of that name; there are {names}")
+            format!("unknown test: expected one of {names}")
         })
     }
 }
@@ -188,19 +188,19 @@ impl Options {
         within("-r", Some(self.request))?;
         within("-r", Some(self.response))?;
         if self.burst > BURST_MAX {
-            return Err(format!("-b {}: at most {BURST_MAX} requests more than one", self.burst));
+            return Err(format!("-b {}: must be at most {BURST_MAX}", self.burst));
         }
         if self.burst > 0 && !matches!(self.test, Test::TcpRr | Test::UdpRr) {
-            return Err(format!("-b is for TCP_RR and UDP_RR: {} has no requests under way side by side", self.test));
+            return Err(format!("-b requires TCP_RR or UDP_RR: {} has no concurrent requests", self.test));
         }
         if self.test == Test::UdpStream && matches!(self.length, Length::Count(_)) {
-            return Err("-l: UDP_STREAM has a time and no count, as netperf's".to_owned());
+            return Err("-l: must be a time in seconds for UDP_STREAM".to_owned());
         }
         match self.length {
             Length::Time(time) if time.is_zero() || time > LENGTH_MAX => {
-                Err(format!("-l: 1 to {} seconds", LENGTH_MAX.as_secs()))
+                Err(format!("-l: must be 1 to {} seconds", LENGTH_MAX.as_secs()))
             }
-            Length::Count(0) => Err("-l: nothing to do".to_owned()),
+            Length::Count(0) => Err("-l: must not be zero".to_owned()),
             _ => Ok(()),
         }
     }

@@ -55,7 +55,7 @@ fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, set
     sockets.shutdown(fd);
     let ended = wait(sockets, round, Instant::NEVER, |sockets| sockets.recv(fd, &mut [0; 1]));
     sockets.close(fd);
-    ended.map(drop).context("a first connection")
+    ended.map(drop).context("warm-up connection")
 }
 
 /// Returns the time of day, as printed by these tools.

@@ -83,7 +83,7 @@ impl fmt::Display for Bad {
             Bad::Expected(got) => write!(f, "expected '$', got '{}'", got.escape_ascii()),
             Bad::LengthLine => f.write_str("too big bulk count string"),
             Bad::Length => f.write_str("invalid bulk length"),
-            Bad::End => f.write_str("no line end behind a bulk string"),
+            Bad::End => f.write_str("missing CRLF after a bulk string"),
             Bad::Request => f.write_str("too big request"),
         }
     }

@@ -37,15 +37,15 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Failure::Again => "would have to wait",
-            Failure::Gone => "the connection is gone",
+            Failure::Again => "operation would block",
+            Failure::Gone => "connection closed or reset",
             Failure::Refused => "connection refused",
             Failure::HostUnreachable => "no route to host",
             Failure::NetUnreachable => "network is unreachable",
             Failure::TimedOut => "connection timed out",
-            Failure::InUse => "the address and port are taken",
-            Failure::NoRoom => "no descriptor or memory left",
-            Failure::Invalid => "not possible with this address, descriptor or option",
+            Failure::InUse => "address already in use",
+            Failure::NoRoom => "out of descriptors or memory",
+            Failure::Invalid => "invalid address, descriptor or option",
         })
     }
 }

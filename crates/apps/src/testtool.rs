@@ -140,7 +140,7 @@ const BUFFERS: usize = 16_384;
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     check(options)?;
     if options.native {
-        bail!("--native measures the host kernel's send: lab::native::testtool::native runs it, this stack does not");
+        bail!("--native measures the host kernel: it cannot run on this stack");
     }
     if let Some(kind) = options.checksum {
         wire::checksum::select(kind).with_context(|| format!("--checksum {kind}"))?;
@@ -195,29 +195,26 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
         bail!("-p {}: expected 1 to 32", options.parallel);
     }
     if options.parallel > 1 && options.mode != Mode::Route {
-        bail!("-p is for route: {} has one pair", options.mode.word());
+        bail!("-p is for route: {} runs one pair", options.mode.word());
     }
     if options.shared && options.mode != Mode::Route {
-        bail!("--shared is for route: {} has one host", options.mode.word());
+        bail!("--shared is for route: {} runs one host", options.mode.word());
     }
     if options.size > SIZE_MAX {
-        bail!("-s {}: a datagram holds at most {SIZE_MAX} bytes of payload", options.size);
+        bail!("-s {}: must be at most {SIZE_MAX} bytes", options.size);
     }
     if (options.mode, options.family) == (Mode::Recv, Family::V6) && options.size > WHOLE_MAX {
-        bail!("-s {}: over IPv6 a datagram of at most {WHOLE_MAX} bytes is put together again", options.size);
+        bail!("-s {}: must be at most {WHOLE_MAX} bytes over IPv6, the reassembly limit", options.size);
     }
     if !["", "up", "light", "heavy"].contains(&options.locks.as_str()) {
         bail!("--locks {}: expected up, light or heavy", options.locks);
     }
     if options.mode == Mode::Recv && options.locks == "up" {
-        bail!("recv has a generator thread and a reader thread: locks up admit one thread; use light or heavy");
+        bail!("--locks up allows one thread, but recv runs two: use --locks light or heavy");
     }
     if locks_of(options) == "up" && options.context != lock::How::Register {
         let context = options.context;
-        bail!(
-            "--context {context} has no effect with locks up, where nothing depends on the running thread: \
-             use --locks light or heavy"
-        );
+        bail!("--context {context} has no effect with locks up: use --locks light or heavy");
     }
     Ok(())
 }
@@ -256,7 +253,7 @@ fn on<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     match options.mode {
         Mode::Send => send::run(&host, options),
         Mode::Route => route::on_one_thread(&host, options),
-        Mode::Recv => bail!("recv needs shared locks"),
+        Mode::Recv => bail!("recv requires --locks light or heavy"),
     }
 }
 

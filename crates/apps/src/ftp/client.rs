@@ -50,7 +50,7 @@ pub enum Transfer {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
     /// The server sent a negative reply.
-    #[error("{step}: the server said: {reply}")]
+    #[error("{step}: server replied: {reply}")]
     Refused {
         /// The step that was refused.
         step: &'static str,
@@ -58,7 +58,7 @@ pub enum Trouble {
         reply: String,
     },
     /// A connection failed or could not be established.
-    #[error("{step}: the {which} connection: {why}")]
+    #[error("{step}: {which} connection failed: {why}")]
     Broken {
         /// The current step.
         step: &'static str,
@@ -67,13 +67,13 @@ pub enum Trouble {
         why: Failure,
     },
     /// The server closed the connection too early.
-    #[error("{step}: the server ended the session")]
+    #[error("{step}: server closed the control connection")]
     Ended {
         /// The current step.
         step: &'static str,
     },
     /// No progress within the time limit.
-    #[error("{step}: nothing came for {} s", patience.as_secs())]
+    #[error("{step}: timeout: no progress for {} s", patience.as_secs())]
     Stalled {
         /// The current step.
         step: &'static str,
@@ -107,10 +107,10 @@ impl Step {
             Step::Pass => "PASS",
             Step::Type => "TYPE",
             Step::Passive => "EPSV",
-            Step::Open => "the data connection",
-            Step::Begin | Step::Carry => "the transfer",
+            Step::Open => "opening the data connection",
+            Step::Begin | Step::Carry => "transfer",
             Step::Quit => "QUIT",
-            Step::Over => "the end",
+            Step::Over => "end of the session",
         }
     }
 }
@@ -213,8 +213,8 @@ impl Client {
         while self.step != Step::Over {
             match self.lines.next_line() {
                 Some(Line::Text(line)) => self.on_line(&line, now),
-                Some(Line::TooLong) => self.refuse(b"a line longer than replies have"),
-                None if self.lines.is_flood() => self.refuse(b"a line without end"),
+                Some(Line::TooLong) => self.refuse(b"reply line too long"),
+                None if self.lines.is_flood() => self.refuse(b"unterminated reply line"),
                 None => return,
             }
         }

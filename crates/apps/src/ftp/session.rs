@@ -179,7 +179,7 @@ impl Session {
         self.lines.push(bytes);
         if self.lines.is_flood() && !self.is_closing {
             cx.counts.overlong.bump();
-            self.say_goodbye(cx, "421 Service not available, closing control connection: endless line.");
+            self.say_goodbye(cx, "421 Service not available, closing control connection: unterminated line.");
         }
     }
 
@@ -370,8 +370,8 @@ impl Session {
             cx.counts.stalled.bump();
             cx.counts.transfers_failed.bump();
             let code = match self.way {
-                Way::Open => "426 Connection closed; transfer aborted: nothing moved",
-                _ => "425 Can't open data connection: none came",
+                Way::Open => "426 Connection closed; transfer aborted: no progress",
+                _ => "425 Can't open data connection: no connection",
             };
             self.drop_job(cx);
             self.drop_way(cx);
@@ -379,7 +379,7 @@ impl Session {
             self.reply(cx.now, &format!("{code} for {} s.", cx.config.data_time.as_secs()));
         } else {
             cx.counts.idle.bump();
-            self.say_goodbye(cx, "421 Service not available, closing control connection: no command in time.");
+            self.say_goodbye(cx, "421 Service not available, closing control connection: idle timeout.");
         }
     }
 }

@@ -254,7 +254,7 @@ fn play<T: Turn<Memory>>(mut end: T, mut sockets: Memory, data: &[u8]) {
         turns(&mut end, &mut sockets);
     }
     let left = sockets.fds.values().filter(|fd| !matches!(fd, Fd::Stream(_))).count();
-    assert_eq!(left, own, "something is left: {:?}", sockets.fds);
+    assert_eq!(left, own, "leaked descriptors: {:?}", sockets.fds);
 }
 
 /// Runs turns until there is nothing to do, at most [`TURNS`].

@@ -40,14 +40,16 @@ impl Programs for Servers {
         match service.kind {
             ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at, self.cpu)?)),
             ServiceKind::Netserver => Ok(Box::new(Netserver::open(host, at)?)),
-            kind @ (ServiceKind::Echo | ServiceKind::Discard) => Err(format!("{kind} is of datagrams, and no program")),
+            kind @ (ServiceKind::Echo | ServiceKind::Discard) => {
+                Err(format!("{kind} is a UDP service and cannot run here"))
+            }
         }
     }
 
     fn start<'h, L: Locks>(&self, host: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
         match words.split_first() {
             Some((word, rest)) if word == "iperf3" => Ok(Box::new(Iperf3Client::start(host, rest, self.cpu)?)),
-            _ => Err(format!("{}: not a program that this host runs", words.join(" "))),
+            _ => Err(format!("unknown program '{}': expected iperf3", words.join(" "))),
         }
     }
 }
@@ -78,7 +80,7 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
         let [addr, port, interval, cookie, form, params] = words else {
             return Err("iperf3: expected [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS".into());
         };
-        let bad = |what: &str, word: &str| format!("iperf3: bad {what}: '{word}'");
+        let bad = |what: &str, word: &str| format!("iperf3: invalid {what} '{word}'");
         let addr: Remote = addr.parse().map_err(|_| bad("address", addr))?;
         let port: u16 = port.parse().map_err(|_| bad("port", port))?;
         let calls = host.shared_calls();

@@ -46,7 +46,7 @@ pub enum RunError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The application could not listen.
-    #[error("{at}: {why}")]
+    #[error("cannot listen on {at}: {why}")]
     Listen {
         /// Local address.
         at: SocketAddr,
@@ -134,7 +134,7 @@ pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
     if let Some(core) = config.core
         && let Err(why) = dispatch::pin_to_core(core)
     {
-        each(&Event::Notice(format!("{}: not on core {core}: {why}; it runs where it may", config.name)));
+        each(&Event::Notice(format!("{}: cannot pin to CPU core {core}: {why}; running unpinned", config.name)));
     }
 }
 

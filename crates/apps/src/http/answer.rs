@@ -109,7 +109,7 @@ pub(super) fn refusal(bad: Bad, config: &Config, now: Instant) -> Answer {
 
 /// Builds the answer to a request that was not completed in time.
 pub(super) fn too_late(config: &Config, now: Instant) -> Answer {
-    sentence(Head::new(408, config, now), "the request did not come in time", Keep::Close, true)
+    sentence(Head::new(408, config, now), "request timeout", Keep::Close, true)
 }
 
 /// Builds the answer to a request. `may_keep`: another request may follow on the connection.
@@ -119,14 +119,14 @@ pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: In
     if request.method == Method::Other {
         let mut head = Head::new(405, config, now);
         head.field("Allow", "GET, HEAD");
-        return sentence(head, "only GET and HEAD", keep, true);
+        return sentence(head, "only GET and HEAD are supported", keep, true);
     }
     match find(request, config) {
         Ok(Found::File(name, source, meta)) => of_file(request, &name, source, meta, keep, config, now),
         Ok(Found::Moved(to)) => {
             let mut head = Head::new(301, config, now);
             head.field("Location", to);
-            sentence(head, "a directory ends with /", keep, with_body)
+            sentence(head, "the path of a directory ends with /", keep, with_body)
         }
         Err(why) => {
             let status = match why {
@@ -198,7 +198,7 @@ fn of_file(
         let mut head = Head::new(status, config, now);
         described(&mut head);
         if status == 412 {
-            return sentence(head, "the condition does not hold", keep, request.method != Method::Head);
+            return sentence(head, "precondition failed", keep, request.method != Method::Head);
         }
         return head.finish(None, keep);
     }
@@ -215,15 +215,15 @@ fn of_file(
         Ranged::Unsatisfiable => {
             let mut head = Head::new(416, config, now);
             head.field("Content-Range", format_args!("bytes */{len}"));
-            return sentence(head, "there is nothing of that", keep, true);
+            return sentence(head, "range beyond the end of the file", keep, true);
         }
         Ranged::Malformed => {
-            return sentence(Head::new(400, config, now), "the Range field has no set of ranges", keep, true);
+            return sentence(Head::new(400, config, now), "invalid Range field", keep, true);
         }
         Ranged::Part(first, part_len) => {
             let from_there = config.root.open(name, first);
             let Ok((part, _)) = from_there else {
-                return sentence(Head::new(500, config, now), "the file is gone", keep, true);
+                return sentence(Head::new(500, config, now), "cannot read the file", keep, true);
             };
             source = part;
             source.limit(part_len);

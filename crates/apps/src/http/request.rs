@@ -68,21 +68,21 @@ impl Bad {
 impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Bad::LineEnd => "a line ends with CR LF, and has neither alone",
-            Bad::RequestLine => "the first line is METHOD target HTTP/1.1",
-            Bad::Target => "not a request target",
-            Bad::Field => "not a header field",
-            Bad::Folded => "folded header fields are obsolete",
-            Bad::Host => "one Host is needed",
-            Bad::Length => "the length of the body is not clear",
-            Bad::LengthRequired => "a body needs a Content-Length",
-            Bad::BodyLong => "no such body is wanted",
-            Bad::TargetLong => "the target is too long",
-            Bad::Expectation => "cannot meet the expectation",
-            Bad::HeadLong => "the header is too long",
-            Bad::Method => "no such method",
-            Bad::Coding => "no such transfer coding",
-            Bad::Version => "only HTTP/1 is spoken here",
+            Bad::LineEnd => "invalid line end: expected CR LF",
+            Bad::RequestLine => "invalid request line: expected METHOD target HTTP/1.1",
+            Bad::Target => "invalid request target",
+            Bad::Field => "invalid header field",
+            Bad::Folded => "folded header fields are not supported",
+            Bad::Host => "expected one Host field",
+            Bad::Length => "invalid or ambiguous body length",
+            Bad::LengthRequired => "chunked body not supported: expected Content-Length",
+            Bad::BodyLong => "request body too long",
+            Bad::TargetLong => "request target too long",
+            Bad::Expectation => "unsupported Expect value",
+            Bad::HeadLong => "request header too long",
+            Bad::Method => "unknown method",
+            Bad::Coding => "unknown transfer coding",
+            Bad::Version => "only HTTP/1.x is supported",
         })
     }
 }

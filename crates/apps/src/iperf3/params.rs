@@ -52,16 +52,16 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refused::Duration => "the test would take too long",
-            Refused::Streams => "no such number of streams",
-            Refused::Block => "no such block length",
-            Refused::Omit => "no such time to be omitted",
-            Refused::Unimplemented => "only TCP and UDP are measured here",
-            Refused::Message => "a message that does not belong here",
-            Refused::Params => "no parameters came",
-            Refused::Results => "no results came",
-            Refused::Idle => "nothing moved for too long",
-            Refused::Expired => "the client did not end the test in its time",
+            Refused::Duration => "test duration too long",
+            Refused::Streams => "invalid number of parallel streams",
+            Refused::Block => "invalid block size",
+            Refused::Omit => "bogus value for --omit",
+            Refused::Unimplemented => "an option you are trying to set is not implemented yet",
+            Refused::Message => "received an unknown control message",
+            Refused::Params => "unable to receive parameters from client",
+            Refused::Results => "unable to receive results",
+            Refused::Idle => "idle timeout for receiving data",
+            Refused::Expired => "server test duration expired",
         })
     }
 }

@@ -85,7 +85,7 @@ impl<S: Sockets> Clients<S> {
             if moved {
                 moved_at = now;
             }
-            anyhow::ensure!(now.since(moved_at) < PATIENCE, "nothing for {} seconds", PATIENCE.as_secs());
+            anyhow::ensure!(now.since(moved_at) < PATIENCE, "timeout: no progress for {} seconds", PATIENCE.as_secs());
         }
     }
 
@@ -117,7 +117,7 @@ impl<S: Sockets> Clients<S> {
                 moved_at = now;
             }
             let waited = now.since(moved_at);
-            anyhow::ensure!(waited < PATIENCE, "nothing was answered for {} seconds", PATIENCE.as_secs());
+            anyhow::ensure!(waited < PATIENCE, "timeout: no answer for {} seconds", PATIENCE.as_secs());
             round(sockets, if waited < AWAKE { Pace::Go } else { Pace::Wait });
         };
         Ok(Report {
@@ -166,7 +166,7 @@ impl<F: Copy> Client<F> {
         }
         loop {
             match sockets.recv(self.fd, buffer) {
-                Ok(0) => anyhow::bail!("the far end has closed"),
+                Ok(0) => anyhow::bail!("connection closed by the far end"),
                 Ok(n) => self.got.extend_from_slice(buffer.get(..n).unwrap_or_default()),
                 Err(Failure::Again) => return Ok(moved),
                 Err(why) => return Err(anyhow::Error::new(why).context("receive")),
@@ -180,7 +180,7 @@ impl<F: Copy> Client<F> {
     fn hear<M: Mix>(&mut self, mix: &mut M, at: usize, now: Instant, tally: &mut Tally) -> anyhow::Result<()> {
         let mut heard = 0;
         while heard < self.got.len() {
-            let (kind, asked) = *self.under_way.front().context("an answer without a request")?;
+            let (kind, asked) = *self.under_way.front().context("unexpected answer: no request in flight")?;
             let bytes = self.got.get(heard..).unwrap_or_default();
             let Some(len) = mix.hear(at, kind, bytes)? else { break };
             heard += len.max(1);

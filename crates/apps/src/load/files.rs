@@ -168,9 +168,9 @@ impl Mix for Fileload {
     }
 
     fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
-        let record = proto::record(bytes).map_err(|_| anyhow::anyhow!("the server's bytes are no record"))?;
+        let record = proto::record(bytes).map_err(|_| anyhow::anyhow!("invalid record from the server"))?;
         let Some(record) = record else { return Ok(None) };
-        let (_, status, body) = proto::said(record).context("a record too short to be an answer")?;
+        let (_, status, body) = proto::said(record).context("record too short for an answer")?;
         let exists = status == Status::Exists as u8;
         match kind {
             None if exists && !self.exists => {
@@ -180,7 +180,7 @@ impl Mix for Fileload {
             // The file is left from an earlier run, or another run created or removed it meanwhile.
             Some(CREATE) if exists => return Ok(Some(4 + record.len())),
             Some(REMOVE) if status == Status::NoEntry as u8 => return Ok(Some(4 + record.len())),
-            _ => anyhow::ensure!(status == 0, "the server: error {status} (RFC 1813 2.6)"),
+            _ => anyhow::ensure!(status == 0, "server returned error {status} (RFC 1813 2.6)"),
         }
         match kind {
             // While filling, CREATE and LOOKUP return a handle; WRITE returns attributes.
@@ -188,7 +188,9 @@ impl Mix for Fileload {
                 self.handles.extend(proto::handle(body));
                 self.exists = false;
             }
-            Some(READ) => anyhow::ensure!(body.len() == 1 + TRANSFER, "{} bytes were read", body.len()),
+            Some(READ) => {
+                anyhow::ensure!(body.len() == 1 + TRANSFER, "READ: answer of unexpected length {}", body.len())
+            }
             Some(_) => {}
         }
         Ok(Some(4 + record.len()))

@@ -114,18 +114,18 @@ impl Mix for Kvload {
 
     fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
         // No request returns an array, so none is awaited.
-        anyhow::ensure!(bytes.first() != Some(&b'*'), "another answer than was asked for");
+        anyhow::ensure!(bytes.first() != Some(&b'*'), "unexpected type or length of the reply");
         let Some((says, len)) = first(bytes, self.proportions.value)? else { return Ok(None) };
         match (kind, says) {
             (Some(GET), Says::Bulk(text)) if text.len() == self.text.len() => Ok(Some(len)),
             (Some(SET) | None, Says::Line(b"OK")) => Ok(Some(len)),
-            (_, Says::Error(why)) => anyhow::bail!("the server: {}", why.escape_ascii()),
-            _ => anyhow::bail!("another answer than was asked for"),
+            (_, Says::Error(why)) => anyhow::bail!("server error: {}", why.escape_ascii()),
+            _ => anyhow::bail!("unexpected type or length of the reply"),
         }
     }
 
     fn describe(&self) -> String {
         let Proportions { keys, value, gets, skew } = self.proportions;
-        format!("{gets} % GET, {} % SET, {keys} keys by Zipf {skew}, {value} bytes", 100 - gets)
+        format!("{gets} % GET, {} % SET, {keys} keys (Zipf {skew}), values of {value} bytes", 100 - gets)
     }
 }

@@ -43,8 +43,8 @@ impl Report {
         let (plural, depth) = (if self.clients == 1 { "" } else { "s" }, self.depth);
         // Writing to a string cannot fail.
         let _ =
-            writeln!(out, "{}: {}; {} client{plural}, {depth} under way each", M::NAME, mix.describe(), self.clients);
-        let _ = writeln!(out, "{} requests in {:.3} s: {:.0} a second", self.answered, self.elapsed, self.rate());
+            writeln!(out, "{}: {}; {} client{plural}, {depth} in flight each", M::NAME, mix.describe(), self.clients);
+        let _ = writeln!(out, "{} requests in {:.3} s: {:.0} requests/s", self.answered, self.elapsed, self.rate());
         let _ = write!(out, "{:<10}{:>10}", "usec", "requests");
         for (name, _) in PERCENTILES {
             let _ = write!(out, "{name:>11}");

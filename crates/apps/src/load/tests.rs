@@ -61,9 +61,12 @@ fn the_database_is_filled_and_asked() {
         assert!(kv.counts.requests.get() > 100);
     });
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "kvload: 90 % GET, 10 % SET, 1050 keys by Zipf 0.99, 20 bytes; 3 clients, 4 under way each");
+    assert_eq!(
+        lines[0],
+        "kvload: 90 % GET, 10 % SET, 1050 keys (Zipf 0.99), values of 20 bytes; 3 clients, 4 in flight each"
+    );
     let seconds = lines[1].split_once(" requests in ").and_then(|(_, rest)| rest.split_once(" s: ")).unwrap().0;
-    assert!(seconds.parse::<f64>().unwrap() >= 0.1 && lines[1].ends_with(" a second"), "{text}");
+    assert!(seconds.parse::<f64>().unwrap() >= 0.1 && lines[1].ends_with(" requests/s"), "{text}");
     assert_eq!(
         lines[2].split_whitespace().collect::<Vec<_>>(),
         ["usec", "requests", "p50", "p90", "p99", "p99.9", "p99.99"]

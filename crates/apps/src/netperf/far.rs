@@ -155,7 +155,7 @@ impl<S: Sockets> Far<S> {
             let session = Session { peer, talk: Talk::new(fd), work: None, moved: now };
             if room == Room::None || self.sessions.insert(session).is_err() {
                 let mut talk = Talk::new(fd);
-                talk.say(&Say::Refused(format!("as many near ends as there may be: {most}, {per_peer} of an address")));
+                talk.say(&Say::Refused(format!("too many clients: at most {most}, {per_peer} per address")));
                 let _ = talk.flush(sockets); // fits an empty send buffer, or the peer is gone
                 // Unread bytes at the close would reset the connection, and the line with it.
                 let _ = sockets.recv(fd, &mut [0; 4096]);
@@ -188,7 +188,7 @@ impl<S: Sockets> Far<S> {
                             self.tests += 1;
                             Say::Results(tally)
                         }
-                        None => Say::Refused("no test is under way".to_owned()),
+                        None => Say::Refused("no test is running".to_owned()),
                     },
                 };
                 session.talk.say(&reply);
@@ -253,7 +253,7 @@ impl<F: Copy> Session<F> {
         self.end(sockets);
         let most = if order.test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX };
         if order.request > most || order.response > most {
-            return Err(format!("messages of {} and {} bytes: at most {most}", order.request, order.response));
+            return Err(format!("-r {},{}: must be at most {most} bytes each", order.request, order.response));
         }
         let any = any_towards(SocketAddr::new(self.peer, 0));
         let setup = Setup {
@@ -267,7 +267,7 @@ impl<F: Copy> Session<F> {
             true => sockets.datagrams(any, None, &setup),
             false => sockets.listen(any, &setup),
         };
-        let fd = opened.map_err(|why| format!("a socket for {}: {why}", order.test))?;
+        let fd = opened.map_err(|why| format!("cannot open a socket for {}: {why}", order.test))?;
         let sizes = sockets.sizes(fd);
         let at = sockets.local(fd).map_err(|why| format!("{}: {why}", order.test))?;
         let or = |size: usize, buffer: usize| if size > 0 { size } else { buffer.clamp(1, most) };

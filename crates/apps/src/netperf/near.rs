@@ -94,8 +94,8 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
     fn run_over(&mut self, talk: &mut Talk<S::Fd>, at: SocketAddr, options: &Options) -> anyhow::Result<Outcome> {
         let ready = match self.ask(talk, &Ask::Test(order(options)))? {
             Say::Ready(ready) => ready,
-            Say::Refused(why) => bail!("the far end refuses: {why}"),
-            Say::Results(_) => bail!("the far end answers another question"),
+            Say::Refused(why) => bail!("netserver rejected the test: {why}"),
+            Say::Results(_) => bail!("unexpected answer from netserver"),
         };
         let to = at_port(at, ready.port);
         let found = match options.test {
@@ -108,18 +108,18 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
         let found = found.with_context(|| options.test.name())?;
         let tally = match self.ask(talk, &Ask::Results)? {
             Say::Results(tally) => tally,
-            Say::Refused(why) => bail!("the far end has no figures: {why}"),
-            Say::Ready(_) => bail!("the far end answers another question"),
+            Say::Refused(why) => bail!("no results from netserver: {why}"),
+            Say::Ready(_) => bail!("unexpected answer from netserver"),
         };
         if let Some(why) = &tally.failed {
-            bail!("{} at the far end: {why}", options.test);
+            bail!("{} failed at the far end: {why}", options.test);
         }
         Ok(outcome(options, &ready, found, tally))
     }
 
     fn ask(&mut self, talk: &mut Talk<S::Fd>, ask: &Ask) -> anyhow::Result<Say> {
         talk.say(ask);
-        self.wait("the far end's answer", |sockets| {
+        self.wait("waiting for the answer of netserver", |sockets| {
             talk.flush(sockets)?;
             talk.hear(sockets)
         })
@@ -141,7 +141,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
 
     fn datagrams(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<S::Fd> {
         let opened = self.sockets.datagrams(any_towards(to), Some(to), &setup(options));
-        opened.map_err(anyhow::Error::new).context("a datagram socket")
+        opened.map_err(anyhow::Error::new).context("opening a UDP socket")
     }
 
     fn meter(&mut self, options: &Options) -> Meter {
@@ -165,7 +165,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
             (meter.moved, meter.moved_at) = (units, now);
         }
         if meter.goal != u64::MAX && now.since(meter.moved_at) > STALL {
-            bail!("nothing moved for {} seconds{}", STALL.as_secs(), meter.hint);
+            bail!("timeout: no progress for {} seconds{}", STALL.as_secs(), meter.hint);
         }
         if let Some(interim) = meter.interim(units, now) {
             (self.each)(interim);
@@ -216,7 +216,7 @@ impl Meter {
             next_told,
             told: (0, start),
             scale: if options.test.is_stream() { 8e-6 } else { 1.0 },
-            hint: if options.test == Test::UdpRr { ": a datagram was lost, and UDP_RR sends none again" } else { "" },
+            hint: if options.test == Test::UdpRr { ": UDP_RR does not retransmit a lost datagram" } else { "" },
             cut: false,
         }
     }

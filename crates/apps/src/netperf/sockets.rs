@@ -186,7 +186,7 @@ pub fn wait<S: Sockets, T>(
         if now >= until || (waited >= GRACE && dispatch::stop_requested()) {
             return Ok(None);
         }
-        anyhow::ensure!(waited < PATIENCE, "nothing for {} seconds", PATIENCE.as_secs());
+        anyhow::ensure!(waited < PATIENCE, "timeout: no progress for {} seconds", PATIENCE.as_secs());
     }
 }
 
@@ -203,9 +203,9 @@ pub fn connect<S: Sockets>(
 ) -> anyhow::Result<Option<S::Fd>> {
     let fd = match sockets.connect(to, setup) {
         Ok(fd) => fd,
-        Err(Failure::InUse) => anyhow::bail!(
-            "no L4 port is left to connect from: the others are taken, or in TIME-WAIT (knob net.inet.tcp.msl)"
-        ),
+        Err(Failure::InUse) => {
+            anyhow::bail!("no free local port: all are in use or in TIME-WAIT (see sysctl net.inet.tcp.msl)")
+        }
         Err(why) => return Err(anyhow::Error::new(why).context("connect")),
     };
     let done = wait(sockets, round, until, |sockets| sockets.connected(fd));

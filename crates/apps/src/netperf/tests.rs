@@ -236,7 +236,7 @@ fn near_ends_have_limits_and_the_idle_one_gives_way() {
         sockets.step(pace)
     };
     let why = Near::new(&mut near, round, |_| ()).run(at, &counted(Test::TcpRr, 10)).unwrap_err();
-    assert_eq!(why.to_string(), "the far end refuses: as many near ends as there may be: 3, 2 of an address");
+    assert_eq!(why.to_string(), "netserver rejected the test: too many clients: at most 3, 2 per address");
 }
 
 /// RFC 1122 4.1.3.5: a response is sent from the address its request was sent to, even an alias of

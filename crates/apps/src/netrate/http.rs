@@ -208,7 +208,7 @@ impl Play for Fetch<'_> {
             if went_on {
                 moved_at = now;
             }
-            anyhow::ensure!(now.since(moved_at) < PATIENCE, "nothing moved for {} seconds", PATIENCE.as_secs());
+            anyhow::ensure!(now.since(moved_at) < PATIENCE, "timeout: no progress for {} seconds", PATIENCE.as_secs());
         }
         open.iter().for_each(|conn| sockets.close(conn.fd));
         let took = span.end(round(sockets, Pace::Go));

@@ -67,7 +67,7 @@ pub fn line(
 ) -> anyhow::Result<bool> {
     let mut line = format!("{channel}, {test}, {depth}");
     for at in 0..=LOOPS {
-        let took = run().with_context(|| format!("{channel}, {depth} under way"))?;
+        let took = run().with_context(|| format!("{channel}, {depth} messages in flight"))?;
         let Some(took) = took else { return Ok(false) };
         if at > 0 {
             line += &format!(", {}", super::stamp(took / depth.max(1)));
@@ -107,7 +107,7 @@ fn run<S: Sockets>(
             let recv = |sockets: &mut S| sockets.recv(fd, into.get_mut(..space).unwrap_or_default());
             match wait(sockets, round, until, recv).context("receive: a message may be lost")? {
                 None => return Ok(None),
-                Some(0) => anyhow::bail!("the far end has closed"),
+                Some(0) => anyhow::bail!("connection closed by the far end"),
                 Some(n) => left -= n.min(left),
             }
         }
@@ -122,8 +122,8 @@ impl Play for Juggle<'_> {
         head(self.out, self.cycles)?;
         let setup = Setup { nodelay: true, waits: Waits::Briefly, ..Setup::default() };
         let soon = sockets.now().after(PATIENCE);
-        let stream = connect(sockets, round, soon, at, &setup)?.context("connect: no answer")?;
-        let datagrams = sockets.datagrams(any_towards(at), Some(at), &setup).context("a datagram socket")?;
+        let stream = connect(sockets, round, soon, at, &setup)?.context("connect: connection timed out")?;
+        let datagrams = sockets.datagrams(any_towards(at), Some(at), &setup).context("opening a UDP socket")?;
         'all: for depth in 0..=PIPELINE_MAX {
             for (name, fd) in [("udp", datagrams), ("tcp", stream)] {
                 let run = || run(sockets, round, fd, depth, self.cycles);

@@ -121,7 +121,7 @@ impl Play for Tcpp<'_> {
                     let to = at_port(at, at.port().saturating_add(set as u16));
                     let fd = sockets.connect(to, &Setup { from: from.next(), ..setup });
                     let fd =
-                        fd.map_err(|why| anyhow::anyhow!("connect to L4 port {}: {why}, after {begun}", to.port()))?;
+                        fd.map_err(|why| anyhow::anyhow!("connect to port {}: {why}, after {begun}", to.port()))?;
                     open.push(Conn { fd, set, is_open: false, left: self.bytes.max(1) });
                     (*started, *live, begun) = (*started + 1, *live + 1, begun + 1);
                 }
@@ -142,14 +142,14 @@ impl Play for Tcpp<'_> {
             });
             if let Some(why) = failed {
                 open.iter().for_each(|conn| sockets.close(conn.fd));
-                anyhow::bail!("a connection: {why}, after {done}");
+                anyhow::bail!("connection failed: {why}, after {done}");
             }
             let went_on = (done, moved) != before;
             let now = round(sockets, if went_on { Pace::Go } else { Pace::Wait });
             if went_on {
                 moved_at = now;
             }
-            anyhow::ensure!(now.since(moved_at) < PATIENCE, "nothing moved for {} seconds", PATIENCE.as_secs());
+            anyhow::ensure!(now.since(moved_at) < PATIENCE, "timeout: no progress for {} seconds", PATIENCE.as_secs());
         }
         open.iter().for_each(|conn| sockets.close(conn.fd));
         let took = round(sockets, Pace::Go).since(start);

@@ -26,7 +26,7 @@ pub struct Garbage;
 
 impl std::fmt::Display for Garbage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("not a reply")
+        f.write_str("invalid RESP reply")
     }
 }
 

@@ -66,18 +66,18 @@ fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script:
         .arg(options.mode.word())
         .arg(options.parallel.to_string())
         .spawn()
-        .with_context(|| format!("rc script \"{}\" cannot be run (is it executable?)", script.display()))?;
+        .with_context(|| format!("cannot run rc script '{}': it must exist and be executable", script.display()))?;
     loop {
         server.serve(host, pairs);
         if let Some(status) = child.try_wait()? {
             if !status.success() {
-                bail!("rc script \"{}\" failed: {status}", script.display());
+                bail!("rc script '{}' failed: {status}", script.display());
             }
             return Ok(());
         }
         if dispatch::stop_requested() {
             end(&mut child);
-            bail!("interrupted while rc script \"{}\" was running", script.display());
+            bail!("interrupted while rc script '{}' was running", script.display());
         }
         dispatch::wait_readable(&server.fds(), Some(Duration::from_millis(5)))?;
     }

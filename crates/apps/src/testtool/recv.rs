@@ -37,7 +37,7 @@ pub(super) struct End {
 
 impl End {
     pub(super) fn open<L: Locks>(host: &Host<L>, family: Family) -> anyhow::Result<End> {
-        let iface = host.stack.iface_named("pg0").context("the rc script created no pg0")?.id;
+        let iface = host.stack.iface_named("pg0").context("rc script created no pg0")?.id;
         let mac = host.stack.iface(iface).context("pg0")?.mac;
         let calls = host.shared_calls();
         let ours = SocketAddr::new(pktgen::net(family, 0, 1), PORT);
@@ -111,7 +111,7 @@ where
             }
         }
         stop.store(true, Ordering::Relaxed);
-        puller.join().map_err(|_| anyhow::anyhow!("the puller panicked"))
+        puller.join().map_err(|_| anyhow::anyhow!("generator thread panicked"))
     })?;
     let mut outcome = Outcome::new(options.mode, 1, start.elapsed());
     (outcome.source_count, outcome.source_bytes) = (generator.counts.rx.frames.get(), generator.counts.rx.bytes.get());

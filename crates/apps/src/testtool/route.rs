@@ -25,8 +25,8 @@ fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair
     (0..options.parallel)
         .map(|i| {
             let (from, to) = (format!("pg{}", 2 * i), format!("pg{}", 2 * i + 1));
-            let iface = host.stack.iface_named(&from).with_context(|| format!("the rc script created no {from}"))?;
-            let out = host.stack.iface_named(&to).with_context(|| format!("the rc script created no {to}"))?.id;
+            let iface = host.stack.iface_named(&from).with_context(|| format!("rc script created no {from}"))?;
+            let out = host.stack.iface_named(&to).with_context(|| format!("rc script created no {to}"))?.id;
             let sink = ports.iter().find(|port| port.iface == out).with_context(|| to.clone())?.counts.clone();
             let source = Source {
                 size: options.size,
@@ -96,7 +96,7 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
             .into_iter()
             .map(|thread| match thread?.join() {
                 Ok(outcome) => outcome,
-                Err(_) => anyhow::bail!("the thread of a pair panicked"),
+                Err(_) => anyhow::bail!("thread of a pair panicked"),
             })
             .collect::<anyhow::Result<Vec<Outcome>>>()
     })?;

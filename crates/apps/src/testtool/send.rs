@@ -21,7 +21,7 @@ pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result
     host.stack.knobs.tx_burst.set(options.burst as i64);
     let payload = vec![0x5a; options.size];
     host.step(); // finishes the work of the configuration
-    let port = host.ports().into_iter().next().context("the rc script created no iface")?.counts;
+    let port = host.ports().into_iter().next().context("rc script created no iface")?.counts;
     let (frames, bytes) = (port.tx.frames.get(), port.tx.bytes.get());
     let mut sent = 0;
     let start = Instant::now();

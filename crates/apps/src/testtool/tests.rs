@@ -177,7 +177,7 @@ fn options_out_of_range_are_refused() {
         (Options { locks: "none".into(), ..Options::default() }, "--locks none"),
         (Options { locks: "up".into(), mode: Mode::Recv, ..Options::default() }, "one thread"),
         (Options { native: true, ..Options::default() }, "host kernel"),
-        (Options { rc: Some("/no/such/script".into()), count: 1, ..Options::default() }, "cannot be run"),
+        (Options { rc: Some("/no/such/script".into()), count: 1, ..Options::default() }, "cannot run"),
     ] {
         let error = format!("{:#}", run(&bad, &mut Vec::new()).unwrap_err());
         assert!(error.contains(word), "{error}");
@@ -197,7 +197,7 @@ fn all_modes_over_ipv6() {
         assert_eq!((&json["sink_bytes"], &json["imbalance"]), (&(50 * size).into(), &0.into()), "{json}");
     }
     let refused = check(&Options { mode: Mode::Recv, size: WHOLE_MAX + 1, ..six.clone() }).unwrap_err();
-    assert!(refused.to_string().contains("put together again"), "{refused}");
+    assert!(refused.to_string().contains("65487 bytes over IPv6"), "{refused}");
     for (parallel, shared) in [(1, false), (3, false), (3, true)] {
         let options = Options { mode: Mode::Route, count: 2000, parallel, shared, ..six.clone() };
         assert_moved(&options, 2000 * parallel as u64);

@@ -333,7 +333,8 @@ fn a_database_is_asked_over_tap() {
             let output = run(&mut linerate(&["kvload", "-l", "0.2", "-n", "500", "--over", "tap", "--from", from]));
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-            assert!(said.contains("500 keys by Zipf 0.99, 100 bytes; 8 clients, 1 under way each\n"), "{said}");
+            let settings = "500 keys (Zipf 0.99), values of 100 bytes; 8 clients, 1 in flight each\n";
+            assert!(said.contains(settings), "{said}");
         }
     });
 }

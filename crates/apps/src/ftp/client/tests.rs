@@ -151,17 +151,17 @@ fn an_upload_begins_with_the_servers_word_and_ends_with_its_own_end() {
 #[test]
 fn what_the_server_refuses_is_told_in_its_words() {
     for (transfer, replies, trouble) in [
-        (down(1), &["421 full\r\n"][..], "connecting: the server said: 421 full"),
-        (down(1), &["220 hi\r\n", "530 nobody\r\n"], "USER: the server said: 530 nobody"),
-        (down(1), &["220 hi\r\n", "331 ?\r\n", "530 no\u{1b}[2J\r\n"], "PASS: the server said: 530 no?[2J"),
-        (up(1), &["220 hi\r\n", "230 in\r\n", "504 no\r\n"], "TYPE: the server said: 504 no"),
+        (down(1), &["421 full\r\n"][..], "connecting: server replied: 421 full"),
+        (down(1), &["220 hi\r\n", "530 nobody\r\n"], "USER: server replied: 530 nobody"),
+        (down(1), &["220 hi\r\n", "331 ?\r\n", "530 no\u{1b}[2J\r\n"], "PASS: server replied: 530 no?[2J"),
+        (up(1), &["220 hi\r\n", "230 in\r\n", "504 no\r\n"], "TYPE: server replied: 504 no"),
         (
             up(1),
             &["220 hi\r\n", "230 in\r\n", "200 ok\r\n", "229 (|1|h|5|)\r\n"],
-            "EPSV: the server said: 229 (|1|h|5|)",
+            "EPSV: server replied: 229 (|1|h|5|)",
         ),
-        (up(1), &["hello\r\n"], "connecting: the server said: hello"),
-        (up(1), &["22\r\n"], "connecting: the server said: 22"),
+        (up(1), &["hello\r\n"], "connecting: server replied: hello"),
+        (up(1), &["22\r\n"], "connecting: server replied: 22"),
     ] {
         let mut rig = Played::new(transfer);
         replies.iter().for_each(|reply| drop(rig.say(reply)));
@@ -174,27 +174,27 @@ fn a_refused_transfer_and_a_broken_one_are_told_apart() {
     let mut refused = Played::new(down(1));
     refused.begin();
     refused.say("550 no such file\r\n");
-    assert_eq!(refused.trouble(), "the transfer: the server said: 550 no such file");
+    assert_eq!(refused.trouble(), "transfer: server replied: 550 no such file");
     let mut broken = Played::new(down(1));
     let (data, _) = broken.begin();
     broken.net.far_reset(data);
-    assert_eq!(broken.trouble(), "the transfer: the data connection: the connection is gone");
+    assert_eq!(broken.trouble(), "transfer: data connection failed: connection closed or reset");
     // A 426 without a cut by the client is an error.
     let mut failed = Played::new(down(10));
     failed.begin();
     failed.say("150 go\r\n426 broke\r\n");
-    assert_eq!(failed.trouble(), "the transfer: the server said: 426 broke");
+    assert_eq!(failed.trouble(), "transfer: server replied: 426 broke");
 }
 
 #[test]
 fn a_server_that_goes_or_is_silent_ends_the_session() {
     let mut gone = Played::new(down(1));
     gone.net.far_shut(gone.control);
-    assert_eq!(gone.trouble(), "connecting: the server ended the session");
+    assert_eq!(gone.trouble(), "connecting: server closed the control connection");
     let mut silent = Played::new(down(1));
     silent.say("220 hi\r\n");
     silent.now = silent.now.after(PATIENCE);
-    assert_eq!(silent.trouble(), "USER: nothing came for 10 s");
+    assert_eq!(silent.trouble(), "USER: timeout: no progress for 10 s");
     let mut endless = Played::new(down(1));
     // A reply without a last line runs into the time limit.
     endless.say("220-a\r\n");
@@ -202,13 +202,13 @@ fn a_server_that_goes_or_is_silent_ends_the_session() {
         endless.say("220-b\r\n");
     }
     endless.now = endless.now.after(PATIENCE);
-    assert_eq!(endless.trouble(), "connecting: nothing came for 10 s");
+    assert_eq!(endless.trouble(), "connecting: timeout: no progress for 10 s");
     let mut flood = Played::new(down(1));
     for _ in 0..100 {
         flood.net.far_send(flood.control, &[b'x'; 1_000]);
         flood.settle();
     }
-    assert_eq!(flood.trouble(), "connecting: the server said: a line without end");
+    assert_eq!(flood.trouble(), "connecting: server replied: unterminated reply line");
 }
 
 #[test]

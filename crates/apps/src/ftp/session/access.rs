@@ -70,7 +70,7 @@ impl Session {
 
     pub(super) fn pasv(&mut self, cx: &mut Cx<'_>) {
         if self.only_epsv {
-            return self.reply(cx.now, "503 Bad sequence of commands: EPSV ALL precedes.");
+            return self.reply(cx.now, "503 Bad sequence of commands: only EPSV is allowed after EPSV ALL.");
         }
         if self.ends.local.is_ipv6() {
             return self.reply(cx.now, "425 Can't open data connection: PASV is for IPv4, use EPSV.");
@@ -147,14 +147,14 @@ impl Session {
 
     fn set_active(&mut self, to: SocketAddr, cx: &mut Cx<'_>) {
         if self.only_epsv {
-            return self.reply(cx.now, "503 Bad sequence of commands: EPSV ALL precedes.");
+            return self.reply(cx.now, "503 Bad sequence of commands: only EPSV is allowed after EPSV ALL.");
         }
         // RFC 2577 3: no bounce attacks, which use PORT to reach other hosts or services.
         if to.ip() != self.ends.peer.ip() || to.port() < 1024 {
             cx.counts.bounces.bump();
             return self.reply(
                 cx.now,
-                "504 Command not implemented for that parameter: expected your own address and a port from 1024.",
+                "504 Command not implemented for that parameter: expected the client's address and a port above 1023.",
             );
         }
         self.drop_way(cx);

@@ -115,7 +115,7 @@ impl Session {
                 self.status = None;
                 if let Err(why) = prepared {
                     // The first line has already fixed the reply code.
-                    self.reply(cx.now, &format!(" The listing is not whole: {why}."));
+                    self.reply(cx.now, &format!(" Listing incomplete: {why}."));
                 }
                 self.reply(cx.now, end);
                 return;
@@ -222,7 +222,7 @@ impl Session {
                     self.reply(cx.now, "504 Command not implemented for that parameter: TYPE I first.")
                 }
                 Some(len) => self.reply(cx.now, &format!("213 {len}")),
-                None => self.reply(cx.now, "504 Command not implemented for that parameter: no end."),
+                None => self.reply(cx.now, "504 Command not implemented for that parameter: no size."),
             },
         }
     }
@@ -232,7 +232,7 @@ impl Session {
         match cx.config.root.meta(&name) {
             Ok(meta) if !meta.is_dir => match meta.modified_s() {
                 Some(at) => self.reply(cx.now, &format!("213 {}", date::ftp(at))),
-                None => self.reply(cx.now, "504 Command not implemented for that parameter: no date."),
+                None => self.reply(cx.now, "504 Command not implemented for that parameter: no modification time."),
             },
             Ok(_) => self.refuse(Refusal::NotPlain, cx),
             Err(why) => self.refuse(why, cx),
@@ -297,7 +297,7 @@ impl Session {
     pub(super) fn retr(&mut self, name: &[u8], rest: u64, cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
         if rest > 0 && self.is_text {
-            return self.reply(cx.now, "554 Requested action not taken: REST counts bytes of TYPE I.");
+            return self.reply(cx.now, "554 Requested action not taken: REST requires TYPE I.");
         }
         let (source, _) = match cx.config.root.open(&name, rest) {
             Ok(opened) => opened,
@@ -321,7 +321,7 @@ impl Session {
     pub(super) fn stor(&mut self, name: &[u8], rest: u64, cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
         if rest > 0 && self.is_text {
-            return self.reply(cx.now, "554 Requested action not taken: REST counts bytes of TYPE I.");
+            return self.reply(cx.now, "554 Requested action not taken: REST requires TYPE I.");
         }
         // Checked first, so that no file is truncated for a transfer that cannot start.
         if !self.has_way(cx) {

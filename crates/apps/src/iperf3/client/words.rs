@@ -33,7 +33,7 @@ pub enum ClientError {
     #[error("the server has terminated")]
     Terminated,
     /// The server sent an error number.
-    #[error("the server says: {}", Refused::sentence_of(*.0))]
+    #[error("server error: {}", Refused::sentence_of(*.0))]
     Server(u32),
     /// The server sent an unexpected message.
     #[error("received an unknown control message: {0}")]
@@ -42,13 +42,13 @@ pub enum ClientError {
     #[error("unable to receive results")]
     Results,
     /// The server did not reply within the time limit.
-    #[error("the server has not answered for {} s", .0.as_secs())]
+    #[error("no answer from the server for {} s", .0.as_secs())]
     Silent(Duration),
     /// The file of a stream could not be opened, read or written.
     #[error("{0}: {1}")]
     File(String, String),
     /// No data moved within the time limit.
-    #[error("nothing was sent or received for {} ms", .0.as_millis())]
+    #[error("no data sent or received for {} ms", .0.as_millis())]
     Stalled(Duration),
 }
 
@@ -108,11 +108,11 @@ impl Client {
         self.more(&format!("CPU Utilization: local/{} {ours}, remote/{} {theirs}", roles[0], roles[1]));
         if let Some(latency) = self.latency() {
             self.test.line(&format!(
-                "Latency beside the test: {} round trips, min/p50/p99/max {:.0}/{:.0}/{:.0}/{:.0} us",
+                "Latency during the test: {} round trips, min/p50/p99/max {:.0}/{:.0}/{:.0}/{:.0} us",
                 latency.count, latency.min_us, latency.p50_us, latency.p99_us, latency.max_us
             ));
         } else if self.config.latency {
-            self.test.line("Latency beside the test: not known, the server has no echo for it");
+            self.test.line("Latency during the test: not measured, the server does not support it");
         }
         if let Some(text) = self.server_output.clone() {
             self.test.line(&format!("\nServer output:\n{text}"));

@@ -26,7 +26,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             let fd = match self.sockets.connect(to, &setup) {
                 Ok(fd) => fd,
                 Err(Failure::InUse) => {
-                    let why = "no local port is free: all are in use or in TIME-WAIT";
+                    let why = "no free local port: all are in use or in TIME-WAIT";
                     return Err(anyhow!("connect: {why} (after {} connections)", found.messages));
                 }
                 Err(why) => return Err(anyhow!(why).context("connect")),
@@ -77,15 +77,15 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             while got < into.len() {
                 let recv = |sockets: &mut S| sockets.recv(fd, into.get_mut(got..).unwrap_or_default());
                 match self.during(meter, done, recv).context("receive")? {
-                    Waited::For(0) => return Err(anyhow!("the far end closed it before its response was whole")),
+                    Waited::For(0) => return Err(anyhow!("connection closed before the response was complete")),
                     Waited::For(n) => got += n,
                     Waited::Over => return Ok(Waited::Over),
                 }
             }
         }
-        match self.during(meter, done, |sockets| sockets.recv(fd, &mut [0; 1])).context("the far end's close")? {
+        match self.during(meter, done, |sockets| sockets.recv(fd, &mut [0; 1])).context("waiting for the close")? {
             Waited::For(0) => Ok(Waited::For(())),
-            Waited::For(_) => Err(anyhow!("text where the end was expected")),
+            Waited::For(_) => Err(anyhow!("unexpected data after the response")),
             Waited::Over => Ok(Waited::Over),
         }
     }

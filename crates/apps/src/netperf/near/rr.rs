@@ -48,7 +48,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             loop {
                 let space = if udp { into.as_mut_slice() } else { into.get_mut(got..).unwrap_or_default() };
                 match self.sockets.recv(fd, space) {
-                    Ok(0) if !udp => return Err(anyhow!("the far end has closed the connection")),
+                    Ok(0) if !udp => return Err(anyhow!("connection closed by the far end")),
                     Ok(n) => got += n,
                     Err(Failure::Again) => break,
                     Err(why) => return Err(anyhow!(why).context("receive")),
@@ -83,7 +83,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
     /// Reads until the far end closes, since closing with unread data would reset the connection.
     fn finish(&mut self, fd: S::Fd, into: &mut [u8]) -> anyhow::Result<()> {
         self.sockets.shutdown(fd);
-        while self.wait("the far end's end of the stream", |sockets| sockets.recv(fd, into))? > 0 {}
+        while self.wait("waiting for the far end to close", |sockets| sockets.recv(fd, into))? > 0 {}
         Ok(())
     }
 }

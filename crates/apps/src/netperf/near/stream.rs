@@ -58,7 +58,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         }
         self.sockets.shutdown(fd);
         let mut end = [0; 64];
-        self.wait("the far end's end of the stream", |sockets| sockets.recv(fd, &mut end))?;
+        self.wait("waiting for the far end to close", |sockets| sockets.recv(fd, &mut end))?;
         found.took = meter.span.end(self.now);
         found.cut = meter.cut;
         self.sockets.close(fd);
@@ -100,7 +100,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             }
             self.step(pace);
         }
-        anyhow::ensure!(meter.cut || self.now < meter.end, "the far end does not end the stream");
+        anyhow::ensure!(meter.cut || self.now < meter.end, "timeout: the far end did not close the stream");
         found.took = meter.span.end(self.now);
         found.cut = meter.cut;
         self.sockets.close(fd);
