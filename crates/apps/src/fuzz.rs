@@ -13,7 +13,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "broken invariants must panic; built for tests and fuzzing only"
 )]
 
 mod sockets;

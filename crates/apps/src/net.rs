@@ -424,7 +424,7 @@ impl<A: crate::app::App> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 2], 0));
         let now = clock::Instant::from_millis(1_000);
-        let server = crate::serve::Server::open(app, &mut net, &[], now).expect("nothing to be opened");
+        let server = crate::serve::Server::open(app, &mut net, &[], now).expect("a server without listeners opens");
         Rig { net, server, now, at, next_port: 50_000 }
     }
 

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_has_room_where_one_is_idle_for_longest() {
+    fn a_full_table_evicts_the_longest_idle() {
         let ip = |last: u8| IpAddr::from(Ipv4Addr::new(1, 0, 0, last));
         let at = Instant::from_millis;
         let mut all = Slots::new(3);

@@ -47,7 +47,7 @@ mod tests {
     use clock::Duration;
 
     #[test]
-    fn time_that_the_thread_sleeps_is_not_preempted() {
+    fn sleeping_does_not_count_as_preempted() {
         let begin = Instant::from_nanos(7);
         let span = Span::begin(|| begin);
         std::thread::sleep(Duration::from_millis(1));

@@ -21,7 +21,7 @@ fn all_three_forms_are_read() {
 }
 
 #[test]
-fn what_is_no_date_is_none() {
+fn invalid_dates_are_rejected() {
     for text in [
         "",
         " ",
@@ -48,14 +48,14 @@ fn wall_time_follows_now() {
 
 proptest! {
     #[test]
-    fn there_and_back(unix_s in 0..=LATEST) {
+    fn formatted_dates_parse_back(unix_s in 0..=LATEST) {
         prop_assert_eq!(parse_http(&http(unix_s)), Some(unix_s));
         prop_assert_eq!(ftp(unix_s).len(), 14);
         prop_assert_eq!(ls(unix_s, LATEST).len(), 12);
     }
 
     #[test]
-    fn any_text(text in "\\PC{0,40}") {
+    fn any_text_is_parsed_without_panic(text in "\\PC{0,40}") {
         let _ = parse_http(&text);
     }
 }

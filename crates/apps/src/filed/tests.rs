@@ -39,7 +39,7 @@ fn say(rig: &mut Rig<Filed>, client: Far, op: Op<'_>) -> (u8, Vec<u8>) {
 }
 
 #[test]
-fn a_files_life() {
+fn a_file_is_created_written_read_and_removed() {
     let mut rig = rig();
     let c = rig.client();
     let (status, body) = say(&mut rig, c, Op::Create(ROOT, Kind::File, b"a"));
@@ -88,7 +88,7 @@ fn directories_hold_names() {
 
 /// The first byte of a file allocates eight.
 #[test]
-fn the_last_bytes_are_counted_as_what_they_take() {
+fn the_byte_limit_counts_the_allocated_size() {
     let mut rig = rig_of(Bounds { nodes: 10, bytes: 2 * tree::NODE + 1 + 7, file: 100 });
     let c = rig.client();
     let file = handle(&say(&mut rig, c, Op::Create(ROOT, Kind::File, b"a")).1).unwrap();
@@ -98,7 +98,7 @@ fn the_last_bytes_are_counted_as_what_they_take() {
 
 /// `Bounds::for_files` leaves enough space for all files at their maximum size.
 #[test]
-fn bounds_for_files_are_enough_for_them() {
+fn bounds_for_files_admit_all_files_at_full_size() {
     let mut rig = rig_of(Bounds::for_files(5, 1, 5_000));
     let c = rig.client();
     for n in 0..5 {
@@ -127,7 +127,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn what_is_no_record_ends_its_sender() {
+fn a_malformed_record_disconnects_the_client() {
     let mut rig = rig();
     let other = rig.client();
     for bytes in [&b"\0\0\0\x04abcd"[..], b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"] {
@@ -146,7 +146,7 @@ fn what_is_no_record_ends_its_sender() {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_order_and_waits_for_its_reader() {
+fn pipelined_requests_are_answered_in_order_with_backpressure() {
     let mut rig = rig();
     let c = rig.client();
     let a = handle(&say(&mut rig, c, Op::Create(ROOT, Kind::File, b"a")).1).unwrap();
@@ -171,7 +171,7 @@ fn a_pipeline_is_answered_in_order_and_waits_for_its_reader() {
 }
 
 #[test]
-fn clients_are_counted_and_let_go() {
+fn clients_are_limited_and_idle_ones_disconnected() {
     let mut rig = rig();
     let clients: Vec<Far> = (0..4).map(|_| rig.client()).collect();
     assert_eq!((rig.server.app.counts.accepted.get(), rig.server.app.counts.refused.get()), (3, 1));
@@ -181,7 +181,7 @@ fn clients_are_counted_and_let_go() {
 }
 
 #[test]
-fn the_longest_idle_client_makes_room_and_a_peer_has_its_limit() {
+fn the_longest_idle_client_is_evicted_and_clients_per_peer_are_limited() {
     let config = Config { clients_max: 2, clients_per_peer: 1, key: Key::seeded(1), ..Config::default() };
     let mut rig = Rig::new(Filed::new(config), Net::default());
     let clients = [rig.client(), rig.client(), rig.client_from([1, 0, 0, 3])];

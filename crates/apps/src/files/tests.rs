@@ -85,7 +85,7 @@ fn devices_are_ours() {
 }
 
 #[test]
-fn links_lead_about_inside_and_never_out() {
+fn symbolic_links_never_leave_the_root() {
     let dir = Dir::new("links");
     let root = dir.root(Uploads::Replace);
     assert_eq!(all(root.open(&name("/alias"), 4).unwrap().0), b"456789");
@@ -101,7 +101,7 @@ fn links_lead_about_inside_and_never_out() {
 }
 
 #[test]
-fn a_pipe_is_not_served_and_does_not_hold_us() {
+fn a_named_pipe_is_refused_without_blocking() {
     let dir = Dir::new("pipe");
     let made = std::process::Command::new("mkfifo").arg(dir.0.join("in/pipe")).status();
     if !made.is_ok_and(|status| status.success()) {
@@ -114,7 +114,7 @@ fn a_pipe_is_not_served_and_does_not_hold_us() {
 }
 
 #[test]
-fn what_may_be_stored() {
+fn uploads_follow_the_upload_policy() {
     let dir = Dir::new("store");
     assert_eq!(dir.root(Uploads::Refused).create(&name("/n"), 0).err(), Some(Refusal::Denied));
     let fresh = dir.root(Uploads::New);
@@ -151,7 +151,7 @@ fn a_file_that_becomes_shorter_is_an_error() {
 }
 
 #[test]
-fn a_part_of_something() {
+fn a_source_returns_the_requested_part() {
     let bytes: Arc<[u8]> = b"0123456789"[..].into();
     assert_eq!(all(Source::bytes(bytes.clone(), 3, 4)), b"3456");
     assert_eq!(all(Source::bytes(bytes.clone(), 30, 4)), b"");

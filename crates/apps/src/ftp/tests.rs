@@ -157,7 +157,7 @@ fn each_command_has_its_reply() {
 }
 
 #[test]
-fn down_in_image_and_in_text() {
+fn downloads_in_image_and_ascii_type() {
     let mut rig = rig();
     let client = login(&mut rig);
     for (kind, expected) in [("I", "one\ntwo\n"), ("A", "one\r\ntwo\r\n")] {
@@ -183,7 +183,7 @@ fn down_in_image_and_in_text() {
 }
 
 #[test]
-fn the_connection_may_come_before_the_command_or_after_it() {
+fn the_data_connection_may_precede_or_follow_the_command() {
     let mut rig = rig();
     let client = login(&mut rig);
     let at = place(&rig.say(client, b"PASV\r\n"));
@@ -271,7 +271,7 @@ fn listings() {
 }
 
 #[test]
-fn up_to_null_and_into_a_file() {
+fn uploads_to_dev_null_and_to_a_file() {
     let dir = std::env::temp_dir().join(format!("linerate-ftp-up-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let root = root().with_directory(&dir, Uploads::Replace, 100).unwrap();
@@ -327,7 +327,7 @@ fn session_in(name: &str, uploads: Uploads) -> (std::path::PathBuf, Rig<Ftp>, Fa
 }
 
 #[test]
-fn the_tree_is_changed_as_uploads_permit() {
+fn the_upload_policy_controls_changes_of_the_tree() {
     // RFC 959 4.1.3 and 5.4: MKD 257, RMD and DELE 250, RNFR 350 and RNTO 250; 550 if not
     // permitted.
     for (uploads, permitted) in [(Uploads::Refused, 0), (Uploads::New, 1), (Uploads::Replace, 2)] {
@@ -400,7 +400,7 @@ fn patterns_match_names_on_disk() {
 }
 
 #[test]
-fn facts_are_told_as_chosen() {
+fn mlst_lists_the_selected_facts() {
     // RFC 3659 7.8: FEAT marks selected facts; 7.9: OPTS selects; 7.2: an entry starts with one
     // space.
     let (dir, mut rig, client) = session_in("facts", Uploads::Replace);
@@ -448,7 +448,7 @@ fn a_long_listing_on_the_control_connection_waits_for_its_reader() {
 }
 
 #[test]
-fn zeros_flow_until_abor_and_other_commands_wait() {
+fn abor_ends_a_download_and_other_commands_are_queued() {
     let mut rig = rig();
     let client = login(&mut rig);
     let data = passive(&mut rig, client);
@@ -472,7 +472,7 @@ fn zeros_flow_until_abor_and_other_commands_wait() {
 }
 
 #[test]
-fn epsv_all_means_all() {
+fn epsv_all_rejects_other_data_connection_commands() {
     let mut rig = rig();
     let client = login(&mut rig);
     assert_eq!(
@@ -515,7 +515,7 @@ fn sessions_have_limits() {
 }
 
 #[test]
-fn the_longest_idle_session_makes_room_with_all_its_channels() {
+fn the_longest_idle_session_is_evicted_with_all_its_channels() {
     let config = Config { sessions_max: 2, ..Config::new(root()) };
     let mut rig = Rig::new(Ftp::new(config), Net::default());
     let (idle, busy) = (login(&mut rig), login(&mut rig));
@@ -575,7 +575,7 @@ fn the_silent_and_the_stalled_are_ended() {
 }
 
 #[test]
-fn one_who_does_not_read_replies_is_not_answered_without_end() {
+fn unread_replies_are_bounded() {
     let mut rig = Rig::new(Ftp::new(Config::new(root())), Net { window: 100, ..Net::default() });
     let client = rig.client();
     let mut taken = 0;
@@ -613,7 +613,7 @@ fn lines_have_limits() {
 }
 
 #[test]
-fn a_client_that_half_closes_gets_what_it_asked_for() {
+fn a_half_closed_client_receives_all_replies() {
     let mut rig = rig();
     let client = rig.client();
     rig.net.far_send(client, b"USER ftp\r\nPASS x\r\nPWD\r\n");
@@ -624,7 +624,7 @@ fn a_client_that_half_closes_gets_what_it_asked_for() {
 }
 
 #[test]
-fn a_session_that_breaks_takes_its_data_connection_along() {
+fn a_reset_session_closes_its_data_connection() {
     let mut rig = rig();
     let client = login(&mut rig);
     let data = passive(&mut rig, client);
@@ -671,7 +671,7 @@ fn commands_are_parsed() {
 
 proptest! {
     #[test]
-    fn lines_come_out_however_they_come_in(lines in proptest::collection::vec("[ -~]{0,60}", 0..20), cuts in proptest::collection::vec(1..50usize, 1..20)) {
+    fn lines_do_not_depend_on_segmentation(lines in proptest::collection::vec("[ -~]{0,60}", 0..20), cuts in proptest::collection::vec(1..50usize, 1..20)) {
         let bytes: Vec<u8> = lines.iter().flat_map(|line| [line.as_bytes(), b"\r\n"].concat()).collect();
         let (mut held, mut out, mut rest) = (line::Lines::default(), Vec::new(), &bytes[..]);
         for cut in cuts.iter().cycle() {
@@ -690,7 +690,7 @@ proptest! {
     }
 
     #[test]
-    fn any_arguments(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn any_arguments_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         let _ = (command::host_port(&bytes), command::extended_port(&bytes), command::offset(&bytes));
         let _ = (command::listed_name(&bytes), command::Command::parse(&bytes));
     }

@@ -33,7 +33,7 @@ fn body(answer: &str) -> &str {
 }
 
 #[test]
-fn a_file_its_head_and_its_parts() {
+fn get_head_and_ranges_of_a_file() {
     let (answer, ended) = ask("GET /ten HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(
         answer,
@@ -93,7 +93,7 @@ fn a_file_its_head_and_its_parts() {
 }
 
 #[test]
-fn what_is_not_there_leaves_the_connection() {
+fn errors_keep_the_connection_open() {
     for (target, code) in [
         ("/x", 404),
         ("/", 404),
@@ -213,7 +213,7 @@ fn requests_follow_each_other() {
 }
 
 #[test]
-fn conditions() {
+fn conditional_requests() {
     let dir = std::env::temp_dir().join(format!("linerate-http-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("f.txt"), "0123456789").unwrap();
@@ -262,7 +262,7 @@ fn conditions() {
 }
 
 #[test]
-fn zeros() {
+fn dev_zero_over_http() {
     let mut rig = rig();
     let client = rig.client();
     rig.net.far_send(client, b"GET /dev/zero?bytes=300000 HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -316,7 +316,7 @@ fn pipelining_does_not_pile_up() {
 }
 
 #[test]
-fn an_empty_line_is_no_beginning_of_a_request() {
+fn an_empty_line_does_not_start_a_request() {
     // RFC 9112 2.2: an empty line before a request line is skipped; it does not extend the time.
     for blank in [&b"\r\n"[..], b"\r"] {
         let mut rig = rig();
@@ -356,7 +356,7 @@ fn connections_have_limits() {
 }
 
 #[test]
-fn the_longest_idle_makes_room() {
+fn the_longest_idle_connection_is_evicted() {
     let config = Config { conns_max: 2, ..Config::new(root()) };
     let mut rig = Rig::new(Http::new(config), Net::default());
     let one = "GET /ten HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -376,14 +376,14 @@ fn the_longest_idle_makes_room() {
 
 proptest! {
     #[test]
-    fn ranges_lie_inside(field in "bytes=[0-9]{0,3}-[0-9]{0,3}", len in 0..500u64) {
+    fn any_range_lies_within_the_file(field in "bytes=[0-9]{0,3}-[0-9]{0,3}", len in 0..500u64) {
         if let Ranged::Part(first, n) = ranged(&field, len) {
             prop_assert!(n >= 1 && first + n <= len);
         }
     }
 
     #[test]
-    fn any_head(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_head_is_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let mut head = bytes;
         head.extend(b"\r\n\r\n");
         let _ = Request::parse(&head);
@@ -391,7 +391,7 @@ proptest! {
 
     /// Interrupted scans give the same result as a single scan.
     #[test]
-    fn scans_may_be_interrupted(head in "(GET|X|\r\n|\r|\n|: a){0,12}", cuts in proptest::collection::vec(0..6usize, 0..20)) {
+    fn scanning_does_not_depend_on_segmentation(head in "(GET|X|\r\n|\r|\n|: a){0,12}", cuts in proptest::collection::vec(0..6usize, 0..20)) {
         let bytes = head.as_bytes();
         let whole = Scan::default().advance(bytes);
         let (mut scan, mut at) = (Scan::default(), 0);
@@ -408,7 +408,7 @@ proptest! {
 
     /// Accepted requests have a normalized path, and the order of fields does not matter.
     #[test]
-    fn requests_mean_one_thing(path in "(/|a|%41|%2e|\\?|b=1|\\.\\.){0,8}", order in any::<bool>()) {
+    fn parsing_does_not_depend_on_field_order(path in "(/|a|%41|%2e|\\?|b=1|\\.\\.){0,8}", order in any::<bool>()) {
         let fields = ["Host: a\r\n", "Content-Length: 3\r\n"];
         let (first, second) = if order { (0, 1) } else { (1, 0) };
         let head = format!("GET /{path} HTTP/1.1\r\n{}{}\r\n", fields[first], fields[second]);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_at_even_distances() {
+    fn blocks_are_sent_at_even_intervals() {
         // 8 Mbit/s in blocks of 1000 bytes: one each millisecond.
         let rate = Rate { bits: 8_000_000, group: 1000 };
         let went = run(rate, 1000, |_| 10, 1_000_000);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_late_makes_it_good_without_a_flood() {
+    fn a_delayed_sender_catches_up_without_a_burst() {
         let rate = Rate { bits: 80_000_000, group: 1000 };
         // 10,000 blocks a second with a pause of 50 ms in the middle: 500 are late.
         let went = run(rate, 1000, |at| if at == 400_000 { 50_000 } else { 10 }, 1_000_000);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_there_is_no_waiting() {
+    fn without_a_rate_there_is_no_pacing() {
         assert_eq!(Pace::new(Instant::ZERO).next(Rate { bits: 0, group: 1 }), (Instant::ZERO, u64::MAX));
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_of_round_trips() {
+    fn percentiles_of_round_trips() {
         let latency = Latency::of((1..=200).rev().map(|n| n * 1_000).collect()).unwrap();
         let expected = Latency { count: 200, min_us: 1.0, p50_us: 100.0, p99_us: 198.0, max_us: 200.0 };
         assert_eq!(latency, expected);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_answer_is_noticed() {
+    fn unexpected_probe_answers_are_detected() {
         let mut probe = Probe::new(&[b'a'; COOKIE], Instant::ZERO);
         assert_eq!(probe.output().len(), COOKIE);
         assert!(!probe.on_timer(Instant::ZERO), "the cookie first");

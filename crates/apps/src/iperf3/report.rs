@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_in_the_unit_that_is_asked_for() {
+    fn rates_are_printed_in_the_requested_unit() {
         // iperf3 3.12 -f: lower case bits and powers of 1000, upper case bytes and powers of 1024.
         for (letter, text) in [
             ('k', "80000 Kbits/sec"),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn percents_as_c_writes_them() {
+    fn percentages_match_printf_g() {
         // printf '%.2g'
         for (value, text) in [
             (0.0, "0"),

@@ -137,7 +137,7 @@ fn a_download_with_a_rate_and_with_an_amount() {
 }
 
 #[test]
-fn both_ways_and_what_is_omitted_does_not_count() {
+fn a_bidirectional_test_excludes_omitted_bytes() {
     let mut rig = rig(true);
     let (control, streams) =
         begin(&mut rig, r#"{"tcp":true,"time":2,"omit":1,"bidirectional":true,"parallel":1,"len":1000}"#, 2);
@@ -160,7 +160,7 @@ fn both_ways_and_what_is_omitted_does_not_count() {
 }
 
 #[test]
-fn one_test_at_a_time() {
+fn only_one_test_runs_at_a_time() {
     let mut rig = rig(false);
     let (control, _) = begin(&mut rig, r#"{"tcp":true,"time":1}"#, 1);
     for cookie in [COOKIE_B, COOKIE_A] {
@@ -187,7 +187,7 @@ fn tests_of_one_address_are_limited() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_told_by_number() {
+fn refused_tests_get_an_error_number() {
     for (params, number) in [
         (r#"{"udp":true}"#, 13), // no UDP socket
         (r#"{"tcp":true,"sctp":true}"#, 13),
@@ -223,7 +223,7 @@ fn what_cannot_be_measured_is_told_by_number() {
 }
 
 #[test]
-fn a_test_cannot_be_held_for_ever() {
+fn every_phase_of_a_test_has_a_timeout() {
     let expect = |rig: &mut Rig<Iperf3>, control: Far, after_s: u64, number: u8| {
         rig.pass(Duration::from_secs(after_s) - Duration::from_millis(1));
         assert!(rig.server.app.is_testing());
@@ -262,7 +262,7 @@ fn a_test_cannot_be_held_for_ever() {
 }
 
 #[test]
-fn a_client_that_goes_takes_the_test_along() {
+fn a_client_disconnect_ends_the_test() {
     for how in 0..3 {
         let mut rig = rig(true);
         let (control, streams) = begin(&mut rig, r#"{"tcp":true,"time":9,"reverse":true}"#, 1);
@@ -282,7 +282,7 @@ fn a_client_that_goes_takes_the_test_along() {
 }
 
 #[test]
-fn a_server_that_stops_behind_the_results_has_finished_the_test() {
+fn a_server_stopped_after_the_results_counts_the_test_as_finished() {
     let mut rig = rig(true);
     let (control, _) = begin(&mut rig, r#"{"tcp":true,"time":1}"#, 1);
     rig.net.far_send(control, &[4]);
@@ -304,7 +304,7 @@ fn a_server_that_stops_behind_the_results_has_finished_the_test() {
 }
 
 #[test]
-fn strangers_are_limited_and_do_not_stop_a_test() {
+fn connections_without_cookie_are_limited_and_do_not_disturb_a_test() {
     let mut rig = rig(false);
     for _ in 0..100 {
         rig.client();
@@ -324,7 +324,7 @@ fn strangers_are_limited_and_do_not_stop_a_test() {
 }
 
 #[test]
-fn results_that_lie_are_refused() {
+fn invalid_results_are_rejected() {
     for json in [
         "{}",
         "[]",
@@ -343,12 +343,12 @@ fn results_that_lie_are_refused() {
 
 proptest! {
     #[test]
-    fn any_params(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+    fn any_parameters_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
         let _ = Params::parse(&bytes);
     }
 
     #[test]
-    fn params_are_within_limits(time in any::<i64>(), len in any::<f64>(), parallel in any::<u64>(), num in any::<u64>()) {
+    fn parsed_parameters_are_within_limits(time in any::<i64>(), len in any::<f64>(), parallel in any::<u64>(), num in any::<u64>()) {
         let json = serde_json::json!({"tcp": true, "time": time, "len": len, "parallel": parallel, "num": num}).to_string();
         if let Ok(params) = Params::parse(json.as_bytes()) {
             prop_assert!(params.time <= Duration::from_secs(86_400) && (1..=1 << 20).contains(&params.block));

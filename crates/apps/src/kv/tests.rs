@@ -25,7 +25,7 @@ fn talk(rig: &mut Rig<Kv>, lines: &[(&str, &str)]) {
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 
 #[test]
-fn texts() {
+fn string_commands() {
     talk(
         &mut rig_of(config()),
         &[
@@ -71,7 +71,7 @@ fn texts() {
 }
 
 #[test]
-fn lists() {
+fn list_commands() {
     talk(
         &mut rig_of(config()),
         &[
@@ -106,7 +106,7 @@ fn lists() {
 }
 
 #[test]
-fn sets_hashes_and_sorted_sets() {
+fn set_hash_and_sorted_set_commands() {
     talk(
         &mut rig_of(config()),
         &[
@@ -152,7 +152,7 @@ fn sets_hashes_and_sorted_sets() {
 }
 
 #[test]
-fn a_drawn_member_may_be_any() {
+fn spop_draws_random_members() {
     let mut rig = rig_of(config());
     let client = rig.client();
     rig.say(client, b"SADD s 0 1 2 3 4 5 6 7 8 9\r\n");
@@ -164,7 +164,7 @@ fn a_drawn_member_may_be_any() {
 }
 
 #[test]
-fn what_clients_ask_before_they_begin() {
+fn commands_of_client_handshakes() {
     talk(
         &mut rig_of(config()),
         &[
@@ -204,7 +204,7 @@ fn what_clients_ask_before_they_begin() {
 }
 
 #[test]
-fn a_client_chooses_its_protocol() {
+fn hello_selects_the_protocol_version() {
     // redis.io, HELLO: the reply is a map, in RESP2 an array; an invalid HELLO changes nothing.
     let hello = |proto: u8, id: u8| {
         let head = if proto == 3 { "%7" } else { "*14" };
@@ -261,7 +261,7 @@ fn a_client_chooses_its_protocol() {
 }
 
 #[test]
-fn requests_behind_multi_are_carried_out_together() {
+fn requests_after_multi_execute_together() {
     talk(
         &mut rig_of(config()),
         &[
@@ -446,7 +446,7 @@ fn names_are_found_by_pattern_and_cursor() {
 }
 
 #[test]
-fn further_texts_and_members() {
+fn further_string_and_member_commands() {
     talk(
         &mut rig_of(config()),
         &[
@@ -508,7 +508,7 @@ fn further_texts_and_members() {
 }
 
 #[test]
-fn keys_go_when_their_time_comes() {
+fn keys_expire() {
     let mut rig = rig_of(config());
     let client = rig.client();
     assert_eq!(
@@ -528,7 +528,7 @@ fn keys_go_when_their_time_comes() {
 }
 
 #[test]
-fn many_keys_that_go_together_go_in_turns() {
+fn mass_expiry_is_split_into_steps() {
     let mut rig = rig_of(config());
     let client = rig.client();
     for n in 0..2500 {
@@ -546,7 +546,7 @@ fn many_keys_that_go_together_go_in_turns() {
 }
 
 #[test]
-fn memory_is_bounded_and_says_so() {
+fn exceeding_the_memory_limit_is_reported() {
     let mut rig = rig_of(Config { bounds: Bounds { keys: 100, bytes: 100_000 }, ..config() });
     let client = rig.client();
     let full = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -567,7 +567,7 @@ fn memory_is_bounded_and_says_so() {
 }
 
 #[test]
-fn as_many_keys_fit_as_there_may_be() {
+fn the_key_limit_is_exact() {
     let mut rig = rig_of(Config { bounds: Bounds { keys: 3, bytes: 100_000 }, ..config() });
     let full = "-OOM command not allowed when used memory > 'maxmemory'.|";
     talk(
@@ -595,7 +595,7 @@ fn as_many_keys_fit_as_there_may_be() {
 }
 
 #[test]
-fn bounds_for_texts_are_enough_for_them() {
+fn bounds_for_texts_admit_all_texts_at_full_size() {
     let mut rig = rig_of(Config { bounds: Bounds::for_texts(20, 4, 3_000_000), ..config() });
     let client = rig.client();
     let text = "x".repeat(1_000_000);
@@ -609,7 +609,7 @@ fn bounds_for_texts_are_enough_for_them() {
 }
 
 #[test]
-fn a_text_that_grows_stays_within_memory() {
+fn a_growing_string_stays_within_the_memory_limit() {
     let mut rig = rig_of(Config { bounds: Bounds { keys: 10, bytes: 100_000 }, ..config() });
     let client = rig.client();
     let text = "x".repeat(10_000);
@@ -624,7 +624,7 @@ fn a_text_that_grows_stays_within_memory() {
 }
 
 #[test]
-fn a_long_line_is_answered_and_a_longer_one_refused() {
+fn inline_requests_have_a_length_limit() {
     let mut rig = rig_of(config());
     let client = rig.client();
     let line = |bytes: usize| format!("ECHO {}\r\n", "x".repeat(bytes));
@@ -637,7 +637,7 @@ fn a_long_line_is_answered_and_a_longer_one_refused() {
 }
 
 #[test]
-fn a_list_that_was_long_gives_its_memory_back() {
+fn a_shrunk_list_frees_its_memory() {
     let mut list = value::List::default();
     (0..100_000).for_each(|_| list.push(value::End::Right, b"x"));
     (0..99_999).for_each(|_| drop(list.pop(value::End::Left)));
@@ -648,7 +648,7 @@ fn a_list_that_was_long_gives_its_memory_back() {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_order_however_it_comes() {
+fn pipelined_requests_are_answered_in_order() {
     let wanted: String = (1..=5000).map(|n| format!(":{n}\r\n")).collect();
     for seed in 1..20 {
         let mut rig = Rig::new(Kv::new(config()), Net { seed, window: 777, ..Net::default() });
@@ -665,7 +665,7 @@ fn a_pipeline_is_answered_in_order_however_it_comes() {
 }
 
 #[test]
-fn one_who_does_not_read_is_not_served_on() {
+fn requests_wait_while_the_client_does_not_read() {
     let mut rig = Rig::new(Kv::new(config()), Net { window: 10_000, ..Net::default() });
     let (deaf, other) = (rig.client(), rig.client());
     rig.say(other, format!("SET a {}\r\n", "x".repeat(5_000)).as_bytes());
@@ -681,7 +681,7 @@ fn one_who_does_not_read_is_not_served_on() {
 }
 
 #[test]
-fn who_asks_for_more_than_may_wait_is_cut_off() {
+fn a_client_exceeding_the_reply_limit_is_reset() {
     let mut rig = rig_of(Config { replies_max: 100_000, ..config() });
     let client = rig.client();
     rig.say(client, format!("SET a {}\r\n", "x".repeat(1_000)).as_bytes());
@@ -704,7 +704,7 @@ fn all_buffers_together_are_bounded() {
 }
 
 #[test]
-fn garbage_ends_a_client_and_nobody_else() {
+fn malformed_input_disconnects_only_its_client() {
     let mut rig = rig_of(config());
     let other = rig.client();
     for (said, heard) in [
@@ -724,7 +724,7 @@ fn garbage_ends_a_client_and_nobody_else() {
 }
 
 #[test]
-fn the_longest_idle_client_makes_room() {
+fn the_longest_idle_client_is_evicted() {
     let mut rig = rig_of(Config { clients_max: 2, ..config() });
     let (idle, other) = (rig.client(), rig.client());
     rig.say(idle, b"CLIENT SETNAME idle\r\nWATCH a\r\nMULTI\r\n");
@@ -741,7 +741,7 @@ fn the_longest_idle_client_makes_room() {
 }
 
 #[test]
-fn clients_are_counted_and_let_go() {
+fn clients_are_limited_and_idle_ones_disconnected() {
     let mut rig = rig_of(Config { clients_max: 3, clients_per_peer: 2, ..config() });
     let first = rig.client();
     rig.client();
@@ -764,7 +764,7 @@ fn clients_are_counted_and_let_go() {
 /// GETs per SET of 32 bytes, keys memtier-N, as RESP2 arrays (its redis_protocol::write_command_set
 /// and _get).
 #[test]
-fn memtiers_default_traffic_is_served() {
+fn default_memtier_traffic_is_served() {
     let mut rig = rig_of(config());
     let clients: Vec<_> = (0..200).map(|_| rig.client()).collect();
     let (mut hits, mut misses) = (0, 0);

@@ -54,7 +54,7 @@ fn play<M: Mix, const N: usize>(
 }
 
 #[test]
-fn the_database_is_filled_and_asked() {
+fn the_key_value_workload_fills_and_queries() {
     let proportions = Proportions { keys: 1050, value: 20, ..Proportions::default() };
     let text = play([Kvload::new(proportions)], 3, 4, false, |kv| {
         assert_eq!((kv.keys(), kv.clients(), kv.counts.unserved.get()), (1050, 0, 0));
@@ -116,7 +116,7 @@ impl Mix for Slow {
 }
 
 #[test]
-fn times_are_from_a_requests_writing() {
+fn latency_is_measured_from_writing_the_request() {
     let mix = Slow(Kvload::new(Proportions { keys: 10, value: 20, ..Proportions::default() }));
     let json: serde_json::Value = serde_json::from_str(&play([mix], 1, 1, true, |_| ())).unwrap();
     let all = &json["times"]["all"];
@@ -129,7 +129,7 @@ fn times_are_from_a_requests_writing() {
 
 /// Limits use no memory in advance: the largest service that the flags permit can be created.
 #[test]
-fn the_services_are_as_large_as_the_flags_permit() {
+fn service_bounds_admit_the_maximum_flags() {
     let kv = kv::bounds();
     let key = 16 + VALUE_MAX as usize;
     assert!(kv.keys == KEYS_MAX as usize && kv.bytes > kv.keys * key + (64 << 20), "{kv:?}");
@@ -139,7 +139,7 @@ fn the_services_are_as_large_as_the_flags_permit() {
 }
 
 #[test]
-fn few_are_drawn_often() {
+fn ranks_follow_the_zipf_distribution() {
     let (zipf, mut draw) = (Zipf::new(1000, 0.99), zipf::Draw::new(7));
     let mut counts = [0u32; 1000];
     (0..200_000).for_each(|_| counts[zipf.rank(&mut draw) as usize] += 1);
@@ -159,7 +159,7 @@ fn few_are_drawn_often() {
 }
 
 #[test]
-fn files_of_an_earlier_run_are_used_again() {
+fn files_of_an_earlier_run_are_reused() {
     let files = |count| Fileload::new(Files { count, transfers: 2 });
     let text = play([files(20), files(30)], 3, 4, false, |filed| {
         assert!(filed.counts.unserved.get() >= 20, "CREATE of what exists");
@@ -169,7 +169,7 @@ fn files_of_an_earlier_run_are_used_again() {
 }
 
 #[test]
-fn a_server_on_which_every_name_exists_is_an_error() {
+fn repeated_exists_errors_end_the_fill() {
     let mut load = Fileload::new(Files { count: 2, transfers: 1 });
     let exists = [0, 0, 0, 5, 0, 0, 0, 1, crate::filed::proto::Status::Exists as u8];
     for wanted in ["CREATE", "LOOKUP"] {
@@ -180,7 +180,7 @@ fn a_server_on_which_every_name_exists_is_an_error() {
 }
 
 #[test]
-fn the_file_service_is_filled_and_asked() {
+fn the_file_workload_fills_and_queries() {
     let text = play([Fileload::new(Files { count: 30, transfers: 2 })], 3, 4, false, |filed| {
         assert_eq!(filed.counts.unserved.get(), 0);
         assert!(filed.counts.requests.get() > 200 && (31..31 + 13).contains(&filed.nodes()), "{}", filed.nodes());

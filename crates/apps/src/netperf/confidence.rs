@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_have_netperfs_defaults_and_limits() {
+    fn confidence_options_have_netperf_defaults_and_limits() {
         assert_eq!(Wish::of(None, None), None);
         assert_eq!(Wish::of(Some((10, 3)), None), Some(Wish { min: 3, max: 10, level: 99, width: 0.05 }));
         assert_eq!(Wish::of(None, Some((95, 10.0))), Some(Wish { min: 3, max: 10, level: 95, width: 0.1 }));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn three_runs_by_hand() {
+    fn the_width_of_three_runs_matches_a_manual_calculation() {
         let mut runs = Runs::default();
         [100.0, 102.0, 104.0].into_iter().for_each(|figure| runs.add(figure));
         // s = 2, t(2) = 4.303: 2 * 4.303 * 2 / sqrt(3) / 102

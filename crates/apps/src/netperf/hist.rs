@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn netperfs_rows_and_finer_ones() {
+    fn netperf_rows_and_finer_buckets() {
         let mut times = Histogram::default();
         for us in [0, 3, 9, 10, 99, 100, 1500, 20_000, 300_000, 4_000_000, 99_000_000, 100_000_000] {
             times.add(Duration::from_micros(us));

@@ -51,7 +51,7 @@ fn counted(test: Test, count: u64) -> Options {
 }
 
 #[test]
-fn streams_carry_what_was_asked() {
+fn streams_carry_the_requested_bytes() {
     let maerts = Options { send_size: Some(1000), ..counted(Test::TcpMaerts, 1_234_567) };
     let timed =
         Options { length: Length::Time(Duration::from_millis(50)), times: true, ..Options::new(Test::TcpStream) };
@@ -87,7 +87,7 @@ fn transactions_are_counted_and_timed() {
 }
 
 #[test]
-fn connections_come_and_go_more_often_than_there_are_ports() {
+fn connect_tests_exceed_the_number_of_local_ports() {
     let crr = Options { request: 100, response: 4000, ..counted(Test::TcpCrr, 300) };
     let found = over("pair:p", &[counted(Test::TcpCc, 70_000), crr]);
     for (found, n) in found.into_iter().zip([70_000, 300]) {
@@ -111,7 +111,7 @@ fn datagrams_are_counted_at_both_ends() {
 }
 
 #[test]
-fn whom_nobody_answers_hears_so() {
+fn a_missing_netserver_is_reported() {
     let pairs = Pairs::new();
     let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -144,7 +144,7 @@ fn silent<'h>(
 }
 
 #[test]
-fn whoever_says_nothing_is_given_up() {
+fn silent_clients_are_disconnected() {
     let pairs = Pairs::new();
     let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -196,7 +196,7 @@ fn whoever_says_nothing_is_given_up() {
 /// One address may have two of three sessions. With all taken, the near end idle for longest is
 /// evicted while others run their tests.
 #[test]
-fn near_ends_have_limits_and_the_idle_one_gives_way() {
+fn near_ends_are_limited_and_the_longest_idle_evicted() {
     let pairs = Pairs::new();
     let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
     let alias = inet::iface::IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
@@ -296,7 +296,7 @@ fn a_datagram_is_answered_from_the_address_it_was_sent_to() {
 
 /// A near end with a test in progress does not block the tests of others.
 #[test]
-fn several_near_ends_are_served_at_a_time() {
+fn several_near_ends_are_served_concurrently() {
     let pairs = Pairs::new();
     let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -349,7 +349,7 @@ fn style(headers: bool, verbosity: u8) -> Style {
 }
 
 #[test]
-fn columns_are_netperfs() {
+fn columns_match_netperf() {
     let stream = report::figures(&style(true, 1), &sample(Test::TcpStream));
     let expected = "\
 Recv   Send    Send                          \n\
@@ -376,7 +376,7 @@ bytes  bytes   bytes    secs.    10^6bits/sec  \n\
 }
 
 #[test]
-fn banners_and_the_warning_are_netperfs() {
+fn banners_and_the_warning_match_netperf() {
     let wish = Wish { min: 3, max: 10, level: 99, width: 0.05 };
     let options = Options { nodelay: true, burst: 4, ..Options::new(Test::TcpRr) };
     assert_eq!(
@@ -395,7 +395,7 @@ fn banners_and_the_warning_are_netperfs() {
 }
 
 #[test]
-fn json_says_all_of_it() {
+fn json_contains_all_results() {
     let mut runs = Runs::default();
     runs.add(1.0);
     let found = report::json(&style(true, 1), &sample(Test::UdpStream), &runs, None);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_when_its_length_says_so() {
+    fn an_answer_is_complete_at_its_content_length() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         for cut in 0..answer.len() {
             let mut conn = conn();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_by_calls_that_wait_is_whole_or_is_none() {
+    fn blocking_transfers_succeed_only_if_complete() {
         let mut told = Told(Vec::new(), b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
         assert!(transfer(&mut told, "/five"));
         assert_eq!(told.0, b"GET /five HTTP/1.0\r\n\r\n");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_answer_is_an_error() {
+    fn malformed_answers_are_errors() {
         for answer in [
             &b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"[..],
             b"HTTP/1.1 200 OK\r\n\r\n",

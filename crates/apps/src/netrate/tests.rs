@@ -60,7 +60,7 @@ fn tcpconnect_counts_connections() {
 /// One address may have two of three connections. With all taken, a connection stays in the
 /// listener's queue until another one has been idle for a second and is evicted.
 #[test]
-fn connections_have_limits_and_the_idle_one_gives_way() {
+fn connections_are_limited_and_the_longest_idle_evicted() {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let alias = IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
@@ -117,7 +117,7 @@ fn datagrams_are_answered_from_the_address_they_were_sent_to() {
 
 /// A connection made before the previous one has ended does not let the listener's queue grow.
 #[test]
-fn all_who_came_and_left_are_served_in_one_turn() {
+fn closed_connections_are_served_in_one_turn() {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -138,7 +138,7 @@ fn all_who_came_and_left_are_served_in_one_turn() {
 }
 
 #[test]
-fn netblast_tells_what_it_sent() {
+fn netblast_reports_its_sends() {
     let (mut out, mut came) = (Vec::new(), 0);
     play(
         |out| Netblast { payload: 100, time: Duration::from_millis(50), out },
@@ -168,7 +168,7 @@ fn netsend_keeps_its_rate() {
 
 /// At a rate that cannot be kept, netsend still gives the far end its turns and loses nothing.
 #[test]
-fn netsend_that_is_late_lets_others_have_their_turn() {
+fn late_netsend_still_polls_the_receiver() {
     let (mut out, mut came) = (Vec::new(), 0);
     play(|out| Netsend { payload: 64, rate: 1_000_000, seconds: 1, out }, &mut out, |received, _| came = received);
     assert_eq!(lines(out).len(), 1);
@@ -176,7 +176,7 @@ fn netsend_that_is_late_lets_others_have_their_turn() {
 }
 
 #[test]
-fn netsend_tells_of_sends_that_failed() {
+fn netsend_reports_failed_sends() {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -194,7 +194,7 @@ fn netsend_tells_of_sends_that_failed() {
 }
 
 #[test]
-fn juggle_prints_what_it_measured() {
+fn juggle_prints_its_measurements() {
     let mut out = Vec::new();
     play(
         |out| Juggle { cycles: 20, ..Juggle::new("juggle", out) },
@@ -226,7 +226,7 @@ fn tcpp_moves_all_its_bytes() {
 
 /// Sets of connections to separate L4 ports, from several addresses in turn, with CPU usage.
 #[test]
-fn tcpp_has_sets_and_addresses_and_tells_of_processors() {
+fn tcpp_uses_sets_and_addresses_and_reports_cpu_usage() {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let eth = hosts[0].stack.iface_named("p").unwrap().id;

@@ -32,7 +32,7 @@ fn arrays_and_lines_are_requests() {
 }
 
 #[test]
-fn words_of_a_line_may_be_quoted() {
+fn inline_words_may_be_quoted() {
     assert_eq!(
         words(b"a \"b c\" '\\'d \\n' \"\\x41\\n\\\"\\q\" e'f'\r\n").unwrap(),
         [["a", "b c", "\\\'d \\\\n", "A\\n\\\"q", "ef"]]
@@ -43,7 +43,7 @@ fn words_of_a_line_may_be_quoted() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn malformed_requests_are_rejected() {
     for (bytes, why) in [
         (&b"*a\r\n"[..], Bad::Count),
         (b"*1\n", Bad::Count),
@@ -71,7 +71,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn a_long_argument_has_room_and_a_pipeline_does_not_pile_up() {
+fn long_arguments_fit_and_pipelined_requests_are_bounded() {
     let mut requests = Requests::new(Limits::default());
     assert_eq!(requests.room(), AHEAD);
     requests.push(b"*1\r\n$1000000\r\n");
@@ -92,7 +92,7 @@ fn a_long_argument_has_room_and_a_pipeline_does_not_pile_up() {
 }
 
 #[test]
-fn integers_are_read_as_they_are_written() {
+fn formatted_integers_parse_back() {
     for n in [0, 1, -1, 10, i64::MAX, i64::MIN, -90] {
         let mut digits = [0; 20];
         assert_eq!(integer(replies::decimal(n, &mut digits)), Some(n));
@@ -104,7 +104,7 @@ fn integers_are_read_as_they_are_written() {
 }
 
 #[test]
-fn replies_are_written() {
+fn replies_are_encoded() {
     let mut out = Replies::new(1000);
     out.ok();
     out.line("PONG");
@@ -130,7 +130,7 @@ fn replies_are_written() {
 }
 
 #[test]
-fn a_client_finds_the_end_of_a_reply() {
+fn the_end_of_a_reply_is_found() {
     let cases: [(&[u8], Says<'_>); 9] = [
         (b"+OK\r\n", Says::Line(b"OK")),
         (b"-ERR x\r\n", Says::Error(b"ERR x")),

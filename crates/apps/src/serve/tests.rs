@@ -25,7 +25,7 @@ fn one_who_does_not_read_costs_what_is_held_for_him_and_nobody_else_waits() {
 }
 
 #[test]
-fn no_descriptor_left_is_tried_again_when_one_comes_back() {
+fn accept_is_retried_after_a_descriptor_is_freed() {
     let mut rig = echo(Net { fds_max: 3, ..Net::default() });
     let (first, _second, third) = (rig.client(), rig.client(), rig.client());
     assert_eq!(rig.server.counts.accept_failed.get(), 1);
@@ -37,7 +37,7 @@ fn no_descriptor_left_is_tried_again_when_one_comes_back() {
 }
 
 #[test]
-fn a_stalled_listener_tries_again_by_itself() {
+fn a_stalled_listener_retries_after_a_timeout() {
     let mut rig = echo(Net { fds_max: 1, ..Net::default() });
     let client = rig.client();
     rig.net.fds_max = 0;
@@ -47,7 +47,7 @@ fn a_stalled_listener_tries_again_by_itself() {
 }
 
 #[test]
-fn an_end_lingers_and_then_is_cut_off() {
+fn a_closed_connection_lingers_for_a_limited_time() {
     let mut rig =
         Rig::new(crate::http::Http::new(crate::http::Config::new(crate::files::Root::empty())), Net::default());
     let client = rig.client();
@@ -65,7 +65,7 @@ fn an_end_lingers_and_then_is_cut_off() {
 }
 
 #[test]
-fn one_who_sends_without_end_into_a_closed_connection_is_cut_off() {
+fn endless_data_on_a_closed_connection_is_cut_off() {
     let mut rig =
         Rig::new(crate::http::Http::new(crate::http::Config::new(crate::files::Root::empty())), Net::default());
     let client = rig.client();
@@ -78,7 +78,7 @@ fn one_who_sends_without_end_into_a_closed_connection_is_cut_off() {
 }
 
 #[test]
-fn many_ends_linger_at_a_time_but_not_any_number() {
+fn the_number_of_lingering_connections_is_limited() {
     let mut config = crate::http::Config::new(crate::files::Root::empty());
     config.conns_per_peer = 1000;
     let mut rig = Rig::new(crate::http::Http::new(config), Net::default());
@@ -107,7 +107,7 @@ fn short_reads_and_writes_change_nothing() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_an_error_and_leaves_nothing() {
+fn an_address_in_use_is_an_error_without_leaks() {
     let mut net = Net::default();
     let at = SocketAddr::from(([1, 0, 0, 1], 7));
     let other = SocketAddr::from(([1, 0, 0, 1], 8));
@@ -117,7 +117,7 @@ fn an_address_that_is_taken_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn closing_gives_everything_back() {
+fn close_frees_everything() {
     let mut rig = echo(Net::default());
     let client = rig.client();
     rig.say(client, b"x");

@@ -6,7 +6,7 @@ fn rig(kind: Kind, net: Net) -> Rig<Small> {
 }
 
 #[test]
-fn echo_gives_back_and_ends_behind_the_last_byte() {
+fn echo_returns_all_bytes_and_then_closes() {
     let mut rig = rig(Kind::Echo, Net { window: 10, ..Net::default() });
     let client = rig.client();
     rig.net.far_send(client, b"0123456789");
@@ -17,7 +17,7 @@ fn echo_gives_back_and_ends_behind_the_last_byte() {
 }
 
 #[test]
-fn sink_says_how_much_came() {
+fn sink_reports_the_bytes_received() {
     let mut rig = rig(Kind::Sink, Net::default());
     let client = rig.client();
     assert_eq!(rig.say(client, &[1; 300_000]), "");
@@ -27,7 +27,7 @@ fn sink_says_how_much_came() {
 }
 
 #[test]
-fn chargen_rotates_and_waits_for_the_reader() {
+fn chargen_rotates_its_pattern_with_backpressure() {
     let mut rig = rig(Kind::Chargen, Net { window: 500, seed: 9, ..Net::default() });
     let client = rig.client();
     rig.settle();
@@ -48,7 +48,7 @@ fn chargen_rotates_and_waits_for_the_reader() {
 }
 
 #[test]
-fn the_fourth_of_three_is_turned_away_and_the_idle_make_room() {
+fn connections_are_limited_and_idle_ones_closed() {
     let mut rig = rig(Kind::Discard, Net::default());
     let clients = [rig.client(), rig.client(), rig.client()];
     let fourth = rig.client();
@@ -64,7 +64,7 @@ fn the_fourth_of_three_is_turned_away_and_the_idle_make_room() {
 }
 
 #[test]
-fn the_longest_idle_makes_room_and_a_peer_has_its_limit() {
+fn the_longest_idle_is_evicted_and_connections_per_peer_are_limited() {
     let mut rig =
         Rig::new(Small::new(Config { conns_max: 3, conns_per_peer: 2, ..Config::new(Kind::Echo) }), Net::default());
     let clients = [rig.client(), rig.client(), rig.client_from([1, 0, 0, 3])];
@@ -80,7 +80,7 @@ fn the_longest_idle_makes_room_and_a_peer_has_its_limit() {
 }
 
 #[test]
-fn a_reset_is_the_end() {
+fn a_reset_frees_the_connection() {
     for kind in [Kind::Echo, Kind::Discard, Kind::Chargen, Kind::Sink] {
         let mut rig = rig(kind, Net::default());
         let client = rig.client();

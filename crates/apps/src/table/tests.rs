@@ -2,7 +2,7 @@ use super::*;
 use std::collections::HashMap;
 
 #[test]
-fn it_does_as_a_map_does() {
+fn a_table_behaves_like_a_hash_map() {
     let mut table = Table::new(Key::seeded(1));
     let mut map: HashMap<Vec<u8>, u32> = HashMap::new();
     let mut word = 7u64;
@@ -37,7 +37,7 @@ fn it_does_as_a_map_does() {
 }
 
 #[test]
-fn an_emptied_table_gives_its_memory_back() {
+fn an_emptied_table_frees_its_memory() {
     let mut table = Table::new(Key::seeded(2));
     for n in 0..100_000u32 {
         table.insert(&n.to_le_bytes(), ());
@@ -50,7 +50,7 @@ fn an_emptied_table_gives_its_memory_back() {
 }
 
 #[test]
-fn a_scan_visits_what_stays_whatever_comes_and_goes() {
+fn a_scan_visits_all_entries_that_stay() {
     let mut table = Table::new(Key::seeded(3));
     for n in 0..1_000u32 {
         table.insert(&n.to_le_bytes(), n);

@@ -33,7 +33,7 @@ fn assert_moved(options: &Options, source: u64) {
 }
 
 #[test]
-fn send_moves_what_it_is_told_under_every_lock() {
+fn send_moves_the_requested_datagrams_under_every_lock() {
     for locks in ["up", "light", "heavy"] {
         assert_moved(&Options { count: 5000, locks: locks.into(), ..Options::default() }, 5000);
     }
@@ -55,7 +55,7 @@ fn dropped(json: &serde_json::Value, reason: &str) -> u64 {
 }
 
 #[test]
-fn recv_reads_what_it_is_told_and_counts_what_it_could_not() {
+fn recv_reads_the_requested_datagrams_and_counts_the_others() {
     for size in [22, 1472, 8972] {
         let options = Options { mode: Mode::Recv, count: 20_000, burst: 32, size, ..Options::default() };
         let (json, _) = outcome(&options);
@@ -87,7 +87,7 @@ fn the_generator_does_not_wait_for_the_reader() {
 }
 
 #[test]
-fn recv_puts_fragments_together() {
+fn recv_reassembles_fragments() {
     let options = Options { mode: Mode::Recv, count: 50, size: 65_507, ..Options::default() };
     let (json, _) = outcome(&options);
     assert_eq!(json["sink_bytes"], 50 * 65_507, "{json}");
@@ -96,7 +96,7 @@ fn recv_puts_fragments_together() {
 }
 
 #[test]
-fn send_takes_the_longest_datagram_there_is() {
+fn send_accepts_the_longest_datagram() {
     let (json, _) = outcome(&Options { count: 10, size: 65_507, ..Options::default() });
     assert_eq!((&json["source_bytes"], &json["sink_count"]), (&655_070.into(), &80.into()), "{json}");
 }
@@ -121,7 +121,7 @@ fn route_forwards_fragments_too() {
 
 /// Each pair has its own host, with the same addresses as the first pair's.
 #[test]
-fn pairs_have_hosts_of_their_own_unless_they_share_one() {
+fn pairs_have_separate_hosts_unless_shared() {
     let options = Options { mode: Mode::Route, count: 10, parallel: 2, ..Options::default() };
     assert_eq!((locks_of(&options), locks_of(&Options { shared: true, ..options.clone() })), ("up", "light"));
     // An rc script is called for each host as for one pair, and for a shared host as for all pairs.
@@ -147,7 +147,7 @@ fn pairs_have_hosts_of_their_own_unless_they_share_one() {
 }
 
 #[test]
-fn what_a_host_is_made_of_is_an_option() {
+fn host_options_are_applied() {
     let options = Options {
         count: 1000,
         locks: "light".into(),

@@ -93,7 +93,7 @@ fn turn(client: &mut Server<Client, usize>, net: &mut Net, now: Instant) {
 }
 
 #[test]
-fn a_download_is_cut_when_there_is_enough() {
+fn a_download_is_aborted_after_enough_bytes() {
     let mut rig = Played::new(down(100_000));
     let (data, command) = rig.begin();
     assert_eq!(command, "RETR /dev/zero\r\n");
@@ -111,7 +111,7 @@ fn a_download_is_cut_when_there_is_enough() {
 }
 
 #[test]
-fn a_download_that_ends_by_itself_waits_for_both_ends() {
+fn a_complete_download_waits_for_the_reply_and_end_of_data() {
     for reply_first in [false, true] {
         let mut rig = Played::new(down(100_000));
         let (data, _) = rig.begin();
@@ -130,7 +130,7 @@ fn a_download_that_ends_by_itself_waits_for_both_ends() {
 }
 
 #[test]
-fn an_upload_begins_with_the_servers_word_and_ends_with_its_own_end() {
+fn an_upload_starts_after_the_150_reply_and_ends_by_closing() {
     for bytes in [0, 5, 300_000] {
         let mut rig = Played::new(up(bytes));
         let (data, command) = rig.begin();
@@ -149,7 +149,7 @@ fn an_upload_begins_with_the_servers_word_and_ends_with_its_own_end() {
 }
 
 #[test]
-fn what_the_server_refuses_is_told_in_its_words() {
+fn errors_quote_the_servers_reply() {
     for (transfer, replies, trouble) in [
         (down(1), &["421 full\r\n"][..], "connecting: server replied: 421 full"),
         (down(1), &["220 hi\r\n", "530 nobody\r\n"], "USER: server replied: 530 nobody"),
@@ -170,7 +170,7 @@ fn what_the_server_refuses_is_told_in_its_words() {
 }
 
 #[test]
-fn a_refused_transfer_and_a_broken_one_are_told_apart() {
+fn refused_and_broken_transfers_are_reported_differently() {
     let mut refused = Played::new(down(1));
     refused.begin();
     refused.say("550 no such file\r\n");
@@ -187,7 +187,7 @@ fn a_refused_transfer_and_a_broken_one_are_told_apart() {
 }
 
 #[test]
-fn a_server_that_goes_or_is_silent_ends_the_session() {
+fn a_closed_or_silent_server_ends_the_session() {
     let mut gone = Played::new(down(1));
     gone.net.far_shut(gone.control);
     assert_eq!(gone.trouble(), "connecting: server closed the control connection");
@@ -212,7 +212,7 @@ fn a_server_that_goes_or_is_silent_ends_the_session() {
 }
 
 #[test]
-fn nobody_listening_is_told() {
+fn a_refused_connection_is_reported() {
     let now = Instant::from_millis(1);
     let mut net = Net::default();
     let mut client = Server::open(Client::new(SERVER, down(1), PATIENCE, now), &mut net, &[], now).unwrap();
@@ -223,7 +223,7 @@ fn nobody_listening_is_told() {
 }
 
 #[test]
-fn the_port_of_a_229_is_read_and_nothing_else_is_one() {
+fn only_well_formed_229_replies_give_a_port() {
     assert_eq!(extended_port(b"229 Entering Extended Passive Mode (|||50000|)"), Some(50_000));
     assert_eq!(extended_port(b"229 (!!!7!)"), Some(7));
     for bad in [
@@ -281,7 +281,7 @@ fn carry(from: &mut Net, a: Far, to: &mut Net, b: Far) {
 }
 
 #[test]
-fn our_client_and_our_server_understand_each_other() {
+fn client_and_server_interoperate() {
     for (seed, transfer) in [(0, down(1_000_000)), (0, up(1_000_000)), (3, down(50_000)), (5, up(50_000)), (0, up(0))] {
         let now = Instant::from_millis(1_000);
         let what = format!("{transfer:?}, seed {seed}");

@@ -130,7 +130,7 @@ fn sum(report: &Value, name: &str, what: &str) -> f64 {
 }
 
 #[test]
-fn ours_against_ours_by_streams() {
+fn client_and_server_interoperate_over_tcp() {
     for (reverse, bidir, streams) in [(false, false, 1), (true, false, 3), (false, true, 2)] {
         let mut pair = Pair::new(Params { reverse, bidir, streams, ..tcp() }, |config| config.latency = true);
         assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
@@ -154,7 +154,7 @@ fn ours_against_ours_by_streams() {
 }
 
 #[test]
-fn ours_against_ours_by_datagrams() {
+fn client_and_server_interoperate_over_udp() {
     for (reverse, bidir, counters) in [
         (false, false, super::super::Counters::Wide),
         (true, false, Default::default()),
@@ -171,7 +171,7 @@ fn ours_against_ours_by_datagrams() {
 }
 
 #[test]
-fn what_is_lost_is_counted() {
+fn lost_datagrams_are_counted() {
     let mut pair = Pair::new(udp(), |_| ());
     pair.lose_each = [10, 0];
     assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
@@ -216,7 +216,7 @@ fn of_peer(numbers: &str) -> Vec<u8> {
 }
 
 #[test]
-fn results_of_a_test_with_omitted_datagrams_fit_every_version() {
+fn results_with_omitted_datagrams_suit_all_iperf3_versions() {
     // 863 datagrams were sent before and 863 after counting began; 3 and 4 of them were lost.
     let mut test = lone(Role::Client);
     test.params = Params { omit: Duration::from_secs(1), ..udp() };
@@ -241,7 +241,7 @@ fn results_of_a_test_with_omitted_datagrams_fit_every_version() {
 }
 
 #[test]
-fn an_amount_ends_a_test() {
+fn a_test_ends_after_the_number_of_bytes_or_blocks() {
     let params = Params { time: Duration::ZERO, bytes: 300_000, rate: 0, ..tcp() };
     for reverse in [false, true] {
         let mut pair = Pair::new(Params { reverse, ..params.clone() }, |_| ());
@@ -294,7 +294,7 @@ fn a_file_is_sent_and_ends_the_test() {
 }
 
 #[test]
-fn what_is_received_is_kept_in_a_file() {
+fn received_data_is_written_to_a_file() {
     let dir = directory("receive");
     let path = dir.join("sink");
     // The server sends digits, so it has received the parameter.
@@ -315,7 +315,7 @@ fn what_is_received_is_kept_in_a_file() {
 }
 
 #[test]
-fn connections_come_from_the_address_that_is_bound() {
+fn connections_use_the_bound_address() {
     let from = std::net::IpAddr::from([1, 0, 0, 9]);
     let mut pair = Pair::new(Params { streams: 2, ..tcp() }, |config| (config.from, config.latency) = (from, true));
     assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
@@ -331,7 +331,7 @@ fn lone(role: Role) -> Test {
 }
 
 #[test]
-fn a_long_test_keeps_its_last_lines() {
+fn a_long_test_keeps_the_last_lines_of_output() {
     for role in [Role::Client, Role::Server] {
         let (mut test, mut taken) = (lone(role), 0);
         test.start(Instant::ZERO);
@@ -349,7 +349,7 @@ fn a_long_test_keeps_its_last_lines() {
 }
 
 #[test]
-fn what_a_server_says_is_not_blown_up() {
+fn server_output_is_stored_without_expansion() {
     let deep = "[".repeat(100) + &"0,".repeat(200_000) + "0" + &"]".repeat(100);
     let json = format!(
         r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":[],"server_output_json":{deep}}}"#
@@ -359,7 +359,7 @@ fn what_a_server_says_is_not_blown_up() {
 }
 
 #[test]
-fn a_client_may_vanish_at_any_moment() {
+fn both_ends_survive_a_vanished_peer_at_any_time() {
     // After each number of rounds both ends vanish, by closed connections and by silence.
     for params in [tcp(), udp(), Params { reverse: true, ..udp() }] {
         for rounds in 0..14 {
@@ -392,7 +392,7 @@ fn a_client_may_vanish_at_any_moment() {
 }
 
 #[test]
-fn who_is_stopped_says_so_and_both_report_what_they_have() {
+fn a_stopped_side_reports_partial_results() {
     for params in [tcp(), udp(), Params { reverse: true, ..tcp() }, Params { bidir: true, ..udp() }] {
         for rounds in 1..14 {
             for is_client in [false, true] {
@@ -451,7 +451,7 @@ fn against(says: &[&[u8]]) -> Rig<Client> {
 }
 
 #[test]
-fn servers_that_say_what_cannot_be() {
+fn invalid_server_messages_are_errors() {
     let error = |rig: &Rig<Client>| rig.server.app.result().and_then(|result| result.clone().err());
     assert_eq!(error(&against(&[&[255]])), Some(ClientError::Busy));
     assert_eq!(error(&against(&[&[9], &[11]])), Some(ClientError::Terminated));
@@ -486,7 +486,7 @@ fn servers_that_say_what_cannot_be() {
 }
 
 #[test]
-fn several_tests_at_once_and_one_too_many() {
+fn concurrent_tests_are_limited() {
     let to = SocketAddr::from(([1, 0, 0, 1], 21));
     let config = Config { clients_max: 2, datagrams_at: Some(to), ..Config::default() };
     let mut rig = Rig::new(Iperf3::new(config), Net::default());
