@@ -348,7 +348,7 @@ proptest! {
     }
 
     #[test]
-    fn parsed_parameters_are_within_limits(time in any::<i64>(), len in any::<f64>(), parallel in any::<u64>(), num in any::<u64>()) {
+    fn params_are_within_limits(time in any::<i64>(), len in any::<f64>(), parallel in any::<u64>(), num in any::<u64>()) {
         let json = serde_json::json!({"tcp": true, "time": time, "len": len, "parallel": parallel, "num": num}).to_string();
         if let Ok(params) = Params::parse(json.as_bytes()) {
             prop_assert!(params.time <= Duration::from_secs(86_400) && (1..=1 << 20).contains(&params.block));
