@@ -131,7 +131,7 @@ impl<L: Locks> Stack<L> {
         }
         match written {
             Some(()) => self.stage(cx, iface, frame, AtOnce::Later),
-            None => self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it"),
+            None => self.drop_as_bug(cx, frame, "the message does not fit its new frame"),
         }
     }
 

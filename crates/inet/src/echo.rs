@@ -92,7 +92,7 @@ impl<L: Locks> Stack<L> {
             _ => icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, ident, seq, payload, room),
         });
         if written.is_none() {
-            self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            self.drop_as_bug(cx, frame, "the message does not fit its new frame");
             return Err(OutputError::TooBig(LONGEST));
         }
         let sent = match dst {

@@ -60,7 +60,7 @@ pub struct FibFull {
 
 impl fmt::Display for FibFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the forwarding table is full: limit {} routes", self.limit)
+        write!(f, "the forwarding table is full: the limit is {} routes", self.limit)
     }
 }
 
@@ -313,7 +313,7 @@ impl<A: Matched> Fib<A> {
     /// # Panics
     /// If the two slices differ in length.
     pub fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]) {
-        assert_eq!(dst.len(), out.len(), "lookup_burst: one answer per address");
+        assert_eq!(dst.len(), out.len(), "lookup_burst: `dst` and `out` differ in length");
         self.shown.matcher.lookup_burst(dst, out);
     }
 

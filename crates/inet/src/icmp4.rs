@@ -269,7 +269,7 @@ impl<L: Locks> Stack<L> {
             None => None,
         };
         if written.is_none() {
-            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            return self.drop_as_bug(cx, frame, "the message does not fit its new frame");
         }
         // The source is the original destination if it is ours, else the address of the outgoing
         // interface.

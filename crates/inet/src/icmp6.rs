@@ -209,7 +209,7 @@ impl<L: Locks> Stack<L> {
             None => None,
         };
         if written.is_none() {
-            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            return self.drop_as_bug(cx, frame, "the message does not fit its new frame");
         }
         let mut out = self.reply_to6(header.src, Proto::IPV6_ICMP, iface);
         out.src = Some(src);

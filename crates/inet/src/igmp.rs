@@ -106,7 +106,7 @@ impl<L: Locks> Stack<L> {
         let Some(src) = self.source_for(cx, iface, dst) else { return };
         let Some(mut packet) = self.make_frame(cx) else { return };
         if alerting_packet(&mut packet, src, dst, message).is_none() {
-            return self.drop_as_bug(cx, packet, "a frame that was made for a message has no room for it");
+            return self.drop_as_bug(cx, packet, "the message does not fit its new frame");
         }
         let counters = self.count(cx);
         counters.ip4.sent.bump();

@@ -19,8 +19,8 @@ stats::knobs! {
         /// 5.2.7.2).
         send_redirects = "net.inet.ip.redirect", 0..=1, 1;
         /// Drop packets by a reverse path check of the source: 1 loose, any route to the source; 2
-        /// strict, a route by the receiving interface (RFC 1812 5.3.8, RFC 3704); the values 1 and
-        /// 2 of Linux's rp_filter are the other way round.
+        /// strict, a route by the receiving interface (RFC 1812 5.3.8, RFC 3704); Linux's
+        /// rp_filter uses 1 for strict and 2 for loose.
         source_validation = "net.inet.ip.source_validation", 0..=2, 0;
         /// Accept redirects, each for ten minutes (an attacker can use them to divert traffic).
         accept_redirects = "net.inet.icmp.accept_redirects", 0..=1, 0;
@@ -126,7 +126,7 @@ stats::knobs! {
         tcp_syncache = "net.inet.tcp.syncache.hashsize", 1..=1048576, 1024;
         /// Maximum accept queue of a listener.
         tcp_somaxconn = "kern.ipc.soacceptqueue", 1..=1048576, 4096;
-        /// Frames that single-frame calls collect for one tx_burst.
+        /// Maximum frames collected from single-frame sends for one tx_burst.
         tx_burst = "net.link.tx_burst", 1..=256, 1;
         /// Maximum frames waiting when a port accepts no more.
         tx_queue = "net.link.tx_queue", 1..=256, 256;
@@ -138,8 +138,8 @@ stats::knobs! {
         neigh_limit = "net.link.ether.inet.max_entries", 8..=1048576, 4096;
         /// Time in seconds for which a neighbor counts as reachable.
         neigh_max_age = "net.link.ether.inet.max_age", 1..=86400, 1200;
-        /// Answer ARP requests; 0: only learn from them, since another stack with these addresses
-        /// answers (the first of a split host).
+        /// Answer ARP requests; 0: only learn from them, because another stack with the same
+        /// addresses answers (the first of a split host).
         arp_answer = "net.link.ether.inet.answer", 0..=1, 1;
         /// Requests before resolution of a neighbor fails.
         neigh_tries = "net.link.ether.inet.maxtries", 1..=32, 3;

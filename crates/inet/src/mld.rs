@@ -87,7 +87,7 @@ impl<L: Locks> Stack<L> {
         let src = iface.link_local6(cx).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let report = mld::report(src, records);
         if frame.extend(&ROUTER_ALERT).and_then(|()| frame.extend(&report)).is_none() {
-            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            return self.drop_as_bug(cx, frame, "the message does not fit its new frame");
         }
         let out = Outgoing6::new(ip6::ALL_MLD2_ROUTERS, Proto::HOP_BY_HOP, 1);
         let out = Outgoing6 { src: Some(src), iface: Some(iface.id), ..out };

@@ -233,7 +233,7 @@ impl<L: Locks> Stack<L> {
         let mac = (iface.kind == IfaceKind::Ethernet).then_some(iface.mac);
         let written = frame.append(len).and_then(|room| emit(mac, room));
         let Some(len) = written else {
-            return self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            return self.drop_as_bug(cx, frame, "the message does not fit its new frame");
         };
         frame.truncate(len);
         let out = Outgoing6 { src: Some(src), iface: Some(iface.id), ..Outgoing6::new(dst, Proto::IPV6_ICMP, HOPS) };

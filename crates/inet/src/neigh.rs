@@ -311,7 +311,7 @@ impl<A: Address> Table<A> {
     /// Adds a packet to an Incomplete entry, within the limits of the entry and of the table.
     fn hold(&mut self, key: (IfaceId, A), frame: Frame, rules: Rules, pool: &Pool) {
         let Some(entry) = self.entries.get_mut(&key) else {
-            debug_assert!(false, "an entry that was found or made has gone");
+            debug_assert!(false, "the neighbor entry just found or created is missing");
             return self.ended.push((frame, DropReason::Bug));
         };
         let overflow = if entry.pending.len() >= rules.hold { entry.pending.pop_front() } else { None };
@@ -339,7 +339,7 @@ impl<A: Address> Table<A> {
     fn drop_oldest(&mut self) -> bool {
         let Some(first) = self.asked.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
-            debug_assert!(false, "a neighbor with packets has no entry");
+            debug_assert!(false, "neighbor with queued packets has no entry");
             first.remove();
             return true;
         };
@@ -371,7 +371,7 @@ impl<A: Address> Table<A> {
         let Some((serial, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
         let serial = *serial;
         let Some(pending) = self.remove(iface, addr) else {
-            debug_assert!(false, "an unresolved neighbor has no entry");
+            debug_assert!(false, "unresolved neighbor has no entry");
             self.asked.all.remove(&serial); // otherwise it would block all others
             return false;
         };

@@ -60,9 +60,11 @@ impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RouteError::Full(full) => full.fmt(f),
-            RouteError::TooManyNextHops => f.write_str("too many different next hops or sets of paths"),
-            RouteError::BadPrefix => f.write_str("the prefix is longer than its address"),
-            RouteError::BadVia => f.write_str("no configured route leads there"),
+            RouteError::TooManyNextHops => f.write_str("too many different next hops or path sets"),
+            RouteError::BadPrefix => f.write_str("the prefix length exceeds the address length"),
+            RouteError::BadVia => {
+                f.write_str("invalid next hop: must be a gateway, an iface, reject, prohibit or blackhole")
+            }
             RouteError::BadPaths => write!(f, "a route has 1 to {PATHS_MAX} paths, each to a gateway or an iface"),
         }
     }

@@ -25,59 +25,59 @@ macro_rules! errnos {
 }
 
 errnos! {
-    /// Interrupted: the host is being stopped.
+    /// Interrupted system call: the host is stopping.
     EINTR = 4,
     /// Bad file descriptor.
     EBADF = 9,
-    /// Nothing available: the call may not wait, or its timeout has expired.
+    /// Resource temporarily unavailable: the call would block, or its timeout expired.
     EAGAIN = 11,
-    /// Broadcast without the SO_BROADCAST option.
+    /// Permission denied: broadcast without SO_BROADCAST.
     EACCES = 13,
-    /// No such iface.
+    /// No such device: unknown iface.
     ENODEV = 19,
     /// Invalid argument.
     EINVAL = 22,
-    /// Too many open descriptors.
+    /// Too many open files.
     EMFILE = 24,
-    /// The socket is shut down for writing.
+    /// Broken pipe: the socket is shut down for writing.
     EPIPE = 32,
-    /// Destination address required: none given, and not connected.
+    /// Destination address required: none given, and the socket is not connected.
     EDESTADDRREQ = 89,
     /// Message too long: for a datagram, or for the path without fragmentation.
     EMSGSIZE = 90,
-    /// An option that this protocol does not have, or a parameter problem reported by a router.
+    /// Protocol not available: unknown option, or a parameter problem reported by a router.
     ENOPROTOOPT = 92,
-    /// Protocol not supported by a socket of this kind.
+    /// Protocol not supported by this kind of socket.
     EPROTONOSUPPORT = 93,
-    /// Call not supported by a socket of this kind.
+    /// Operation not supported by this kind of socket.
     EOPNOTSUPP = 95,
-    /// Address family not supported.
+    /// Address family not supported by protocol.
     EAFNOSUPPORT = 97,
-    /// Address and port already in use.
+    /// Address already in use.
     EADDRINUSE = 98,
-    /// Not an address of this host.
+    /// Cannot assign requested address: not an address of this host, or no free port.
     EADDRNOTAVAIL = 99,
-    /// The iface is down.
+    /// Network is down: the iface is down.
     ENETDOWN = 100,
-    /// No route to the network.
+    /// Network is unreachable: no route.
     ENETUNREACH = 101,
-    /// The peer reset the connection.
+    /// Connection reset by peer.
     ECONNRESET = 104,
-    /// No free buffer in the pool.
+    /// No buffer space available.
     ENOBUFS = 105,
-    /// Destination given for a connected socket.
+    /// Socket is already connected.
     EISCONN = 106,
-    /// Not connected.
+    /// Socket is not connected.
     ENOTCONN = 107,
-    /// The peer did not answer in time.
+    /// Connection timed out.
     ETIMEDOUT = 110,
     /// Connection refused.
     ECONNREFUSED = 111,
-    /// The host cannot be reached.
+    /// No route to host.
     EHOSTUNREACH = 113,
-    /// The handshake is already in progress.
+    /// Operation already in progress: the handshake is not complete.
     EALREADY = 114,
-    /// The handshake is in progress; the socket becomes writable when it is done.
+    /// Operation now in progress: the socket becomes writable after the handshake.
     EINPROGRESS = 115,
 }
 

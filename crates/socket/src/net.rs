@@ -163,7 +163,7 @@ fn error(errno: Errno) -> io::Error {
 /// Checks a timeout as the standard library does: `None` waits forever, zero is an error.
 fn timeout(time: Option<Duration>) -> io::Result<Option<Duration>> {
     match time {
-        Some(Duration::ZERO) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a timeout of zero")),
+        Some(Duration::ZERO) => Err(io::Error::new(io::ErrorKind::InvalidInput, "cannot set a 0 duration timeout")),
         time => Ok(time),
     }
 }

@@ -85,7 +85,7 @@ pub enum LookupError {
     #[error("'{0}': the host has no interface of that name")]
     BadZone(String),
     /// A link-local address has no zone.
-    #[error("'{0}' is on every link: give its interface, as in {0}%tap0")]
+    #[error("'{0}' is a link-local address: give its interface, as in {0}%tap0")]
     NoZone(String),
     /// The address is of the other family.
     #[error("'{0}' is not an {1} address")]
@@ -128,7 +128,7 @@ pub enum LookupError {
         why: Errno,
     },
     /// The host was stopped during the lookup.
-    #[error("'{0}': interrupted")]
+    #[error("'{0}': lookup interrupted")]
     Interrupted(String),
 }
 

@@ -35,7 +35,7 @@ struct Queue {
 /// There is no frame here to count as dropped.
 #[cold]
 fn broken() {
-    debug_assert!(false, "a link of the table leads nowhere");
+    debug_assert!(false, "broken link in the table");
 }
 
 /// Table of entries, indexed by hash and queued by age.

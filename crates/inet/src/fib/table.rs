@@ -269,7 +269,7 @@ impl Table {
 
 #[allow(clippy::expect_used, reason = "the length is the constant one word further left")]
 fn zeroed<T: mem::Zeroed>(pages: Pages) -> Box<[T; SLOTS]> {
-    mem::zeroed(SLOTS, pages).try_into().ok().expect("just made with that length")
+    mem::zeroed(SLOTS, pages).try_into().ok().expect("the length is SLOTS")
 }
 
 #[inline(always)]

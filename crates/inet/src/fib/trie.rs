@@ -268,7 +268,7 @@ impl<'a> Change<'a> {
         }
         // `Fib::insert` has checked that enough words are available.
         let done = self.insert(&slots[0], depth, prefix, entry);
-        debug_assert!(done.is_some(), "no words for {prefix:?}");
+        debug_assert!(done.is_some(), "no free words for {prefix:?}");
     }
 
     fn remove_at(&mut self, prefix: Prefix6, cover: Entry) {

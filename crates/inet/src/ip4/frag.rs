@@ -37,10 +37,10 @@ pub enum FragError {
 impl fmt::Display for FragError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FragError::DontFragment => "the packet may not be fragmented",
-            FragError::MtuTooSmall => "the MTU leaves no room for 8 bytes of payload",
-            FragError::NoBuffer => "not enough buffers for all fragments",
-            FragError::Malformed => "the packet is a fragment that ends beyond 65,535 bytes",
+            FragError::DontFragment => "the packet is too long for the MTU and has DF set",
+            FragError::MtuTooSmall => "the MTU is too small: at least 8 bytes of payload must fit",
+            FragError::NoBuffer => "not enough free buffers for all fragments",
+            FragError::Malformed => "the packet is a fragment that extends beyond 65,535 bytes",
         })
     }
 }

@@ -34,7 +34,7 @@ impl<L: Locks> Stack<L> {
                     self.maybe_redirect6(cx, from, &packet, header, next);
                 }
                 if ip6::decrement_hop_limit(packet.bytes_mut()).is_none() {
-                    self.drop_as_bug(cx, packet, "a packet that is forwarded has a hop limit above 1");
+                    self.drop_as_bug(cx, packet, "forwarded packet has a hop limit of 1 or less");
                     return false;
                 }
                 self.send_to_neighbor::<u128>(cx, out, next, packet, hop, AtOnce::Later);

@@ -97,7 +97,7 @@ impl<L: Locks> Stack<L> {
         out: &Outgoing6,
     ) -> Result<(), OutputError> {
         let Some(room) = packet.push::<{ ip6::HEADER_LEN }>() else {
-            self.drop_as_bug(cx, packet, "a frame that was made for a packet has no room for its headers");
+            self.drop_as_bug(cx, packet, "no headroom for the headers");
             return Err(OutputError::TooBig(0));
         };
         header.emit(room);

@@ -13,11 +13,11 @@ impl Knobs {
     /// A message: no such knob or no such value.
     pub fn set_as_linux(&self, name: &str, value: &str) -> Result<(), String> {
         let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
-        let number = |text: &str| number(text).ok_or_else(|| format!("{name}={value}: not a number"));
+        let number = |text: &str| number(text).ok_or_else(|| format!("'{name}={value}': the value is not a number"));
         let ours = |ours: &str, value: i64| match self.set(ours, value) {
             Some(Ok(())) => Ok(()),
-            Some(Err(range)) => Err(format!("{name}={value}: {ours} goes from {} to {}", range.min, range.max)),
-            None => Err(format!("{ours} is no knob")),
+            Some(Err(range)) => Err(format!("'{name}={value}': {ours} must be {} to {}", range.min, range.max)),
+            None => Err(format!("unknown sysctl '{ours}'")),
         };
         if self.get(&name).is_some() {
             return ours(&name, number(value)?);
@@ -26,7 +26,7 @@ impl Knobs {
         let sizes = || {
             let sizes: Vec<_> = value.split([' ', '\t', ':']).filter(|word| !word.is_empty()).collect();
             let sizes = sizes.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
-            <[i64; 3]>::try_from(sizes).map_err(|_| format!("{name}={value}: expected least, first and greatest size"))
+            <[i64; 3]>::try_from(sizes).map_err(|_| format!("'{name}={value}': expected min, initial and max size"))
         };
         match linux {
             "tcp_rmem" => {
@@ -56,7 +56,7 @@ impl Knobs {
             "tcp_congestion_control" => match value.trim() {
                 "cubic" => ours("net.inet.tcp.cc.cubic", 1),
                 "reno" => ours("net.inet.tcp.cc.cubic", 0),
-                other => Err(format!("{name}={other}: here there are cubic and reno")),
+                other => Err(format!("unknown congestion control '{other}' in {name}: expected cubic or reno")),
             },
             "tcp_slow_start_after_idle" => ours("net.inet.tcp.idle_restart", number(value)?),
             "tcp_fack" => as_we_do(linux, value, &["0"]),
@@ -77,7 +77,7 @@ impl Knobs {
             // Without a knob; visible only in scripts about the feature itself.
             "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
             "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
-            _ => Err(format!("{name}: no knob for this")),
+            _ => Err(format!("unknown sysctl '{name}'")),
         }
     }
 }
@@ -95,7 +95,7 @@ fn as_we_do(name: &str, value: &str, ours: &[&str]) -> Result<(), String> {
     if ours.contains(&value.trim()) {
         return Ok(());
     }
-    Err(format!("{name}={value}: there is no knob for this; here it is always {}", ours.join(" or ")))
+    Err(format!("'{name}={value}': only {} is supported", ours.join(" or ")))
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_linux_lead_to_our_knobs() {
+    fn linux_names_set_the_matching_knobs() {
         let knobs = Knobs::default();
         knobs.set_as_linux("net.ipv4.tcp_rmem", "4096 540000\t15728640").unwrap();
         assert_eq!((knobs.tcp_recvspace.get(), knobs.tcp_recvspace_max.get()), (540_000, 15_728_640));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_knob_for_is_refused() {
+    fn unknown_names_and_invalid_values_are_rejected() {
         let knobs = Knobs::default();
         for (name, value) in
             [("tcp_nothing", "1"), ("tcp_ecn", "7"), ("tcp_ecn", "on"), ("tcp_rmem", "4096 1"), ("tcp_dsack", "0")]

@@ -133,7 +133,7 @@ impl<L: Locks> Stack<L> {
         }
         match packet.push::<{ eth::HEADER_LEN }>() {
             Some(room) => *room = iface.header_to(dst, F::ETHERTYPE),
-            None => return self.drop_as_bug(cx, packet, "a packet for an iface has no room for its link header"),
+            None => return self.drop_as_bug(cx, packet, "no headroom for the Ethernet header"),
         }
         self.stage(cx, iface, packet, at_once);
     }

@@ -344,7 +344,7 @@ impl<L: Locks> Stack<L> {
     #[cold]
     #[inline(never)]
     fn tcp_text_is_gone(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
-        debug_assert!(false, "text that was received out of order is not here");
+        debug_assert!(false, "out-of-order data is missing from the receive queue");
         self.count_bug(cx);
         self.tcp_give_up(cx, sock, Failure::Reset);
         sock.wake(cx, id);

@@ -295,7 +295,7 @@ impl<L: Locks> Stack<L> {
         let sum = text_sum(partial, sum, &frame);
         let len = wire::tcp::HEADER_LEN + out.options.len();
         let Some(head) = frame.push_n(len) else {
-            return self.drop_as_bug(cx, frame, "a frame that was made for a packet has no room for its headers");
+            return self.drop_as_bug(cx, frame, "no headroom for the headers");
         };
         write_header(head, ends, out);
         let total = len as u32 + out.text_len;

@@ -35,7 +35,7 @@ pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
     let marked = tos & !MASK | mark;
     let written = if six { ip6::set_traffic_class(inner, marked) } else { ip4::set_tos(inner, marked).map(drop) };
     written.ok_or_else(|| {
-        debug_assert!(false, "a header that was read can be written");
+        debug_assert!(false, "cannot rewrite the ECN field of a parsed header");
         DropReason::Bug
     })
 }

@@ -551,7 +551,7 @@ impl<L: Locks> Stack<L> {
             self.make_large_frame(cx).ok_or(SendError::NoBuffer)?
         };
         if frame.extend(bytes).is_none() {
-            self.drop_as_bug(cx, frame, "a frame that was made for a message has no room for it");
+            self.drop_as_bug(cx, frame, "the message does not fit its new frame");
             return Err(SendError::TooLong);
         }
         Ok(frame)
@@ -647,7 +647,7 @@ struct Prepared<A, B> {
 #[cold]
 #[inline(never)]
 fn headers_do_not_fit(counters: &Counters) -> SendError {
-    debug_assert!(false, "a frame that was made for a datagram has no room for its headers");
+    debug_assert!(false, "no headroom for the headers");
     counters.drops.bump(DropReason::Bug);
     SendError::NoBuffer
 }

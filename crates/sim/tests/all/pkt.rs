@@ -99,7 +99,7 @@ fn parse_errors_state_their_line() {
     }
     let refused = |text: &str| run_text(text, None, Rules::default()).unwrap_err().what;
     assert_eq!(refused("0 `rm -rf /`"), "unsupported command 'rm -rf /': only sysctls can be set");
-    assert_eq!(refused("0 `sysctl net.ipv4.no_such=1`"), "net.ipv4.no_such: no knob for this");
+    assert_eq!(refused("0 `sysctl net.ipv4.no_such=1`"), "unknown sysctl 'net.ipv4.no_such'");
     assert_eq!(refused("0 `./x.sh`"), "./x.sh: cannot read files here");
     assert_eq!(refused("--ip_version=ipv5\n0 close(3) = 0"), "--ip_version=ipv5: invalid value");
     assert_eq!(refused("--ip_version=ipv6\n--local_ip=192.0.2.1"), "--local_ip=192.0.2.1: invalid value");

@@ -44,7 +44,7 @@ impl<N: Net<Locks = Light> + Clone> TcpListener<N> {
     /// As [`TcpListener::accept`]; `InvalidInput` unless the listener was set to non-blocking.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream<N>, SocketAddr)>> {
         if !matches!(self.0.option(crate::OptKind::NonBlocking), Ok(crate::Opt::NonBlocking(true))) {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, "a listener that waits")));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, "the listener must be non-blocking")));
         }
         let found = self.0.net.with(|calls| ask(calls, self.0.fd, cx, || calls.accept(self.0.fd)));
         found.map_ok(|(fd, peer)| (TcpStream::of(self.0.net.clone(), fd), peer))

@@ -21,7 +21,7 @@ pub struct UnknownCookieMode(pub String);
 
 impl fmt::Display for UnknownCookieMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown mode of SYN cookies '{}': expected never, when-full or always", self.0)
+        write!(f, "unknown SYN cookie mode '{}': expected never, when-full or always", self.0)
     }
 }
 

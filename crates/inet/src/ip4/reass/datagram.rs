@@ -220,7 +220,7 @@ impl Datagram {
             is_whole &= frame.and_then(|frame| whole.extend(piece.payload(frame))).is_some();
         }
         if !is_whole {
-            debug_assert!(false, "a datagram that was given room for all of its pieces takes them");
+            debug_assert!(false, "the fragments do not fit the buffer of the datagram");
             if let Some(home) = self.frames.get_mut(usize::from(first.slot)) {
                 *home = Some(whole); // counted with the others
             }
