@@ -44,7 +44,7 @@ mod tests {
     use clock::Duration;
 
     #[test]
-    fn a_second_at_once_then_the_rate() {
+    fn a_burst_of_one_second_then_the_rate() {
         let mut bucket = TokenBucket::default();
         let mut now = Instant::from_millis(5);
         assert_eq!((0..300).filter(|_| bucket.take(200, now)).count(), 200);
@@ -54,13 +54,13 @@ mod tests {
     }
 
     #[test]
-    fn the_clocks_epoch_is_a_time_like_any_other() {
+    fn time_zero_is_an_ordinary_time() {
         let mut bucket = TokenBucket::default();
         assert_eq!((0..300).filter(|_| bucket.take(200, Instant::ZERO)).count(), 200);
     }
 
     #[test]
-    fn a_reserve_is_left_where_it_is() {
+    fn a_reserve_is_not_used() {
         let mut bucket = TokenBucket::default();
         let now = Instant::from_millis(5);
         assert_eq!((0..300).filter(|_| bucket.take_above(25, 200, now)).count(), 175);

@@ -212,7 +212,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn places_follow_each_other_through_all_chunks() {
+    fn slots_are_consecutive_through_all_chunks() {
         let mut expected = (0, 0);
         for at in 0..100_000 {
             assert_eq!(locate(at), expected, "{at}");
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn holes_are_a_set_that_gives_its_least(steps in prop::collection::vec((any::<bool>(), 0..22u32, any::<usize>()), 1..300)) {
+        fn free_slots_are_a_set_that_returns_its_minimum(steps in prop::collection::vec((any::<bool>(), 0..22u32, any::<usize>()), 1..300)) {
             let (mut holes, mut model) = (Holes::default(), BTreeSet::new());
             for (insert, bits, at) in steps {
                 if insert {

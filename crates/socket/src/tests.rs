@@ -32,7 +32,7 @@ impl Drive for Loop<'_> {
 }
 
 #[test]
-fn a_datagram_to_oneself_is_queued_and_then_received() {
+fn a_looped_back_datagram_is_queued_and_then_received() {
     let stack = stack::<Up>();
     let calls = Calls::new(&stack, cx());
     let (a, b) = (calls.socket().unwrap(), calls.socket().unwrap());
@@ -72,7 +72,7 @@ fn a_blocking_receive_drives_its_host_and_times_out() {
 }
 
 #[test]
-fn a_reader_of_a_shared_stack_sleeps_until_another_thread_brings_something() {
+fn a_reader_of_a_shared_stack_sleeps_until_another_thread_delivers() {
     let stack = Arc::new(stack::<Light>());
     let calls = Calls::new(&*stack, cx());
     let fd = calls.socket().unwrap();
@@ -171,7 +171,7 @@ fn options_read_back_as_they_were_set() {
 }
 
 #[test]
-fn a_poller_tells_each_descriptor_once_and_poll_tells_levels() {
+fn a_poller_reports_edges_and_poll_reports_levels() {
     let stack = stack::<Up>();
     let calls = Calls::new(&stack, cx());
     let poller = Poller::default();

@@ -52,14 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_answered_about_as_often_as_the_limit_says() {
+    fn a_flood_is_answered_at_about_the_limit() {
         let mut limit = ChallengeLimit::default();
         let sent = (0..1_000_000u64).filter(|n| limit.take(10, Instant::from_micros(n * 100), chance(*n))).count();
         assert!((800..1200).contains(&sent), "{sent} in 100 s");
     }
 
     #[test]
-    fn how_many_there_are_cannot_be_foretold() {
+    fn the_number_of_challenges_is_unpredictable() {
         let budgets: BTreeSet<usize> = (0..1_000)
             .map(|n| {
                 let mut limit = ChallengeLimit::default();
@@ -80,7 +80,7 @@ mod tests {
     /// RFC 5961 7, CVE-2016-5696: neither the time nor the size of the next budget is predictable.
     /// Of a thousand, each tenth of the range gets its share.
     #[test]
-    fn when_there_are_more_cannot_be_foretold() {
+    fn the_length_of_an_interval_is_unpredictable() {
         let windows: Vec<u32> = (0..1_000).map(|n| window(chance(n))).collect();
         assert!(windows.iter().all(|ms| (500..=1_500).contains(ms)));
         for tenth in 0..10 {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_says_nothing_of_another() {
+    fn one_connection_reveals_nothing_about_another() {
         let now = Instant::from_millis(5);
         let (mut flooded, mut quiet) = (ChallengeLimit::default(), ChallengeLimit::default());
         assert!((0..1000).any(|n| !flooded.take(10, now, chance(n))));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_one_answers_and_of_none_does_not() {
+    fn a_limit_of_one_allows_one_and_zero_none() {
         for n in 0..100 {
             assert!(ChallengeLimit::default().take(1, Instant::ZERO, chance(n)));
             assert!(!ChallengeLimit::default().take(0, Instant::ZERO, chance(n)));

@@ -373,7 +373,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_one_each_and_sentences_go_behind_a_number() {
+    fn names_are_unique_and_sentences_follow_a_number() {
         let shards = stats::Shards::<Counters>::new(1);
         shards.at(0).listen.cookies_sent.add(3);
         let entries = shards.snapshot();

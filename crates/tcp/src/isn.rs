@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_for_uniformity_sees_a_global_counter() {
+    fn the_uniformity_test_detects_a_global_counter() {
         let counter = chi_square((0..100_000u32).map(|n| n.wrapping_mul(64_000) % 1_000_000));
         assert!(counter > 1e6);
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_of_the_ends_alone() {
+    fn an_offset_depends_only_on_the_ends() {
         let differences = chi_square((0..100_000).map(|n| ts_offset(KEY, &ends(n))));
         assert!((823.0..1223.0).contains(&differences), "{differences}");
         assert_eq!(ts_offset(KEY, &ends(1)), ts_offset(KEY, &ends(1)));

@@ -98,7 +98,7 @@ mod tests {
     use stats::Described;
 
     #[test]
-    fn each_note_adds_one_to_a_counter_of_its_own() {
+    fn each_event_increments_its_own_counter() {
         for bit in 0..30 {
             let counts = Counters::default();
             Notes(1 << bit).count(&counts);

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_a_window_a_round_trip() {
+    fn the_rate_is_one_window_per_round_trip() {
         let srtt = Some(Duration::from_millis(100));
         assert_eq!(rate(100_000, srtt, 100), 1_000_000);
         assert_eq!(rate(100_000, srtt, 200), 2_000_000);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_longer_on_a_near_path() {
+    fn a_burst_is_longer_on_a_short_path() {
         assert_eq!(run(2_000_000, 1000, Some(Duration::from_millis(100))), 1000);
         assert_eq!(run(20_000_000, 1000, Some(Duration::from_millis(1))), (19_531 + 32_768) / 1000 * 1000);
         assert_eq!(run(UNLIMITED, 1000, None), 65_000);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_kept_though_timers_come_late() {
+    fn late_timers_do_not_change_the_rate() {
         for late_us in [0, 10, 400] {
             let total = sent(&mut Pacer::default(), 10_000_000, 10_000, late_us, 10);
             assert!((99_000_000..=100_020_000).contains(&total), "{total} at {late_us} us late");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_saves_up_half_a_burst_and_no_more() {
+    fn idle_time_accumulates_at_most_half_a_burst() {
         let mut pacer = Pacer::default();
         let now = Instant::from_millis(60_000);
         pacer.on_sent(10_000, 1_000_000, now); // 10 ms of data

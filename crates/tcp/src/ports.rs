@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn across_peers_ports_have_15_bits() {
+    fn ports_across_peers_have_15_bits_of_entropy() {
         let mut chooser = PortChooser::new(KEY, EPHEMERAL);
         let ports: Vec<u16> =
             (0..100_000u128).map(|n| chooser.choose(1, n, L4Port(443), n as u64 ^ 5, |_| true).unwrap().0).collect();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn to_one_peer_ports_come_round_late() {
+    fn ports_to_one_peer_repeat_late() {
         let mut chooser = PortChooser::new(KEY, 20_000..=29_999);
         let mut seen = HashSet::new();
         let mut again = 0;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_free_port_is_found_and_none_that_is_taken() {
+    fn every_free_port_and_no_used_port_is_found() {
         let mut chooser = PortChooser::new(KEY, 100..=355);
         let mut taken = HashSet::new();
         for n in 0..256u64 {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_and_the_least_range() {
+    fn the_largest_and_the_smallest_range() {
         let mut all = PortChooser::new(KEY, 0..=u16::MAX);
         assert!(all.choose(1, 2, L4Port(80), 0, |port| port.0 == u16::MAX).is_some());
         let mut one = PortChooser::new(KEY, 7..=7);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_no_cell_learns_nothing_of_others() {
+    fn peers_in_different_cells_do_not_affect_each_other() {
         let mut chooser = PortChooser::new(KEY, EPHEMERAL);
         let mine = |chooser: &mut PortChooser| i64::from(chooser.choose(1, 99, L4Port(1), 0, |_| true).unwrap().0);
         let before = mine(&mut chooser);

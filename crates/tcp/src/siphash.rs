@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     #[allow(deprecated)] // the standard library's keyed SipHash-2-4 is an oracle here
-    fn as_the_standard_library() {
+    fn matches_the_standard_library() {
         for seed in 0..50u64 {
             let words: Vec<u64> =
                 (0..seed % 9).map(|n| (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed << 50).collect();

@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_two_plain_queues(steps in prop::collection::vec((0..4u8, 0..60u32, 0..2u8), 1..300)) {
+        fn behaves_like_two_queues(steps in prop::collection::vec((0..4u8, 0..60u32, 0..2u8), 1..300)) {
             let mut table: Table<u32, 2> = Table::new(Key(1, 2), 40);
             let mut model: [VecDeque<u32>; 2] = Default::default();
             for (what, value, queue) in steps {
@@ -302,7 +302,7 @@ mod tests {
     /// An entry's slot depends on both halves of the key: each bit is set half of the time, within
     /// five standard deviations.
     #[test]
-    fn places_depend_on_all_of_the_key() {
+    fn buckets_depend_on_all_of_the_key() {
         let word = |n: u64| Key(n, 3).sip13(&[n]);
         let keys: [&dyn Fn(u64) -> Key; 2] = [&|n| Key(word(n), 77), &|n| Key(77, word(n))];
         for (half, key) in keys.iter().enumerate() {

@@ -71,7 +71,7 @@ fn a_prefix_reads_as_it_prints_and_drops_host_bits() {
 }
 
 #[test]
-fn what_is_not_a_prefix_is_refused_with_the_reason() {
+fn invalid_prefixes_are_rejected_with_the_reason() {
     for (text, why) in [
         ("", PrefixFault::NoLength),
         ("10.0.0.0", PrefixFault::NoLength),
@@ -100,7 +100,7 @@ fn a_prefix_contains_its_first_and_last_address_and_no_neighbor() {
 }
 
 #[test]
-fn a_next_hop_is_23_bits_less_one_value_and_its_option_is_free() {
+fn a_next_hop_id_has_23_bits_and_a_niche_for_option() {
     assert_eq!(NextHopId::new(NextHopId::MAX).map(NextHopId::index), Some(NextHopId::MAX as usize));
     assert_eq!(NextHopId::new(NextHopId::MAX + 1), None);
     assert_eq!(NextHopId::new(u32::MAX), None);
@@ -142,7 +142,7 @@ fn nested_routes_in_a_table() {
 }
 
 #[test]
-fn a_full_table_refuses_a_new_prefix_and_takes_a_new_next_hop() {
+fn a_full_table_rejects_a_new_prefix_and_accepts_a_new_next_hop() {
     let mut fib: Fib = Fib::with_limit(1);
     assert_eq!(fib.insert(prefix("10.0.0.0/8"), hop(1)), Ok(None));
     assert_eq!(fib.insert(prefix("11.0.0.0/8"), hop(1)), Err(FibFull { limit: 1 }));
@@ -165,7 +165,7 @@ fn routes_are_listed_covers_first() {
 }
 
 #[test]
-fn an_idle_host_is_small_and_a_table_stays() {
+fn an_empty_fib_is_small_and_a_table_is_kept() {
     let idle = [Fib::<u32>::new().bytes(), Fib::<u128>::new().bytes()];
     assert!(idle[0] < 1024 && idle[1] < 2048, "{idle:?}");
     let mut fib = beyond_a_list();
@@ -181,7 +181,7 @@ fn an_idle_host_is_small_and_a_table_stays() {
 
 // A free row is reused; the list becomes a table with its ninth route.
 #[test]
-fn a_list_has_room_for_eight_at_a_time() {
+fn a_list_holds_eight_routes() {
     let mut fib = Fib::new();
     let host = |i: u32| Prefix::host(Ipv4Addr::from_bits(0x0a00_0000 + i));
     for i in 0..100 {
@@ -198,7 +198,7 @@ fn a_list_has_room_for_eight_at_a_time() {
 }
 
 #[test]
-fn groups_are_used_again() {
+fn removed_groups_are_reused() {
     let mut fib = beyond_a_list();
     let mut fill_and_empty = |second: u8| {
         let hosts = (0..5000u32).map(|i| Prefix::host(Ipv4Addr::new(10, second, (i >> 8) as u8, i as u8)));
@@ -230,7 +230,7 @@ fn a_group_ends_with_its_last_longer_route() {
 }
 
 #[test]
-fn more_next_hops_than_a_byte_can_name() {
+fn more_than_256_next_hops() {
     let mut fib = beyond_a_list().with_huge_pages();
     let slash24 = |i: u32| Prefix::new(Ipv4Addr::from_bits(0x0a00_0000 + (i << 8)), 24).unwrap();
     for i in 0..600 {
@@ -273,7 +273,7 @@ fn bursts_of_any_length() {
 
 #[test]
 #[should_panic(expected = "differ in length")]
-fn a_burst_without_room_for_its_answers() {
+fn a_burst_with_a_short_result_slice_panics() {
     Fib::<u32>::new().lookup_burst(&[1, 2], &mut [None]);
 }
 
@@ -426,7 +426,7 @@ fn a_million_routes_and_then_half_of_them() {
 }
 
 #[test]
-fn a_lone_host_route_costs_at_most_256_bytes() {
+fn a_sparse_host_route_uses_at_most_256_bytes() {
     let mut random = Random(1);
     let mut fib = Fib::new();
     let mut seen = HashSet::new();

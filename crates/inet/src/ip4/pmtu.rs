@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrower_is_believed_down_to_the_floor_and_forgotten_in_time() {
+    fn lower_mtus_are_accepted_down_to_the_minimum_and_expire() {
         let mut paths = PathMtus::new(Key::seeded(1), FLOOR);
         let (dst, t0) = (Ipv4Addr::new(10, 0, 0, 1), Instant::from_millis(1));
         assert_eq!(paths.get(dst, t0), LARGEST);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_cannot_make_it_grow() {
+    fn the_number_of_entries_is_bounded() {
         let mut paths = PathMtus::new(Key::seeded(1), FLOOR);
         let mut evicted = 0;
         for i in 0..5000u32 {

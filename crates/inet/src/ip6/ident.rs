@@ -44,7 +44,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn a_pairs_numbers_do_not_repeat_and_another_hosts_are_others() {
+    fn identifications_of_a_pair_do_not_repeat_and_differ_between_hosts() {
         let at = |n: u16| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n);
         let draw = |seed, dst| {
             let mut idents = Idents6::new(Key::seeded(seed));

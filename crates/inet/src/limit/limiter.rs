@@ -106,7 +106,7 @@ mod tests {
     /// The limit of one destination is a quarter of the rate plus a secret fraction of up to a
     /// quarter of that: it cannot be measured from outside (CVE-2020-25705).
     #[test]
-    fn the_share_of_a_destination_is_a_secret() {
+    fn the_share_of_a_destination_is_unpredictable() {
         let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
         assert!(by_key.iter().all(|share| (RATE / 4..=RATE / 4 + RATE / 16).contains(share)), "{by_key:?}");
         assert!(by_key.len() >= 55, "of 63 shares {} occur", by_key.len());
@@ -117,7 +117,7 @@ mod tests {
     /// The limit of all destinations is up to an eighth lower than the rate, different each second
     /// and on each host.
     #[test]
-    fn the_limit_of_all_is_a_secret_and_changes_each_second() {
+    fn the_overall_limit_is_unpredictable_and_changes_each_second() {
         let spread = |numbers: BTreeSet<u64>| {
             assert!(numbers.iter().all(|all| (RATE - RATE / 8 - 1..=RATE).contains(all)), "{numbers:?}");
             assert!(numbers.len() >= 60, "of 126 limits {} occur in 100", numbers.len());
@@ -128,7 +128,7 @@ mod tests {
 
     /// IPv6 has the same limits per /64 instead of per address.
     #[test]
-    fn the_share_of_a_prefix_is_a_secret() {
+    fn the_share_of_a_prefix_is_unpredictable() {
         let share = |seed: u64, prefix: u128| {
             let (mut limiter, now) = (limiter(seed), Instant::ZERO);
             let dst = |n: u64| Ipv6Addr::from_bits(prefix << 64 | u128::from(n));

@@ -63,7 +63,7 @@ impl Table {
 }
 
 #[test]
-fn strangers_go_before_old_acquaintances_and_the_oldest_of_each_first() {
+fn unused_entries_are_evicted_before_used_ones_and_the_oldest_first() {
     let mut table = table();
     for n in 0..4 {
         assert!(table.meets(n, at(n.into()), 4));
@@ -88,7 +88,7 @@ fn strangers_go_before_old_acquaintances_and_the_oldest_of_each_first() {
 }
 
 #[test]
-fn neighbors_in_use_and_permanent_ones_stay_and_open_questions_go_last() {
+fn used_and_permanent_entries_stay_and_incomplete_ones_are_evicted_last() {
     let pool = pool(4);
     let mut table = table();
     assert!(table.meets(0, at(0), 4));
@@ -114,7 +114,7 @@ fn neighbors_in_use_and_permanent_ones_stay_and_open_questions_go_last() {
 /// 200,000 unknown stations at a table of 65,536: with a scan of the table for each, it took
 /// minutes.
 #[test]
-fn making_room_does_not_walk_through_the_table() {
+fn eviction_does_not_scan_the_table() {
     let mut table = table();
     for n in 0..200_000 {
         assert!(table.meets(n, at(1), 65_536));
@@ -126,7 +126,7 @@ fn making_room_does_not_walk_through_the_table() {
 
 /// The queue is consistent with the table after any sequence of operations.
 #[test]
-fn any_conversation_leaves_the_queue_sound() {
+fn random_conversations_keep_the_queue_consistent() {
     let pool = pool(256);
     let key = Key::seeded(3);
     let (mut table, mut now) = (table(), at(1));
@@ -161,7 +161,7 @@ fn any_conversation_leaves_the_queue_sound() {
 /// RFC 6583 7: held packets have a share of the pool. The oldest is dropped; its entry stays and is
 /// resolved by an answer.
 #[test]
-fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_goes() {
+fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_is_dropped() {
     let (pool, mut table) = (pool(256), table());
     for n in 0..100 {
         assert!(matches!(table.asks(n, &pool, at(1), rules(4096)), Resolved::Waits { ask: true }));
@@ -185,7 +185,7 @@ fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_goes() {
 /// The share of held packets shrinks with the free buffers: ARP and neighbor discovery keep a
 /// reserve.
 #[test]
-fn a_short_pool_leaves_its_reserve() {
+fn a_small_pool_keeps_its_reserve() {
     let (pool, mut table) = (pool(256), table());
     let others: Vec<Frame> = (0..230).map(|_| pool.get().unwrap()).collect();
     for n in 0..100 {
@@ -203,7 +203,7 @@ fn a_short_pool_leaves_its_reserve() {
 
 /// The knob sets the share, and one packet may always be held.
 #[test]
-fn the_share_is_as_set_and_never_nothing() {
+fn the_share_is_as_configured_and_never_zero() {
     let (pool, mut table) = (pool(16), table());
     let others: Vec<Frame> = (0..15).map(|_| pool.get().unwrap()).collect();
     table.asks(1, &pool, at(1), rules(4096));
@@ -219,7 +219,7 @@ fn the_share_is_as_set_and_never_nothing() {
 /// The oldest unresolved entry is removed for a new one, and an unanswered one before a neighbor
 /// that has sent something.
 #[test]
-fn open_questions_give_way() {
+fn incomplete_entries_are_replaced() {
     let (pool, mut table) = (pool(256), table());
     for n in 0..10 {
         table.asks(n, &pool, at(1), rules(8));
@@ -238,7 +238,7 @@ fn open_questions_give_way() {
 /// A scan makes an entry due at every moment: the table is scanned a hundred times a second, not
 /// for each packet.
 #[test]
-fn a_scan_does_not_make_every_moment_due() {
+fn a_scan_does_not_keep_the_timer_expired() {
     let (pool, mut table) = (pool(256), table());
     let mut walks = 0;
     for n in 0..3_000u32 {

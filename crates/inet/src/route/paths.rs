@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_dealt_by_weight() {
+    fn buckets_are_assigned_by_weight() {
         for (weights, expected) in [(vec![1, 1], vec![128, 128]), (vec![3, 1], vec![192, 64]), (vec![1], vec![256])] {
             let dealt = deal::<u32>(&paths(&weights));
             let got: Vec<_> = (0..weights.len()).map(|at| dealt.iter().filter(|of| **of == at).count()).collect();
@@ -153,7 +153,7 @@ mod tests {
     // RFC 2992 3: when one of four paths is removed, a quarter of the flows must move, and few
     // others do.
     #[test]
-    fn few_flows_move_when_a_path_goes() {
+    fn few_flows_move_when_a_path_is_removed() {
         let four = paths(&[1, 1, 1, 1]);
         let three = &four[..3];
         let (before, after) = (deal::<u32>(&four), deal::<u32>(three));

@@ -12,7 +12,7 @@ fn prefix(text: &str) -> Prefix {
 }
 
 #[test]
-fn a_next_hop_that_nothing_leads_to_is_another_once_no_reader_has_it() {
+fn an_unused_next_hop_is_reused_once_no_reader_has_it() {
     let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 4);
     let ways = routes.ways();
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
@@ -31,7 +31,7 @@ fn a_next_hop_that_nothing_leads_to_is_another_once_no_reader_has_it() {
 }
 
 #[test]
-fn routes_with_the_same_paths_share_a_set_and_it_ends_with_the_last() {
+fn routes_with_the_same_paths_share_a_set_until_the_last_is_removed() {
     let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
     let paths = [1, 2].map(|i| Path { via: gateway(i), weight: 1 });
     routes.insert_paths(prefix("10.1.0.0/16"), &paths).unwrap();
@@ -52,7 +52,7 @@ fn routes_with_the_same_paths_share_a_set_and_it_ends_with_the_last() {
 }
 
 #[test]
-fn an_adjacency_is_kept_for_the_gateway_it_was_found_for() {
+fn an_adjacency_is_kept_only_for_its_gateway() {
     let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
     let ways = routes.ways();
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
@@ -66,7 +66,7 @@ fn an_adjacency_is_kept_for_the_gateway_it_was_found_for() {
 }
 
 #[test]
-fn a_dead_path_is_avoided_and_tried_again_by_one() {
+fn a_dead_path_is_avoided_and_retried_by_one_flow() {
     let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
     let ways = routes.ways();
     let paths = [1, 2].map(|i| Path { via: gateway(i), weight: 1 });

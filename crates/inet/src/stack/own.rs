@@ -52,7 +52,7 @@ mod tests {
     /// Few addresses of peers match the filter, which would send their packets through the slow
     /// path.
     #[test]
-    fn few_peers_are_taken_for_this_host() {
+    fn few_peers_match_the_own_address_filter() {
         let own = OwnAddresses::default();
         let net = 0xfd00u128 << 112;
         [net | 1, net, 1, 0xfe80 << 112 | 0x00b2_00ff_fe00_0001].into_iter().for_each(|addr| own.add(addr));

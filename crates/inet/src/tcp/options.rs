@@ -68,7 +68,7 @@ mod tests {
     use lock::{How, Up};
 
     #[test]
-    fn sockets_that_are_set_alike_share_a_set() {
+    fn sockets_with_equal_options_share_a_set() {
         let tcp = Tcp::<Up>::new(wire::hash::Key::seeded(1), ::tcp::siphash::Key(1, 2), 0);
         let cx = Cx::enter(How::Register, Instant::ZERO);
         let with =

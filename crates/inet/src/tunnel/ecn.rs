@@ -48,7 +48,7 @@ mod tests {
 
     /// RFC 6040 figure 4, with the arriving inner field as rows.
     #[test]
-    fn the_figure() {
+    fn decapsulation_follows_rfc_6040_figure_4() {
         let rows: [[Option<u8>; 4]; 4] = [
             [Some(NOT_ECT), Some(NOT_ECT), Some(NOT_ECT), None],
             [Some(ECT1), Some(ECT1), Some(ECT1), Some(CE)],

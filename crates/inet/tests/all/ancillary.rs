@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 conversations! {
     a_socket_receives_what_it_requests
     the_iface_is_that_of_arrival
-    what_waited_before_has_no_iface
-    a_run_of_datagrams_has_it_all
-    one_datagram_is_sent_otherwise
-    what_cannot_be_sent_is_refused
-    a_named_iface_has_to_be_that_of_the_route
+    datagrams_queued_before_the_request_have_no_iface
+    every_datagram_of_a_burst_has_ancillary_data
+    ancillary_data_applies_to_one_datagram
+    invalid_ancillary_data_is_rejected
+    a_given_iface_must_match_the_route
     options_and_fragments_change_nothing
 }
 
@@ -87,7 +87,7 @@ fn the_iface_is_that_of_arrival<L: Locks>() {
 }
 
 /// IPv4 headers have no field for the iface: only what comes after the option is set has it.
-fn what_waited_before_has_no_iface<L: Locks>() {
+fn datagrams_queued_before_the_request_have_no_iface<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let s = h.bound_of(kin, 9);
@@ -103,7 +103,7 @@ fn what_waited_before_has_no_iface<L: Locks>() {
     }
 }
 
-fn a_run_of_datagrams_has_it_all<L: Locks>() {
+fn every_datagram_of_a_burst_has_ancillary_data<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let s = h.bound_of(kin, 9);
@@ -116,7 +116,7 @@ fn a_run_of_datagrams_has_it_all<L: Locks>() {
     }
 }
 
-fn one_datagram_is_sent_otherwise<L: Locks>() {
+fn ancillary_data_applies_to_one_datagram<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let alias4 = Ipv4Addr::new(10, 0, 0, 77);
     h.stack.add_addr(h.cx(), EM0, linerate_inet::iface::IfaceAddr { addr: alias4, len: 24 }).unwrap();
@@ -155,7 +155,7 @@ fn one_datagram_is_sent_otherwise<L: Locks>() {
     }
 }
 
-fn what_cannot_be_sent_is_refused<L: Locks>() {
+fn invalid_ancillary_data_is_rejected<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let (s, to) = (h.bound_of(kin, 9), SocketAddr::from((kin.peer(), 5)));
@@ -177,7 +177,7 @@ fn what_cannot_be_sent_is_refused<L: Locks>() {
     assert_eq!((by(LOOPBACK), by(EM0)), (Err(SendError::Invalid), Ok(4)), "a link-local address has its own iface");
 }
 
-fn a_named_iface_has_to_be_that_of_the_route<L: Locks>() {
+fn a_given_iface_must_match_the_route<L: Locks>() {
     let h = Host::<L>::router6();
     for kin in BOTH {
         let s = h.bound_of(kin, 9);

@@ -13,43 +13,43 @@ use wire::arp::{Op, Packet};
 use wire::eth::EtherType;
 
 conversations! {
-    a_request_for_our_address_is_answered_and_its_sender_remembered
+    a_request_for_our_address_is_answered_and_its_sender_cached
     a_request_from_a_known_neighbor_refreshes_it
-    a_probe_is_answered_and_not_remembered
+    a_probe_is_answered_and_not_cached
     an_unsolicited_reply_creates_nothing
-    a_request_for_somebody_else_creates_nothing
-    a_gratuitous_announcement_updates_what_is_known_and_creates_nothing
-    a_sender_from_another_subnet_is_answered_and_not_remembered
+    a_request_for_another_host_creates_nothing
+    a_gratuitous_announcement_updates_entries_and_creates_none
+    a_sender_from_another_subnet_is_answered_and_not_cached
     our_address_is_defended_at_most_once_in_ten_seconds
     a_static_entry_is_not_overwritten
     malformed_packets_are_counted_and_nothing_is_learned
-    a_sender_that_is_not_the_frames_source_is_answered_and_remembered
+    a_sender_other_than_the_frames_source_is_answered_and_cached
     a_priority_tag_is_stripped_and_a_vlan_tag_is_not
     the_waiting_queue_drops_the_oldest_and_is_delivered_in_order
-    the_question_for_a_first_datagram_leaves_at_once
-    at_most_one_request_a_second_however_much_is_sent
-    no_answer_in_three_tries_and_a_connected_socket_hears_of_it
-    an_unconnected_socket_does_not_hear_of_an_unreachable_neighbor
-    a_stale_neighbor_is_used_at_once_asked_directly_and_reachable_again
-    a_stale_neighbor_that_is_gone_is_asked_three_times_and_forgotten
-    a_neighbor_that_moved_gets_what_is_sent_next
-    setting_a_neighbor_by_hand_releases_what_waited
-    removing_a_neighbor_drops_what_waited
+    the_request_for_a_first_datagram_is_sent_at_once
+    at_most_one_request_per_second
+    a_connected_socket_gets_an_error_after_three_tries
+    an_unconnected_socket_gets_no_error_for_an_unreachable_neighbor
+    a_stale_neighbor_is_used_at_once_and_probed_by_unicast
+    a_stale_neighbor_without_an_answer_is_probed_three_times_and_removed
+    packets_follow_a_neighbor_that_moved
+    setting_a_static_neighbor_sends_waiting_packets
+    removing_a_neighbor_drops_waiting_packets
     an_address_is_announced_when_it_is_added
     a_flood_of_requests_is_bounded_and_leaves_neighbors_in_use_alone
-    a_flood_of_requests_does_not_lock_new_neighbors_out
+    a_flood_of_requests_does_not_block_new_neighbors
     a_scan_through_a_router_is_bounded_and_leaves_neighbors_alone
     frames_from_impossible_sources_are_dropped
     frames_for_other_stations_and_of_unknown_types_are_dropped
     a_frame_cut_anywhere_in_its_link_header_is_too_short
-    an_iface_that_is_down_neither_takes_nor_gives
+    an_iface_that_is_down_neither_receives_nor_sends
 }
 
 fn host<L: Locks>() -> Host<L> {
     Host::new()
 }
 
-fn a_request_for_our_address_is_answered_and_its_sender_remembered<L: Locks>() {
+fn a_request_for_our_address_is_answered_and_its_sender_cached<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
     let (link, reply) = arp_of(&h.sent_one(EM0));
@@ -78,7 +78,7 @@ fn a_request_from_a_known_neighbor_refreshes_it<L: Locks>() {
 }
 
 /// RFC 5227 2.1.1: a probe's sender address is zero; remembering it would pollute the cache.
-fn a_probe_is_answered_and_not_remembered<L: Locks>() {
+fn a_probe_is_answered_and_not_cached<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, Station { ip: Ipv4Addr::UNSPECIFIED, ..PEER }, ME));
     let (link, reply) = arp_of(&h.sent_one(EM0));
@@ -96,7 +96,7 @@ fn an_unsolicited_reply_creates_nothing<L: Locks>() {
     h.assert_counters("in 1, arp.replies_received 1, arp.in.consumed 1");
 }
 
-fn a_request_for_somebody_else_creates_nothing<L: Locks>() {
+fn a_request_for_another_host_creates_nothing<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, OTHER));
     h.sent_nothing(EM0);
@@ -104,7 +104,7 @@ fn a_request_for_somebody_else_creates_nothing<L: Locks>() {
     h.assert_counters("in 1, arp.requests_received 1, arp.in.ignored 1");
 }
 
-fn a_gratuitous_announcement_updates_what_is_known_and_creates_nothing<L: Locks>() {
+fn a_gratuitous_announcement_updates_entries_and_creates_none<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, OTHER, OTHER));
     assert!(h.stack.neighbors(h.cx()).is_empty());
@@ -120,7 +120,7 @@ fn a_gratuitous_announcement_updates_what_is_known_and_creates_nothing<L: Locks>
     h.assert_counters("in 1, arp.requests_received 1, neigh.moved 1, arp.in.consumed 1");
 }
 
-fn a_sender_from_another_subnet_is_answered_and_not_remembered<L: Locks>() {
+fn a_sender_from_another_subnet_is_answered_and_not_cached<L: Locks>() {
     let h = host::<L>();
     let stranger = Station { ip: Ipv4Addr::new(192, 0, 2, 7), ..PEER };
     h.inject(EM0, arp(Op::Request, stranger, ME));
@@ -191,7 +191,7 @@ fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
 }
 
 /// RFC 826 does not compare the sender with the frame's source: a proxy, a bridge with its own address.
-fn a_sender_that_is_not_the_frames_source_is_answered_and_remembered<L: Locks>() {
+fn a_sender_other_than_the_frames_source_is_answered_and_cached<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, ether(Mac::BROADCAST, OTHER.mac, EtherType::ARP, &arp(Op::Request, PEER, ME)[14..]));
     let (link, reply) = arp_of(&h.sent_one(EM0));
@@ -252,7 +252,7 @@ fn the_waiting_queue_drops_the_oldest_and_is_delivered_in_order<L: Locks>() {
 }
 
 /// A caller of send that then waits for the answer has nobody who flushes for it.
-fn the_question_for_a_first_datagram_leaves_at_once<L: Locks>() {
+fn the_request_for_a_first_datagram_is_sent_at_once<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
@@ -260,7 +260,7 @@ fn the_question_for_a_first_datagram_leaves_at_once<L: Locks>() {
 }
 
 /// RFC 1122 2.3.2.1: flooding with requests MUST be prevented; the recommended maximum is 1 per second per destination.
-fn at_most_one_request_a_second_however_much_is_sent<L: Locks>() {
+fn at_most_one_request_per_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let mut asked = Vec::new();
@@ -275,7 +275,7 @@ fn at_most_one_request_a_second_however_much_is_sent<L: Locks>() {
     assert!(asked.windows(2).all(|two| two[1] - two[0] >= 999), "{asked:?}");
 }
 
-fn no_answer_in_three_tries_and_a_connected_socket_hears_of_it<L: Locks>() {
+fn a_connected_socket_gets_an_error_after_three_tries<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     assert_eq!(h.send(s, b"hello?", None), Ok(6));
@@ -297,7 +297,7 @@ fn no_answer_in_three_tries_and_a_connected_socket_hears_of_it<L: Locks>() {
     assert_eq!(arp_of(&h.sent_one(EM0)).1.tpa, PEER.ip);
 }
 
-fn an_unconnected_socket_does_not_hear_of_an_unreachable_neighbor<L: Locks>() {
+fn an_unconnected_socket_gets_no_error_for_an_unreachable_neighbor<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     assert_eq!(h.send(s, b"hello?", at(PEER, 9)), Ok(6));
@@ -306,7 +306,7 @@ fn an_unconnected_socket_does_not_hear_of_an_unreachable_neighbor<L: Locks>() {
     assert_eq!(h.send(s, b"hello?", at(OTHER, 9)), Ok(6));
 }
 
-fn a_stale_neighbor_is_used_at_once_asked_directly_and_reachable_again<L: Locks>() {
+fn a_stale_neighbor_is_used_at_once_and_probed_by_unicast<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
     h.sent(EM0);
@@ -334,7 +334,7 @@ fn a_stale_neighbor_is_used_at_once_asked_directly_and_reachable_again<L: Locks>
     h.assert_counters("");
 }
 
-fn a_stale_neighbor_that_is_gone_is_asked_three_times_and_forgotten<L: Locks>() {
+fn a_stale_neighbor_without_an_answer_is_probed_three_times_and_removed<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
     h.advance_secs(1200);
@@ -353,7 +353,7 @@ fn a_stale_neighbor_that_is_gone_is_asked_three_times_and_forgotten<L: Locks>() 
 }
 
 /// The headers kept at the socket must not outlive the address they were made with.
-fn a_neighbor_that_moved_gets_what_is_sent_next<L: Locks>() {
+fn packets_follow_a_neighbor_that_moved<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
     h.sent(EM0);
@@ -370,7 +370,7 @@ fn a_neighbor_that_moved_gets_what_is_sent_next<L: Locks>() {
     }
 }
 
-fn setting_a_neighbor_by_hand_releases_what_waited<L: Locks>() {
+fn setting_a_static_neighbor_sends_waiting_packets<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
@@ -381,7 +381,7 @@ fn setting_a_neighbor_by_hand_releases_what_waited<L: Locks>() {
     h.assert_counters("out 1");
 }
 
-fn removing_a_neighbor_drops_what_waited<L: Locks>() {
+fn removing_a_neighbor_drops_waiting_packets<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
@@ -444,7 +444,7 @@ fn a_flood_of_requests_is_bounded_and_leaves_neighbors_in_use_alone<L: Locks>() 
 }
 
 /// Row 33: a bounded LRU, not a table that 64 strangers close for twenty minutes.
-fn a_flood_of_requests_does_not_lock_new_neighbors_out<L: Locks>() {
+fn a_flood_of_requests_does_not_block_new_neighbors<L: Locks>() {
     let h = crowded::<L>();
     for n in 0..1_000 {
         h.inject(EM0, arp(Op::Request, stranger(n), ME));
@@ -525,7 +525,7 @@ fn a_frame_cut_anywhere_in_its_link_header_is_too_short<L: Locks>() {
     h.assert_counters("in 14, link.ether.in.short 14");
 }
 
-fn an_iface_that_is_down_neither_takes_nor_gives<L: Locks>() {
+fn an_iface_that_is_down_neither_receives_nor_sends<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     h.inject(EM0, arp(Op::Request, PEER, ME));

@@ -21,14 +21,14 @@ conversations! {
     addresses_are_deprecated_and_expire
     lifetimes_are_not_cut_below_two_hours
     a_duplicate_address_is_replaced
-    a_prefix_alone_is_on_the_link_and_an_address_alone_is_not
+    a_prefix_without_an_address_is_on_link_and_an_address_alone_is_not
     the_preferred_reachable_router_is_used
     a_former_router_is_removed
     a_configured_route_is_kept
     the_advertised_mtu_applies_within_bounds
     floods_are_bounded
     a_forwarding_host_ignores_advertisements
-    turning_it_off_removes_all
+    turning_accept_rtadv_off_removes_everything_learned
     two_interfaces_with_one_prefix_share_its_route
     a_forged_advertisement_does_not_remove_a_static_router
     an_advertisement_in_a_fragment_is_dropped
@@ -280,7 +280,7 @@ fn a_duplicate_address_is_replaced<L: Locks>() {
     h.audit();
 }
 
-fn a_prefix_alone_is_on_the_link_and_an_address_alone_is_not<L: Locks>() {
+fn a_prefix_without_an_address_is_on_link_and_an_address_alone_is_not<L: Locks>() {
     let h = accepting::<L>();
     Ra::of(PEER6).prefix("2001:db8:1::/64", 0x80, DAY, DAY).prefix("2001:db8:2::/64", 0x40, DAY, DAY).received_by(&h);
     h.advance_secs(2);
@@ -391,7 +391,7 @@ fn a_forwarding_host_ignores_advertisements<L: Locks>() {
     assert_eq!(solicitations(&h, 20), Vec::<u64>::new());
 }
 
-fn turning_it_off_removes_all<L: Locks>() {
+fn turning_accept_rtadv_off_removes_everything_learned<L: Locks>() {
     let h = accepting::<L>();
     let routes = h.stack.routes6(h.cx());
     usual(PEER6, "2001:db8:1::/64").mtu(1400).received_by(&h);

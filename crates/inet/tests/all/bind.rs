@@ -9,21 +9,21 @@ use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
 conversations! {
-    two_sockets_do_not_share_a_port_unless_both_say_so
-    two_addresses_may_have_one_port_and_the_closer_one_gets_the_datagram
-    a_closed_socket_gives_its_port_back
+    two_sockets_share_a_port_only_if_both_set_the_option
+    two_addresses_may_share_a_port_and_the_more_specific_one_receives
+    a_closed_socket_frees_its_port
     a_socket_that_is_connected_keeps_its_port
     a_socket_is_bound_once_and_to_an_address_of_ours
     a_socket_that_sends_unbound_is_bound
-    a_connected_socket_hears_its_peer_only
+    a_connected_socket_receives_from_its_peer_only
     several_connections_share_a_port_and_each_gets_its_own
-    a_connection_moves_and_ends
-    connecting_to_nowhere_fails_and_changes_nothing
+    a_socket_reconnects_and_disconnects
+    connecting_without_a_route_fails_and_changes_nothing
     connecting_again_takes_the_source_address_towards_the_new_peer
     a_source_address_is_taken_from_the_link_of_the_destination
     ephemeral_ports_are_in_their_range_and_never_given_twice
-    ephemeral_ports_cannot_be_told_from_one_another
-    every_ephemeral_port_can_be_had_and_then_none
+    ephemeral_ports_are_unpredictable
+    all_ephemeral_ports_can_be_used_until_none_is_left
     many_sockets_are_found_each_by_its_own
 }
 
@@ -43,7 +43,7 @@ fn bind<L: Locks>(h: &Host<L>, addr: SocketAddr, reuse: bool) -> Result<usize, B
     })
 }
 
-fn two_sockets_do_not_share_a_port_unless_both_say_so<L: Locks>() {
+fn two_sockets_share_a_port_only_if_both_set_the_option<L: Locks>() {
     let h = host::<L>();
     let on_me = at(ME, 5000);
     for (first, second) in [(any(5000), any(5000)), (any(5000), on_me), (on_me, any(5000)), (on_me, on_me)] {
@@ -65,7 +65,7 @@ fn two_sockets_do_not_share_a_port_unless_both_say_so<L: Locks>() {
     h.assert_counters("");
 }
 
-fn two_addresses_may_have_one_port_and_the_closer_one_gets_the_datagram<L: Locks>() {
+fn two_addresses_may_share_a_port_and_the_more_specific_one_receives<L: Locks>() {
     let h = host::<L>();
     let wide = bind(&h, any(5000), true).unwrap();
     let exact = bind(&h, at(ME, 5000), true).unwrap();
@@ -76,7 +76,7 @@ fn two_addresses_may_have_one_port_and_the_closer_one_gets_the_datagram<L: Locks
     assert!(h.recv(wide).is_some());
 }
 
-fn a_closed_socket_gives_its_port_back<L: Locks>() {
+fn a_closed_socket_frees_its_port<L: Locks>() {
     let h = host::<L>();
     for _ in 0..1000 {
         let s = bind(&h, any(5000), false).unwrap();
@@ -125,7 +125,7 @@ fn a_socket_that_sends_unbound_is_bound<L: Locks>() {
     assert_eq!(udp_of(&h.sent_one(EM0)).0.src.0, l4port, "and stays so");
 }
 
-fn a_connected_socket_hears_its_peer_only<L: Locks>() {
+fn a_connected_socket_receives_from_its_peer_only<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     h.inject(EM0, udp_frame(OTHER, 9, ME, 1000, b"not the peer"));
@@ -156,7 +156,7 @@ fn several_connections_share_a_port_and_each_gets_its_own<L: Locks>() {
     assert_eq!(h.recv(wide), Some((b"x".to_vec(), at(PEER, 99))));
 }
 
-fn a_connection_moves_and_ends<L: Locks>() {
+fn a_socket_reconnects_and_disconnects<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     h.send(s, b"x", None).unwrap();
@@ -178,7 +178,7 @@ fn a_connection_moves_and_ends<L: Locks>() {
     assert_eq!(udp_of(&h.sent_one(EM0)).0.src.0, 1000, "still bound");
 }
 
-fn connecting_to_nowhere_fails_and_changes_nothing<L: Locks>() {
+fn connecting_without_a_route_fails_and_changes_nothing<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let connect = |to: &str| h.stack.udp_connect(h.cx(), s, to.parse().unwrap());
@@ -236,7 +236,7 @@ fn ephemeral_ports_are_in_their_range_and_never_given_twice<L: Locks>() {
 }
 
 /// Row 48, RFC 6056 3: over 10^4 tuples the ports spread, do not follow one another, and differ from host to host.
-fn ephemeral_ports_cannot_be_told_from_one_another<L: Locks>() {
+fn ephemeral_ports_are_unpredictable<L: Locks>() {
     let h = host::<L>();
     let ports = |h: &Host<L>| -> Vec<u16> {
         (0..10_000u32)
@@ -273,7 +273,7 @@ fn ephemeral_ports_cannot_be_told_from_one_another<L: Locks>() {
     assert!(same < 20, "{same} of 10,000 are the same as before");
 }
 
-fn every_ephemeral_port_can_be_had_and_then_none<L: Locks>() {
+fn all_ephemeral_ports_can_be_used_until_none_is_left<L: Locks>() {
     let h = host::<L>();
     for _ in 0..16_384 {
         ephemeral(&h);

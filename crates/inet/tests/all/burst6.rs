@@ -17,10 +17,10 @@ use wire::tcp::Flags;
 use wire::{Mac, Proto};
 
 conversations! {
-    a_host_takes_a_burst_as_it_takes_its_frames
-    a_port_that_verifies_is_believed_in_a_burst_as_alone
-    a_router_takes_a_burst_as_it_takes_its_frames
-    a_large_segment_is_measured_by_its_pieces
+    a_host_processes_a_burst_like_single_frames
+    checksums_verified_by_the_port_are_handled_alike_in_a_burst
+    a_router_processes_a_burst_like_single_frames
+    a_large_segment_is_compared_with_the_mtu_by_its_pieces
 }
 
 /// Arrival of frames.
@@ -243,12 +243,12 @@ fn host_of_three<L: Locks>() -> (Host<L>, Vec<usize>) {
     (h, vec![six, connected, four])
 }
 
-fn a_host_takes_a_burst_as_it_takes_its_frames<L: Locks>() {
+fn a_host_processes_a_burst_like_single_frames<L: Locks>() {
     assert_same(host_of_three::<L>, &for_us());
 }
 
 // RFC 8200 8.1: a UDP checksum of zero is wrong, whatever the port says.
-fn a_port_that_verifies_is_believed_in_a_burst_as_alone<L: Locks>() {
+fn checksums_verified_by_the_port_are_handled_alike_in_a_burst<L: Locks>() {
     let make = || {
         let (h, sockets) = host_of_three::<L>();
         h.stack.set_offload(EM0, Offload { rx: true, ..Offload::default() });
@@ -257,7 +257,7 @@ fn a_port_that_verifies_is_believed_in_a_burst_as_alone<L: Locks>() {
     assert_same(make, &for_us());
 }
 
-fn a_router_takes_a_burst_as_it_takes_its_frames<L: Locks>() {
+fn a_router_processes_a_burst_like_single_frames<L: Locks>() {
     let make = || {
         let h = Host::<L>::router6();
         h.stack.set_neighbor6(h.cx(), EM0, OTHER6.ip, OTHER6.mac);
@@ -272,7 +272,7 @@ fn a_router_takes_a_burst_as_it_takes_its_frames<L: Locks>() {
 }
 
 // RFC 8200 5: the pieces of a large segment fit the link, with or without extension headers before TCP.
-fn a_large_segment_is_measured_by_its_pieces<L: Locks>() {
+fn a_large_segment_is_compared_with_the_mtu_by_its_pieces<L: Locks>() {
     let options = [0, 0, 1, 4, 0, 0, 0, 0];
     for (size, extended, passes) in [(1440, false, true), (1441, false, false), (1432, true, true), (1433, true, false)]
     {

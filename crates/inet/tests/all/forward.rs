@@ -11,34 +11,34 @@ use wire::icmp4::{ty, unreachable};
 use wire::{Mac, ip4};
 
 conversations! {
-    what_stands_behind_a_packet_does_not_go_on
-    a_packet_goes_on_with_its_ttl_less_one_and_its_checksum_mended
-    every_ttl_and_checksum_is_mended_right
-    options_and_fragments_go_on_as_they_are
-    a_ttl_that_runs_out_is_told_to_the_sender
+    bytes_after_a_packet_are_not_forwarded
+    a_packet_is_forwarded_with_a_decremented_ttl_and_updated_checksum
+    every_ttl_and_checksum_is_updated_correctly
+    options_and_fragments_are_forwarded_unchanged
+    an_expired_ttl_is_reported_to_the_sender
     time_exceeded_is_limited
-    a_packet_too_big_that_may_not_be_cut_is_answered_with_the_mtu
-    a_large_segment_goes_on_whole_where_its_pieces_fit
-    a_packet_too_big_is_cut_and_the_receiver_puts_it_together
-    a_fragment_is_cut_again
-    no_route_is_told_to_the_sender
-    a_rejected_destination_is_told_and_a_black_hole_is_silent
+    a_packet_too_big_with_df_is_answered_with_the_mtu
+    a_large_segment_is_forwarded_whole_if_its_pieces_fit
+    a_packet_too_big_is_fragmented_and_reassembled_by_the_receiver
+    a_fragment_is_fragmented_again
+    a_missing_route_is_reported_to_the_sender
+    a_reject_route_is_reported_and_a_blackhole_is_silent
     the_longest_prefix_wins
     a_route_that_changes_takes_effect_at_once
-    a_gateway_that_moves_is_followed_at_once
-    a_gateway_is_asked_for_once_and_packets_wait_for_it
-    a_neighbor_that_does_not_answer_is_told_to_the_sender
+    a_gateways_new_mac_address_takes_effect_at_once
+    a_gateway_is_resolved_once_and_packets_wait_for_it
+    an_unreachable_neighbor_is_reported_to_the_sender
     broadcasts_and_multicasts_are_not_forwarded
-    a_redirect_is_sent_to_a_neighbor_who_should_know_better
+    a_redirect_is_sent_to_a_neighbor_with_a_better_first_hop
     a_redirect_names_the_destination_itself_where_that_is_a_neighbor
-    no_redirect_goes_to_a_stranger_or_where_it_is_not_wished
-    two_routers_that_point_at_each_other_let_a_packet_die
+    no_redirect_is_sent_to_a_remote_sender_or_if_turned_off
+    a_packet_in_a_routing_loop_expires
     a_route_through_an_iface_that_is_down_sends_nothing
 }
 
 const NET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
-fn a_large_segment_goes_on_whole_where_its_pieces_fit<L: Locks>() {
+fn a_large_segment_is_forwarded_whole_if_its_pieces_fit<L: Locks>() {
     let h = Host::<L>::roomy_router(64);
     h.set_checked(EM1, Checked::Network);
     let packet = long_segment(FAR.ip).ttl(17).df();
@@ -61,7 +61,7 @@ fn onward(dst: Ipv4Addr, payload: &[u8]) -> Ip {
     Ip::udp((PEER.ip, 1000), (dst, 9), payload)
 }
 
-fn a_packet_goes_on_with_its_ttl_less_one_and_its_checksum_mended<L: Locks>() {
+fn a_packet_is_forwarded_with_a_decremented_ttl_and_updated_checksum<L: Locks>() {
     let h = Host::<L>::router();
     let packet = onward(FAR.ip, b"onward").ttl(17).tos(0x2e).df().id(0xbeef);
     h.inject(EM0, packet.between(PEER, ME));
@@ -71,7 +71,7 @@ fn a_packet_goes_on_with_its_ttl_less_one_and_its_checksum_mended<L: Locks>() {
 }
 
 /// Row 71 (Etherleak): bytes behind the packet stay behind, whatever the packet is and however it goes on.
-fn what_stands_behind_a_packet_does_not_go_on<L: Locks>() {
+fn bytes_after_a_packet_are_not_forwarded<L: Locks>() {
     let h = Host::<L>::router();
     let packets = [
         onward(FAR.ip, b"x"),
@@ -88,7 +88,7 @@ fn what_stands_behind_a_packet_does_not_go_on<L: Locks>() {
     }
 }
 
-fn every_ttl_and_checksum_is_mended_right<L: Locks>() {
+fn every_ttl_and_checksum_is_updated_correctly<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Gateway(EM1, FAR.ip));
     for dst in [FAR.ip, NET] {
@@ -102,7 +102,7 @@ fn every_ttl_and_checksum_is_mended_right<L: Locks>() {
     }
 }
 
-fn options_and_fragments_go_on_as_they_are<L: Locks>() {
+fn options_and_fragments_are_forwarded_unchanged<L: Locks>() {
     let h = Host::<L>::router();
     let with_options = onward(FAR.ip, &[3; 40]).options(&[148, 4, 0, 0, 1, 1, 1, 0]);
     let first = onward(FAR.ip, &[3; 40]).fragment(0, 16);
@@ -113,7 +113,7 @@ fn options_and_fragments_go_on_as_they_are<L: Locks>() {
     }
 }
 
-fn a_ttl_that_runs_out_is_told_to_the_sender<L: Locks>() {
+fn an_expired_ttl_is_reported_to_the_sender<L: Locks>() {
     let h = Host::<L>::router();
     for ttl in [0, 1] {
         let packet = onward(FAR.ip, b"x").ttl(ttl);
@@ -141,7 +141,7 @@ fn time_exceeded_is_limited<L: Locks>() {
 }
 
 /// RFC 1191 4.
-fn a_packet_too_big_that_may_not_be_cut_is_answered_with_the_mtu<L: Locks>() {
+fn a_packet_too_big_with_df_is_answered_with_the_mtu<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.set_mtu(EM1, 1006);
     let packet = onward(FAR.ip, &[7; 979]).df();
@@ -158,7 +158,7 @@ fn a_packet_too_big_that_may_not_be_cut_is_answered_with_the_mtu<L: Locks>() {
     assert_eq!(h.sent_one(EM1).len(), 1020, "exactly the MTU");
 }
 
-fn a_packet_too_big_is_cut_and_the_receiver_puts_it_together<L: Locks>() {
+fn a_packet_too_big_is_fragmented_and_reassembled_by_the_receiver<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.set_mtu(EM1, 576);
     let payload: Vec<u8> = (0..1400u32).map(|i| (i * 31) as u8).collect();
@@ -183,7 +183,7 @@ fn a_packet_too_big_is_cut_and_the_receiver_puts_it_together<L: Locks>() {
     assert_eq!(receiver.recv(s), Some((payload, at(PEER, 1000))));
 }
 
-fn a_fragment_is_cut_again<L: Locks>() {
+fn a_fragment_is_fragmented_again<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.set_mtu(EM1, 100);
     let payload: Vec<u8> = (0..400u32).map(|i| (i * 31) as u8).collect();
@@ -199,7 +199,7 @@ fn a_fragment_is_cut_again<L: Locks>() {
     assert_eq!(receiver.recv(s), Some((payload, at(PEER, 1000))));
 }
 
-fn no_route_is_told_to_the_sender<L: Locks>() {
+fn a_missing_route_is_reported_to_the_sender<L: Locks>() {
     let h = Host::<L>::router();
     h.inject(EM0, onward(NET, b"x").between(PEER, ME));
     let error = h.sent_one(EM0);
@@ -210,7 +210,7 @@ fn no_route_is_told_to_the_sender<L: Locks>() {
     );
 }
 
-fn a_rejected_destination_is_told_and_a_black_hole_is_silent<L: Locks>() {
+fn a_reject_route_is_reported_and_a_blackhole_is_silent<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Reject);
     h.route("203.0.113.0/24", Via::Blackhole);
@@ -292,7 +292,7 @@ fn a_route_that_changes_takes_effect_at_once<L: Locks>() {
     assert_eq!(h.sent(EM1).len(), 3);
 }
 
-fn a_gateway_that_moves_is_followed_at_once<L: Locks>() {
+fn a_gateways_new_mac_address_takes_effect_at_once<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(1000);
     h.inject(EM1, arp(Op::Request, FAR_GATEWAY, ME2));
@@ -313,7 +313,7 @@ fn a_gateway_that_moves_is_followed_at_once<L: Locks>() {
     }
 }
 
-fn a_gateway_is_asked_for_once_and_packets_wait_for_it<L: Locks>() {
+fn a_gateway_is_resolved_once_and_packets_wait_for_it<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Gateway(EM1, FAR_GATEWAY.ip));
     h.forget_counters();
@@ -328,7 +328,7 @@ fn a_gateway_is_asked_for_once_and_packets_wait_for_it<L: Locks>() {
     assert!(sent.iter().all(|f| ip_of(f).1.ttl == 63));
 }
 
-fn a_neighbor_that_does_not_answer_is_told_to_the_sender<L: Locks>() {
+fn an_unreachable_neighbor_is_reported_to_the_sender<L: Locks>() {
     let h = Host::<L>::router();
     let absent = Ipv4Addr::new(10, 0, 1, 99);
     (0..3).for_each(|_| h.inject(EM0, onward(absent, b"x").between(PEER, ME)));
@@ -367,7 +367,7 @@ fn broadcasts_and_multicasts_are_not_forwarded<L: Locks>() {
 }
 
 /// RFC 1812 5.2.7.2.
-fn a_redirect_is_sent_to_a_neighbor_who_should_know_better<L: Locks>() {
+fn a_redirect_is_sent_to_a_neighbor_with_a_better_first_hop<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM0, GATEWAY);
     h.route("198.51.100.0/24", Via::Gateway(EM0, GATEWAY.ip));
@@ -404,7 +404,7 @@ fn a_redirect_names_the_destination_itself_where_that_is_a_neighbor<L: Locks>() 
     assert_eq!(icmp_of(redirects[0]).0.rest, OTHER.ip.octets());
 }
 
-fn no_redirect_goes_to_a_stranger_or_where_it_is_not_wished<L: Locks>() {
+fn no_redirect_is_sent_to_a_remote_sender_or_if_turned_off<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM0, GATEWAY);
     h.route("198.51.100.0/24", Via::Gateway(EM0, GATEWAY.ip));
@@ -418,7 +418,7 @@ fn no_redirect_goes_to_a_stranger_or_where_it_is_not_wished<L: Locks>() {
 }
 
 /// Row 69.
-fn two_routers_that_point_at_each_other_let_a_packet_die<L: Locks>() {
+fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     let (a, b) = (Host::<L>::new(), Host::<L>::bare(64, 2));
     b.add_iface("em0", PEER, 1500);
     for (host, other) in [(&a, PEER), (&b, ME)] {

@@ -12,23 +12,23 @@ use wire::Proto;
 use wire::icmp4::ty;
 
 conversations! {
-    fragments_in_any_order_are_put_together
+    fragments_in_any_order_are_reassembled
     a_datagram_of_65507_bytes_crosses_between_two_hosts
     a_datagram_of_every_awkward_length_crosses_at_every_awkward_mtu
-    a_ping_of_60000_bytes_comes_back
-    what_is_sent_in_fragments_is_counted
+    a_ping_of_60000_bytes_is_answered
+    sent_fragments_are_counted
     two_datagrams_interleaved_do_not_mix
-    a_reassembly_that_takes_too_long_is_told_if_the_first_fragment_came
-    a_reassembly_that_takes_too_long_is_not_told_without_the_first_fragment
-    the_timeout_counts_from_the_first_to_come
+    a_reassembly_timeout_is_reported_with_the_first_fragment
+    a_reassembly_timeout_is_not_reported_without_the_first_fragment
+    the_timeout_starts_with_the_first_arrival
     ping_of_death_is_dropped
     teardrop_is_dropped
     jolt2_is_dropped_one_by_one
-    many_unfinished_datagrams_are_bounded_and_others_still_come_through
-    a_corrupt_fragment_spoils_the_checksum_and_nothing_is_delivered
-    fragments_of_a_broadcast_are_put_together_and_not_complained_about
+    many_incomplete_datagrams_are_bounded_and_others_are_delivered
+    a_corrupt_fragment_fails_the_checksum_and_nothing_is_delivered
+    fragments_of_a_broadcast_are_reassembled_and_cause_no_error
     no_buffer_for_all_fragments_sends_none
-    an_oversized_datagram_is_refused
+    an_oversized_datagram_is_rejected
 }
 
 fn host<L: Locks>() -> Host<L> {
@@ -51,7 +51,7 @@ fn datagram(len: usize) -> Ip {
     Ip::udp((PEER.ip, 1000), (ME.ip, 9), &payload(len))
 }
 
-fn fragments_in_any_order_are_put_together<L: Locks>() {
+fn fragments_in_any_order_are_reassembled<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let whole = datagram(1000);
@@ -125,7 +125,7 @@ fn a_datagram_of_every_awkward_length_crosses_at_every_awkward_mtu<L: Locks>() {
     }
 }
 
-fn a_ping_of_60000_bytes_comes_back<L: Locks>() {
+fn a_ping_of_60000_bytes_is_answered<L: Locks>() {
     let h = host::<L>();
     let request = ping(PEER, ME.ip, 7, 8, &payload(60_000));
     h.inject_all(EM0, fragments(&request, 1480));
@@ -139,7 +139,7 @@ fn a_ping_of_60000_bytes_comes_back<L: Locks>() {
     assert_eq!(bytes, 60_008);
 }
 
-fn what_is_sent_in_fragments_is_counted<L: Locks>() {
+fn sent_fragments_are_counted<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     assert_eq!(h.send(s, &payload(3000), at(PEER, 9)), Ok(3000));
@@ -171,7 +171,7 @@ fn two_datagrams_interleaved_do_not_mix<L: Locks>() {
 }
 
 /// RFC 792, RFC 1122 3.3.2: between 60 and 120 s, and told only if fragment zero was there.
-fn a_reassembly_that_takes_too_long_is_told_if_the_first_fragment_came<L: Locks>() {
+fn a_reassembly_timeout_is_reported_with_the_first_fragment<L: Locks>() {
     let h = host::<L>();
     let whole = datagram(1000);
     h.inject(EM0, whole.fragment(512, 256).between(PEER, ME));
@@ -194,7 +194,7 @@ fn a_reassembly_that_takes_too_long_is_told_if_the_first_fragment_came<L: Locks>
     assert_eq!(h.recv(s).unwrap().0, payload(1000));
 }
 
-fn a_reassembly_that_takes_too_long_is_not_told_without_the_first_fragment<L: Locks>() {
+fn a_reassembly_timeout_is_not_reported_without_the_first_fragment<L: Locks>() {
     let h = host::<L>();
     let whole = datagram(1000);
     h.inject(EM0, whole.fragment(512, 256).between(PEER, ME));
@@ -204,7 +204,7 @@ fn a_reassembly_that_takes_too_long_is_not_told_without_the_first_fragment<L: Lo
     h.assert_counters("in 2, ip4.received 2, ip4.fragments_received 2, ip4.reass.timeout 2");
 }
 
-fn the_timeout_counts_from_the_first_to_come<L: Locks>() {
+fn the_timeout_starts_with_the_first_arrival<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let whole = datagram(1000);
@@ -262,7 +262,7 @@ fn jolt2_is_dropped_one_by_one<L: Locks>() {
 }
 
 /// Row 7 (Rose): never-completed datagrams from many sources, or from one.
-fn many_unfinished_datagrams_are_bounded_and_others_still_come_through<L: Locks>() {
+fn many_incomplete_datagrams_are_bounded_and_others_are_delivered<L: Locks>() {
     let h = Host::<L>::configured(pool(2048), |_| {});
     h.add_iface("em0", ME, 1500);
     let s = h.bound(9);
@@ -285,7 +285,7 @@ fn many_unfinished_datagrams_are_bounded_and_others_still_come_through<L: Locks>
     h.audit();
 }
 
-fn a_corrupt_fragment_spoils_the_checksum_and_nothing_is_delivered<L: Locks>() {
+fn a_corrupt_fragment_fails_the_checksum_and_nothing_is_delivered<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let mut parts = fragments(&datagram(1000), 512);
@@ -299,7 +299,7 @@ fn a_corrupt_fragment_spoils_the_checksum_and_nothing_is_delivered<L: Locks>() {
     );
 }
 
-fn fragments_of_a_broadcast_are_put_together_and_not_complained_about<L: Locks>() {
+fn fragments_of_a_broadcast_are_reassembled_and_cause_no_error<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let whole = Ip::udp((PEER.ip, 1), (Ipv4Addr::BROADCAST, 9), &payload(600));
@@ -325,7 +325,7 @@ fn no_buffer_for_all_fragments_sends_none<L: Locks>() {
     assert_eq!(h.sent(EM0).len(), 1);
 }
 
-fn an_oversized_datagram_is_refused<L: Locks>() {
+fn an_oversized_datagram_is_rejected<L: Locks>() {
     let limits = Limits {
         large: PoolConfig { buffers: 1, data: 1 << 16, locks: PoolLocks::Light, ..PoolConfig::default() },
         ..Limits::default()

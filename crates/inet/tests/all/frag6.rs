@@ -9,18 +9,18 @@ use wire::icmp6::{Problem, parameter, time_exceeded};
 use wire::{Proto, ip6};
 
 conversations! {
-    a_large_echo_comes_and_goes_in_fragments
+    a_large_echo_is_received_and_answered_in_fragments
     an_overlap_ends_the_whole_datagram
-    an_atomic_fragment_is_alone
-    fragments_in_fragments_are_refused
-    fragments_that_cannot_be
-    fragments_that_never_end_are_told_and_forgotten
-    other_families_do_not_push_fragments_out
-    identifications_are_nobodys_guess
-    a_path_that_is_narrow_is_remembered_for_ten_minutes
+    an_atomic_fragment_is_processed_alone
+    nested_fragment_headers_are_dropped
+    malformed_fragments_are_answered_or_dropped
+    incomplete_datagrams_time_out_and_are_reported
+    other_families_do_not_evict_fragments
+    identifications_are_unpredictable
+    a_lower_path_mtu_is_kept_for_ten_minutes
 }
 
-fn a_large_echo_comes_and_goes_in_fragments<L: Locks>() {
+fn a_large_echo_is_received_and_answered_in_fragments<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
@@ -68,7 +68,7 @@ fn an_overlap_ends_the_whole_datagram<L: Locks>() {
 }
 
 /// RFC 6946: a datagram of one fragment is whole, whatever others of its number wait.
-fn an_atomic_fragment_is_alone<L: Locks>() {
+fn an_atomic_fragment_is_processed_alone<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
@@ -84,7 +84,7 @@ fn an_atomic_fragment_is_alone<L: Locks>() {
 }
 
 /// CVE-2021-24086.
-fn fragments_in_fragments_are_refused<L: Locks>() {
+fn nested_fragment_headers_are_dropped<L: Locks>() {
     let h = Host::<L>::six();
     let inner = ping6(PEER6.ip, ME6.ip, &[1; 100]).fragment(9, 0, 56);
     let twice = Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..inner.header }, payload: inner.payload };
@@ -101,7 +101,7 @@ fn fragments_in_fragments_are_refused<L: Locks>() {
     assert_eq!(h.counter("inet.ip4.reass.malformed"), 1, "RFC 7112: refused; its sender is being asked for");
 }
 
-fn fragments_that_cannot_be<L: Locks>() {
+fn malformed_fragments_are_answered_or_dropped<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
@@ -138,7 +138,7 @@ fn fragments_that_cannot_be<L: Locks>() {
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-fn fragments_that_never_end_are_told_and_forgotten<L: Locks>() {
+fn incomplete_datagrams_time_out_and_are_reported<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
@@ -151,7 +151,7 @@ fn fragments_that_never_end_are_told_and_forgotten<L: Locks>() {
     h.assert_counters("out 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip4.reass.timeout 2");
 }
 
-fn other_families_do_not_push_fragments_out<L: Locks>() {
+fn other_families_do_not_evict_fragments<L: Locks>() {
     let h = Host::<L>::six();
     let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
     h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
@@ -166,7 +166,7 @@ fn other_families_do_not_push_fragments_out<L: Locks>() {
 }
 
 /// CVE-2021-45485.
-fn identifications_are_nobodys_guess<L: Locks>() {
+fn identifications_are_unpredictable<L: Locks>() {
     let h = Host::<L>::six();
     let id_to = |peer: Six| {
         h.stack.set_neighbor6(h.cx(), EM0, peer.ip, peer.mac);
@@ -186,7 +186,7 @@ fn identifications_are_nobodys_guess<L: Locks>() {
     assert!(c.abs_diff(b) > 1000, "{b} {c}");
 }
 
-fn a_path_that_is_narrow_is_remembered_for_ten_minutes<L: Locks>() {
+fn a_lower_path_mtu_is_kept_for_ten_minutes<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.stack.knobs.icmp6_rate.set(0);

@@ -14,19 +14,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::{Mac, Proto, ip4, ip6};
 
 conversations! {
-    every_pair_of_families_goes_out_and_comes_in
-    one_gif_carries_both
-    only_the_far_end_is_believed
-    what_it_says_and_what_it_is_agree
-    an_iface_without_an_address_takes_no_ip6
+    every_pair_of_families_is_encapsulated_and_decapsulated
+    one_gif_carries_both_families
+    only_packets_of_the_far_end_are_accepted
+    the_inner_version_must_match_the_protocol
+    an_iface_without_an_address_accepts_no_ip6
     gre_and_etherip_go_over_ip6
-    ends_are_of_one_family
-    marks_go_in_and_come_out
-    an_open_checksum_is_closed_before_it_goes_in
-    tunnels_nest_and_loops_end
-    a_removed_tunnel_leaves_nothing
-    local_senders_of_both_families_learn_that_the_far_end_has_no_route
-    local_senders_of_both_families_learn_the_mtu_of_the_tunnel
+    both_ends_have_the_same_family
+    ecn_marks_are_copied_both_ways
+    an_offloaded_checksum_is_computed_before_encapsulation
+    tunnels_nest_and_loops_are_dropped
+    a_removed_tunnel_leaves_no_state
+    local_senders_of_both_families_get_an_error_without_a_route_to_the_far_end
+    local_senders_of_both_families_get_the_mtu_of_the_tunnel
 }
 
 const IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
@@ -112,7 +112,7 @@ pub fn answer(six: bool) -> Vec<u8> {
     }
 }
 
-fn every_pair_of_families_goes_out_and_comes_in<L: Locks>() {
+fn every_pair_of_families_is_encapsulated_and_decapsulated<L: Locks>() {
     for outside in [false, true] {
         let (h, id) = router::<L>(config(Kind::Gif, outside));
         assert_eq!(h.stack.iface(id).unwrap().mtu(), if outside { 1460 } else { 1480 });
@@ -139,7 +139,7 @@ fn every_pair_of_families_goes_out_and_comes_in<L: Locks>() {
     }
 }
 
-fn one_gif_carries_both<L: Locks>() {
+fn one_gif_carries_both_families<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     // Both in one burst: each family keeps its order.
     for n in 0..4u8 {
@@ -161,7 +161,7 @@ fn one_gif_carries_both<L: Locks>() {
     assert_eq!((proto, payload[40]), (Proto::IPV6, 129));
 }
 
-fn only_the_far_end_is_believed<L: Locks>() {
+fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     let (h, _) = router::<L>(config(Kind::Gif, true));
     let inner = ping6(THERE6, IN6, b"x").packet();
     h.inject(EM1, Ip6::new("fd01::9".parse().unwrap(), MY6.ip, Proto::IPV6, inner.clone()).between(FAR6, MY6));
@@ -185,7 +185,7 @@ fn only_the_far_end_is_believed<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.forwarded 1, tunnel.out.nested 1");
 }
 
-fn what_it_says_and_what_it_is_agree<L: Locks>() {
+fn the_inner_version_must_match_the_protocol<L: Locks>() {
     let (h, _) = router::<L>(config(Kind::Gif, true));
     from_far(&h, true, Proto::IPIP, &answer(true));
     from_far(&h, true, Proto::IPV6, &answer(false));
@@ -202,7 +202,7 @@ fn what_it_says_and_what_it_is_agree<L: Locks>() {
     );
 }
 
-fn an_iface_without_an_address_takes_no_ip6<L: Locks>() {
+fn an_iface_without_an_address_accepts_no_ip6<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, false));
     for own in h.stack.iface(id).unwrap().addrs6(h.cx()) {
         h.stack.remove_addr6(h.cx(), id, own.addr);
@@ -256,7 +256,7 @@ fn advert6(from: Six, to: Ipv6Addr, advert: wire::icmp6::nd::Advert) -> Ip6 {
     crate::common::six::advert(from.ip, to, advert, Some(from.mac))
 }
 
-fn ends_are_of_one_family<L: Locks>() {
+fn both_ends_have_the_same_family<L: Locks>() {
     let h = Host::<L>::router6();
     let set = |config: Config| {
         let id = h.stack.add_tunnel(h.cx(), &format!("{}9", config.kind.name()), config.kind, Mac([2, 0, 0, 0, 9, 1]));
@@ -274,7 +274,7 @@ fn ends_are_of_one_family<L: Locks>() {
 }
 
 /// RFC 6040, in headers of either family.
-fn marks_go_in_and_come_out<L: Locks>() {
+fn ecn_marks_are_copied_both_ways<L: Locks>() {
     for outside in [false, true] {
         let (h, _) = router::<L>(config(Kind::Gif, outside));
         onward(&h, &Ip6::new(PEER6.ip, DEEP6, Proto::UDP, [0; 8]).class(0xb9).packet());
@@ -295,7 +295,7 @@ fn marks_go_in_and_come_out<L: Locks>() {
     }
 }
 
-fn an_open_checksum_is_closed_before_it_goes_in<L: Locks>() {
+fn an_offloaded_checksum_is_computed_before_encapsulation<L: Locks>() {
     let (h, _) = router::<L>(config(Kind::Gif, false));
     for (proto, at, len) in [(Proto::UDP, 6, 13), (Proto::TCP, 16, 25)] {
         let pseudo = wire::checksum::Partial::pseudo6(PEER6.ip, DEEP6, proto, len as u32);
@@ -314,7 +314,7 @@ fn an_open_checksum_is_closed_before_it_goes_in<L: Locks>() {
     }
 }
 
-fn tunnels_nest_and_loops_end<L: Locks>() {
+fn tunnels_nest_and_loops_are_dropped<L: Locks>() {
     let (h, first) = router::<L>(config(Kind::Gif, false));
     // IPv6 in IPv6 in IPv4: the second tunnel's ends are inside the first.
     let second = h.stack.add_tunnel(h.cx(), "gif1", Kind::Gif, Mac::ZERO).unwrap();
@@ -345,7 +345,7 @@ fn tunnels_nest_and_loops_end<L: Locks>() {
     let _ = first;
 }
 
-fn a_removed_tunnel_leaves_nothing<L: Locks>() {
+fn a_removed_tunnel_leaves_no_state<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     from_far(&h, true, Proto::IPV6, &answer(true));
     assert!(h.stack.remove_tunnel(h.cx(), id));
@@ -360,7 +360,7 @@ fn a_removed_tunnel_leaves_nothing<L: Locks>() {
 }
 
 /// The socket of a sender is locked while its packet enters the tunnel: its error comes at the next poll.
-fn local_senders_of_both_families_learn_that_the_far_end_has_no_route<L: Locks>() {
+fn local_senders_of_both_families_get_an_error_without_a_route_to_the_far_end<L: Locks>() {
     let remote = IpAddr::from(Ipv4Addr::new(203, 0, 113, 9));
     for to in [SocketAddr::from((DEEP4, 80)), SocketAddr::from((DEEP6, 80))] {
         let (h, _) = router::<L>(Config { remote, ..config(Kind::Gif, false) });
@@ -377,7 +377,7 @@ fn local_senders_of_both_families_learn_that_the_far_end_has_no_route<L: Locks>(
     }
 }
 
-fn local_senders_of_both_families_learn_the_mtu_of_the_tunnel<L: Locks>() {
+fn local_senders_of_both_families_get_the_mtu_of_the_tunnel<L: Locks>() {
     // Packets of 1498 and 1488 bytes: the link of 1500 has no room for 20 more.
     for (to, len) in [(SocketAddr::from((DEEP4, 80)), 1470), (SocketAddr::from((DEEP6, 80)), 1440)] {
         let (h, id) = router::<L>(config(Kind::Gif, false));

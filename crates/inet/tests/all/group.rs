@@ -15,32 +15,32 @@ const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 
 conversations! {
     a_broadcast_reaches_every_socket_on_its_port
-    a_broadcast_that_nobody_wants_is_dropped_in_silence
-    a_directed_broadcast_reaches_every_socket_however_its_frame_was_addressed
-    a_broadcast_is_sent_to_all_stations_where_that_is_allowed
-    a_socket_bound_to_one_address_hears_no_broadcasts
-    an_own_broadcast_comes_back_to_sockets_here
-    a_long_own_broadcast_comes_back_whole
-    a_multicast_reaches_those_who_joined_and_nobody_else
-    a_multicast_is_taken_only_on_the_iface_where_it_was_joined
-    a_socket_bound_to_the_group_hears_the_group_only
+    a_broadcast_without_a_receiver_is_dropped_silently
+    a_directed_broadcast_reaches_every_socket_for_any_mac_address
+    a_broadcast_is_sent_to_all_stations_if_allowed
+    a_socket_bound_to_one_address_receives_no_broadcasts
+    an_own_broadcast_is_looped_back_to_local_sockets
+    a_long_own_broadcast_is_looped_back_whole
+    a_multicast_reaches_members_only
+    a_multicast_is_accepted_only_on_the_iface_where_it_was_joined
+    a_socket_bound_to_the_group_receives_the_group_only
     one_full_buffer_does_not_keep_the_others_from_receiving
     a_multicast_leaves_with_its_own_ttl_and_mac_address
     a_multicast_with_ttl_zero_stays_in_the_host
-    an_own_multicast_comes_back_to_members_here
-    an_own_multicast_does_not_come_back_where_that_is_not_wished
+    an_own_multicast_is_looped_back_to_local_members
+    an_own_multicast_is_not_looped_back_if_turned_off
     joining_is_reported_twice_and_leaving_once
     a_group_is_joined_once_for_all_sockets_and_left_with_the_last
     closing_a_socket_leaves_its_groups
-    reports_and_leaves_are_as_rfc_2236_asks
+    reports_and_leaves_follow_rfc_2236
     a_query_is_answered_within_its_time
     a_query_for_one_group_is_answered_for_that_group
     a_version_1_query_is_answered_within_ten_seconds
-    another_members_report_makes_ours_unnecessary
-    after_another_members_report_leaving_is_silent
+    another_members_report_suppresses_ours
+    after_another_members_report_no_leave_is_sent
     all_systems_is_never_reported
     malformed_messages_are_dropped
-    joining_what_is_no_group_fails
+    joining_a_unicast_address_fails
     groups_are_bounded
 }
 
@@ -86,7 +86,7 @@ fn a_broadcast_reaches_every_socket_on_its_port<L: Locks>() {
     assert!(h.recv(connected).is_none());
 }
 
-fn a_broadcast_that_nobody_wants_is_dropped_in_silence<L: Locks>() {
+fn a_broadcast_without_a_receiver_is_dropped_silently<L: Locks>() {
     let h = host::<L>();
     for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0)] {
         h.inject(EM0, to_all(dst, 9).frame(Mac::BROADCAST, PEER.mac));
@@ -96,7 +96,7 @@ fn a_broadcast_that_nobody_wants_is_dropped_in_silence<L: Locks>() {
 }
 
 /// What makes a broadcast is its IP destination; a router delivers a directed one in a frame for us.
-fn a_directed_broadcast_reaches_every_socket_however_its_frame_was_addressed<L: Locks>() {
+fn a_directed_broadcast_reaches_every_socket_for_any_mac_address<L: Locks>() {
     let h = host::<L>();
     let sockets = [shared(&h, any(9)), shared(&h, any(9))];
     for mac in [Mac::BROADCAST, ME.mac] {
@@ -106,7 +106,7 @@ fn a_directed_broadcast_reaches_every_socket_however_its_frame_was_addressed<L: 
     }
 }
 
-fn a_broadcast_is_sent_to_all_stations_where_that_is_allowed<L: Locks>() {
+fn a_broadcast_is_sent_to_all_stations_if_allowed<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255)] {
@@ -122,7 +122,7 @@ fn a_broadcast_is_sent_to_all_stations_where_that_is_allowed<L: Locks>() {
 }
 
 /// BSD's udp_input: the local address is "any" or the datagram's destination. Linux does the same.
-fn a_socket_bound_to_one_address_hears_no_broadcasts<L: Locks>() {
+fn a_socket_bound_to_one_address_receives_no_broadcasts<L: Locks>() {
     let h = host::<L>();
     let all = Ipv4Addr::new(10, 0, 0, 255);
     let (exact, wide) = (shared(&h, at(ME, 9)), shared(&h, any(9)));
@@ -137,7 +137,7 @@ fn a_socket_bound_to_one_address_hears_no_broadcasts<L: Locks>() {
 }
 
 /// BSD's ether_output loops a copy of each broadcast back, through the same queue as everything to oneself.
-fn an_own_broadcast_comes_back_to_sockets_here<L: Locks>() {
+fn an_own_broadcast_is_looped_back_to_local_sockets<L: Locks>() {
     let h = host::<L>();
     let (s, t) = (h.bound(1000), h.bound(9));
     h.options(s, |o| o.broadcast = true);
@@ -163,7 +163,7 @@ fn an_own_broadcast_comes_back_to_sockets_here<L: Locks>() {
     assert_eq!(h.sent(EM0).len(), 2);
 }
 
-fn a_long_own_broadcast_comes_back_whole<L: Locks>() {
+fn a_long_own_broadcast_is_looped_back_whole<L: Locks>() {
     let h = host::<L>();
     let (s, t) = (h.bound(1000), h.bound(9));
     h.options(s, |o| o.broadcast = true);
@@ -174,7 +174,7 @@ fn a_long_own_broadcast_comes_back_whole<L: Locks>() {
     assert_eq!(h.sent(EM0).len(), 4, "the wire gets fragments");
 }
 
-fn a_multicast_reaches_those_who_joined_and_nobody_else<L: Locks>() {
+fn a_multicast_reaches_members_only<L: Locks>() {
     let h = host::<L>();
     let (member, stranger) = (shared(&h, any(9)), shared(&h, any(9)));
     h.inject(EM0, to_all(GROUP, 9).frame(Mac::multicast4(GROUP), PEER.mac));
@@ -197,7 +197,7 @@ fn a_multicast_reaches_those_who_joined_and_nobody_else<L: Locks>() {
     assert!(h.recv(member).is_none());
 }
 
-fn a_multicast_is_taken_only_on_the_iface_where_it_was_joined<L: Locks>() {
+fn a_multicast_is_accepted_only_on_the_iface_where_it_was_joined<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(9);
     h.stack.udp_join(h.cx(), s, GROUP.into(), Some(EM1)).unwrap();
@@ -207,7 +207,7 @@ fn a_multicast_is_taken_only_on_the_iface_where_it_was_joined<L: Locks>() {
     assert!(h.recv(s).is_some());
 }
 
-fn a_socket_bound_to_the_group_hears_the_group_only<L: Locks>() {
+fn a_socket_bound_to_the_group_receives_the_group_only<L: Locks>() {
     let h = host::<L>();
     let s = h.open();
     h.stack.udp_bind(h.cx(), s, SocketAddr::from((GROUP, 9))).unwrap();
@@ -257,7 +257,7 @@ fn a_multicast_with_ttl_zero_stays_in_the_host<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-fn an_own_multicast_comes_back_to_members_here<L: Locks>() {
+fn an_own_multicast_is_looped_back_to_local_members<L: Locks>() {
     let h = host::<L>();
     let (s, member) = (h.bound(1000), h.bound(9));
     join(&h, member, GROUP);
@@ -274,7 +274,7 @@ fn an_own_multicast_comes_back_to_members_here<L: Locks>() {
     );
 }
 
-fn an_own_multicast_does_not_come_back_where_that_is_not_wished<L: Locks>() {
+fn an_own_multicast_is_not_looped_back_if_turned_off<L: Locks>() {
     let h = host::<L>();
     let (s, member) = (h.bound(1000), h.bound(9));
     join(&h, member, GROUP);
@@ -337,7 +337,7 @@ fn closing_a_socket_leaves_its_groups<L: Locks>() {
 }
 
 /// RFC 2236 2: TTL 1 and the router alert option; 9: a report goes to the group, a leave to all routers.
-fn reports_and_leaves_are_as_rfc_2236_asks<L: Locks>() {
+fn reports_and_leaves_follow_rfc_2236<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     join(&h, s, GROUP);
@@ -404,7 +404,7 @@ fn a_version_1_query_is_answered_within_ten_seconds<L: Locks>() {
     assert_eq!(igmps(&h).len(), 1);
 }
 
-fn another_members_report_makes_ours_unnecessary<L: Locks>() {
+fn another_members_report_suppresses_ours<L: Locks>() {
     let h = host::<L>();
     member(&h, &[GROUP]);
     for report in [Message::Report { group: GROUP }, Message::ReportV1 { group: GROUP }] {
@@ -416,7 +416,7 @@ fn another_members_report_makes_ours_unnecessary<L: Locks>() {
     h.assert_counters("in 4, ip4.received 4, ip4.delivered 4, igmp.queries_received 2, igmp.in.consumed 4");
 }
 
-fn after_another_members_report_leaving_is_silent<L: Locks>() {
+fn after_another_members_report_no_leave_is_sent<L: Locks>() {
     let h = host::<L>();
     let s = member(&h, &[GROUP]);
     h.inject(EM0, igmp_frame(PEER, GROUP, Message::Report { group: GROUP }));
@@ -462,7 +462,7 @@ fn malformed_messages_are_dropped<L: Locks>() {
     h.assert_counters("in 256, ip4.received 256, ip4.delivered 256, igmp.in.consumed 256, igmp.queries_received 1");
 }
 
-fn joining_what_is_no_group_fails<L: Locks>() {
+fn joining_a_unicast_address_fails<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     for addr in [PEER.ip, Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(240, 0, 0, 1)] {

@@ -16,9 +16,9 @@ use wire::{Mac, Proto, mld};
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 1, 3);
 
 conversations! {
-    a_group_is_joined_heard_and_left
-    a_group_is_sent_to_and_heard_by_members_here
-    a_hop_limit_of_zero_stays_here
+    a_group_is_joined_received_and_left
+    a_datagram_to_a_group_reaches_local_members
+    a_packet_with_hop_limit_zero_stays_in_the_host
     reports_fit_small_buffers
 }
 
@@ -35,7 +35,7 @@ fn report<L: Locks>(h: &Host<L>) -> Vec<(RecordKind, Ipv6Addr)> {
     }
 }
 
-fn a_group_is_joined_heard_and_left<L: Locks>() {
+fn a_group_is_joined_received_and_left<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (one, two, none) = (h.bound6(any6(9)), h.open6(), h.bound6(any6(10)));
     let to_group = || udp6((PEER6.ip, 5), (GROUP6, 9), b"all").frame(Mac::multicast6(GROUP6), PEER6.mac);
@@ -73,7 +73,7 @@ fn a_group_is_joined_heard_and_left<L: Locks>() {
     h.audit();
 }
 
-fn a_group_is_sent_to_and_heard_by_members_here<L: Locks>() {
+fn a_datagram_to_a_group_reaches_local_members<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (from, member) = (h.bound6(any6(9)), h.bound6(any6(10)));
     h.stack.udp_join(h.cx(), member, GROUP6.into(), Some(EM0)).unwrap();
@@ -98,7 +98,7 @@ fn a_group_is_sent_to_and_heard_by_members_here<L: Locks>() {
 }
 
 /// A hop limit of 0 is for members on this host.
-fn a_hop_limit_of_zero_stays_here<L: Locks>() {
+fn a_packet_with_hop_limit_zero_stays_in_the_host<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (from, member) = (h.bound6(any6(9)), h.bound6(any6(10)));
     h.stack.udp_join(h.cx(), member, GROUP6.into(), Some(EM0)).unwrap();

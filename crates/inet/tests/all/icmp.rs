@@ -13,39 +13,39 @@ use wire::icmp4::{Problem, ty, unreachable};
 use wire::{Mac, Proto};
 
 conversations! {
-    a_ping_comes_back_with_all_it_brought
-    pings_of_every_length_come_back
-    a_ping_with_options_comes_back_without
-    a_recorded_route_and_times_come_back_with_our_entries
-    a_ping_to_many_is_not_answered
-    a_ping_to_many_is_answered_from_our_own_address_where_that_is_wished
+    a_ping_is_answered_with_its_data
+    pings_of_every_length_are_answered
+    a_ping_with_options_is_answered_without_them
+    a_recorded_route_and_timestamps_are_returned_with_our_entries
+    a_ping_to_a_group_is_not_answered
+    a_ping_to_a_group_is_answered_from_our_own_address_if_turned_on
     a_ping_from_an_address_of_ours_is_not_answered
     pings_are_answered_at_their_rate
-    a_port_that_nobody_listens_on_is_unreachable
-    an_unknown_protocol_is_unreachable_and_tunnels_are_not_opened
-    an_error_quotes_up_to_576_bytes_in_all_and_never_more_than_came
-    silence_is_kept_where_that_is_wished
-    no_error_is_ever_sent_about_these
+    a_port_without_a_socket_is_unreachable
+    an_unknown_protocol_and_tunnel_packets_are_unreachable
+    an_error_has_at_most_576_bytes_and_quotes_received_bytes_only
+    no_error_is_sent_in_udp_blackhole_mode
+    no_error_is_sent_where_rfc_1122_forbids_it
     errors_to_one_destination_are_limited_and_do_not_use_up_those_to_others
     errors_to_all_destinations_together_are_limited
-    the_overall_limit_cannot_be_counted_from_outside
-    an_error_reaches_the_connected_socket_that_it_is_about_and_nobody_else
-    each_kind_of_error_has_its_meaning
-    an_error_that_quotes_a_stranger_is_not_believed
-    an_error_that_quotes_a_later_fragment_is_not_believed
+    the_overall_limit_cannot_be_measured_remotely
+    an_error_reaches_only_its_connected_socket
+    each_kind_of_error_has_its_errno
+    an_error_about_an_unknown_packet_is_ignored
+    an_error_about_a_later_fragment_is_ignored
     a_message_cut_anywhere_is_dropped
     a_message_with_any_bit_flipped_is_dropped
-    messages_that_nobody_asked_for_are_ignored
+    unsolicited_messages_are_ignored
     source_quench_is_ignored
     a_redirect_is_ignored_by_default
     a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only
-    a_route_set_by_hand_is_no_redirects_to_change
+    a_redirect_does_not_change_a_configured_route
     routes_made_by_redirects_are_bounded
-    a_narrow_path_is_learned_and_forgotten_after_ten_minutes
-    a_narrow_path_is_believed_only_about_datagrams_of_ours
-    no_path_is_believed_to_be_narrower_than_552
-    an_old_router_that_does_not_say_its_mtu_gets_the_next_plateau
-    a_datagram_that_may_not_be_fragmented_meets_the_path_mtu
+    a_lower_path_mtu_is_learned_and_expires_after_ten_minutes
+    a_lower_path_mtu_is_accepted_only_for_datagrams_of_ours
+    no_path_mtu_below_552_is_accepted
+    an_error_without_an_mtu_lowers_the_path_mtu_to_the_next_plateau
+    a_datagram_with_df_is_limited_by_the_path_mtu
 }
 
 fn host<L: Locks>() -> Host<L> {
@@ -58,7 +58,7 @@ fn host<L: Locks>() -> Host<L> {
 
 // ---- echo ---------------------------------------------------------------------------------------------------------
 
-fn a_ping_comes_back_with_all_it_brought<L: Locks>() {
+fn a_ping_is_answered_with_its_data<L: Locks>() {
     let h = host::<L>();
     h.inject(
         EM0,
@@ -76,7 +76,7 @@ fn a_ping_comes_back_with_all_it_brought<L: Locks>() {
     );
 }
 
-fn pings_of_every_length_come_back<L: Locks>() {
+fn pings_of_every_length_are_answered<L: Locks>() {
     let h = host::<L>();
     for len in 0..=1472 {
         let payload: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
@@ -93,7 +93,7 @@ fn pings_of_every_length_come_back<L: Locks>() {
     );
 }
 
-fn a_ping_with_options_comes_back_without<L: Locks>() {
+fn a_ping_with_options_is_answered_without_them<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"x").options(&[1, 1, 1, 0, 148, 4, 0, 0]).between(PEER, ME));
     let reply = h.sent_one(EM0);
@@ -102,7 +102,7 @@ fn a_ping_with_options_comes_back_without<L: Locks>() {
 }
 
 /// RFC 1122 3.2.2.6; two entries of ours, as the Linux kernel has them: the way in and the way out.
-fn a_recorded_route_and_times_come_back_with_our_entries<L: Locks>() {
+fn a_recorded_route_and_timestamps_are_returned_with_our_entries<L: Locks>() {
     let h = host::<L>();
     let reply_to = |options: &[u8]| {
         h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"x").options(options).between(PEER, ME));
@@ -132,7 +132,7 @@ fn a_recorded_route_and_times_come_back_with_our_entries<L: Locks>() {
 }
 
 /// Row 38 (Smurf): RFC 1122 3.2.2.6 allows silence, and nothing else is safe.
-fn a_ping_to_many_is_not_answered<L: Locks>() {
+fn a_ping_to_a_group_is_not_answered<L: Locks>() {
     let h = host::<L>();
     let everybody =
         [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)];
@@ -147,7 +147,7 @@ fn a_ping_to_many_is_not_answered<L: Locks>() {
     h.assert_counters("in 1, ip4.received 1, ip4.in.link_broadcast 1");
 }
 
-fn a_ping_to_many_is_answered_from_our_own_address_where_that_is_wished<L: Locks>() {
+fn a_ping_to_a_group_is_answered_from_our_own_address_if_turned_on<L: Locks>() {
     let h = host::<L>();
     h.stack.knobs.broadcast_echo.set(1);
     for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 1)] {
@@ -196,7 +196,7 @@ fn pings_are_answered_at_their_rate<L: Locks>() {
 
 // ---- errors sent --------------------------------------------------------------------------------------------------
 
-fn a_port_that_nobody_listens_on_is_unreachable<L: Locks>() {
+fn a_port_without_a_socket_is_unreachable<L: Locks>() {
     let h = host::<L>();
     let datagram = Ip::udp((PEER.ip, 1000), (ME.ip, 9), b"anybody?").tos(0x10);
     h.inject(EM0, datagram.between(PEER, ME));
@@ -213,7 +213,7 @@ fn a_port_that_nobody_listens_on_is_unreachable<L: Locks>() {
 }
 
 /// Row 23: IP-in-IP and GRE are protocols nobody here speaks; what is inside is not looked at.
-fn an_unknown_protocol_is_unreachable_and_tunnels_are_not_opened<L: Locks>() {
+fn an_unknown_protocol_and_tunnel_packets_are_unreachable<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let inside = Ip::udp((PEER.ip, 1), (ME.ip, 9), b"hidden").packet();
@@ -234,7 +234,7 @@ fn an_unknown_protocol_is_unreachable_and_tunnels_are_not_opened<L: Locks>() {
 }
 
 /// RFC 1812 4.3.2.3: as much as fits into 576 bytes. Row 21: no information leaks, no reply is longer than it may be.
-fn an_error_quotes_up_to_576_bytes_in_all_and_never_more_than_came<L: Locks>() {
+fn an_error_has_at_most_576_bytes_and_quotes_received_bytes_only<L: Locks>() {
     let h = host::<L>();
     h.stack.knobs.icmp_rate.set(0);
     for len in [0, 1, 2, 17, 18, 519, 520, 521, 1472] {
@@ -253,7 +253,7 @@ fn an_error_quotes_up_to_576_bytes_in_all_and_never_more_than_came<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).1, &datagram.packet()[..548]);
 }
 
-fn silence_is_kept_where_that_is_wished<L: Locks>() {
+fn no_error_is_sent_in_udp_blackhole_mode<L: Locks>() {
     let h = host::<L>();
     h.stack.knobs.udp_blackhole.set(1);
     h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"anybody?"));
@@ -262,7 +262,7 @@ fn silence_is_kept_where_that_is_wished<L: Locks>() {
 }
 
 /// Row 70, RFC 1122 3.2.2: not about errors, not about what went to many, not about later fragments, not to nobody.
-fn no_error_is_ever_sent_about_these<L: Locks>() {
+fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.knobs.icmp_rate.set(0);
     let closed = |src: Ipv4Addr, dst: Ipv4Addr| Ip::udp((src, 1000), (dst, 9), b"x");
@@ -369,7 +369,7 @@ fn errors_to_all_destinations_together_are_limited<L: Locks>() {
 
 /// Row 51 (SAD DNS, CVE-2020-25705): whoever can count the errors that the whole host may send learns which of his
 /// spoofed probes met an open port. So the number is not the same each time.
-fn the_overall_limit_cannot_be_counted_from_outside<L: Locks>() {
+fn the_overall_limit_cannot_be_measured_remotely<L: Locks>() {
     let h = host::<L>();
     let mut counts = Vec::new();
     for _ in 0..10 {
@@ -390,7 +390,7 @@ fn own(payload: &[u8]) -> Ip {
     Ip::udp((ME.ip, 1000), (PEER.ip, 9), payload)
 }
 
-fn an_error_reaches_the_connected_socket_that_it_is_about_and_nobody_else<L: Locks>() {
+fn an_error_reaches_only_its_connected_socket<L: Locks>() {
     let h = host::<L>();
     let connected = h.connected(1000, at(PEER, 9));
     let other_peer = h.connected(1001, at(PEER, 9));
@@ -420,7 +420,7 @@ fn an_error_reaches_the_connected_socket_that_it_is_about_and_nobody_else<L: Loc
     assert_eq!(h.send(connected, b"x", None), Ok(1));
 }
 
-fn each_kind_of_error_has_its_meaning<L: Locks>() {
+fn each_kind_of_error_has_its_errno<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     let unreachable = |code| Problem::Unreachable { code, next_mtu: 0 };
@@ -440,7 +440,7 @@ fn each_kind_of_error_has_its_meaning<L: Locks>() {
 }
 
 /// A datagram that did not come from an address of ours is not ours, whatever its ports say.
-fn an_error_that_quotes_a_stranger_is_not_believed<L: Locks>() {
+fn an_error_about_an_unknown_packet_is_ignored<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     for src in [OTHER.ip, Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(10, 0, 0, 255)] {
@@ -452,7 +452,7 @@ fn an_error_that_quotes_a_stranger_is_not_believed<L: Locks>() {
     assert_eq!(h.send(s, &[0; 1400], at(PEER, 9)), Ok(1400), "the path has been narrowed by a stranger");
 }
 
-fn an_error_that_quotes_a_later_fragment_is_not_believed<L: Locks>() {
+fn an_error_about_a_later_fragment_is_ignored<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     // Bytes in the middle of a datagram that look like the ports of a connection.
@@ -517,7 +517,7 @@ fn a_message_with_any_bit_flipped_is_dropped<L: Locks>() {
     ));
 }
 
-fn messages_that_nobody_asked_for_are_ignored<L: Locks>() {
+fn unsolicited_messages_are_ignored<L: Locks>() {
     let h = host::<L>();
     let mut n = 0;
     // Replies, timestamps, masks, router discovery, and everything without a name.
@@ -599,7 +599,7 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
     h.assert_counters("out 1, audit.made 1, ip4.sent 1, udp.sent 1, icmp4.redirects_aged 1");
 }
 
-fn a_route_set_by_hand_is_no_redirects_to_change<L: Locks>() {
+fn a_redirect_does_not_change_a_configured_route<L: Locks>() {
     let h = host::<L>();
     h.stack.knobs.accept_redirects.set(1);
     h.route("198.51.100.7/32", Via::Gateway(EM0, PEER.ip));
@@ -650,7 +650,7 @@ fn longest<L: Locks>(h: &Host<L>, s: usize, len: usize) -> usize {
     h.sent(EM0).iter().map(|frame| frame.len() - 14).max().unwrap()
 }
 
-fn a_narrow_path_is_learned_and_forgotten_after_ten_minutes<L: Locks>() {
+fn a_lower_path_mtu_is_learned_and_expires_after_ten_minutes<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     assert_eq!(longest(&h, s, 1472), 1500);
@@ -667,7 +667,7 @@ fn a_narrow_path_is_learned_and_forgotten_after_ten_minutes<L: Locks>() {
 }
 
 /// Row 54.
-fn a_narrow_path_is_believed_only_about_datagrams_of_ours<L: Locks>() {
+fn a_lower_path_mtu_is_accepted_only_for_datagrams_of_ours<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
     for quoted in [
@@ -683,7 +683,7 @@ fn a_narrow_path_is_believed_only_about_datagrams_of_ours<L: Locks>() {
     assert_eq!(h.sent_one(EM0).len(), 1514);
 }
 
-fn no_path_is_believed_to_be_narrower_than_552<L: Locks>() {
+fn no_path_mtu_below_552_is_accepted<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     for mtu in [68, 1, 67, 551] {
@@ -695,7 +695,7 @@ fn no_path_is_believed_to_be_narrower_than_552<L: Locks>() {
 }
 
 /// RFC 1191 7.1. The quoted total length says what was too long.
-fn an_old_router_that_does_not_say_its_mtu_gets_the_next_plateau<L: Locks>() {
+fn an_error_without_an_mtu_lowers_the_path_mtu_to_the_next_plateau<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     h.inject(EM0, error_frame(OTHER, ME, too_big(0), &own(&[1; 1472]).packet()[..28]));
@@ -705,7 +705,7 @@ fn an_old_router_that_does_not_say_its_mtu_gets_the_next_plateau<L: Locks>() {
     assert!(longest(&h, s, 1464) <= 1006);
 }
 
-fn a_datagram_that_may_not_be_fragmented_meets_the_path_mtu<L: Locks>() {
+fn a_datagram_with_df_is_limited_by_the_path_mtu<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     h.options(s, |o| o.dont_fragment = true);

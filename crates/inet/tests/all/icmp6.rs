@@ -8,9 +8,9 @@ use wire::icmp6::Problem;
 
 conversations! {
     a_quoted_packet_cut_short_is_malformed
-    errors_are_not_about_errors_nor_redirects
-    nobody_is_told_who_has_no_address
-    what_nobody_asked_for_is_ignored
+    no_error_is_sent_about_errors_or_redirects
+    no_error_is_sent_to_the_unspecified_address
+    unsolicited_messages_are_ignored
     a_flood_of_echoes_is_bounded
 }
 
@@ -30,7 +30,7 @@ fn a_quoted_packet_cut_short_is_malformed<L: Locks>() {
     ));
 }
 
-fn errors_are_not_about_errors_nor_redirects<L: Locks>() {
+fn no_error_is_sent_about_errors_or_redirects<L: Locks>() {
     let h = Host::<L>::router6();
     let about = |ip: Ip6| {
         h.inject(EM0, ip.hops(1).between(PEER6, ME6));
@@ -52,7 +52,7 @@ fn errors_are_not_about_errors_nor_redirects<L: Locks>() {
     assert_eq!(h.sent6(EM0).len(), 1);
 }
 
-fn nobody_is_told_who_has_no_address<L: Locks>() {
+fn no_error_is_sent_to_the_unspecified_address<L: Locks>() {
     let h = Host::<L>::six();
     let group = wire::ip6::solicited_node(ME6.ip);
     let mac = wire::Mac::multicast6(group);
@@ -62,7 +62,7 @@ fn nobody_is_told_who_has_no_address<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.ignored 1");
 }
 
-fn what_nobody_asked_for_is_ignored<L: Locks>() {
+fn unsolicited_messages_are_ignored<L: Locks>() {
     let h = Host::<L>::six();
     for ty in [129u8, 139, 140, 200, 255] {
         let mut message = vec![ty, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];

@@ -13,22 +13,22 @@ use wire::{Mac, ip4};
 conversations! {
     a_datagram_for_us_is_delivered_and_its_padding_is_not
     a_frame_cut_anywhere_is_not_delivered
-    headers_that_lie_about_lengths_are_dropped
+    headers_with_wrong_lengths_are_dropped
     a_header_with_any_bit_flipped_is_not_delivered
     a_packet_of_another_version_is_dropped
     martian_sources_are_dropped
     martian_destinations_are_dropped
-    land_gets_no_answer
-    la_tierra_does_not_talk_to_itself_through_another_address_of_ours
-    a_broadcast_address_of_ours_is_no_source
+    land_is_not_answered
+    la_tierra_with_another_of_our_addresses_is_dropped
+    a_broadcast_address_of_ours_is_not_a_valid_source
     source_routes_are_dropped_and_not_followed
     harmless_options_are_passed_over
-    malformed_options_end_the_packet
+    malformed_options_drop_the_packet
     a_unicast_packet_in_a_link_broadcast_is_dropped
-    what_is_not_for_us_stays_here_when_forwarding_is_off
-    a_ttl_of_zero_or_one_is_no_reason_not_to_deliver
-    the_weak_host_takes_packets_for_its_other_iface
-    a_burst_of_all_kinds_is_sorted
+    packets_for_others_are_dropped_when_forwarding_is_off
+    a_packet_with_ttl_zero_or_one_is_delivered
+    packets_for_another_ifaces_address_are_accepted
+    a_mixed_burst_is_dispatched
     addresses_of_one_prefix_share_its_route
 }
 
@@ -71,7 +71,7 @@ fn changed(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
 }
 
 /// Row 21 (Ripple20 11898).
-fn headers_that_lie_about_lengths_are_dropped<L: Locks>() {
+fn headers_with_wrong_lengths_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let whole = 20 + 8 + 16;
@@ -163,7 +163,7 @@ fn martian_destinations_are_dropped<L: Locks>() {
 }
 
 /// Row 1: source and destination are ours and the same.
-fn land_gets_no_answer<L: Locks>() {
+fn land_is_not_answered<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let land = Station { ip: ME.ip, ..PEER };
@@ -178,7 +178,7 @@ fn land_gets_no_answer<L: Locks>() {
 
 /// Rows 1 and 39: from one address of ours to another, an echo service would answer itself through the loopback queue
 /// for ever. No frame that comes from a wire was sent by us.
-fn la_tierra_does_not_talk_to_itself_through_another_address_of_ours<L: Locks>() {
+fn la_tierra_with_another_of_our_addresses_is_dropped<L: Locks>() {
     let h = host::<L>();
     let second = Ipv4Addr::new(10, 0, 0, 77);
     h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: second, len: 24 }).unwrap();
@@ -197,7 +197,7 @@ fn la_tierra_does_not_talk_to_itself_through_another_address_of_ours<L: Locks>()
 }
 
 /// RFC 1122 3.2.1.3: a broadcast address MUST NOT be a source; 3.2.1.3 (f): such a datagram is silently discarded.
-fn a_broadcast_address_of_ours_is_no_source<L: Locks>() {
+fn a_broadcast_address_of_ours_is_not_a_valid_source<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(7);
     for src in [Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0)] {
@@ -254,7 +254,7 @@ fn harmless_options_are_passed_over<L: Locks>() {
 }
 
 /// RFC 1122 3.2.2.5: the sender is told, and where.
-fn malformed_options_end_the_packet<L: Locks>() {
+fn malformed_options_drop_the_packet<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let all: [(&[u8], u8); 9] = [
@@ -295,7 +295,7 @@ fn a_unicast_packet_in_a_link_broadcast_is_dropped<L: Locks>() {
     h.assert_counters("in 4, ip4.received 4, ip4.in.link_broadcast 4");
 }
 
-fn what_is_not_for_us_stays_here_when_forwarding_is_off<L: Locks>() {
+fn packets_for_others_are_dropped_when_forwarding_is_off<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.knobs.forwarding.set(0);
     h.inject(EM0, Ip::udp((PEER.ip, 1), (FAR.ip, 9), b"x").between(PEER, ME));
@@ -306,7 +306,7 @@ fn what_is_not_for_us_stays_here_when_forwarding_is_off<L: Locks>() {
 }
 
 /// RFC 1122 3.2.1.7: a host MUST NOT discard a datagram just because it came with a TTL below 2.
-fn a_ttl_of_zero_or_one_is_no_reason_not_to_deliver<L: Locks>() {
+fn a_packet_with_ttl_zero_or_one_is_delivered<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(9);
     for ttl in [0, 1, 255] {
@@ -317,14 +317,14 @@ fn a_ttl_of_zero_or_one_is_no_reason_not_to_deliver<L: Locks>() {
     assert_eq!(ip_of(&h.sent_one(EM0)).1.ttl, 64);
 }
 
-fn the_weak_host_takes_packets_for_its_other_iface<L: Locks>() {
+fn packets_for_another_ifaces_address_are_accepted<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(9);
     h.inject(EM0, Ip::udp((PEER.ip, 1), (ME2.ip, 9), b"x").between(PEER, ME));
     assert_eq!(h.recv(s), Some((b"x".to_vec(), at(PEER, 1))));
 }
 
-fn a_burst_of_all_kinds_is_sorted<L: Locks>() {
+fn a_mixed_burst_is_dispatched<L: Locks>() {
     let h = Host::<L>::router();
     let (s, t) = (h.bound(9), h.bound(10));
     h.forget_counters();

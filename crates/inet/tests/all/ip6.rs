@@ -11,21 +11,21 @@ use wire::ip6::{self, ALL_NODES};
 use wire::{Mac, Proto};
 
 conversations! {
-    an_iface_without_an_address_speaks_none
+    an_iface_without_an_address_sends_no_ip6
     an_echo_is_answered_by_the_frame_it_came_in
-    lengths_and_versions_that_lie_are_dropped
+    wrong_lengths_and_versions_are_dropped
     martians_are_dropped
     a_group_is_answered_from_our_own_address
-    options_are_dealt_with_as_their_numbers_ask
-    hop_by_hop_stands_first_or_nowhere
-    no_more_than_eight_extension_headers_are_walked
+    options_are_handled_by_their_type_bits
+    hop_by_hop_must_be_the_first_header
+    at_most_eight_extension_headers_are_parsed
     a_source_route_is_not_followed
-    what_nobody_here_speaks_is_told
-    a_router_forwards_and_takes_a_hop
-    a_hop_limit_that_ends_is_told
-    scopes_are_kept
-    routes_to_nowhere
-    too_big_for_the_next_link
+    unknown_next_headers_are_reported
+    a_router_forwards_with_a_decremented_hop_limit
+    an_expired_hop_limit_is_reported
+    packets_do_not_leave_their_scope
+    reject_and_blackhole_routes
+    a_packet_too_big_for_the_next_link_is_reported
     a_host_forwards_nothing
     loopback_carries_both_families
 }
@@ -34,7 +34,7 @@ pub fn param(code: u8, pointer: u32) -> Problem {
     Problem::Parameter { code, pointer }
 }
 
-fn an_iface_without_an_address_speaks_none<L: Locks>() {
+fn an_iface_without_an_address_sends_no_ip6<L: Locks>() {
     let h = Host::<L>::new();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
     h.assert_counters("in 1, link.ether.in.unknown_type 1");
@@ -70,7 +70,7 @@ fn an_echo_is_answered_by_the_frame_it_came_in<L: Locks>() {
     assert_eq!(h.sent6_one(EM0).2.len(), 8);
 }
 
-fn lengths_and_versions_that_lie_are_dropped<L: Locks>() {
+fn wrong_lengths_and_versions_are_dropped<L: Locks>() {
     let h = Host::<L>::six();
     let good = ping6(PEER6.ip, ME6.ip, &[7; 100]).between(PEER6, ME6);
     for len in 14..good.len() {
@@ -150,7 +150,7 @@ fn a_group_is_answered_from_our_own_address<L: Locks>() {
     assert_eq!(h.counter("inet.ip6.in.unknown_option"), 3);
 }
 
-fn options_are_dealt_with_as_their_numbers_ask<L: Locks>() {
+fn options_are_handled_by_their_type_bits<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     for proto in [Proto::HOP_BY_HOP, Proto::DEST_OPTIONS] {
@@ -180,7 +180,7 @@ fn options_are_dealt_with_as_their_numbers_ask<L: Locks>() {
     }
 }
 
-fn hop_by_hop_stands_first_or_nowhere<L: Locks>() {
+fn hop_by_hop_must_be_the_first_header<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
@@ -200,7 +200,7 @@ fn hop_by_hop_stands_first_or_nowhere<L: Locks>() {
     said();
 }
 
-fn no_more_than_eight_extension_headers_are_walked<L: Locks>() {
+fn at_most_eight_extension_headers_are_parsed<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
@@ -237,7 +237,7 @@ fn a_source_route_is_not_followed<L: Locks>() {
     }
 }
 
-fn what_nobody_here_speaks_is_told<L: Locks>() {
+fn unknown_next_headers_are_reported<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
@@ -284,7 +284,7 @@ fn what_nobody_here_speaks_is_told<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, ip6.in.no_next_header 1");
 }
 
-fn a_router_forwards_and_takes_a_hop<L: Locks>() {
+fn a_router_forwards_with_a_decremented_hop_limit<L: Locks>() {
     let h = Host::<L>::router6();
     h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").class(3).between(PEER6, ME6));
     let (link, header, payload) = h.sent6_one(EM1);
@@ -316,7 +316,7 @@ fn a_router_forwards_and_takes_a_hop<L: Locks>() {
     assert_eq!((h.sent6(EM1).len(), h.counter("inet.neigh.failed")), (2, 1));
 }
 
-fn a_hop_limit_that_ends_is_told<L: Locks>() {
+fn an_expired_hop_limit_is_reported<L: Locks>() {
     let h = Host::<L>::router6();
     for hops in [0, 1] {
         h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").hops(hops).between(PEER6, ME6));
@@ -344,7 +344,7 @@ fn a_hop_limit_that_ends_is_told<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, icmp6.errors_forbidden 1, ip6.forward.hop_limit_exceeded 1");
 }
 
-fn scopes_are_kept<L: Locks>() {
+fn packets_do_not_leave_their_scope<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
     h.forget_counters();
@@ -363,7 +363,7 @@ fn scopes_are_kept<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_here 1");
 }
 
-fn routes_to_nowhere<L: Locks>() {
+fn reject_and_blackhole_routes<L: Locks>() {
     let h = Host::<L>::router6();
     let asked = |dst: &str| {
         h.wait_a_second();
@@ -384,7 +384,7 @@ fn routes_to_nowhere<L: Locks>() {
     h.sent_nothing(EM1);
 }
 
-fn too_big_for_the_next_link<L: Locks>() {
+fn a_packet_too_big_for_the_next_link_is_reported<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.set_mtu(EM1, 1400);
     h.forget_counters();

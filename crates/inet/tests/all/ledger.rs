@@ -13,9 +13,9 @@ use std::net::SocketAddr;
 
 conversations! {
     traffic_of_every_kind_takes_one_path_with_the_ledger_on_and_off
-    every_stage_of_udp_is_booked_once_for_each_frame
+    every_stage_of_udp_is_booked_once_per_frame
     every_stage_of_tcp_is_booked
-    what_is_nested_is_booked_in_one_stage_alone
+    nested_stages_are_booked_once
 }
 
 fn router<L: Locks>() -> Host<L> {
@@ -90,7 +90,7 @@ fn expect(stages: &[(Stage, u64)]) -> BTreeMap<&'static str, u64> {
     stages.iter().map(|(stage, units)| (stage.word(), *units)).collect()
 }
 
-fn every_stage_of_udp_is_booked_once_for_each_frame<L: Locks>() {
+fn every_stage_of_udp_is_booked_once_per_frame<L: Locks>() {
     let h = router::<L>();
     h.stack.set_ledger(true);
     let s = h.bound(9);
@@ -147,7 +147,7 @@ fn every_stage_of_tcp_is_booked<L: Locks>() {
     }
 }
 
-fn what_is_nested_is_booked_in_one_stage_alone<L: Locks>() {
+fn nested_stages_are_booked_once<L: Locks>() {
     // An echo is answered within input: IPv4's and the link's output are nested in it.
     let h = router::<L>();
     h.stack.set_ledger(true);

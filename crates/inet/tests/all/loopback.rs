@@ -8,20 +8,20 @@ use lock::Locks;
 use std::net::{Ipv4Addr, SocketAddr};
 
 conversations! {
-    what_is_sent_to_oneself_arrives_with_the_next_poll
-    two_datagrams_to_oneself_do_not_recurse
-    ones_own_address_is_reached_without_the_wire
-    a_closed_port_of_our_own_refuses_the_connected_socket
-    a_long_datagram_to_oneself_is_whole
+    a_looped_back_datagram_arrives_with_the_next_poll
+    two_looped_back_datagrams_do_not_recurse
+    an_own_address_is_reached_without_the_wire
+    a_closed_local_port_refuses_the_connected_socket
+    a_long_looped_back_datagram_is_not_fragmented
     the_queue_is_bounded
-    what_waits_at_shutdown_is_ended
+    queued_packets_are_dropped_at_shutdown
 }
 
 fn here(l4port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, l4port))
 }
 
-fn what_is_sent_to_oneself_arrives_with_the_next_poll<L: Locks>() {
+fn a_looped_back_datagram_arrives_with_the_next_poll<L: Locks>() {
     let h = Host::<L>::new();
     let (s, t) = (h.bound(1000), h.bound(9));
     assert_eq!(h.send(s, b"self", here(9)), Ok(4));
@@ -34,7 +34,7 @@ fn what_is_sent_to_oneself_arrives_with_the_next_poll<L: Locks>() {
     h.assert_counters("ip4.received 1, ip4.delivered 1, udp.received 1, udp.delivered 1, audit.consumed 1");
 }
 
-fn two_datagrams_to_oneself_do_not_recurse<L: Locks>() {
+fn two_looped_back_datagrams_do_not_recurse<L: Locks>() {
     let h = Host::<L>::new();
     let s = h.connected(9, here(9)); // its own peer
     for n in 0..100u8 {
@@ -48,7 +48,7 @@ fn two_datagrams_to_oneself_do_not_recurse<L: Locks>() {
     assert!(h.recv(s).is_none());
 }
 
-fn ones_own_address_is_reached_without_the_wire<L: Locks>() {
+fn an_own_address_is_reached_without_the_wire<L: Locks>() {
     let h = Host::<L>::new();
     let (s, t) = (h.bound(1000), h.bound(9));
     h.send(s, b"x", at(ME, 9)).unwrap();
@@ -59,7 +59,7 @@ fn ones_own_address_is_reached_without_the_wire<L: Locks>() {
 }
 
 /// RFC 1122 4.1.3.3: the application hears of the error; and of this one, not another.
-fn a_closed_port_of_our_own_refuses_the_connected_socket<L: Locks>() {
+fn a_closed_local_port_refuses_the_connected_socket<L: Locks>() {
     let h = Host::<L>::new();
     for peer in [here(9), at(ME, 9)] {
         let s = h.open();
@@ -71,7 +71,7 @@ fn a_closed_port_of_our_own_refuses_the_connected_socket<L: Locks>() {
     }
 }
 
-fn a_long_datagram_to_oneself_is_whole<L: Locks>() {
+fn a_long_looped_back_datagram_is_not_fragmented<L: Locks>() {
     let h = Host::<L>::new();
     let (s, t) = (h.bound(1000), h.bound(9));
     h.stack.with_pcb(h.cx(), t, |pcb| pcb.set_recv_limit(1 << 20)).unwrap();
@@ -95,7 +95,7 @@ fn the_queue_is_bounded<L: Locks>() {
     assert_eq!(std::iter::from_fn(|| h.recv(t)).map(|got| got.0[0]).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
 }
 
-fn what_waits_at_shutdown_is_ended<L: Locks>() {
+fn queued_packets_are_dropped_at_shutdown<L: Locks>() {
     let h = Host::<L>::new();
     let (s, t) = (h.bound(1000), h.bound(9));
     h.send(s, b"unread", here(9)).unwrap();

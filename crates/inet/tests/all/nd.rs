@@ -13,22 +13,22 @@ use wire::ip6::{self, ALL_MLD2_ROUTERS, ALL_NODES};
 use wire::{Mac, Proto, mld};
 
 conversations! {
-    an_address_is_asked_for_before_it_is_ours
-    somebody_else_has_the_address
-    two_that_want_the_same_address_get_it_neither
-    who_asks_us_is_answered_and_remembered
-    who_tells_us_unasked_is_not_remembered
-    hop_limits_of_less_than_255_come_from_beyond
-    options_without_length_end_the_message
-    a_neighbor_is_asked_for_and_answers
-    a_neighbor_moves_when_it_says_so
-    a_neighbor_grows_old_and_is_asked_directly
-    a_scan_does_not_push_neighbors_out
-    routers_and_redirects_are_not_believed
+    an_address_is_probed_before_use
+    an_address_used_by_another_host_is_a_duplicate
+    two_hosts_probing_the_same_address_both_fail
+    a_solicitation_is_answered_and_its_sender_cached
+    an_unsolicited_advertisement_creates_no_entry
+    messages_with_hop_limits_below_255_are_dropped
+    an_option_of_length_zero_drops_the_message
+    a_neighbor_is_resolved
+    an_advertisement_changes_a_neighbors_mac_address
+    a_stale_neighbor_is_probed_by_unicast
+    a_scan_does_not_evict_neighbors
+    router_messages_and_redirects_are_ignored_by_default
     a_static_neighbor_stays
-    groups_are_reported_and_asked_for
-    addresses_that_no_host_has
-    an_iface_that_goes_down_ends_waits
+    groups_are_reported_and_queried
+    addresses_that_no_host_can_have_are_rejected
+    an_iface_that_goes_down_drops_waiting_packets
 }
 
 fn message_of(header: &ip6::Header, payload: &[u8]) -> String {
@@ -47,7 +47,7 @@ fn states<L: Locks>(h: &Host<L>) -> Vec<(Ipv6Addr, bool)> {
     h.stack.iface(EM0).unwrap().addrs6(h.cx()).iter().map(|own| (own.addr, own.state == AddrState::Valid)).collect()
 }
 
-fn an_address_is_asked_for_before_it_is_ours<L: Locks>() {
+fn an_address_is_probed_before_use<L: Locks>() {
     let h = Host::<L>::new();
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6.ip, 64)).unwrap();
     let near = ip6::link_local(ME6.mac);
@@ -84,7 +84,7 @@ fn an_address_is_asked_for_before_it_is_ours<L: Locks>() {
     assert_eq!(states(&h)[2], (OTHER6.ip, true));
 }
 
-fn somebody_else_has_the_address<L: Locks>() {
+fn an_address_used_by_another_host_is_a_duplicate<L: Locks>() {
     let h = Host::<L>::new();
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6.ip, 64)).unwrap();
     h.sent(EM0);
@@ -114,7 +114,7 @@ fn somebody_else_has_the_address<L: Locks>() {
     assert!(h.stack.iface(EM0).unwrap().addrs6(h.cx())[1].state.is_valid());
 }
 
-fn two_that_want_the_same_address_get_it_neither<L: Locks>() {
+fn two_hosts_probing_the_same_address_both_fail<L: Locks>() {
     let h = Host::<L>::new();
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6.ip, 64)).unwrap();
     h.sent(EM0);
@@ -133,7 +133,7 @@ fn two_that_want_the_same_address_get_it_neither<L: Locks>() {
     assert!(message_of(&header, &payload).contains("solicited: false, replaces: true"));
 }
 
-fn who_asks_us_is_answered_and_remembered<L: Locks>() {
+fn a_solicitation_is_answered_and_its_sender_cached<L: Locks>() {
     let h = Host::<L>::six();
     h.inject(EM0, asks(PEER6, ME6.ip));
     let (link, header, payload) = h.sent6_one(EM0);
@@ -164,7 +164,7 @@ fn who_asks_us_is_answered_and_remembered<L: Locks>() {
     assert!(message_of(&header, &payload).contains("router: true"));
 }
 
-fn who_tells_us_unasked_is_not_remembered<L: Locks>() {
+fn an_unsolicited_advertisement_creates_no_entry<L: Locks>() {
     let h = Host::<L>::six();
     for advert in [solicited(PEER6.ip), Advert { solicited: false, ..solicited(PEER6.ip) }] {
         h.inject(EM0, self::advert(PEER6.ip, ME6.ip, advert, Some(PEER6.mac)).between(PEER6, ME6));
@@ -183,7 +183,7 @@ fn who_tells_us_unasked_is_not_remembered<L: Locks>() {
     );
 }
 
-fn hop_limits_of_less_than_255_come_from_beyond<L: Locks>() {
+fn messages_with_hop_limits_below_255_are_dropped<L: Locks>() {
     let h = Host::<L>::six();
     for hops in [0, 1, 64, 254] {
         h.inject(EM0, solicit(PEER6.ip, ME6.ip, ME6.ip, Some(PEER6.mac)).hops(hops).between(PEER6, ME6));
@@ -199,7 +199,7 @@ fn hop_limits_of_less_than_255_come_from_beyond<L: Locks>() {
 }
 
 /// CVE-2020-16898, CVE-2010-0239.
-fn options_without_length_end_the_message<L: Locks>() {
+fn an_option_of_length_zero_drops_the_message<L: Locks>() {
     let h = Host::<L>::six();
     for (ty, fixed) in [(133, 0), (134, 8), (135, 16), (136, 16), (137, 32)] {
         for option in [&[1, 0, 0, 0, 0, 0, 0, 0][..], &[25, 3, 0, 0, 0, 0, 0, 0], &[1]] {
@@ -219,7 +219,7 @@ fn options_without_length_end_the_message<L: Locks>() {
     assert!(h.stack.neighbors6(h.cx()).is_empty());
 }
 
-fn a_neighbor_is_asked_for_and_answers<L: Locks>() {
+fn a_neighbor_is_resolved<L: Locks>() {
     let h = Host::<L>::six();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"1").between(PEER6, ME6));
     let (link, header, payload) = h.sent6_one(EM0);
@@ -249,7 +249,7 @@ fn a_neighbor_is_asked_for_and_answers<L: Locks>() {
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-fn a_neighbor_moves_when_it_says_so<L: Locks>() {
+fn an_advertisement_changes_a_neighbors_mac_address<L: Locks>() {
     let h = Host::<L>::six();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"1").between(PEER6, ME6));
     h.inject(EM0, advert(PEER6.ip, ME6.ip, solicited(PEER6.ip), Some(PEER6.mac)).between(PEER6, ME6));
@@ -268,7 +268,7 @@ fn a_neighbor_moves_when_it_says_so<L: Locks>() {
     assert_eq!((state(&h, PEER6.ip), h.counter("inet.neigh.moved")), (Some((State::Reachable, PEER6.mac)), 2));
 }
 
-fn a_neighbor_grows_old_and_is_asked_directly<L: Locks>() {
+fn a_stale_neighbor_is_probed_by_unicast<L: Locks>() {
     let h = Host::<L>::six();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"1").between(PEER6, ME6));
     h.inject(EM0, advert(PEER6.ip, ME6.ip, solicited(PEER6.ip), Some(PEER6.mac)).between(PEER6, ME6));
@@ -289,7 +289,7 @@ fn a_neighbor_grows_old_and_is_asked_directly<L: Locks>() {
 }
 
 /// RFC 6583.
-fn a_scan_does_not_push_neighbors_out<L: Locks>() {
+fn a_scan_does_not_evict_neighbors<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.knobs.neigh6_limit.set(64);
     h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
@@ -315,7 +315,7 @@ fn a_scan_does_not_push_neighbors_out<L: Locks>() {
 }
 
 /// CVE-2010-4669, CVE-2011-2393: neither routes nor addresses come of it.
-fn routers_and_redirects_are_not_believed<L: Locks>() {
+fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
     let h = Host::<L>::six();
     let (addrs, routes) = (states(&h), h.stack.routes6(h.cx()));
     for n in 0..50u8 {
@@ -350,7 +350,7 @@ fn a_static_neighbor_stays<L: Locks>() {
     assert_eq!(h.counter("inet.nd.in.would_overwrite_static"), 2);
 }
 
-fn groups_are_reported_and_asked_for<L: Locks>() {
+fn groups_are_reported_and_queried<L: Locks>() {
     let h = Host::<L>::new();
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6.ip, 64)).unwrap();
     let reports = |h: &Host<L>| {
@@ -396,7 +396,7 @@ fn groups_are_reported_and_asked_for<L: Locks>() {
     assert_eq!(reports(&h), [(near, sorted)], "one answer to all");
 }
 
-fn addresses_that_no_host_has<L: Locks>() {
+fn addresses_that_no_host_can_have_are_rejected<L: Locks>() {
     let h = Host::<L>::new();
     let add = |text: &str| h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(text.parse().unwrap(), 64));
     for text in ["ff02::1", "::", "::1", "::ffff:10.0.0.1"] {
@@ -411,7 +411,7 @@ fn addresses_that_no_host_has<L: Locks>() {
     h.audit();
 }
 
-fn an_iface_that_goes_down_ends_waits<L: Locks>() {
+fn an_iface_that_goes_down_drops_waiting_packets<L: Locks>() {
     let h = Host::<L>::six();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"1").between(PEER6, ME6));
     h.sent(EM0);

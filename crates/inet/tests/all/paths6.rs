@@ -12,13 +12,13 @@ use wire::{Mac, Proto};
 
 conversations! {
     flows_of_ipv6_are_spread_by_weights_and_keep_their_paths
-    fragments_of_ipv6_go_where_their_flow_goes
+    fragments_of_ipv6_take_the_path_of_their_flow
     a_gateway_that_does_not_answer_is_avoided
-    packets_of_this_host_take_one_path_for_each_destination
-    a_path_goes_with_its_iface
-    why_says_every_step_of_ipv6
-    what_why_says_of_an_end_comes_true
-    why_knows_groups_and_link_local_addresses
+    packets_of_this_host_take_one_path_per_destination
+    a_path_is_removed_with_its_iface
+    why_explains_every_step_of_ipv6
+    why_predicts_the_drop_reason
+    why_explains_groups_and_link_local_addresses
 }
 
 /// A gateway on the second link.
@@ -71,7 +71,7 @@ fn flows_of_ipv6_are_spread_by_weights_and_keep_their_paths<L: Locks>() {
     }
 }
 
-fn fragments_of_ipv6_go_where_their_flow_goes<L: Locks>() {
+fn fragments_of_ipv6_take_the_path_of_their_flow<L: Locks>() {
     let h = spread::<L>([1, 1]);
     for n in 0..30 {
         let whole = udp6((PEER6.ip, 1000 + n), (BEYOND6, 9), &[7; 56]);
@@ -92,7 +92,7 @@ fn a_gateway_that_does_not_answer_is_avoided<L: Locks>() {
     assert!(ways(&h, 60).iter().all(|way| *way == 11), "it did not answer");
 }
 
-fn packets_of_this_host_take_one_path_for_each_destination<L: Locks>() {
+fn packets_of_this_host_take_one_path_per_destination<L: Locks>() {
     let h = spread::<L>([1, 1]);
     let s = h.bound6(any6(1000));
     let way = |host: u16, port: u16| {
@@ -112,7 +112,7 @@ fn by_gateway(n: u8) -> Via6 {
     by(n, 1).via
 }
 
-fn a_path_goes_with_its_iface<L: Locks>() {
+fn a_path_is_removed_with_its_iface<L: Locks>() {
     let h = spread::<L>([1, 1]);
     let prefix = "2001:db8::/32".parse().unwrap();
     h.stack.add_paths6(h.cx(), prefix, &[by(11, 1), Path { via: Via6::Link(EM0), weight: 1 }]).unwrap();
@@ -126,7 +126,7 @@ fn asked(dst: Ipv6Addr, from: Option<(IfaceId, Ipv6Addr)>, l4_ports: (u16, u16))
     Question { dst, zone: None, from, proto: Proto::UDP.0, l4_ports }
 }
 
-fn why_says_every_step_of_ipv6<L: Locks>() {
+fn why_explains_every_step_of_ipv6<L: Locks>() {
     let h = spread::<L>([1, 1]);
     h.stack.add_route6(h.cx(), "2001::/16".parse().unwrap(), Via6::Reject).unwrap();
     for n in 0..30 {
@@ -142,7 +142,7 @@ fn why_says_every_step_of_ipv6<L: Locks>() {
     assert_eq!((why.source, why.via), (Some(MY6.ip), h.stack.route6_to(h.cx(), BEYOND6).map(|route| route.via)));
 }
 
-fn what_why_says_of_an_end_comes_true<L: Locks>() {
+fn why_predicts_the_drop_reason<L: Locks>() {
     let h = spread::<L>([1, 1]);
     h.stack.add_route6(h.cx(), "2001:db8:1::/48".parse().unwrap(), Via6::Prohibit).unwrap();
     let parse = |text: &str| text.parse::<Ipv6Addr>().unwrap();
@@ -171,7 +171,7 @@ fn what_why_says_of_an_end_comes_true<L: Locks>() {
     }
 }
 
-fn why_knows_groups_and_link_local_addresses<L: Locks>() {
+fn why_explains_groups_and_link_local_addresses<L: Locks>() {
     let h = spread::<L>([1, 1]);
     h.stack.add_route6(h.cx(), "::/0".parse().unwrap(), by_gateway(11)).unwrap();
     let why = |dst: &str, zone| h.stack.why6(h.cx(), &Question { zone, ..asked(dst.parse().unwrap(), None, (0, 0)) });

@@ -13,10 +13,10 @@ use wire::igmp::Message;
 use wire::{Mac, Proto, ip4};
 
 conversations! {
-    two_hundred_thousand_mutated_frames_break_nothing
-    frames_of_noise_break_nothing
-    every_byte_of_every_kind_set_to_every_value_breaks_nothing
-    link_and_network_layer_say_the_same_together_and_apart
+    two_hundred_thousand_mutated_frames_break_no_invariant
+    random_frames_break_no_invariant
+    every_byte_set_to_every_value_breaks_no_invariant
+    fused_and_separate_link_and_network_input_agree
 }
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
@@ -161,7 +161,7 @@ fn use_sockets<L: Locks>(h: &Host<L>, sockets: &[usize], rng: &mut Rng) {
     }
 }
 
-fn two_hundred_thousand_mutated_frames_break_nothing<L: Locks>() {
+fn two_hundred_thousand_mutated_frames_break_no_invariant<L: Locks>() {
     let seed = 0x11ce;
     println!("seed {seed:#x}");
     let (h, sockets) = busy::<L>();
@@ -201,7 +201,7 @@ fn two_hundred_thousand_mutated_frames_break_nothing<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).1, b"alive?");
 }
 
-fn frames_of_noise_break_nothing<L: Locks>() {
+fn random_frames_break_no_invariant<L: Locks>() {
     let seed = 0x5eed;
     println!("seed {seed:#x}");
     let (h, _) = busy::<L>();
@@ -223,7 +223,7 @@ fn frames_of_noise_break_nothing<L: Locks>() {
     assert_bounded(&h);
 }
 
-fn every_byte_of_every_kind_set_to_every_value_breaks_nothing<L: Locks>() {
+fn every_byte_set_to_every_value_breaks_no_invariant<L: Locks>() {
     let (h, sockets) = busy::<L>();
     let values: Vec<u8> = if L::SHARED { vec![0, 1, 0x7f, 0x80, 0xff] } else { (0..=255).collect() };
     for kind in kinds() {
@@ -246,7 +246,7 @@ fn every_byte_of_every_kind_set_to_every_value_breaks_nothing<L: Locks>() {
 
 /// Where sources are validated a chunk passes the two layers one after the other, else in one pass.
 /// Of packets with valid sources the results and the counters are the same.
-fn link_and_network_layer_say_the_same_together_and_apart<L: Locks>() {
+fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let seed = 0xfa57;
     println!("seed {seed:#x}");
     let [(together, _), (apart, _)] = [busy::<L>(), busy::<L>()];

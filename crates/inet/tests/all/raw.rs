@@ -15,22 +15,22 @@ use wire::{Proto, icmp4, icmp6};
 
 conversations! {
     a_raw_socket_receives_its_protocol
-    ends_decide_who_receives
-    the_stack_takes_what_raw_sockets_have_copies_of
-    fast_paths_give_copies_too
-    a_protocol_of_raw_sockets_is_not_unreachable
-    raw_packets_are_sent_behind_a_header_of_the_stacks
+    bound_and_connected_addresses_filter_packets
+    the_stack_also_processes_packets_copied_to_raw_sockets
+    fast_paths_also_copy_to_raw_sockets
+    a_protocol_with_a_raw_socket_is_not_unreachable
+    raw_packets_are_sent_with_a_header_of_the_stack
     a_program_writes_its_own_header
-    an_included_header_that_cannot_be_is_refused
+    an_invalid_included_header_is_rejected
     a_checksum_is_filled_in_and_verified
     a_filter_passes_types
-    a_flood_ends_at_the_buffer
+    a_flood_is_limited_by_the_receive_buffer
     without_buffers_there_are_no_copies
-    fragments_and_extensions_are_put_together_first
-    errors_about_raw_packets_are_for_the_connected
+    raw_sockets_receive_reassembled_packets
+    errors_about_raw_packets_reach_connected_sockets
     ancillary_data_of_raw_packets
     sockets_are_bounded
-    nothing_that_arrives_is_too_odd
+    malformed_packets_break_no_invariant
 }
 
 const TEST: Proto = Proto(253); // RFC 3692
@@ -101,7 +101,7 @@ fn a_raw_socket_receives_its_protocol<L: Locks>() {
     }
 }
 
-fn ends_decide_who_receives<L: Locks>() {
+fn bound_and_connected_addresses_filter_packets<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let all: Vec<usize> = (0..4).map(|_| h.raw(kin, TEST)).collect();
@@ -131,7 +131,7 @@ fn ends_decide_who_receives<L: Locks>() {
     }
 }
 
-fn the_stack_takes_what_raw_sockets_have_copies_of<L: Locks>() {
+fn the_stack_also_processes_packets_copied_to_raw_sockets<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let sockets = [h.raw(kin, kin.icmp()), h.raw(kin, kin.icmp())];
@@ -158,7 +158,7 @@ fn the_stack_takes_what_raw_sockets_have_copies_of<L: Locks>() {
     }
 }
 
-fn fast_paths_give_copies_too<L: Locks>() {
+fn fast_paths_also_copy_to_raw_sockets<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let (raw, udp) = (h.raw(kin, Proto::UDP), h.bound_of(kin, 9));
@@ -181,7 +181,7 @@ fn fast_paths_give_copies_too<L: Locks>() {
     }
 }
 
-fn a_protocol_of_raw_sockets_is_not_unreachable<L: Locks>() {
+fn a_protocol_with_a_raw_socket_is_not_unreachable<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         for proto in [TEST, Proto::GRE] {
@@ -205,7 +205,7 @@ fn a_protocol_of_raw_sockets_is_not_unreachable<L: Locks>() {
     }
 }
 
-fn raw_packets_are_sent_behind_a_header_of_the_stacks<L: Locks>() {
+fn raw_packets_are_sent_with_a_header_of_the_stack<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let s = h.raw(kin, TEST);
@@ -266,7 +266,7 @@ fn a_program_writes_its_own_header<L: Locks>() {
     assert_eq!(h.recv(s).map(|(bytes, from)| (bytes[20..].to_vec(), from)), Some((b"here".to_vec(), at(ME, 0))));
 }
 
-fn an_included_header_that_cannot_be_is_refused<L: Locks>() {
+fn an_invalid_included_header_is_rejected<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.raw(Kin::Four, SEND_ONLY);
     let sound = packets::Ip::new(ME.ip, PEER.ip, TEST, *b"text").packet();
@@ -345,7 +345,7 @@ fn a_filter_passes_types<L: Locks>() {
     }
 }
 
-fn a_flood_ends_at_the_buffer<L: Locks>() {
+fn a_flood_is_limited_by_the_receive_buffer<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let (raw, icmp) = (h.raw(kin, kin.icmp()), h.icmp(kin));
@@ -387,7 +387,7 @@ fn without_buffers_there_are_no_copies<L: Locks>() {
     }
 }
 
-fn fragments_and_extensions_are_put_together_first<L: Locks>() {
+fn raw_sockets_receive_reassembled_packets<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let text: Vec<u8> = (0..600u16).map(|n| n as u8).collect();
     let (four, six) = (h.raw(Kin::Four, TEST), h.raw(Kin::Six, TEST));
@@ -422,7 +422,7 @@ fn error(kin: Kin, ty: u8, code: u8, rest: [u8; 4], quoted: &[u8]) -> Pkt {
     kin.message(kin.other(), ty, code, rest, quoted)
 }
 
-fn errors_about_raw_packets_are_for_the_connected<L: Locks>() {
+fn errors_about_raw_packets_reach_connected_sockets<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let (connected, any) = (h.raw(kin, TEST), h.raw(kin, TEST));
@@ -478,7 +478,7 @@ fn sockets_are_bounded<L: Locks>() {
 }
 
 /// Random bytes as packets of protocols that raw and ICMP sockets have.
-fn nothing_that_arrives_is_too_odd<L: Locks>() {
+fn malformed_packets_break_no_invariant<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let sockets: Vec<usize> = BOTH
         .into_iter()

@@ -12,7 +12,7 @@ use wire::icmp6::{self, Message};
 use wire::{Mac, Proto};
 
 conversations! {
-    a_host_takes_the_better_first_hop
+    a_host_uses_the_better_first_hop
     a_destination_on_the_link_is_reached_directly
     forged_redirects_are_ignored
     configured_routes_stay_and_a_flood_is_bounded
@@ -59,7 +59,7 @@ fn route_to<L: Locks>(h: &Host<L>, dst: Ipv6Addr) -> Option<Via6> {
     h.stack.route6_to(h.cx(), dst).map(|route| route.via)
 }
 
-fn a_host_takes_the_better_first_hop<L: Locks>() {
+fn a_host_uses_the_better_first_hop<L: Locks>() {
     let h = accepting::<L>();
     let socket = h.open6();
     h.send(socket, b"1", SocketAddr::from((BEYOND6, 7))).unwrap();

@@ -13,20 +13,20 @@ use wire::icmp6::{Problem, unreachable};
 use wire::{Proto, icmp4};
 
 conversations! {
-    ip4_inside_that_may_not_be_cut_is_told
-    ip4_inside_that_may_be_is_cut_outside
-    ip6_inside_of_1280_bytes_always_passes
-    a_router_of_ip6_narrows_the_tunnel
-    a_router_of_ip4_narrows_it_for_ip6
-    what_happens_outside_is_told_inside
-    a_tunnel_that_is_one_of_several_paths_tells_it_too
+    inner_ip4_with_df_that_is_too_big_is_reported
+    inner_ip4_without_df_is_fragmented_outside
+    inner_ip6_of_1280_bytes_always_passes
+    an_outer_ip6_router_lowers_the_tunnel_mtu
+    an_outer_ip4_router_lowers_the_mtu_of_inner_ip6
+    outer_errors_are_relayed_to_the_inner_sender
+    a_tunnel_among_several_paths_relays_errors
 }
 
 fn four(len: usize) -> Ip {
     Ip::new(PEER.ip, DEEP4, Proto::UDP, vec![4; len - 20])
 }
 
-fn ip4_inside_that_may_not_be_cut_is_told<L: Locks>() {
+fn inner_ip4_with_df_that_is_too_big_is_reported<L: Locks>() {
     let (h, _) = router::<L>(config(Kind::Gif, true));
     onward(&h, &four(1460).df().packet());
     assert_eq!(outer(&h, true).3.len(), 1460);
@@ -42,7 +42,7 @@ fn ip4_inside_that_may_not_be_cut_is_told<L: Locks>() {
     );
 }
 
-fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
+fn inner_ip4_without_df_is_fragmented_outside<L: Locks>() {
     // By the tunnel's MTU the router cuts before; with a larger one the outer packet is cut here, at its source.
     let (h, id) = router::<L>(config(Kind::Gif, true));
     h.stack.set_tunnel_mtu(h.cx(), id, 1500);
@@ -78,7 +78,7 @@ fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
 }
 
 /// RFC 2473 7.1, RFC 4213 3.2: every link of IPv6 carries 1280 bytes.
-fn ip6_inside_of_1280_bytes_always_passes<L: Locks>() {
+fn inner_ip6_of_1280_bytes_always_passes<L: Locks>() {
     let six = |len: usize| Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; len - 40]);
     for outside in [false, true] {
         let (h, id) = router::<L>(config(Kind::Gif, outside));
@@ -99,7 +99,7 @@ fn ip6_inside_of_1280_bytes_always_passes<L: Locks>() {
     }
 }
 
-fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
+fn an_outer_ip6_router_lowers_the_tunnel_mtu<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     let told = |h: &Host<L>, quoted: &[u8], mtu| {
         h.inject(
@@ -140,7 +140,7 @@ fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1460, "tried again");
 }
 
-fn a_router_of_ip4_narrows_it_for_ip6<L: Locks>() {
+fn an_outer_ip4_router_lowers_the_mtu_of_inner_ip6<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, false));
     let six = Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1480 - 40]);
     onward(&h, &six.packet());
@@ -164,7 +164,7 @@ fn a_router_of_ip4_narrows_it_for_ip6<L: Locks>() {
     assert!(!ip_of(&h.sent_one(EM1)).1.df);
 }
 
-fn what_happens_outside_is_told_inside<L: Locks>() {
+fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     let (h, _) = router::<L>(config(Kind::Gif, true));
     let told = |problem| {
         h.wait_a_second();
@@ -213,7 +213,7 @@ fn what_happens_outside_is_told_inside<L: Locks>() {
 }
 
 /// The path of a forwarded flow is another than that of this host's own packets to its destination.
-fn a_tunnel_that_is_one_of_several_paths_tells_it_too<L: Locks>() {
+fn a_tunnel_among_several_paths_relays_errors<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     let paths = [Via6::Gateway(id, THERE6), Via6::Gateway(EM1, FAR6.ip)].map(|via| Path { via, weight: 1 });
     h.stack.add_paths6(h.cx(), "2001:db8:7::/48".parse().unwrap(), &paths).unwrap();

@@ -14,22 +14,22 @@ use wire::icmp4::{ty, unreachable};
 
 conversations! {
     a_route_is_recorded_and_a_time_is_stamped
-    options_that_cannot_be_written_end_the_packet
-    a_bad_option_is_told_with_its_place
-    a_route_to_nowhere_comes_before_the_ttl
-    an_error_travels_as_internetwork_control
-    martian_sources_and_destinations_go_nowhere
-    a_source_that_no_route_leads_to_is_refused_if_that_is_wished
-    a_source_on_another_link_is_refused_if_that_is_wished
+    an_invalid_option_drops_the_packet
+    a_bad_option_is_reported_with_its_offset
+    the_route_type_is_checked_before_the_ttl
+    an_error_has_internetwork_control_precedence
+    martian_sources_and_destinations_are_not_forwarded
+    a_source_without_a_route_is_dropped_if_validated
+    a_source_on_another_link_is_dropped_if_validated
     a_source_may_come_by_any_of_several_paths
-    a_prohibited_destination_is_told_as_such
-    flows_are_spread_over_paths_and_keep_theirs
-    fragments_go_where_their_first_goes
-    weights_are_shares
+    a_prohibited_destination_is_reported
+    flows_are_spread_over_paths_and_keep_their_path
+    fragments_take_the_path_of_their_first
+    flows_are_spread_by_weight
     a_dead_gateway_is_avoided_until_it_answers
-    our_own_packets_take_one_path_for_each_destination
-    adjacencies_outlive_changes_of_routes
-    why_says_every_step
+    our_own_packets_take_one_path_per_destination
+    adjacencies_are_kept_when_routes_change
+    why_explains_every_step
 }
 
 const NET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
@@ -52,7 +52,7 @@ fn a_route_is_recorded_and_a_time_is_stamped<L: Locks>() {
     h.assert_counters("in 1, out 1, ip4.received 1, ip4.forwarded 1");
 }
 
-fn options_that_cannot_be_written_end_the_packet<L: Locks>() {
+fn an_invalid_option_drops_the_packet<L: Locks>() {
     let h = Host::<L>::router();
     h.inject(EM0, onward(FAR.ip, &[3; 8]).options(&[68, 8, 9, 0xf0, 0, 0, 0, 0]).between(PEER, ME));
     h.sent_nothing(EM1);
@@ -64,7 +64,7 @@ fn options_that_cannot_be_written_end_the_packet<L: Locks>() {
 }
 
 /// RFC 1812 4.3.3.5, and 4.3.2.7 for whom it is not told: a martian, a group, who is no business of ours.
-fn a_bad_option_is_told_with_its_place<L: Locks>() {
+fn a_bad_option_is_reported_with_its_offset<L: Locks>() {
     let h = Host::<L>::router();
     let twice = [7, 3, 4, 7, 3, 4, 0, 0];
     h.inject(EM0, onward(FAR.ip, &[3; 8]).options(&twice).ttl(1).between(PEER, ME));
@@ -80,7 +80,7 @@ fn a_bad_option_is_told_with_its_place<L: Locks>() {
 }
 
 /// RFC 1812 5.2.1.2: the TTL is asked for when it is clear that the packet may go on, and where.
-fn a_route_to_nowhere_comes_before_the_ttl<L: Locks>() {
+fn the_route_type_is_checked_before_the_ttl<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Blackhole);
     h.inject(EM0, onward(NET, b"x").ttl(1).between(PEER, ME));
@@ -91,7 +91,7 @@ fn a_route_to_nowhere_comes_before_the_ttl<L: Locks>() {
 }
 
 /// RFC 1812 4.3.2.5: the type of service of what it is about, and internetwork control's precedence.
-fn an_error_travels_as_internetwork_control<L: Locks>() {
+fn an_error_has_internetwork_control_precedence<L: Locks>() {
     let h = Host::<L>::router();
     for (tos, expected) in [(0, 0xc0), (0xb8, 0xd8), (0x03, 0xc0)] {
         h.inject(EM0, onward(FAR.ip, b"x").ttl(1).tos(tos).between(PEER, ME));
@@ -100,7 +100,7 @@ fn an_error_travels_as_internetwork_control<L: Locks>() {
 }
 
 /// RFC 1812 5.3.7.
-fn martian_sources_and_destinations_go_nowhere<L: Locks>() {
+fn martian_sources_and_destinations_are_not_forwarded<L: Locks>() {
     let h = Host::<L>::router();
     h.route("0.0.0.0/0", Via::Gateway(EM1, FAR.ip));
     for src in [[0, 0, 0, 1], [127, 0, 0, 1], [224, 0, 0, 1], [240, 0, 0, 1], [255, 255, 255, 255]] {
@@ -115,7 +115,7 @@ fn martian_sources_and_destinations_go_nowhere<L: Locks>() {
 }
 
 /// RFC 3704 2.4: loose.
-fn a_source_that_no_route_leads_to_is_refused_if_that_is_wished<L: Locks>() {
+fn a_source_without_a_route_is_dropped_if_validated<L: Locks>() {
     let h = Host::<L>::router();
     h.route("203.0.113.0/24", Via::Gateway(EM1, FAR.ip));
     h.route("192.0.2.0/24", Via::Blackhole);
@@ -132,7 +132,7 @@ fn a_source_that_no_route_leads_to_is_refused_if_that_is_wished<L: Locks>() {
 }
 
 /// RFC 3704 2.2: strict.
-fn a_source_on_another_link_is_refused_if_that_is_wished<L: Locks>() {
+fn a_source_on_another_link_is_dropped_if_validated<L: Locks>() {
     let h = Host::<L>::router();
     h.route("203.0.113.0/24", Via::Gateway(EM1, FAR.ip));
     h.stack.knobs.source_validation.set(2);
@@ -153,7 +153,7 @@ fn a_source_may_come_by_any_of_several_paths<L: Locks>() {
 }
 
 /// RFC 1812 5.2.7.1: code 13.
-fn a_prohibited_destination_is_told_as_such<L: Locks>() {
+fn a_prohibited_destination_is_reported<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Prohibit);
     h.forget_counters();
@@ -199,7 +199,7 @@ fn ways<L: Locks>(h: &Host<L>, flows: u16) -> Vec<u8> {
 }
 
 /// RFC 2992: a flow has one path.
-fn flows_are_spread_over_paths_and_keep_theirs<L: Locks>() {
+fn flows_are_spread_over_paths_and_keep_their_path<L: Locks>() {
     let h = spread::<L, 3>([(11, 1), (12, 1), (13, 1)]);
     let first = ways(&h, 300);
     for n in [11, 12, 13] {
@@ -218,7 +218,7 @@ fn flows_are_spread_over_paths_and_keep_theirs<L: Locks>() {
     assert!(moved <= 40, "{moved} flows moved for nothing");
 }
 
-fn fragments_go_where_their_first_goes<L: Locks>() {
+fn fragments_take_the_path_of_their_first<L: Locks>() {
     let h = spread::<L, 2>([(11, 1), (12, 1)]);
     for n in 0..30 {
         let whole = Ip::udp((PEER.ip, 1000 + n), (NET, 9), &[7; 56]);
@@ -228,7 +228,7 @@ fn fragments_go_where_their_first_goes<L: Locks>() {
     }
 }
 
-fn weights_are_shares<L: Locks>() {
+fn flows_are_spread_by_weight<L: Locks>() {
     let h = spread::<L, 2>([(11, 3), (12, 1)]);
     let heavy = ways(&h, 400).iter().filter(|way| **way == 11).count();
     assert!((240..=350).contains(&heavy), "{heavy} of 400");
@@ -255,7 +255,7 @@ fn a_dead_gateway_is_avoided_until_it_answers<L: Locks>() {
     assert_eq!(ways(&h, 60), first);
 }
 
-fn our_own_packets_take_one_path_for_each_destination<L: Locks>() {
+fn our_own_packets_take_one_path_per_destination<L: Locks>() {
     let h = spread::<L, 2>([(11, 1), (12, 1)]);
     let s = h.bound(1000);
     let mut seen = BTreeMap::<u8, BTreeSet<u8>>::new();
@@ -270,7 +270,7 @@ fn our_own_packets_take_one_path_for_each_destination<L: Locks>() {
 }
 
 /// A route that comes or goes leaves what is known of gateways as it was: no packet needs the neighbor table for it.
-fn adjacencies_outlive_changes_of_routes<L: Locks>() {
+fn adjacencies_are_kept_when_routes_change<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM1, FAR_GATEWAY);
     h.route("198.51.100.0/24", Via::Gateway(EM1, FAR_GATEWAY.ip));
@@ -292,7 +292,7 @@ fn adjacencies_outlive_changes_of_routes<L: Locks>() {
     );
 }
 
-fn why_says_every_step<L: Locks>() {
+fn why_explains_every_step<L: Locks>() {
     let h = spread::<L, 2>([(11, 1), (12, 1)]);
     h.route("198.51.0.0/16", Via::Reject);
     h.route("0.0.0.0/0", Via::Gateway(EM1, FAR.ip));

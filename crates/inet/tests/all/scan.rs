@@ -16,10 +16,10 @@ use wire::icmp6::nd::Advert;
 use wire::{Mac, Proto, icmp4};
 
 conversations! {
-    a_scan_through_a_router_leaves_conversations_alone
-    a_scan_through_a_router_leaves_conversations_alone6
-    a_scan_from_a_host_leaves_conversations_alone
-    both_families_together_leave_a_reserve
+    a_scan_through_a_router_does_not_disturb_connections
+    a_scan_through_an_ipv6_router_does_not_disturb_connections
+    a_scan_from_a_host_does_not_disturb_connections
+    both_families_together_keep_the_reserve
 }
 
 const ADDRESSES: u32 = 8_000;
@@ -59,7 +59,7 @@ fn assert_bounded<L: Locks>(h: &Host<L>) {
     h.audit();
 }
 
-fn a_scan_through_a_router_leaves_conversations_alone<L: Locks>() {
+fn a_scan_through_a_router_does_not_disturb_connections<L: Locks>() {
     let h = Host::<L>::router();
     h.route("10.9.0.0/16", Via::Link(EM1));
     let scan: Vec<_> =
@@ -96,7 +96,7 @@ fn a_scan_through_a_router_leaves_conversations_alone<L: Locks>() {
     h.sent(EM1);
 }
 
-fn a_scan_through_a_router_leaves_conversations_alone6<L: Locks>() {
+fn a_scan_through_an_ipv6_router_does_not_disturb_connections<L: Locks>() {
     let h = Host::<L>::router6();
     let udp = udp_datagram((PEER.ip, 5), (FAR.ip, 6), b"scan");
     let scan: Vec<_> =
@@ -132,7 +132,7 @@ fn a_scan_through_a_router_leaves_conversations_alone6<L: Locks>() {
 }
 
 /// A scan from a socket of the host itself.
-fn a_scan_from_a_host_leaves_conversations_alone<L: Locks>() {
+fn a_scan_from_a_host_does_not_disturb_connections<L: Locks>() {
     let h = Host::<L>::new();
     h.route("10.9.0.0/16", Via::Link(EM0));
     h.knows(EM0, PEER);
@@ -158,7 +158,7 @@ fn a_scan_from_a_host_leaves_conversations_alone<L: Locks>() {
 }
 
 /// Packets of IPv4 and of IPv6 wait, and the pool still has buffers for questions and answers.
-fn both_families_together_leave_a_reserve<L: Locks>() {
+fn both_families_together_keep_the_reserve<L: Locks>() {
     let h = Host::<L>::router6();
     h.route("10.9.0.0/16", Via::Link(EM1));
     // Others hold most of the pool.

@@ -178,7 +178,7 @@ fn a_burst_is_acknowledged_once() {
 
 /// What may be asked of a socket that is none.
 #[test]
-fn sockets_that_are_not_there() {
+fn calls_on_missing_sockets_fail() {
     let host: Host<Up> = Host::new();
     let cx = host.cx();
     let to = SocketAddr::from((PEER.ip, PORT));

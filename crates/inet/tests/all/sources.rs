@@ -17,17 +17,17 @@ conversations! {
     sources_are_joined_and_left_one_by_one
     sources_are_blocked_and_unblocked
     modes_change_with_the_filters_of_all_sockets
-    a_datagram_is_for_those_who_take_its_source
+    a_datagram_reaches_sockets_that_accept_its_source
     raw_sockets_filter_what_they_have_joined
     a_filter_is_set_as_a_whole
-    what_cannot_be_changed_is_refused
+    invalid_filter_changes_are_rejected
     changes_are_reported_twice
     closing_a_socket_leaves_its_sources
     a_general_query_is_answered_with_every_filter
     a_query_for_sources_is_answered_for_those
     an_old_querier_is_answered_with_igmpv2
-    long_lists_are_split_and_exclusions_cut
-    queries_that_lie_are_harmless
+    long_lists_are_split_and_exclusions_truncated
+    malformed_queries_are_harmless
 }
 
 const IS_IN: u8 = 1;
@@ -258,7 +258,7 @@ fn modes_change_with_the_filters_of_all_sockets<L: Locks>() {
     }
 }
 
-fn a_datagram_is_for_those_who_take_its_source<L: Locks>() {
+fn a_datagram_reaches_sockets_that_accept_its_source<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let [all, one, not_one, none] = [0; 4].map(|_| h.shared_of(kin, 9));
@@ -316,7 +316,7 @@ fn a_filter_is_set_as_a_whole<L: Locks>() {
     }
 }
 
-fn what_cannot_be_changed_is_refused<L: Locks>() {
+fn invalid_filter_changes_are_rejected<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let s = h.bound_of(kin, 9);
@@ -465,7 +465,7 @@ fn an_old_querier_is_answered_with_igmpv2<L: Locks>() {
     assert_eq!(h.reported(kin), [(TO_IN, vec![])]);
 }
 
-fn long_lists_are_split_and_exclusions_cut<L: Locks>() {
+fn long_lists_are_split_and_exclusions_truncated<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         // Sources of many sockets do not fit one report.
@@ -487,7 +487,7 @@ fn long_lists_are_split_and_exclusions_cut<L: Locks>() {
     }
 }
 
-fn queries_that_lie_are_harmless<L: Locks>() {
+fn malformed_queries_are_harmless<L: Locks>() {
     let (h, kin) = (Host::<L>::six_and_neighbors(), Kin::Four);
     let s = h.bound_of(kin, 9);
     h.change(kin, s, SourceChange::Join, 1).unwrap();

@@ -234,13 +234,13 @@ fn a_megabyte_each_way() {
 }
 
 #[test]
-fn with_checksums_left_to_the_port() {
+fn with_checksum_offload() {
     all::<Up>(1500, HARD, 1 << 20, |_| false);
 }
 
 /// Text that was written while the port made sums is sent after it has stopped, and the other way round.
 #[test]
-fn an_offload_switched_in_the_middle_leaves_no_sum_wrong() {
+fn switching_offload_during_a_connection_keeps_checksums_right() {
     for lose_every in [u64::MAX, 7] {
         let mut pair: Pair<Up> = Pair::new(1500, HARD);
         let (client, listener, server) = pair.connect();
@@ -284,7 +284,7 @@ fn an_offload_switched_in_the_middle_leaves_no_sum_wrong() {
 }
 
 #[test]
-fn in_large_segments() {
+fn with_large_segments() {
     all::<Up>(1500, TSO, 1 << 20, |_| false);
     all::<Light>(1500, TSO, 1 << 20, |_| false);
     for mtu in [576, 9000, 30_000, 65_535] {
@@ -300,7 +300,7 @@ fn in_large_segments() {
 }
 
 #[test]
-fn large_segments_are_few_and_count_as_what_they_are_cut_into() {
+fn a_large_segment_counts_as_its_pieces() {
     let mut frames = Vec::new();
     let mut counted = Vec::new();
     for offload in [HARD, TSO] {
@@ -322,7 +322,7 @@ fn large_segments_are_few_and_count_as_what_they_are_cut_into() {
 }
 
 #[test]
-fn a_host_without_the_offload_gets_none_and_switched_off_it_sends_none() {
+fn without_the_offload_no_large_segments_are_received_or_sent() {
     let mut pair: Pair<Up> = Pair::new(1500, TSO);
     pair.stack(0).knobs.set("net.inet.tcp.tso", 0).unwrap().unwrap();
     let (client, _, server) = pair.connect();
@@ -334,7 +334,7 @@ fn a_host_without_the_offload_gets_none_and_switched_off_it_sends_none() {
 }
 
 #[test]
-fn segments_taken_together_leave_the_same_bytes_and_the_same_counts() {
+fn merged_segments_give_the_same_bytes_and_counters() {
     let run = |lro: i64| {
         let mut pair: Pair<Up> = Pair::new(1500, SOFT);
         pair.stack(1).knobs.set("net.inet.tcp.lro", lro).unwrap().unwrap();
@@ -370,7 +370,7 @@ fn over_links_of_any_mtu() {
 }
 
 #[test]
-fn every_loss_is_made_good() {
+fn every_loss_is_repaired() {
     for every in [3, 7, 20, 101] {
         let mut n = 0;
         all::<Up>(1500, SOFT, 1 << 18, move |_| {
@@ -382,7 +382,7 @@ fn every_loss_is_made_good() {
 
 /// The listener is older than the tunnel, and whoever connects offers what its own wire takes: neither is a measure for the tunnel.
 #[test]
-fn a_tunnel_that_came_later_is_no_trap() {
+fn a_tunnel_added_later_limits_the_segment_size() {
     for (client_mtu, server_mtu) in [(1500, 1480), (1500, 1500)] {
         let mut pair: Pair<Up> = Pair::new(1500, SOFT);
         let cx = pair.cx();
@@ -415,7 +415,7 @@ fn a_tunnel_that_came_later_is_no_trap() {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_port_without_a_listener_refuses() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let cx = pair.cx();
     let client = pair.stack(0).tcp_open(cx, Domain::Inet).unwrap();
@@ -428,7 +428,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn unread_data_makes_close_a_reset() {
+fn closing_with_unread_data_resets() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();
     pair.stack(0).tcp_send(pair.cx(), client, b"unread", true).unwrap();
@@ -442,7 +442,7 @@ fn unread_data_makes_close_a_reset() {
 }
 
 #[test]
-fn a_burst_of_text_for_nobody_is_reset_segment_by_segment() {
+fn a_burst_for_a_missing_connection_is_reset_segment_by_segment() {
     for listens in [true, false] {
         let mut pair: Pair<Up> = Pair::new(1500, SOFT);
         let (client, listener, server) = pair.connect();
@@ -463,7 +463,7 @@ fn a_burst_of_text_for_nobody_is_reset_segment_by_segment() {
 }
 
 #[test]
-fn a_closed_listener_resets_who_was_not_accepted() {
+fn a_closed_listener_resets_unaccepted_connections() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();
     let cx = pair.cx();
@@ -515,7 +515,7 @@ fn a_conversation_is_counted_on_both_sides_and_nothing_else() {
 }
 
 #[test]
-fn losses_are_counted_where_they_show() {
+fn losses_are_counted() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();
     let lost = pair.crossed + 2; // the second of six segments
@@ -550,7 +550,7 @@ fn losses_are_counted_where_they_show() {
 }
 
 #[test]
-fn probes_delays_and_resets_are_told_apart() {
+fn probes_delayed_acks_and_resets_are_counted_separately() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();
     let of = |pair: &Pair<Up>, at: usize, name: &str| pair.stack(at).counter(&format!("tcp.{name}"));

@@ -18,19 +18,19 @@ use wire::{Mac, Proto, tcp};
 conversations! {
     a_connection_opens_carries_text_and_closes
     connections_to_one_peer_have_their_own_labels_and_options
-    headers_of_one_family_are_never_the_others
-    a_listener_of_any_address_takes_both_families
+    cached_headers_are_not_shared_between_families
+    a_listener_of_any_address_accepts_both_families
     a_listener_of_ipv6_alone_leaves_ipv4_to_others
-    a_listener_says_what_fits_a_packet_of_its_family
+    a_listener_offers_the_mss_of_its_family
     a_cookie_opens_a_connection
-    nobody_listens_and_nobody_is_told_of_groups
-    what_is_no_segment_is_dropped
-    link_local_peers_are_of_their_link
-    an_error_ends_a_handshake_and_a_narrow_path_makes_segments_smaller
-    extension_headers_and_fragments_do_not_matter
-    a_mapped_address_is_spoken_to_by_ipv4
-    what_cannot_be_bound_or_connected
-    a_host_talks_to_itself
+    closed_ports_are_reset_and_groups_are_not_answered
+    malformed_segments_are_dropped
+    link_local_peers_belong_to_their_link
+    an_error_ends_a_handshake_and_a_lower_path_mtu_reduces_segments
+    segments_with_extension_headers_or_in_fragments_are_accepted
+    a_mapped_address_is_reached_by_ipv4
+    invalid_bind_and_connect_addresses_are_rejected
+    a_host_connects_to_itself
 }
 
 const ACK: Flags = Flags::ACK;
@@ -146,7 +146,7 @@ fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
 }
 
 // Both IPv4 addresses stand in the IPv6 source address, where an IPv4 header has them, and the TTL before them.
-fn headers_of_one_family_are_never_the_others<L: Locks>() {
+fn cached_headers_are_not_shared_between_families<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     h.stack.knobs.auto_flowlabel.set(0);
     h.stack.knobs.dad_count.set(0);
@@ -168,7 +168,7 @@ fn headers_of_one_family_are_never_the_others<L: Locks>() {
     h.audit();
 }
 
-fn a_listener_of_any_address_takes_both_families<L: Locks>() {
+fn a_listener_of_any_address_accepts_both_families<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let listener = listen(&h, any6(80));
     handshake(&h, (PEER6.ip, 5000), ME6.ip);
@@ -214,7 +214,7 @@ fn a_listener_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
     h.audit();
 }
 
-fn a_listener_says_what_fits_a_packet_of_its_family<L: Locks>() {
+fn a_listener_offers_the_mss_of_its_family<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     listen(&h, any6(80));
     let mss = |options: &[u8]| u16::from_be_bytes([options[2], options[3]]);
@@ -252,7 +252,7 @@ fn a_cookie_opens_a_connection<L: Locks>() {
     h.audit();
 }
 
-fn nobody_listens_and_nobody_is_told_of_groups<L: Locks>() {
+fn closed_ports_are_reset_and_groups_are_not_answered<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 81), |_| (), &[], b"").between(PEER6, ME6));
     let (header, reset, _) = segment(&h, EM0);
@@ -269,7 +269,7 @@ fn nobody_listens_and_nobody_is_told_of_groups<L: Locks>() {
     h.audit();
 }
 
-fn what_is_no_segment_is_dropped<L: Locks>() {
+fn malformed_segments_are_dropped<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     listen(&h, any6(80));
     let syn = || tcp6((PEER6.ip, 5000), (ME6.ip, 80), |_| (), &[], b"");
@@ -287,7 +287,7 @@ fn what_is_no_segment_is_dropped<L: Locks>() {
     h.audit();
 }
 
-fn link_local_peers_are_of_their_link<L: Locks>() {
+fn link_local_peers_belong_to_their_link<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
     h.stack.set_neighbor6(h.cx(), EM1, PEER6.near, FAR6.mac);
@@ -319,7 +319,7 @@ fn link_local_peers_are_of_their_link<L: Locks>() {
     h.audit();
 }
 
-fn an_error_ends_a_handshake_and_a_narrow_path_makes_segments_smaller<L: Locks>() {
+fn an_error_ends_a_handshake_and_a_lower_path_mtu_reduces_segments<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let client = open(&h, Domain::Inet6);
     h.stack.tcp_connect(h.cx(), client, (PEER6.ip, 7).into()).unwrap();
@@ -363,7 +363,7 @@ fn ip_bytes((_, header, payload): &(wire::eth::Header, wire::ip6::Header, Vec<u8
     out
 }
 
-fn extension_headers_and_fragments_do_not_matter<L: Locks>() {
+fn segments_with_extension_headers_or_in_fragments_are_accepted<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let listener = listen(&h, any6(80));
     let (ours, theirs) = handshake(&h, (PEER6.ip, 5000), ME6.ip);
@@ -389,7 +389,7 @@ fn extension_headers_and_fragments_do_not_matter<L: Locks>() {
     h.audit();
 }
 
-fn a_mapped_address_is_spoken_to_by_ipv4<L: Locks>() {
+fn a_mapped_address_is_reached_by_ipv4<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let client = open(&h, Domain::Inet6);
     h.stack.tcp_connect(h.cx(), client, (PEER.ip.to_ipv6_mapped(), 7).into()).unwrap();
@@ -403,7 +403,7 @@ fn a_mapped_address_is_spoken_to_by_ipv4<L: Locks>() {
     h.audit();
 }
 
-fn what_cannot_be_bound_or_connected<L: Locks>() {
+fn invalid_bind_and_connect_addresses_are_rejected<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let six = open(&h, Domain::Inet6);
     let bind = |addr: SocketAddr| h.stack.tcp_bind(h.cx(), six, addr);
@@ -422,7 +422,7 @@ fn what_cannot_be_bound_or_connected<L: Locks>() {
     h.audit();
 }
 
-fn a_host_talks_to_itself<L: Locks>() {
+fn a_host_connects_to_itself<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let listener = listen(&h, any6(80));
     for to in [SocketAddr::from((ME6.ip, 80)), SocketAddrV6::new(ME6.near, 80, 0, zone::scope_id(EM0)).into()] {

@@ -169,7 +169,7 @@ fn four_threads_share_a_heavy_stack() {
 
 /// Everything that configures, against traffic: no deadlock, no lost frame.
 #[test]
-fn sockets_routes_and_ifaces_come_and_go_under_traffic() {
+fn sockets_routes_and_ifaces_are_added_and_removed_under_traffic() {
     let h = shared::<Light>();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -220,7 +220,7 @@ fn sockets_routes_and_ifaces_come_and_go_under_traffic() {
 
 /// Two sockets that bind to one port at one time: one of them only.
 #[test]
-fn a_port_is_given_to_one_of_two_who_ask_at_once() {
+fn a_port_is_bound_by_one_of_two_concurrent_threads() {
     let h = shared::<Light>();
     for _ in 0..2_000 {
         let start = Barrier::new(2);
@@ -242,7 +242,7 @@ fn a_port_is_given_to_one_of_two_who_ask_at_once() {
 
 /// A datagram longer than the pool's buffers comes from a pool of its own, which must not belong to one thread.
 #[test]
-fn long_datagrams_are_sent_and_put_together_by_any_thread() {
+fn any_thread_sends_and_reassembles_long_datagrams() {
     let h = shared::<Light>();
     let long = Ip::udp((PEER.ip, 1000), (ME.ip, 9), &[7; 20_000]);
     let s = h.bound(9);
@@ -330,7 +330,7 @@ where
 }
 
 #[test]
-fn what_a_stack_queues_for_itself_keeps_its_order() {
+fn loopback_and_tunnel_queues_keep_their_order() {
     to_ourselves::<Light>();
     to_ourselves::<Heavy>();
     out_of_a_tunnel::<Light>();
@@ -339,7 +339,7 @@ fn what_a_stack_queues_for_itself_keeps_its_order() {
 
 /// The ledger of a thread beyond the usual 64 is on if those of the others are.
 #[test]
-fn ledgers_are_on_for_threads_that_come_later() {
+fn ledgers_are_on_for_later_threads() {
     const THREADS: usize = 100;
     let h = shared::<Light>();
     h.stack.set_ledger(true);
@@ -385,7 +385,7 @@ impl Output for Holds {
 /// Calls of one thread reach the thread that polls: the doorbell gets each time at which something is due, and a
 /// thread about to sleep finds it too, whichever of both comes first.
 #[test]
-fn calls_report_when_something_is_due() {
+fn calls_report_new_timers() {
     let now = Instant::from_millis(1_000);
     let rung = || {
         let h = shared::<Light>();
@@ -515,7 +515,7 @@ fn each_thread_sends_by_the_queue_of_its_number() {
 }
 
 #[test]
-fn a_thread_sends_by_the_queue_that_it_was_given() {
+fn a_thread_sends_by_its_assigned_queue() {
     let w = wide(4);
     let sender = w.h.bound(1001);
     let send = || _ = w.h.stack.udp_send(cx(), sender, b"x", Some(&at(PEER, 7))).unwrap();
@@ -548,7 +548,7 @@ fn a_tunnel_sends_by_one_queue() {
 }
 
 #[test]
-fn a_connection_changes_its_queue_with_text_when_all_is_acknowledged() {
+fn a_connection_changes_its_queue_when_all_data_is_acknowledged() {
     connection_and_queues(shared());
 }
 

@@ -17,38 +17,38 @@ use wire::icmp4::{Problem, unreachable};
 use wire::{L4Port, Mac, Proto, ip4, tcp};
 
 conversations! {
-    a_packet_leaves_in_another_and_what_comes_back_waits_its_turn
-    nothing_is_taken_in_that_the_far_end_has_not_sent
-    what_is_no_ip4_inside_is_counted
-    the_outer_header_takes_after_the_inner_one
-    gre_has_a_key_a_checksum_and_numbers
-    gre_that_cannot_be_is_dropped
+    packets_are_encapsulated_and_decapsulated_packets_are_queued
+    only_packets_of_the_far_end_are_accepted
+    inner_packets_other_than_ip4_are_counted
+    the_outer_header_copies_inner_fields
+    gre_has_a_key_a_checksum_and_sequence_numbers
+    invalid_gre_is_dropped
     etherip_carries_frames_with_arp
     vxlan_carries_frames_in_its_own_network_only
     vxlan_spreads_flows_over_source_ports
-    too_long_for_the_tunnel_is_told_with_its_mtu
-    a_router_on_the_way_lowers_the_tunnels_mtu_for_ten_minutes
-    what_happens_to_the_outer_packet_is_told_inside
-    our_own_socket_is_told_as_well
-    a_port_unreachable_is_no_news_for_inside
-    eight_deep_there_and_back
-    nine_deep_and_into_itself_end
+    a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu
+    an_outer_router_lowers_the_tunnel_mtu_for_ten_minutes
+    outer_errors_are_relayed_to_the_inner_sender
+    outer_errors_are_reported_to_our_own_socket
+    an_outer_port_unreachable_is_not_relayed
+    eight_nested_tunnels_work_both_ways
+    nine_nested_tunnels_and_loops_are_dropped
     the_queue_is_bounded
-    a_far_end_that_does_not_answer_arp_is_a_host_unreachable
-    without_room_in_front_the_bytes_move
-    outer_fragments_where_that_is_wished
-    a_large_segment_goes_in_piece_by_piece
+    an_unresolved_far_end_gives_host_unreachable
+    without_headroom_the_payload_is_moved
+    outer_packets_are_fragmented_if_turned_on
+    a_large_segment_is_split_before_encapsulation
     a_large_segment_without_buffers_is_counted
-    a_removed_tunnel_leaves_nothing_behind
-    a_removed_tunnel_is_no_path_of_a_route
-    two_tunnels_alike_are_refused
-    what_has_no_time_left_inside_is_not_taken_in
+    a_removed_tunnel_leaves_no_state
+    a_removed_tunnel_is_removed_from_paths
+    two_equal_tunnels_are_rejected
+    an_inner_packet_with_ttl_zero_is_dropped
     the_far_ends_own_packets_are_not_sent_back_to_it
-    a_forger_reaches_neither_sockets_nor_strangers
-    our_own_sender_hears_that_the_tunnel_is_too_narrow
-    a_static_neighbor_of_a_tunnel_is_no_link_header
-    an_address_that_two_ifaces_have_stays_when_one_goes
-    the_way_to_the_far_end_follows_neighbors_routes_and_ends
+    forged_errors_are_not_relayed
+    our_own_socket_gets_message_too_long
+    a_static_neighbor_of_a_tunnel_adds_no_ethernet_header
+    an_address_on_two_ifaces_stays_when_removed_from_one
+    the_cached_route_to_the_far_end_follows_changes
 }
 
 const NEAR_IN: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
@@ -112,7 +112,7 @@ fn hello() -> Vec<u8> {
     Ip::udp((FAR_IN, 9), (NEAR_IN, 1000), b"hello").packet()
 }
 
-fn a_packet_leaves_in_another_and_what_comes_back_waits_its_turn<L: Locks>() {
+fn packets_are_encapsulated_and_decapsulated_packets_are_queued<L: Locks>() {
     let (h, id) = gif::<L>();
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1480);
     let s = h.bound(1000);
@@ -150,7 +150,7 @@ fn a_packet_leaves_in_another_and_what_comes_back_waits_its_turn<L: Locks>() {
     assert_eq!(counts(&iface.rx).0, 3, "nobody's");
 }
 
-fn nothing_is_taken_in_that_the_far_end_has_not_sent<L: Locks>() {
+fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     let (h, _) = gif::<L>();
     let from_other = Ip::new(FAR_GATEWAY.ip, ME2.ip, Proto::IPIP, hello()).between(FAR_GATEWAY, ME2);
     h.inject(EM1, &from_other);
@@ -163,7 +163,7 @@ fn nothing_is_taken_in_that_the_far_end_has_not_sent<L: Locks>() {
     h.sent_nothing(EM1);
 }
 
-fn what_is_no_ip4_inside_is_counted<L: Locks>() {
+fn inner_packets_other_than_ip4_are_counted<L: Locks>() {
     let (h, _) = gif::<L>();
     from_far(&h, Proto::IPV6, &[0x60; 40]);
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, tunnel.in.ip6 1");
@@ -177,7 +177,7 @@ fn what_is_no_ip4_inside_is_counted<L: Locks>() {
     assert_eq!((problem.ty, problem.code), (3, unreachable::PROTOCOL), "there is a gif, and no etherip");
 }
 
-fn the_outer_header_takes_after_the_inner_one<L: Locks>() {
+fn the_outer_header_copies_inner_fields<L: Locks>() {
     let (h, id) = gif::<L>();
     for tos in [0xb8, 0xb9, 0xba, 0xbb] {
         h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"x").tos(tos).df().between(PEER, ME));
@@ -200,7 +200,7 @@ fn the_outer_header_takes_after_the_inner_one<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.in.congested"), 1);
 }
 
-fn gre_has_a_key_a_checksum_and_numbers<L: Locks>() {
+fn gre_has_a_key_a_checksum_and_sequence_numbers<L: Locks>() {
     let h = Host::<L>::router();
     let config = Config { key: Some(0xdead_beef), checksum: true, sequence: true, ..between_us(Kind::Gre) };
     let id = tunnel(&h, config);
@@ -223,7 +223,7 @@ fn gre_has_a_key_a_checksum_and_numbers<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.in.late"), 3);
 }
 
-fn gre_that_cannot_be_is_dropped<L: Locks>() {
+fn invalid_gre_is_dropped<L: Locks>() {
     let h = Host::<L>::router();
     tunnel(&h, Config { key: Some(5), ..between_us(Kind::Gre) });
     let good = gre(0x2000, &[5], 0x0800, &hello());
@@ -320,7 +320,7 @@ fn vxlan_spreads_flows_over_source_ports<L: Locks>() {
     assert_eq!(port(1000), port(1000), "a flow keeps its port");
 }
 
-fn too_long_for_the_tunnel_is_told_with_its_mtu<L: Locks>() {
+fn a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu<L: Locks>() {
     let (h, id) = gif::<L>();
     let long = |len: usize| Ip::udp((PEER.ip, 5), (BEYOND, 6), &vec![7; len - 28]);
     h.inject(EM0, long(1481).df().between(PEER, ME));
@@ -346,7 +346,7 @@ fn quoted<L: Locks>(h: &Host<L>, len: usize) -> Vec<u8> {
     frame[eth::HEADER_LEN..].iter().copied().take(len).collect()
 }
 
-fn a_router_on_the_way_lowers_the_tunnels_mtu_for_ten_minutes<L: Locks>() {
+fn an_outer_router_lowers_the_tunnel_mtu_for_ten_minutes<L: Locks>() {
     let (h, id) = gif::<L>();
     let long = Ip::udp((PEER.ip, 5), (BEYOND, 6), &[7; 1400]).df();
     h.inject(EM0, long.between(PEER, ME));
@@ -376,7 +376,7 @@ fn a_router_on_the_way_lowers_the_tunnels_mtu_for_ten_minutes<L: Locks>() {
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1480);
 }
 
-fn what_happens_to_the_outer_packet_is_told_inside<L: Locks>() {
+fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     let (h, _) = gif::<L>();
     let problems = [
         Problem::Unreachable { code: unreachable::NET, next_mtu: 0 },
@@ -401,7 +401,7 @@ fn what_happens_to_the_outer_packet_is_told_inside<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-fn our_own_socket_is_told_as_well<L: Locks>() {
+fn outer_errors_are_reported_to_our_own_socket<L: Locks>() {
     for kind in Kind::ALL {
         let h = Host::<L>::router();
         let id = tunnel(&h, Config { vni: 3, key: Some(3), ..between_us(kind) });
@@ -416,7 +416,7 @@ fn our_own_socket_is_told_as_well<L: Locks>() {
     }
 }
 
-fn a_port_unreachable_is_no_news_for_inside<L: Locks>() {
+fn an_outer_port_unreachable_is_not_relayed<L: Locks>() {
     let (h, _) = gif::<L>();
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
     let quote = quoted(&h, 576);
@@ -443,7 +443,7 @@ fn nested<L: Locks>(depth: u8) -> Host<L> {
     h
 }
 
-fn eight_deep_there_and_back<L: Locks>() {
+fn eight_nested_tunnels_work_both_ways<L: Locks>() {
     let h = nested::<L>(8);
     let s = h.bound(1000);
     h.send(s, b"deep", std::net::SocketAddr::from(([172, 16, 7, 2], 9))).unwrap();
@@ -469,7 +469,7 @@ fn eight_deep_there_and_back<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.requeued"), 8);
 }
 
-fn nine_deep_and_into_itself_end<L: Locks>() {
+fn nine_nested_tunnels_and_loops_are_dropped<L: Locks>() {
     let h = nested::<L>(9);
     let s = h.bound(1000);
     h.send(s, b"x", std::net::SocketAddr::from(([172, 16, 8, 2], 9))).unwrap();
@@ -512,7 +512,7 @@ fn the_queue_is_bounded<L: Locks>() {
     from_far(&h, Proto::IPIP, &hello()); // waits when the host ends: its audit says so
 }
 
-fn a_far_end_that_does_not_answer_arp_is_a_host_unreachable<L: Locks>() {
+fn an_unresolved_far_end_gives_host_unreachable<L: Locks>() {
     let (h, _) = gif::<L>();
     assert!(h.stack.remove_neighbor(h.cx(), EM1, FAR.ip));
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
@@ -528,7 +528,7 @@ fn a_far_end_that_does_not_answer_arp_is_a_host_unreachable<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.out.no_route"), 1);
 }
 
-fn without_room_in_front_the_bytes_move<L: Locks>() {
+fn without_headroom_the_payload_is_moved<L: Locks>() {
     let pool = buf::Pool::new(&buf::PoolConfig {
         buffers: 64,
         headroom: 32,
@@ -552,7 +552,7 @@ fn without_room_in_front_the_bytes_move<L: Locks>() {
     h.audit();
 }
 
-fn outer_fragments_where_that_is_wished<L: Locks>() {
+fn outer_packets_are_fragmented_if_turned_on<L: Locks>() {
     let (h, id) = gif::<L>();
     h.stack.set_tunnel(h.cx(), id, Config { df: DontFragment::Clear, ..between_us(Kind::Gif) }).unwrap();
     h.stack.set_tunnel_mtu(h.cx(), id, 2000);
@@ -582,7 +582,7 @@ fn large<L: Locks>(kind: Kind, buffers: usize) -> (Host<L>, IfaceId) {
     (h, id)
 }
 
-fn a_large_segment_goes_in_piece_by_piece<L: Locks>() {
+fn a_large_segment_is_split_before_encapsulation<L: Locks>() {
     for (kind, proto, skip) in [(Kind::Gif, Proto::IPIP, 0), (Kind::EtherIp, Proto::ETHERIP, 2 + 14)] {
         let (h, _) = large::<L>(kind, 64);
         let sent = h.sent(EM1);
@@ -611,7 +611,7 @@ fn a_large_segment_without_buffers_is_counted<L: Locks>() {
     h.audit();
 }
 
-fn a_removed_tunnel_leaves_nothing_behind<L: Locks>() {
+fn a_removed_tunnel_leaves_no_state<L: Locks>() {
     let (h, id) = gif::<L>();
     h.stack.add_peer(h.cx(), id, Ipv4Addr::new(172, 17, 0, 1), Ipv4Addr::new(172, 17, 9, 9)).unwrap();
     assert_eq!(h.stack.peer(h.cx(), id, Ipv4Addr::new(172, 17, 0, 1)), Some(Ipv4Addr::new(172, 17, 9, 9)));
@@ -636,7 +636,7 @@ fn a_removed_tunnel_leaves_nothing_behind<L: Locks>() {
     }
 }
 
-fn a_removed_tunnel_is_no_path_of_a_route<L: Locks>() {
+fn a_removed_tunnel_is_removed_from_paths<L: Locks>() {
     let (h, id) = gif::<L>();
     let path = |via| Path { via, weight: 1 };
     let by_tunnel = [Via::Gateway(id, FAR_IN), Via::Link(id)].map(path);
@@ -658,7 +658,7 @@ fn a_removed_tunnel_is_no_path_of_a_route<L: Locks>() {
     }
 }
 
-fn two_tunnels_alike_are_refused<L: Locks>() {
+fn two_equal_tunnels_are_rejected<L: Locks>() {
     let (h, id) = gif::<L>();
     let other = h.stack.add_tunnel(h.cx(), "gif1", Kind::Gif, Mac::ZERO).unwrap();
     let set = |config| h.stack.set_tunnel(h.cx(), other, config);
@@ -677,7 +677,7 @@ fn two_tunnels_alike_are_refused<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.out.no_ends"), 1);
 }
 
-fn what_has_no_time_left_inside_is_not_taken_in<L: Locks>() {
+fn an_inner_packet_with_ttl_zero_is_dropped<L: Locks>() {
     let (h, _) = gif::<L>();
     let s = h.bound(1000);
     from_far(&h, Proto::IPIP, &Ip::udp((FAR_IN, 9), (NEAR_IN, 1000), b"late").ttl(0).packet());
@@ -693,7 +693,7 @@ fn the_far_ends_own_packets_are_not_sent_back_to_it<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.out.nested"), 1);
 }
 
-fn a_forger_reaches_neither_sockets_nor_strangers<L: Locks>() {
+fn forged_errors_are_not_relayed<L: Locks>() {
     let (h, id) = gif::<L>();
     let narrow = Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: 600 };
     let outer = |inner: &Ip| Ip::new(ME2.ip, FAR.ip, Proto::IPIP, inner.packet());
@@ -716,7 +716,7 @@ fn a_forger_reaches_neither_sockets_nor_strangers<L: Locks>() {
     assert_eq!(h.send(s, &[7; 1400], None), Ok(1400));
 }
 
-fn our_own_sender_hears_that_the_tunnel_is_too_narrow<L: Locks>() {
+fn our_own_socket_gets_message_too_long<L: Locks>() {
     let (h, id) = gif::<L>();
     h.stack.set_tunnel_mtu(h.cx(), id, 1500); // by hand, more than the path has
     let s = h.connected(1000, std::net::SocketAddr::from((BEYOND, 9)));
@@ -727,7 +727,7 @@ fn our_own_sender_hears_that_the_tunnel_is_too_narrow<L: Locks>() {
     assert_eq!(h.error(s), Some(SoError::MessageSize));
 }
 
-fn a_static_neighbor_of_a_tunnel_is_no_link_header<L: Locks>() {
+fn a_static_neighbor_of_a_tunnel_adds_no_ethernet_header<L: Locks>() {
     let (h, id) = gif::<L>();
     h.stack.set_neighbor(h.cx(), id, FAR_IN, FAR_MAC);
     h.inject(EM0, Ip::udp((PEER.ip, 5), (FAR_IN, 6), b"plain").between(PEER, ME));
@@ -745,7 +745,7 @@ fn a_static_neighbor_of_a_tunnel_is_no_link_header<L: Locks>() {
     }
 }
 
-fn an_address_that_two_ifaces_have_stays_when_one_goes<L: Locks>() {
+fn an_address_on_two_ifaces_stays_when_removed_from_one<L: Locks>() {
     let (h, _) = gif::<L>();
     let borrowed = h.stack.add_tunnel(h.cx(), "gif1", Kind::Gif, T_MAC).unwrap();
     h.stack.add_addr(h.cx(), borrowed, IfaceAddr { addr: ME.ip, len: 32 }).unwrap();
@@ -755,7 +755,7 @@ fn an_address_that_two_ifaces_have_stays_when_one_goes<L: Locks>() {
 }
 
 /// A tunnel keeps its way from packet to packet, and finds a new one after each change.
-fn the_way_to_the_far_end_follows_neighbors_routes_and_ends<L: Locks>() {
+fn the_cached_route_to_the_far_end_follows_changes<L: Locks>() {
     let (h, id) = gif::<L>();
     let s = h.bound(1000);
     let leaves = || {

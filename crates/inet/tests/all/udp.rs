@@ -13,39 +13,39 @@ use std::sync::Arc;
 use wire::{Mac, Proto};
 
 conversations! {
-    a_datagram_goes_out_with_its_headers_right
-    an_answer_leaves_from_the_address_that_was_asked
-    payloads_of_every_length_go_out_with_and_without_kept_headers
+    a_datagram_is_sent_with_correct_headers
+    a_reply_is_sent_from_the_address_that_was_addressed
+    payloads_of_every_length_are_sent_with_and_without_cached_headers
     a_checksum_of_zero_is_accepted_and_a_wrong_one_is_not
-    a_sum_that_comes_to_zero_is_sent_as_all_ones
+    a_checksum_of_zero_is_sent_as_all_ones
     checksums_can_be_switched_off_at_once
-    lengths_that_lie_are_dropped
-    bytes_behind_the_length_are_not_delivered
+    wrong_lengths_are_dropped
+    bytes_beyond_the_length_are_not_delivered
     any_bit_flipped_is_not_delivered
-    port_zero_is_no_destination
-    two_hosts_talk_from_cold
+    port_zero_is_not_a_valid_destination
+    two_hosts_exchange_datagrams_with_empty_tables
     a_full_receive_buffer_drops_and_counts_and_recovers
-    tiny_datagrams_cannot_pin_the_whole_pool
+    tiny_datagrams_cannot_use_the_whole_pool
     empty_datagrams_arrive
-    a_socket_shut_for_reading_drops_and_one_shut_for_writing_refuses
-    a_closed_socket_drops_what_was_unread
+    a_socket_shut_for_reading_drops_and_one_shut_for_writing_fails
+    a_closed_socket_drops_unread_datagrams
     a_watched_socket_is_reported_once_when_it_becomes_readable
     a_peeked_datagram_stays
-    a_burst_goes_out_in_order_and_stops_at_the_first_error
-    sending_fails_with_its_reason_and_leaves_nothing_behind
-    a_pool_that_is_empty_is_an_error_and_not_the_end
-    a_port_that_takes_no_more_lets_frames_wait_and_then_drops
-    options_changed_between_two_datagrams_count_for_the_second
-    knobs_changed_between_two_datagrams_count_for_the_second
-    the_broadcast_option_taken_back_is_taken_back
-    identifications_to_one_destination_do_not_tell_those_to_another
+    a_burst_is_sent_in_order_up_to_the_first_error
+    a_failed_send_returns_its_reason_and_leaks_nothing
+    an_empty_pool_is_a_temporary_error
+    a_full_port_queues_frames_and_then_drops_them
+    options_changed_between_two_datagrams_apply_to_the_second
+    knobs_changed_between_two_datagrams_apply_to_the_second
+    the_broadcast_option_can_be_cleared
+    identifications_to_one_destination_do_not_reveal_those_to_another
     identifications_of_consecutive_datagrams_differ
-    a_datagram_that_may_not_be_fragmented_needs_no_identification
+    a_datagram_with_df_has_no_identification
     no_loopback_address_leaves_the_host
-    an_iface_without_an_address_sends_broadcasts_by_choice_only
-    checksums_left_to_the_port_are_left_in_the_right_state
-    a_datagram_checked_by_the_port_is_believed_only_if_that_is_switched_on
-    a_broadcast_copy_that_finds_no_buffer_is_counted_and_the_audit_holds
+    an_iface_without_an_address_sends_broadcasts_only_if_selected
+    offloaded_checksums_hold_the_pseudo_header_sum
+    a_checksum_verified_by_the_port_is_trusted_only_with_rx_offload
+    a_broadcast_copy_without_a_buffer_is_counted_and_the_audit_balances
 }
 
 fn host<L: Locks>() -> Host<L> {
@@ -56,7 +56,7 @@ fn host<L: Locks>() -> Host<L> {
     h
 }
 
-fn a_datagram_goes_out_with_its_headers_right<L: Locks>() {
+fn a_datagram_is_sent_with_correct_headers<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     for n in 0..3 {
@@ -74,7 +74,7 @@ fn a_datagram_goes_out_with_its_headers_right<L: Locks>() {
 }
 
 /// RFC 1122 4.1.3.5: the destination is passed up, and the answer comes from it.
-fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
+fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let h = host::<L>();
     let alias = Ipv4Addr::new(10, 0, 0, 77);
     h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: alias, len: 24 }).unwrap();
@@ -109,7 +109,7 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-fn payloads_of_every_length_go_out_with_and_without_kept_headers<L: Locks>() {
+fn payloads_of_every_length_are_sent_with_and_without_cached_headers<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     for cache in [0, 1] {
@@ -153,7 +153,7 @@ fn a_checksum_of_zero_is_accepted_and_a_wrong_one_is_not<L: Locks>() {
 }
 
 /// RFC 768: "an all zero transmitted checksum value means that the transmitter generated no checksum".
-fn a_sum_that_comes_to_zero_is_sent_as_all_ones<L: Locks>() {
+fn a_checksum_of_zero_is_sent_as_all_ones<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let mut seen = [false; 2];
@@ -180,7 +180,7 @@ fn checksums_can_be_switched_off_at_once<L: Locks>() {
 }
 
 /// Row 22.
-fn lengths_that_lie_are_dropped<L: Locks>() {
+fn wrong_lengths_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let whole = 8 + 16u16;
@@ -209,7 +209,7 @@ fn lengths_that_lie_are_dropped<L: Locks>() {
     ));
 }
 
-fn bytes_behind_the_length_are_not_delivered<L: Locks>() {
+fn bytes_beyond_the_length_are_not_delivered<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let mut datagram = udp_datagram((PEER.ip, 1000), (ME.ip, 9), b"mine");
@@ -237,7 +237,7 @@ fn any_bit_flipped_is_not_delivered<L: Locks>() {
     h.audit();
 }
 
-fn port_zero_is_no_destination<L: Locks>() {
+fn port_zero_is_not_a_valid_destination<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, udp_frame(PEER, 1000, ME, 0, b"x"));
     h.sent_nothing(EM0);
@@ -249,7 +249,7 @@ fn port_zero_is_no_destination<L: Locks>() {
     assert_eq!(h.recv(s), Some((b"x".to_vec(), at(PEER, 0))));
 }
 
-fn two_hosts_talk_from_cold<L: Locks>() {
+fn two_hosts_exchange_datagrams_with_empty_tables<L: Locks>() {
     let (a, b) = (Host::<L>::new(), Host::<L>::bare(512, 2));
     b.add_iface("em0", PEER, 1500);
     a.forget_counters();
@@ -309,7 +309,7 @@ fn a_full_receive_buffer_drops_and_counts_and_recovers<L: Locks>() {
 }
 
 /// A datagram of one byte holds a whole buffer: what a socket may pin is bounded by more than its bytes.
-fn tiny_datagrams_cannot_pin_the_whole_pool<L: Locks>() {
+fn tiny_datagrams_cannot_use_the_whole_pool<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let frame = udp_frame(PEER, 1000, ME, 9, b"x");
@@ -330,7 +330,7 @@ fn empty_datagrams_arrive<L: Locks>() {
     assert_eq!(udp_of(&h.sent_one(EM0)).0.len, 8);
 }
 
-fn a_socket_shut_for_reading_drops_and_one_shut_for_writing_refuses<L: Locks>() {
+fn a_socket_shut_for_reading_drops_and_one_shut_for_writing_fails<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"before"));
@@ -344,7 +344,7 @@ fn a_socket_shut_for_reading_drops_and_one_shut_for_writing_refuses<L: Locks>() 
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Err(SendError::Shut));
 }
 
-fn a_closed_socket_drops_what_was_unread<L: Locks>() {
+fn a_closed_socket_drops_unread_datagrams<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     (0..3).for_each(|_| h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"x")));
@@ -389,7 +389,7 @@ fn a_peeked_datagram_stays<L: Locks>() {
     assert_eq!(h.stack.udp_peek(h.cx(), s, &mut two), None);
 }
 
-fn a_burst_goes_out_in_order_and_stops_at_the_first_error<L: Locks>() {
+fn a_burst_is_sent_in_order_up_to_the_first_error<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let payloads: Vec<Vec<u8>> = (0..300u16).map(|n| n.to_be_bytes().to_vec()).collect();
@@ -407,7 +407,7 @@ fn a_burst_goes_out_in_order_and_stops_at_the_first_error<L: Locks>() {
     assert_eq!(h.stack.udp_send_burst(h.cx(), s, mixed.iter().map(Vec::as_slice), Some(&to)), Ok(6));
 }
 
-fn sending_fails_with_its_reason_and_leaves_nothing_behind<L: Locks>() {
+fn a_failed_send_returns_its_reason_and_leaks_nothing<L: Locks>() {
     let h = host::<L>();
     let s = h.open();
     assert_eq!(h.send(s, b"x", None), Err(SendError::NoDestination));
@@ -430,7 +430,7 @@ fn sending_fails_with_its_reason_and_leaves_nothing_behind<L: Locks>() {
     h.assert_counters("out 1, audit.made 1, ip4.sent 1, udp.sent 1");
 }
 
-fn a_pool_that_is_empty_is_an_error_and_not_the_end<L: Locks>() {
+fn an_empty_pool_is_a_temporary_error<L: Locks>() {
     let h = Host::<L>::configured(pool(8), |_| {});
     h.add_iface("em0", ME, 1500);
     h.knows(EM0, PEER);
@@ -451,7 +451,7 @@ fn a_pool_that_is_empty_is_an_error_and_not_the_end<L: Locks>() {
     assert_eq!(h.sent(EM0).len(), 1);
 }
 
-fn a_port_that_takes_no_more_lets_frames_wait_and_then_drops<L: Locks>() {
+fn a_full_port_queues_frames_and_then_drops_them<L: Locks>() {
     let h = host::<L>();
     h.stack.knobs.tx_queue.set(10);
     let s = h.bound(1000);
@@ -474,7 +474,7 @@ fn a_port_that_takes_no_more_lets_frames_wait_and_then_drops<L: Locks>() {
     h.assert_counters("link.ether.out.no_port 1");
 }
 
-fn options_changed_between_two_datagrams_count_for_the_second<L: Locks>() {
+fn options_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     h.send(s, b"x", at(PEER, 9)).unwrap();
@@ -492,7 +492,7 @@ fn options_changed_between_two_datagrams_count_for_the_second<L: Locks>() {
 }
 
 /// "All are plain numbers that may change while the stack runs."
-fn knobs_changed_between_two_datagrams_count_for_the_second<L: Locks>() {
+fn knobs_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let frame = |_: &str| {
@@ -524,7 +524,7 @@ fn knobs_changed_between_two_datagrams_count_for_the_second<L: Locks>() {
     h.sent(EM0);
 }
 
-fn the_broadcast_option_taken_back_is_taken_back<L: Locks>() {
+fn the_broadcast_option_can_be_cleared<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let all = SocketAddr::from(([10, 0, 0, 255], 9));
@@ -538,7 +538,7 @@ fn the_broadcast_option_taken_back_is_taken_back<L: Locks>() {
 }
 
 /// Row 49 (idle scan, CVE-2020-36516): each pair of addresses has a start of its own.
-fn identifications_to_one_destination_do_not_tell_those_to_another<L: Locks>() {
+fn identifications_to_one_destination_do_not_reveal_those_to_another<L: Locks>() {
     let h = host::<L>();
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     h.stack.knobs.header_cache.set(0);
@@ -574,7 +574,7 @@ fn identifications_to_one_destination_do_not_tell_those_to_another<L: Locks>() {
 
 /// RFC 6864 4.3: not repeated within a datagram lifetime.
 /// Row 49, RFC 6864 4.1. (The short way counts on from a start of the socket's own: as good.)
-fn a_datagram_that_may_not_be_fragmented_needs_no_identification<L: Locks>() {
+fn a_datagram_with_df_has_no_identification<L: Locks>() {
     let h = host::<L>();
     h.stack.knobs.header_cache.set(0);
     let s = h.bound(1000);
@@ -615,7 +615,7 @@ fn no_loopback_address_leaves_the_host<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-fn an_iface_without_an_address_sends_broadcasts_by_choice_only<L: Locks>() {
+fn an_iface_without_an_address_sends_broadcasts_only_if_selected<L: Locks>() {
     let h = host::<L>();
     assert!(h.stack.remove_addr(h.cx(), EM0, ME.ip));
     let s = h.bound(1000);
@@ -640,7 +640,7 @@ fn an_iface_without_an_address_sends_broadcasts_by_choice_only<L: Locks>() {
 }
 
 /// virtio's and BSD's convention: the field holds the pseudo header's sum, not complemented, and the port adds the rest.
-fn checksums_left_to_the_port_are_left_in_the_right_state<L: Locks>() {
+fn offloaded_checksums_hold_the_pseudo_header_sum<L: Locks>() {
     let h = host::<L>();
     h.set_checked(EM0, Checked::Nothing);
     let on = Offload { tx_ip: true, tx_l4: true, ..Offload::default() };
@@ -667,7 +667,7 @@ fn checksums_left_to_the_port_are_left_in_the_right_state<L: Locks>() {
     assert_eq!(other.recv(t).unwrap().0, [5; 3000]);
 }
 
-fn a_datagram_checked_by_the_port_is_believed_only_if_that_is_switched_on<L: Locks>() {
+fn a_checksum_verified_by_the_port_is_trusted_only_with_rx_offload<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let bad = with_checksum(&udp_frame(PEER, 1000, ME, 9, b"x"), 0x1234);
@@ -683,7 +683,7 @@ fn a_datagram_checked_by_the_port_is_believed_only_if_that_is_switched_on<L: Loc
     assert!(h.recv(s).is_some());
 }
 
-fn a_broadcast_copy_that_finds_no_buffer_is_counted_and_the_audit_holds<L: Locks>() {
+fn a_broadcast_copy_without_a_buffer_is_counted_and_the_audit_balances<L: Locks>() {
     let h = Host::<L>::configured(pool(4), |_| {});
     h.add_iface("em0", ME, 1500);
     h.forget_counters();

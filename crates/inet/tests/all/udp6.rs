@@ -13,27 +13,27 @@ use wire::checksum::Partial;
 use wire::icmp6::{Problem, unreachable};
 
 conversations! {
-    a_datagram_comes_and_its_answer_goes
-    a_socket_of_any_address_takes_both_families
+    a_datagram_is_received_and_answered
+    a_socket_of_any_address_receives_both_families
     a_socket_of_ipv6_alone_leaves_ipv4_to_others
-    families_are_kept_apart_where_addresses_are_bound
-    a_connected_socket_takes_its_peer_alone
+    bound_addresses_of_the_families_are_independent
+    a_connected_socket_receives_from_its_peer_only
     errors_reach_the_connected_socket
-    an_answer_leaves_from_the_address_that_was_asked
-    a_narrow_path_is_an_error_and_then_fragments
-    a_checksum_is_there_and_right
-    a_checksum_left_to_the_port_is_completed_in_fragments
+    a_reply_is_sent_from_the_address_that_was_addressed
+    a_lower_path_mtu_is_an_error_and_then_fragments
+    a_checksum_is_present_and_correct
+    an_offloaded_checksum_is_computed_in_fragments
     chunks_of_both_families_are_delivered_in_order
-    an_error_quotes_the_datagram_as_it_came
+    an_error_quotes_the_datagram_as_received
     extension_headers_and_fragments_do_not_hide_the_sender
-    kept_headers_are_as_the_first_ones
-    options_stand_in_the_headers
-    two_hosts_of_our_own_talk_from_cold
-    this_host_talks_to_itself
-    what_a_socket_cannot_be_bound_to
+    cached_headers_equal_the_first_ones
+    options_set_the_header_fields
+    two_hosts_exchange_datagrams_with_empty_tables
+    this_host_sends_to_itself
+    invalid_bind_addresses_are_rejected
 }
 
-fn a_datagram_comes_and_its_answer_goes<L: Locks>() {
+fn a_datagram_is_received_and_answered<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"question").between(PEER6, ME6));
@@ -51,7 +51,7 @@ fn a_datagram_comes_and_its_answer_goes<L: Locks>() {
     h.audit();
 }
 
-fn a_socket_of_any_address_takes_both_families<L: Locks>() {
+fn a_socket_of_any_address_receives_both_families<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
@@ -100,7 +100,7 @@ fn a_socket_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
     h.audit();
 }
 
-fn families_are_kept_apart_where_addresses_are_bound<L: Locks>() {
+fn bound_addresses_of_the_families_are_independent<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let six = h.bound6((ME6.ip, 9));
     let mapped = h.bound6((ME.ip.to_ipv6_mapped(), 9));
@@ -120,7 +120,7 @@ fn families_are_kept_apart_where_addresses_are_bound<L: Locks>() {
     h.audit();
 }
 
-fn a_connected_socket_takes_its_peer_alone<L: Locks>() {
+fn a_connected_socket_receives_from_its_peer_only<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
@@ -185,7 +185,7 @@ fn errors_reach_the_connected_socket<L: Locks>() {
     h.audit();
 }
 
-fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
+fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let alias: Ipv6Addr = "fd00::a".parse().unwrap();
     h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(alias, 64)).unwrap();
@@ -215,7 +215,7 @@ fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
     h.audit();
 }
 
-fn a_narrow_path_is_an_error_and_then_fragments<L: Locks>() {
+fn a_lower_path_mtu_is_an_error_and_then_fragments<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
@@ -238,7 +238,7 @@ fn a_narrow_path_is_an_error_and_then_fragments<L: Locks>() {
     h.audit();
 }
 
-fn a_checksum_is_there_and_right<L: Locks>() {
+fn a_checksum_is_present_and_correct<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     let mut none = udp6((PEER6.ip, 5), (ME6.ip, 9), b"none");
@@ -270,7 +270,7 @@ fn a_checksum_is_there_and_right<L: Locks>() {
     h.audit();
 }
 
-fn a_checksum_left_to_the_port_is_completed_in_fragments<L: Locks>() {
+fn an_offloaded_checksum_is_computed_in_fragments<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     h.stack.udp_connect(h.cx(), s, (PEER6.ip, 5).into()).unwrap();
@@ -338,7 +338,7 @@ fn chunks_of_both_families_are_delivered_in_order<L: Locks>() {
     h.audit();
 }
 
-fn an_error_quotes_the_datagram_as_it_came<L: Locks>() {
+fn an_error_quotes_the_datagram_as_received<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let plain = udp6((PEER6.ip, 5), (ME6.ip, 77), b"nobody");
     let mut longer = udp6((PEER6.ip, 5), (ME6.ip, 77), b"nobody");
@@ -381,7 +381,7 @@ fn extension_headers_and_fragments_do_not_hide_the_sender<L: Locks>() {
     h.audit();
 }
 
-fn kept_headers_are_as_the_first_ones<L: Locks>() {
+fn cached_headers_equal_the_first_ones<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     let to = SocketAddr::from((PEER6.ip, 5));
@@ -416,7 +416,7 @@ fn but_length(header: wire::ip6::Header) -> wire::ip6::Header {
     wire::ip6::Header { payload_len: 0, ..header }
 }
 
-fn options_stand_in_the_headers<L: Locks>() {
+fn options_set_the_header_fields<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.bound6(any6(9));
     let to = SocketAddr::from((PEER6.ip, 5));
@@ -437,7 +437,7 @@ fn options_stand_in_the_headers<L: Locks>() {
     h.audit();
 }
 
-fn two_hosts_of_our_own_talk_from_cold<L: Locks>() {
+fn two_hosts_exchange_datagrams_with_empty_tables<L: Locks>() {
     let (a, b) = (Host::<L>::six(), Host::<L>::bare(64, 2));
     let em0 = b.add_iface("em0", PEER, 1500);
     b.stack.add_addr6(b.cx(), em0, linerate_inet::ip6::IfaceAddr6::new(PEER6.ip, 64)).unwrap();
@@ -456,7 +456,7 @@ fn two_hosts_of_our_own_talk_from_cold<L: Locks>() {
     b.audit();
 }
 
-fn this_host_talks_to_itself<L: Locks>() {
+fn this_host_sends_to_itself<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (from, to) = (h.bound6(any6(9)), h.bound6(any6(10)));
     for addr in [SocketAddr::from((ME6.ip, 10)), near(ME6.near, 10)] {
@@ -475,7 +475,7 @@ fn this_host_talks_to_itself<L: Locks>() {
     h.audit();
 }
 
-fn what_a_socket_cannot_be_bound_to<L: Locks>() {
+fn invalid_bind_addresses_are_rejected<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let s = h.open6();
     let bind = |addr: SocketAddr| h.stack.udp_bind(h.cx(), s, addr);

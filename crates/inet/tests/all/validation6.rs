@@ -11,9 +11,9 @@ use wire::{Mac, Proto, ip6};
 
 conversations! {
     a_source_without_a_route_is_dropped_by_the_loose_check
-    a_source_behind_another_link_is_dropped_by_the_strict_check
-    a_source_may_come_by_each_of_its_paths
-    neighbors_without_a_global_address_are_heard
+    a_source_on_another_link_is_dropped_by_the_strict_check
+    a_source_may_arrive_by_each_of_its_paths
+    packets_of_link_local_neighbors_are_accepted
     a_burst_of_both_families_is_validated_packet_by_packet
     why_names_the_invalid_source
 }
@@ -50,7 +50,7 @@ fn a_source_without_a_route_is_dropped_by_the_loose_check<L: Locks>() {
 }
 
 /// RFC 3704 2.2.
-fn a_source_behind_another_link_is_dropped_by_the_strict_check<L: Locks>() {
+fn a_source_on_another_link_is_dropped_by_the_strict_check<L: Locks>() {
     let h = router::<L>(2);
     h.inject_all(EM0, [from(ELSEWHERE), from(PEER6.ip), from(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 99))]);
     h.inject(EM0, udp6((ELSEWHERE, 1), (ME6.ip, 9), b"x").between(PEER6, ME6));
@@ -62,7 +62,7 @@ fn a_source_behind_another_link_is_dropped_by_the_strict_check<L: Locks>() {
 }
 
 /// RFC 3704 2.3.
-fn a_source_may_come_by_each_of_its_paths<L: Locks>() {
+fn a_source_may_arrive_by_each_of_its_paths<L: Locks>() {
     let h = router::<L>(2);
     let paths = [(EM1, FAR6.ip), (EM0, PEER6.ip)].map(|(iface, to)| Path { via: Via6::Gateway(iface, to), weight: 1 });
     h.stack.add_paths6(h.cx(), "3fff::/32".parse().unwrap(), &paths).unwrap();
@@ -71,7 +71,7 @@ fn a_source_may_come_by_each_of_its_paths<L: Locks>() {
 }
 
 /// Link-local sources and the unspecified one have no routes.
-fn neighbors_without_a_global_address_are_heard<L: Locks>() {
+fn packets_of_link_local_neighbors_are_accepted<L: Locks>() {
     let h = router::<L>(2);
     let near = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x77);
     for (src, link) in [(near, Some(PEER6.mac)), (Ipv6Addr::UNSPECIFIED, None)] {

@@ -9,12 +9,12 @@ use lock::Locks;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 conversations! {
-    a_link_local_address_is_of_its_link
-    a_zone_on_the_wire_is_forged
-    our_own_address_on_another_link_is_a_neighbor_s
+    a_link_local_address_belongs_to_its_link
+    a_received_address_with_zone_bits_is_dropped
+    our_own_link_local_address_on_another_link_is_a_neighbors
 }
 
-fn a_link_local_address_is_of_its_link<L: Locks>() {
+fn a_link_local_address_belongs_to_its_link<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
     h.stack.set_neighbor6(h.cx(), EM1, PEER6.near, FAR6.mac); // another host, with the same address on the other link
@@ -58,7 +58,7 @@ fn a_link_local_address_is_of_its_link<L: Locks>() {
 }
 
 /// RFC 4291 2.5.6: the bits in which the stack keeps the zone are 0 on a wire; who sets them is no other link's host.
-fn a_zone_on_the_wire_is_forged<L: Locks>() {
+fn a_received_address_with_zone_bits_is_dropped<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     h.bound6(any6(9));
     let forged = |addr: Ipv6Addr| Ipv6Addr::from_bits(addr.to_bits() | 2 << 96);
@@ -70,7 +70,7 @@ fn a_zone_on_the_wire_is_forged<L: Locks>() {
 }
 
 /// The same link-local address on another link is another host's (RFC 4007 6).
-fn our_own_address_on_another_link_is_a_neighbor_s<L: Locks>() {
+fn our_own_link_local_address_on_another_link_is_a_neighbors<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.set_neighbor6(h.cx(), EM1, ME6.near, FAR6.mac);
     let s = h.bound6(any6(9));

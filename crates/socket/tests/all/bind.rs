@@ -35,7 +35,7 @@ fn bind_checks_the_address() {
 }
 
 #[test]
-fn port_zero_is_a_port_of_its_own_for_each() {
+fn port_zero_binds_a_different_port_each_time() {
     let w = World::<Up>::new();
     let a = w.a();
     let mut ports = std::collections::HashSet::new();
@@ -53,7 +53,7 @@ fn port_zero_is_a_port_of_its_own_for_each() {
 }
 
 #[test]
-fn sockets_that_say_nothing_exclude_each_other() {
+fn sockets_without_options_exclude_each_other() {
     let w = World::<Up>::new();
     let a = w.a();
     let first = socket(&a, &[]);
@@ -115,7 +115,7 @@ fn reuse_port_shares_listeners_and_spreads_connections() {
 }
 
 #[test]
-fn connections_keep_the_port_of_a_listener_that_is_gone() {
+fn connections_keep_the_port_of_a_closed_listener() {
     let w = World::<Up>::new();
     let (client, listener, server) = w.connected();
     w.b().close(listener).unwrap();
@@ -137,7 +137,7 @@ fn connections_keep_the_port_of_a_listener_that_is_gone() {
 }
 
 #[test]
-fn a_server_that_says_reuse_addr_restarts_at_once() {
+fn a_server_with_reuse_addr_restarts_at_once() {
     let w = World::<Up>::new();
     let listen = || {
         let fd = socket(&w.b(), &[ADDR]);

@@ -104,7 +104,7 @@ fn an_orphan_whose_peer_takes_nothing_is_given_up() {
 
 /// A peer that reads slowly, but reads, keeps its orphan.
 #[test]
-fn an_orphan_whose_peer_is_slow_is_left_alone() {
+fn an_orphan_whose_peer_is_slow_is_kept() {
     let w = World::<Up>::new();
     let (client, server) = connections(&w, 1)[0];
     let sent = fill(&w.b(), server);
@@ -153,7 +153,7 @@ fn closes_that_nobody_answers_have_a_limit_and_a_time() {
 
 /// Text out of order is the first to be refused; what comes in order still comes, and all arrives once there is memory.
 #[test]
-fn out_of_order_text_is_refused_first() {
+fn out_of_order_data_is_dropped_first() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     nonblocking(&w.a(), client);
@@ -199,7 +199,7 @@ fn out_of_order_text_is_refused_first() {
 
 /// A reader who does not read is bounded by the host's limit, not by the sum of all windows; one who reads is not cut off.
 #[test]
-fn unread_text_is_bounded_and_readers_go_on() {
+fn unread_data_is_bounded_and_readers_progress() {
     let w = World::<Up>::with_buffers(16_384);
     const LIMIT: usize = 1 << 20;
     knob(&w, 1, "memlimit", LIMIT as i64);

@@ -60,7 +60,7 @@ fn a_host_of_many_threads_pings() {
 }
 
 #[test]
-fn a_program_finds_a_way_by_hop_limits() {
+fn a_traceroute_finds_the_path() {
     let w = World::<Up>::new();
     let a = w.a();
     let fd = a.icmp_socket(Domain::Inet).unwrap();
@@ -77,7 +77,7 @@ fn a_program_finds_a_way_by_hop_limits() {
 }
 
 #[test]
-fn raw_sockets_are_polled_connected_and_shut_as_others_are() {
+fn raw_sockets_are_polled_connected_and_shut_down_like_others() {
     let w = World::<Up>::new();
     let (a, b) = (w.a(), w.b());
     let proto = Proto(253);
@@ -102,7 +102,7 @@ fn raw_sockets_are_polled_connected_and_shut_as_others_are() {
 }
 
 #[test]
-fn options_are_those_of_their_sockets() {
+fn options_are_accepted_by_matching_sockets_only() {
     let w = World::<Up>::new();
     let a = w.a();
     assert_eq!(a.raw_socket(Domain::Inet, Proto(0)), Err(Errno::EPROTONOSUPPORT));

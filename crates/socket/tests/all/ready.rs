@@ -30,7 +30,7 @@ fn levels<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> String {
 }
 
 #[test]
-fn levels_through_a_life() {
+fn levels_during_a_connection() {
     let w = World::<Up>::new();
     let listener = w.listener(80, 4);
     assert_eq!(levels(&w.b(), listener), "");
@@ -106,7 +106,7 @@ fn edges(poller: &Poller<Up>, calls: &Calls<'_, Up>) -> Vec<usize> {
 }
 
 #[test]
-fn edges_through_a_life() {
+fn edges_during_a_connection() {
     let w = World::<Up>::new();
     let (of_a, of_b) = (Poller::default(), Poller::default());
     let listener = w.listener(80, 4);
@@ -160,7 +160,7 @@ fn edges_through_a_life() {
 
 /// However often something happens to a stream, it stands in the ready set once: a peer cannot make the set grow.
 #[test]
-fn a_chatty_peer_does_not_fill_the_ready_set() {
+fn a_busy_peer_does_not_fill_the_ready_set() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     let poller = Poller::default();

@@ -193,7 +193,7 @@ fn an_address_of_the_hosts_family_is_found() {
 }
 
 #[test]
-fn aliases_are_followed_also_where_the_answer_ends_with_one() {
+fn aliases_are_followed_even_if_the_answer_ends_with_one() {
     let w = world();
     let server = Server::new(&w);
     let zone = |name: &str, _: u16, _: &str| match name {
@@ -213,7 +213,7 @@ fn aliases_are_followed_also_where_the_answer_ends_with_one() {
 }
 
 #[test]
-fn the_search_list_is_tried_and_names_without_addresses_are_told_from_none() {
+fn the_search_list_is_tried_and_no_address_differs_from_not_found() {
     let w = world();
     configure(&w, &["10.0.0.2"], &["lab.test", "test"]);
     let server = Server::new(&w);
@@ -236,7 +236,7 @@ fn the_search_list_is_tried_and_names_without_addresses_are_told_from_none() {
 }
 
 #[test]
-fn a_truncated_answer_is_asked_for_by_tcp() {
+fn a_truncated_answer_is_queried_again_by_tcp() {
     let w = world();
     let server = Server::new(&w);
     let many: Vec<String> = (0..100).map(|n| format!("10.0.1.{n}")).collect();
@@ -252,7 +252,7 @@ fn a_truncated_answer_is_asked_for_by_tcp() {
 }
 
 #[test]
-fn a_server_that_fails_is_left_for_the_next_and_silence_ends() {
+fn a_failed_server_is_skipped_and_no_answer_times_out() {
     let w = world();
     let server = Server::new(&w);
     let began = w.now();
@@ -344,7 +344,7 @@ fn literals_and_bad_names_need_no_server() {
 
 /// A call that waits, on a host that its own thread drives.
 #[test]
-fn a_waiting_lookup_ends_with_the_servers_silence() {
+fn a_blocking_lookup_times_out_without_an_answer() {
     let w = world();
     let why = lookup(&w.a(), "www.test", 0, Families::V4).unwrap_err();
     // Host b has no name server: its ICMP error ends each attempt at once.

@@ -151,7 +151,7 @@ fn waiting_ends_in_time() {
 
 /// Whoever waits on a descriptor that another thread closes does not wait for ever.
 #[test]
-fn closing_wakes_who_waits() {
+fn closing_wakes_waiting_threads() {
     with_host(|host| {
         let fd = host.with(|calls| {
             let fd = calls.stream_socket().unwrap();
@@ -169,7 +169,7 @@ fn closing_wakes_who_waits() {
 }
 
 #[test]
-fn a_poller_wakes_a_thread_for_connections_and_for_text() {
+fn a_poller_wakes_a_thread_for_connections_and_data() {
     with_host(|host| {
         let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -228,7 +228,7 @@ fn many_threads_connect_at_once() {
 }
 
 #[test]
-fn what_is_asked_of_poll_is_told_to_threads() {
+fn poll_reports_requested_events_to_threads() {
     with_host(|host| {
         let socket = UdpSocket::bind(host.clone(), "127.0.0.1:9").unwrap();
         let asked = Events { readable: true, ..Events::default() };
@@ -332,7 +332,7 @@ fn unread_connections_do_not_stop_another() {
 
 /// A writer that waits for memory is told by poll when others give some back.
 #[test]
-fn poll_tells_when_memory_returns() {
+fn poll_reports_freed_memory() {
     with_host_of(FEW, |host| {
         let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
         let mut held = Vec::new();
@@ -532,7 +532,7 @@ fn three_hundred_threads_use_one_stack_at_the_same_time() {
 
 /// A socket that a thread leaves in a thread-local value is closed when the thread ends.
 #[test]
-fn ten_thousand_threads_one_after_another_leave_sockets_behind() {
+fn sockets_of_ten_thousand_ended_threads_are_closed() {
     thread_local! {
         static LEFT: std::cell::RefCell<Option<UdpSocket<Arc<Host>>>> = const { std::cell::RefCell::new(None) };
     }

@@ -52,7 +52,7 @@ fn a_nonblocking_connect_turns_writable() {
 }
 
 #[test]
-fn a_refused_connect_says_so_once_and_may_be_tried_again() {
+fn a_refused_connect_is_reported_once_and_can_be_repeated() {
     let w = World::<Up>::new();
     let blocking = w.a().stream_socket().unwrap();
     assert_eq!(w.a().connect(blocking, at(2, 80)), Err(Errno::ECONNREFUSED));
@@ -80,7 +80,7 @@ fn a_refused_connect_says_so_once_and_may_be_tried_again() {
 }
 
 #[test]
-fn a_connect_to_nobody_times_out() {
+fn a_connect_without_an_answer_times_out() {
     let w = World::<Up>::new();
     w.lose(|_, frame| tcp_flags(frame).is_some());
     let fd = w.a().stream_socket().unwrap();
@@ -112,7 +112,7 @@ fn a_connect_to_nobody_times_out() {
 }
 
 #[test]
-fn the_backlog_bounds_who_waits() {
+fn the_backlog_limits_waiting_connections() {
     let w = World::<Up>::new();
     let listener = w.listener(80, 2);
     nonblocking(&w.b(), listener);
@@ -145,7 +145,7 @@ fn the_backlog_bounds_who_waits() {
 }
 
 #[test]
-fn what_the_listener_has_set_the_connection_has() {
+fn connections_inherit_the_listeners_options() {
     let w = World::<Up>::new();
     let listener = w.listener(80, 2);
     let set = [
@@ -176,7 +176,7 @@ fn what_the_listener_has_set_the_connection_has() {
 }
 
 #[test]
-fn end_of_file_is_read_as_often_as_one_likes() {
+fn end_of_file_is_read_repeatedly() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     w.a().send(client, b"last words").unwrap();
@@ -198,7 +198,7 @@ fn end_of_file_is_read_as_often_as_one_likes() {
 }
 
 #[test]
-fn reading_that_was_shut_down_is_at_its_end() {
+fn a_socket_shut_down_for_reading_is_at_end_of_file() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     w.a().send(client, b"unread").unwrap();
@@ -217,7 +217,7 @@ fn reading_that_was_shut_down_is_at_its_end() {
 }
 
 #[test]
-fn a_reset_is_told_once() {
+fn a_reset_is_reported_once() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     w.b().send(server, b"before").unwrap();
@@ -236,7 +236,7 @@ fn a_reset_is_told_once() {
 }
 
 #[test]
-fn a_writer_learns_of_a_reset_first_by_its_name_then_as_a_broken_pipe() {
+fn a_writer_gets_econnreset_once_and_then_epipe() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     w.b().set_option(server, Opt::Linger(Some(ms(0)))).unwrap();
@@ -249,7 +249,7 @@ fn a_writer_learns_of_a_reset_first_by_its_name_then_as_a_broken_pipe() {
 
 /// Linux: who has read to the end hears nothing of a reset; who writes after it, EPIPE.
 #[test]
-fn a_reset_after_the_end_is_a_broken_pipe() {
+fn a_reset_after_end_of_file_is_epipe() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     w.b().close(server).unwrap();
@@ -276,7 +276,7 @@ fn closing_with_unread_data_resets_and_does_not_linger() {
 }
 
 #[test]
-fn lingering_waits_until_all_has_arrived_or_the_time_is_over() {
+fn lingering_waits_until_all_is_acknowledged_or_times_out() {
     let w = World::<Up>::new();
     let (client, listener, server) = w.connected();
     w.b().set_option(server, Opt::Linger(Some(secs(10)))).unwrap();
@@ -339,7 +339,7 @@ fn timeouts_end_waiting() {
 }
 
 #[test]
-fn a_blocking_send_takes_everything() {
+fn a_blocking_send_accepts_everything() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     nonblocking(&w.b(), server);
@@ -424,7 +424,7 @@ fn urgent_data_is_in_line_with_a_mark() {
 }
 
 #[test]
-fn calls_of_the_other_kind_of_socket_are_refused() {
+fn calls_of_the_other_kind_of_socket_fail() {
     let w = World::<Up>::new();
     let (client, listener, server) = w.connected();
     let datagram = w.a().socket().unwrap();
@@ -460,7 +460,7 @@ fn calls_of_the_other_kind_of_socket_are_refused() {
 }
 
 #[test]
-fn stream_options_read_back_and_can_be_taken_back() {
+fn stream_options_read_back_and_can_be_cleared() {
     let w = World::<Up>::new();
     let (client, ..) = w.connected();
     let a = w.a();
@@ -497,7 +497,7 @@ fn stream_options_read_back_and_can_be_taken_back() {
 
 /// A keepalive that was turned off sends nothing, and a user timeout that was taken back drops nobody.
 #[test]
-fn what_was_taken_back_does_nothing() {
+fn cleared_options_have_no_effect() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     let a = w.a();
@@ -519,7 +519,7 @@ fn what_was_taken_back_does_nothing() {
 
 /// TCP_KEEPCNT alone leaves the other two to the host's knobs.
 #[test]
-fn keepalive_times_that_are_not_set_are_the_hosts() {
+fn unset_keepalive_times_are_those_of_the_host() {
     let w = World::<Up>::new();
     w.nodes[0].stack.knobs.set("net.inet.tcp.keepidle", 10_000).unwrap().unwrap();
     w.nodes[0].stack.knobs.set("net.inet.tcp.keepintvl", 1_000).unwrap().unwrap();

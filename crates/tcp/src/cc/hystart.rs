@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_beyond_an_eighth_begins_conservative_slow_start_and_five_rounds_end_it() {
+    fn rtt_growth_starts_conservative_slow_start_for_five_rounds() {
         let mut hystart = HyStart::default();
         assert_eq!(round(&mut hystart, 100, 10), Phase::SlowStart);
         assert_eq!(round(&mut hystart, 112, 7), Phase::SlowStart, "seven samples are too few");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_4_ms_at_least_and_16_at_most() {
+    fn the_threshold_is_4_to_16_ms() {
         for (base, below, enough) in [(1, 4, 5), (400, 415, 416)] {
             let mut hystart = HyStart::default();
             round(&mut hystart, base, 8);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_taken_back() {
+    fn jitter_returns_to_slow_start() {
         let mut hystart = HyStart::default();
         round(&mut hystart, 50, 8);
         assert_eq!(round(&mut hystart, 80, 8), Phase::Conservative);

@@ -14,7 +14,7 @@ fn at(seconds: u64) -> Instant {
 
 proptest! {
     #[test]
-    fn what_went_out_comes_back(
+    fn a_cookie_round_trips(
         local: u128, remote: u128, ports: (u16, u16), irs: u32, tsval: Option<u32>, mss in 0u16..,
         wscale in prop::option::of(0u8..=14), flags: (bool, bool), start in 0..1u64 << 40, after in 0..60_000u64,
     ) {
@@ -48,7 +48,7 @@ fn a_cookie_lives_for_less_than_two_minutes() {
 }
 
 #[test]
-fn a_cookie_is_of_one_connection() {
+fn a_cookie_is_valid_for_one_connection_only() {
     let cookies = Cookies::new(KEY);
     let (iss, ts) = cookies.make(&ENDS, IRS, &FULL, Some(1_000_000), at(5));
     let check = |ends: &Ends, iss, irs, ts| cookies.check(ends, iss, irs, ts, at(5));
@@ -74,7 +74,7 @@ fn a_cookie_is_of_one_connection() {
 
 /// An ACK flood with guessed cookies (no CVE, but as old as cookies).
 #[test]
-fn guessing_does_not_pay() {
+fn guessed_cookies_are_rejected() {
     let cookies = Cookies::new(KEY);
     let guess = |n: u64| SeqNum(Key(5, 6).sip13(&[n]) as u32);
     let taken = (0..1_000_000).filter(|n| cookies.check(&ENDS, guess(*n), IRS, None, at(61)).is_some()).count();
@@ -82,7 +82,7 @@ fn guessing_does_not_pay() {
 }
 
 #[test]
-fn the_secret_changes_and_cookies_under_way_live_on() {
+fn cookies_in_flight_survive_a_change_of_secret() {
     let mut cookies = Cookies::new(KEY);
     let (iss, _) = cookies.make(&ENDS, IRS, &PLAIN, None, at(59));
     cookies.rotate(Key(33, 44), at(59));
@@ -120,7 +120,7 @@ fn is_even(ones: &[u32]) -> bool {
 /// RFC 4987 3.6: each bit of the MAC has to be guessed. A bit that is the same under every key need
 /// not be guessed by an attacker.
 #[test]
-fn every_bit_of_the_mac_is_a_secret() {
+fn every_bit_of_the_mac_depends_on_the_secret() {
     let key = |n: u64| Key(n, 7).derive(n);
     let mac = |key: Key, ends: &Ends, irs, slot, mss, bits| {
         let cookie = bake(key, ends, irs, slot, mss, bits);
@@ -148,7 +148,7 @@ fn every_bit_of_the_mac_is_a_secret() {
 
 /// A cookie cannot be distinguished from another ISN: each of its 32 bits is set as often as not.
 #[test]
-fn every_bit_of_a_cookie_is_even() {
+fn every_bit_of_a_cookie_is_uniform() {
     let by_key = ones(32, |n| Cookies::new(Key(n, 1).derive(n)).make(&ENDS, IRS, &PLAIN, None, at(5)).0.0);
     assert!(is_even(&by_key), "{by_key:?}");
     let cookies = Cookies::new(KEY);

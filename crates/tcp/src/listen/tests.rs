@@ -158,7 +158,7 @@ fn three_segments_make_a_connection() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_agreed_to() {
+fn only_offered_options_are_used() {
     let mut host = with(CookieMode::Never, 10);
     let synack = host.synack(&client(1), syn());
     assert_eq!(synack.as_arriving().options, SegmentOptions { mss: Some(1460), ..SegmentOptions::default() });
@@ -173,7 +173,7 @@ fn only_what_was_asked_for_is_agreed_to() {
 }
 
 #[test]
-fn ecn_is_agreed_to_when_both_flags_ask_and_nothing_marks_syns() {
+fn ecn_is_negotiated_by_both_flags_and_syns_are_not_marked() {
     let both = Flags::ECE | Flags::CWR;
     for (flags, ecn, agreed) in [
         (both, Ecn::NotEct, true),
@@ -199,7 +199,7 @@ fn window_scale_above_14_counts_as_14() {
 }
 
 #[test]
-fn the_syn_ack_is_sent_again_for_more_than_three_minutes() {
+fn the_syn_ack_is_retransmitted_for_more_than_three_minutes() {
     let mut host = with(CookieMode::WhenFull, 10);
     let first = host.synack(&client(1), full_syn());
     let mut times = Vec::new();
@@ -223,7 +223,7 @@ fn the_syn_ack_is_sent_again_for_more_than_three_minutes() {
 }
 
 #[test]
-fn a_round_trip_is_measured_only_if_it_is_certain() {
+fn a_round_trip_is_measured_only_if_unambiguous() {
     let mut host = with(CookieMode::Never, 10);
     let synack = host.synack(&client(1), full_syn());
     host.pass(1_000);
@@ -235,7 +235,7 @@ fn a_round_trip_is_measured_only_if_it_is_certain() {
 }
 
 #[test]
-fn the_same_syn_again_gets_the_same_answer_at_most_twice_a_second() {
+fn a_repeated_syn_gets_the_same_answer_at_most_twice_a_second() {
     let mut host = with(CookieMode::WhenFull, 10);
     let first = host.synack(&client(1), full_syn());
     host.pass(1);
@@ -250,7 +250,7 @@ fn the_same_syn_again_gets_the_same_answer_at_most_twice_a_second() {
 }
 
 #[test]
-fn another_syn_is_challenged_and_the_reset_it_provokes_ends_the_old_handshake() {
+fn a_different_syn_is_challenged_and_its_reset_ends_the_old_handshake() {
     let mut host = with(CookieMode::WhenFull, 10);
     let old = host.synack(&client(1), full_syn());
     let other = Segment { seq: IRS.plus(1_000_000), ..full_syn() };
@@ -279,7 +279,7 @@ fn only_the_exact_reset_ends_a_handshake() {
 }
 
 #[test]
-fn an_icmp_error_ends_a_handshake_if_it_quotes_our_number() {
+fn an_icmp_error_with_our_sequence_number_ends_a_handshake() {
     let mut host = with(CookieMode::WhenFull, 10);
     let synack = host.synack(&client(1), full_syn());
     let cx = Context { config: &host.config, counts: &host.counts, now: host.now, above: None };
@@ -329,7 +329,7 @@ fn an_ack_of_something_else_is_reset_and_changes_nothing() {
 }
 
 #[test]
-fn nonsense_is_dropped_and_counted() {
+fn invalid_segments_are_dropped_and_counted() {
     let mut host = with(CookieMode::WhenFull, 10);
     for flags in [Flags::SYN | Flags::FIN, Flags::SYN | Flags::RST, Flags(0), Flags::FIN, Flags::PSH | Flags::URG] {
         assert_eq!(host.input(&client(1), Segment { flags, ..syn() }), Answer::Dropped(Refused::BadFlags));
@@ -410,7 +410,7 @@ fn a_syn_flood_meets_a_bound_and_clients_come_through() {
 }
 
 #[test]
-fn without_cookies_the_oldest_goes_and_who_answers_soon_gets_through() {
+fn without_cookies_the_oldest_entry_is_evicted_and_fast_clients_connect() {
     let limit = 1_024;
     let mut host = with(CookieMode::Never, limit);
     for n in 0..100_000u32 {
@@ -433,7 +433,7 @@ fn without_cookies_the_oldest_goes_and_who_answers_soon_gets_through() {
 }
 
 #[test]
-fn what_was_answered_with_silence_goes_before_what_is_new() {
+fn unanswered_entries_are_evicted_before_new_ones() {
     let mut host = with(CookieMode::Never, 4);
     let synacks: Vec<Out> = (0..2).map(|n| host.synack(&client(n), full_syn())).collect();
     host.pass(1_000);
@@ -493,7 +493,7 @@ fn a_cookie_without_timestamps_carries_the_mss_alone() {
 /// ROBUSTNESS 64: peers chosen to collide in one chain under a known key are spread out under
 /// another.
 #[test]
-fn places_depend_on_the_secret() {
+fn hash_buckets_depend_on_the_secret() {
     let known = Listener::new(Limits::default(), Key(1, 1));
     let chosen: Vec<Ends> =
         (0..).map(client).filter(|ends| known.table.hash(ends).is_multiple_of(1_024)).take(1_000).collect();
@@ -539,7 +539,7 @@ mod strangers {
         /// For any input: limits hold, the ready count equals the established connections, no RST
         /// is answered with a RST.
         #[test]
-        fn bring_nothing_down(
+        fn random_segments_break_no_invariant(
             steps in prop::collection::vec((0..12u32, segment(), any::<bool>(), 0..5_000u64), 1..120),
             mode in 0..3u8, backlog in 0..3u32, syn_queue in 0..6u32,
         ) {
@@ -575,7 +575,7 @@ mod strangers {
 }
 
 #[test]
-fn a_timer_round_is_bounded_and_says_that_there_is_more() {
+fn a_timer_round_is_bounded_and_reports_remaining_work() {
     let mut host = with(CookieMode::Never, 100);
     for n in 0..100 {
         host.synack(&client(n), full_syn());
@@ -593,7 +593,7 @@ fn a_timer_round_is_bounded_and_says_that_there_is_more() {
 
 /// ROBUSTNESS 56: a blind segment that is not acceptable does not set TS.Recent.
 #[test]
-fn timestamps_are_learnt_from_acceptable_segments_only() {
+fn timestamps_are_taken_from_acceptable_segments_only() {
     let mut host = with(CookieMode::WhenFull, 10);
     let synack = host.synack(&client(1), full_syn());
     let far = |seg: Segment| {
@@ -608,7 +608,7 @@ fn timestamps_are_learnt_from_acceptable_segments_only() {
 }
 
 #[test]
-fn after_an_incarnation_in_time_wait_numbers_go_on_above_it() {
+fn after_time_wait_sequence_numbers_continue_above_the_old_ones() {
     for cookies in [CookieMode::Never, CookieMode::Always] {
         let mut host = with(cookies, 1);
         let usual = crate::isn::isn(SECRET, &client(1), host.now);

@@ -46,7 +46,7 @@ impl Both {
 }
 
 #[test]
-fn requests_and_answers_are_expected_from_the_first_on() {
+fn requests_and_replies_take_the_fast_path_from_the_first_segment() {
     let mut both = Both::new(Config::default());
     for _ in 0..1000 {
         for (from, bytes) in [(0, 100), (1, 1000)] {
@@ -58,7 +58,7 @@ fn requests_and_answers_are_expected_from_the_first_on() {
 }
 
 #[test]
-fn a_stream_is_expected_where_it_arrives() {
+fn a_received_stream_takes_the_fast_path() {
     let mut both = Both::new(Config::default());
     for _ in 0..100 {
         let (sent, expected) = both.write(0, 14_000);
@@ -68,14 +68,14 @@ fn a_stream_is_expected_where_it_arrives() {
 }
 
 #[test]
-fn without_timestamps_nothing_is() {
+fn without_timestamps_no_segment_takes_the_fast_path() {
     let mut both = Both::new(Config { timestamps: false, ..Config::default() });
     assert_eq!(both.write(0, 100), (1, 0));
 }
 
 /// Data that cannot leave unchanged or cannot leave now takes the slow path.
 #[test]
-fn whatever_else_there_is_to_send_it_leaves_the_long_way() {
+fn other_output_takes_the_slow_path() {
     let mut both = Both::new(Config::default());
     let end = &mut both.ends[0];
     assert_eq!(end.next_text(), None);
@@ -101,7 +101,7 @@ fn whatever_else_there_is_to_send_it_leaves_the_long_way() {
 
 /// Segments that differ from an expected segment in one property take the slow path.
 #[test]
-fn whatever_else_it_says_it_goes_the_long_way() {
+fn other_segments_take_the_slow_path() {
     let mut both = Both::new(Config::default());
     both.write(0, 1);
     both.ends[1].queued(500, true);
@@ -143,7 +143,7 @@ fn whatever_else_it_says_it_goes_the_long_way() {
 /// Checks for a whole connection, from its first SYN to its last ACK, in each direction, which
 /// segments take the fast path.
 #[test]
-fn a_connection_opens_and_closes_by_the_short_way() {
+fn opening_and_closing_take_the_fast_path() {
     let mut both = Both::new(Config::default());
     both.ends[0].close(both.now);
     assert_eq!(both.ends[0].next_bare(), Some(Bare::Fin));
@@ -169,7 +169,7 @@ fn a_connection_opens_and_closes_by_the_short_way() {
 
 /// A FIN with new data, or with other complications, takes the slow path.
 #[test]
-fn an_end_that_says_more_goes_the_long_way() {
+fn a_fin_with_other_content_takes_the_slow_path() {
     let mut both = Both::new(Config::default());
     both.ends[1].close(both.now);
     let out = both.ends[1].poll_segment(both.now, 0).unwrap();
@@ -198,7 +198,7 @@ fn an_end_that_says_more_goes_the_long_way() {
 
 /// A FIN takes the slow path if data is queued, the window is closed, or ECN or pacing is on.
 #[test]
-fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
+fn output_without_data_takes_the_fast_path_only_alone() {
     let mut both = Both::new(Config::default());
     let end = &mut both.ends[0];
     assert_eq!(end.next_bare(), None, "nothing is due");
@@ -219,7 +219,7 @@ fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
 
 /// The ACK that ends a listener's handshake changes nothing in a new connection but the time.
 #[test]
-fn the_ack_of_a_handshake_is_taken_both_ways_alike() {
+fn both_paths_process_the_ack_of_a_handshake_alike() {
     let (config, now) = (Arc::new(Config::default()), Instant::from_millis(1000));
     let done = crate::tests::handshake();
     let options = SegmentOptions { timestamps: Some(Timestamps { val: 70, ecr: 4 }), ..SegmentOptions::default() };

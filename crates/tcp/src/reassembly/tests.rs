@@ -21,7 +21,7 @@ fn touching_ranges_become_one_across_the_wrap() {
 }
 
 #[test]
-fn a_join_takes_what_it_reaches_and_no_more() {
+fn a_join_removes_only_the_ranges_it_reaches() {
     let mut held = inserted(0, &[(10, 20), (30, 40), (50, 60)]);
     assert_eq!(held.join(SeqNum(5)), 0);
     assert_eq!(held.join(SeqNum(35)), 5, "part of the second; the first is behind");
@@ -30,7 +30,7 @@ fn a_join_takes_what_it_reaches_and_no_more() {
 }
 
 #[test]
-fn the_limit_refuses_a_new_range_but_not_growth() {
+fn the_limit_rejects_a_new_range_but_not_growth() {
     let mut held = inserted(0, &[(10, 20), (30, 40)]);
     assert_eq!(held.insert(SeqNum(50), SeqNum(60), 2), Stored::Full);
     assert_eq!(held.insert(SeqNum(40), SeqNum(60), 2), Stored::New);
@@ -41,7 +41,7 @@ fn the_limit_refuses_a_new_range_but_not_growth() {
 proptest! {
     /// Compares with a set of bytes.
     #[test]
-    fn as_a_set_of_bytes_would(base: u32, ops in prop::collection::vec((1u32..200, 1u32..40, any::<bool>()), 1..80)) {
+    fn behaves_like_a_set_of_bytes(base: u32, ops in prop::collection::vec((1u32..200, 1u32..40, any::<bool>()), 1..80)) {
         let (mut held, mut bytes, mut nxt) = (Reassembly::default(), [false; 300], 0u32);
         for (at, len, join) in ops {
             if join && at % 4 == 0 {

@@ -19,7 +19,7 @@ fn rto(rtt: &Rtt, backoff: u8) -> u128 {
 }
 
 #[test]
-fn before_any_sample_one_second() {
+fn the_initial_rto_is_one_second() {
     let rtt = sampled(&[]);
     assert_eq!((rto(&rtt, 0), rtt.srtt(), rtt.min()), (1000, None, None));
     let mut lost = rtt.clone();
@@ -28,7 +28,7 @@ fn before_any_sample_one_second() {
 }
 
 #[test]
-fn the_first_sample_is_srtt_and_twice_it_the_margin() {
+fn the_first_sample_sets_srtt_and_half_of_it_as_rttvar() {
     let rtt = sampled(&[400]);
     assert_eq!((rtt.srtt(), rto(&rtt, 0)), (Some(Duration::from_millis(400)), 1200));
     assert_eq!(rto(&sampled(&[10]), 0), 210, "the floor is on the margin");
@@ -61,7 +61,7 @@ fn backoff_doubles_up_to_the_limit_and_overflows_nothing() {
 }
 
 #[test]
-fn the_least_is_forgotten_after_five_minutes() {
+fn the_minimum_expires_after_five_minutes() {
     let mut rtt = Rtt::new(&Config::default());
     let sample = |rtt: &mut Rtt, ms: u32, at| rtt.sample(ms * 1000, SeqNum(0), SeqNum(1), Instant::from_millis(at));
     sample(&mut rtt, 5, 1);

@@ -21,7 +21,7 @@ fn sacked(board: &Scoreboard) -> Vec<bool> {
 }
 
 #[test]
-fn a_partial_block_counts_for_nothing() {
+fn a_partial_block_sacks_nothing() {
     let (mut board, mut got) = (board(0, 3), Delivered::default());
     board.sack(SeqNum(50), SeqNum(199), SeqNum(0), &mut got);
     assert_eq!((got.sacked, board.sacked().bytes), (0, 0));
@@ -42,7 +42,7 @@ fn an_ack_within_a_record_trims_it_in_every_sum() {
 }
 
 #[test]
-fn only_what_left_earlier_is_lost_and_only_after_waiting() {
+fn only_earlier_segments_are_lost_and_only_after_the_reordering_window() {
     let mut board = board(0, 4);
     let latest = (at(2), SeqNum(300));
     let mut got = Delivered::default();
@@ -58,7 +58,7 @@ fn only_what_left_earlier_is_lost_and_only_after_waiting() {
 /// Evidence from before an undo does not count again: only segments sent after it can show that a
 /// spared one is lost (RFC 4015).
 #[test]
-fn what_an_undo_spared_is_lost_only_by_what_was_sent_later() {
+fn after_an_undo_only_later_segments_mark_losses() {
     let (mut board, mut got) = (board(0, 3), Delivered::default());
     board.sack(SeqNum(200), SeqNum(300), SeqNum(0), &mut got);
     let wait = Duration::from_micros(10);
@@ -117,7 +117,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Compares with a model in which each byte stores whether it was SACKed.
     #[test]
-    fn sack_and_ack_as_bytes_would(base: u32, ops in prop::collection::vec(op(), 1..120)) {
+    fn sack_and_ack_behave_like_a_set_of_bytes(base: u32, ops in prop::collection::vec(op(), 1..120)) {
         let mut board = board(base, 30);
         let (mut una, mut nxt, mut now) = (0u32, 30 * LEN, 100u64);
         let mut bytes = vec![false; 30 * LEN as usize];

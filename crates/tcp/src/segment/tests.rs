@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_usual_layout_and_the_walk_agree() {
+fn the_fast_and_the_general_option_parser_agree() {
     let writer = OptionWriter::new().nop().nop().timestamps(7, 9);
     let (fast, slow) =
         (SegmentOptions::parse_bytes(writer.finish()), SegmentOptions::parse(Options::new(writer.finish())));
@@ -13,7 +13,7 @@ fn the_usual_layout_and_the_walk_agree() {
 /// All eight combinations of SYN options: encoded as by `OptionWriter`, and parsed as by the option
 /// loop.
 #[test]
-fn a_syns_options_are_what_a_writer_and_the_walk_make_of_them() {
+fn options_of_a_syn_equal_those_of_the_general_writer_and_parser() {
     for n in 0..8 {
         let (sack, timestamps, shift) = (n & 1 != 0, (n & 2 != 0).then_some((7, 9)), (n & 4 != 0).then_some(11));
         let mut writer = OptionWriter::new().mss(1460);
@@ -37,7 +37,7 @@ fn a_syns_options_are_what_a_writer_and_the_walk_make_of_them() {
 
 /// With one byte changed, a segment no longer matches the common layout.
 #[test]
-fn a_syns_options_that_are_not_quite_the_usual_are_walked() {
+fn unusual_options_of_a_syn_use_the_general_parser() {
     let usual = OptionWriter::new().mss(1460).sack_permitted().timestamps(7, 9).nop().window_scale(7);
     let usual = usual.finish();
     for at in 0..usual.len() {
@@ -50,7 +50,7 @@ fn a_syns_options_that_are_not_quite_the_usual_are_walked() {
 }
 
 #[test]
-fn all_options_are_read_and_bad_ones_are_not_there() {
+fn all_options_are_parsed_and_invalid_ones_ignored() {
     let writer = OptionWriter::new().mss(1460).window_scale(7).sack_permitted().sack(&[(1, 2), (3, 4)]);
     let options = SegmentOptions::parse_bytes(writer.finish());
     assert_eq!((options.mss, options.window_scale, options.sack_permitted), (Some(1460), Some(7), true));

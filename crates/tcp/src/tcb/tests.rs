@@ -4,7 +4,7 @@ use crate::tests::handshake;
 
 /// A connection that reuses another's value equals a new one, whatever happened before.
 #[test]
-fn in_the_place_of_another_a_connection_begins_as_new() {
+fn a_connection_in_a_reused_slot_starts_as_new() {
     let now = Instant::from_millis(1000);
     let (config, other) =
         (Arc::new(Config::default()), Arc::new(Config { mss: 900, sack: false, ..Config::default() }));

@@ -426,7 +426,7 @@ fn a_bad_link_delivers_everything_in_the_end() {
 }
 
 #[test]
-fn a_minute_of_darkness_is_survived() {
+fn a_minute_without_a_link_is_survived() {
     for seed in 0..100 {
         let from = Instant::from_millis(2100);
         let dark = Some((from, from.after(Duration::from_secs(60))));
@@ -437,7 +437,7 @@ fn a_minute_of_darkness_is_survived() {
 }
 
 #[test]
-fn a_path_that_swallows_large_segments_is_survived() {
+fn a_path_that_drops_large_segments_is_survived() {
     for seed in 0..100 {
         let mut pair = Pair::new(seed, 100_000, Link { mss: 900, ..clean() });
         pair.run(400_000);

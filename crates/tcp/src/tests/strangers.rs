@@ -174,7 +174,7 @@ fn harass(mut tcb: Tcb, mut now: Instant, chance: &mut Chance, steps: usize) {
 }
 
 #[test]
-fn random_segments_in_every_state_break_nothing() {
+fn random_segments_in_every_state_break_no_invariant() {
     for seed in 0..150 {
         for (at, (_, talk)) in in_every_state().into_iter().enumerate() {
             let mut chance = Chance(seed * 100 + at as u64);
@@ -184,7 +184,7 @@ fn random_segments_in_every_state_break_nothing() {
 }
 
 #[test]
-fn every_flag_byte_in_every_state_is_survived_and_resets_do_not_answer_resets() {
+fn every_flag_byte_in_every_state_is_handled_and_resets_do_not_answer_resets() {
     for flags in 0..=255u8 {
         for (name, mut talk) in in_every_state() {
             let nxt = talk.tcb.rcv_nxt();
@@ -265,7 +265,7 @@ fn alternating_sack_of_ten_thousand_segments_stays_cheap() {
 }
 
 #[test]
-fn more_than_65536_segments_under_way_overflow_nothing() {
+fn more_than_65536_segments_in_flight_overflow_nothing() {
     // CVE-2019-11477.
     let config = Arc::new(Config { timestamps: false, sent_records: 1 << 20, ..Config::default() });
     let (mut tcb, now) = sender(1);
@@ -328,7 +328,7 @@ fn an_idle_connection_is_small() {
 }
 
 #[test]
-fn two_ends_that_disagree_do_not_talk_for_ever() {
+fn two_ends_that_disagree_do_not_exchange_acks_forever() {
     // Each end finds the other's ACKs unacceptable: an ACK war, unless one of them is rate-limited.
     let mut a = super::peer::established("a", plain());
     let mut b = super::peer::established("b", plain());

@@ -73,7 +73,7 @@ fn a_record_is_a_cache_line() {
 }
 
 #[test]
-fn after_two_msl_it_is_over() {
+fn the_entry_expires_after_two_msl() {
     let mut host = Host::new(PLAIN);
     assert_eq!(host.table.next_timer(), Instant::from_millis(70_000));
     host.pass(59_999);
@@ -86,7 +86,7 @@ fn after_two_msl_it_is_over() {
 
 /// ROBUSTNESS 57, RFC 1337: no RST ends TIME-WAIT, whatever its sequence number.
 #[test]
-fn resets_do_not_assassinate_it() {
+fn resets_do_not_end_time_wait() {
     let mut host = Host::new(STAMPED);
     for (flags, seq) in
         [(Flags::RST, RCV), (Flags::RST | Flags::ACK, RCV.plus(5)), (Flags::RST | Flags::SYN, RCV.minus(9))]
@@ -98,7 +98,7 @@ fn resets_do_not_assassinate_it() {
 }
 
 #[test]
-fn the_fin_again_is_acknowledged_and_two_msl_begin_anew() {
+fn a_retransmitted_fin_is_acknowledged_and_restarts_two_msl() {
     let mut host = Host::new(STAMPED);
     host.pass(30_000);
     let fin = seg(Flags::FIN | Flags::ACK, RCV.minus(1), Some(1_500));
@@ -119,7 +119,7 @@ fn the_fin_again_is_acknowledged_and_two_msl_begin_anew() {
 }
 
 #[test]
-fn who_is_held_open_by_a_fin_holds_up_nobody_else() {
+fn a_restarted_entry_does_not_delay_others() {
     let mut host = Host::new(PLAIN);
     host.insert(&ends(2), PLAIN);
     host.pass(30_000);
@@ -132,7 +132,7 @@ fn who_is_held_open_by_a_fin_holds_up_nobody_else() {
 }
 
 #[test]
-fn late_segments_are_acknowledged_sparingly_and_pure_acks_not_at_all() {
+fn late_segments_are_acknowledged_rate_limited_and_pure_acks_are_not() {
     let mut host = Host::new(STAMPED);
     assert_eq!(host.input(seg(Flags::ACK, RCV, Some(1_200))), Late::Dropped);
     let text = Segment { len: 100, ..seg(Flags::ACK, RCV.minus(500), Some(1_300)) };
@@ -181,7 +181,7 @@ fn a_syn_may_open_a_new_connection_by_timestamp_or_sequence_number() {
 }
 
 #[test]
-fn a_cap_holds_and_the_oldest_goes() {
+fn the_limit_holds_and_the_oldest_entry_is_evicted() {
     let mut host = Host::empty(1_000);
     for n in 0..10_000 {
         host.insert(&ends(n), PLAIN);
@@ -228,7 +228,7 @@ proptest! {
 
     /// The entry replies as the Tcb would.
     #[test]
-    fn as_the_tcb_whose_place_it_takes(
+    fn behaves_like_the_tcb_that_it_replaces(
         flags in prop_oneof![Just(0x10u8), Just(0x11), Just(0x02), Just(0x04), any::<u8>()],
         seq in prop_oneof![0..3u32, (0..3u32).prop_map(u32::wrapping_neg), any::<u32>()],
         len in prop_oneof![Just(0), Just(1u32), 0..70_000u32],

@@ -144,7 +144,7 @@ fn a_list_is_read_while_it_changes() {
 // Groups are removed and reused under readers inside them: two hosts and two blocks, each always in
 // one of two states.
 #[test]
-fn groups_come_and_go_under_readers() {
+fn groups_are_added_and_removed_under_readers() {
     let mut fib = beyond_a_list();
     fib.insert(prefix("10.0.0.0/8"), hop(1)).unwrap();
     let (reader, ended, begun) = (fib.reader(), AtomicBool::new(false), std::sync::Barrier::new(2));

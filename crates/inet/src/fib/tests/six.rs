@@ -106,7 +106,7 @@ fn every_order_of_a_few_prefixes() {
 // The memory of removed routes is reused in whatever order they came and went; a lone route is one
 // jump.
 #[test]
-fn words_are_used_again() {
+fn removed_words_are_reused() {
     let mut random = Random(7);
     let mut fib = Fib::<u128>::new();
     let array = with_array();
@@ -135,7 +135,7 @@ fn words_are_used_again() {
 }
 
 #[test]
-fn the_internets_table_fits() {
+fn a_table_of_220_000_routes_fits() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut fib, mut oracle) = (Fib::new(), Oracle::new());
     while fib.len() < 220_000 {

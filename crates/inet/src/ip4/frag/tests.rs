@@ -60,7 +60,7 @@ fn shape(parts: &[Frame]) -> Vec<(u16, usize, bool, usize)> {
 }
 
 #[test]
-fn an_ethernet_mtu_cuts_at_1480() {
+fn an_ethernet_mtu_gives_fragments_of_1480_bytes() {
     let (big, pool) = (big(), pool(8));
     let (frame, header) = packet(&big, &[], 4000, |_| {});
     let parts = cut_up(frame, &header, 1500, &pool).unwrap();
@@ -79,7 +79,7 @@ fn the_last_fragment_fills_the_mtu_to_the_byte() {
 }
 
 #[test]
-fn a_fragment_is_cut_again_where_it_stands() {
+fn a_fragment_is_fragmented_again_at_its_offset() {
     let (big, pool) = (big(), pool(8));
     for mf in [true, false] {
         let (frame, header) = packet(&big, &[], 1480, |header| (header.mf, header.frag_off) = (mf, 2960));
@@ -125,7 +125,7 @@ fn a_checksum_that_cannot_be_computed_is_an_error() {
 }
 
 #[test]
-fn errors_hand_nothing_out() {
+fn errors_produce_no_fragments() {
     let (big, pool) = (big(), pool(3));
     let refused = |mtu, change: fn(&mut Header)| {
         let (frame, header) = packet(&big, &[], 4000, change);
@@ -173,7 +173,7 @@ fn a_buffer_smaller_than_the_mtu_sets_the_size() {
 }
 
 #[test]
-fn facts_that_are_true_of_the_part_are_kept() {
+fn flags_valid_for_a_fragment_are_kept() {
     let (big, pool) = (big(), pool(8));
     let (mut frame, header) = packet(&big, &[], 3000, |_| {});
     frame.set_flags(Flags::LOOPBACK.with(Flags::RX_L4_OK).with(Flags::TX_IP_CSUM));
@@ -182,7 +182,7 @@ fn facts_that_are_true_of_the_part_are_kept() {
 }
 
 #[test]
-fn a_checksum_left_to_the_port_is_computed_first() {
+fn an_offloaded_checksum_is_computed_first() {
     let (big, pool) = (big(), pool(8));
     for proto in [Proto::UDP, Proto::TCP] {
         let (mut frame, header) = packet(&big, &[], 3000, |header| header.proto = proto);
@@ -209,7 +209,7 @@ proptest! {
     /// Fragments are contiguous, in blocks of 8, never above the MTU, never with room for 8 more
     /// bytes, and complete.
     #[test]
-    fn fragments_are_as_rfc_791_wants_them(
+    fn fragments_follow_rfc_791(
         kinds in prop::collection::vec(any::<u8>(), 0..=10usize),
         len in 1..9000usize,
         mtu in 68..1500usize,
@@ -236,7 +236,7 @@ proptest! {
 
     /// Bytes that parse never cause a panic, and an error outputs nothing.
     #[test]
-    fn no_packet_breaks_it(bytes in prop::collection::vec(any::<u8>(), 20..400), mtu in 0..600usize, fix: bool) {
+    fn random_packets_break_no_invariant(bytes in prop::collection::vec(any::<u8>(), 20..400), mtu in 0..600usize, fix: bool) {
         let pool = pool(64);
         let mut frame = pool.get().unwrap();
         frame.extend(&bytes).unwrap();

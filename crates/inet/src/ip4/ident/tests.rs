@@ -27,14 +27,14 @@ fn gaps(seed: u64, wait: Duration, others: u32) -> Vec<u16> {
 }
 
 #[test]
-fn at_one_moment_they_count() {
+fn at_the_same_time_identifications_count_by_one() {
     assert!(gaps(1, Duration::ZERO, 0).iter().all(|gap| *gap == 1), "so that 65,536 datagrams a moment differ");
 }
 
 /// RFC 6864 4.2: no number repeats within the two minutes of a datagram's lifetime, at 100 packets
 /// a second.
 #[test]
-fn none_comes_again_within_two_minutes() {
+fn no_identification_repeats_within_two_minutes() {
     let mut idents = Idents::new(Key::seeded(1));
     let mut seen = HashSet::new();
     for n in 0..12_000u64 {
@@ -44,7 +44,7 @@ fn none_comes_again_within_two_minutes() {
 }
 
 #[test]
-fn the_step_is_a_random_part_of_the_time_that_passed() {
+fn the_step_is_a_random_fraction_of_the_elapsed_time() {
     let gaps = gaps(1, Duration::from_secs(1), 0); // 250 units
     assert!(gaps.iter().all(|gap| (1..=250).contains(gap)), "{gaps:?}");
     let (small, large) = (gaps.iter().filter(|gap| **gap <= 125).count(), gaps.len());
@@ -54,7 +54,7 @@ fn the_step_is_a_random_part_of_the_time_that_passed() {
 
 /// Idle scan: packets of a zombie to its victim must not show in its answers to the scanner.
 #[test]
-fn traffic_to_others_does_not_show() {
+fn traffic_to_other_peers_is_not_observable() {
     let (silent, busy) = (gaps(7, Duration::from_secs(1), 0), gaps(7, Duration::from_secs(1), 20));
     let mean = |gaps: &[u16]| gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64;
     assert!(busy.iter().all(|gap| (1..=250).contains(gap)));
@@ -62,7 +62,7 @@ fn traffic_to_others_does_not_show() {
 }
 
 #[test]
-fn each_pair_protocol_and_host_has_a_start_of_its_own() {
+fn each_pair_protocol_and_host_has_its_own_start() {
     let now = Instant::from_millis(1);
     let starts = |seed: u64| -> HashSet<u16> {
         let mut idents = Idents::new(Key::seeded(seed));
@@ -77,7 +77,7 @@ fn each_pair_protocol_and_host_has_a_start_of_its_own() {
 }
 
 #[test]
-fn a_clock_that_goes_round_costs_one_step() {
+fn a_wrapping_clock_gives_one_step() {
     let mut idents = Idents::new(Key::seeded(1));
     let far = Instant::from_nanos(u64::from(u32::MAX) * UNIT_NS);
     let before = idents.next(ME, peer(0), Proto::UDP, far);

@@ -65,7 +65,7 @@ impl Drop for Host {
 }
 
 #[test]
-fn a_packet_that_is_no_fragment_passes_untouched() {
+fn an_unfragmented_packet_passes_unchanged() {
     let mut host = Host::new(Limits::default());
     host.part(0, 100, false);
     assert!(host.whole().flags().has(Flags::RX_L4_OK), "nothing was merged: the port's word still holds");
@@ -101,7 +101,7 @@ fn a_long_datagram_moves_to_a_large_buffer() {
 }
 
 #[test]
-fn without_a_large_buffer_the_datagram_ends_and_the_next_asks_again() {
+fn without_a_large_buffer_the_datagram_is_dropped_and_the_next_one_tries_again() {
     let mut host = Host::new(Limits { large: PoolConfig { buffers: 1, ..Limits::default().large }, ..unlimited() });
     let both = |host: &mut Host, id| {
         host.send(Spec { id, len: 1480, ..Spec::UDP });
@@ -117,7 +117,7 @@ fn without_a_large_buffer_the_datagram_ends_and_the_next_asks_again() {
 }
 
 #[test]
-fn an_impossible_large_pool_is_no_buffer_and_no_panic() {
+fn a_large_pool_that_cannot_be_created_does_not_panic() {
     let mut host = Host::new(Limits { large: PoolConfig { buffers: 0, ..PoolConfig::default() }, ..unlimited() });
     host.part(0, 1480, true);
     assert_eq!(host.part(1480, 1480, false), Some(FragNoBuffer));
@@ -127,7 +127,7 @@ fn an_impossible_large_pool_is_no_buffer_and_no_panic() {
 }
 
 #[test]
-fn ethernet_padding_is_no_payload() {
+fn ethernet_padding_is_not_payload() {
     let mut host = Host::new(Limits::default());
     for rest in [4, 1480] {
         for (off, len, mf) in [(0, 16, true), (16, rest, false)] {
@@ -140,7 +140,7 @@ fn ethernet_padding_is_no_payload() {
 }
 
 #[test]
-fn options_of_the_first_fragment_are_the_packets() {
+fn options_of_the_first_fragment_apply_to_the_packet() {
     let mut host = Host::new(Limits::default());
     host.part(64, 4, false);
     host.send(Spec { len: 64, options: 3, ..Spec::UDP });
@@ -149,7 +149,7 @@ fn options_of_the_first_fragment_are_the_packets() {
 }
 
 #[test]
-fn a_first_header_that_makes_the_whole_too_long_ends_it() {
+fn a_first_header_that_makes_the_datagram_too_long_ends_it() {
     let mut host = Host::new(unlimited());
     for off in (0..65_120).step_by(1480) {
         host.send(Spec { off, len: 1480, options: 1, ..Spec::UDP });
@@ -173,7 +173,7 @@ fn datagrams_differ_by_source_protocol_and_id() {
 }
 
 #[test]
-fn congestion_marks_survive_and_may_not_be_mixed_with_no_ecn() {
+fn congestion_marks_are_kept_and_must_not_be_mixed_with_not_ect() {
     const ECT: u8 = 0b10;
     let mut host = Host::new(Limits::default());
     let (first, last) = (Spec { tos: ECT, ..Spec::UDP }, Spec { off: 8, mf: false, tos: 0b11, ..Spec::UDP });
@@ -188,7 +188,7 @@ fn congestion_marks_survive_and_may_not_be_mixed_with_no_ecn() {
 }
 
 #[test]
-fn a_datagram_ends_at_its_timeout_and_names_its_first_fragment() {
+fn a_datagram_times_out_and_reports_its_first_fragment() {
     let mut host = Host::new(Limits::default());
     let start = host.checked.now;
     host.send(Spec { id: 1, off: 8, ..Spec::UDP });
@@ -211,7 +211,7 @@ fn a_datagram_ends_at_its_timeout_and_names_its_first_fragment() {
 }
 
 #[test]
-fn a_poisoned_key_is_free_again_after_its_timeout() {
+fn a_rejected_datagrams_key_is_reusable_after_its_timeout() {
     let mut host = Host::new(Limits::default());
     host.part(0, 16, true);
     assert_eq!(host.part(8, 16, true), Some(FragOverlap));
@@ -226,7 +226,7 @@ fn a_poisoned_key_is_free_again_after_its_timeout() {
 }
 
 #[test]
-fn fragments_that_cannot_be_are_dropped_alone() {
+fn malformed_fragments_are_dropped_alone() {
     let mut host = Host::new(Limits::default());
     host.part(0, 16, true);
     for (off, len, mf) in [(16, 0, true), (16, 0, false), (16, 12, true), (65_528, 8, false), (65_512, 4, false)] {
@@ -242,7 +242,7 @@ fn fragments_that_cannot_be_are_dropped_alone() {
 }
 
 #[test]
-fn contradictions_about_the_end_poison_the_datagram() {
+fn contradicting_ends_reject_the_datagram() {
     let cases: [&[(u16, usize, bool)]; 6] = [
         &[(16, 8, false), (24, 8, false)], // two ends
         &[(16, 8, false), (8, 4, false)],  // two ends, the second lower
@@ -262,7 +262,7 @@ fn contradictions_about_the_end_poison_the_datagram() {
 }
 
 #[test]
-fn every_way_to_overlap_is_an_overlap() {
+fn every_overlap_is_detected() {
     // Held: 16..32 and 48..64.
     let ways = [(8, 16), (24, 8), (16, 8), (16, 24), (8, 32), (24, 16), (40, 16), (56, 16), (24, 32), (0, 80), (48, 8)];
     for (off, len) in ways {
@@ -281,7 +281,7 @@ fn every_way_to_overlap_is_an_overlap() {
 }
 
 #[test]
-fn a_duplicate_is_harmless_only_if_it_says_the_same() {
+fn a_duplicate_is_accepted_only_if_identical() {
     let mut host = Host::new(Limits::default());
     host.part(0, 16, true);
     assert_eq!(host.part(0, 16, true), Some(FragDuplicate));
@@ -331,7 +331,7 @@ fn ping_of_death() {
 }
 
 #[test]
-fn jolt2_costs_a_handful_of_comparisons_each() {
+fn jolt2_costs_few_comparisons_per_fragment() {
     let mut host = Host::new(Limits::default());
     let ping = Spec { proto: Proto::ICMP, len: 9, mf: false, ..Spec::UDP };
     assert_eq!(host.send(Spec { off: 65_520, ..ping }), Some(FragMalformed), "as sent in 2000: beyond the end");
@@ -354,7 +354,7 @@ fn log_bound(n: usize) -> u64 {
 }
 
 #[test]
-fn fragment_smack_costs_the_logarithm() {
+fn fragment_smack_costs_logarithmic_time() {
     const N: u16 = 8189;
     type Order = (&'static str, Box<dyn Fn(u16) -> u16>);
     let orders: [Order; 4] = [
@@ -383,7 +383,7 @@ fn fragment_smack_costs_the_logarithm() {
 }
 
 #[test]
-fn rose_from_one_stranger_leaves_room_for_others() {
+fn rose_from_one_source_leaves_room_for_others() {
     let mut host = Host::new(Limits::default());
     let friend = Spec { src: 2, len: 1000, ..Spec::UDP };
     host.send(friend);
@@ -401,7 +401,7 @@ fn rose_from_one_stranger_leaves_room_for_others() {
 }
 
 #[test]
-fn a_stranger_who_fills_memory_has_his_share_and_no_more() {
+fn one_source_uses_only_its_share_of_memory() {
     let mut host = Host::new(Limits::default());
     let friend = Spec { src: 2, len: 1480, ..Spec::UDP };
     host.send(friend);
@@ -415,7 +415,7 @@ fn a_stranger_who_fills_memory_has_his_share_and_no_more() {
 }
 
 #[test]
-fn many_strangers_end_the_oldest_first_and_stay_in_bounds() {
+fn many_sources_evict_the_oldest_first_within_the_limits() {
     let mut host = Host::new(Limits::default());
     for n in 0..300u16 {
         host.send(Spec { src: (n % 100) as u8, id: n, len: 1480, ..Spec::UDP });
@@ -428,7 +428,7 @@ fn many_strangers_end_the_oldest_first_and_stay_in_bounds() {
 }
 
 #[test]
-fn the_datagram_that_a_fragment_came_for_is_the_last_to_go() {
+fn the_datagram_of_the_arriving_fragment_is_evicted_last() {
     let three = 3 * 2300;
     for limits in
         [Limits { bytes: three, ..Limits::default() }, Limits { bytes_per_source: three, ..Limits::default() }]
@@ -446,7 +446,7 @@ fn the_datagram_that_a_fragment_came_for_is_the_last_to_go() {
 }
 
 #[test]
-fn a_datagram_of_too_many_fragments_is_given_up_and_stays_so() {
+fn a_datagram_of_too_many_fragments_is_rejected_until_its_timeout() {
     let mut host = Host::new(Limits { fragments_per_datagram: 3, ..Limits::default() });
     assert!([0, 8, 16].into_iter().all(|off| host.part(off, 8, true).is_none()));
     assert_eq!(host.part(24, 8, true), Some(FragEvicted));
@@ -469,7 +469,7 @@ fn limits_below_one_fragment_hold_nothing() {
 }
 
 #[test]
-fn shutdown_ends_what_is_held() {
+fn shutdown_drops_held_fragments() {
     let mut host = Host::new(Limits::default());
     host.part(0, 8, true);
     host.part(16, 8, true);
@@ -520,7 +520,7 @@ proptest! {
     /// Fragments a packet (twice, as routers do), shuffles the fragments and repeats some: exactly
     /// the original packet results.
     #[test]
-    fn any_order_of_fragments_gives_the_packet_back(cut in cuts()) {
+    fn any_order_of_fragments_reassembles_the_packet(cut in cuts()) {
         let (small, large) = POOLS.with(|(small, large)| (small.clone(), large.clone()));
         let original = Spec { len: cut.len, mf: false, options: cut.options, ..Spec::UDP }.frame(&large).unwrap();
         let expected = original.bytes().to_vec();
@@ -569,13 +569,13 @@ proptest! {
 
     /// Runs arbitrary inputs: see [`super::fuzz`].
     #[test]
-    fn no_conversation_breaks_it(data in prop::collection::vec(any::<u8>(), 0..1200)) {
+    fn random_conversations_break_no_invariant(data in prop::collection::vec(any::<u8>(), 0..1200)) {
         fuzz(&data);
     }
 
     /// Runs arbitrary sequences of fragments of few datagrams.
     #[test]
-    fn no_fragments_break_it(
+    fn random_fragments_break_no_invariant(
         ops in prop::collection::vec((0..8u8, 0..4u8, 0..2u8, any::<u8>(), 0..40u8, any::<u8>()), 0..200)
     ) {
         let data: Vec<u8> = ops.into_iter().flat_map(|(op, a, b, c, d, e)| [op, a, b, c, d, e]).collect();
@@ -640,7 +640,7 @@ impl Model {
 
 /// Runs the stored corpus, if the tests run inside the repository.
 #[test]
-fn the_corpus_still_holds() {
+fn the_corpus_breaks_no_invariant() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/inet_reass");
     for seed in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         fuzz(&std::fs::read(seed.path()).unwrap());

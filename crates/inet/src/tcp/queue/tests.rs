@@ -27,7 +27,7 @@ fn chance(state: &mut u64, below: usize) -> usize {
 }
 
 #[test]
-fn what_is_sent_is_what_was_written_however_it_is_cut() {
+fn segments_of_any_size_carry_the_written_data() {
     let pool = pool();
     for seed in 1..=200u64 {
         let (mut state, mut queue) = (seed, SendQueue::new(20_000));
@@ -67,7 +67,7 @@ fn what_is_sent_is_what_was_written_however_it_is_cut() {
 }
 
 #[test]
-fn a_sum_is_known_of_what_we_sum_and_of_nothing_that_the_port_sums() {
+fn a_checksum_is_known_only_for_data_without_checksum_offload() {
     let pool = pool();
     let text = bytes(0, 3 * SMALL_TEXT);
     let mut queue = SendQueue::new(20_000);
@@ -89,7 +89,7 @@ fn a_sum_is_known_of_what_we_sum_and_of_nothing_that_the_port_sums() {
 /// A piece with as many released bytes as the next one is long is not everything in the queue,
 /// though it has that length.
 #[test]
-fn all_of_the_queue_is_one_piece_from_its_first_byte_on() {
+fn lend_all_needs_one_piece_from_its_first_byte() {
     let (pool, mut queue) = (pool(), SendQueue::new(20_000));
     for (from, len) in [(0, 100), (100, 40)] {
         queue.append(&bytes(from, len), sizes(true), Sums::Ours, |_| pool.get());
@@ -104,7 +104,7 @@ fn all_of_the_queue_is_one_piece_from_its_first_byte_on() {
 }
 
 #[test]
-fn after_a_short_segment_the_next_ones_are_lent_again() {
+fn after_a_short_segment_the_next_ones_are_lent() {
     let pool = pool();
     let lent = |aligned: bool| {
         let mut queue = SendQueue::new(20_000);
@@ -116,7 +116,7 @@ fn after_a_short_segment_the_next_ones_are_lent_again() {
 }
 
 #[test]
-fn a_queue_takes_no_more_than_its_space_and_no_more_than_there_are_buffers() {
+fn a_queue_is_limited_by_its_space_and_by_free_buffers() {
     let pool = Pool::new(&PoolConfig { buffers: 2, ..PoolConfig::default() }).unwrap();
     let mut queue = SendQueue::new(1500);
     assert_eq!(queue.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1500);
@@ -128,7 +128,7 @@ fn a_queue_takes_no_more_than_its_space_and_no_more_than_there_are_buffers() {
 }
 
 #[test]
-fn what_is_read_is_what_came_whether_frames_or_pieces() {
+fn received_frames_and_bytes_are_read_unchanged() {
     let pool = pool();
     for seed in 1..=200u64 {
         let (mut state, mut queue) = (seed, RecvQueue::new(0));
@@ -161,7 +161,7 @@ fn what_is_read_is_what_came_whether_frames_or_pieces() {
 }
 
 #[test]
-fn what_came_too_early_lies_in_order_when_its_turn_comes() {
+fn out_of_order_data_is_delivered_in_order() {
     for seed in 1..=100u64 {
         let (mut state, mut early, mut queue) = (seed, OutOfOrder::default(), RecvQueue::new(0));
         let len = 1 + chance(&mut state, 30_000);
@@ -181,14 +181,14 @@ fn what_came_too_early_lies_in_order_when_its_turn_comes() {
 }
 
 #[test]
-fn what_a_queue_and_what_waits_in_it_take() {
+fn queues_and_their_elements_are_small() {
     assert_eq!((size_of::<SendQueue>(), size_of::<RecvQueue>()), (48, 48));
     assert_eq!((size_of::<Piece>(), size_of::<Chunk>()), (24, 24));
 }
 
 /// Missing acknowledged data is reported: its reader must not get other bytes instead.
 #[test]
-fn missing_text_is_reported() {
+fn missing_out_of_order_data_is_reported() {
     let (mut early, mut queue) = (OutOfOrder::default(), RecvQueue::new(0));
     early.insert(PAGE + 5, b"text");
     assert!(early.take(PAGE + 5, 4, &mut queue));

@@ -4,10 +4,10 @@ use super::*;
 
 conversations! {
     an_echo_is_answered
-    replies_are_for_their_identifier_alone
-    requests_are_all_that_an_icmp_socket_sends
+    replies_reach_the_socket_with_their_identifier
+    an_icmp_socket_sends_echo_requests_only
     identifiers_are_bound_like_ports
-    errors_about_echoes_are_the_sockets
+    errors_about_echo_requests_reach_their_socket
     this_host_pings_itself
 }
 
@@ -33,7 +33,7 @@ fn an_echo_is_answered<L: Locks>() {
     }
 }
 
-fn replies_are_for_their_identifier_alone<L: Locks>() {
+fn replies_reach_the_socket_with_their_identifier<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let (one, two, unbound) = (h.icmp(kin), h.icmp(kin), h.icmp(kin));
@@ -66,7 +66,7 @@ fn replies_are_for_their_identifier_alone<L: Locks>() {
     }
 }
 
-fn requests_are_all_that_an_icmp_socket_sends<L: Locks>() {
+fn an_icmp_socket_sends_echo_requests_only<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let s = h.icmp(kin);
@@ -110,7 +110,7 @@ fn identifiers_are_bound_like_ports<L: Locks>() {
     }
 }
 
-fn errors_about_echoes_are_the_sockets<L: Locks>() {
+fn errors_about_echo_requests_reach_their_socket<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let (s, other) = (h.icmp(kin), h.icmp(kin));

@@ -8,11 +8,11 @@ use linerate_inet::tunnel::{Config, Kind};
 use wire::Proto;
 
 conversations! {
-    a_hundred_thousand_mutated_frames_break_nothing
-    every_byte_of_every_kind_set_to_every_value_breaks_nothing
-    chains_of_random_headers_break_nothing
-    random_fragments_break_nothing
-    random_discovery_breaks_nothing
+    a_hundred_thousand_mutated_frames_break_no_invariant
+    every_byte_set_to_every_value_breaks_no_invariant
+    chains_of_random_headers_break_no_invariant
+    random_fragments_break_no_invariant
+    random_discovery_breaks_no_invariant
 }
 
 const NEIGHBORS: i64 = 64;
@@ -145,7 +145,7 @@ fn after<L: Locks>(h: &Host<L>) {
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-fn a_hundred_thousand_mutated_frames_break_nothing<L: Locks>() {
+fn a_hundred_thousand_mutated_frames_break_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let kinds = kinds();
     let mut rng = Rng::new(0x6666);
@@ -176,7 +176,7 @@ fn a_hundred_thousand_mutated_frames_break_nothing<L: Locks>() {
     after(&h);
 }
 
-fn every_byte_of_every_kind_set_to_every_value_breaks_nothing<L: Locks>() {
+fn every_byte_set_to_every_value_breaks_no_invariant<L: Locks>() {
     let h = busy::<L>();
     for kind in kinds() {
         for at in 14..kind.len().min(14 + 40 + 64) {
@@ -194,7 +194,7 @@ fn every_byte_of_every_kind_set_to_every_value_breaks_nothing<L: Locks>() {
 }
 
 /// Any headers, of any length, in any order, to this host and through it.
-fn chains_of_random_headers_break_nothing<L: Locks>() {
+fn chains_of_random_headers_break_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x8200);
     for n in 0..20_000 {
@@ -218,7 +218,7 @@ fn chains_of_random_headers_break_nothing<L: Locks>() {
 }
 
 /// Fragments of few datagrams, anywhere and of any length; whatever is put together is put together right.
-fn random_fragments_break_nothing<L: Locks>() {
+fn random_fragments_break_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x5722);
     let whole = echo_from(PEER6, ME6, &(0..1016).map(|i| i as u8).collect::<Vec<_>>());
@@ -252,7 +252,7 @@ fn random_fragments_break_nothing<L: Locks>() {
 }
 
 /// Neighbor discovery of every type, with any options, from and to anybody: no neighbor set by hand changes, and no address of ours goes.
-fn random_discovery_breaks_nothing<L: Locks>() {
+fn random_discovery_breaks_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x4861);
     let own = h.stack.iface(EM0).unwrap().addrs6(h.cx());

@@ -4,20 +4,20 @@
 use super::*;
 
 conversations! {
-    a_solicitation_that_is_not_as_it_must_be_is_dropped
-    an_advertisement_that_is_not_as_it_must_be_is_dropped
+    an_invalid_solicitation_is_dropped
+    an_invalid_advertisement_is_dropped
     a_solicitation_is_answered
-    a_solicitation_for_others_is_not
-    who_asks_from_nowhere_is_answered_in_public
-    who_asks_is_remembered_as_stale
-    who_asks_from_elsewhere_is_not_remembered
-    nobody_is_made_by_an_advertisement
+    a_solicitation_for_another_host_is_not_answered
+    a_solicitation_from_the_unspecified_address_is_answered_by_multicast
+    the_sender_of_a_solicitation_is_cached_as_stale
+    an_off_link_sender_of_a_solicitation_is_not_cached
+    an_advertisement_creates_no_entry
     an_incomplete_entry_and_an_advertisement
     a_known_entry_and_an_advertisement
     a_permanent_entry_is_not_overwritten
-    addresses_of_no_station_are_not_believed
-    our_own_address_from_another
-    a_router_says_that_it_is_one
+    invalid_mac_addresses_are_ignored
+    our_own_address_advertised_by_another_host_is_a_conflict
+    a_routers_advertisements_have_the_router_flag
 }
 
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x99]);
@@ -54,7 +54,7 @@ fn assert_not_sure<L: Locks>(h: &Host<L>, mac: Mac) {
 }
 
 /// 7.1.1, item by item: "MUST silently discard any received Neighbor Solicitation messages that do not satisfy all".
-fn a_solicitation_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
+fn an_invalid_solicitation_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     let mine = link_option(1, PEER.mac);
     let good = ns(PEER6, solicited(ME6), ME6, &mine);
@@ -99,7 +99,7 @@ fn a_solicitation_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
 }
 
 /// 7.1.2, item by item.
-fn an_advertisement_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
+fn an_invalid_advertisement_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     known(&h, State::Stale);
     let theirs = link_option(2, OTHER_MAC);
@@ -153,7 +153,7 @@ fn a_solicitation_is_answered<L: Locks>() {
 }
 
 /// 7.2.3: "if the Target Address is not [one of ours], the solicitation is silently discarded".
-fn a_solicitation_for_others_is_not<L: Locks>() {
+fn a_solicitation_for_another_host_is_not_answered<L: Locks>() {
     let h = router6::<L>();
     for target in [OTHER6, ME26, FAR6, link_local(ME2), on(0, 0x55), Ipv6Addr::LOCALHOST, NOWHERE] {
         h.inject(EM0, ns(PEER6, ME6, target, &link_option(1, PEER.mac)).by_peer());
@@ -167,7 +167,7 @@ fn a_solicitation_for_others_is_not<L: Locks>() {
 }
 
 /// 7.2.4: to all nodes, not solicited.
-fn who_asks_from_nowhere_is_answered_in_public<L: Locks>() {
+fn a_solicitation_from_the_unspecified_address_is_answered_by_multicast<L: Locks>() {
     let h = stranger6::<L>();
     h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
     let got = sent6_one(&h, EM0);
@@ -182,7 +182,7 @@ fn who_asks_from_nowhere_is_answered_in_public<L: Locks>() {
 }
 
 /// 7.2.3, appendix C: NS with a different or new address makes it STALE; with the same one it changes nothing.
-fn who_asks_is_remembered_as_stale<L: Locks>() {
+fn the_sender_of_a_solicitation_is_cached_as_stale<L: Locks>() {
     let h = stranger6::<L>();
     let ask = |h: &Host<L>, mac| {
         h.inject(EM0, ns(NEW6, solicited(ME6), ME6, &link_option(1, mac)).frame(mac, group_mac(solicited(ME6))));
@@ -220,7 +220,7 @@ fn who_asks_is_remembered_as_stale<L: Locks>() {
 }
 
 /// CVE-2008-2476, RFC 5942 4: a sender that is not on the link gets no entry of it.
-fn who_asks_from_elsewhere_is_not_remembered<L: Locks>() {
+fn an_off_link_sender_of_a_solicitation_is_not_cached<L: Locks>() {
     let h = router6::<L>();
     for src in [FAR6, BEYOND6, on(0x55, 1), "2620::1".parse().unwrap()] {
         h.inject(EM0, ns(src, solicited(ME6), ME6, &link_option(1, NEW_MAC)).by_peer());
@@ -239,7 +239,7 @@ fn who_asks_from_elsewhere_is_not_remembered<L: Locks>() {
 }
 
 /// 7.2.5: "If no entry exists, the advertisement SHOULD be silently discarded. There is no need to create an entry".
-fn nobody_is_made_by_an_advertisement<L: Locks>() {
+fn an_advertisement_creates_no_entry<L: Locks>() {
     let h = stranger6::<L>();
     for flags in ["", "S", "O", "SO", "R", "RSO"] {
         h.inject(EM0, from_new(&na(NEW6, ME6, NEW6, flags, &link_option(2, NEW_MAC))));
@@ -328,7 +328,7 @@ fn a_permanent_entry_is_not_overwritten<L: Locks>() {
 }
 
 /// Row 32, 37: a group, zero and our own address are no station's.
-fn addresses_of_no_station_are_not_believed<L: Locks>() {
+fn invalid_mac_addresses_are_ignored<L: Locks>() {
     let h = stranger6::<L>();
     for mac in [Mac::ZERO, Mac::BROADCAST, group_mac(ALL_NODES), Mac([1, 0, 0, 0, 0, 0]), ME.mac] {
         h.inject(EM0, from_new(&ns(NEW6, solicited(ME6), ME6, &link_option(1, mac))));
@@ -344,7 +344,7 @@ fn addresses_of_no_station_are_not_believed<L: Locks>() {
 }
 
 /// RFC 4862 5.4.4: an address that is ours already is somebody's too: that is noted, and it stays ours.
-fn our_own_address_from_another<L: Locks>() {
+fn our_own_address_advertised_by_another_host_is_a_conflict<L: Locks>() {
     let h = host6::<L>();
     h.inject(EM0, na(PEER6, ALL_NODES, ME6, "O", &link_option(2, PEER.mac)).by_peer());
     assert_eq!(h.counter("inet.nd.conflicts"), 1);
@@ -353,7 +353,7 @@ fn our_own_address_from_another<L: Locks>() {
 }
 
 /// 4.4: the R bit is how hosts notice that a router no longer is one (7.2.5, 7.3.3).
-fn a_router_says_that_it_is_one<L: Locks>() {
+fn a_routers_advertisements_have_the_router_flag<L: Locks>() {
     let h = router6::<L>();
     h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     assert_eq!(sent6_one(&h, EM0).word() >> 29, 0b111);

@@ -5,20 +5,20 @@ use super::*;
 use clock::Duration;
 
 conversations! {
-    a_port_where_nobody_listens
+    a_port_without_a_socket_is_unreachable
     an_error_quotes_as_much_as_fits_1280
     no_errors_about_errors_or_redirects
-    no_errors_to_what_is_no_one_host
-    errors_are_limited_and_who_floods_silences_only_himself
-    an_error_comes_from_the_address_that_was_spoken_to
-    a_narrow_path_is_believed_of_our_own_packets
-    a_path_narrower_than_1280_is_no_path
-    a_path_is_not_widened_by_strangers
-    a_narrow_path_is_forgotten
-    paths_are_bounded
+    no_errors_are_sent_to_groups_or_unspecified_addresses
+    errors_are_limited_per_sender
+    an_error_is_sent_from_the_address_that_was_addressed
+    a_lower_path_mtu_is_accepted_for_our_own_packets
+    no_path_mtu_below_1280_is_accepted
+    errors_do_not_raise_the_path_mtu
+    a_lower_path_mtu_expires
+    path_mtu_entries_are_bounded
 }
 
-fn a_port_where_nobody_listens<L: Locks>() {
+fn a_port_without_a_socket_is_unreachable<L: Locks>() {
     let h = host6::<L>();
     assert_error(&h, &udp6((PEER6, 5), (ME6, 9), b"anybody?"), 1, 4, 0);
     assert_error(&h, &udp6((PEER6, 5), (ME6, 9), b"anybody?").options(DEST, &[]), 1, 4, 0);
@@ -67,7 +67,7 @@ fn no_errors_about_errors_or_redirects<L: Locks>() {
 }
 
 /// 2.4 e.6, and e.3 to e.5.
-fn no_errors_to_what_is_no_one_host<L: Locks>() {
+fn no_errors_are_sent_to_groups_or_unspecified_addresses<L: Locks>() {
     let h = router6::<L>();
     for src in [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, "ff0e::7".parse().unwrap()] {
         for packet in [
@@ -82,7 +82,7 @@ fn no_errors_to_what_is_no_one_host<L: Locks>() {
 }
 
 /// 2.4 f: a token bucket; row 51: by destination, so that who is silenced tells nothing of others.
-fn errors_are_limited_and_who_floods_silences_only_himself<L: Locks>() {
+fn errors_are_limited_per_sender<L: Locks>() {
     let h = router6::<L>();
     let flood = |src: Ipv6Addr| P6::new(src, ME6, 253, *b"????").by_peer();
     let attackers = |n: u16| on(0, 0x1000 + n);
@@ -113,7 +113,7 @@ fn errors_are_limited_and_who_floods_silences_only_himself<L: Locks>() {
 }
 
 /// 2.2: a, the address spoken to; d, one that fits the way back.
-fn an_error_comes_from_the_address_that_was_spoken_to<L: Locks>() {
+fn an_error_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let h = router6::<L>();
     for dst in [ME6, ME26, link_local(ME)] {
         assert_eq!(assert_error(&h, &P6::new(PEER6, dst, 253, *b"????"), 4, 1, 6).src, dst);
@@ -149,7 +149,7 @@ fn our_echo() -> P6 {
 }
 
 /// RFC 8201 4: the reduced size is used from then on.
-fn a_narrow_path_is_believed_of_our_own_packets<L: Locks>() {
+fn a_lower_path_mtu_is_accepted_for_our_own_packets<L: Locks>() {
     let h = host6::<L>();
     assert_eq!(answers(&h, 1400, 1500), 1);
     // About packets that are not ours, to nobody we speak to, or that are no answers of ours, nothing is believed.
@@ -172,7 +172,7 @@ fn a_narrow_path_is_believed_of_our_own_packets<L: Locks>() {
 }
 
 /// RFC 8201 4: "less than the IPv6 minimum link MTU, it must discard it". RFC 8021: nor are atomic fragments made.
-fn a_path_narrower_than_1280_is_no_path<L: Locks>() {
+fn no_path_mtu_below_1280_is_accepted<L: Locks>() {
     let h = host6::<L>();
     for mtu in [0, 1, 68, 576, 1279] {
         assert_silent(&h, &too_big(mtu, &our_echo()));
@@ -185,7 +185,7 @@ fn a_path_narrower_than_1280_is_no_path<L: Locks>() {
     assert_eq!((answers(&h, 1232, 1280), answers(&h, 1233, 1280)), (1, 2));
 }
 
-fn a_path_is_not_widened_by_strangers<L: Locks>() {
+fn errors_do_not_raise_the_path_mtu<L: Locks>() {
     let h = host6::<L>();
     for mtu in [1500, 1501, 9000, 0xffff, 0x1_0500, u32::MAX] {
         assert_silent(&h, &too_big(mtu, &our_echo()));
@@ -198,7 +198,7 @@ fn a_path_is_not_widened_by_strangers<L: Locks>() {
 }
 
 /// RFC 8201 4: not before 5 minutes, recommended 10.
-fn a_narrow_path_is_forgotten<L: Locks>() {
+fn a_lower_path_mtu_expires<L: Locks>() {
     let h = host6::<L>();
     assert_silent(&h, &too_big(1300, &our_echo()));
     h.pass(Duration::from_secs(300));
@@ -208,7 +208,7 @@ fn a_narrow_path_is_forgotten<L: Locks>() {
 }
 
 /// Row 54: a bounded cache.
-fn paths_are_bounded<L: Locks>() {
+fn path_mtu_entries_are_bounded<L: Locks>() {
     let h = host6::<L>();
     for n in 0..5_000u32 {
         let dst = Ipv6Addr::from_bits(0x2001_0db8_0000_0099 << 64 | u128::from(n));

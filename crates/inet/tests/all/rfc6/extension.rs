@@ -4,18 +4,18 @@ use super::*;
 
 conversations! {
     headers_in_any_order_and_any_number
-    hop_by_hop_comes_first_or_not_at_all
-    a_chain_is_no_longer_than_eight
-    an_unknown_next_header_is_pointed_at
-    nothing_is_said_of_unknown_headers_to_a_group
-    an_unknown_option_is_dealt_with_as_its_number_says
-    to_a_group_only_one_kind_of_option_is_told
+    hop_by_hop_must_be_the_first_header
+    a_chain_has_at_most_eight_headers
+    an_unknown_next_header_is_reported_with_a_pointer
+    unknown_headers_to_a_group_are_not_reported
+    an_unknown_option_is_handled_by_its_type_bits
+    options_to_a_group_are_reported_for_one_type_only
     padding_of_every_kind
-    options_that_run_past_their_header
-    headers_that_run_past_the_packet
+    options_that_exceed_their_header
+    headers_that_exceed_the_packet
     a_source_route_is_not_followed
-    a_finished_source_route_is_passed_over
-    what_cannot_be_verified_or_read_is_unknown
+    a_finished_source_route_is_skipped
+    ah_and_esp_are_unknown_headers
 }
 
 fn ping() -> P6 {
@@ -44,7 +44,7 @@ fn headers_in_any_order_and_any_number<L: Locks>() {
 }
 
 /// RFC 8200 4: a value of zero anywhere but in the IPv6 header is as an unrecognized one: code 1, pointing at it.
-fn hop_by_hop_comes_first_or_not_at_all<L: Locks>() {
+fn hop_by_hop_must_be_the_first_header<L: Locks>() {
     let h = host6::<L>();
     assert_error(&h, &ping().options(HBH, &[]).options(DEST, &[]), 4, 1, 40);
     assert_error(&h, &ping().options(HBH, &[]).options(HBH, &[]), 4, 1, 40);
@@ -53,7 +53,7 @@ fn hop_by_hop_comes_first_or_not_at_all<L: Locks>() {
 }
 
 /// Row 26: eight are walked, and nine are an attack; 180 cost nothing.
-fn a_chain_is_no_longer_than_eight<L: Locks>() {
+fn a_chain_has_at_most_eight_headers<L: Locks>() {
     let h = host6::<L>();
     let chain = |n| (0..n).fold(ping(), |packet, _| packet.options(DEST, &[]));
     assert_answered(&h, &chain(8));
@@ -66,7 +66,7 @@ fn a_chain_is_no_longer_than_eight<L: Locks>() {
 }
 
 /// RFC 8200 4, RFC 4443 3.4: code 1, the pointer at the value that was not recognized.
-fn an_unknown_next_header_is_pointed_at<L: Locks>() {
+fn an_unknown_next_header_is_reported_with_a_pointer<L: Locks>() {
     let h = host6::<L>();
     let unknown = P6::new(PEER6, ME6, 253, *b"what is it");
     let got = assert_error(&h, &unknown, 4, 1, 6);
@@ -86,7 +86,7 @@ fn an_unknown_next_header_is_pointed_at<L: Locks>() {
 }
 
 /// RFC 4443 2.4 e.3: only a packet too big and a parameter problem of code 2 are told to who sent to a group.
-fn nothing_is_said_of_unknown_headers_to_a_group<L: Locks>() {
+fn unknown_headers_to_a_group_are_not_reported<L: Locks>() {
     let h = host6::<L>();
     for dst in [ALL_NODES, solicited(ME6)] {
         assert_silent(&h, &P6::new(PEER6, dst, 253, *b"what is it"));
@@ -101,7 +101,7 @@ fn nothing_is_said_of_unknown_headers_to_a_group<L: Locks>() {
 }
 
 /// RFC 8200 4.2: 00 skip, 01 discard, 10 and 11 discard and tell, code 2, the pointer at the option's type.
-fn an_unknown_option_is_dealt_with_as_its_number_says<L: Locks>() {
+fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
         let with = |kind: u8| ping().options(header, &[0, kind, 2, 7, 7]);
@@ -126,7 +126,7 @@ fn an_unknown_option_is_dealt_with_as_its_number_says<L: Locks>() {
 }
 
 /// RFC 8200 4.2, RFC 4443 2.4 e.3: 10 is told whoever it was sent to, 11 only if it was no group; from an address of ours (2.2).
-fn to_a_group_only_one_kind_of_option_is_told<L: Locks>() {
+fn options_to_a_group_are_reported_for_one_type_only<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
         let with = |kind: u8| echo_from(PEER6, ALL_NODES, b"all").options(header, &[kind, 0]);
@@ -157,7 +157,7 @@ fn padding_of_every_kind<L: Locks>() {
     }
 }
 
-fn options_that_run_past_their_header<L: Locks>() {
+fn options_that_exceed_their_header<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
         for options in [
@@ -176,7 +176,7 @@ fn options_that_run_past_their_header<L: Locks>() {
     assert_alive(&h);
 }
 
-fn headers_that_run_past_the_packet<L: Locks>() {
+fn headers_that_exceed_the_packet<L: Locks>() {
     let h = host6::<L>();
     for proto in [HBH, DEST, ROUTING, 51] {
         for units in [1, 2, 50, 255] {
@@ -212,7 +212,7 @@ fn a_source_route_is_not_followed<L: Locks>() {
 }
 
 /// RFC 8200 4.4: "If Segments Left is zero, the node must ignore the Routing header and proceed".
-fn a_finished_source_route_is_passed_over<L: Locks>() {
+fn a_finished_source_route_is_skipped<L: Locks>() {
     let h = host6::<L>();
     for ty in [0, 2, 4, 253] {
         assert_answered(&h, &route(ping(), ty, 0));
@@ -222,7 +222,7 @@ fn a_finished_source_route_is_passed_over<L: Locks>() {
 }
 
 /// RFC 8200 4: AH and ESP where nobody has a key are headers that nobody recognizes.
-fn what_cannot_be_verified_or_read_is_unknown<L: Locks>() {
+fn ah_and_esp_are_unknown_headers<L: Locks>() {
     let h = host6::<L>();
     assert_error(
         &h,

@@ -4,25 +4,25 @@ use super::*;
 use clock::Duration;
 
 conversations! {
-    fragments_in_any_order_are_put_together
+    fragments_in_any_order_are_reassembled
     only_the_first_fragments_headers_count
-    a_fragment_that_is_no_multiple_of_eight_is_told
-    what_would_end_past_65535_is_told
-    a_first_fragment_has_the_whole_chain
-    an_overlap_ends_the_datagram_in_whatever_order
-    after_an_overlap_all_that_comes_is_dropped_in_silence
-    ends_that_disagree_are_an_overlap
+    a_fragment_length_that_is_not_a_multiple_of_eight_is_reported
+    a_fragment_ending_beyond_65535_is_reported
+    a_first_fragment_must_hold_the_whole_header_chain
+    an_overlap_ends_the_datagram_in_any_order
+    after_an_overlap_later_fragments_are_dropped_silently
+    contradicting_ends_are_an_overlap
     an_exact_duplicate_is_harmless
-    an_atomic_fragment_is_by_itself
+    an_atomic_fragment_is_processed_alone
     a_fragment_in_a_fragment_is_dropped
-    sixty_seconds_and_the_sender_is_told
-    without_the_first_fragment_nobody_is_told
-    a_group_is_not_told_of_its_fragments
+    a_timeout_after_sixty_seconds_is_reported
+    without_the_first_fragment_the_timeout_is_not_reported
+    a_timeout_of_a_group_datagram_is_not_reported
     datagrams_do_not_mix
-    a_flood_of_unfinished_ones_is_bounded
-    empty_and_lying_fragments
-    discovery_is_not_taken_in_fragments
-    an_answer_too_long_for_the_link_is_cut
+    a_flood_of_incomplete_datagrams_is_bounded
+    empty_and_malformed_fragments
+    fragmented_discovery_is_dropped
+    a_reply_too_long_for_the_link_is_fragmented
     the_longest_datagram
 }
 
@@ -65,7 +65,7 @@ fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
     all
 }
 
-fn fragments_in_any_order_are_put_together<L: Locks>() {
+fn fragments_in_any_order_are_reassembled<L: Locks>() {
     let h = host6::<L>();
     let four = cut(&big(1000), 7, 256);
     assert_eq!(four.len(), 4);
@@ -96,7 +96,7 @@ fn only_the_first_fragments_headers_count<L: Locks>() {
 }
 
 /// RFC 8200 4.5: discarded, code 0, pointing to the Payload Length field.
-fn a_fragment_that_is_no_multiple_of_eight_is_told<L: Locks>() {
+fn a_fragment_length_that_is_not_a_multiple_of_eight_is_reported<L: Locks>() {
     let h = host6::<L>();
     for len in [1, 7, 9, 255] {
         let odd = P6::new(PEER6, ME6, ICMP6, vec![0; len]).fragment_header(3, 64, true);
@@ -112,7 +112,7 @@ fn a_fragment_that_is_no_multiple_of_eight_is_told<L: Locks>() {
 }
 
 /// Ping of Death. RFC 8200 4.5: discarded, code 0, pointing to the Fragment Offset field.
-fn what_would_end_past_65535_is_told<L: Locks>() {
+fn a_fragment_ending_beyond_65535_is_reported<L: Locks>() {
     let h = host6::<L>();
     for (off, len, more) in
         [(65528, 8, false), (65528, 8, true), (65528, 1200, false), (65000, 600, true), (64800, 736, false)]
@@ -127,7 +127,7 @@ fn what_would_end_past_65535_is_told<L: Locks>() {
 }
 
 /// RFC 8200 4.5, RFC 7112 5: discarded, code 3, pointer 0.
-fn a_first_fragment_has_the_whole_chain<L: Locks>() {
+fn a_first_fragment_must_hold_the_whole_header_chain<L: Locks>() {
     let h = host6::<L>();
     // Destination options alone; two of them; options that reach past the fragment; the beginning of TCP and of ICMP.
     let options = big(100).options(DEST, &[]);
@@ -149,7 +149,7 @@ fn a_first_fragment_has_the_whole_chain<L: Locks>() {
 }
 
 /// RFC 8200 4.5, RFC 5722 4: all of it goes, and no error is sent.
-fn an_overlap_ends_the_datagram_in_whatever_order<L: Locks>() {
+fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
     let h = host6::<L>();
     let whole = big(56); // 64 bytes
     let cases: [&[(usize, usize)]; 6] = [
@@ -196,7 +196,7 @@ fn joins(parts: &[(usize, usize)]) -> bool {
 }
 
 /// RFC 5722 4: "the entire datagram (and any constituent fragments, including those not yet received) MUST be silently discarded".
-fn after_an_overlap_all_that_comes_is_dropped_in_silence<L: Locks>() {
+fn after_an_overlap_later_fragments_are_dropped_silently<L: Locks>() {
     let h = host6::<L>();
     let whole = big(56);
     let part = |off, len| whole.fragment(55, off, len);
@@ -217,7 +217,7 @@ fn after_an_overlap_all_that_comes_is_dropped_in_silence<L: Locks>() {
     assert_echoed(&h, 56);
 }
 
-fn ends_that_disagree_are_an_overlap<L: Locks>() {
+fn contradicting_ends_are_an_overlap<L: Locks>() {
     let h = host6::<L>();
     let part = |id, off, len, more| P6::new(PEER6, ME6, ICMP6, vec![0; len]).fragment_header(id, off, more);
     // Two last fragments; more behind the last; the last before what came.
@@ -248,7 +248,7 @@ fn an_exact_duplicate_is_harmless<L: Locks>() {
 }
 
 /// RFC 6946 4: processed in isolation from any other fragments, even of the same set of source, destination and identification.
-fn an_atomic_fragment_is_by_itself<L: Locks>() {
+fn an_atomic_fragment_is_processed_alone<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(500), 77, 256);
     inject(&h, [&parts[0]]);
@@ -286,7 +286,7 @@ fn a_fragment_in_a_fragment_is_dropped<L: Locks>() {
 }
 
 /// RFC 8200 4.5: 60 seconds from the first to arrive; code 1, if the first fragment came. RFC 4443 3.3.
-fn sixty_seconds_and_the_sender_is_told<L: Locks>() {
+fn a_timeout_after_sixty_seconds_is_reported<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(1000), 7, 256);
     inject(&h, [&parts[1]]);
@@ -304,7 +304,7 @@ fn sixty_seconds_and_the_sender_is_told<L: Locks>() {
     sent6_nothing(&h, EM0);
 }
 
-fn without_the_first_fragment_nobody_is_told<L: Locks>() {
+fn without_the_first_fragment_the_timeout_is_not_reported<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(1000), 7, 256);
     inject(&h, &parts[1..]);
@@ -313,7 +313,7 @@ fn without_the_first_fragment_nobody_is_told<L: Locks>() {
     assert_eq!((h.stack.held(h.cx()), h.counter("inet.icmp6.errors_sent")), (0, 0));
 }
 
-fn a_group_is_not_told_of_its_fragments<L: Locks>() {
+fn a_timeout_of_a_group_datagram_is_not_reported<L: Locks>() {
     let h = host6::<L>();
     let first = echo_from(PEER6, ALL_NODES, &text(100)).fragment(9, 0, 64);
     h.inject(EM0, first.by_peer());
@@ -340,7 +340,7 @@ fn datagrams_do_not_mix<L: Locks>() {
 }
 
 /// Row 7 (Rose), from one source and from very many: bounded, and who began before is not pushed out by one.
-fn a_flood_of_unfinished_ones_is_bounded<L: Locks>() {
+fn a_flood_of_incomplete_datagrams_is_bounded<L: Locks>() {
     let h = host6_of::<L>(4096);
     let mine = cut(&big(500), 7, 256);
     inject(&h, &mine[..1]);
@@ -373,7 +373,7 @@ fn a_flood_of_unfinished_ones_is_bounded<L: Locks>() {
     assert_alive(&h);
 }
 
-fn empty_and_lying_fragments<L: Locks>() {
+fn empty_and_malformed_fragments<L: Locks>() {
     let h = host6::<L>();
     for off in [0, 8, 1024, 65528] {
         for more in [false, true] {
@@ -395,7 +395,7 @@ fn empty_and_lying_fragments<L: Locks>() {
 }
 
 /// RFC 6980 5: solicitations, advertisements and redirects in fragments are dropped, atomic ones too.
-fn discovery_is_not_taken_in_fragments<L: Locks>() {
+fn fragmented_discovery_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     let ask = ns(PEER6, ME6, ME6, &link_option(1, PEER.mac));
     let tell = na(PEER6, ME6, PEER6, "SO", &link_option(2, PEER.mac));
@@ -410,7 +410,7 @@ fn discovery_is_not_taken_in_fragments<L: Locks>() {
 }
 
 /// RFC 8200 4.5, 5: the source cuts, in multiples of 8, and each fragment fits; what comes together is what was asked.
-fn an_answer_too_long_for_the_link_is_cut<L: Locks>() {
+fn a_reply_too_long_for_the_link_is_fragmented<L: Locks>() {
     let h = host6::<L>();
     for len in [1445, 1452, 2000, 8000] {
         inject(&h, &cut(&big(len), len as u32, 1024));

@@ -13,18 +13,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::Proto;
 
 conversations! {
-    each_pair_there_and_back
-    only_the_far_end_is_let_in
-    what_is_inside_is_what_the_header_says
-    marks_go_in_and_come_out
+    each_pair_of_families_is_carried_both_ways
+    only_packets_of_the_far_end_are_accepted
+    the_inner_version_must_match_the_protocol
+    ecn_marks_are_copied_both_ways
     a_tunnel_is_one_hop
-    nothing_goes_to_and_fro_in_a_tunnel
+    packets_are_not_routed_back_into_a_tunnel
     link_local_and_groups_stay_in_the_tunnel
-    ends_that_cannot_be
-    a_tunnel_into_itself_ends
-    eight_deep_of_either_family
+    invalid_ends_are_rejected
+    a_tunnel_into_itself_is_dropped
+    eight_nested_tunnels_of_either_family
     outer_headers_and_fragments
-    without_an_address_ip6_stays_out
+    without_an_address_ip6_is_not_accepted
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +137,7 @@ fn class_and_hops(packet: &[u8]) -> (u8, u8) {
     if packet[0] >> 4 == 6 { (packet[0] << 4 | packet[1] >> 4, packet[7]) } else { (packet[1], packet[8]) }
 }
 
-fn each_pair_there_and_back<L: Locks>() {
+fn each_pair_of_families_is_carried_both_ways<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, _) = gif::<L>(outer);
         from_peer(&h, &on_its_way(inner, 0, 64, b"there"));
@@ -161,7 +161,7 @@ fn each_pair_there_and_back<L: Locks>() {
 }
 
 /// RFC 4213 3.6, gif(4): decapsulated only from the far end, to the near end; row 23.
-fn only_the_far_end_is_let_in<L: Locks>() {
+fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, _) = gif::<L>(outer);
         let proto = if inner == Four { 4 } else { 41 };
@@ -187,7 +187,7 @@ fn only_the_far_end_is_let_in<L: Locks>() {
 }
 
 /// 4 carries IPv4 and 41 IPv6; and what is inside passes every check that a packet from a wire does.
-fn what_is_inside_is_what_the_header_says<L: Locks>() {
+fn the_inner_version_must_match_the_protocol<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
         for (proto, inner) in [(4, Six), (41, Four)] {
@@ -214,7 +214,7 @@ fn what_is_inside_is_what_the_header_says<L: Locks>() {
 }
 
 /// RFC 6040 4.1: on the way in the field is copied; 4.2, figure 4: what comes out, and what is dropped.
-fn marks_go_in_and_come_out<L: Locks>() {
+fn ecn_marks_are_copied_both_ways<L: Locks>() {
     // Rows: the inner field, 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. Columns: the outer one.
     let figure = [
         [Some(0), Some(0), Some(0), None],
@@ -263,7 +263,7 @@ fn a_tunnel_is_one_hop<L: Locks>() {
 
 /// RFC 4443 3.1: what came from a point-to-point link for an address of its subnet that is nobody's here "MUST NOT be
 /// forwarded back", code 3.
-fn nothing_goes_to_and_fro_in_a_tunnel<L: Locks>() {
+fn packets_are_not_routed_back_into_a_tunnel<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
         let ball = udp6((BEYOND9, 1), (on(8, 0x99), 2), b"ping-pong");
@@ -324,7 +324,7 @@ fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
     }
 }
 
-fn ends_that_cannot_be<L: Locks>() {
+fn invalid_ends_are_rejected<L: Locks>() {
     let (h, id) = gif::<L>(Six);
     let set = |config| h.stack.set_tunnel(h.cx(), id, config);
     for bad in ["ff02::1", "fe80::1", "::ffff:10.0.0.1"] {
@@ -340,7 +340,7 @@ fn ends_that_cannot_be<L: Locks>() {
 }
 
 /// RFC 2473 4.1.2, 4.1.3: a tunnel whose far end is behind itself, and two that lead into each other.
-fn a_tunnel_into_itself_ends<L: Locks>() {
+fn a_tunnel_into_itself_is_dropped<L: Locks>() {
     for outer in [Four, Six] {
         let (h, id) = gif::<L>(outer);
         let other = h.stack.add_tunnel(h.cx(), "gif1", Kind::Gif, Mac::ZERO).unwrap();
@@ -370,7 +370,7 @@ fn a_tunnel_into_itself_ends<L: Locks>() {
 }
 
 /// RFC 2473 4: tunnels in tunnels, of alternating families; decapsulated one by one, without recursion.
-fn eight_deep_of_either_family<L: Locks>() {
+fn eight_nested_tunnels_of_either_family<L: Locks>() {
     let h = router6::<L>();
     let four = |n: u8, host| Ipv4Addr::new(172, 20, n, host);
     let six = |n: u8, host| on(0x200 + u16::from(n), host);
@@ -434,7 +434,7 @@ fn outer_headers_and_fragments<L: Locks>() {
     }
 }
 
-fn without_an_address_ip6_stays_out<L: Locks>() {
+fn without_an_address_ip6_is_not_accepted<L: Locks>() {
     for outer in [Four, Six] {
         let h = router6::<L>();
         let id = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();

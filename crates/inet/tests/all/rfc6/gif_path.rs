@@ -7,15 +7,15 @@ use crate::common::packets::{self, Ip};
 use wire::Proto;
 
 conversations! {
-    too_long_for_the_tunnel_is_told_with_its_mtu
-    thirteen_hundred_bytes_less_twenty_always_go
-    what_happens_to_the_outer_packet_is_told_inside
-    a_path_outside_that_narrows_is_told_inside
-    lies_about_outer_packets_reach_nobody
+    a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu
+    packets_of_1280_bytes_always_pass
+    outer_errors_are_relayed_to_the_inner_sender
+    a_lower_outer_path_mtu_is_relayed_to_the_inner_sender
+    forged_errors_about_outer_packets_are_ignored
 }
 
 /// RFC 2473 7.1, RFC 4213 3.2, RFC 2003 5.1.
-fn too_long_for_the_tunnel_is_told_with_its_mtu<L: Locks>() {
+fn a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, _) = gif::<L>(outer);
         let mtu: usize = if outer == Four { 1480 } else { 1460 };
@@ -38,7 +38,7 @@ fn too_long_for_the_tunnel_is_told_with_its_mtu<L: Locks>() {
 }
 
 /// RFC 2473 7.1 b, RFC 4213 3.2.1: IPv6 inside is 1280 bytes long at least, whatever the outer path carries: then it is cut up outside.
-fn thirteen_hundred_bytes_less_twenty_always_go<L: Locks>() {
+fn packets_of_1280_bytes_always_pass<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
         h.stack.set_mtu(EM1, 1280);
@@ -87,7 +87,7 @@ fn about_outer(
 }
 
 /// RFC 2473 8.2, 8.3, RFC 2003 4: what is unreachable, or took too many hops, outside is a host unreachable inside.
-fn what_happens_to_the_outer_packet_is_told_inside<L: Locks>() {
+fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     let troubles = [((3, 0, 0), (1, 0, 0)), ((3, 1, 0), (1, 3, 0)), ((11, 0, 0), (3, 0, 0))];
     for (outer, inner) in PAIRS {
         for (four, six) in troubles {
@@ -115,7 +115,7 @@ fn what_happens_to_the_outer_packet_is_told_inside<L: Locks>() {
 }
 
 /// RFC 2473 8.2 c, 8.4, RFC 2003 4.1, RFC 4213 3.2.2.
-fn a_path_outside_that_narrows_is_told_inside<L: Locks>() {
+fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, id) = gif::<L>(outer);
         let packet = match inner {
@@ -151,7 +151,7 @@ fn a_path_outside_that_narrows_is_told_inside<L: Locks>() {
 }
 
 /// Row 52: about a packet that no tunnel of ours sends, or cut short, or with an inner sender that cannot be: nobody is told.
-fn lies_about_outer_packets_reach_nobody<L: Locks>() {
+fn forged_errors_about_outer_packets_are_ignored<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, id) = gif::<L>(outer);
         from_peer(&h, &on_its_way(inner, 0, 64, b"text"));

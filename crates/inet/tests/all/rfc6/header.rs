@@ -3,21 +3,21 @@
 use super::*;
 
 conversations! {
-    a_header_that_cannot_be_is_dropped
-    what_the_header_does_not_count_is_no_part_of_the_packet
-    a_packet_for_us_may_have_no_hops_left
-    class_and_flow_are_nothing_to_a_host
+    an_invalid_header_is_dropped
+    bytes_beyond_the_payload_length_are_ignored
+    a_packet_for_us_may_have_hop_limit_zero
+    traffic_class_and_flow_label_are_ignored_by_a_host
     no_next_header_ends_the_packet
-    sources_that_no_wire_carries
-    destinations_that_no_wire_carries
-    land_finds_nobody
+    invalid_sources_are_dropped
+    invalid_destinations_are_dropped
+    land_is_not_answered
     a_host_does_not_forward
     a_link_broadcast_is_not_answered_with_an_error
-    short_frames_leak_nothing
-    an_iface_without_an_address_does_not_speak
+    received_padding_is_not_sent_back
+    an_iface_without_an_address_sends_nothing
 }
 
-fn a_header_that_cannot_be_is_dropped<L: Locks>() {
+fn an_invalid_header_is_dropped<L: Locks>() {
     let h = host6::<L>();
     let good = echo_from(PEER6, ME6, b"echo").by_peer();
     for version in [0, 1, 4, 5, 7, 15] {
@@ -45,7 +45,7 @@ fn a_header_that_cannot_be_is_dropped<L: Locks>() {
     assert_alive(&h);
 }
 
-fn what_the_header_does_not_count_is_no_part_of_the_packet<L: Locks>() {
+fn bytes_beyond_the_payload_length_are_ignored<L: Locks>() {
     let h = host6::<L>();
     // 4 bytes of echo counted, 100 behind them: the answer has 4 (row 21: no reply longer than its request).
     let mut frame = echo_from(PEER6, ME6, b"echo").by_peer();
@@ -63,7 +63,7 @@ fn what_the_header_does_not_count_is_no_part_of_the_packet<L: Locks>() {
 }
 
 /// RFC 8200 3: "a node that is the destination of a packet should not discard a packet with a Hop Limit equal to zero".
-fn a_packet_for_us_may_have_no_hops_left<L: Locks>() {
+fn a_packet_for_us_may_have_hop_limit_zero<L: Locks>() {
     let h = host6::<L>();
     for hop in [0, 1, 255] {
         let got = assert_answered(&h, &echo_from(PEER6, ME6, b"echo").hop(hop));
@@ -71,7 +71,7 @@ fn a_packet_for_us_may_have_no_hops_left<L: Locks>() {
     }
 }
 
-fn class_and_flow_are_nothing_to_a_host<L: Locks>() {
+fn traffic_class_and_flow_label_are_ignored_by_a_host<L: Locks>() {
     let h = host6::<L>();
     for (class, flow) in [(0xff, 0), (0, 0xf_ffff), (0xb9, 0x1_2345)] {
         assert_answered(&h, &P6 { class, flow, ..echo_from(PEER6, ME6, b"echo") });
@@ -90,7 +90,7 @@ fn no_next_header_ends_the_packet<L: Locks>() {
 }
 
 /// RFC 4291 2.5.2, 2.5.3, 2.5.5.2, 2.7: "must not be used as the source"; row 40.
-fn sources_that_no_wire_carries<L: Locks>() {
+fn invalid_sources_are_dropped<L: Locks>() {
     let h = router6::<L>();
     let disguised = "::ffff:10.0.0.2".parse().unwrap();
     for src in [ALL_NODES, "ff0e::1".parse().unwrap(), Ipv6Addr::LOCALHOST, disguised] {
@@ -114,7 +114,7 @@ fn sources_that_no_wire_carries<L: Locks>() {
 }
 
 /// RFC 4291 2.5.2, 2.5.3, 2.7: ::, ::1 from a link, groups of scope 0 and of an interface.
-fn destinations_that_no_wire_carries<L: Locks>() {
+fn invalid_destinations_are_dropped<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "::/0", Via6::Gateway(EM1, FAR6));
     for dst in [NOWHERE, Ipv6Addr::LOCALHOST, "::ffff:10.0.0.1".parse().unwrap()] {
@@ -133,7 +133,7 @@ fn destinations_that_no_wire_carries<L: Locks>() {
 }
 
 /// Row 1: no answer to ourselves, whichever of our addresses it is, and whatever is asked.
-fn land_finds_nobody<L: Locks>() {
+fn land_is_not_answered<L: Locks>() {
     let h = router6::<L>();
     for (src, dst) in
         [(ME6, ME6), (link_local(ME), link_local(ME)), (ME26, ME6), (ME6, ALL_NODES), (ME26, ME26), (ME6, FAR6)]
@@ -185,7 +185,7 @@ fn a_link_broadcast_is_not_answered_with_an_error<L: Locks>() {
 }
 
 /// Row 71: the request's padding is somebody's; the answer's is zero, or is not there.
-fn short_frames_leak_nothing<L: Locks>() {
+fn received_padding_is_not_sent_back<L: Locks>() {
     let h = host6::<L>();
     for text in [&b""[..], b"a"] {
         let mut frame = echo_from(PEER6, ME6, text).by_peer();
@@ -197,7 +197,7 @@ fn short_frames_leak_nothing<L: Locks>() {
     }
 }
 
-fn an_iface_without_an_address_does_not_speak<L: Locks>() {
+fn an_iface_without_an_address_sends_nothing<L: Locks>() {
     let h = Host::<L>::new();
     h.inject(EM0, echo_from(PEER6, ME6, b"echo").by_peer());
     h.sent_nothing(EM0);

@@ -3,20 +3,20 @@
 use super::*;
 
 conversations! {
-    an_echo_comes_back_as_it_was
+    an_echo_is_answered_with_its_data
     an_echo_to_a_group_is_answered_from_an_address_of_ours
-    an_echo_crosses_scopes_with_a_source_that_fits
-    echoes_have_a_limit_of_their_own
-    a_message_that_cannot_be_is_dropped
-    unknown_messages_are_nobodys
-    errors_about_nothing_of_ours
-    a_truncated_quote_is_survived
-    queries_of_strangers_are_not_believed
-    routers_and_redirects_are_not_believed
+    an_echo_reply_has_a_source_of_matching_scope
+    echoes_have_their_own_limit
+    an_invalid_message_is_dropped
+    unknown_messages_are_ignored
+    errors_about_unknown_packets_are_ignored
+    a_truncated_quote_is_handled
+    invalid_queries_are_ignored
+    router_messages_and_redirects_are_ignored_by_default
 }
 
 /// RFC 4443 4.1, 4.2: identifier, sequence number and all of the data, unmodified; from the address that was asked.
-fn an_echo_comes_back_as_it_was<L: Locks>() {
+fn an_echo_is_answered_with_its_data<L: Locks>() {
     let h = host6::<L>();
     for len in [0, 1, 2, 3, 56, 1000, 1452] {
         let text: Vec<u8> = (0..len).map(|i| i as u8).collect();
@@ -47,7 +47,7 @@ fn an_echo_to_a_group_is_answered_from_an_address_of_ours<L: Locks>() {
 }
 
 /// RFC 6724 5 rule 2, RFC 4291 2.5.6: what is for another network does not come from a link-local address.
-fn an_echo_crosses_scopes_with_a_source_that_fits<L: Locks>() {
+fn an_echo_reply_has_a_source_of_matching_scope<L: Locks>() {
     let h = router6::<L>();
     h.inject(EM0, echo_from(FAR6, ALL_NODES, b"from afar").by_peer());
     let got = sent6_one(&h, EM1);
@@ -58,7 +58,7 @@ fn an_echo_crosses_scopes_with_a_source_that_fits<L: Locks>() {
     assert_silent(&h, &echo_from(link_local(PEER), link_local(ME2), b"not on this link"));
 }
 
-fn echoes_have_a_limit_of_their_own<L: Locks>() {
+fn echoes_have_their_own_limit<L: Locks>() {
     let h = host6::<L>();
     h.stack.knobs.echo_rate.set(100);
     for _ in 0..1_000 {
@@ -73,7 +73,7 @@ fn echoes_have_a_limit_of_their_own<L: Locks>() {
     assert_alive(&h);
 }
 
-fn a_message_that_cannot_be_is_dropped<L: Locks>() {
+fn an_invalid_message_is_dropped<L: Locks>() {
     let h = host6::<L>();
     let good = echo_from(PEER6, ME6, b"text");
     for bit in 0..16 {
@@ -102,7 +102,7 @@ fn a_message_that_cannot_be_is_dropped<L: Locks>() {
 }
 
 /// 2.4 a: an unknown error goes to who sent the packet, if anybody; b: an unknown informational message is silently dropped.
-fn unknown_messages_are_nobodys<L: Locks>() {
+fn unknown_messages_are_ignored<L: Locks>() {
     let h = host6::<L>();
     for ty in (0..=255).filter(|ty| !(1..=4).contains(ty) && !(128..=137).contains(ty) && *ty != 143) {
         assert_silent(&h, &icmp6(PEER6, ME6, ty, 0, &[0; 100]));
@@ -115,7 +115,7 @@ fn unknown_messages_are_nobodys<L: Locks>() {
 }
 
 /// Row 25, 52: an error about a packet that this host never sent changes nothing and is answered by nothing.
-fn errors_about_nothing_of_ours<L: Locks>() {
+fn errors_about_unknown_packets_are_ignored<L: Locks>() {
     let h = host6::<L>();
     let never = udp6((OTHER6, 9), (PEER6, 9), b"never").packet();
     let ours = udp6((ME6, 9), (PEER6, 9), b"no such socket").packet();
@@ -131,7 +131,7 @@ fn errors_about_nothing_of_ours<L: Locks>() {
     assert_alive(&h);
 }
 
-fn a_truncated_quote_is_survived<L: Locks>() {
+fn a_truncated_quote_is_handled<L: Locks>() {
     let h = host6::<L>();
     let chains = [
         echo_from(ME6, PEER6, b"text").packet(),
@@ -152,7 +152,7 @@ fn a_truncated_quote_is_survived<L: Locks>() {
 }
 
 /// RFC 3810 5: from a link-local address, with hop limit 1 and a router alert, or it is not MLD's. RFC 3810 5.1.3, 6.
-fn queries_of_strangers_are_not_believed<L: Locks>() {
+fn invalid_queries_are_ignored<L: Locks>() {
     let h = host6::<L>();
     let query = |src, dst| {
         icmp6(src, dst, 130, 0, &[&[0, 100, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat())
@@ -197,7 +197,7 @@ fn queries_of_strangers_are_not_believed<L: Locks>() {
 }
 
 /// As documented: addresses and routes are set by hand (rows 29, 30, 55): a flood of either has nothing to fill.
-fn routers_and_redirects_are_not_believed<L: Locks>() {
+fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
     let h = host6::<L>();
     let routes = h.stack.routes6(h.cx());
     let addrs = h.stack.iface(EM0).unwrap().addrs6(h.cx());

@@ -6,19 +6,19 @@ use clock::Duration;
 use linerate_inet::ip6::AddrState;
 
 conversations! {
-    a_neighbor_is_asked_for_three_times
-    each_packet_that_waited_in_vain_is_told
-    what_waits_is_bounded_the_oldest_goes
-    a_neighbor_long_unheard_of_is_asked_again
-    a_silent_neighbor_is_forgotten
-    a_link_local_neighbor_is_asked_from_a_link_local_address
-    an_address_is_asked_for_before_it_is_used
+    a_neighbor_is_solicited_three_times
+    each_packet_to_an_unresolved_neighbor_is_reported
+    waiting_packets_are_bounded_and_the_oldest_is_dropped
+    a_stale_neighbor_is_probed_again
+    an_unreachable_neighbor_is_removed
+    a_link_local_neighbor_is_solicited_from_a_link_local_address
+    an_address_is_probed_before_use
     a_tentative_address_does_not_answer
-    somebody_else_asks_for_it_too
-    somebody_has_it
-    our_own_probe_is_not_somebody_else
+    a_probe_by_another_host_makes_the_address_a_duplicate
+    an_advertised_address_is_a_duplicate
+    our_own_looped_back_probe_is_ignored
     a_scan_leaves_room_for_neighbors
-    a_flood_of_askers_is_bounded
+    a_flood_of_solicitations_is_bounded
 }
 
 const NEW6: Ipv6Addr = on(0, 0x77);
@@ -41,7 +41,7 @@ fn acquainted<L: Locks>() -> Host<L> {
 }
 
 /// 7.2.2, 10: to the solicited-node group, with our link-layer address, RETRANS_TIMER of 1 s, MAX_MULTICAST_SOLICIT 3; then code 3.
-fn a_neighbor_is_asked_for_three_times<L: Locks>() {
+fn a_neighbor_is_solicited_three_times<L: Locks>() {
     let h = router6::<L>();
     let target = on(1, 0x1234);
     h.inject(EM0, echo_from(PEER6, target, b"anybody?").by_peer());
@@ -67,7 +67,7 @@ fn a_neighbor_is_asked_for_three_times<L: Locks>() {
 }
 
 /// 7.2.2: "for each packet queued awaiting address resolution".
-fn each_packet_that_waited_in_vain_is_told<L: Locks>() {
+fn each_packet_to_an_unresolved_neighbor_is_reported<L: Locks>() {
     let h = router6::<L>();
     for n in 0..5 {
         h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).by_peer());
@@ -84,7 +84,7 @@ fn each_packet_that_waited_in_vain_is_told<L: Locks>() {
 }
 
 /// 7.2.2: "MUST retain a small queue … when a queue overflows, the new arrival SHOULD replace the oldest entry".
-fn what_waits_is_bounded_the_oldest_goes<L: Locks>() {
+fn waiting_packets_are_bounded_and_the_oldest_is_dropped<L: Locks>() {
     let h = router6::<L>();
     for n in 0..100 {
         h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).by_peer());
@@ -100,7 +100,7 @@ fn what_waits_is_bounded_the_oldest_goes<L: Locks>() {
 
 /// 7.3.3, 10: after 30 s without a word the next use has it asked, unicast; it is used all the while, and its answer is good for 30 s more.
 /// Here it is asked at once, without the 5 seconds of DELAY.
-fn a_neighbor_long_unheard_of_is_asked_again<L: Locks>() {
+fn a_stale_neighbor_is_probed_again<L: Locks>() {
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(20));
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"still good")));
@@ -118,7 +118,7 @@ fn a_neighbor_long_unheard_of_is_asked_again<L: Locks>() {
 }
 
 /// 7.3.3: MAX_UNICAST_SOLICIT 3, a second apart, then the entry is deleted, and the next packet asks the group.
-fn a_silent_neighbor_is_forgotten<L: Locks>() {
+fn an_unreachable_neighbor_is_removed<L: Locks>() {
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(40));
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"gone?")));
@@ -143,7 +143,7 @@ fn a_silent_neighbor_is_forgotten<L: Locks>() {
     h.sent(EM0);
 }
 
-fn a_link_local_neighbor_is_asked_from_a_link_local_address<L: Locks>() {
+fn a_link_local_neighbor_is_solicited_from_a_link_local_address<L: Locks>() {
     let h = stranger6::<L>();
     let new = "fe80::77".parse().unwrap();
     h.inject(EM0, from_new(&echo_from(new, link_local(ME), b"?")));
@@ -168,7 +168,7 @@ fn state<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> AddrState {
 
 /// RFC 4862 5.4.2: from ::, to the solicited-node group (which was joined before), without a source link-layer address, hop limit 255;
 /// DupAddrDetectTransmits of them, RETRANS_TIMER apart, and then one more wait.
-fn an_address_is_asked_for_before_it_is_used<L: Locks>() {
+fn an_address_is_probed_before_use<L: Locks>() {
     let h = asking::<L>(3);
     let mut probes = Vec::new();
     // The first thing that is heard is that the group is listened to, so that switches which snoop bring what is said in it
@@ -224,7 +224,7 @@ fn a_tentative_address_does_not_answer<L: Locks>() {
 }
 
 /// RFC 4862 5.4.3: a solicitation from :: for a tentative address: two want it, and neither gets it.
-fn somebody_else_asks_for_it_too<L: Locks>() {
+fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     let h = asking::<L>(1);
     h.pass(Duration::from_millis(500));
     h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
@@ -242,7 +242,7 @@ fn somebody_else_asks_for_it_too<L: Locks>() {
 }
 
 /// RFC 4862 5.4.4: an advertisement for a tentative address, solicited or not, from whoever.
-fn somebody_has_it<L: Locks>() {
+fn an_advertised_address_is_a_duplicate<L: Locks>() {
     for (dst, flags) in [(ALL_NODES, "O"), (ALL_NODES, ""), (ALL_NODES, "R")] {
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
@@ -260,7 +260,7 @@ fn somebody_has_it<L: Locks>() {
 }
 
 /// RFC 4862 appendix A, RFC 7527: a probe that a loop in the link brings back is our own.
-fn our_own_probe_is_not_somebody_else<L: Locks>() {
+fn our_own_looped_back_probe_is_ignored<L: Locks>() {
     let h = asking::<L>(2);
     let mut looped = 0;
     for _ in 0..30 {
@@ -318,7 +318,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
 }
 
 /// Row 33: who asks us makes an entry; a flood of such is bounded, and does not push out a neighbor that is spoken to.
-fn a_flood_of_askers_is_bounded<L: Locks>() {
+fn a_flood_of_solicitations_is_bounded<L: Locks>() {
     let h = acquainted::<L>();
     h.stack.knobs.neigh6_limit.set(64);
     for n in 0..10_000u32 {

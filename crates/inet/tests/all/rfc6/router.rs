@@ -4,20 +4,20 @@
 use super::*;
 
 conversations! {
-    what_goes_on_has_one_hop_less_and_nothing_else
-    hops_end
-    a_loop_ends
-    without_a_route
+    a_forwarded_packet_differs_only_in_its_hop_limit
+    an_expired_hop_limit_is_reported
+    a_packet_in_a_routing_loop_expires
+    a_missing_route_is_reported
     a_link_local_source_does_not_leave_its_link
     a_link_local_destination_does_not_leave_its_link
     groups_are_not_forwarded
-    too_long_for_the_next_link
-    headers_between_are_not_a_routers
-    hop_by_hop_options_are
-    fragments_go_on_as_they_are
-    a_route_to_nowhere_with_a_word
-    errors_go_on_too
-    a_router_is_a_host_as_well
+    a_packet_too_long_for_the_next_link_is_reported
+    a_router_does_not_process_other_extension_headers
+    a_router_processes_hop_by_hop_options
+    fragments_are_forwarded_unchanged
+    reject_prohibit_and_blackhole_routes
+    errors_are_forwarded_too
+    a_router_is_also_a_host
 }
 
 /// FAR gets what PEER sent: every byte but the hop limit.
@@ -38,7 +38,7 @@ fn on_its_way() -> P6 {
     echo_from(PEER6, BEYOND6, b"on its way")
 }
 
-fn what_goes_on_has_one_hop_less_and_nothing_else<L: Locks>() {
+fn a_forwarded_packet_differs_only_in_its_hop_limit<L: Locks>() {
     let h = router6::<L>();
     for hop in [2, 64, 255] {
         assert_forwarded(&h, &on_its_way().hop(hop));
@@ -61,7 +61,7 @@ fn what_goes_on_has_one_hop_less_and_nothing_else<L: Locks>() {
 }
 
 /// RFC 8200 3: "If the Hop Limit is decremented to zero, the packet is discarded"; RFC 4443 3.3: code 0.
-fn hops_end<L: Locks>() {
+fn an_expired_hop_limit_is_reported<L: Locks>() {
     let h = router6::<L>();
     for hop in [0, 1] {
         assert_error(&h, &on_its_way().hop(hop), 3, 0, 0);
@@ -75,7 +75,7 @@ fn hops_end<L: Locks>() {
 }
 
 /// Row 69: the route leads back to the link it came from; what comes back has one hop less each time, and the sender is told once.
-fn a_loop_ends<L: Locks>() {
+fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "2001:db8:0:8::/64", Via6::Gateway(EM0, OTHER6));
     let lost = echo_from(PEER6, on(8, 8), b"round and round").hop(10);
@@ -100,7 +100,7 @@ fn a_loop_ends<L: Locks>() {
 }
 
 /// RFC 4443 3.1: code 0.
-fn without_a_route<L: Locks>() {
+fn a_missing_route_is_reported<L: Locks>() {
     let h = router6::<L>();
     assert_error(&h, &echo_from(PEER6, on(0x99, 1), b"?"), 1, 0, 0);
     h.assert_counters(
@@ -155,7 +155,7 @@ fn groups_are_not_forwarded<L: Locks>() {
 }
 
 /// RFC 4443 3.2: the MTU of the next hop's link; RFC 8200 5: a router does not cut.
-fn too_long_for_the_next_link<L: Locks>() {
+fn a_packet_too_long_for_the_next_link_is_reported<L: Locks>() {
     let h = router6::<L>();
     h.stack.set_mtu(EM1, 1400);
     let got = assert_error(&h, &echo_from(PEER6, BEYOND6, &[7; 1353]), 2, 0, 1400);
@@ -175,7 +175,7 @@ fn too_long_for_the_next_link<L: Locks>() {
 }
 
 /// RFC 8200 4: "not processed, inserted, or deleted by any node along a packet's delivery path".
-fn headers_between_are_not_a_routers<L: Locks>() {
+fn a_router_does_not_process_other_extension_headers<L: Locks>() {
     let h = router6::<L>();
     assert_forwarded(&h, &on_its_way().options(DEST, &[0x9e, 0]));
     assert_forwarded(&h, &on_its_way().options(DEST, &[0x5e, 0]).options(HBH, &[]));
@@ -187,7 +187,7 @@ fn headers_between_are_not_a_routers<L: Locks>() {
 }
 
 /// RFC 8200 4.2, 4.3: of a router that looks at them, as this one does.
-fn hop_by_hop_options_are<L: Locks>() {
+fn a_router_processes_hop_by_hop_options<L: Locks>() {
     let h = router6::<L>();
     assert_forwarded(&h, &on_its_way().options(HBH, &[0x1e, 0]));
     assert_forwarded(&h, &on_its_way().options(HBH, &[5, 2, 0, 1]));
@@ -201,7 +201,7 @@ fn hop_by_hop_options_are<L: Locks>() {
     sent6_nothing(&h, EM1);
 }
 
-fn fragments_go_on_as_they_are<L: Locks>() {
+fn fragments_are_forwarded_unchanged<L: Locks>() {
     let h = router6::<L>();
     let whole = echo_from(PEER6, BEYOND6, &[7; 2000]);
     for fragment in
@@ -216,7 +216,7 @@ fn fragments_go_on_as_they_are<L: Locks>() {
 }
 
 /// RFC 4443 3.1: 1 prohibited; and routes that say nothing.
-fn a_route_to_nowhere_with_a_word<L: Locks>() {
+fn reject_prohibit_and_blackhole_routes<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "2001:db8:0:a::/64", Via6::Reject);
     route6(&h, "2001:db8:0:b::/64", Via6::Prohibit);
@@ -230,7 +230,7 @@ fn a_route_to_nowhere_with_a_word<L: Locks>() {
 }
 
 /// Errors about others' packets, redirects and neighbor discovery of others are packets like others, on their way.
-fn errors_go_on_too<L: Locks>() {
+fn errors_are_forwarded_too<L: Locks>() {
     let h = router6::<L>();
     let quoted = on_its_way().packet();
     for ty in [1, 2, 3, 4] {
@@ -240,7 +240,7 @@ fn errors_go_on_too<L: Locks>() {
 }
 
 /// With whatever address of ours it is spoken to, on whichever link.
-fn a_router_is_a_host_as_well<L: Locks>() {
+fn a_router_is_also_a_host<L: Locks>() {
     let h = router6::<L>();
     for dst in [ME6, ME26, link_local(ME)] {
         assert_eq!(assert_answered(&h, &echo_from(PEER6, dst, b"?")).src, dst);

@@ -65,7 +65,7 @@ fn formula(t: f64, w_max: f64, cwnd_epoch: f64) -> f64 {
 }
 
 #[test]
-fn the_curve_is_its_formula() {
+fn the_curve_follows_its_formula() {
     for (w_max, mss) in [(10u32, 1460u32), (100, 536), (1_000, 1460), (40_000, 8_940), (400, 48)] {
         let (top, begin) = (w_max * mss, w_max * mss / 10 * 7);
         let epoch = Epoch::begin(begin, top, mss);
@@ -100,7 +100,7 @@ fn the_window_follows_the_curve_within_a_percent() {
 }
 
 #[test]
-fn on_a_short_path_it_does_as_reno() {
+fn on_a_short_path_it_behaves_like_reno() {
     // 20 segments at 10 ms: K is 2.5 s, in which Reno would grow 100 times
     let mut cc = reduced(20);
     let mut path = Path::new(10);
@@ -126,7 +126,7 @@ fn an_idle_or_recovering_sender_does_not_grow() {
 }
 
 #[test]
-fn a_reduction_leaves_seven_tenths_of_the_flight_and_two_segments_at_least() {
+fn a_reduction_leaves_seven_tenths_of_the_flight_and_at_least_two_segments() {
     let mut cc = Cubic::new(MSS as u16, 100 * MSS);
     cc.on_congestion(90 * MSS, Signal::Ecn, Instant::ZERO);
     assert_eq!((cc.ssthresh(), cc.cwnd()), (63 * MSS, 100 * MSS), "the window is recovery's to move");
@@ -135,7 +135,7 @@ fn a_reduction_leaves_seven_tenths_of_the_flight_and_two_segments_at_least() {
 }
 
 #[test]
-fn fast_convergence_gives_way() {
+fn fast_convergence_releases_bandwidth() {
     let mut cc = reduced(1_000);
     assert_eq!(cc.w_max, 1_000 * MSS);
     cc.set_cwnd(800 * MSS); // another loss, below the old plateau
@@ -162,7 +162,7 @@ fn time_in_which_the_window_is_not_used_does_not_count() {
 }
 
 #[test]
-fn undo_puts_the_stage_back() {
+fn undo_restores_the_epoch() {
     let mut cc = reduced(2_000);
     let mut path = Path::new(50);
     path.seconds(&mut cc, 8.0);
@@ -184,7 +184,7 @@ fn undo_puts_the_stage_back() {
 }
 
 #[test]
-fn after_a_timeout_it_starts_slowly_and_has_no_plateau() {
+fn after_a_timeout_slow_start_runs_without_a_plateau() {
     let mut cc = reduced(1_000);
     let mut path = Path::new(50);
     cc.on_rto(700 * MSS, true, path.now);
@@ -235,7 +235,7 @@ fn idleness_shrinks_the_window_to_the_restart_window() {
 }
 
 #[test]
-fn no_numbers_of_a_stranger_break_it() {
+fn random_input_breaks_no_invariant() {
     for mss in [0, 1, 48, u16::MAX] {
         let mut cc = Cubic::new(mss, 0);
         let mut now = Instant::ZERO;

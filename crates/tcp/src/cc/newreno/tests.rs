@@ -77,7 +77,7 @@ fn ssthresh_is_at_least_two_segments() {
 }
 
 #[test]
-fn undo_restores_what_was_before() {
+fn undo_restores_the_previous_window() {
     let mut cc = begun();
     cc.on_rto(10 * MSS, true, NOW);
     cc.undo();
@@ -85,7 +85,7 @@ fn undo_restores_what_was_before() {
 }
 
 #[test]
-fn silence_halves_the_window_down_to_the_initial_one() {
+fn idle_time_halves_the_window_down_to_the_initial_window() {
     let (idle, rto) = (Duration::from_millis(500), Duration::from_millis(200));
     let mut cc = begun();
     cc.set_cwnd(80 * MSS);

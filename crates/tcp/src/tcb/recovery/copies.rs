@@ -143,7 +143,7 @@ mod tests {
 
     /// RFC 3708 3: only D-SACKs of retransmitted data count, and all of it has to be reported.
     #[test]
-    fn all_is_reported_when_each_copy_is() {
+    fn all_are_reported_when_each_retransmission_is() {
         let mut copies = copies(&[(100, 200), (200, 300), (500, 600)]);
         assert!(!copies.all_reported());
         assert!(!copies.report(block(300, 500)), "the network's copy");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_again_twice_is_reported_twice() {
+    fn a_segment_retransmitted_twice_is_reported_twice() {
         let mut copies = copies(&[(100, 200), (100, 200)]);
         assert!(copies.report(block(100, 200)) && !copies.all_reported());
         assert!(copies.report(block(100, 200)) && copies.all_reported());
@@ -166,7 +166,7 @@ mod tests {
     /// RFC 3708 3: where the network duplicates segments, a D-SACK is no evidence that the original
     /// arrived.
     #[test]
-    fn a_network_that_makes_copies_is_not_believed() {
+    fn duplicates_made_by_the_network_prevent_an_undo() {
         let mut copies = copies(&[(100, 200)]);
         assert!(!copies.report(block(500, 600)) && !copies.report(block(700, 800)));
         assert!(copies.report(block(100, 200)) && !copies.all_reported());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn none_was_made_so_nothing_is_undone() {
+    fn without_retransmissions_nothing_is_undone() {
         assert!(!copies(&[]).all_reported());
     }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_has_a_bound_and_beyond_it_nothing_is_undone() {
+    fn memory_is_bounded_and_beyond_it_nothing_is_undone() {
         let far: Vec<(u32, u32)> = (0..=MAX as u32).map(|i| (i * 10, i * 10 + 5)).collect();
         let mut copies = copies(&far);
         assert_eq!(copies.ranges.len(), MAX);
@@ -202,7 +202,7 @@ mod tests {
 
     /// Sequence numbers wrap.
     #[test]
-    fn a_copy_across_the_end_of_the_circle() {
+    fn a_retransmission_across_the_sequence_wrap() {
         let mut copies = Copies::default();
         copies.begin(SeqNum(u32::MAX - 1000), std::iter::empty());
         copies.add(SeqNum(u32::MAX - 50), SeqNum(50));

@@ -98,7 +98,7 @@ fn fin_follows_the_queue() {
 }
 
 #[test]
-fn fin_is_sent_again() {
+fn fin_is_retransmitted() {
     talk(
         "lost FIN",
         "close
@@ -113,7 +113,7 @@ fn fin_is_sent_again() {
 }
 
 #[test]
-fn a_fin_ahead_of_missing_text_waits() {
+fn a_fin_after_missing_data_waits() {
     talk(
         "FIN out of order",
         "< F. 1001:1501(500) ack 1 win 65535 = text 0/500@1000
@@ -126,7 +126,7 @@ fn a_fin_ahead_of_missing_text_waits() {
 }
 
 #[test]
-fn text_behind_a_fin_is_cut_off() {
+fn data_after_a_fin_is_discarded() {
     talk(
         "RFC 9293 3.10.7.4 seventh",
         "< F. 101:101(0) ack 1 win 65535 =
@@ -139,7 +139,7 @@ fn text_behind_a_fin_is_cut_off() {
 }
 
 #[test]
-fn a_fin_below_what_is_held_is_no_fin() {
+fn a_fin_below_stored_data_is_ignored() {
     talk(
         "FIN in the middle",
         "< . 201:301(100) ack 1 win 65535 = text 0/100@200
@@ -165,7 +165,7 @@ fn the_peers_fin_again_is_acknowledged_again() {
 }
 
 #[test]
-fn close_with_unread_text_resets() {
+fn close_with_unread_data_resets() {
     talk(
         "RFC 9293 3.6.1",
         "< . 1:101(100) ack 1 win 65535 = text 0/100@0 order 100 READABLE
@@ -177,7 +177,7 @@ fn close_with_unread_text_resets() {
 }
 
 #[test]
-fn text_after_close_resets() {
+fn data_after_close_resets() {
     talk(
         "RFC 1122 4.2.2.13",
         "close
@@ -190,7 +190,7 @@ fn text_after_close_resets() {
 }
 
 #[test]
-fn abort_resets_in_every_state_that_asks_for_it() {
+fn abort_resets_in_every_state_that_requires_it() {
     talk("ESTABLISHED", "abort\n! R. 1:1(0) ack 1 win 0\nstate = Closed\ntimer = never");
     talk(
         "FIN-WAIT-1",
@@ -244,7 +244,7 @@ fn fin_wait_2_without_a_process_ends() {
 }
 
 #[test]
-fn a_silent_peer_is_given_up_in_every_closing_state() {
+fn an_unresponsive_peer_is_dropped_in_every_closing_state() {
     // CVE-2015-5358: no state lasts forever.
     for (name, before) in [
         ("FIN-WAIT-1", "close\n> F. 1:1(0) ack 1 win 64240"),
@@ -273,7 +273,7 @@ fn a_silent_peer_is_given_up_in_every_closing_state() {
 }
 
 #[test]
-fn text_without_an_answer_is_given_up_after_fifteen_timeouts() {
+fn unacknowledged_data_drops_the_connection_after_fifteen_timeouts() {
     let mut talk = established("R2", plain());
     talk.run("write 10\n> P. 1:11(10) ack 1 win 64240");
     let (begun, mut copies, mut doubtful) = (talk.now, 0, 0);
@@ -328,7 +328,7 @@ fn fin_again_restarts_time_wait() {
 }
 
 #[test]
-fn late_text_is_answered_and_not_taken() {
+fn late_data_is_answered_and_discarded() {
     time_wait(
         "an old duplicate",
         "< . 1:101(100) ack 2 win 65535 = drop TimeWaitDuplicate
@@ -339,7 +339,7 @@ fn late_text_is_answered_and_not_taken() {
 }
 
 #[test]
-fn a_new_syn_may_take_the_place() {
+fn a_new_syn_may_reuse_time_wait() {
     time_wait(
         "RFC 9293 3.6.1, RFC 6191",
         "< S 2:2(0) win 65535 <mss 1000> = drop SynInWindow

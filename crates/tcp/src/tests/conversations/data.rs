@@ -3,7 +3,7 @@ use super::*;
 // --- Data arrives (RFC 9293 3.10.7.4, seventh)
 
 #[test]
-fn text_is_acknowledged_at_once_at_first_then_by_twos() {
+fn data_is_acknowledged_at_once_at_first_then_every_second_segment() {
     talk(
         "quick ACKs, then delayed",
         "< . 1:1001(1000) ack 1 win 65535 = text 0/1000@0 order 1000 READABLE
@@ -19,7 +19,7 @@ fn text_is_acknowledged_at_once_at_first_then_by_twos() {
 }
 
 #[test]
-fn undelayed_acks_run_out() {
+fn quick_acks_are_limited() {
     let mut talk = established("quick ACKs are counted", plain());
     for n in 0..16 {
         let (from, to) = (n * 100 + 1, n * 100 + 101);
@@ -38,7 +38,7 @@ fn undelayed_acks_run_out() {
 }
 
 #[test]
-fn text_rides_with_the_ack() {
+fn data_is_sent_with_the_ack() {
     talk(
         "piggyback",
         "quickack off
@@ -53,7 +53,7 @@ fn text_rides_with_the_ack() {
 }
 
 #[test]
-fn duplicate_text_is_reported() {
+fn duplicate_data_is_reported() {
     talk(
         "D-SACK (RFC 2883)",
         "< . 1:1001(1000) ack 1 win 65535 = text 0/1000@0 order 1000 READABLE
@@ -66,7 +66,7 @@ fn duplicate_text_is_reported() {
 }
 
 #[test]
-fn text_out_of_order_waits_and_is_reported_newest_first() {
+fn out_of_order_data_is_stored_and_reported_newest_first() {
     talk(
         "RFC 2018 4",
         "< . 1001:1501(500) ack 1 win 65535 = text 0/500@1000
@@ -133,7 +133,7 @@ fn a_host_without_memory_may_renege() {
 }
 
 #[test]
-fn text_beyond_the_window_is_cut_off() {
+fn data_beyond_the_window_is_trimmed() {
     let config = Config { recv_space: 4000, recv_space_max: 4000, ..plain() };
     Talk::new("beyond the window (smoltcp #489)", config).run(
         "< S 0:0(0) win 65535 <mss 1000>
@@ -206,7 +206,7 @@ fn urgent_pointers_of_every_value() {
 }
 
 #[test]
-fn urgent_text_is_marked_until_it_is_acknowledged() {
+fn urgent_data_is_marked_until_it_is_acknowledged() {
     talk(
         "MSG_OOB",
         "oob 3
@@ -233,7 +233,7 @@ fn segments_out_of_window_are_answered_at_most_twice_a_second() {
 }
 
 #[test]
-fn an_ack_of_the_unsent_is_challenged() {
+fn an_ack_of_unsent_data_is_challenged() {
     talk(
         "optimistic ACK",
         "write 100
@@ -284,7 +284,7 @@ fn a_reset_must_be_exact() {
 }
 
 #[test]
-fn a_syn_is_challenged_wherever_it_lies() {
+fn a_syn_with_any_sequence_number_is_challenged() {
     talk(
         "RFC 5961 4.2",
         "< S 1:1(0) win 65535 = drop SynInWindow
@@ -298,7 +298,7 @@ fn a_syn_is_challenged_wherever_it_lies() {
 }
 
 #[test]
-fn without_ack_nothing_is_taken() {
+fn segments_without_ack_are_dropped() {
     talk(
         "fifth",
         "< P 1:101(100) win 65535 = drop NoAck
@@ -335,7 +335,7 @@ fn old_timestamps_are_dropped_across_the_wrap() {
 }
 
 #[test]
-fn a_timestamp_of_text_out_of_order_is_not_echoed() {
+fn a_timestamp_of_out_of_order_data_is_not_echoed() {
     stamped(
         "RFC 7323 4.3; CVE-2005-0356",
         "< . 101:201(100) ack 1 win 65535 <TS 900 10000> = text 0/100@100
@@ -348,7 +348,7 @@ fn a_timestamp_of_text_out_of_order_is_not_echoed() {
 }
 
 #[test]
-fn after_24_days_an_old_timestamp_counts_again() {
+fn after_24_days_an_old_timestamp_is_accepted() {
     stamped(
         "RFC 7323 5.5",
         "+2160000000
@@ -358,7 +358,7 @@ fn after_24_days_an_old_timestamp_counts_again() {
 }
 
 #[test]
-fn a_segment_without_a_timestamp_is_taken() {
+fn a_segment_without_a_timestamp_is_accepted() {
     stamped(
         "differences.md",
         "< . 1:101(100) ack 1 win 65535 = text 0/100@0 order 100 READABLE
@@ -389,7 +389,7 @@ fn the_initial_window_is_ten_segments() {
 /// The causes that delay data are distinguished: the path, the peer's window, the writer's own
 /// buffer.
 #[test]
-fn a_writer_who_waits_is_no_reason_while_text_waits_too() {
+fn send_buffer_limited_time_excludes_time_with_unsent_data() {
     talk(
         "tcpi_sndbuf_limited",
         "tso 65535
@@ -444,7 +444,7 @@ fn nagle_holds_a_second_small_segment() {
 }
 
 #[test]
-fn a_cork_holds_what_is_not_full() {
+fn a_cork_holds_partial_segments() {
     talk(
         "TCP_CORK",
         "cork
@@ -457,7 +457,7 @@ fn a_cork_holds_what_is_not_full() {
 }
 
 #[test]
-fn the_peers_window_is_kept() {
+fn the_peers_window_is_obeyed() {
     talk(
         "window, silly and closed",
         "write 3000
@@ -485,7 +485,7 @@ fn the_peers_window_is_kept() {
 }
 
 #[test]
-fn a_closed_window_is_probed_for_ever_while_the_peer_answers() {
+fn a_closed_window_is_probed_while_the_peer_answers() {
     let mut talk = established("MUST-37", plain());
     talk.run(
         "< . 1:1(0) ack 1 win 0 =
@@ -500,7 +500,7 @@ fn a_closed_window_is_probed_for_ever_while_the_peer_answers() {
 }
 
 #[test]
-fn a_closed_window_without_answers_is_given_up() {
+fn a_closed_window_without_answers_times_out() {
     let mut talk = established("dead behind a closed window", plain());
     talk.run("< . 1:1(0) ack 1 win 0 =\nwrite 10");
     for _ in 0..15 {
@@ -511,7 +511,7 @@ fn a_closed_window_without_answers_is_given_up() {
 }
 
 #[test]
-fn a_window_that_shrinks_is_survived() {
+fn a_shrinking_window_is_handled() {
     talk(
         "a dastardly peer (RFC 9293 3.8.6)",
         "write 3000
@@ -530,7 +530,7 @@ fn a_window_that_shrinks_is_survived() {
 }
 
 #[test]
-fn the_edge_of_the_window_is_not_old_news() {
+fn old_segments_do_not_update_the_window() {
     talk(
         "SND.WL1, SND.WL2",
         "write 100
@@ -599,7 +599,7 @@ fn pacing_spreads_a_window() {
 }
 
 #[test]
-fn too_big_makes_segments_smaller_and_sends_again_at_once() {
+fn packet_too_big_reduces_segments_and_retransmits_at_once() {
     let config = Config { mss: 1460, ..plain() };
     established("RFC 1191", config).run(
         "write 2000
@@ -628,7 +628,7 @@ fn too_big_makes_segments_smaller_and_sends_again_at_once() {
 }
 
 #[test]
-fn keepalive_asks_and_gives_up() {
+fn keepalive_probes_and_times_out() {
     talk(
         "keepalive",
         "keepalive 10 5 2
@@ -657,7 +657,7 @@ fn keepalives_of_the_peer_are_answered() {
 }
 
 #[test]
-fn the_user_timeout_ends_it_on_time() {
+fn the_user_timeout_ends_the_connection_on_time() {
     talk(
         "TCP_USER_TIMEOUT",
         "user_timeout 1000
@@ -674,7 +674,7 @@ fn the_user_timeout_ends_it_on_time() {
 }
 
 #[test]
-fn after_silence_the_window_starts_anew() {
+fn after_idle_time_the_window_restarts() {
     talk(
         "RFC 5681 4.1",
         "tso 65535
@@ -691,7 +691,7 @@ fn after_silence_the_window_starts_anew() {
 }
 
 #[test]
-fn the_buffer_grows_with_what_is_read_in_a_round_trip() {
+fn the_buffer_grows_with_the_data_read_per_round_trip() {
     let config = Config { recv_space: 8000, recv_space_max: 1 << 20, window_scaling: true, ..plain() };
     let mut talk = Talk::new("auto-tuning", config);
     talk.run(

@@ -35,7 +35,7 @@ fn without_options_from_the_peer_none_are_used() {
 }
 
 #[test]
-fn a_syn_is_sent_again_until_three_minutes_have_passed() {
+fn a_syn_is_retransmitted_for_three_minutes() {
     open(
         "lost SYNs",
         "connect
@@ -101,7 +101,7 @@ fn a_reset_that_acknowledges_the_syn_refuses() {
 }
 
 #[test]
-fn a_reset_that_does_not_is_nothing() {
+fn a_reset_that_does_not_acknowledge_the_syn_is_ignored() {
     open(
         "blind RST in SYN-SENT",
         "connect
@@ -139,7 +139,7 @@ fn an_ack_without_syn_in_syn_sent_is_dropped() {
 }
 
 #[test]
-fn both_open_at_once() {
+fn a_simultaneous_open_connects() {
     open(
         "RFC 9293 Figure 7",
         "connect
@@ -170,7 +170,7 @@ fn a_simultaneous_open_ends_by_a_bare_ack_too() {
 }
 
 #[test]
-fn text_on_a_syn_ack_is_taken() {
+fn data_on_a_syn_ack_is_accepted() {
     open(
         "SYN-ACK with text",
         "connect
@@ -202,7 +202,7 @@ fn impossible_flags_are_dropped_in_every_state() {
 }
 
 #[test]
-fn close_in_syn_sent_forgets_it() {
+fn close_in_syn_sent_frees_the_connection() {
     open(
         "close in SYN-SENT",
         "connect
@@ -216,7 +216,7 @@ fn close_in_syn_sent_forgets_it() {
 }
 
 #[test]
-fn a_closed_connection_answers_by_reset() {
+fn a_closed_connection_answers_with_a_reset() {
     open(
         "RFC 9293 3.10.7.1",
         "connect
@@ -229,7 +229,7 @@ fn a_closed_connection_answers_by_reset() {
 }
 
 #[test]
-fn hard_icmp_errors_end_only_an_opening() {
+fn hard_icmp_errors_end_only_a_handshake() {
     open(
         "ICMP in SYN-SENT",
         "connect
@@ -252,7 +252,7 @@ fn hard_icmp_errors_end_only_an_opening() {
 // --- SYN-RECEIVED
 
 #[test]
-fn a_syn_ack_is_sent_again_and_given_up() {
+fn a_syn_ack_is_retransmitted_and_times_out() {
     open(
         "no ACK",
         "< S 0:0(0) win 65535 <mss 1000>
@@ -306,7 +306,7 @@ fn a_reset_in_syn_received_must_be_exact() {
 }
 
 #[test]
-fn the_ack_of_the_handshake_may_bring_text_and_fin() {
+fn the_ack_of_the_handshake_may_carry_data_and_fin() {
     open(
         "ACK with text and FIN",
         "< S 0:0(0) win 65535 <mss 1000>
@@ -344,7 +344,7 @@ fn abort_in_syn_received_resets() {
 }
 
 #[test]
-fn scale_is_offered_only_to_who_offers_it_and_at_most_14() {
+fn window_scale_is_answered_only_if_offered_and_at_most_14() {
     let config = Config { timestamps: false, recv_space: 64_240, ..Config::default() };
     Talk::new("wscale 15", config.clone()).run(
         "< S 0:0(0) win 65535 <mss 1460,wscale 15>
@@ -372,7 +372,7 @@ fn scale_is_offered_only_to_who_offers_it_and_at_most_14() {
 }
 
 #[test]
-fn an_mss_is_heeded_down_to_48() {
+fn an_mss_is_accepted_down_to_48() {
     for (mss, sent) in [(0, 536), (1, 48), (8, 48), (48, 48), (100, 100), (215, 215)] {
         let mut talk = Talk::new("RFC 9293 MUST-16, CVE-2019-11479", plain());
         talk.run(&format!(
@@ -387,7 +387,7 @@ fn an_mss_is_heeded_down_to_48() {
 /// The MSS of a SYN-ACK is used as that of a SYN: each segment of a write is that long, and none is
 /// longer.
 #[test]
-fn an_mss_of_a_syn_ack_is_heeded_down_to_48() {
+fn an_mss_of_a_syn_ack_is_accepted_down_to_48() {
     for (mss, sent) in [(0, 536), (1, 48), (8, 48), (48, 48), (100, 100), (215, 215)] {
         let mut talk = Talk::new("RFC 9293 MUST-16, CVE-2019-11479: active open", plain());
         let segments = (0..5).map(|n| {
@@ -409,7 +409,7 @@ fn an_mss_of_a_syn_ack_is_heeded_down_to_48() {
 }
 
 #[test]
-fn ecn_is_agreed_on_when_asked_for() {
+fn ecn_is_negotiated_on_request() {
     let config = Config { ecn: EcnMode::On, ..plain() };
     Talk::new("active", config.clone()).run(
         "connect

@@ -15,7 +15,7 @@ fn flying_without_sack(name: &'static str) -> Talk {
 }
 
 #[test]
-fn three_duplicates_bring_a_fast_retransmit() {
+fn three_duplicate_acks_trigger_a_fast_retransmit() {
     flying("RFC 6675, RFC 8985", plain()).run(
         "write 10000
          < . 1:1(0) ack 1 win 65535 <sack 1001:2001> =
@@ -43,7 +43,7 @@ fn three_duplicates_bring_a_fast_retransmit() {
 }
 
 #[test]
-fn without_sack_newreno_mends_a_hole_a_round_trip() {
+fn without_sack_newreno_repairs_one_hole_per_round_trip() {
     flying_without_sack("RFC 6582").run(
         "< . 1:1(0) ack 1 win 65535 =
          < . 1:1(0) ack 1 win 65535 =
@@ -69,7 +69,7 @@ fn without_sack_newreno_mends_a_hole_a_round_trip() {
 }
 
 #[test]
-fn duplicates_with_text_or_another_window_are_none() {
+fn acks_with_data_or_another_window_are_not_duplicates() {
     flying_without_sack("RFC 5681 2").run(
         "< . 1:1(0) ack 1 win 65534 =
          < . 1:1(0) ack 1 win 65533 =
@@ -86,7 +86,7 @@ fn duplicates_with_text_or_another_window_are_none() {
 }
 
 #[test]
-fn two_that_overtook_are_waited_for() {
+fn two_reordered_segments_wait_for_the_reordering_window() {
     flying("RACK's reordering window", plain()).run(
         "< . 1:1(0) ack 1 win 65535 <sack 1001:3001> =
          ca = 1
@@ -105,7 +105,7 @@ fn two_that_overtook_are_waited_for() {
 }
 
 #[test]
-fn a_lost_retransmission_is_noticed() {
+fn a_lost_retransmission_is_detected() {
     flying("RACK", plain()).run(
         "< . 1:1(0) ack 1 win 65535 <sack 1001:4001> =
          > . 1:1001(1000) ack 1 win 64240
@@ -174,7 +174,7 @@ fn the_tail_is_probed_after_two_round_trips() {
 }
 
 #[test]
-fn a_probe_that_mended_a_loss_costs_half_the_window() {
+fn a_probe_that_repaired_a_loss_halves_the_window() {
     flying("RFC 8985 7.4", plain()).run(
         "< . 1:1(0) ack 9001 win 65535 = acked 9000 WRITABLE
          +210
@@ -200,7 +200,7 @@ fn a_probe_that_mended_a_loss_costs_half_the_window() {
 }
 
 #[test]
-fn the_timeout_doubles_and_everything_goes_again() {
+fn the_timeout_doubles_and_everything_is_retransmitted() {
     flying_without_sack("RFC 6298 5").run(
         "rto = 210
          +200
@@ -245,7 +245,7 @@ fn a_spurious_timeout_is_undone() {
 }
 
 #[test]
-fn a_real_loss_ends_the_search_for_a_spurious_one() {
+fn a_real_loss_ends_the_detection_of_a_spurious_timeout() {
     flying("F-RTO, conventional", Config { rack: false, ..plain() }).run(
         "write 5000
          +200
@@ -260,7 +260,7 @@ fn a_real_loss_ends_the_search_for_a_spurious_one() {
 }
 
 #[test]
-fn reneging_is_survived() {
+fn reneging_is_handled() {
     flying("RFC 2018 8", Config { rack: false, ..plain() }).run(
         "< . 1:1(0) ack 1 win 65535 <sack 1001:2001> =
          sacked = 1
@@ -276,7 +276,7 @@ fn reneging_is_survived() {
 }
 
 #[test]
-fn sack_of_the_unsent_and_of_nothing_is_ignored() {
+fn sack_of_unsent_data_and_empty_blocks_is_ignored() {
     flying("bad blocks (smoltcp 0.13)", plain()).run(
         "< . 1:1(0) ack 1 win 65535 <sack 9001:10002> =
          < . 1:1(0) ack 1 win 65535 <sack 5001:5001> =
@@ -290,7 +290,7 @@ fn sack_of_the_unsent_and_of_nothing_is_ignored() {
 }
 
 #[test]
-fn a_black_hole_is_passed_by_smaller_segments() {
+fn smaller_segments_pass_a_black_hole() {
     let mut talk = flying_without_sack("RFC 8899 4.3");
     talk.run(
         "+200
@@ -314,7 +314,7 @@ fn a_black_hole_is_passed_by_smaller_segments() {
 }
 
 #[test]
-fn what_the_host_could_not_send_goes_again() {
+fn a_segment_that_could_not_be_sent_is_sent_again() {
     let mut talk = established("no buffer", plain());
     talk.tcb.queued(1000, true);
     let out = talk.tcb.poll_segment(talk.now, 0).expect("text");
@@ -324,7 +324,7 @@ fn what_the_host_could_not_send_goes_again() {
 }
 
 #[test]
-fn no_round_trip_is_measured_by_what_was_sent_twice() {
+fn no_round_trip_is_measured_from_retransmitted_segments() {
     flying_without_sack("Karn (RFC 6298 3)").run(
         "srtt = 10
          +200
@@ -337,7 +337,7 @@ fn no_round_trip_is_measured_by_what_was_sent_twice() {
 }
 
 #[test]
-fn a_round_trip_is_measured_by_what_was_sent_once() {
+fn a_round_trip_is_measured_from_segments_sent_once() {
     flying_without_sack("RFC 6298 2.3").run(
         "+30
          < . 1:1(0) ack 10001 win 65535 = acked 10000 WRITABLE
