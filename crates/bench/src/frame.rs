@@ -61,23 +61,23 @@ pub fn build(from: End, to: End, payload: &[u8; PAYLOAD]) -> [u8; FRAME] {
 /// # Errors
 /// The first deviation found.
 pub fn check(frame: &[u8], from: End, to: End, payload: &[u8; PAYLOAD], checksums: Checksums) -> anyhow::Result<()> {
-    ensure!(frame.len() == FRAME, "the frame has {} bytes, not {FRAME}", frame.len());
-    ensure!(frame[0..6] == to.mac && frame[6..12] == from.mac, "MAC addresses {:02x?}", &frame[..12]);
+    ensure!(frame.len() == FRAME, "frame length {}: expected {FRAME} bytes", frame.len());
+    ensure!(frame[0..6] == to.mac && frame[6..12] == from.mac, "wrong MAC addresses {:02x?}", &frame[..12]);
     ensure!(frame[12..16] == [8, 0, 0x45, 0], "not IPv4 without options: {:02x?}", &frame[12..16]);
-    ensure!(frame[16..18] == [0, (FRAME - 14) as u8], "IPv4 length {:02x?}", &frame[16..18]);
-    ensure!(frame[22] > 0 && frame[23] == 17, "time to live, protocol {:?}", &frame[22..24]);
-    ensure!(frame[26..30] == from.ip && frame[30..34] == to.ip, "IPv4 addresses {:?}", &frame[26..34]);
+    ensure!(frame[16..18] == [0, (FRAME - 14) as u8], "wrong IPv4 length {:02x?}", &frame[16..18]);
+    ensure!(frame[22] > 0 && frame[23] == 17, "wrong time to live or protocol {:?}", &frame[22..24]);
+    ensure!(frame[26..30] == from.ip && frame[30..34] == to.ip, "wrong IPv4 addresses {:?}", &frame[26..34]);
     let ports = [from.l4_port.to_be_bytes(), to.l4_port.to_be_bytes()].concat();
-    ensure!(frame[34..38] == *ports, "UDP ports {:02x?}", &frame[34..38]);
-    ensure!(frame[38..40] == [0, (8 + PAYLOAD) as u8], "UDP length {:02x?}", &frame[38..40]);
-    ensure!(frame[42..] == *payload, "payload {:02x?}", &frame[42..]);
+    ensure!(frame[34..38] == *ports, "wrong UDP ports {:02x?}", &frame[34..38]);
+    ensure!(frame[38..40] == [0, (8 + PAYLOAD) as u8], "wrong UDP length {:02x?}", &frame[38..40]);
+    ensure!(frame[42..] == *payload, "wrong payload {:02x?}", &frame[42..]);
     let fields = [&frame[24..26], &frame[40..42]].concat();
     match checksums {
-        Checksums::Offloaded => ensure!(fields == [0; 4], "checksums {fields:02x?} were to be left alone"),
+        Checksums::Offloaded => ensure!(fields == [0; 4], "checksum fields {fields:02x?}: expected zero (offloaded)"),
         Checksums::Software => {
-            ensure!(fold(sum(&frame[14..34])) == 0xffff, "the IPv4 header checksum does not verify");
-            ensure!(fields[2..] != [0, 0], "there is no UDP checksum");
-            ensure!(fold(pseudo_and_datagram(frame)) == 0xffff, "the UDP checksum does not verify");
+            ensure!(fold(sum(&frame[14..34])) == 0xffff, "bad IPv4 header checksum");
+            ensure!(fields[2..] != [0, 0], "no UDP checksum");
+            ensure!(fold(pseudo_and_datagram(frame)) == 0xffff, "bad UDP checksum");
         }
     }
     Ok(())

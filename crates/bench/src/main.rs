@@ -47,19 +47,19 @@ fn asked(words: &[String]) -> Result<Asked, String> {
     let group = match words.next().map(String::as_str) {
         Some("udp") => Group::Udp,
         Some("tcp") => Group::Tcp,
-        Some(other) => return Err(format!("no group '{other}': there are udp and tcp")),
-        None => return Err("which group?".to_owned()),
+        Some(other) => return Err(format!("unknown group '{other}': expected udp or tcp")),
+        None => return Err("missing group: expected udp or tcp".to_owned()),
     };
     let (mut options, mut json, mut trials) = (Options::default(), false, None);
     while let Some(word) = words.next() {
         if word == "--trials" {
-            trials = Some(words.next().ok_or("--trials needs a file")?.clone());
+            trials = Some(words.next().ok_or("--trials: missing file name")?.clone());
             continue;
         }
         let mut number = |least: u32| {
-            let value = words.next().ok_or(format!("{word} needs a number"))?;
+            let value = words.next().ok_or(format!("{word}: missing number"))?;
             let number = value.parse().ok().filter(|number| *number >= least);
-            number.ok_or_else(|| format!("{word} {value}: expected a number from {least}"))
+            number.ok_or_else(|| format!("{word} '{value}': must be a number of at least {least}"))
         };
         match word.as_str() {
             "--json" => json = true,
@@ -124,7 +124,7 @@ mod tests {
     fn no_rounds_at_all_are_refused() {
         let with = |rounds: &str| asked(&["udp", "--rounds", rounds].map(str::to_owned));
         assert_eq!(with("3").ok().and_then(|asked| asked.options.rounds), Some(3));
-        assert_eq!(with("0").err().as_deref(), Some("--rounds 0: expected a number from 1"));
+        assert_eq!(with("0").err().as_deref(), Some("--rounds '0': must be a number of at least 1"));
     }
 
     /// Checks that the commands in README.md and docs/results/README.md parse.

@@ -108,9 +108,9 @@ impl Chosen {
         let mut medians: Vec<(f64, usize)> = tried.into_iter().map(median).zip(0..).collect();
         medians.sort_by(|a, b| a.0.total_cmp(&b.0));
         let told = |(ticks, at): &(f64, usize)| format!("{}: {}", how(ways[*at]), lab::table::number(*ticks));
-        let [first, others @ ..] = medians.as_slice() else { anyhow::bail!("no way to call it") };
+        let [first, others @ ..] = medians.as_slice() else { anyhow::bail!("no variant to try") };
         let others: Vec<String> = others.iter().map(told).collect();
-        let how = format!("{}; {} ticks when tried ({})", built(), told(first), others.join("; "));
+        let how = format!("{}; {} ticks in the selection ({})", built(), told(first), others.join("; "));
         *self.0.borrow_mut() = Some((first.1, how));
         Ok(ways[first.1])
     }
@@ -125,7 +125,7 @@ fn median(mut ticks: Vec<f64>) -> f64 {
 /// Returns the features that smoltcp was compiled with, as far as visible from outside. Cargo
 /// unites the features requested by all crates.
 fn built() -> &'static str {
-    if size_of::<IpAddress>() > 4 { "built with IPv6, which costs it" } else { "built for IPv4 without IPv6" }
+    if size_of::<IpAddress>() > 4 { "built with IPv6, which makes it slower" } else { "built for IPv4 without IPv6" }
 }
 
 /// Sends 22 bytes into a device that drops frames.
@@ -178,8 +178,8 @@ impl SmoltcpSend {
         outcome?;
         let tx = &self.host.device.tx;
         let (frames, bytes) = (tx.frames - before.0, tx.bytes - before.1);
-        ensure!(frames == ops, "the device saw {frames} frames of {ops}");
-        ensure!(bytes == ops * FRAME as u64, "the device saw {bytes} bytes in {ops} frames");
+        ensure!(frames == ops, "the device received {frames} of {ops} frames");
+        ensure!(bytes == ops * FRAME as u64, "the device received {bytes} bytes in {ops} frames");
         frame::check(&tx.buffer[..tx.last], HERE, THERE, &self.payload, self.checksums)?;
         Ok(reading)
     }
@@ -240,8 +240,8 @@ impl SmoltcpRecv {
     }
 
     fn with(id: String, count: u16, ops: u64, chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
-        let last = FIRST_PORT.checked_add(count).context("a port for each socket")?;
-        ensure!(count > 0, "a receiver needs a socket");
+        let last = FIRST_PORT.checked_add(count).context("too many sockets for the range of ports")?;
+        ensure!(count > 0, "number of sockets: must be at least 1");
         let ports: Vec<u16> = shuffled(FIRST_PORT..last);
         let deep = if usize::from(count) < BURST { 2 * BURST } else { 4 };
         let mut host = Host::new(Checksums::Software, &ports, deep)?;
@@ -268,7 +268,7 @@ impl SmoltcpRecv {
             }
         };
         outcome?;
-        ensure!(self.host.device.rx.ready == 0, "{} frames were left in the device", self.host.device.rx.ready);
+        ensure!(self.host.device.rx.ready == 0, "{} frames remain in the device", self.host.device.rx.ready);
         Ok(reading)
     }
 
@@ -285,7 +285,7 @@ impl SmoltcpRecv {
                 let (length, _) = socket.recv_slice(&mut payload).map_err(|why| anyhow!("recv_slice: {why}"))?;
                 // Every byte of the payload identifies its frame.
                 let expected = self.host.device.rx.frames[at][FRAME - 1];
-                ensure!(length == PAYLOAD && payload[PAYLOAD - 1] == expected, "the wrong datagram arrived");
+                ensure!(length == PAYLOAD && payload[PAYLOAD - 1] == expected, "received an unexpected datagram");
                 black_box(&payload);
                 at = if at + 1 == self.host.handles.len() { 0 } else { at + 1 };
             }
@@ -333,12 +333,12 @@ impl Host {
         let address = IpCidr::new(Ipv4Address::from(HERE.ip).into(), 24);
         let mut full = Ok(());
         iface.update_ip_addrs(|addresses| full = addresses.push(address));
-        full.map_err(|_| anyhow!("no room for an address"))?;
+        full.map_err(|_| anyhow!("no room for the address"))?;
         let mut sockets = SocketSet::new(Vec::new());
         let mut handles = Vec::new();
         for port in ports {
             let mut socket = Socket::new(buffer(deep), buffer(deep));
-            socket.bind(*port).map_err(|why| anyhow!("bind to {port}: {why}"))?;
+            socket.bind(*port).map_err(|why| anyhow!("cannot bind to UDP port {port}: {why}"))?;
             handles.push(sockets.add(socket));
         }
         let mut host = Host { iface, device, sockets, handles };
@@ -352,7 +352,7 @@ impl Host {
         self.device.rx.frames = vec![arp_request()];
         self.device.rx.ready = 1;
         self.poll();
-        ensure!(self.device.tx.frames == 1 && self.device.tx.buffer[12..14] == [8, 6], "ARP was not answered");
+        ensure!(self.device.tx.frames == 1 && self.device.tx.buffer[12..14] == [8, 6], "no ARP reply");
         self.device.rx.frames.clear();
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Host {
         let by_port: std::collections::HashMap<_, _> = ports.iter().zip(&self.handles).collect();
         let port_of = |frame: &[u8; FRAME]| u16::from_be_bytes([frame[36], frame[37]]);
         let handles = self.device.rx.frames.iter().map(|frame| by_port.get(&port_of(frame)).map(|handle| **handle));
-        self.handles = handles.collect::<Option<_>>().context("a socket for each frame")?;
+        self.handles = handles.collect::<Option<_>>().context("no socket for the port of a frame")?;
         Ok(())
     }
 
@@ -526,7 +526,7 @@ mod tests {
         assert_eq!(chosen.how(), "");
         SmoltcpSend::new(&chosen).unwrap();
         let how = chosen.how();
-        assert!(how.contains("ticks when tried"), "{how}");
+        assert!(how.contains("ticks in the selection"), "{how}");
         SmoltcpSend::new(&chosen).unwrap();
         assert_eq!(chosen.how(), how);
     }

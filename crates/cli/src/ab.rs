@@ -245,8 +245,8 @@ mod tests {
             ("net.isr.dispatch=default", "net.isr.dispatch"),
             ("net.inet.tcp.nonsense=1", "net.inet.tcp."),
             ("link.speed=9", "speed"),
-            ("over=native,net.isr.dispatch=direct", "judged"),
-            ("over=native,burst=8", "no host of ours"),
+            ("over=native,net.isr.dispatch=direct", "only over pair, nic or router"),
+            ("over=native,burst=8", "without a host of our stack"),
             ("isr.workstreams=0,net.isr.dispatch=direct", "no netisr"),
         ] {
             let why = of(words).unwrap_err();

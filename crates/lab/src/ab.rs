@@ -88,11 +88,11 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
     let patience = options.limit.or(variants[0].patience);
     let run_options = run::Options { cpu: options.core.or(usual.cpu), max_seconds: None, patience, ..usual };
     let mut study = Study::new("ab", run_options.clone(), 2, progress);
-    study.part("A, its twin and B, in turns");
+    study.part("A, its twin and B, interleaved");
     let [a, b] = &variants;
     let group = study.compare([&a.side, &b.side].map(Side::clone).into());
     study.rows([group.row(a.side.id(), &a.words, a.unit), group.against(b.side.id(), &b.words, b.unit, a.side.id())]);
-    study.part("where the ticks go");
+    study.part("cost by stage");
     if let [Some(of_a), Some(of_b)] = [&a.spent, &b.spent] {
         match of_a().and_then(|of_a| Ok([of_a, of_b()?])) {
             Ok(spent) => study.beside().sheets = vec![stages(&spent), counters(&spent)],
@@ -104,7 +104,7 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
         Err(why) => study.note(format!("no ministat: {why:#}")),
     }
     study.note(format!(
-        "A, a twin of A and B interleaved, {} builds of each, {} trials a build; the cost ledger has trials of its own, since it slows them",
+        "A, a twin of A and B interleaved, {} builds of each, {} trials per build; the cost ledger is measured in separate trials, since it slows them",
         run_options.keep, run_options.trials
     ));
     Ok(study.finish())
@@ -151,7 +151,7 @@ fn ministat_text(group: &Group, variants: &[Variant; 2]) -> anyhow::Result<Vec<S
         let values: Vec<f64> = sample.values().into_iter().map(variant.unit.of).collect();
         ministat::dataset::DataSet::new(name.as_bytes(), &values).context("at least three values are needed")
     };
-    let head = "ministat of the builds' figures, which are not paired here: the verdict is the row's";
+    let head = "ministat of the builds' figures, unpaired; the valid verdict is the row's";
     let text = ministat::report(&options, &[set("A", &variants[0])?, set("B", &variants[1])?]);
     Ok(std::iter::once(head.to_owned()).chain(String::from_utf8_lossy(&text).lines().map(str::to_owned)).collect())
 }
@@ -194,7 +194,7 @@ mod tests {
         assert!(queued[1] == Cell::Number(0.0) && matches!(queued[2], Cell::Number(n) if n >= 2.0), "{queued:?}");
         assert!(row(counters, "netisr.directly").is_some());
         assert_eq!(row(counters, "inet.tcp.in.received"), None, "as many segments either way");
-        assert!(beside.texts[0][0].contains("the verdict is the row's"), "{:?}", beside.texts[0]);
+        assert!(beside.texts[0][0].contains("the valid verdict is the row's"), "{:?}", beside.texts[0]);
         assert_eq!(&beside.texts[0][1..3], ["x A", "+ B"]);
     }
 

@@ -92,7 +92,7 @@ pub fn install(code: i32, print: Arc<Print>) -> std::io::Result<()> {
                 (state.since?.elapsed() > limit).then_some(limit)
             });
             if let Some(limit) = late {
-                give_up(&format!("has not ended after {} s", limit.as_secs()), code, &*print);
+                give_up(&format!("exceeded the time limit of {} s", limit.as_secs()), code, &*print);
             }
         }
     };
@@ -112,7 +112,7 @@ fn give_up(why: &str, code: i32, print: &Print) {
     report.notes.push(format!("incomplete: {why}"));
     report.note_disturbances();
     print(&report);
-    let _ = writeln!(std::io::stderr(), "linerate: {why}; the rows above were finished before");
+    let _ = writeln!(std::io::stderr(), "linerate: {why}; the rows above are complete");
     std::process::exit(code);
 }
 
@@ -171,11 +171,11 @@ mod tests {
 
     #[test]
     fn a_panic_and_a_hang_end_with_the_rows_finished_before() {
-        for (fault, reason) in [("panic", "bad panicked"), ("hang", "bad has not ended after 2 s")] {
+        for (fault, reason) in [("panic", "bad panicked"), ("hang", "bad exceeded the time limit of 2 s")] {
             let (code, out, err) = faulty(fault);
             assert_eq!(code, Some(9), "{fault}: {out}{err}");
             assert!(out.contains("a row that was finished") && out.contains(&format!("incomplete: {reason}")), "{out}");
-            assert!(err.contains(&format!("linerate: {reason}; the rows above were finished before")), "{err}");
+            assert!(err.contains(&format!("linerate: {reason}; the rows above are complete")), "{err}");
         }
     }
 }

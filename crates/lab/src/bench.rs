@@ -44,7 +44,7 @@ const MILLION: usize = 1 << 20;
 pub fn udp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut notes = Vec::new();
     let mut report = udp_with(options, kernel(&mut notes), progress)?;
-    notes.push("smoltcp beside us: cargo xtask bench udp".to_owned());
+    notes.push("for a comparison with smoltcp: cargo xtask bench udp".to_owned());
     report.notes.extend(notes);
     Ok(report)
 }
@@ -196,14 +196,26 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
             256,
             "longest-prefix lookup, 1 M routes, 250 next hops, bursts of 256, a million random addresses",
         ),
-        ("fib.1m_burst32", 250, MILLION, 32, "the same in bursts of 32, which nothing can be fetched ahead of"),
-        ("fib.1m_64k_addresses", 250, 1 << 16, 32, "64 k random addresses over and over, bursts of 32"),
+        (
+            "fib.1m_burst32",
+            250,
+            MILLION,
+            32,
+            "longest-prefix lookup, 1 M routes, bursts of 32, without prefetching ahead of the burst",
+        ),
+        (
+            "fib.1m_64k_addresses",
+            250,
+            1 << 16,
+            32,
+            "longest-prefix lookup, 1 M routes, 64 k random addresses repeated, bursts of 32",
+        ),
         (
             "fib.1m_10k_hops",
             10_000,
             MILLION,
             32,
-            "a million addresses, and 10,000 next hops: more than a byte can name",
+            "longest-prefix lookup, 1 M routes, 10,000 next hops (more than a byte holds)",
         ),
     ];
     for (id, hops, addresses, burst, title) in rows {
@@ -221,20 +233,24 @@ pub(crate) type OnCores = fn(&str, usize) -> anyhow::Result<CoresRig>;
 /// thread.
 fn hosts(study: &mut Study<'_>) {
     let rows: [(&str, &str, OnCores); 4] = [
-        ("hosts", "two disjoint hosts on two cores send, as times one", |id, n| CoresRig::hosts(id, n, "locks=up")),
-        ("shared.send", "two threads on one shared host send by a port of two queues, as times one", |id, n| {
+        ("hosts", "sending by two disjoint hosts on two cores, relative to one", |id, n| {
+            CoresRig::hosts(id, n, "locks=up")
+        }),
+        ("shared.send", "sending by two threads on one shared host, port with two queues, relative to one", |id, n| {
             CoresRig::send(id, n, &format!("locks=light queues={n}"))
         }),
-        ("shared.send.one_queue", "the same by a port of one queue", |id, n| CoresRig::send(id, n, "locks=light")),
+        (
+            "shared.send.one_queue",
+            "sending by two threads on one shared host, port with one queue, relative to one",
+            |id, n| CoresRig::send(id, n, "locks=light"),
+        ),
         (
             "shared.recv",
-            "two threads on one shared host receive, each from a port of its own, as times one",
+            "receiving by two threads on one shared host, each from its own port, relative to one",
             |id, n| CoresRig::receive(id, n),
         ),
     ];
-    study.note(
-        "shared.*: one host with light locks, each thread with a socket of its own; target: 1.6 times one thread",
-    );
+    study.note("shared.*: one host with light locks, each thread with its own socket; target: 1.6 times one thread");
     rows.into_iter().for_each(|(id, title, make)| on_two_cores(study, id, title, make));
 }
 
@@ -255,8 +271,10 @@ pub(crate) fn on_two_cores(study: &mut Study<'_>, id: &str, title: &str, make: O
     study.rows([times_one(&group, &two, title, &one)]);
     let figures = [&one, &two].map(|id| group.row(id, "", Unit::TICKS).now);
     if let [Some(one), Some(two)] = figures {
-        study
-            .note(format!("{id}: one thread {:.4} ticks of wall time an operation, two {:.4}", one.median, two.median));
+        study.note(format!(
+            "{id}: ticks of wall time per operation: one thread {:.4}, two threads {:.4}",
+            one.median, two.median
+        ));
     }
 }
 

@@ -76,12 +76,12 @@ impl Child {
     /// # Errors
     /// The reason reported by the child.
     pub(crate) fn start(mut command: Command) -> anyhow::Result<Child> {
-        let (ours, theirs) = UnixStream::pair().context("a socket pair to the child")?;
+        let (ours, theirs) = UnixStream::pair().context("cannot create a socket pair for the child")?;
         ours.set_read_timeout(Some(PATIENCE))?;
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         // Ctrl-C signals the parent only, which then still receives the answer
         command.process_group(0);
-        let process = command.spawn().context("start this program again")?;
+        let process = command.spawn().context("cannot start this program as a child")?;
         // closes the child's end of the socket in this process; otherwise the child's death would
         // go unnoticed
         drop(command);
@@ -115,19 +115,19 @@ impl Child {
     /// # Errors
     /// The reason reported by the child, or the child is gone.
     pub(crate) fn ask(&mut self, order: &str) -> anyhow::Result<String> {
-        writeln!(self.socket.get_mut(), "{order}").context("the child is gone")?;
+        writeln!(self.socket.get_mut(), "{order}").context("the child has exited")?;
         self.answer("done")
     }
 
     /// Returns the rest of the next line, which must begin with `word`.
     fn answer(&mut self, word: &str) -> anyhow::Result<String> {
         let mut line = String::new();
-        self.socket.read_line(&mut line).context("no answer from the child")?;
+        self.socket.read_line(&mut line).context("no reply from the child")?;
         let line = line.trim_end();
         match line.split_once(' ').unwrap_or((line, "")) {
             (first, rest) if first == word => Ok(rest.to_owned()),
             ("failed", why) => bail!("{why}"),
-            _ => bail!("the child said {line:?}: does main call lab::child_main_if_asked() first?"),
+            _ => bail!("unexpected line {line:?} from the child: main must call lab::child_main_if_asked() first"),
         }
     }
 }
@@ -189,7 +189,7 @@ pub(crate) fn one_line(why: &anyhow::Error) -> String {
 /// A word is not a number.
 pub(crate) fn list(line: &str) -> anyhow::Result<Vec<u64>> {
     let values: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-    values.with_context(|| format!("numbers in {line:?}"))
+    values.with_context(|| format!("invalid numbers in {line:?}"))
 }
 
 /// Parses a line of exactly `N` numbers.
@@ -197,7 +197,7 @@ pub(crate) fn list(line: &str) -> anyhow::Result<Vec<u64>> {
 /// # Errors
 /// As [`list`], or another count of numbers.
 pub(crate) fn numbers<const N: usize>(line: &str) -> anyhow::Result<[u64; N]> {
-    list(line)?.try_into().map_err(|_| anyhow::anyhow!("{N} numbers in {line:?}"))
+    list(line)?.try_into().map_err(|_| anyhow::anyhow!("expected {N} numbers, received {line:?}"))
 }
 
 #[cfg(test)]

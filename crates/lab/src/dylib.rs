@@ -41,7 +41,7 @@ impl LoadedRig {
         unsafe {
             let version = library.get::<unsafe extern "C" fn() -> u32>(b"linerate_rig_version\0")?;
             if version() != rung::face::VERSION {
-                bail!("{}: the library has another version of the rig's interface", path.display());
+                bail!("{}: the library has another version of the rig interface", path.display());
             }
             let new = *library.get::<New>(b"linerate_rig_new\0")?;
             let sendto = *library.get::<Sendto>(b"linerate_rig_sendto\0")?;
@@ -49,7 +49,7 @@ impl LoadedRig {
             let free = *library.get::<Free>(b"linerate_rig_free\0")?;
             let rig = new(settings.as_ptr(), settings.len());
             if rig.is_null() {
-                bail!("{}: no rig for '{settings}'", path.display());
+                bail!("{}: cannot build a rig with the settings '{settings}'", path.display());
             }
             Ok(LoadedRig { rig, sendto, sunk, free, _library: library })
         }
@@ -83,11 +83,11 @@ impl Drop for LoadedRig {
 /// Runs the child: loads the library, then executes commands until the parent closes the socket.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
-        let (path, settings) = role.split_once('\t').context("the role lacks a tab between path and settings")?;
+        let (path, settings) = role.split_once('\t').context("no tab between path and settings in the child role")?;
         Ok((LoadedRig::new(Path::new(path), settings)?, String::new()))
     };
     let obey = |rig: &mut LoadedRig, order: &str| {
-        let calls: u64 = order.strip_prefix("trial ").context("no order")?.parse()?;
+        let calls: u64 = order.strip_prefix("trial ").context("unknown command")?.parse()?;
         let (before, mut sent) = (rig.sunk(), 0);
         let Reading { ticks, wall_ns, cpu_ns, .. } = measure(calls, || sent = rig.send(calls, &PAYLOAD));
         Ok(format!("{sent} {} {ticks} {wall_ns} {cpu_ns}", rig.sunk() - before))

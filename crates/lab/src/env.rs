@@ -151,25 +151,24 @@ impl Environment {
                 !matches!(build.opt_level.as_str(), "2" | "3"),
                 format!("WARNING: not a benchmark build: opt-level {}", build.opt_level),
             ),
-            (!self.tsc_invariant, "WARNING: the TSC is not invariant: ticks are not time".to_owned()),
+            (!self.tsc_invariant, "WARNING: the TSC is not invariant: ticks do not measure time".to_owned()),
             (
                 self.load[0] > f64::from(self.cores) / 2.0,
                 format!("WARNING: the machine is busy: load {:.2} on {} processors", self.load[0], self.cores),
             ),
             (
                 self.measured_beside,
-                "WARNING: another linerate measures on this machine at the same time: its load is in these figures"
-                    .to_owned(),
+                "WARNING: another linerate is measuring on this machine: its load affects these figures".to_owned(),
             ),
             (
                 !matches!(self.governor.as_str(), "n/a" | "performance"),
-                format!("WARNING: the governor is {}, not performance", self.governor),
+                format!("WARNING: CPU frequency governor '{}': should be 'performance'", self.governor),
             ),
             (build.git_rev.ends_with("-dirty"), "note: built from a tree with uncommitted changes".to_owned()),
             (
                 self.virtualisation != "none",
                 format!(
-                    "note: a guest ({}): neighbours may take time, and steal does not show all of it",
+                    "note: virtual machine ({}): other guests may take processor time that steal does not show",
                     self.virtualisation
                 ),
             ),

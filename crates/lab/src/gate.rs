@@ -113,14 +113,13 @@ pub fn judge(baseline: &Report, runs: &[Report], tolerance: f64) -> Gate {
 fn notes_of(baseline: &Report, run: &Report) -> Vec<String> {
     let origins = run.env.origin().into_iter().zip(baseline.env.origin());
     let origins = origins.filter(|((name, now), (_, before))| *name != "machine" && now != before);
-    let origins =
-        origins.map(|((name, now), (_, before))| format!("another {name}: {now}, the baseline is of {before}"));
+    let origins = origins.map(|((name, now), (_, before))| format!("{name} differs: {now}; baseline: {before}"));
     let title = |row: &crate::result::Row| {
         let before = baseline.row(&row.id).filter(|before| before.title != row.title)?;
-        Some(format!("row {} is '{}', in the baseline '{}'", row.id, row.title, before.title))
+        Some(format!("row {}: title '{}', in the baseline '{}'", row.id, row.title, before.title))
     };
     let weak = baseline.env.warnings().into_iter();
-    let weak = weak.filter_map(|text| Some(format!("the baseline: {}", text.strip_prefix("WARNING: ")?)));
+    let weak = weak.filter_map(|text| Some(format!("baseline: {}", text.strip_prefix("WARNING: ")?)));
     origins.chain(run.rows.iter().filter_map(title)).chain(weak).collect()
 }
 
@@ -134,18 +133,18 @@ fn unfit(baseline: &Report, run: &Report, tolerance: f64) -> Vec<String> {
     let floor = run.noise_floor.percent();
     let ticks = before.tsc_hz.abs_diff(now.tsc_hz) as f64 / before.tsc_hz.max(1) as f64;
     let checks = [
-        (before.cpu != now.cpu, format!("another machine: {}, the baseline is of {}", now.cpu, before.cpu)),
-        (before.cores != now.cores, format!("{} processors, the baseline had {}", now.cores, before.cores)),
+        (before.cpu != now.cpu, format!("cpu differs: {}; baseline: {}", now.cpu, before.cpu)),
+        (before.cores != now.cores, format!("processors differ: {}; baseline: {}", now.cores, before.cores)),
         (
             (&before.build.opt_level, before.build.debug_assertions)
                 != (&now.build.opt_level, now.build.debug_assertions),
-            "another kind of build: opt-level or debug assertions differ from the baseline's".to_owned(),
+            "opt-level or debug assertions of the build differ from the baseline".to_owned(),
         ),
-        (ticks > 0.01, format!("{} ticks a second, the baseline had {}", now.tsc_hz, before.tsc_hz)),
+        (ticks > 0.01, format!("TSC rate differs: {} Hz; baseline: {} Hz", now.tsc_hz, before.tsc_hz)),
         (
             floor > tolerance,
             format!(
-                "the noise floor is {floor:.1} %, wider than the {tolerance} % that are borne: a quieter minute, or a larger --tolerance"
+                "the noise floor of {floor:.1} % exceeds the tolerance of {tolerance} %: repeat on an idle machine, or raise --tolerance"
             ),
         ),
     ];
@@ -250,15 +249,15 @@ impl Gate {
             Outcome::Regression => format!("regression: more than {borne} % slower: {}", ids(Says::Slower)),
             Outcome::Inconclusive => {
                 let (unclear, gone) = (ids(Says::Unclear), ids(Says::Gone));
-                let parts = [("slower, in one run alone", ids(Says::Slower)), ("unclear", unclear), ("gone", gone)];
+                let parts = [("slower, in one run only", ids(Says::Slower)), ("unclear", unclear), ("gone", gone)];
                 let parts: Vec<String> = parts
                     .into_iter()
                     .filter(|(_, of)| !of.is_empty())
                     .map(|(word, of)| format!("{word}: {of}"))
                     .collect();
-                format!("inconclusive: {}; more trials (--rounds), or one more run, would say more", parts.join("; "))
+                format!("inconclusive: {}; repeat with more trials (--rounds), or add a run", parts.join("; "))
             }
-            Outcome::Unfit => "unfit: this machine, now, shows nothing against this baseline".to_owned(),
+            Outcome::Unfit => "unfit: this machine cannot be compared with the baseline now".to_owned(),
         }
     }
 }

@@ -58,8 +58,8 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     cold(study, &best, &mut rates);
     study.note(format!("the ladder ends at {}: {}", best.id, best.words));
     study.beside().sheets.push(Sheet {
-        title: "ticks and rates of every rung, then and now; product: ticks times sends a second, over the tick rate (the rest of 1 is time \
-                outside the timed calls)"
+        title: "ticks and rates of every rung, then and now; product: ticks times sends per second, divided by the tick rate (the rest to 1 \
+                is time outside the timed calls)"
             .to_owned(),
         head: ["rung", "cycles then", "sends/s then", "product then", "ticks now", "sends/s now", "product now"]
             .map(str::to_owned)
@@ -68,13 +68,13 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     });
     match SendRig::new("each", &best.words, false) {
         Ok(mut rig) => study.note(format!(
-            "measured as in the report, reading the counter around every sendto: {:.1} ticks, less {} ticks for an empty pair of fenced readings; \
-             {:.0} lock acquisitions a call",
+            "measured as in the report, with a counter reading before and after every sendto: {:.1} ticks, without the {} ticks of \
+             an empty pair of fenced readings; {:.0} lock acquisitions per call",
             rig.ticks_each_call(),
             timer::cost(),
             rig.acquisitions_per_call()
         )),
-        Err(why) => study.note(format!("the report's method could not be measured: {why:#}")),
+        Err(why) => study.note(format!("cannot measure with the report's method: {why:#}")),
     }
 }
 
@@ -112,7 +112,7 @@ fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Res
 /// Measures prefetching and huge pages on buffers that are not in the cache: the best rung with
 /// buffer rotation, then with each of the two and with both.
 fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
-    study.part("buffers that are not in the cache");
+    study.part("buffers outside the cache");
     let rotate = steps::rotation(cache_bytes());
     let none = Err("not built".to_owned());
     let words = |step: &Step| format!("{} rotate={rotate} {}", best.words, step.words);
@@ -134,7 +134,7 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
         "cold.*: {rotate} buffers of 2 KiB in rotation, {} MiB of lines touched, last-level cache {} MiB{}; compared with cold.none",
         touched >> 20,
         cache >> 20,
-        if touched > cache { "" } else { ": the cache holds them, so these rungs say nothing of its misses" }
+        if touched > cache { "" } else { ": all fit into the cache, so these rungs do not measure its misses" }
     ));
 }
 
@@ -197,7 +197,7 @@ fn product(sample: &Sample) -> Option<f64> {
 /// Returns a note if the product differs from 1 by more than [`PRODUCT_SLACK`].
 fn product_note(id: &str, product: f64) -> Option<String> {
     ((product - 1.0).abs() > PRODUCT_SLACK)
-        .then(|| format!("{id}: ticks times sends a second is {product:.3} of the tick rate, more than 5 % from it"))
+        .then(|| format!("{id}: ticks times sends per second is {product:.3} of the tick rate, more than 5 % off"))
 }
 
 /// Returns the number of progress parts of [`climb`].
@@ -217,7 +217,7 @@ pub fn udp_send(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
 }
 
 pub(crate) const CONVENTION: &str = "one operation: sendto of 22 bytes to the pktgen sink, a 64-byte frame without FCS; one core; every rung is \
-     built anew for each round, those of another build in a new process; then: cycles of a 2.53 GHz Core 2 Duo; now: TSC ticks, timer cost \
+     rebuilt for each round, rungs with other build options in a new process; then: cycles of a 2.53 GHz Core 2 Duo; now: TSC ticks, timer cost \
      subtracted";
 
 #[cfg(test)]

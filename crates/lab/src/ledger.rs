@@ -111,7 +111,7 @@ impl Rig for Send {
 
     fn run(&mut self, calls: u64) -> anyhow::Result<()> {
         let sent = self.0.send(calls, &PAYLOAD);
-        ensure!(sent == calls, "{sent} of {calls} datagrams were sent");
+        ensure!(sent == calls, "{sent} of {calls} datagrams sent");
         Ok(())
     }
 }
@@ -167,7 +167,7 @@ pub fn send(settings: &str, core: Option<usize>) -> anyhow::Result<Account> {
     let settings: Settings = settings.parse()?;
     ensure!(
         settings.locks == rung::LockKind::Up,
-        "the ledger's rig has one thread: locks=up, not {:?}",
+        "locks={:?}: the ledger's rig has one thread, expected locks=up",
         settings.locks
     );
     Send(rung::Rig::new(&settings).map_err(|why| anyhow!(why))?).account("sendto", core)
@@ -212,7 +212,7 @@ impl Account {
         let stage = |row: &stats::Row| line(row.stage.word(), row.ticks as i64, row.stage.sentence().to_owned());
         let mut lines: Vec<Vec<Cell>> = rows.iter().map(stage).collect();
         let each = format!(
-            "{:.2} a call at {:.1} ticks, measured beside the trial and subtracted from the rows",
+            "{:.2} per call at {:.1} ticks, measured in addition to the trial and subtracted from the rows",
             *readings as f64 / self.calls as f64,
             self.probe
         );
@@ -229,7 +229,7 @@ impl Account {
             (100.0 * self.untimed / self.each(*total as i64)).into(),
             "the same instructions without readings".into(),
         ]);
-        let title = format!("{}: ticks a call by stage, {} calls", self.call, self.calls);
+        let title = format!("{}: ticks per call by stage, {} calls", self.call, self.calls);
         Sheet { title, head: ["stage", "ticks", "percent", ""].map(str::to_owned).to_vec(), rows: lines }
     }
 }

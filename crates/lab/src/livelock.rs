@@ -170,7 +170,7 @@ pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Res
     };
     let mut notes = notes(options, gaps);
     if dispatch::stop_requested() {
-        notes.push("interrupted: figures are of the rounds finished before".to_owned());
+        notes.push("interrupted: the figures are of the completed rounds".to_owned());
     }
     Ok(Curves { env, notes, series, obeyed })
 }
@@ -220,7 +220,7 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
     let knobs = port::nic::Knobs::default();
     vec![
         format!(
-            "64 bytes with FCS, {} ns of work a frame beside the bridge's; register read {} ns, write {} ns, one write a frame and direction",
+            "frames of 64 bytes with FCS, {} ns of work per frame in addition to the bridge; register read {} ns, write {} ns, one write per frame and direction",
             options.cost_ns,
             knobs.reg_read_ns.get(),
             knobs.reg_write_ns.get()
@@ -236,11 +236,11 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
         "an interrupt is a register read and a system call (read of an eventfd); trap and return are not counted"
             .to_owned(),
         match options.timing {
-            Timing::Live => "on the machine's time".to_owned(),
-            Timing::Virtual => "on virtual time: the costs of drivers and of polls are constants as well".to_owned(),
+            Timing::Live => "real time".to_owned(),
+            Timing::Virtual => "virtual time: the costs of drivers and polls are constants, too".to_owned(),
         },
         format!(
-            "medians of {} rounds of {} ms a load; generator, wire and cards are subtracted; so were {gaps} gaps of more than {} us",
+            "medians of {} rounds of {} ms per load; the time of generator, wire and cards is subtracted, and {gaps} gaps of more than {} us",
             options.rounds,
             options.span_ms,
             rig::GAP / 1000
@@ -252,7 +252,7 @@ impl Curves {
     /// Formats the table of loads and forwarded frames by mode, a summary, and the notes.
     pub fn text(&self) -> String {
         let mut out = self.env.as_ref().map_or(String::new(), |env| format!("{env}\n"));
-        out.push_str("forwarded, thousands of frames a second, by offered load\n\n   offered");
+        out.push_str("forwarded frames by offered load, in thousands per second\n\n   offered");
         self.series.iter().for_each(|series| _ = write!(out, "  {:>10}", series.mode));
         out.push('\n');
         for at in 0..LOADS.len() {
@@ -265,7 +265,7 @@ impl Curves {
         let _ = write!(
             out,
             "\n{:<11}{:>9}{:>9}{:>13}{:>9}{:>15}{:>15}{:>13}",
-            "", "peak", "at", "highest load", "ratio", "missed there", "queue full", "interrupts"
+            "", "peak", "at", "highest load", "ratio", "missed", "queue full", "interrupts"
         );
         let top = self.series.iter().map(|series| series.peak).fold(0.0, f64::max);
         self.series.iter().for_each(|series| out += &summary(series, top));
@@ -294,8 +294,8 @@ impl Curves {
         };
         let chart = LineChart {
             title: "Forwarded against offered load".to_owned(),
-            across: "thousands of frames offered a second".to_owned(),
-            up: "thousands of frames forwarded a second".to_owned(),
+            across: "offered, thousand frames/s".to_owned(),
+            up: "forwarded, thousand frames/s".to_owned(),
             axis: Axis::Linear,
             marks: Vec::new(),
             curves: self.series.iter().map(curve).collect(),

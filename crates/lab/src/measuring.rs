@@ -85,7 +85,7 @@ mod tests {
         BufReader::new(other.stdout.take().unwrap()).read_line(&mut held).unwrap();
         assert!(held == "held\n" && Measuring::at(&path).1);
         let env = Environment { measured_beside: true, ..Environment::detect() };
-        assert!(env.warnings().iter().any(|why| why.contains("another linerate measures")));
+        assert!(env.warnings().iter().any(|why| why.contains("another linerate is measuring")));
         drop(other.stdin.take());
         other.wait().unwrap();
         // As with another user's file: readable, not writable.

@@ -70,11 +70,11 @@ impl Over {
     pub fn words(self) -> [&'static str; 2] {
         match self {
             Over::Pair => ["pair", "A pair of ports in memory"],
-            Over::Nic => ["nic", "Two cards and a wire"],
-            Over::Router => ["router", "A router"],
+            Over::Nic => ["nic", "Two emulated NICs and a wire"],
+            Over::Router => ["router", "A router between two hosts"],
             Over::Tap => ["tap", "A TAP device to the kernel"],
-            Over::Native => ["native", "Nothing of ours: the kernel's loopback"],
-            Over::Veth => ["veth", "Nothing of ours: host, router and host are namespaces of the kernel, veth between"],
+            Over::Native => ["native", "The kernel's loopback, without our stack"],
+            Over::Veth => ["veth", "Three kernel namespaces over veth (host, router, host)"],
         }
     }
 }
@@ -86,7 +86,7 @@ impl FromStr for Over {
         Over::ALL
             .into_iter()
             .find(|over| over.words()[0] == word)
-            .ok_or_else(|| format!("over={word}: one of {}", Over::ALL.map(|over| over.words()[0]).join(", ")))
+            .ok_or_else(|| format!("over={word}: expected one of {}", Over::ALL.map(|over| over.words()[0]).join(", ")))
     }
 }
 
@@ -207,7 +207,7 @@ impl Place {
             return Err(format!("{key}: cannot be set here; see --threads, --dispatch and --workstreams"));
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
-            return Err("several addresses: over pair, nic, router or native".to_owned());
+            return Err("several addresses: only over pair, nic, router or native".to_owned());
         }
         if self.aliases > 0 && self.over == Over::Native && self.family == Domain::Inet6 {
             return Err("several addresses: the loopback device has one IPv6 address".to_owned());
@@ -215,13 +215,15 @@ impl Place {
         if self.locks != LockKind::Up
             && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth))
         {
-            return Err("locks: of hosts of ours on one thread; with threads=on they follow from these".to_owned());
+            return Err(
+                "locks: only for our hosts on one thread; with threads=on the threads determine the locks".to_owned()
+            );
         }
         if self.isr.is_some() && matches!(self.over, Over::Tap | Over::Native | Over::Veth) {
-            return Err(format!("{DISPATCH}: over pair, nic or router, where a host of ours is judged"));
+            return Err(format!("{DISPATCH}: only over pair, nic or router, where our host is measured"));
         }
         if !self.set.is_empty() && matches!(self.over, Over::Native | Over::Veth) {
-            return Err("--set: no host of ours is there".to_owned());
+            return Err("--set: has no effect without a host of our stack".to_owned());
         }
         let mut config = HostConfig::default();
         self.set.iter().try_for_each(|(key, value)| config.set(key, value))?;
@@ -349,7 +351,8 @@ impl Place {
         let router = self.router::<L>(&pairs)?;
         let far = self.host::<L>(1, &pairs)?;
         let mut there = OurSockets::new(&far, Rest::Never);
-        let (mut end, port) = <P::Far>::open_for_one(&mut there, self.usual::<P::Far>()).context("the far end")?;
+        let (mut end, port) =
+            <P::Far>::open_for_one(&mut there, self.usual::<P::Far>()).context("cannot open the far end")?;
         // The cards' own threads need the processor as well.
         let rest = if self.over == Over::Nic { Rest::Spins } else { Rest::Never };
         let mut here = OurSockets::new(&near, rest);
@@ -414,7 +417,7 @@ impl Place {
             }
         }
         if self.has_threads() {
-            let host = self.router::<Light>(pairs)?.context("a router")?;
+            let host = self.router::<Light>(pairs)?.context("no router in this setup")?;
             with_threads(&host, || {
                 go(&host, over);
                 Ok(())
@@ -422,7 +425,7 @@ impl Place {
             balanced(&host)?;
             return Ok(Seen::of(&host));
         }
-        let host = self.router::<Up>(pairs)?.context("a router")?;
+        let host = self.router::<Up>(pairs)?.context("no router in this setup")?;
         go(&host, over);
         balanced(&host)?;
         Ok(Seen::of(&host))
@@ -446,7 +449,7 @@ impl Place {
                 })?);
             }
             let near = self.host::<Up>(0, pairs)?;
-            let port = heard.recv().context("the far end's thread is gone")?.map_err(|why| anyhow!(why))?;
+            let port = heard.recv().context("the far end's thread has ended")?.map_err(|why| anyhow!(why))?;
             let mut here = OurSockets::new(&near, Rest::Spins);
             let played = play.near(&mut here, &mut |here, pace| here.step(pace), self.far_at(port));
             over.store(true, Ordering::Release);
@@ -592,7 +595,7 @@ fn with_threads<R>(host: &Host<Light>, run: impl FnOnce() -> anyhow::Result<R>) 
         let ran = run();
         drop(finish);
         for thread in threads {
-            thread.join().map_err(|_| anyhow!("a thread of netisr panicked"))??;
+            thread.join().map_err(|_| anyhow!("a netisr thread panicked"))??;
         }
         ran
     })
@@ -600,7 +603,7 @@ fn with_threads<R>(host: &Host<Light>, run: impl FnOnce() -> anyhow::Result<R>) 
 
 fn balanced<L: Locks>(host: &Host<L>) -> anyhow::Result<()> {
     let audit = host.audit();
-    anyhow::ensure!(audit.imbalance() == 0, "frames of {} are unaccounted for: {audit:?}", host.stack.name);
+    anyhow::ensure!(audit.imbalance() == 0, "host {}: frames unaccounted for: {audit:?}", host.stack.name);
     Ok(())
 }
 
@@ -615,7 +618,7 @@ fn far_end<A: Asked, S: Sockets>(
     let (mut end, port) = match opened {
         Ok(opened) => opened,
         Err(why) => {
-            drop(told.send(Err(format!("the far end at {at}: {why}"))));
+            drop(told.send(Err(format!("cannot open the far end at {at}: {why}"))));
             return Err(anyhow!(why));
         }
     };
@@ -640,7 +643,7 @@ fn beside<P: Play>(
         let _end = End(&over);
         let over = &over;
         let thread = dispatch::spawn_scoped(scope, "far", move || far(over, &told))?;
-        let port = heard.recv().context("the far end's thread is gone")?.map_err(|why| anyhow!(why))?;
+        let port = heard.recv().context("the far end's thread has ended")?.map_err(|why| anyhow!(why))?;
         let played = near(play, port);
         over.store(true, Ordering::Release);
         let ended = thread.join().map_err(|_| anyhow!("the far end's thread panicked"))?;

@@ -81,7 +81,7 @@ impl Page {
         let several = found.into_iter().filter(|(_, values)| values.len() > 1);
         let sentence = |((_, name), values): ((usize, &str), BTreeMap<String, Vec<&str>>)| {
             let values = values.into_iter().map(|(value, files)| format!("{value} ({})", files.join(", ")));
-            format!("the results are not of one {name}: {}", values.collect::<Vec<_>>().join("; "))
+            format!("the results differ in {name}: {}", values.collect::<Vec<_>>().join("; "))
         };
         several.map(sentence).collect()
     }
@@ -127,12 +127,12 @@ fn of_report(report: &Report) -> String {
         let _ = writeln!(out, "<p class=\"warn\">{}</p>", escaped(warning));
     }
     let baseline = report.beside.as_ref().and_then(|beside| beside.baseline.clone());
-    let against = format!("against {}", baseline.unwrap_or_else(|| "the one before".to_owned()));
+    let against = format!("against {}", baseline.unwrap_or_else(|| "the row before".to_owned()));
     grid(&mut out, &["row", "what", "then", "now", "95 %", "unit", "n", &against], report.rows.iter().map(row));
     if !report.peers.is_empty() {
         grid(
             &mut out,
-            &["peer", "now", "95 %", "unit", "n", "range", "we are better by"],
+            &["peer", "now", "95 %", "unit", "n", "range", "ours is better by"],
             report.peers.iter().map(peer),
         );
     }
@@ -262,7 +262,7 @@ mod tests {
         let html = page.html("results");
         for part in [
             "<h2 id=\"s0\">example</h2>",
-            "<th>we are better by</th>",
+            "<th>ours is better by</th>",
             "<td>lwip.udp.send</td>",
             "<td class=\"n\">2357</td>",
             "five MACs &lt;fixed columns&gt; &amp; all",
@@ -307,7 +307,7 @@ mod tests {
         let mut page = Page::default();
         let why = page.add("later.json", "{\"version\": 3, \"name\": \"<x>\", \"rows\": []}").unwrap_err();
         assert!(why.contains("version 3, this program reads version 2"), "{why}");
-        assert!(page.html("t").contains("<p class=\"warn\">shown as text: a report of version 3"));
+        assert!(page.html("t").contains("<p class=\"warn\">shown as text: report has version 3"));
         // The output of `linerate gate --json` has rows and is no report.
         page.add("gate.json", "{\"outcome\": \"fine\", \"rows\": []}").unwrap();
     }
@@ -325,14 +325,9 @@ mod tests {
         assert!(add("a.json", &|_| ()).is_empty() && add("b.json", &|env| env.load = [9.0; 3]).is_empty());
         let found = add("c.json", &|env| env.build.git_rev = "<other>".into());
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].starts_with("the results are not of one revision: ") && found[0].contains(" (a.json, b.json)")
-        );
+        assert!(found[0].starts_with("the results differ in revision: ") && found[0].contains(" (a.json, b.json)"));
         let found = add("d.json", &|env| env.cores = 77);
-        assert!(
-            found[0].starts_with("the results are not of one machine: ") && found[0].contains("77 cores"),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("the results differ in machine: ") && found[0].contains("77 cores"), "{found:?}");
         assert!(page.html("t").contains("&lt;other&gt; (c.json)"));
     }
 }

@@ -173,7 +173,11 @@ pub struct Running {
 /// registered with `dispatch`, or a system call fails.
 pub fn start(options: Options) -> anyhow::Result<Running> {
     let range = 1..=RATE_MAX_HZ;
-    ensure!(range.contains(&options.rate_hz), "{} samples a second: expected 1 to {RATE_MAX_HZ}", options.rate_hz);
+    ensure!(
+        range.contains(&options.rate_hz),
+        "sampling rate '{}': must be 1 to {RATE_MAX_HZ} samples per second",
+        options.rate_hz
+    );
     ensure!(
         *OBSERVING.get_or_init(|| dispatch::on_thread(begins)),
         "another profiler observes the threads of this process"
@@ -183,9 +187,10 @@ pub fn start(options: Options) -> anyhow::Result<Running> {
     {
         let mut registry = registry();
         if registry.is_some() {
-            bail!("a profile runs already: a process can have one at a time");
+            bail!("a profile is already running: a process can have one at a time");
         }
-        signal::install(|| Modules::read(&modules::mapped()).unwinding()).context("no signal handler for SIGPROF")?;
+        signal::install(|| Modules::read(&modules::mapped()).unwinding())
+            .context("cannot install a signal handler for SIGPROF")?;
         *registry = Some(Registry { settings, recorders: Vec::new() });
     }
     let over = Arc::new(AtomicBool::new(false));
@@ -233,7 +238,7 @@ impl Running {
     /// The collector panicked.
     pub fn stop(mut self) -> anyhow::Result<Profile> {
         let (seconds, process_ns) = (self.started.elapsed().as_secs_f64(), crate::os::process_cpu_ns());
-        let (sums, collector_ns, recorders) = self.end().context("the profile's collector panicked")?;
+        let (sums, collector_ns, recorders) = self.end().context("the profiling thread panicked")?;
         let thread = |recorder: &Arc<Recorder>| Thread {
             name: recorder.name.clone(),
             cpu_ns: recorder.used_ns(),

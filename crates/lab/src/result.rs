@@ -392,9 +392,9 @@ impl Report {
         let version = any.get("version").map_or(Some(1), serde_json::Value::as_u64);
         match version {
             Some(version) if version == u64::from(VERSION) => serde_json::from_value(any),
-            _ if any.get("rows").is_none() => Err(serde_json::Error::custom("no report: it has no rows")),
+            _ if any.get("rows").is_none() => Err(serde_json::Error::custom("not a report: no 'rows'")),
             _ => Err(serde_json::Error::custom(format!(
-                "a report of version {}, this program reads version {VERSION}: measure again",
+                "report has version {}, this program reads version {VERSION}: measure again",
                 version.map_or_else(|| "unknown".to_owned(), |version| version.to_string())
             ))),
         }

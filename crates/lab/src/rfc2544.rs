@@ -326,8 +326,8 @@ impl Bench<'_, '_> {
                 let name = |at: usize| ports.get(at).map_or("", |port| port.spec.as_str());
                 let (sent, others) = (way.sent, way.came.others);
                 let what = format!(
-                    "of {sent} test frames sent into {} none came out of {} ({others} other frames did); \
-                     is the device between them, and does it forward?",
+                    "none of {sent} test frames sent to {} arrived at {} ({others} other frames did): \
+                     check that the device connects these ports and forwards",
                     name(from),
                     name(to)
                 );

@@ -136,7 +136,7 @@ pub fn interleave(sides: &[Side], options: &Options) -> anyhow::Result<Vec<Sampl
 
 fn pin(options: &Options) -> anyhow::Result<Option<dispatch::Pinned>> {
     let pinned =
-        options.cpu.map(|cpu| dispatch::pinned_to_core(cpu).with_context(|| format!("cannot stay on core {cpu}")));
+        options.cpu.map(|cpu| dispatch::pinned_to_core(cpu).with_context(|| format!("cannot pin to core {cpu}")));
     pinned.transpose()
 }
 
@@ -327,7 +327,7 @@ fn keep(
         let steal = host.steal();
         let reading = one()?;
         if reading.ops == 0 {
-            bail!("no operation was done");
+            bail!("no operation completed");
         }
         let slow = reading.wall_ns < SHORT_NS && host.is_slow();
         let stolen_ns = host.steal().saturating_sub(steal) * STEAL.0;

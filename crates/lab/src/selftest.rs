@@ -165,8 +165,8 @@ impl Counts {
         let (n, planted) = (self.comparisons, self.planted);
         let uncovered = n - self.covered;
         let checks = [
-            (at_least(n, self.firm, WANTED.firm), format!("{} of {n} equal sides were called different", self.firm)),
-            (at_least(n, uncovered, 1.0 - WANTED.covered), format!("{uncovered} of {n} intervals miss 1")),
+            (at_least(n, self.firm, WANTED.firm), format!("{} of {n} equal sides were judged different", self.firm)),
+            (at_least(n, uncovered, 1.0 - WANTED.covered), format!("{uncovered} of {n} intervals do not contain 1")),
             (
                 at_least(planted, planted - self.found, 1.0 - WANTED.found),
                 format!("{} of {planted} planted differences were not found", planted - self.found),
@@ -267,7 +267,7 @@ fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts
     if let Some(why) = samples.iter().find_map(|sample| sample.failed.clone()) {
         bail!("{why}");
     }
-    let [side, twin, equal, planted] = samples.as_slice() else { bail!("four samples") };
+    let [side, twin, equal, planted] = samples.as_slice() else { bail!("expected four samples") };
     let floor = NoiseFloor::of(side, twin)?;
     let same = Change::paired(side, equal, &floor)?;
     let forward = (number / KINDS.len() as u32).is_multiple_of(2);
@@ -299,7 +299,7 @@ pub(crate) fn serve_busy() -> anyhow::Result<()> {
                 std::hint::black_box(&memory);
             }
         })
-        .context("no thread")?;
+        .context("cannot start a busy thread")?;
         Ok(((), String::new()))
     };
     child::serve(begin, |(), _| Ok(String::new()))
@@ -332,7 +332,7 @@ impl Outcome {
         let head = ["row", "comparisons", "firm", "firm %", "covered %", "unfit", "found %", "reversed"];
         let sheet = Sheet {
             title: format!(
-                "self-test of the laboratory, {} busy neighbors: equal sides called different (at most 1 % wanted), 95 % intervals that \
+                "self-test with {} busy processes: firm verdicts on equal sides (target: at most 1 %), 95 % intervals that \
                  contain 1 (at least 93 %), planted differences of 5 % that are found (at least 80 %)",
                 self.busy
             ),
@@ -341,13 +341,13 @@ impl Outcome {
         };
         let mut text = format!("{}\n{}", self.env, table::sheet(&sheet));
         for why in &self.failed {
-            let _ = writeln!(text, "not made: {why}");
+            let _ = writeln!(text, "not measured: {why}");
         }
         for why in &self.misses {
-            let _ = writeln!(text, "worse than wanted, beyond chance: {why}");
+            let _ = writeln!(text, "target missed beyond chance: {why}");
         }
         if self.misses.is_empty() {
-            let _ = writeln!(text, "no share is worse than wanted beyond chance");
+            let _ = writeln!(text, "no target missed beyond chance");
         }
         text
     }

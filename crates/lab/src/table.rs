@@ -36,7 +36,7 @@ pub fn render(report: &Report) -> String {
             spread([floor.ratio, floor.lo, floor.hi], floor.n, times),
             floor.n,
             floor.percent(),
-            if floor.is_unfit() { ": this machine cannot show a difference now" } else { "" }
+            if floor.is_unfit() { ": too large to show a difference" } else { "" }
         );
     }
     text += &report.disturbed.iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -49,12 +49,12 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "builds", "against the one before"];
+const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "builds", "against the row before"];
 const ROW_ALIGN: [Align; 9] = {
     use Align::{Left, Right};
     [Left, Left, Right, Right, Left, Left, Right, Left, Left]
 };
-const PEER_HEAD: [&str; 8] = ["peer", "now", "95 %", "range", "unit", "n", "builds", "we are better by"];
+const PEER_HEAD: [&str; 8] = ["peer", "now", "95 %", "range", "unit", "n", "builds", "ours is better by"];
 const PEER_ALIGN: [Align; 8] = {
     use Align::{Left, Right};
     [Left, Right, Left, Left, Left, Right, Left, Left]
@@ -133,11 +133,11 @@ fn spark_of(id: &str, samples: &[Sample]) -> String {
 /// Returns a sentence about a sample that was disturbed, failed, was cut short or has outliers.
 pub(crate) fn disturbances(sample: &Sample) -> Option<String> {
     let outliers = sample.summary().map_or(0, |summary| summary.outliers);
-    let noisy = if sample.noisy { ", NOISY: disturbed trials are among those kept" } else { "" };
-    let cut = sample.cut.as_ref().map_or(String::new(), |why| format!(", fewer rounds than asked for: {why}"));
+    let noisy = if sample.noisy { ", NOISY: disturbed trials were kept" } else { "" };
+    let cut = sample.cut.as_ref().map_or(String::new(), |why| format!(", fewer rounds than requested: {why}"));
     let failures = match sample.failures.as_slice() {
         [] => String::new(),
-        [.., last] => format!(", {} failed and cost a round each (the last: {last})", sample.failures.len()),
+        [.., last] => format!(", {} rounds lost by failures (the last: {last})", sample.failures.len()),
     };
     let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy && cut.is_empty() && failures.is_empty();
     let counts = format!("{} trials dropped and replaced, {outliers} outliers kept", sample.dropped.len());

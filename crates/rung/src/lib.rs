@@ -127,7 +127,7 @@ impl<L: Locks> Rig<L> {
         let ports = (0..settings.queues).map(|_| pktgen::open("pg0", None, &pool));
         let (sunk, outputs) = ports.map(|port| (port.counts, output(port.tx, settings))).unzip();
         let all = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
-        let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("no iface")?;
+        let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("cannot add the iface")?;
         Rig::<L>::wire(&stack, cx, pg0, outputs, settings)?;
         let to = SocketAddr::new(pktgen::net(settings.family, 0, 2), TO_PORT);
         let fd = Calls::new(&stack, cx).socket_of(Domain::of(&to)).map_err(|error| error.to_string())?;

@@ -40,7 +40,7 @@ pub fn serve(settings: &str) -> io::Result<()> {
                 let [sent, arrived, ticks, wall, cpu] = trial(&mut rig, n);
                 writeln!(socket.get_mut(), "done {sent} {arrived} {ticks} {wall} {cpu}")?;
             }
-            None => writeln!(socket.get_mut(), "failed no order: {}", line.trim_end())?,
+            None => writeln!(socket.get_mut(), "failed unknown command '{}'", line.trim_end())?,
         }
         line.clear();
     }

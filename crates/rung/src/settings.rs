@@ -106,7 +106,8 @@ impl FromStr for Settings {
     fn from_str(line: &str) -> Result<Settings, BadSettings> {
         let mut settings = Settings::default();
         for word in line.split_whitespace() {
-            let (key, value) = word.split_once('=').ok_or_else(|| BadSettings(format!("'{word}' is not key=value")))?;
+            let (key, value) =
+                word.split_once('=').ok_or_else(|| BadSettings(format!("'{word}': expected KEY=VALUE")))?;
             match key {
                 "locks" => {
                     settings.locks = match value {
@@ -138,7 +139,7 @@ impl FromStr for Settings {
                 "clock" => {
                     settings.clock = Some(value.parse::<Strategy>().map_err(|e| BadSettings(e.to_string()))?);
                 }
-                other => return Err(BadSettings(format!("no setting is called '{other}'"))),
+                other => return Err(BadSettings(format!("unknown setting '{other}'"))),
             }
         }
         if settings.locks == LockKind::Up && settings.context != How::Register {

@@ -75,7 +75,7 @@ impl Pair {
                 host.poll();
             }
         }
-        bail!("smoltcp: {what}: not within {PATIENCE} rounds")
+        bail!("smoltcp: no {what} after {PATIENCE} rounds")
     }
 
     /// Establishes a connection between a new socket on each host.
@@ -84,7 +84,7 @@ impl Pair {
         self.0[1].listen(handles[1])?;
         self.0[0].connect(handles[0], local)?;
         let open = |pair: &mut Pair| (0..2).all(|at| pair.0[at].tcp(handles[at]).state() == State::Established);
-        self.until("a connection", open)?;
+        self.until("connection", open)?;
         Ok(handles)
     }
 }
@@ -110,7 +110,7 @@ const WAYS: [Way; 6] = [
 impl Way {
     fn how(self) -> String {
         let when = if self.at_once { ", poll_egress after each call" } else { "" };
-        format!("{} KiB a round{when}", self.most >> 10)
+        format!("{} KiB per round{when}", self.most >> 10)
     }
 }
 
@@ -141,7 +141,7 @@ impl End for Smol {
     fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
         match self.host.tcp(self.handle).recv_slice(into) {
             Ok(n) => Ok(n),
-            Err(RecvError::Finished | RecvError::InvalidState) => bail!("the stream has ended"),
+            Err(RecvError::Finished | RecvError::InvalidState) => bail!("unexpected end of stream"),
         }
     }
 
@@ -210,7 +210,7 @@ fn crossing(at: usize, plug: Plug, listening: &Barrier) -> anyhow::Result<Smol> 
             std::thread::yield_now();
         }
     }
-    bail!("smoltcp: no connection from core to core")
+    bail!("smoltcp: no connection between the cores")
 }
 
 /// Transport of the transactions.
@@ -327,12 +327,12 @@ impl Rr {
             let mut into = [0; 16];
             let n = self.recv(to, &mut into)?;
             if n > 0 {
-                ensure!(into[..n] == [byte], "{n} bytes arrived, {:?}", &into[..n]);
+                ensure!(into[..n] == [byte], "received {n} unexpected bytes: {:?}", &into[..n]);
                 return Ok(());
             }
             self.pair.0[from].poll();
         }
-        bail!("no byte came")
+        bail!("no byte received after {PATIENCE} rounds")
     }
 
     #[inline(always)]
@@ -405,7 +405,7 @@ impl Connect {
             }
             self.pair.0[1 - at].poll();
         }
-        bail!("{}: never {state}", self.id)
+        bail!("{}: state {state} not reached", self.id)
     }
 
     fn once(&mut self) -> anyhow::Result<()> {
@@ -465,11 +465,11 @@ pub fn idle(n: u16) -> anyhow::Result<IdlePeer> {
         pair.0[1].listen(handles[1])?;
         pair.0[0].connect(handles[0], LOCAL + local)?;
         let open = |pair: &mut Pair| (0..2).all(|at| pair.0[at].tcp(handles[at]).state() == State::Established);
-        pair.until("a connection", open)?;
+        pair.until("connection", open)?;
     }
     let bytes = lab::os::resident()?.saturating_sub(before) as f64 / f64::from(2 * u32::from(n));
     let how = format!(
-        "growth of resident memory over {n} connections, both ends counted, buffers not: each search passes all"
+        "growth of resident memory over {n} connections, both ends counted, buffers not; the sockets are searched linearly"
     );
     Ok(IdlePeer { peer: "smoltcp".to_owned(), bytes, how })
 }

@@ -163,7 +163,7 @@ impl Host {
         let mut iface = Interface::new(config, &mut plug, Instant::ZERO);
         let mut full = Ok(());
         iface.update_ip_addrs(|addresses| full = addresses.push(IpCidr::new(address(n).into(), 24)));
-        full.map_err(|_| anyhow!("no room for an address"))?;
+        full.map_err(|_| anyhow!("no room for the address"))?;
         let scale = ((1_000_000u128 << 32) / u128::from(timer::rate().hz.max(1))) as u64;
         Ok(Host { iface, sockets: SocketSet::new(Vec::new()), plug, scale })
     }

@@ -76,7 +76,7 @@ fn a_core_that_is_not_there_is_a_usage_error() {
 #[test]
 fn a_full_disk_costs_the_file_and_not_the_table() {
     let (code, out, err) = short("8", &["--trials", "/dev/full"]);
-    assert!(out.contains("against the one before") && out.contains("true"), "{out}");
+    assert!(out.contains("against the row before") && out.contains("true"), "{out}");
     assert_eq!(
         (code, err.as_str()),
         (Some(1), "linerate: --trials /dev/full: No space left on device (os error 28)\n")
@@ -121,7 +121,7 @@ fn interrupted_it_prints_the_rows_that_were_finished() {
     let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
     for to in [To::Process, To::Group] {
         let (out, err) = interrupted(&words, to);
-        assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
+        assert!(out.contains("fewer rounds than requested: interrupted") && out.contains("sleep 0.05"), "{out}");
         assert!(out.lines().any(|line| line.starts_with("b  ") && line.contains(" ms")), "a round was finished: {out}");
         assert!(err.contains("interrupted: the rows above"), "{err}");
     }
@@ -229,9 +229,9 @@ fn a_hanging_command_ends_the_study_with_what_was_measured() {
     let hangs = format!("echo >> {runs}; [ $(wc -l < {runs}) -lt 3 ] || {{ echo $$ > {alone}; sleep 1000; true; }}");
     let words = ["ab", "--a", "true", "--b", &hangs, "--rounds", "8", "--limit", "2", "--json", "--trials", &trials];
     let (code, out, err) = said(&run(&mut linerate(&[&words[..], &["--", "{}"]].concat())));
-    let why = "b has not ended after 2 s";
+    let why = "b exceeded the time limit of 2 s";
     assert_eq!(code, Some(1), "{out}{err}");
-    assert_eq!(err, format!("linerate: {why}; the rows above were finished before\n"));
+    assert_eq!(err, format!("linerate: {why}; the rows above are complete\n"));
     let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"));
     assert_eq!((json["name"].as_str(), json["rows"].as_array().map(Vec::len)), (Some("ab"), Some(0)), "{json}");
     assert!(json["notes"].to_string().contains(&format!("incomplete: {why}")), "{json}");
@@ -281,7 +281,7 @@ impl Drop for Held {
     }
 }
 
-const BESIDE: &str = "WARNING: another linerate measures on this machine at the same time";
+const BESIDE: &str = "WARNING: another linerate is measuring on this machine";
 
 /// Runs `line` with the measuring lock below `dir`.
 fn measured_in(dir: &Dir, line: &str) -> (Option<i32>, String, String) {

@@ -75,7 +75,7 @@ fn a_profile_of_it_goes_without_its_own() {
     let output = run(&mut linerate(&["profile", "--json", "--", "repro", "rtems2014", "--quick", "--rounds", "1"]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("a: no shares of time: a profile runs already"), "{said}");
+    assert!(said.contains("a: no shares of time: a profile is already running"), "{said}");
     let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
     let buckets: Vec<&str> =
         profile["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket["name"].as_str()).collect();
@@ -178,11 +178,11 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
             ["3780 of 4800", "3904 of 4800", "0 of 4800"]
         };
         assert_eq!(missed, expected);
-        let series = sheet(&format!("{ports} ports: where a frame's ticks go"));
+        let series = sheet(&format!("{ports} ports: ticks of a frame by cause"));
         assert_eq!(series["rows"].as_array().unwrap().len(), rungs.len());
         let notes = report["notes"].as_array().unwrap();
         let says = |text: &str| notes.iter().any(|note| note.as_str().unwrap().contains(text));
-        for text in ["of the processor's own time", "with the bus of 2004 waited for", "T11, thousand frames"] {
+        for text in ["of the processor's time", "with waits for the bus of 2004", "T11, thousand frames"] {
             assert!(says(text), "{text}: {notes:#?}");
         }
     }

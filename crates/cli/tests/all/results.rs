@@ -117,7 +117,7 @@ fn json_that_is_no_result_of_this_version_is_shown_as_text() {
         change(&mut other);
         other.to_string()
     };
-    let reads = |version: &str| format!("a report of version {version}, this program reads version 2: measure again");
+    let reads = |version: &str| format!("report has version {version}, this program reads version 2: measure again");
     for (name, content, why) in [
         ("later.json", changed(&|of| of["version"] = 3.into()), reads("3")),
         ("text.json", changed(&|of| of["version"] = "2".into()), reads("unknown")),
@@ -127,8 +127,8 @@ fn json_that_is_no_result_of_this_version_is_shown_as_text() {
             changed(&|of| _ = of.as_object_mut().unwrap().remove("env")),
             "missing field `env`".to_owned(),
         ),
-        ("other.json", "{\"a\": [1, 2]}".to_owned(), "no report: it has no rows".to_owned()),
-        ("list.json", "[1, \"a < b\"]".to_owned(), "no report: it has no rows".to_owned()),
+        ("other.json", "{\"a\": [1, 2]}".to_owned(), "not a report: no 'rows'".to_owned()),
+        ("list.json", "[1, \"a < b\"]".to_owned(), "not a report: no 'rows'".to_owned()),
     ] {
         let dir = Dir::new(&format!("no-result-{}", name.trim_end_matches(".json")));
         fs::write(dir.path(name), &content).unwrap();
@@ -184,10 +184,10 @@ fn results_of_several_machines_or_revisions_are_named() {
     };
     fs::write(dir.path("a.json"), other(&|env| env["build"]["git_rev"] = "aaaaaaa".into())).unwrap();
     let (_, err, code) = said(&["report", &dir.path("")]);
-    assert!(code == Some(0) && !err.contains("not of one"), "{err}");
+    assert!(code == Some(0) && !err.contains("the results differ"), "{err}");
     fs::write(dir.path("b.json"), other(&|env| env["build"]["git_rev"] = "bbbbbbb".into())).unwrap();
     let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("b.json")]);
-    assert!(out.contains("\nnote: another revision: bbbbbbb, the baseline is of aaaaaaa\n"), "{out}");
+    assert!(out.contains("\nnote: revision differs: bbbbbbb; baseline: aaaaaaa\n"), "{out}");
     assert_eq!(code, Some(0), "{out}");
     let changed = |env: &mut serde_json::Value| {
         env["build"]["git_rev"] = "bbbbbbb".into();
@@ -196,13 +196,13 @@ fn results_of_several_machines_or_revisions_are_named() {
     fs::write(dir.path("c.json"), other(&changed)).unwrap();
     let (_, err, code) = said(&["report", &dir.path("")]);
     assert_eq!(code, Some(0), "{err}");
-    let revisions = "the results are not of one revision: aaaaaaa (a.json); bbbbbbb (b.json, c.json)";
+    let revisions = "the results differ in revision: aaaaaaa (a.json); bbbbbbb (b.json, c.json)";
     assert!(err.contains(&format!("linerate: {revisions}\n")), "{err}");
-    assert!(err.contains("linerate: the results are not of one machine: AMD EPYC, "), "{err}");
+    assert!(err.contains("linerate: the results differ in machine: AMD EPYC, "), "{err}");
     let html = fs::read_to_string(dir.path("index.html")).unwrap();
     assert!(html.contains(&format!("<p class=\"warn\">{revisions}</p>")), "{html}");
     let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("c.json")]);
-    assert!(out.contains("unfit: another machine") && code == Some(3), "{out}");
+    assert!(out.contains("unfit: cpu differs: Another CPU") && code == Some(3), "{out}");
     // Of another measurement: no row is compared.
     let (name, now) = (dir.path("d.json"), dir.path("a.json"));
     fs::write(&name, run(1.0).replace("bench bridge", "bench udp")).unwrap();
@@ -250,7 +250,7 @@ fn a_gate_says_what_it_came_to_by_its_exit_code() {
     let regression = "regression: more than 5 % slower: bridge.1k.burst32";
     assert_eq!(gate(&[&files[1], &files[1]], &[]), (regression.to_owned(), Some(1)), "slow each time");
     let (alone, code) = gate(&[&files[1]], &[]);
-    assert!(alone.contains("slower, in one run alone: bridge.1k.burst32") && code == Some(2), "{alone} {code:?}");
+    assert!(alone.contains("slower, in one run only: bridge.1k.burst32") && code == Some(2), "{alone} {code:?}");
     assert_eq!(gate(&[&files[1], &files[0]], &[]).1, Some(0), "slow once");
     assert_eq!(gate(&[&files[2]], &[]).1, Some(2));
     assert_eq!(gate(&[&files[1]], &["--tolerance", "80"]).1, Some(0));
@@ -263,7 +263,7 @@ fn a_gate_says_what_it_came_to_by_its_exit_code() {
     let other = run(1.0).replace("\"AMD EPYC\"", "\"another\"");
     fs::write(dir.path("other.json"), other).unwrap();
     let (out, _, code) = said(&["gate", "--baseline", &files[0], &dir.path("other.json")]);
-    assert!(out.contains("unfit: another machine: another, the baseline is of AMD EPYC\n") && code == Some(3), "{out}");
+    assert!(out.contains("unfit: cpu differs: another; baseline: AMD EPYC\n") && code == Some(3), "{out}");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn what_is_no_run_is_refused() {
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("nowhere.json")]);
     assert!(err.contains("nowhere.json: No such file") && code == Some(2), "1 is for a run that got slower: {err}");
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("bad.json")]);
-    assert!(err.contains("bad.json: not the JSON of a run: no report: it has no rows") && code == Some(2), "{err}");
+    assert!(err.contains("bad.json: not the JSON of a run: not a report: no 'rows'") && code == Some(2), "{err}");
     fs::write(dir.path("name.json"), run(1.0).replace("bench bridge", "repro x")).unwrap();
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("name.json")]);
     assert!(

@@ -155,8 +155,8 @@ fn netperfs_ends_stand_in_every_shape() {
     let figure = found["figure"].as_f64().unwrap();
     assert!(figure < 50.0, "20 ms there and back are 50 a second at most: {figure}");
     for (line, says) in [
-        ("--near x", "there is no host 'x'; there are a1"),
-        ("--near b1 --far b1", "between two hosts"),
+        ("--near x", "unknown host 'x': expected one of a1"),
+        ("--near b1 --far b1", "two different hosts"),
         ("--over nic", "cannot be used with"),
     ] {
         let (code, _, err) = words(&format!("netperf --topo {} {line}", file("dumbbell")));

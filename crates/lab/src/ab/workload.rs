@@ -26,7 +26,7 @@ pub const RIGS: [(&str, &str); 5] = [
     ("send", "sendto of 22 bytes; settings: the ladder's (locks, context, pool, clock, burst, ...)"),
     ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and knob of a host"),
     ("bridge", "a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
-    ("filter", "frames matched; settings: expr=EXPRESSION (tcpdump's)"),
+    ("filter", "frames matched; settings: expr=EXPRESSION (tcpdump filter)"),
     ("text", "frames to lines and back; settings: kind=NAME, way=encode|decode"),
 ];
 
@@ -94,7 +94,7 @@ pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> 
                     "addresses" => addresses = number(key, value, 2, 1 << 20)?,
                     "size" => size = number(key, value, 64, 1518)?,
                     "burst" => burst = number(key, value, 1, 256)?,
-                    _ => bail!("{key}: a bridge has addresses, size, burst"),
+                    _ => bail!("unknown setting '{key}' of bridge: expected addresses, size or burst"),
                 }
             }
             Side::new(id, move || BridgeRig::new(&name, addresses, size - 4, burst))
@@ -107,18 +107,18 @@ pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> 
                     ("kind", name) => {
                         let names: Vec<&str> = TextKind::available().map(TextKind::name).collect();
                         let found = TextKind::available().find(|kind| kind.name() == name);
-                        kind = found.with_context(|| format!("kind={name}: one of {}", names.join(", ")))?;
+                        kind = found.with_context(|| format!("kind={name}: expected one of {}", names.join(", ")))?;
                     }
                     ("way", "encode") => decode = false,
                     ("way", "decode") => decode = true,
                     ("way", other) => bail!("way={other}: expected encode or decode"),
-                    _ => bail!("{key}: text has kind, way"),
+                    _ => bail!("unknown setting '{key}' of text: expected kind or way"),
                 }
             }
             let side = Side::new(id, move || Ok(Codec::new(&name, kind, decode)));
             return Ok(variant(side, GIGABYTES));
         }
-        other => bail!("no workload '{other}'"),
+        other => bail!("unknown workload '{other}'"),
     };
     Ok(variant(side, Unit::TICKS))
 }
@@ -163,7 +163,7 @@ const FILTERED: u64 = 100_000;
 fn filter(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
     let mut text = String::new();
     for (key, value) in knobs {
-        ensure!(key == "expr", "{key}: a filter has expr");
+        ensure!(key == "expr", "unknown setting '{key}' of filter: expected expr");
         text.clone_from(value);
     }
     Filter::compile(&text).map_err(|why| anyhow::anyhow!("expr={text}: {why}"))?;
@@ -262,11 +262,11 @@ mod tests {
             ("route", "routes=0", "expected 1 to"),
             ("route", "colour=red", "colour"),
             ("bridge", "size=63", "64 to 1518"),
-            ("bridge", "ports=3", "addresses, size, burst"),
+            ("bridge", "ports=3", "addresses, size or burst"),
             ("filter", "expr=udp port", "expr=udp port"),
-            ("text", "kind=neon9", "one of portable"),
+            ("text", "kind=neon9", "expected one of portable"),
             ("text", "way=up", "encode or decode"),
-            ("moon", "", "no workload 'moon'"),
+            ("moon", "", "unknown workload 'moon'"),
         ] {
             let why = rig(workload, "a", &knobs(settings)).err().map(|why| format!("{why:#}")).unwrap_or_default();
             assert!(why.contains(part), "{workload} {settings}: {why}");

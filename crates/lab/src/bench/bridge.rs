@@ -35,8 +35,8 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     let mut study = Study::new("bench bridge", options.run(30), 6, progress);
     study.note(
         "in-memory ports (rings); known stations in random order; one core; TSC ticks per frame, both rings \
-         included. These rows have no kernel peer: the kernel has no such ports. It is the peer of the *.forward \
-         rows, over devices",
+         included. These rows have no kernel peer: the kernel has no such ports. The kernel is the peer of the \
+         *.forward rows, over devices",
     );
     study.part("frames");
     let side = |(id, stations, len, burst, _)| Side::new(id, move || BridgeRig::new(id, stations, len, burst));

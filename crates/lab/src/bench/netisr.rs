@@ -27,12 +27,12 @@ pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     let mut study = Study::new("bench dispatch", options.run(30), 2, progress);
     study.note(
         "*.overhead: one router forwards 64-byte frames over 1,000 routes in bursts of 32, with and without netisr \
-         in turns; computed from the ratio of paired builds. deferred.overhead: light locks, a thread on another \
+         alternately; computed from the ratio of paired builds. deferred.overhead: light locks, a thread on another \
          core takes the frames through the stack; ticks of wall time, compared with light locks on one thread",
     );
     study.note(
-        "hrh: host-router-host, three hosts of ours on one thread; kernel: three namespaces and veth between, both ends on one thread; \
-         tcpconnect: two hosts of ours, the kernel over loopback; checksums are left out by both; an operation is a byte, a transaction, a \
+        "hrh: host-router-host, three of our hosts on one thread; kernel: three namespaces joined by veth, both ends on one thread; \
+         tcpconnect: two of our hosts, the kernel over loopback; neither computes checksums; an operation is a byte, a transaction, a \
          connection",
     );
     study.part("netisr's cost");

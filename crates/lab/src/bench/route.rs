@@ -22,7 +22,7 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     study.note(
         "1 M routes with the prefix lengths of the Internet's table through 16 gateways, random destinations, \
          64-byte frames without FCS (22-byte payload), pktgen's work on both sides included; locks up, one core; \
-         TSC ticks per frame; at most twelve tables, each filled anew",
+         TSC ticks per frame; at most twelve tables, each filled again",
     );
     study.part("forwarding");
     forwarding(&mut study, options.core());
@@ -33,8 +33,8 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     study.part("routes that change");
     updates(&mut study);
     study.part("two threads");
-    study.note("shared.route: one router with light locks, each thread from a port of its own to another; target: 1.6");
-    let title = "two threads on one shared router forward in bursts of 32, as times one";
+    study.note("shared.route: one router with light locks, each thread between two ports of its own; target: 1.6");
+    let title = "forwarding by two threads on one shared router, bursts of 32, relative to one";
     on_two_cores(&mut study, "shared.route", title, CoresRig::forward);
     study.part("tunnels");
     tunnels(&mut study);
@@ -69,7 +69,7 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
         }),
     ];
     study.note(
-        "kernel: forwards between veths in a network namespace of its own, with two /16 routes instead of a \
+        "kernel: forwards between veths in a separate network namespace, with two /16 routes instead of a \
          million; a packet socket's sendmmsg is included. The devices differ, so the ratio does not measure \
          routing alone",
     );
@@ -166,7 +166,8 @@ fn updates(study: &mut Study<'_>) {
         let (pair, made) = (pair.clone(), Rc::clone(&made));
         Side::new(id, move || {
             let pair = pair.get()?;
-            let mut rig = pair.borrow_mut()[at].take().ok_or_else(|| anyhow::anyhow!("this half is in use"))?;
+            let mut rig =
+                pair.borrow_mut()[at].take().ok_or_else(|| anyhow::anyhow!("this half of the pair is in use"))?;
             let (made, counts) = (Rc::clone(&made), rig.made());
             let mut before = [0, 1].map(|at| counts[at].load(Ordering::Relaxed));
             Ok(crate::subject::from_fn(id, move || {

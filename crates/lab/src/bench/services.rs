@@ -118,7 +118,7 @@ fn hold(study: &mut Study<'_>, size: Size, name: &str, peer: &str, build: Build)
     let start = move || build(&size, &mut Netlink::open()?);
     let lines: Vec<(&'static str, &'static str, Option<&'static str>, bool)> = match start() {
         Ok(contest) => contest.rows.iter().map(|row| (row.id, row.title, row.unit, row.peer.is_some())).collect(),
-        Err(why) => return study.rows([Row::missing(name, "under a stock tool", &format!("{why:#}"))]),
+        Err(why) => return study.rows([Row::missing(name, "measured with a stock tool", &format!("{why:#}"))]),
     };
     let options = run::Options { max_seconds: None, cpu: None, warmup: 1, ..study.options().one_trial().waiting() };
     for (id, title, unit, has_peer) in lines {
@@ -147,7 +147,7 @@ fn hold(study: &mut Study<'_>, size: Size, name: &str, peer: &str, build: Build)
             peers.filter_map(|peer| Some(Peer { now: figure(&group.sample(&theirs))?, ..peer })).collect();
         if let ([Ok(ours), Ok(beside)], "ticks/op") = ([id, &theirs].map(|id| group.sample(id).summary()), unit.name) {
             let rate = |ticks: f64| size.tsc_hz as f64 / ticks;
-            study.note(format!("{id}: {:.0} a second; {peer} {:.0}", rate(ours.median), rate(beside.median)));
+            study.note(format!("{id}: {:.0} per second; {peer} {:.0}", rate(ours.median), rate(beside.median)));
         }
         study.report.peers.extend(peers);
     }
@@ -211,7 +211,7 @@ impl Drop for Served {
 fn serve(command: &mut Command) -> anyhow::Result<Served> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(Served { child: command.spawn().with_context(|| format!("start {name}"))?, dir: None })
+    Ok(Served { child: command.spawn().with_context(|| format!("cannot start {name}"))?, dir: None })
 }
 
 /// Returns a command that runs this program as one of its servers or clients.
@@ -245,7 +245,7 @@ fn ours(net: u8) -> Ipv4Addr {
 fn until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     while !done() {
-        ensure!(Instant::now() < end, "{what} is not there after {} seconds", PATIENCE.as_secs());
+        ensure!(Instant::now() < end, "{what} is not available after {} seconds", PATIENCE.as_secs());
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
@@ -259,7 +259,7 @@ fn listens(at: SocketAddr) -> anyhow::Result<()> {
 fn said(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().with_context(|| format!("start {name}"))?;
+    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let Output { status, stdout, stderr } = finish(child).with_context(|| name.clone())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     ensure!(status.success(), "{name}: {status}: {}{}", text(&stderr), text(&stdout));
@@ -280,7 +280,7 @@ fn finish(mut child: Child) -> anyhow::Result<Output> {
             if Instant::now() > end {
                 let _ = child.kill();
                 let _ = child.wait();
-                bail!("it did not end");
+                bail!("did not exit in time");
             }
             std::thread::sleep(Duration::from_millis(1));
         };
@@ -409,7 +409,7 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
                 "10.0.12.1/24",
             ];
             let text = said(&mut linerate(&[&words[..], load].concat()))?;
-            let report: Value = serde_json::from_str(&text).context("our client's report")?;
+            let report: Value = serde_json::from_str(&text).context("invalid report of our client")?;
             let us = report["end"]["latency"][which].as_f64();
             Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
         })
@@ -418,8 +418,8 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         |id, title, load, which| Line { id, title, unit: Some("ns"), ours: Some(tool(id, load, which)), peer: None };
     let rows = vec![
         row("iperf3.latency.idle", "p99 of round trips beside 1 Mbit/s", &["-b", "1M"][..], "p99_us"),
-        row("iperf3.latency.p50", "p50 of round trips beside a stream as fast as it goes", &[][..], "p50_us"),
-        row("iperf3.latency.p99", "p99 of the same", &[][..], "p99_us"),
+        row("iperf3.latency.p50", "p50 of round trips beside a stream at full speed", &[][..], "p50_us"),
+        row("iperf3.latency.p99", "p99 of round trips beside a stream at full speed", &[][..], "p99_us"),
     ];
     Ok(Contest { _served: vec![server], rows })
 }
@@ -435,7 +435,7 @@ fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     };
     // A persistent device, which the client opens.
     without("sv13");
-    let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("start ip")?;
+    let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("cannot start ip")?;
     ensure!(made.success(), "ip tuntap add: {made}");
     netlink.set_up("sv13")?;
     netlink.add_addr("sv13", Ipv4Addr::new(10, 0, 13, 1), 24)?;
@@ -451,7 +451,7 @@ fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     });
     let row = Line {
         id: "iperf3.pacing",
-        title: "how unevenly our client's datagrams leave",
+        title: "variation of the gaps between our client's datagrams",
         unit: Some("ns"),
         ours: Some(here),
         peer: Some(there),
@@ -467,12 +467,12 @@ fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<
     let words = ["-i", device, "-n", "-q", "-tt", "--time-stamp-precision=nano", "-B", "8192", "-c", &count, &filter];
     let mut seen = Command::new("tcpdump");
     seen.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let seen = seen.spawn().context("start tcpdump")?;
+    let seen = seen.spawn().context("cannot start tcpdump")?;
     std::thread::sleep(Duration::from_millis(300)); // until tcpdump captures
     said(sender)?;
     let text = String::from_utf8_lossy(&finish(seen).context("tcpdump")?.stdout).into_owned();
     let times: Vec<u64> = text.lines().filter_map(|line| nanos(line.split_whitespace().next()?)).collect();
-    ensure!(times.len() == DEPARTURES + LEFT_OUT + 1, "tcpdump saw {} datagrams", times.len());
+    ensure!(times.len() == DEPARTURES + LEFT_OUT + 1, "tcpdump captured {} datagrams", times.len());
     let gaps: Vec<f64> = times.windows(2).skip(LEFT_OUT).map(|two| two[1].saturating_sub(two[0]) as f64).collect();
     Ok((1, Took::Value(deviation(&gaps).round() as u64)))
 }

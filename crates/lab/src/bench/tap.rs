@@ -28,8 +28,8 @@ const FAST: Contest = Contest {
 
 const LOSSY: Contest = Contest {
     name: "tap.loss",
-    down: "the same behind 20 ms round trip and 1 % loss, our TCP sending",
-    up: "the same, the kernel's TCP sending",
+    down: "a byte over TAP, 20 ms round trip and 1 % loss, our TCP sending",
+    up: "a byte over TAP, 20 ms round trip and 1 % loss, the kernel's TCP sending",
     ours: Who::Lossy,
     peers: &[("kernel", Who::LossyKernel)],
     seconds: 4,
@@ -42,7 +42,7 @@ pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
         contest.hold(study, options);
     }
     study.note(
-        "tap: ticks of the wall clock, all cores at work. passt and slirp4netns terminate the TCP of a namespace \
+        "tap: ticks of wall-clock time, on all cores. passt and slirp4netns terminate the TCP of a namespace \
          in user space and pass its bytes to iperf3's socket on loopback; ours terminates TCP in user space and is \
          the iperf3 server itself",
     );

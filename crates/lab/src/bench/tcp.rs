@@ -51,7 +51,7 @@ pub struct TcpPeers {
 /// As [`tcp_with`].
 pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut report = tcp_with(options, TcpPeers::default(), progress)?;
-    report.notes.push("smoltcp beside us: cargo xtask bench tcp".to_owned());
+    report.notes.push("for a comparison with smoltcp: cargo xtask bench tcp".to_owned());
     Ok(report)
 }
 
@@ -88,19 +88,17 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     }
     let (crossing, sides): (Vec<Side>, Vec<Side>) =
         sides.into_iter().partition(|side| side.id().ends_with("two_cores"));
-    study.part("carrying, asking, connecting");
+    study.part("streams, transactions, connections");
     streams(&mut study, sides);
     study.part("over IPv6");
     over_ipv6(&mut study);
     study.part("among idle connections");
     among_idle(&mut study);
-    study.part("carrying from core to core");
+    study.part("stream from core to core");
     cores(&mut study, crossing, options);
     study.part("two threads on one host");
-    study.note(
-        "shared.bulk: one host with light locks, each thread with a connection and a far host of its own; target: 1.6",
-    );
-    let title = "two threads on one shared host carry bytes over a connection each, as times one";
+    study.note("shared.bulk: one host with light locks, each thread with its own connection and far host; target: 1.6");
+    let title = "bytes carried by two threads on one shared host, a connection each, relative to one";
     super::on_two_cores(&mut study, "shared.bulk", title, CoresRig::bulk);
     study.rows([idle_row]);
     study.report.peers.extend(idle_peers);
@@ -135,14 +133,14 @@ fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
         ),
         (
             tcp,
-            id("a byte there and a byte back (TCP_RR)", "a byte there and a byte back over IPv6 (TCP_RR)"),
+            id("one byte in each direction (TCP_RR)", "one byte in each direction over IPv6 (TCP_RR)"),
             Side::new(tcp, move || RrRig::tcp(tcp, family, 0)),
         ),
         (
             udp,
             id(
-                "a byte there and a byte back in datagrams (UDP_RR)",
-                "a byte there and a byte back in datagrams over IPv6 (UDP_RR)",
+                "one byte in each direction in datagrams (UDP_RR)",
+                "one byte in each direction in datagrams over IPv6 (UDP_RR)",
             ),
             Side::new(udp, move || RrRig::udp(udp, family)),
         ),
@@ -211,8 +209,8 @@ fn among_idle(study: &mut Study<'_>) {
 /// Measures streams that use two cores, compared with one core.
 fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
     let titles = [
-        ("bulk.64k.two_cores", "a byte carried in segments of 64 KiB, each of the two hosts on a core of its own"),
-        ("bulk.64k.two_pairs", "a byte carried in segments of 64 KiB, two streams, each on a core of its own"),
+        ("bulk.64k.two_cores", "a byte carried in segments of 64 KiB, each host on its own core"),
+        ("bulk.64k.two_pairs", "a byte carried in segments of 64 KiB, two streams, each on its own core"),
     ];
     let Some(both) = both_cores(options) else {
         return study.rows(titles.map(|(id, title)| Row::missing(id, title, super::ONE_CORE)));
@@ -269,5 +267,5 @@ fn idle_row(study: &mut Study<'_>, theirs: &[IdlePeer]) -> (Row, Vec<Peer>) {
 /// Returns the name of the kernel's congestion control.
 fn congestion() -> String {
     let file = "/proc/sys/net/ipv4/tcp_congestion_control";
-    std::fs::read_to_string(file).map_or("congestion control not known".to_owned(), |name| name.trim().to_owned())
+    std::fs::read_to_string(file).map_or("unknown congestion control".to_owned(), |name| name.trim().to_owned())
 }

@@ -92,7 +92,7 @@ impl Subject for Codec {
                 }
             }
         });
-        anyhow::ensure!(decoded == CODEC_FRAMES, "{} of {CODEC_FRAMES} lines were read", decoded);
+        anyhow::ensure!(decoded == CODEC_FRAMES, "{} of {CODEC_FRAMES} lines decoded", decoded);
         Ok(reading)
     }
 }
@@ -205,7 +205,7 @@ fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
         ),
         contest(
             "dd.generated",
-            "the same, frames made and written one by one",
+            "cat of a generator into dd, 256 KiB a read: frames made and written one by one",
             dd("pktgen(rotate=on,size=18):"),
             dd_lines * 169,
             vec![],
@@ -220,7 +220,13 @@ fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
                 ("gnu_grep", "grep", gnu("", &format!("'{FIVE}'"))),
             ],
         ),
-        contest("grep.five.two_cores", "the same, two threads", count("-j 2", &format!("'{FIVE}'")), f64, vec![]),
+        contest(
+            "grep.five.two_cores",
+            "grep of ethpipe2013's five addresses in a file in memory, two threads",
+            count("-j 2", &format!("'{FIVE}'")),
+            f64,
+            vec![],
+        ),
         contest(
             "grep.wildcard",
             "grep of 0022CF.*8899",
@@ -230,7 +236,7 @@ fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
         ),
         contest(
             "grep.5000",
-            "grep -F of 5000 addresses, two of which are there",
+            "grep -F of 5000 addresses, two of which occur",
             count("-F --file addresses.txt", ""),
             f64,
             vec![
@@ -240,7 +246,7 @@ fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
         ),
         contest(
             "grep.pipes",
-            "the five addresses, in by a pipe and out by a pipe",
+            "grep of the five addresses from a pipe into a pipe",
             format!("cat f64.txt | $LINERATE grep '{FIVE}' | cat > /dev/null"),
             f64,
             vec![
@@ -250,7 +256,7 @@ fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
         ),
         contest(
             "rewrite",
-            "a field set and the checksum repaired: ip.ttl-=1 (sed: an address replaced, no checksum)",
+            "a field set and the checksum updated: ip.ttl-=1 (sed: an address replaced, no checksum)",
             "$LINERATE rewrite ip.ttl-=1 < ip64.txt > /dev/null".to_owned(),
             ip64,
             vec![("sed", "sed", "LC_ALL=C sed -e 's/^001111111111/001111111112/' ip64.txt > /dev/null".to_owned())],
@@ -269,7 +275,7 @@ fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
             unit: MEGAFRAMES,
             ..contest(
                 "conv.pcap",
-                "a capture to lines (tcpdump: its own)",
+                "a capture to lines (tcpdump: its own output)",
                 "$LINERATE conv -o f1 ip64.pcap > /dev/null".to_owned(),
                 (corpus.len("ip64.pcap")? - 24) / 76,
                 vec![("tcpdump", "tcpdump", "tcpdump -nr ip64.pcap > /dev/null".to_owned())],

@@ -13,7 +13,7 @@ fn a_program_that_does_not_serve_is_found_out() {
     let mut command = again("send", "none a test").unwrap();
     command.arg("--list"); // makes that process list the tests instead of running any
     let why = Child::start(command).unwrap_err().to_string();
-    assert!(why.contains("does main call lab::child_main_if_asked() first?"), "{why}");
+    assert!(why.contains("main must call lab::child_main_if_asked() first"), "{why}");
 }
 
 #[test]
@@ -22,17 +22,14 @@ fn kinds_and_roles_that_nobody_knows_are_said() {
         [("nobody", "here"), ("tap", "nobody"), ("forward", "nobody"), ("routed", "nobody"), ("send", "x")]
     {
         let why = Child::start(again(kind, role).unwrap()).unwrap_err().to_string();
-        assert!(
-            why.contains("unknown") || why.contains("unknown child role") || why.contains("neither own nor none"),
-            "{kind} {role}: {why}"
-        );
+        assert!(why.contains("unknown"), "{kind} {role}: {why}");
     }
 }
 
 #[test]
 fn a_child_ends_with_its_socket_and_then_answers_nobody() {
     let mut child = Child::start(again("send", "none a test").unwrap()).unwrap();
-    assert!(child.ask("nonsense").unwrap_err().to_string().contains("not `run`"));
+    assert!(child.ask("nonsense").unwrap_err().to_string().contains("expected 'run'"));
     child.socket.get_ref().shutdown(std::net::Shutdown::Both).unwrap();
     assert!(child.process.wait().unwrap().success());
     assert!(child.ask("run 1 1 1 0").is_err());

@@ -73,10 +73,7 @@ fn rows_that_went_are_missed_and_new_ones_only_told() {
     assert_eq!(outcome(&[a], &[]), Outcome::Inconclusive);
     assert_eq!(outcome(&[], &[&[]]), Outcome::Inconclusive, "nothing at all is no success");
     let text = judge(&run(&[a, b]), &[run(&[a, ("c", 1.0, 0.1, "us")])], 5.0).text();
-    assert!(
-        text.ends_with("inconclusive: gone: b; more trials (--rounds), or one more run, would say more\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("inconclusive: gone: b; repeat with more trials (--rounds), or add a run\n"), "{text}");
     assert!(text.lines().nth(3).is_some_and(|line| line.starts_with('c') && line.ends_with("new")), "{text}");
 }
 
@@ -85,10 +82,10 @@ fn a_machine_that_shows_nothing_says_why() {
     let row = [("a", 100.0, 0.01, "ticks/op")];
     type Spoil = fn(&mut Report);
     let spoiled: [(Spoil, &str); 6] = [
-        (|run| run.env.cpu = "another".into(), "another machine: another, the baseline is of"),
-        (|run| run.env.cores = 8, "8 processors, the baseline had 2"),
-        (|run| run.env.tsc_hz += run.env.tsc_hz / 50 + 100, "ticks a second, the baseline had"),
-        (|run| run.noise_floor.hi = 1.2, "the noise floor is 20.0 %, wider than the 5 % that are borne"),
+        (|run| run.env.cpu = "another".into(), "cpu differs: another; baseline: "),
+        (|run| run.env.cores = 8, "processors differ: 8; baseline: 2"),
+        (|run| run.env.tsc_hz += run.env.tsc_hz / 50 + 100, "TSC rate differs: "),
+        (|run| run.noise_floor.hi = 1.2, "the noise floor of 20.0 % exceeds the tolerance of 5 %"),
         (|run| run.env.load[0] = 7.0, "the machine is busy: load 7.00 on 2 processors"),
         (|run| run.env.build.debug_assertions = true, "not a benchmark build"),
     ];
@@ -115,17 +112,21 @@ fn differences_from_the_baseline_are_told() {
     let gate = judge(&before, &[now.clone(), now], 5.0);
     assert_eq!((gate.outcome, gate.notes.len()), (Outcome::Fine, 4), "once for both runs: {:?}", gate.notes);
     for part in [
-        "note: another kernel: 7.0, the baseline is of ",
-        "note: another revision: 0123456, the baseline is of ",
-        "note: row a is 'another thing', in the baseline 'a'\n",
-        "note: the baseline: another linerate measures",
+        "note: kernel differs: 7.0; baseline: ",
+        "note: revision differs: 0123456; baseline: ",
+        "note: row a: title 'another thing', in the baseline 'a'\n",
+        "note: baseline: another linerate is measuring",
     ] {
         assert!(gate.text().contains(part), "{part}: {}", gate.text());
     }
     let mut before = run(&row);
     before.env.build.debug_assertions = true;
     let gate = judge(&before, &[run(&row)], 5.0);
-    assert!(gate.outcome == Outcome::Unfit && gate.unfit[0].contains("another kind of build"), "{:?}", gate.unfit);
+    assert!(
+        gate.outcome == Outcome::Unfit && gate.unfit[0].contains("debug assertions of the build differ"),
+        "{:?}",
+        gate.unfit
+    );
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_product_that_is_not_the_tick_rate_is_told() {
     assert!((of(1.0) - 1.0).abs() < 1e-3 && product_note("x", of(0.96)).is_none());
     assert_eq!(
         product_note("x", of(0.92)).as_deref(),
-        Some("x: ticks times sends a second is 0.920 of the tick rate, more than 5 % from it")
+        Some("x: ticks times sends per second is 0.920 of the tick rate, more than 5 % off")
     );
 }
 

@@ -73,7 +73,7 @@ const ASKED: [Asked; 6] = [
     Asked {
         settings: &[CLOCK, HZ, ("burst_max", 50), ("user_frac", 0)],
         ports: FEW,
-        what: "frames a port",
+        what: "frames per port",
         unit: "kframe/s",
         figure: |seen| seen.frames as f64 / FEW as f64 / seen.wall_s / 1e3,
         wanted: Wanted::Rate(50.0),
@@ -81,7 +81,7 @@ const ASKED: [Asked; 6] = [
     Asked {
         settings: &[CLOCK, HZ, ("burst_max", 50), ("user_frac", 0), ("idle_poll", 1)],
         ports: FEW,
-        what: "frames a port",
+        what: "frames per port",
         unit: "kframe/s",
         figure: |seen| seen.frames as f64 / FEW as f64 / seen.wall_s / 1e3,
         wanted: Wanted::Above(50.0),
@@ -89,7 +89,7 @@ const ASKED: [Asked; 6] = [
     Asked {
         settings: &[CLOCK, HZ, ("burst_max", 50), ("reg_frac", 10)],
         ports: FEW,
-        what: "ticks a look at errors",
+        what: "ticks per error check",
         unit: "ticks",
         figure: |seen| seen.ticks as f64 / (seen.status as f64).max(1.0),
         wanted: Wanted::Rate(10.0),
@@ -98,7 +98,7 @@ const ASKED: [Asked; 6] = [
 
 const fn share(settings: &'static [(&'static str, i64)], wanted: f64) -> Asked {
     let figure = |seen: &Seen| 100.0 * seen.user_ns as f64 / ((seen.user_ns + seen.loop_ns) as f64).max(1.0);
-    Asked { settings, ports: PORTS, what: "the user's share", unit: "%", figure, wanted: Wanted::Share(wanted) }
+    Asked { settings, ports: PORTS, what: "CPU share of the user", unit: "%", figure, wanted: Wanted::Share(wanted) }
 }
 
 /// Measured values of a span.
@@ -191,7 +191,7 @@ fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Se
     }
     for (name, value) in asked.settings {
         let set = switch.knobs.set(&format!("kern.polling.{name}"), *value);
-        set.context("no such knob")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
+        set.context("unknown knob")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
     }
     let phase = Arc::new(AtomicU8::new(WAITS));
     let user = {
@@ -209,8 +209,8 @@ fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Se
             seen
         })?
     };
-    let seen = polls.join().map_err(|_| anyhow!("the loop panicked"))?;
-    let user_ns = user.join().map_err(|_| anyhow!("the user panicked"))?;
+    let seen = polls.join().map_err(|_| anyhow!("the loop's thread panicked"))?;
+    let user_ns = user.join().map_err(|_| anyhow!("the user thread panicked"))?;
     Ok(Seen { user_ns: user_ns?, ..seen? })
 }
 
@@ -222,7 +222,7 @@ fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> any
     };
     run(Duration::from_millis(SETTLE[usize::from(asked.ports == PORTS)]))?;
     let counts = || {
-        let lane = switch.lane(0).context("a loop")?;
+        let lane = switch.lane(0).context("the switch has no loop")?;
         let counts = &lane.polling.counts;
         anyhow::Ok([counts.frames.get(), counts.ticks.get(), counts.status.get()])
     };
@@ -241,7 +241,7 @@ fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> any
 /// `COUNTS`.
 fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<u64> {
     pinned.map_or(Ok(()), Err)?;
-    os::be_nice().context("a lower priority")?;
+    os::be_nice().context("cannot lower the thread's priority")?;
     let until = |now: u8| {
         while phase.load(Ordering::Relaxed) < now {
             std::hint::spin_loop();
@@ -254,8 +254,8 @@ fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<
 
 pub(super) fn text(rows: &[Obeyed]) -> String {
     let mut out = format!(
-        "\nkern.polling on the machine's time, a user of the same core beside the loop\n\n{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  obeyed\n",
-        "knobs", "what", "asked", "median", "least, most", "n"
+        "\nkern.polling in real time, with a user thread on the loop's core\n\n{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  met\n",
+        "knobs", "what", "expected", "median", "least, most", "n"
     );
     for row in rows {
         let range = row.range.map(table::number).join(", ");

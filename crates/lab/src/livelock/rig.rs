@@ -226,7 +226,7 @@ impl Rig {
         let em1 = nic::assemble("em1", knobs(&common)?, 1500, Some(near1), &host)?;
         let mut bridge = Bridge::new(BridgeConfig::default());
         for _ in 0..2 {
-            bridge.add(Member::default()).context("a port")?;
+            bridge.add(Member::default()).context("cannot add a port to the bridge")?;
         }
         bridge.fdb_mut().learn(Key::new(0, SINK), 1, false, time.instant());
         let defaults = Knobs::default();

@@ -78,7 +78,7 @@ fn knobs_are_measured_on_the_machines_time_and_judged_by_their_bands() {
     // How close the figures come depends on the machine, so `obeyed` may be either; `linerate
     // livelock` judges it.
     for (row, share) in rows.iter().zip(["20 +-5", "50 +-5", "80 +-5"]) {
-        assert_eq!((row.what, row.asked.as_str()), ("the user's share", share));
+        assert_eq!((row.what, row.asked.as_str()), ("CPU share of the user", share));
         assert!((0.0..=100.0).contains(&row.median) && row.range == [row.median; 2], "{row:?}");
         let asked: f64 = share.split(' ').next().unwrap().parse().unwrap();
         assert_eq!(row.obeyed, (row.median - asked).abs() <= 5.0);

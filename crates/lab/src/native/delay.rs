@@ -106,13 +106,13 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
         let writing = dispatch::spawn_scoped(scope, "delay-writer", move || writer.write(ahead))?;
         // The pipe closes when this returns, so that the writer ends too if the reader failed.
         let read = reader(from, &entered, &go, ahead, start);
-        let written = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+        let written = writing.join().map_err(|_| anyhow::anyhow!("the writer's thread panicked"))?;
         let delays = read?;
         written?;
         Ok(delays)
     });
     if let Some(mut dd) = dd {
-        let status = dd.wait().context("dd")?;
+        let status = dd.wait().context("cannot wait for dd")?;
         ensure!(status.success(), "dd: {status}");
     }
     let delays = delays?;
@@ -125,7 +125,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
 }
 
 fn percentiles(delays: &[u64]) -> anyhow::Result<Delays> {
-    ensure!(!delays.is_empty(), "no frame was counted");
+    ensure!(!delays.is_empty(), "no frame counted");
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
     let at = |share: usize| sorted[(sorted.len() * share / 100).min(sorted.len() - 1)] as f64 / 1e3;
@@ -143,7 +143,7 @@ fn connect(between: Between) -> anyhow::Result<(PipeWriter, PipeReader, Option<C
     if blocks == Blocks::Full {
         dd.arg("iflag=fullblock");
     }
-    let child = dd.spawn().context("start dd")?;
+    let child = dd.spawn().context("cannot start dd")?;
     Ok((to, from, Some(child)))
 }
 

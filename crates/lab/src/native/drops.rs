@@ -21,9 +21,9 @@ impl Drops {
 }
 
 fn socket_drops(l4_port: u16) -> anyhow::Result<u32> {
-    let table = std::fs::read_to_string("/proc/thread-self/net/udp").context("read /proc/net/udp")?;
+    let table = std::fs::read_to_string("/proc/thread-self/net/udp").context("cannot read /proc/net/udp")?;
     let local = format!(":{l4_port:04X}");
     let ours = |line: &&str| line.split_whitespace().nth(1).is_some_and(|address| address.ends_with(&local));
     let column = table.lines().find(ours).and_then(|row| row.split_whitespace().last());
-    Ok(column.context("our socket in /proc/net/udp")?.parse()?)
+    Ok(column.context("no entry of the socket in /proc/net/udp")?.parse()?)
 }

@@ -128,7 +128,7 @@ impl Idle {
     pub fn ports(&self) -> String {
         match &self.0 {
             Asleep::Taps(_) => "two TAP devices".to_owned(),
-            Asleep::Cards(_, why) => format!("two nic: in memory that interrupt (no TAP devices: {why})"),
+            Asleep::Cards(_, why) => format!("two nic: ports in memory with interrupts (no TAP devices: {why})"),
         }
     }
 
@@ -240,17 +240,24 @@ impl Bench {
     /// A frame was lost, or the loop is not our switch's.
     pub fn costs(&mut self, frames: u64, core: usize) -> anyhow::Result<LoopCosts> {
         let answer = self.child.ask(&format!("costs {frames} {core}"))?;
-        let said: serde_json::Value = serde_json::from_str(&answer).context("the ledger's answer")?;
+        let said: serde_json::Value = serde_json::from_str(&answer).context("invalid output of the ledger")?;
         let mut all = Vec::new();
         for (rows, within) in [("stages", false), ("ports", true)] {
-            for row in said[rows].as_array().with_context(|| format!("no {rows}"))? {
-                let stage = row["stage"].as_str().context("a stage's word")?.to_owned();
-                all.push(StageCost { stage, ticks: row["ticks_per_frame"].as_f64().context("its ticks")?, within });
+            for row in said[rows].as_array().with_context(|| format!("no '{rows}' in the ledger's output"))? {
+                let stage = row["stage"].as_str().context("no stage name in the ledger's output")?.to_owned();
+                all.push(StageCost {
+                    stage,
+                    ticks: row["ticks_per_frame"].as_f64().context("no ticks_per_frame in the ledger's output")?,
+                    within,
+                });
             }
         }
         let frames = said["frames"].as_f64().unwrap_or(1.0).max(1.0);
-        let each =
-            |key: &str| Ok::<_, anyhow::Error>(said[key].as_f64().with_context(|| format!("no {key}"))? / frames);
+        let each = |key: &str| {
+            Ok::<_, anyhow::Error>(
+                said[key].as_f64().with_context(|| format!("no '{key}' in the ledger's output"))? / frames,
+            )
+        };
         Ok(LoopCosts { stages: all, readings: each("readings")?, probes: each("probes")? })
     }
 }

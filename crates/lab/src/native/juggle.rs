@@ -186,7 +186,7 @@ struct Table {
 
 impl Table {
     fn set(channel: Channel, manner: Manner, partner: &dyn Fn() -> Command) -> anyhow::Result<Table> {
-        let [near, far] = channel.open().context("its descriptors")?;
+        let [near, far] = channel.open().context("cannot create the descriptors")?;
         let other = match manner {
             Manner::One => Other::Here(far),
             Manner::Threads => Other::Thread(Some(
@@ -194,11 +194,11 @@ impl Table {
                     End::Pipes(from, to) => send_back(from, to),
                     End::Socket(socket) => send_back(&socket, &socket),
                 })
-                .context("a thread")?,
+                .context("cannot start the other thread")?,
             )),
             Manner::Processes => {
                 let [input, output] = far.into_stdio()?;
-                Other::Process(partner().stdin(input).stdout(output).spawn().context("another process")?)
+                Other::Process(partner().stdin(input).stdout(output).spawn().context("cannot start the other process")?)
             }
         };
         Ok(Table { near, other })
@@ -211,12 +211,12 @@ impl Table {
             (0..depth).try_for_each(|_| self.near.send(&message)).context("send")?;
             if let Other::Here(far) = &mut self.other {
                 for _ in 0..depth {
-                    far.recv(&mut into).and_then(|()| far.send(&into)).context("the other end")?;
+                    far.recv(&mut into).and_then(|()| far.send(&into)).context("the other end failed")?;
                 }
             }
             for _ in 0..depth {
-                self.near.recv(&mut into).context("receive: the other end is gone, or a message is lost")?;
-                ensure!(into == message, "what came back is not what was sent");
+                self.near.recv(&mut into).context("receive: the other end has ended, or a message was lost")?;
+                ensure!(into == message, "the returned message differs from the one sent");
             }
         }
         Ok(start.elapsed())
@@ -234,7 +234,7 @@ impl Table {
                 ended.map_or(Ok(()), |ended| Ok(ended.map_err(|_| anyhow::anyhow!("the other thread panicked"))??))
             }
             Other::Process(mut child) => {
-                let status = child.wait().context("the other process")?;
+                let status = child.wait().context("cannot wait for the other process")?;
                 ensure!(status.success(), "the other process: {status}");
                 Ok(())
             }
@@ -298,7 +298,7 @@ mod tests {
     fn a_partner_that_dies_is_an_error() {
         let mut table = Table::set(Channel::Pipe, Manner::Processes, &|| Command::new("true")).unwrap();
         let why = (0..100).find_map(|_| table.run(1, 10).err()).unwrap();
-        assert!(format!("{why:#}").contains("send") || format!("{why:#}").contains("gone"), "{why:#}");
+        assert!(format!("{why:#}").contains("send") || format!("{why:#}").contains("has ended"), "{why:#}");
         assert!(juggle(&mut Vec::new(), 1, &|| Command::new("/nowhere")).is_err());
     }
 }

@@ -64,7 +64,7 @@ impl End for TcpStream {
     fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
         match self.read(into) {
             Ok(n) => {
-                ensure!(n > 0, "the stream has ended");
+                ensure!(n > 0, "unexpected end of stream");
                 Ok(n)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -110,7 +110,7 @@ impl LoopbackRr {
             if n % PORTS == 0 {
                 listener = Some(TcpListener::bind(any())?);
             }
-            let listener = listener.as_ref().context("a listener")?;
+            let listener = listener.as_ref().context("no listener")?;
             let client = TcpStream::connect(listener.local_addr()?)?;
             rr.idle.push([client, listener.accept()?.0]);
         }

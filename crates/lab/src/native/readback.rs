@@ -14,13 +14,13 @@ use wire::{Proto, eth, ip4, udp};
 pub(super) fn datagram(tap: &mut File, to: Mac) -> anyhow::Result<&'static str> {
     let mut frame = [0; 2048];
     loop {
-        let length = tap.read(&mut frame).context("our datagram did not come out of the TAP")?;
+        let length = tap.read(&mut frame).context("cannot read the datagram back from the TAP")?;
         let frame = &frame[..length];
         if let Some((link, packet)) = udp_in(frame) {
-            ensure!(length == 64, "the frame has {length} bytes, not 64");
-            ensure!(link.dst == to, "the frame goes to another neighbor");
-            ensure!(checksums_right(packet)?, "a checksum of the frame does not verify");
-            return Ok("a frame read back carried right ones");
+            ensure!(length == 64, "frame length {length}: expected 64 bytes");
+            ensure!(link.dst == to, "the frame has another destination MAC address");
+            ensure!(checksums_right(packet)?, "bad checksum in the frame");
+            return Ok("verified in a frame read back");
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
 }
 
 fn obey(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
-    let (of, word) = line.rsplit_once(' ').context("a word")?;
+    let (of, word) = line.rsplit_once(' ').context("no test name in the command")?;
     let [core, ms] = numbers(of)?;
     let time = Duration::from_millis(ms);
     let work = match word {
@@ -86,6 +86,6 @@ fn obey(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
             Work::Netperf(Options { length: Length::Time(time), ..Options::new(test) })
         }
     };
-    let _pinned = dispatch::pinned_to_core(core as usize).with_context(|| format!("cannot stay on core {core}"))?;
+    let _pinned = dispatch::pinned_to_core(core as usize).with_context(|| format!("cannot pin to core {core}"))?;
     Ok(work.reading(veth, true)?.0)
 }

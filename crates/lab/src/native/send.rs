@@ -34,9 +34,9 @@ pub(super) struct Job {
 
 impl Job {
     pub fn check(&self) -> anyhow::Result<()> {
-        ensure!(self.count >= 1, "a count of {}: the kernel's loop wants at least 1", self.count);
-        ensure!((1..=LARGEST).contains(&self.size), "a payload of {} bytes is not in 1..={LARGEST}", self.size);
-        ensure!((1..=MOST_AT_ONCE).contains(&self.burst), "burst size {}: must be 1 to {MOST_AT_ONCE}", self.burst);
+        ensure!(self.count >= 1, "count '{}': must be at least 1", self.count);
+        ensure!((1..=LARGEST).contains(&self.size), "payload size '{}': must be 1 to {LARGEST} bytes", self.size);
+        ensure!((1..=MOST_AT_ONCE).contains(&self.burst), "burst size '{}': must be 1 to {MOST_AT_ONCE}", self.burst);
         Ok(())
     }
 }
@@ -78,7 +78,7 @@ impl Sender {
     /// dropped.
     pub fn run(&mut self, job: Job) -> anyhow::Result<Done> {
         let Job { count, size, burst } = job;
-        let cpu = os::current_cpu().context("which processor is this?")?;
+        let cpu = os::current_cpu().context("cannot determine the current core")?;
         let answer = self.0.ask(&format!("run {count} {size} {burst} {cpu}"))?;
         let [ticks, wall_ns, cpu_ns, errors, dropped] = numbers(&answer)?;
         ensure!(errors == 0, "the kernel refused {errors} of {count} packets: {}", self.device());
@@ -109,12 +109,12 @@ fn sink(role: &str) -> anyhow::Result<Sink> {
             Sink::tap(own).or_else(|why| Sink::own_loopback(&format!("no TAP ({})", one_line(&why))))
         }
         Some(("none", why)) => Sink::loopback(why),
-        _ => bail!("{role}: neither own nor none"),
+        _ => bail!("unknown child role '{role}'"),
     }
 }
 
 fn obey(sink: &mut Sink, pinned: &mut Option<(usize, dispatch::Pinned)>, order: &str) -> anyhow::Result<String> {
-    let [count, size, burst, cpu] = numbers(order.strip_prefix("run ").context("not `run`")?)?;
+    let [count, size, burst, cpu] = numbers(order.strip_prefix("run ").context("unknown command: expected 'run'")?)?;
     let job = Job { count, size: size as usize, burst: burst as usize };
     job.check()?;
     stay_on(pinned, cpu as usize)?;
@@ -127,7 +127,7 @@ fn obey(sink: &mut Sink, pinned: &mut Option<(usize, dispatch::Pinned)>, order: 
 fn stay_on(pinned: &mut Option<(usize, dispatch::Pinned)>, cpu: usize) -> anyhow::Result<()> {
     if pinned.as_ref().is_none_or(|(current, _)| *current != cpu) {
         *pinned = None; // first, since dropping it restores the former set
-        let pin = dispatch::pinned_to_core(cpu).with_context(|| format!("cannot stay on core {cpu}"))?;
+        let pin = dispatch::pinned_to_core(cpu).with_context(|| format!("cannot pin to core {cpu}"))?;
         *pinned = Some((cpu, pin));
     }
     Ok(())

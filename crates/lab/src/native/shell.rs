@@ -24,7 +24,7 @@ pub fn is_installed(tool: &str) -> bool {
 /// # Errors
 /// The program does not exist.
 pub fn program() -> anyhow::Result<PathBuf> {
-    let this = std::env::current_exe().context("this program's own path")?;
+    let this = std::env::current_exe().context("cannot determine the path of this program")?;
     let beside = this.with_file_name("linerate");
     let above = this.parent().and_then(Path::parent).map(|dir| dir.join("linerate"));
     let found = match this.file_stem() {
@@ -218,7 +218,7 @@ impl Shell {
         command.arg("-c").arg(&self.script).current_dir(&self.corpus.dir).env("LINERATE", &self.program);
         // Not /dev/null: GNU grep stops at its first match if its output is discarded.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = command.spawn().context("start sh")?.wait_with_output()?;
+        let output = command.spawn().context("cannot start sh")?.wait_with_output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {}: {}", self.id, output.status, said.lines().last().unwrap_or_default());
         Ok(output)
@@ -272,7 +272,7 @@ impl Mounted {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let files: Vec<PathBuf> = ports.iter().map(|(_, name)| dir.join(name)).collect();
         let file = files.first().context("no port to mount")?.clone();
-        let mut mounted = Mounted { child: command.spawn().context("start linerate mount")?, file };
+        let mut mounted = Mounted { child: command.spawn().context("cannot start linerate mount")?, file };
         let patience = Instant::now() + Duration::from_secs(5);
         while !files.iter().all(|file| file.exists()) {
             if let Some(status) = mounted.child.try_wait()? {

@@ -58,17 +58,18 @@ impl Sink {
         netlink.set_up(TAP)?;
         netlink.add_neighbor(TAP, THEIRS, THEIR_MAC)?;
         let socket = connected(OURS, THEIRS, DISCARD)?;
-        socket.send(&[0x5a; PAYLOAD]).context("send through the TAP")?;
+        socket.send(&[0x5a; PAYLOAD]).context("cannot send through the TAP")?;
         let checked = readback::datagram(&mut tap, THEIR_MAC)?;
-        let checksums = match tun::takes_tx_checksums(TAP).context("ETHTOOL_GTXCSUM")? {
-            true => "the device takes checksum offload",
-            false => "no checksum offload, so the kernel computes them",
-        };
+        let checksums =
+            match tun::takes_tx_checksums(TAP).context("cannot read the checksum offload (ETHTOOL_GTXCSUM)")? {
+                true => "the device has checksum offload",
+                false => "no checksum offload, so the kernel computes checksums",
+            };
         let drops = Drops::Device { netlink, name: TAP };
         let mut sink = Sink { socket, drops, device: String::new(), _held: Held::Tap(tap) };
         let filter = sink.drop_everything()?;
         sink.device = format!(
-            "TAP in a {namespace} of its own, 64-byte frames without FCS; every packet is dropped by {filter}; \
+            "TAP in a separate {namespace}, 64-byte frames without FCS; every packet is dropped by {filter}; \
              {checksums} ({checked})"
         );
         Ok(sink)
@@ -83,12 +84,12 @@ impl Sink {
     /// Creates a socket on 127.0.0.1 that is never read, filled until it drops; `why` is the reason
     /// why the better device is unavailable.
     pub fn loopback(why: &str) -> anyhow::Result<Sink> {
-        let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
+        let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot bind a UDP socket on 127.0.0.1")?;
         let l4_port = unread.local_addr()?.port();
         let socket = connected(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, l4_port)?;
         let device = format!(
-            "loopback to a full socket that nobody reads ({why}); the figure contains the receive path up to that socket, \
-             and no checksum: loopback takes checksum offload"
+            "loopback to a full socket that is not read ({why}); the figure includes the receive path up to that socket, \
+             and no checksum, since loopback has checksum offload"
         );
         let mut sink = Sink { socket, drops: Drops::Socket { l4_port }, device, _held: Held::Unread(unread) };
         let before = sink.drops.read()?;
@@ -144,7 +145,7 @@ impl Sink {
             refused.dedup(); // without clsact every filter fails the same way
         }
         self.send(Job { count: 4096, size: PAYLOAD, burst: 1 });
-        self.prove().context("nothing in this kernel drops packets")?;
+        self.prove().context("this kernel has no method of dropping packets")?;
         Ok("its own full queue, which is not read".to_owned() + &not_there(&refused))
     }
 
@@ -164,12 +165,12 @@ fn said(filter: DropBy) -> String {
 }
 
 fn not_there(refused: &[String]) -> String {
-    if refused.is_empty() { String::new() } else { format!(" (this kernel refused: {})", refused.join("; ")) }
+    if refused.is_empty() { String::new() } else { format!(" (rejected by this kernel: {})", refused.join("; ")) }
 }
 
 fn connected(from: Ipv4Addr, to: Ipv4Addr, l4_port: u16) -> anyhow::Result<UdpSocket> {
-    let socket = UdpSocket::bind((from, 0)).with_context(|| format!("bind a UDP socket to {from}"))?;
-    socket.connect((to, l4_port)).with_context(|| format!("connect to {to}"))?;
+    let socket = UdpSocket::bind((from, 0)).with_context(|| format!("cannot bind a UDP socket to {from}"))?;
+    socket.connect((to, l4_port)).with_context(|| format!("cannot connect to {to}"))?;
     // a device that holds packets must not block this thread
     socket.set_write_timeout(Some(Duration::from_secs(1)))?;
     Ok(socket)

@@ -93,7 +93,7 @@ pub fn native_loop(count: u64, size: usize, burst: usize) -> anyhow::Result<Nati
 
 pub(super) fn loop_on(mut sender: Sender, job: Job) -> anyhow::Result<NativeLoop> {
     let done = repeat(&mut sender, job, || false)?;
-    let call = if job.burst == 1 { "send".to_owned() } else { format!("sendmmsg, {} at a time", job.burst) };
+    let call = if job.burst == 1 { "send".to_owned() } else { format!("sendmmsg, {} messages per call", job.burst) };
     Ok(NativeLoop { device: sender.device().to_owned(), call, reading: done.reading, dropped: done.dropped })
 }
 
@@ -133,16 +133,16 @@ impl NativeRecv {
     /// # Errors
     /// Errors of socket(2), bind(2) or connect(2).
     pub fn start() -> anyhow::Result<NativeRecv> {
-        let to = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
-        let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
-        from.connect(to.local_addr()?).context("connect over loopback")?;
+        let to = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot bind a UDP socket on 127.0.0.1")?;
+        let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot bind a UDP socket on 127.0.0.1")?;
+        from.connect(to.local_addr()?).context("cannot connect over loopback")?;
         to.set_read_timeout(Some(Duration::from_secs(1)))?;
         Ok(NativeRecv { from, to })
     }
 
     fn fill(&self) -> anyhow::Result<()> {
         for _ in 0..WAITING {
-            self.from.send(&[0x5a; PAYLOAD]).context("send over loopback")?;
+            self.from.send(&[0x5a; PAYLOAD]).context("cannot send over loopback")?;
         }
         Ok(())
     }
@@ -154,9 +154,9 @@ impl NativeRecv {
         let reading = measure(WAITING, || {
             outcome = (0..WAITING).try_for_each(|_| self.to.recv(&mut buffer).map(|n| bytes += n as u64));
         });
-        outcome.context("recv over loopback")?;
+        outcome.context("cannot receive over loopback")?;
         let expected = WAITING * PAYLOAD as u64;
-        ensure!(bytes == expected, "received {bytes} bytes, not {expected}");
+        ensure!(bytes == expected, "received {bytes} bytes, expected {expected}");
         Ok(reading)
     }
 }

@@ -27,11 +27,7 @@ fn every_packet_sent_is_dropped_and_counted() {
 #[test]
 fn loopback_serves_where_there_is_no_namespace_and_says_why() {
     let mut sender = Sender::start_where(Err("a test".to_owned())).unwrap();
-    assert!(
-        sender.device().starts_with("loopback to a full socket that nobody reads (a test);"),
-        "{}",
-        sender.device()
-    );
+    assert!(sender.device().starts_with("loopback to a full socket that is not read (a test);"), "{}", sender.device());
     assert_eq!(sender.run(Job { count: 500, size: PAYLOAD, burst: 1 }).unwrap().dropped, 500);
 }
 
@@ -47,14 +43,14 @@ fn a_loopback_sink_drops_what_it_is_sent() {
 fn a_long_loop_is_made_of_runs() {
     let done = loop_on(sender(), Job { count: MOST_IN_A_RUN + 5, size: 1, burst: 64 }).unwrap();
     assert_eq!((done.reading.ops, done.dropped), (MOST_IN_A_RUN + 5, MOST_IN_A_RUN + 5));
-    assert_eq!(done.call, "sendmmsg, 64 at a time");
+    assert_eq!(done.call, "sendmmsg, 64 messages per call");
 }
 
 #[test]
 fn what_cannot_be_sent_is_refused_in_words() {
     for (count, size, burst) in [(0, 22, 1), (1, 0, 1), (1, 1473, 1), (1, 22, 0), (1, 22, 1025)] {
         let why = loop_on(sender(), Job { count, size, burst }).unwrap_err().to_string();
-        assert!(why.contains("must be") || why.contains("at least 1"), "{why}");
+        assert!(why.contains("must be"), "{why}");
     }
 }
 
@@ -80,7 +76,7 @@ fn the_tool_prints_its_block_and_the_device() {
         assert!(block.contains(line), "{block}");
     }
     let last = block.lines().last().unwrap();
-    assert!(last.starts_with("device: TAP in a ") || last.starts_with("device: loopback to "), "{last}");
+    assert!(last.starts_with("device: TAP in a separate ") || last.starts_with("device: loopback to "), "{last}");
 }
 
 #[test]
@@ -95,12 +91,12 @@ fn the_tools_json_names_the_device() {
 fn what_the_kernel_cannot_be_asked_is_refused_in_words() {
     let native = Options { native: true, count: 1, ..Options::default() };
     for (options, word) in [
-        (Options { mode: Mode::Recv, ..native.clone() }, "not in recv"),
-        (Options { mode: Mode::Route, ..native.clone() }, "not in route"),
+        (Options { mode: Mode::Recv, ..native.clone() }, "mode 'recv'"),
+        (Options { mode: Mode::Route, ..native.clone() }, "mode 'route'"),
         (Options { rc: Some("x".into()), ..native.clone() }, "rc script"),
         (Options { locks: "heavy".to_owned(), ..native.clone() }, "--locks heavy"),
         (Options { sysctl: vec![("x".to_owned(), 1)], ..native.clone() }, "knobs"),
-        (Options { size: 1473, ..native.clone() }, "1473 bytes"),
+        (Options { size: 1473, ..native.clone() }, "'1473'"),
         (Options { burst: 257, ..native.clone() }, "-b 257"),
     ] {
         let why = printed(&options).unwrap_err().to_string();

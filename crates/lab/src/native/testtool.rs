@@ -33,11 +33,18 @@ pub fn native(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
 fn job(options: &Options) -> anyhow::Result<Job> {
     testtool::check(options)?;
     let mode = options.mode.word();
-    ensure!(options.mode == Mode::Send, "--native: the host kernel is measured in send only, not in {mode}");
-    ensure!(options.family == Family::V4, "--native: the host kernel is measured over IPv4 only, not with -6");
-    ensure!(options.rc.is_none(), "--native: an rc script configures our stack; the host kernel takes none");
-    ensure!(options.locks.is_empty(), "--native: --locks {} is for our stack, not for the host kernel", options.locks);
-    ensure!(options.sysctl.is_empty(), "--native: knobs are our stack's; the host kernel has its own");
+    ensure!(
+        options.mode == Mode::Send,
+        "--native: mode '{mode}' is not supported, the host kernel is measured in send only"
+    );
+    ensure!(options.family == Family::V4, "--native: -6 is not supported, the host kernel is measured over IPv4 only");
+    ensure!(options.rc.is_none(), "--native: an rc script configures our stack, not the host kernel");
+    ensure!(
+        options.locks.is_empty(),
+        "--native: --locks {} applies to our stack, not to the host kernel",
+        options.locks
+    );
+    ensure!(options.sysctl.is_empty(), "--native: knobs configure our stack, not the host kernel");
     let count = if options.count == 0 { u64::MAX } else { options.count };
     let job = Job { count, size: options.size, burst: options.burst };
     job.check()?;

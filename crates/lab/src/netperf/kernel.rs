@@ -69,7 +69,7 @@ pub(super) fn together<P: Play>(
     listen: SocketAddr,
     at: impl Fn(u16) -> SocketAddr,
 ) -> anyhow::Result<()> {
-    let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("the far end")?;
+    let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("cannot open the far end")?;
     let mut round = |here: &mut KernelSockets, pace| {
         let now = there.latest();
         end.turn(&mut there, now);
@@ -115,7 +115,7 @@ pub fn serve_native<A: Asked>(
         Families::Any => Domain::Inet,
     };
     let opened = A::open(&mut sockets, any(family, port), limits);
-    let (mut end, _) = opened.with_context(|| format!("L4 port {port}"))?;
+    let (mut end, _) = opened.with_context(|| format!("cannot listen on L4 port {port}"))?;
     ready()?;
     let mut pace = Pace::Go;
     while !dispatch::stop_requested() {

@@ -41,12 +41,12 @@ impl Shape {
         let place = |name: Option<&str>, otherwise: usize| match name {
             Some(name) => hosts.iter().position(|host| host.name == name).ok_or_else(|| {
                 let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-                format!("there is no host '{name}'; there are {}", names.join(", "))
+                format!("unknown host '{name}': expected one of {}", names.join(", "))
             }),
             None => Ok(otherwise),
         };
         let (near, far) = (place(near, 0)?, place(far, hosts.len().saturating_sub(1))?);
-        let ended = hosts.get(far).filter(|_| near != far).ok_or("a test is between two hosts; name them")?;
+        let ended = hosts.get(far).filter(|_| near != far).ok_or("a test needs two different hosts: name both")?;
         let four = || ended.ifaces.iter().flat_map(|iface| &iface.addresses).map(|own| IpAddr::V4(own.addr)).next();
         let six = || ended.ifaces.iter().flat_map(|iface| &iface.addresses6).map(|own| IpAddr::V6(own.addr)).next();
         let (address, kind) = match families {
@@ -54,7 +54,7 @@ impl Shape {
             Families::V6 => (six(), " IPv6"),
             Families::Any => (four().or_else(six), ""),
         };
-        let address = address.ok_or_else(|| format!("host {} has no{kind} address to be asked at", ended.name))?;
+        let address = address.ok_or_else(|| format!("host '{}' has no{kind} address to connect to", ended.name))?;
         let single = hosts.iter().map(HostConfig::on_one_thread).map(|single| (single.config, single.remark));
         let (hosts, remarks): (_, Vec<_>) = single.unzip();
         Ok(Shape { hosts, near, far, address, remarks: remarks.into_iter().flatten().collect() })
@@ -88,7 +88,7 @@ impl Shape {
         }
         let mut there = OurSockets::new(far, Rest::Never);
         let listen = any(Domain::of(&SocketAddr::new(self.address, 0)), <P::Far as Asked>::PORT);
-        let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("the far end")?;
+        let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("cannot open the far end")?;
         let mut here = OurSockets::new(near, Rest::Never);
         let mut round = |here: &mut OurSockets<'_, Up>, pace| {
             // In the file's order, then backwards, so that a packet passes a chain of routers in

@@ -33,10 +33,14 @@ impl Place {
             Over::Native => self.kernels(fetch),
             Over::Pair | Over::Nic => {
                 let most = THREADS_MAX;
-                ensure!(fetch.at_a_time <= most, "-t: {} threads on a host of ours: at most {most}", fetch.at_a_time);
+                ensure!(
+                    fetch.at_a_time <= most,
+                    "-t: {} threads: a host of our stack supports at most {most}",
+                    fetch.at_a_time
+                );
                 self.ours(fetch)
             }
-            Over::Router | Over::Tap | Over::Veth => Err(anyhow!("-t: over pair, nic or native")),
+            Over::Router | Over::Tap | Over::Veth => Err(anyhow!("-t: only over pair, nic or native")),
         }
     }
 

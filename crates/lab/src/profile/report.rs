@@ -177,14 +177,18 @@ impl Report {
                 self.unresolved > UNRESOLVED_WARNING,
                 format!("WARNING: {} of the time has no symbol; the program may be stripped", short(self.unresolved)),
             ),
-            (self.samples < FEW, format!("WARNING: {} samples: let it run longer for shares to quote", self.samples)),
+            (self.samples < FEW, format!("WARNING: only {} samples: run longer for reliable shares", self.samples)),
             (
                 self.dropped.0 > 0,
-                format!("WARNING: {} samples found no room, {:.3} s", self.dropped.0, self.dropped.1 as f64 / 1e9),
+                format!(
+                    "WARNING: {} samples dropped ({:.3} s): buffer full",
+                    self.dropped.0,
+                    self.dropped.1 as f64 / 1e9
+                ),
             ),
             (
                 profile.source == Source::ProcessTimer,
-                "WARNING: no timers for threads: the kernel's clock tick is the rate".to_owned(),
+                "WARNING: no timers for threads: the sampling rate is the kernel's clock tick".to_owned(),
             ),
         ];
         let weak = checks.into_iter().filter_map(|(weak, sentence)| weak.then_some(sentence));
@@ -243,7 +247,7 @@ impl Report {
             short(self.vdso)
         );
         out += &format!(
-            "{} samples of {} threads stand for {:.3} s of processor time in {:.3} s; asked for {} a second ({}); \
+            "{} samples of {} threads represent {:.3} s of processor time in {:.3} s; rate {} per second ({}); \
              {} dropped; the handler took {} of it\n",
             self.samples,
             self.threads.len(),
@@ -296,7 +300,7 @@ impl Ledger {
             out += &format!("{stage:<44}|{share}|{ticks:>15}|{units:>12}|{each:>13.1}|\n");
         }
         out += &format!(
-            "{total} ticks; {} more in {} readings of the counter, which are in the profile and not in these stages; hosts: {}\n",
+            "{total} ticks; {} more in {} readings of the counter, which are in the profile but not in these stages; hosts: {}\n",
             self.probes, self.readings, self.hosts
         );
         if self.not_kept > 0 {

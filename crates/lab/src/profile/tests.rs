@@ -168,7 +168,7 @@ fn there_is_one_profile_at_a_time_and_a_dropped_one_makes_room() {
     let _turn = turn();
     let running = start(Options::default()).unwrap();
     let why = start(Options::default()).unwrap_err().to_string();
-    assert!(why.starts_with("a profile runs already"), "{why}");
+    assert!(why.starts_with("a profile is already running"), "{why}");
     drop(running);
     start(Options::default()).unwrap().stop().unwrap();
     for rate_hz in [0, RATE_MAX_HZ + 1] {

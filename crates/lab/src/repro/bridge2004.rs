@@ -109,38 +109,38 @@ fn ladder(
 fn notes(place: &str) -> Vec<String> {
     vec![
         format!(
-            "one operation: a 64-byte frame (60 without FCS) from one port to another, each port receiving and sending, 0 with 1 and 2 with \
-             3; {NIC_ROUND} frames a port and turn of the loop; 1000 known addresses in random order; ordinary user, no privilege"
+            "one operation: a 64-byte frame (60 without FCS) forwarded between ports 0 and 1 or 2 and 3, every port receives and sends; \
+             {NIC_ROUND} frames per port and turn of the loop; 1000 known addresses in random order; unprivileged user"
         ),
-        "timed: rx_burst of the driver, Bridge::input, tx_burst, and at the end of a turn the announcing and cleaning up (em_poll); not timed: \
-         the cards' own work and the wires, which run on the same core between two turns"
+        "timed: rx_burst of the driver, Bridge::input, tx_burst, and em_poll (doorbells and cleanup) at the end of a turn; not timed: \
+         the work of cards and wires, which runs on the same core between two turns"
             .to_owned(),
         place.to_owned(),
-        "registers: a write takes 204 ns, a read 875 ns (mmio_test, 2005), which the processor waits; ICR and STATUS are read every 20 turns \
-         as polling did (reg_frac)"
+        "registers: the processor waits 204 ns for a write, 875 ns for a read (mmio_test, 2005); ICR and STATUS are read every 20 turns, \
+         as with FreeBSD's polling (reg_frac)"
             .to_owned(),
-        "bus.*: one PCI-X bus, 64 bits, 100 MHz, under all cards, which wait for it (bus_pace). The processor's \
-         turns take their time on this machine, the bus takes its clocks, and both work at the same time: while the \
-         processor works on the frames of one turn, the bus moves those of the next. In all other rows the bus is \
-         counted and not waited for"
+        "bus.*: all cards share one PCI-X bus (64 bits, 100 MHz) and wait for it (bus_pace). A turn takes the \
+         time of this machine's processor, a transfer that of the modelled bus, and both run in parallel: while the \
+         processor handles the frames of one turn, the bus moves those of the next. In all other rows bus clocks are \
+         counted, but nothing waits for the bus"
             .to_owned(),
         "then: FreeBSD 4.7, a Xeon of 2.8 GHz, cycles; now: TSC ticks, timer cost subtracted. The report does not \
-         give the gain of each tweak; its figures are with all of them"
+         give the gain of each tweak; its figures include all of them"
             .to_owned(),
         "t8.*: the last rung with interrupts: poll(2) checks for one, and ICR is read; the cost of interrupting the \
-         processor (the trap, waking a sleeping thread) is not included. At 600,000 frames a second and port ITR 0 \
-         lets every frame interrupt, 125 us every 75"
+         processor (the trap, waking a sleeping thread) is not included. At 600,000 frames per second and port, ITR 0 \
+         gives an interrupt per frame, 125 us one per 75 frames"
             .to_owned(),
-        "bus.t11.*: the processor waits for neither the bus nor what a card fetches, so that T11 is measured where the bus is waited for. The \
-         report: 700,000 frames a port with both, 600,000 without, prefetch unsupported"
+        "bus.t11.*: T11 changes only the bus and the fetches of a card, so it is measured in the rows that wait for the bus. The \
+         report: 700,000 frames per port with both, 600,000 without, prefetch unsupported"
             .to_owned(),
-        "missed in 2 ms: frames without a descriptor, of those that arrive at 600,000 a second and port while no \
-         port is polled; virtual time, exact"
+        "missed in 2 ms: frames that find no descriptor while no port is polled, at 600,000 frames per second and \
+         port; virtual time, exact"
             .to_owned(),
-        "two.*: the loops' rates added up, against one loop that has all ports, trial by trial; untimed work of one \
-         loop (its cards) may run beside timed work of the other. Each loop has a replica of the bridge and a pool \
-         of its own; with four ports it has two that exchange frames, with two a direction: the one card's \
-         receiving half, the other's sending half. Each tweak alone is left out with --quick"
+        "two.*: sum of both loops' rates, paired with one loop that has all ports; untimed work of one loop (its \
+         cards) may run in parallel with timed work of the other. Each loop has its own replica of the bridge and \
+         its own pool. With four ports, each loop has two ports that exchange frames; with two ports, each loop has \
+         one direction: the receiving half of one card, the sending half of the other. --quick omits alone.*"
             .to_owned(),
     ]
 }

@@ -43,8 +43,8 @@ const BLOCKS: [(u64, &str); 9] = [
 const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
 /// Explanation of the two figures of forwarding.
-const FORWARD: &str = "then one process: dd, whose two copies were from and to one buffer of lines in a driver that decoded none. Now three \
-                       processes and two pipes on the available cores: forward.copied has dd's two copies and the one out of \
+const FORWARD: &str = "then one process: dd made two copies, from and to one buffer of lines in a driver that decoded none. Now three \
+                       processes and two pipes on the available cores: forward.copied has dd's two copies and the copy from \
                        the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
                        sampled (perf, cpu-clock, 2026-11-25), half of its time is the kernel's copy out of the pipe and its pages, \
                        37 % decodes, 10 % hands frames to the port; it reads 256 KiB at a time";
@@ -138,8 +138,8 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
             delay::rate(1518)
         ),
         forward(&study.report.rows),
-        "read: lines made once, as in the report; generated: frames made and written one by one; write: dd into a port that takes all; \
-         forward: a port's lines by dd into a port"
+        "read: lines made once, as in the report; generated: frames made and written one by one; write: dd into a null port; \
+         forward: lines of a port by dd into a port"
             .to_owned(),
     ];
     notes.into_iter().for_each(|note| study.note(note));
@@ -170,9 +170,9 @@ fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let titles = [
         "dd from the device, lines made once",
         "dd from the device to the device",
-        "the same bytes, no line decoded: dd to dd",
+        "the same bytes without decoding: dd to dd",
         "GNU grep of five of the ten addresses, into a file in memory",
-        "the same by linerate grep",
+        "linerate grep of five of the ten addresses, into a file in memory",
     ]
     .map(str::to_owned);
     let from = rows.len();

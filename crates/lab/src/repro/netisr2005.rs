@@ -339,7 +339,7 @@ fn table(all: &[Measured]) -> Sheet {
         cells.to_vec()
     };
     let head = ["", "test", "direct, then %", "direct, now %", "verdict", "hybrid, now %", "verdict"];
-    let title = "improvement against queued, in per cent; (in parentheses) the host that is judged".to_owned();
+    let title = "improvement over queued, in per cent; (in parentheses) the measured host".to_owned();
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows: all.iter().map(row).collect() }
 }
 
@@ -353,8 +353,8 @@ fn explain(all: &[Measured]) -> Option<String> {
     Some(format!(
         "up.tcp_stream.router, {gain} % here against 13.6 % in the report: {frames:.2} frames are queued for each 1000 bytes, and queueing them costs \
          {:.0} of {:.0} ticks outside the stack ({:.0} with direct dispatch); no thread is woken for them, since the router's own loop empties the \
-         queue. The report's router woke a software-interrupt thread for its queue: a switch of threads a batch, which this column does not \
-         have by construction and a machine with one processor cannot avoid",
+         queue. The report's router woke a software-interrupt thread for its queue: one thread switch per batch, which this column lacks \
+         by construction and a machine with one processor cannot avoid",
         queued.outside() - direct.outside(),
         queued.all,
         direct.all
@@ -371,8 +371,8 @@ fn did(all: &[Measured]) -> Sheet {
         }
     }
     let head = once("row").chain(DID).map(str::to_owned).collect();
-    let title = "for each operation (of a stream: 1000 bytes): frames through netisr of the judged host, and context switches of all \
-                 machines' threads (getrusage)"
+    let title = "per operation (of a stream: 1000 bytes): frames through netisr of the measured host, and context switches of all \
+                 hosts' threads (getrusage)"
         .to_owned();
     Sheet { title, head, rows }
 }
@@ -398,8 +398,8 @@ fn why(all: &[Measured]) -> Sheet {
             }
         }
     }
-    let head = ["row", "mode", "it is", "by its", "ticks of all machines, queued -> in this mode; and netisr's counts"];
-    let title = "where a mode helps, and where it hurts: the cost ledger, in trials of its own".to_owned();
+    let head = ["row", "mode", "effect", "cause", "ticks of all hosts, queued -> in this mode; and netisr's counts"];
+    let title = "gains and losses of the modes, by the cost ledger, in separate trials".to_owned();
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows }
 }
 
@@ -456,7 +456,7 @@ fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
         let sample = of.group.sample(&of.side(at));
         let name = format!("{}/{}_{word}", of.column.word().to_uppercase(), of.row.id.replace('.', "_"));
         ministat::dataset::DataSet::new(name.as_bytes(), &of.work.rates(&sample))
-            .context("ministat needs three samples")
+            .context("ministat needs at least three samples")
     });
     let text = ministat::report(&options, &sets.collect::<anyhow::Result<Vec<_>>>()?);
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
@@ -465,17 +465,17 @@ fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
 fn notes(options: &Options, run_options: &run::Options) -> Vec<String> {
     vec![
         format!(
-            "{} builds of each variant, {} trials of {} ms a build, the three modes and a twin of queued in turns; each trial makes its hosts \
-             anew; verdicts by paired ratios, and ministat's beside; counts and costs are medians of {} longer trials",
+            "{} builds of each variant, {} trials of {} ms per build, the three modes and a twin of queued interleaved; each trial creates new hosts; \
+             verdicts by paired ratios, and additionally by ministat; counts and costs are medians of {} longer trials",
             run_options.keep,
             run_options.trials,
             trial(options).as_millis(),
             counted_trials(options)
         ),
-        "up: both hosts and the router on one thread, the judged host's queue worked on by its own loop after its ports: this column is the \
-         comparable one; smp: one thread for the machines and one for the judged host's workstream; several: two workstreams"
+        "up: both hosts and the router on one thread, the measured host's queue emptied by its own loop after its ports: this column is the \
+         comparable one; smp: one thread for the hosts and one for the measured host's workstream; several: two workstreams"
             .to_owned(),
-        "between the machines: pairs of ports in memory; then: dual Xeons, gigabit Ethernet, if_em, whose wire was the limit of both streams"
+        "links between hosts: pairs of ports in memory; then: dual Xeons, gigabit Ethernet (if_em), which limited both streams"
             .to_owned(),
     ]
 }

@@ -68,23 +68,23 @@ fn variants() -> Vec<Variant> {
         row("a", "A: timespec clock from the TSC, light locks, zone, generic checksum", "a", A),
         row(
             "b",
-            "B: 64-bit nanoseconds from the TSC, divided at every reading",
+            "B: 64-bit nanoseconds from the TSC, division at every reading",
             "a",
             Setup { clock: Strategy::NsDivision, ..A },
         ),
         row("c", "C: heavy locks", "a", Setup { locks: LockKind::Heavy, ..A }),
-        row("freelist", "A, freelist for the zone", "a", Setup { pool: PoolKind::Freelist, ..A }),
-        row("simd", "A, vector checksum for the generic one", "a", Setup { checksum: simd, ..A }),
+        row("freelist", "A, freelist instead of the zone", "a", Setup { pool: PoolKind::Freelist, ..A }),
+        row("simd", "A, vector checksum instead of the generic one", "a", Setup { checksum: simd, ..A }),
         row("offload", "A, checksums left to the port", "a", Setup { offload: true, ..A }),
         row("up", "A, no locks (up)", "a", Setup { locks: LockKind::Up, ..A }),
         row(
             "up.freelist",
-            "no locks, freelist for the zone",
+            "no locks, freelist instead of the zone",
             "up",
             Setup { locks: LockKind::Up, pool: PoolKind::Freelist, ..A },
         ),
         row("vdso", "A, timespec clock from the kernel", "a", Setup { clock: Strategy::Timespec, ..A }),
-        row("undivided", "B, multiplied instead of divided", "b", Setup { clock: Strategy::TscScaled, ..A }),
+        row("undivided", "B, multiplication instead of division", "b", Setup { clock: Strategy::TscScaled, ..A }),
         row("bursts", "A, 32 frames at a time", "a", bursts),
         row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
         row("bursts.c", "C, 32 frames at a time", "bursts", Setup { locks: LockKind::Heavy, ..bursts }),
@@ -137,7 +137,7 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     let mut study = Study::new("repro rtems2014", run_options, 3 + variants.len(), progress);
     let mut groups = Vec::new();
     for way in [Way::Down, Way::Up] {
-        study.part(&format!("{} in turn", word(way)));
+        study.part(&format!("{}, interleaved", word(way)));
         let side = |variant: &Variant| {
             let (id, setup) = (format!("{}.{}", word(way), variant.id), variant.setup);
             let name = id.clone();
@@ -149,7 +149,7 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     }
     let mut taken = Vec::new();
     for variant in &variants {
-        study.part(&format!("where the time goes: {}", variant.title));
+        study.part(&format!("shares of time: {}", variant.title));
         taken.push(shares::take(variant, bytes, options));
     }
     let mut sheets = vec![beside_rows(&variants, &groups, &taken)];
@@ -199,7 +199,7 @@ fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) ->
 /// that is or is not `invariant`.
 fn clock_missing(strategy: Strategy, invariant: bool) -> Option<&'static str> {
     let kernel_instead = strategy.source() == TimeSource::Tsc && !invariant;
-    kernel_instead.then_some("the TSC is not invariant here: the clock would read the kernel's time, as A's does")
+    kernel_instead.then_some("the TSC is not invariant: the clock would read the kernel's time, as that of A")
 }
 
 /// Returns the table of each row's cost and of the distribution of its time.
@@ -225,8 +225,8 @@ fn beside_rows(variants: &[Variant], groups: &[Group], taken: &[Taken]) -> Sheet
     let shares = COLUMNS.iter().map(|bucket| bucket.word());
     let own = ["host's locks", "taken/KiB", "clock", "checksum routine"];
     let head = costs.chain(shares).chain(own).map(str::to_owned).collect();
-    let title = "ticks a byte of both hosts together; shares of time in per cent (down, sampled in a run of its own); locks of \
-                 one host, and how often they are taken; the clock in force"
+    let title = "ticks per byte of both hosts together; shares of time in per cent (down, sampled in a separate run); locks of \
+                 one host and acquisitions per KiB; the clock in use"
         .to_owned();
     Sheet { title, head, rows }
 }
@@ -242,27 +242,27 @@ fn sums(setup: &Setup) -> String {
 fn notes(taken: &[Taken]) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "work: one FTP session a trial (USER, TYPE I, EPSV, RETR /dev/zero or STOR /dev/null), {} MiB measured of it after {} \
-             KiB; linerate's own ftpd and a client of ours, two hosts on one thread, joined by a pair; MTU 1500, timestamps, CUBIC, \
+            "work: one FTP session per trial (USER, TYPE I, EPSV, RETR /dev/zero or STOR /dev/null), {} MiB measured after the first {} \
+             KiB; linerate's ftpd and FTP client, two hosts on one thread, joined by a pair; MTU 1500, timestamps, CUBIC, \
              socket buffers of {} KiB",
             BYTES >> 20,
             FTP_WARM >> 10,
             FTP_BUFFER >> 10
         ),
-        "both hosts are in the row's configuration and both hosts' work is in the figure; then: one host, a PowerPC MPC8309, \
+        "both hosts have the row's configuration, and the figure includes the work of both; then: one host, a PowerPC MPC8309, \
          against a PC with curl; k is 1024 bytes a second, as curl prints it"
             .to_owned(),
-        "copies are the same routine in every row: copy_from_slice, which is the C library's memcpy, by blocks of 2 KiB where \
-         the bytes are summed too"
+        "all rows copy by the same routine: copy_from_slice, which is the C library's memcpy, in blocks of 2 KiB where \
+         the bytes are summed, too"
             .to_owned(),
-        "freelist changes what is locked too: one list under one light lock, taken for every buffer, for a zone with a cache \
-         for each thread; up.freelist has the list alone"
+        "freelist also changes the locking: one list under one light lock, taken for every buffer, instead of a zone with a cache \
+         per thread; up.freelist changes the list alone"
             .to_owned(),
-        "but for bursts.* and all, frames go through the stack one at a time, and the time is read for each, as in the report; \
-         of a burst it is read once, and what came for one connection is taken together"
+        "except in bursts.* and all, frames pass the stack one at a time, with one clock reading each, as in the report; \
+         a burst has one clock reading, and its segments of one connection are processed together"
             .to_owned(),
         "A's and B's clocks read the time-stamp counter: A keeps seconds and nanoseconds (two multiplications), B 64-bit \
-         nanoseconds (two divisions); undivided against B has the cost of the divisions alone, vdso that of the kernel's clock"
+         nanoseconds (two divisions); undivided against B shows the cost of the divisions alone, vdso that of the kernel's clock"
             .to_owned(),
     ];
     notes.extend(taken.iter().flat_map(|taken| taken.notes.clone()));

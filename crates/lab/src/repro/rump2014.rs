@@ -34,7 +34,7 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     study.part("part 3: several cores");
     cores(&mut study);
     study.note(
-        "part 2 and 3 were announced in the report and not measured there: 'easier and more performance to structure things so that you \
+        "the report announced parts 2 and 3 and did not measure them: 'easier and more performance to structure things so that you \
          just run multiple disjoint networking stacks'",
     );
     Ok(study.finish())
@@ -53,9 +53,9 @@ fn cores(study: &mut Study<'_>) {
         let row = |(id, n): (&String, usize)| {
             let title = match (kind, n) {
                 ("hosts", 1) => "1 host on one core".to_owned(),
-                ("hosts", n) => format!("{n} disjoint hosts on as many cores"),
+                ("hosts", n) => format!("{n} disjoint hosts on {n} cores"),
                 (_, 1) => "one shared host, 1 thread".to_owned(),
-                (_, n) => format!("one shared host, {n} threads, a queue of the port for each"),
+                (_, n) => format!("one shared host, {n} threads, one port queue per thread"),
             };
             if n == 1 {
                 group.row(id, &title, Unit::MILLIONS)

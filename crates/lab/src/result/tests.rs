@@ -68,7 +68,7 @@ fn json_and_back() {
     let (report, _) = example();
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
     for (text, why) in [
-        ("{}", "no report"),
+        ("{}", "not a report"),
         ("{\"rows\": [", "EOF"),
         ("{\"version\": 1, \"rows\": []}", "version 1, this program reads version 2: measure again"),
         ("{\"rows\": []}", "version 1"),

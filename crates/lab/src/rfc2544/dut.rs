@@ -28,7 +28,7 @@ impl Kind {
     /// Returns the name for the report.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Bridge => "bridge, ours, on a thread of its own, two rings of 4096 frames at each port",
+            Kind::Bridge => "our bridge on its own thread, two rings of 4096 frames at each port",
             Kind::Loop => "none: a ring of 4096 frames from each port to the other",
         }
     }
@@ -64,7 +64,7 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
         Kind::Bridge => {
             let ((a, left), (b, right)) = (pair("a", SLOTS, jumbo), pair("b", SLOTS, jumbo));
             let clock = Clock::live(clock::Strategy::TscScaled);
-            let switch = Switch::new(&SwitchConfig::default(), clock).context("buffers for the bridge")?;
+            let switch = Switch::new(&SwitchConfig::default(), clock).context("cannot create the bridge")?;
             switch.attach(left, None)?;
             switch.attach(right, None)?;
             // Rings have no notification: a sleeping loop would add its sleep to the latency.

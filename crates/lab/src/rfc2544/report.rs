@@ -34,7 +34,7 @@ impl Report {
 pub fn render(report: &Report) -> String {
     let Report { env, results, .. } = report;
     let Results { dut, ports: [a, b], ways, .. } = results;
-    let ways = if *ways == 2 { "both ways at once; rates are of each way" } else { "from A to B" };
+    let ways = if *ways == 2 { "both directions at once; rates are per direction" } else { "from A to B" };
     let mut text = format!("rfc2544\n\n{env}\ndevice: {dut}\nports: A {a}, B {b}; {ways}\n");
     text += &sheets(results).iter().map(table::sheet).collect::<String>();
     text.push('\n');
@@ -91,7 +91,7 @@ fn throughput_row(result: &SizeResult) -> Option<Vec<Cell>> {
         Bound::Found if result.contradiction.is_some() => "trials disagree",
         Bound::Found => "",
         Bound::Line => "the highest rate",
-        Bound::AtLeast => "at least: the tester sends no faster",
+        Bound::AtLeast => "lower bound: the tester sends no faster",
         Bound::Never => "frames were lost at every rate tried",
     };
     let percent = found.rate as f64 * 100.0 / found.max.max(1) as f64;
@@ -120,8 +120,8 @@ fn burst_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let found = result.back_to_back.as_ref()?;
     let (least, most) = (*found.bursts.iter().min()?, *found.bursts.iter().max()?);
     let remark = match (found.at_rate, least >= found.most) {
-        (false, _) => "the tester missed the rate: an indication only",
-        (true, true) => "at least: the longest that was tried",
+        (false, _) => "the tester missed the rate: indication only",
+        (true, true) => "lower bound: the longest burst tried",
         (true, false) => "",
     };
     let (size, times) = (result.size as u64, found.bursts.len() as u64);
@@ -140,7 +140,7 @@ pub fn notes(results: &Results) -> Vec<String> {
         results.resolution * 100.0
     )];
     if results.max_is_the_testers {
-        notes.push("the highest rate is what this tester sent without pacing; --max-rate sets that of a line".into());
+        notes.push("the highest rate is that of this tester without pacing; --max-rate sets the rate of a line".into());
     }
     let odds = &results.odds;
     if odds.bursts > 0 {
@@ -151,8 +151,8 @@ pub fn notes(results: &Results) -> Vec<String> {
         ));
     }
     let seen = [
-        (odds.reordered, "test frames came behind later ones"),
-        (odds.duplicates, "test frames came more than once, or too late to tell"),
+        (odds.reordered, "test frames arrived out of order"),
+        (odds.duplicates, "test frames arrived more than once, or too late to check for duplicates"),
         (odds.others, "frames received were not test frames of their trial; they were not counted"),
         (odds.refused, "frames did not fit into the ring of the device, and count as lost"),
         (odds.starved, "times the tester had no buffer for a frame"),
@@ -163,9 +163,7 @@ pub fn notes(results: &Results) -> Vec<String> {
         tried || result.throughput.as_ref().is_some_and(|found| found.bound == Bound::AtLeast)
     };
     if results.sizes.iter().any(|result| short(&result)) {
-        notes.push(
-            "WARNING: the tester did not reach every rate; such a figure is a lower bound of the device's".into(),
-        );
+        notes.push("WARNING: the tester did not reach every rate; such figures are lower bounds for the device".into());
     }
     for result in &results.sizes {
         let Some(odd) = &result.contradiction else { continue };

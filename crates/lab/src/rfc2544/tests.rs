@@ -287,7 +287,7 @@ fn reordered_and_repeated_frames_are_counted_apart_and_are_no_loss() {
     assert!((0.09..0.11).contains(&(odds.reordered as f64 / sent)), "{odds:?}");
     assert!((0.13..0.15).contains(&(odds.duplicates as f64 / sent)), "{odds:?}");
     let text = text_of(&results);
-    assert!(text.contains("came behind later ones") && text.contains("more than once"), "{text}");
+    assert!(text.contains("arrived out of order") && text.contains("more than once"), "{text}");
 }
 
 #[test]
@@ -304,10 +304,10 @@ fn a_strangers_frames_are_left_out() {
 fn ends_that_come_early_say_why() {
     let gone = results(Model { lives: 20_000, ..FINE }, Ways::One, only(&[Test::Throughput, Test::Loss]));
     let why = gone.cut.as_deref().unwrap();
-    assert!(why.contains("is gone: the cable was pulled") && why.contains("model:"), "{why}");
+    assert!(why.contains("closed: the cable was pulled") && why.contains("model:"), "{why}");
     assert!(text_of(&gone).contains("cut short: port"), "{}", text_of(&gone));
     let deaf = results(Model { deaf: true, ..FINE }, Ways::One, only(&[Test::Throughput]));
-    assert!(deaf.sizes.is_empty() && deaf.cut.as_deref().unwrap().contains("none came out of model:b"), "{deaf:?}");
+    assert!(deaf.sizes.is_empty() && deaf.cut.as_deref().unwrap().contains("arrived at model:b"), "{deaf:?}");
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_stop_leaves_what_there_is() {
     };
     let plan = Plan { tests: vec![Test::Throughput], max: Max::Frames(200_000), ..Plan::quick() };
     let results = run(&plan, &mut tester, "a model", &mut |_| ());
-    assert_eq!(results.cut.as_deref(), Some("stopped before its end"));
+    assert_eq!(results.cut.as_deref(), Some("stopped before the end"));
     assert!(!results.sizes.is_empty() && results.sizes[0].throughput.is_some());
 }
 

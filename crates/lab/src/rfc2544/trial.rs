@@ -185,7 +185,7 @@ pub enum Cut {
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Cut::Stopped => f.write_str("stopped before its end"),
+            Cut::Stopped => f.write_str("stopped before the end"),
             Cut::Gone(what) | Cut::Deaf(what) => f.write_str(what),
         }
     }
@@ -459,8 +459,8 @@ impl Tester<'_> {
         for (port, name) in self.ports.iter().zip(NAMES) {
             if port.rx.is_gone() || port.tx.is_gone() {
                 let why = port.rx.why_gone().or_else(|| port.tx.why_gone());
-                let why = why.unwrap_or_else(|| "it came to its end".to_owned());
-                return Err(Cut::Gone(format!("port {name}, {}, is gone: {why}", port.spec)));
+                let why = why.unwrap_or_else(|| "end of input".to_owned());
+                return Err(Cut::Gone(format!("port {name}, {}, closed: {why}", port.spec)));
             }
         }
         Ok(())

@@ -72,12 +72,12 @@ impl BridgeRig {
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(stations) });
         let (ports, ends) = (0..2).map(|at| pair(&format!("p{at}"), RING, Caps::PLAIN)).unzip();
         for port in 0..2 {
-            bridge.add(Member::default()).context("a port")?;
+            bridge.add(Member::default()).context("cannot add a port to the bridge")?;
             for n in 0..stations / 2 {
                 bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, NOW);
             }
         }
-        ensure!(bridge.fdb().len() == stations / 2 * 2, "{id}: {} of {stations} were learned", bridge.fdb().len());
+        ensure!(bridge.fdb().len() == stations / 2 * 2, "{id}: {} of {stations} stations learned", bridge.fdb().len());
         let out = vec![Burst::new(), Burst::new()];
         let (id, random) = (id.to_owned(), Random::new(0));
         Ok(BridgeRig { id, bridge, ports, ends, out, pool, random, stations: stations / 2, len, burst })
@@ -87,10 +87,10 @@ impl BridgeRig {
     fn fill(&mut self) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for _ in 0..RING {
-            let mut frame = self.pool.get().context("a buffer")?;
+            let mut frame = self.pool.get().context("no free buffer in the pool")?;
             let (dst, src) = (self.random.next(self.stations), self.random.next(self.stations));
             let header = [station(1, dst).0, station(0, src).0].concat();
-            frame.append(self.len).context("room")?[..12].copy_from_slice(&header);
+            frame.append(self.len).context("the frame does not fit into the buffer")?[..12].copy_from_slice(&header);
             ensure!(burst.push(frame).is_ok());
             if burst.room() == 0 {
                 self.ends[0].tx.tx_burst(&mut burst, NOW);
@@ -137,12 +137,16 @@ impl Subject for BridgeRig {
             let start = tsc::now();
             let came = self.run();
             all.ticks += tsc::now().saturating_sub(start).saturating_sub(timer::cost());
-            ensure!((came, self.empty()) == (RING, RING), "{}: {came} of {RING} frames crossed", self.id);
+            ensure!((came, self.empty()) == (RING, RING), "{}: {came} of {RING} frames forwarded", self.id);
             all.ops += came as u64;
         }
         (all.wall_ns, all.cpu_ns) = (os::monotonic_ns() - wall, os::thread_cpu_ns() - cpu);
         let dropped = self.bridge.drops().nonzero();
-        ensure!(dropped.is_empty() && self.bridge.audit().holds(), "{}: {dropped:?}", self.id);
+        ensure!(
+            dropped.is_empty() && self.bridge.audit().holds(),
+            "{}: frames dropped or unaccounted for: {dropped:?}",
+            self.id
+        );
         Ok(all)
     }
 }
@@ -219,7 +223,7 @@ impl Subject for FdbRig {
                 found += usize::from(std::hint::black_box(&out)[0].is_some());
             }
         });
-        ensure!(found == self.keys.len() / out.len(), "{}: an address was not found", self.id);
+        ensure!(found == self.keys.len() / out.len(), "{}: address not found in the table", self.id);
         Ok(reading)
     }
 }

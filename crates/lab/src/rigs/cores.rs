@@ -79,7 +79,7 @@ impl CoresRig {
                     }
                 }
             })
-            .context("no thread for a core")?;
+            .context("cannot start a thread on its core")?;
             workers.push(Worker { orders: Some(orders), thread: Some(thread) });
         }
         Ok(CoresRig { id: id.to_owned(), workers, answers, check: Box::new(check) })
@@ -114,7 +114,7 @@ impl CoresRig {
         };
         let name = id.to_owned();
         CoresRig::new(id, n, make, move || {
-            ensure!(rig.imbalance() == 0, "{name}: frames are unaccounted for");
+            ensure!(rig.imbalance() == 0, "{name}: frames unaccounted for");
             Ok(())
         })
     }
@@ -187,14 +187,18 @@ impl CoresRig {
         let make = move |at: usize| -> anyhow::Result<Work> {
             let host = shared.clone();
             let ports = host.ports();
-            let out = ports.get(n + at).map(|port| port.counts.clone()).context("no port")?;
+            let out = ports.get(n + at).map(|port| port.counts.clone()).context("no output port")?;
             Ok(Box::new(move || {
                 let before = out.tx.frames.get();
                 let mut taken = 0;
                 while taken < PACKETS {
                     taken += host.step_part(at).frames as u64;
                 }
-                ensure!(out.tx.frames.get() - before == taken, "{} of {taken} forwarded", out.tx.frames.get() - before);
+                ensure!(
+                    out.tx.frames.get() - before == taken,
+                    "{} of {taken} frames forwarded",
+                    out.tx.frames.get() - before
+                );
                 Ok(taken)
             }))
         };
@@ -232,7 +236,7 @@ fn balanced(id: &str, host: Arc<Host<Light>>) -> impl Fn() -> anyhow::Result<()>
     let id = id.to_owned();
     move || {
         let audit = host.stack.audit(host.cx());
-        ensure!(audit.imbalance() == 0 && audit.dropped == 0, "{id}: {audit:?}");
+        ensure!(audit.imbalance() == 0 && audit.dropped == 0, "{id}: frames dropped or unaccounted for: {audit:?}");
         Ok(())
     }
 }
@@ -326,7 +330,7 @@ fn connected(near: &Arc<Host<Light>>, at: usize, pairs: &Pairs) -> anyhow::Resul
             Err(error) => return Err(error.into()),
         }
     }
-    Err(anyhow!("no connection arrived"))
+    Err(anyhow!("no connection received"))
 }
 
 impl Subject for CoresRig {
@@ -338,8 +342,8 @@ impl Subject for CoresRig {
         let start = Arc::new(Barrier::new(self.workers.len()));
         let wall = os::monotonic_ns();
         for worker in &self.workers {
-            let orders = worker.orders.as_ref().context("worker gone")?;
-            orders.send(start.clone()).map_err(|_| anyhow!("worker gone"))?;
+            let orders = worker.orders.as_ref().context("a worker has ended")?;
+            orders.send(start.clone()).map_err(|_| anyhow!("a worker has ended"))?;
         }
         let (mut first, mut last, mut ops) = (u64::MAX, 0, 0);
         for _ in &self.workers {

@@ -59,7 +59,7 @@ impl<A: Matched> FibRig<A> {
     ) -> anyhow::Result<FibRig<A>> {
         let mut fib = Fib::new().with_huge_pages();
         for (i, prefix) in prefixes.enumerate() {
-            fib.insert(prefix, NextHopId::new(i as u32 % hops).context("next hop")?)?;
+            fib.insert(prefix, NextHopId::new(i as u32 % hops).context("next hop number out of range")?)?;
         }
         Ok(FibRig { id: id.to_owned(), fib, addresses, at: 0, burst: 32 })
     }
@@ -85,7 +85,7 @@ impl<A: Matched + Send> Subject for FibRig<A> {
                 found += usize::from(std::hint::black_box(&hops)[0].is_some());
             }
         });
-        ensure!(found > 0, "{}: no address found a route", self.id);
+        ensure!(found > 0, "{}: no route found for any address", self.id);
         Ok(reading)
     }
 }

@@ -172,7 +172,7 @@ impl<L: Locks> FtpRig<L> {
     fn balanced(&self) -> anyhow::Result<()> {
         for host in &self.hosts {
             let audit = host.stack.audit(host.cx());
-            ensure!(audit.imbalance() == 0, "{}: {audit:?}", self.id);
+            ensure!(audit.imbalance() == 0, "{}: frames unaccounted for: {audit:?}", self.id);
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ impl<'h, L: Locks> Session<'h, L> {
         let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, FTP));
         let now = rig.hosts[0].clock.now();
         let server = Server::open(Ftp::new(Config::new(Root::devices())), &mut streams[0], &[at], now);
-        let server = server.map_err(|(at, why)| anyhow::anyhow!("{at}: {why}"))?;
+        let server = server.map_err(|(at, why)| anyhow::anyhow!("cannot start the server at {at}: {why}"))?;
         let now = rig.hosts[1].clock.now();
         let client = Client::new(SocketAddr::from((SERVER, FTP)), rig.transfer(), PATIENCE, now);
         let client = Server::open(client, &mut streams[1], &[], now).map_err(|(_, why)| why)?;
@@ -232,7 +232,7 @@ impl<'h, L: Locks> Session<'h, L> {
         self.server.close(&mut self.streams[0]);
         drop(self.streams);
         while hosts[0].step().frames + hosts[1].step().frames > 0 {}
-        client.outcome().context("the session did not end")??;
+        client.outcome().context("the FTP session did not end")??;
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::R
         waited += clock::tsc::ticks() - since;
     });
     let left = out.tx.frames.get() - before;
-    ensure!(left == FRAMES, "{id}: {left} of {FRAMES} frames left");
+    ensure!(left == FRAMES, "{id}: {left} of {FRAMES} frames forwarded");
     Ok((reading, waited))
 }
 

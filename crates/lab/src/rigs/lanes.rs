@@ -146,10 +146,10 @@ impl Outside {
         let mut burst = Burst::new();
         for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {
             for n in 1..=RING {
-                let mut frame = switch.pool().get().context("a buffer")?;
+                let mut frame = switch.pool().get().context("no free buffer in the pool")?;
                 let (dst, src) = (self.random.next(STATIONS), self.random.next(STATIONS));
                 let header = [station(to, dst).0, station(from, src).0].concat();
-                frame.append(LEN).context("room")?[..12].copy_from_slice(&header);
+                frame.append(LEN).context("the frame does not fit into the buffer")?[..12].copy_from_slice(&header);
                 ensure!(burst.push(frame).is_ok());
                 if burst.room() == 0 || n == RING {
                     end.tx.tx_burst(&mut burst, Instant::ZERO);
@@ -162,7 +162,7 @@ impl Outside {
     /// Turns loop `lane` until as many frames as were filled in have left by its ports; returns the
     /// start and the end in ticks.
     fn turn(&self, switch: &Switch, lane: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
-        let mut lane = switch.lane(lane).context("a loop")?;
+        let mut lane = switch.lane(lane).context("the switch has no such loop")?;
         let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();
         let (goal, mut last, mut empty) = (left() + 2 * RING as u64, 0, 0);
         meeting.wait(switch.loops(), 2 * round + 1, spin_loop)?;
@@ -175,7 +175,7 @@ impl Outside {
             }
             empty = if now == last { empty + 1 } else { 0 };
             last = now;
-            ensure!(empty < MOST_EMPTY, "{} frames have not left", goal - now);
+            ensure!(empty < MOST_EMPTY, "{} frames not sent", goal - now);
         }
         let end = tsc::now();
         // Frames received by this loop may have to leave by the other one.
@@ -266,7 +266,11 @@ impl Subject for LanesRig {
         }
         let times = times.into_iter().collect::<anyhow::Result<Vec<_>>>().with_context(|| self.id.clone())?;
         let audit = self.switch.audit();
-        ensure!(audit.holds() && audit.bridge.dropped == 0, "{}: {audit:?}", self.id);
+        ensure!(
+            audit.holds() && audit.bridge.dropped == 0,
+            "{}: frames dropped or unaccounted for: {audit:?}",
+            self.id
+        );
         let round = |at: usize| {
             let first = times.iter().filter_map(|lane| lane.get(at)).map(|[start, _]| *start).min();
             let last = times.iter().filter_map(|lane| lane.get(at)).map(|[_, end]| *end).max();

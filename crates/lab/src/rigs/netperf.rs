@@ -277,7 +277,7 @@ fn netperf(ground: &impl Ground, warm: bool, options: &Options) -> anyhow::Resul
     let shorter = Options { length: Length::Time(length), ..options.clone() };
     let plays = [&shorter, options].map(|options| Once { options, outcome: None });
     let (once, seen) = Warmed::run(ground, warm, plays)?;
-    let outcome = once.outcome.context("no outcome")?;
+    let outcome = once.outcome.context("the test has no result")?;
     let ops = match outcome.test {
         Test::UdpStream => outcome.tally.bytes,
         test if test.is_stream() => outcome.bytes,

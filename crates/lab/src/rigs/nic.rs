@@ -111,7 +111,7 @@ impl NicRig {
     /// # Errors
     /// A setting is invalid, or no memory.
     pub fn new(id: &str, words: &str) -> anyhow::Result<NicRig> {
-        NicRig::shared(id, 1, words)?.pop().context("no loop")
+        NicRig::shared(id, 1, words)?.pop().context("no loop created")
     }
 
     /// Creates the same cards shared among `loops` loops, one or two. Of four ports, each loop has
@@ -124,7 +124,7 @@ impl NicRig {
     /// As [`NicRig::new`].
     fn shared(id: &str, loops: usize, words: &str) -> anyhow::Result<Vec<NicRig>> {
         let mut setup: NicSetup = words.parse().with_context(|| id.to_owned())?;
-        ensure!((1..=2).contains(&loops), "{id}: {loops} loops: expected 1 or 2");
+        ensure!((1..=2).contains(&loops), "{id}: number of loops '{loops}': must be 1 or 2");
         setup.rest /= loops;
         let (mut rigs, bus) = (Vec::new(), Arc::new(Bus::default()));
         for at in 0..loops {
@@ -151,7 +151,7 @@ impl NicRig {
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(STATIONS) });
         let now = Instant::from_millis(1000);
         for _ in 0..setup.ports {
-            let port = bridge.add(Member::default()).context("a port")?;
+            let port = bridge.add(Member::default()).context("cannot add a port to the bridge")?;
             for n in 0..STATIONS / setup.ports {
                 bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, now);
             }
@@ -186,7 +186,7 @@ impl NicRig {
         let (before, fed) = (self.totals(), self.fed);
         // The number of turns is such that every periodic action occurs a whole number of times.
         self.run(2 * CHECK_EVERY as usize * self.a_turn())?;
-        let card = self.comes.first().context("no card")?;
+        let card = self.comes.first().context("no card to measure")?;
         Ok(self.totals().since(&before).per_frame(self.fed - fed, &card.nic))
     }
 
@@ -370,8 +370,11 @@ impl NicRig {
             "{id}: of {fed} frames {back} came back, {missed} missed, {held} held"
         );
         let dropped = self.bridge.drops().nonzero();
-        ensure!(dropped.is_empty() && self.bridge.audit().holds(), "{id}: {dropped:?}");
-        ensure!(self.out.iter().all(Burst::is_empty), "{id}: a ring had no room");
+        ensure!(
+            dropped.is_empty() && self.bridge.audit().holds(),
+            "{id}: frames dropped or unaccounted for: {dropped:?}"
+        );
+        ensure!(self.out.iter().all(Burst::is_empty), "{id}: a transmit ring was full");
         Ok(())
     }
 }

@@ -118,7 +118,11 @@ impl Subject for RecvRig {
         done?;
         reading.ops = self.got - before;
         let audit = self.host.stack.audit(self.host.cx());
-        ensure!(audit.imbalance() == 0 && audit.dropped == 0, "{}: {audit:?}", self.id);
+        ensure!(
+            audit.imbalance() == 0 && audit.dropped == 0,
+            "{}: frames dropped or unaccounted for: {audit:?}",
+            self.id
+        );
         Ok(reading)
     }
 }
@@ -170,7 +174,7 @@ impl TwoThreadsRig {
                     }
                 }
             })
-            .context("no thread for the puller")?
+            .context("cannot start the polling thread")?
         };
         Ok(TwoThreadsRig { id: id.to_owned(), host, fd, stop, wanted, pulled, read: 0, puller: Some(puller) })
     }
@@ -222,7 +226,7 @@ impl Subject for TwoThreadsRig {
                 break;
             }
         }
-        ensure!(got >= total, "{}: the puller has stopped: {got} of {total}", self.id);
+        ensure!(got >= total, "{}: the polling thread has ended after {got} of {total} datagrams", self.id);
         Ok(Reading { ops: got, ..reading })
     }
 }

@@ -100,7 +100,9 @@ impl RouteRig {
         });
         for (i, prefix) in prefixes6(routes).enumerate() {
             let via = Via6::Gateway(out, gateway((i % usize::from(GATEWAYS)) as u8));
-            host.stack.add_route6(cx, prefix, via).map_err(|_| anyhow!("no room for {routes} IPv6 routes"))?;
+            host.stack
+                .add_route6(cx, prefix, via)
+                .map_err(|_| anyhow!("cannot add {routes} IPv6 routes: table full"))?;
         }
         let out = host.ports()[1].counts.clone();
         Ok(RouteRig { id: id.to_owned(), host, out })
@@ -332,7 +334,7 @@ impl Subject for UpdatesRig {
         let (idle, begun) = (updates(), Instant::now());
         self.on.store(self.changing, Ordering::Relaxed);
         while self.changing && updates() == idle {
-            ensure!(begun.elapsed() < PATIENCE, "{}: no route was changed in {PATIENCE:?}", self.id);
+            ensure!(begun.elapsed() < PATIENCE, "{}: no route changed within {PATIENCE:?}", self.id);
             std::thread::yield_now();
         }
         let (before, first) = (self.out.tx.frames.get(), updates());
@@ -389,7 +391,10 @@ impl<L: Locks> Subject for RouteRig<L> {
 /// networks: these are not forwarded, and counted.
 pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, taken: u64) -> anyhow::Result<()> {
     let audit = router.stack.audit(router.cx());
-    ensure!(audit.imbalance() == 0 && forwarded * 1000 >= taken * 999, "{id}: {forwarded} of {taken}: {audit:?}");
+    ensure!(
+        audit.imbalance() == 0 && forwarded * 1000 >= taken * 999,
+        "{id}: {forwarded} of {taken} frames forwarded: {audit:?}"
+    );
     Ok(())
 }
 

@@ -77,7 +77,7 @@ impl Subject for SendRig {
             sent = if self.bursts { self.rig.send_bursts(CALLS, &PAYLOAD) } else { self.rig.send(CALLS, &PAYLOAD) };
         });
         let arrived = self.rig.sunk().0 - before;
-        ensure!(sent == CALLS && arrived == CALLS, "{}: {sent} of {CALLS} sent, {arrived} arrived", self.id);
+        ensure!(sent == CALLS && arrived == CALLS, "{}: {sent} of {CALLS} datagrams sent, {arrived} arrived", self.id);
         ensure!(self.rig.imbalance() == 0, "{}: frames unaccounted for: {}", self.id, self.rig.imbalance());
         Ok(reading)
     }
@@ -118,7 +118,7 @@ impl Subject for BuiltSend {
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let [sent, arrived, ticks, wall_ns, cpu_ns] = numbers(&self.child.ask(&format!("trial {CALLS}"))?)?;
-        ensure!(sent == CALLS && arrived == CALLS, "{}: {sent} of {CALLS} sent, {arrived} arrived", self.id);
+        ensure!(sent == CALLS && arrived == CALLS, "{}: {sent} of {CALLS} datagrams sent, {arrived} arrived", self.id);
         Ok(Reading { ops: CALLS, ticks, wall_ns, cpu_ns })
     }
 }

@@ -125,7 +125,7 @@ fn accept(calls: &Calls<'_, Up>, listener: Fd) -> anyhow::Result<Option<Fd>> {
 
 fn balanced(id: &str, host: &Host<Up>) -> anyhow::Result<()> {
     let audit = host.stack.audit(host.cx());
-    ensure!(audit.imbalance() == 0, "{id}: {audit:?}");
+    ensure!(audit.imbalance() == 0, "{id}: frames unaccounted for: {audit:?}");
     Ok(())
 }
 
@@ -159,7 +159,7 @@ impl Two {
                 return Ok(fd);
             }
         }
-        anyhow::bail!("no connection arrived")
+        anyhow::bail!("no connection received")
     }
 
     /// Fills `ends` with connections, 25,000 per listener: the client has 55,536 ports for each

@@ -77,7 +77,7 @@ fn default_route<L: Locks>(host: &Host<L>, via: Via) -> anyhow::Result<()> {
 /// Adds end number `end` of the tunnel.
 fn tunnel<L: Locks>(host: &Host<L>, kind: Kind, end: usize) -> anyhow::Result<IfaceId> {
     let (cx, name) = (host.cx(), format!("{}0", kind.name()));
-    let id = host.stack.add_tunnel(cx, &name, kind, MACS[end]).context("no place for a tunnel")?;
+    let id = host.stack.add_tunnel(cx, &name, kind, MACS[end]).context("cannot add the tunnel")?;
     let vni = u32::from(kind == Kind::Vxlan);
     let config = Config { local: BETWEEN[end].into(), remote: BETWEEN[1 - end].into(), vni, ..Config::new(kind) };
     host.stack.set_tunnel(cx, id, config).map_err(|refused| anyhow!("{refused:?}"))?;

@@ -56,7 +56,9 @@ impl Host for Machine {
     }
 
     fn place(&mut self) -> Result<(), String> {
-        self.cpu.map_or(Ok(()), |cpu| dispatch::pin_to_core(cpu).map_err(|why| format!("core {cpu} is gone: {why}")))
+        self.cpu.map_or(Ok(()), |cpu| {
+            dispatch::pin_to_core(cpu).map_err(|why| format!("core {cpu} is no longer available: {why}"))
+        })
     }
 
     fn steal(&mut self) -> u64 {

@@ -28,7 +28,7 @@ fn columns_line_up_and_everything_is_said() {
         "noise floor",
         "1 trials dropped",
         "NOISY",
-        "asked for: interrupted",
+        "requested: interrupted",
         "64-byte",
         "WARNING",
     ] {
@@ -41,7 +41,7 @@ fn columns_line_up_and_everything_is_said() {
 fn what_stands_beside_the_rows_is_printed_and_comes_back_from_json() {
     let (mut report, samples) = result::tests::example();
     report.samples = samples;
-    assert!(render(&report).contains("against the one before"));
+    assert!(render(&report).contains("against the row before"));
     let sheet = Sheet {
         title: "shares".into(),
         head: vec!["row".into(), "locks".into(), "why".into()],
@@ -50,7 +50,7 @@ fn what_stands_beside_the_rows_is_printed_and_comes_back_from_json() {
     let texts = vec![vec!["name____|ratio___|".to_owned(), "memcpy  | 10.430%|===".to_owned()]];
     report.beside = Some(result::Beside { baseline: Some("A".into()), sheets: vec![sheet], texts });
     let text = render(&report);
-    assert!(text.contains("against A\n") && !text.contains("against the one before"), "{text}");
+    assert!(text.contains("against A\n") && !text.contains("against the row before"), "{text}");
     let table = "\nshares\nrow       locks  why\na         22.54  -\nfreelist  3.000  words\n";
     assert!(text.contains(table), "{text}");
     assert!(text.contains("\nname____|ratio___|\nmemcpy  | 10.430%|===\n"), "{text}");

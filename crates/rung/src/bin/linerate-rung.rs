@@ -22,8 +22,8 @@ fn main() -> ExitCode {
 }
 
 fn profile(n: &str, settings: &str) -> Result<(), String> {
-    let n: u64 = n.parse().map_err(|_| format!("--profile {n}: expected a number"))?;
+    let n: u64 = n.parse().map_err(|_| format!("--profile '{n}': must be a number"))?;
     let settings = settings.parse().map_err(|bad: linerate_rung::BadSettings| bad.to_string())?;
     let sent = linerate_rung::AnyRig::new(&settings)?.send(n, &linerate_rung::serve::PAYLOAD);
-    if sent == n { Ok(()) } else { Err(format!("{sent} of {n} sent")) }
+    if sent == n { Ok(()) } else { Err(format!("{sent} of {n} datagrams sent")) }
 }

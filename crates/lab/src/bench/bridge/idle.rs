@@ -7,7 +7,7 @@ use crate::sample::Summary;
 use crate::study::Study;
 
 const CPU: (&str, &str) = ("idle.cpu", "processor time of a switch without traffic, adaptive, in per cent of a core");
-const WAKE: (&str, &str) = ("idle.wake_p99", "a frame through a switch that sleeps, in and out; 99 of 100 are faster");
+const WAKE: (&str, &str) = ("idle.wake_p99", "99th percentile of the time of a frame through a sleeping switch");
 
 /// Length of a window without traffic, in milliseconds.
 const WINDOW_MS: u64 = 250;

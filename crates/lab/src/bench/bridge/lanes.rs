@@ -8,7 +8,7 @@ use crate::side::Side;
 use crate::study::{Study, Unit};
 
 const ID: &str = "bridge.two_cores";
-const TITLE: &str = "frames a second of two loops on two cores, each with two ports of a switch, as times one loop's";
+const TITLE: &str = "forwarding by two loops on two cores, each with two ports of a switch, relative to one loop";
 
 /// Measures two loops against one, interleaved; the cost of forwarding between loops is a note.
 pub(super) fn row(study: &mut Study<'_>) {

@@ -32,11 +32,16 @@ const CONTESTS: [Contest; 3] = [
         whole: "learning bridge between veths by xdp:, 64-byte frames, from a packet socket to the far device",
         looped: "of that, the loop: receive, bridge, send; the kernel's part of sending included",
     },
-    Contest { kind: Kind::Packet, name: "packet.forward", whole: "the same by packet:", looped: "of that, the loop" },
+    Contest {
+        kind: Kind::Packet,
+        name: "packet.forward",
+        whole: "learning bridge between veths by packet:, 64-byte frames",
+        looped: "of that, the loop",
+    },
     Contest {
         kind: Kind::Tap,
         name: "tap.forward",
-        whole: "the same between TAP devices by tap:",
+        whole: "learning bridge between TAP devices by tap:, 64-byte frames",
         looped: "of that, the loop",
     },
 ];
@@ -130,7 +135,7 @@ impl Contest {
         }
         rows.push(row("all stages".to_owned(), booked, "without the ledger's own readings"));
         rows.push(row("readings of the counter".to_owned(), probes, "subtracted from the stages"));
-        rows.push(row("the loop, ledger off".to_owned(), all, "its trials, above"));
+        rows.push(row("the loop, ledger off".to_owned(), all, "from the trials of the row above"));
         rows.push(row("bare loop".to_owned(), without, "receive, swap, send: no pool, no frames, no bridge"));
         let title = format!(
             "{}: ticks per frame in our loop, by stage; from {} frames with the ledger on, {readings:.2} readings \
@@ -151,8 +156,8 @@ impl Contest {
         let (all, without) = (group.sample(&inner).summary()?.median, group.sample(&bare).summary()?.median);
         let bridge = ticks as f64 / frames.max(1) as f64;
         Ok(format!(
-            "{}: of {all:.0} ticks a frame in our loop {bridge:.0} are Bridge::input's and {:.0} are more than bare's {without:.0}; \
-             cost over bare {}; the kernel's copies and calls are in both",
+            "{}: {all:.0} ticks per frame in our loop, {bridge:.0} of them in Bridge::input; {:.0} more than the bare loop's {without:.0}, \
+             ratio {}; both include the kernel's copies and calls",
             self.name,
             all - without,
             ratio.show(3)

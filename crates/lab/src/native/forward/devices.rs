@@ -125,7 +125,7 @@ impl Way {
         let mut sent = 0;
         let reading = measure(count as u64, || sent = batch.send(&self.from, count as u64));
         let error = std::io::Error::last_os_error();
-        ensure!(sent == count as u64, "{sent} of {count} frames were sent: {error}");
+        ensure!(sent == count as u64, "{sent} of {count} frames sent: {error}");
         Ok(reading)
     }
 
@@ -136,7 +136,7 @@ impl Way {
 
     /// Returns the number of frames received by the far device so far.
     pub fn arrived(&self) -> anyhow::Result<u64> {
-        let text = fs::read_to_string("/proc/self/net/dev").context("/proc/self/net/dev")?;
+        let text = fs::read_to_string("/proc/self/net/dev").context("cannot read /proc/self/net/dev")?;
         received(&text, &self.sink).with_context(|| format!("no device {} in /proc/self/net/dev", self.sink))
     }
 }

@@ -52,7 +52,7 @@ impl Ends {
         let mut bytes = frame(0, 0, 0);
         bytes[HEADER..HEADER + 8].copy_from_slice(&number.to_ne_bytes());
         match self {
-            Ends::Taps { left, .. } => left.write_all(&bytes).context("a frame into the left device"),
+            Ends::Taps { left, .. } => left.write_all(&bytes).context("cannot write a frame to the left device"),
             Ends::Cards(cards) => cards.put(&bytes),
         }
     }
@@ -65,7 +65,7 @@ impl Ends {
                 match right.read(&mut bytes) {
                     Ok(len) => Ok(bytes.get(..len).and_then(number)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-                    Err(error) => bail!("a frame from the right device: {error}"),
+                    Err(error) => bail!("cannot read a frame from the right device: {error}"),
                 }
             }
             Ends::Cards(cards) => Ok(cards.take()),
@@ -75,10 +75,10 @@ impl Ends {
 
 impl Cards {
     fn put(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let mut frame = self.pool.get().context("a buffer")?;
-        frame.extend(bytes).context("room")?;
+        let mut frame = self.pool.get().context("no free buffer in the pool")?;
+        frame.extend(bytes).context("the frame does not fit into the buffer")?;
         let refused = self.left.tx.tx_one(frame, self.clock.now()).is_err();
-        anyhow::ensure!(!refused, "the left card takes no frame");
+        anyhow::ensure!(!refused, "the left card rejected the frame");
         Ok(())
     }
 

@@ -28,7 +28,7 @@ fn beside<R>(switch: &Switch, core: usize, work: impl FnOnce() -> anyhow::Result
             work()
         });
         stop.store(true, Ordering::Relaxed);
-        lane.join().map_err(|_| anyhow!("the switch panicked"))?.context("the switch")?;
+        lane.join().map_err(|_| anyhow!("the switch's thread panicked"))?.context("the switch failed")?;
         done
     })
 }
@@ -40,7 +40,7 @@ fn elsewhere(core: usize) -> anyhow::Result<Option<dispatch::Pinned>> {
 /// Returns the processor nanoseconds that this process uses in each of `windows` windows of `ms`
 /// milliseconds.
 pub fn share(switch: &Switch, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
-    ensure!(windows > 0, "no windows");
+    ensure!(windows > 0, "number of windows: must be at least 1");
     beside(switch, core, || {
         let window = |_| {
             let before = os::process_cpu_ns();
@@ -54,7 +54,7 @@ pub fn share(switch: &Switch, windows: u64, ms: u64, core: usize) -> anyhow::Res
 /// Returns the delay in nanoseconds of each of `frames` frames, sent one every `pause`
 /// microseconds.
 pub fn wake(switch: &Switch, ends: &mut Ends, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
-    ensure!(frames > 0, "no frames");
+    ensure!(frames > 0, "number of frames: must be at least 1");
     beside(switch, core, || {
         while ends.take()?.is_some() {}
         let mut one = |number| {

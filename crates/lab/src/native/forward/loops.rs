@@ -96,7 +96,7 @@ impl Bridge {
 
     fn kernel() -> anyhow::Result<Bridge> {
         Bridge::over_veths(|netlink| {
-            netlink.add_bridge("bridge0").context("the kernel's bridge")?;
+            netlink.add_bridge("bridge0").context("cannot create a bridge of the kernel")?;
             netlink.set_master("left1", "bridge0")?;
             netlink.set_master("right1", "bridge0")?;
             up(netlink, "bridge0")?;
@@ -217,7 +217,7 @@ impl Loop {
     pub fn check(&self) -> anyhow::Result<()> {
         let Loop::Switch(switch) = self else { return Ok(()) };
         let audit = switch.audit();
-        anyhow::ensure!(audit.holds(), "the audit does not add up: {audit:?}");
+        anyhow::ensure!(audit.holds(), "frames unaccounted for: {audit:?}");
         Ok(())
     }
 }

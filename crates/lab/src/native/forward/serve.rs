@@ -46,23 +46,23 @@ impl Inner {
         let mut bridge = Bridge::new(who)?;
         bridge.begin()?;
         let rounds = 2 * 1024usize.div_ceil(bridge.round);
-        bridge.run((rounds * bridge.round) as u64).context("the first frames")?;
+        bridge.run((rounds * bridge.round) as u64).context("cannot forward the first frames")?;
         Ok(Inner::Bridge(Box::new(bridge)))
     }
 
     fn obey(&mut self, line: &str) -> anyhow::Result<String> {
-        let (word, rest) = line.split_once(' ').with_context(|| format!("{line:?} is no order"))?;
+        let (word, rest) = line.split_once(' ').with_context(|| format!("invalid command {line:?}"))?;
         match (self, word) {
             (Inner::Bridge(bridge), "run") => {
                 let [frames, core] = numbers(rest)?;
-                dispatch::pin_to_core(core as usize).with_context(|| format!("stay on processor {core}"))?;
+                dispatch::pin_to_core(core as usize).with_context(|| format!("cannot pin to core {core}"))?;
                 let run = bridge.run(frames)?;
                 let all = [&[run.frames][..], &run.sent, &run.passed, &run.bridge].concat();
                 Ok(words(&all))
             }
             (Inner::Bridge(bridge), "costs") => {
                 let [frames, core] = numbers(rest)?;
-                dispatch::pin_to_core(core as usize).with_context(|| format!("stay on processor {core}"))?;
+                dispatch::pin_to_core(core as usize).with_context(|| format!("cannot pin to core {core}"))?;
                 bridge.costs(frames)
             }
             (Inner::Idle(idle), "idle") => {
@@ -74,7 +74,7 @@ impl Inner {
                 let (switch, ends) = idle.as_mut();
                 Ok(words(&idle::wake(switch, ends, frames, pause, core as usize)?))
             }
-            _ => bail!("{line:?}: not mine"),
+            _ => bail!("unknown command {line:?}"),
         }
     }
 }
@@ -94,7 +94,7 @@ impl Bridge {
         for way in &mut self.ways {
             let before = way.arrived()?;
             while way.arrived()? == before {
-                ensure!(since.elapsed() < BEGINNING, "{}: the kernel's bridge passes nothing on", way.sink());
+                ensure!(since.elapsed() < BEGINNING, "{}: the kernel's bridge forwards no frames", way.sink());
                 way.send(1)?;
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -120,10 +120,10 @@ impl Bridge {
 
     /// Returns the cost of each stage over `frames` frames as JSON, with the ledger on meanwhile.
     fn costs(&mut self, frames: u64) -> anyhow::Result<String> {
-        let Loop::Switch(switch) = &self.passes else { bail!("no switch of ours") };
+        let Loop::Switch(switch) = &self.passes else { bail!("cost by stage is available for our switch only") };
         switch.set_ledger(true);
         self.run(frames)?;
-        let Loop::Switch(switch) = &self.passes else { bail!("no switch of ours") };
+        let Loop::Switch(switch) = &self.passes else { bail!("cost by stage is available for our switch only") };
         switch.set_ledger(false);
         let said =
             node::switch::commands::run(switch, &["show", "ledger"], true).map_err(|why| anyhow::anyhow!("{why}"))?;
@@ -139,7 +139,7 @@ impl Bridge {
         }
         let mut passed = 0;
         let passing = measure(count, || passed = self.passes.pass(count));
-        ensure!(passed == count, "{passed} of {count} frames came");
+        ensure!(passed == count, "{passed} of {count} frames were received");
         let mut arrived = way.arrived()? - before;
         if arrived < count {
             // Rare: the kernel left some frames to one of its threads. The wait for them counts.

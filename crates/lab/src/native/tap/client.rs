@@ -33,7 +33,7 @@ impl Server {
     ) -> anyhow::Result<(u64, u64)> {
         let begun = Instant::now();
         loop {
-            let mut child = self.command(before, way, seconds).spawn().context("start iperf3")?;
+            let mut child = self.command(before, way, seconds).spawn().context("cannot start iperf3")?;
             meanwhile(&mut child)?;
             let said = finish(child, Duration::from_secs(u64::from(seconds) + 20))?;
             match parse(&said) {
@@ -63,28 +63,28 @@ impl Server {
 /// Waits for the client and returns its output, which is a few kilobytes: less than a pipe holds.
 fn finish(mut child: Child, patience: Duration) -> anyhow::Result<String> {
     let until = Instant::now() + patience;
-    while child.try_wait().context("wait for iperf3")?.is_none() {
+    while child.try_wait().context("cannot wait for iperf3")?.is_none() {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("iperf3 did not end");
+            bail!("iperf3 did not exit in time");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut said = String::new();
-    child.stdout.take().context("iperf3's output")?.read_to_string(&mut said)?;
+    child.stdout.take().context("cannot read iperf3's output")?.read_to_string(&mut said)?;
     Ok(said)
 }
 
 /// Parses the JSON output: the bytes that the receiver received, and the duration.
 pub(super) fn parse(said: &str) -> anyhow::Result<(u64, u64)> {
-    let said: serde_json::Value = serde_json::from_str(said).context("iperf3 said no JSON")?;
+    let said: serde_json::Value = serde_json::from_str(said).context("iperf3's output is not JSON")?;
     if let Some(error) = said.get("error").and_then(|error| error.as_str()) {
         bail!("iperf3: {error}");
     }
-    let received = said.pointer("/end/sum_received").context("iperf3 says nothing of what was received")?;
+    let received = said.pointer("/end/sum_received").context("no end.sum_received in iperf3's output")?;
     let number = |name: &str| received.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let (bytes, seconds) = (number("bytes"), number("seconds"));
-    ensure!(bytes > 0.0 && seconds > 0.0, "iperf3: nothing was received");
+    ensure!(bytes > 0.0 && seconds > 0.0, "iperf3: no data received");
     Ok((bytes as u64, (seconds * 1e9) as u64))
 }

@@ -54,7 +54,7 @@ impl Kept {
     fn start(cmd: &mut Command) -> anyhow::Result<Kept> {
         let name = cmd.get_program().to_string_lossy().into_owned();
         child::no_child(cmd).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Kept(cmd.spawn().with_context(|| format!("start {name}"))?))
+        Ok(Kept(cmd.spawn().with_context(|| format!("cannot start {name}"))?))
     }
 
     fn iperf3() -> anyhow::Result<Kept> {
@@ -160,7 +160,7 @@ impl Inner {
         attach(&format!("{SMALL}:far0"), to_server)?;
         kernel("far0", server, client, to_server)?;
         let iperf3 = Kept::iperf3()?;
-        netns::enter_new().context("a second namespace")?;
+        netns::enter_new().context("cannot create a second namespace")?;
         attach(&format!("{LOSSY}:{SMALL}:near0"), to_client)?;
         kernel("near0", client, server, to_client)?;
         let server = Server { addr: server, port: PORT, congestion: Some(CONGESTION) };
@@ -168,9 +168,9 @@ impl Inner {
     }
 
     fn obey(&mut self, line: &str) -> anyhow::Result<(u64, u64)> {
-        let (way, seconds) = line.split_once(' ').with_context(|| format!("{line:?} is no order"))?;
+        let (way, seconds) = line.split_once(' ').with_context(|| format!("invalid command {line:?}"))?;
         let way = if way == "down" { Way::Down } else { Way::Up };
-        let seconds = seconds.parse().with_context(|| format!("seconds in {line:?}"))?;
+        let seconds = seconds.parse().with_context(|| format!("invalid number of seconds in {line:?}"))?;
         let waits = |_: &mut Child| Ok(());
         match self {
             Inner::Here { server, .. } => server.run(&[], way, seconds, waits),

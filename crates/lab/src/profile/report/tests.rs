@@ -58,9 +58,9 @@ IP+Ethernet                                 |  0.400%|<                         
 unresolved                                  |  0.100%|<                                                    |
 
 unresolved 0.10 %, kernel 29.50 %, vdso 20.00 %
-2000 samples of 2 threads stand for 0.001 s of processor time in 1.500 s; asked for 997 a second (thread timers); \
+2000 samples of 2 threads represent 0.001 s of processor time in 1.500 s; rate 997 per second (thread timers); \
 2 dropped; the handler took 0.32 % of it
-WARNING: 2 samples found no room, 0.002 s
+WARNING: 2 samples dropped (0.002 s): buffer full
 ";
     assert_eq!(&text[..expected.len()], expected, "{text}");
 }
@@ -80,7 +80,7 @@ fn few_samples_and_a_process_timer_are_warned_about() {
     weak.threads[0].samples = 999;
     weak.source = Source::ProcessTimer;
     let warnings = Report::of(&weak, "x", Environment::detect()).warnings;
-    assert!(warnings[0].starts_with("WARNING: 999 samples"), "{warnings:?}");
+    assert!(warnings[0].starts_with("WARNING: only 999 samples"), "{warnings:?}");
     assert!(warnings[1].starts_with("WARNING: no timers for threads"), "{warnings:?}");
 }
 

@@ -88,11 +88,11 @@ pub(super) fn climb(
     let (dma, set, pages) = place;
     let based = |dma: Dma| format!("ports={ports} {} {frames}", set.words(dma));
     let base = Base(based(dma));
-    study.part(&format!("{ports} ports: prefetch, how far ahead"));
+    study.part(&format!("{ports} ports: prefetch distance"));
     let sweep = distances(study, &base, pages, &options.clone().at_most(SWEEP_ROUNDS))?;
     let best = sweep.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(distance, _)| *distance);
     let steps = steps::ladder(best, pages);
-    let last = steps.last().context("no rung")?;
+    let last = steps.last().context("the ladder has no rungs")?;
     let interrupts = steps::interrupts(last).to_vec();
     study.part(&format!("{ports} ports: one tweak after the other"));
     let mut sides = base.sides(&format!("p{ports}."), &steps, |step| &step.words);
@@ -198,8 +198,8 @@ impl Climbed {
         }
         let which = if none.is_empty() { "none".to_owned() } else { none.join(", ") };
         Ok(format!(
-            "{} ports, rungs not shown to be faster than the one before, times: {which}. T7 is there for the frames that are not missed, T11 for \
-             the bus",
+            "{} ports, rungs not shown to be faster than the one before, ratios: {which}. T7 reduces missed frames, T11 affects \
+             the bus only",
             self.ports
         ))
     }
@@ -208,7 +208,7 @@ impl Climbed {
     pub(super) fn distances(&self) -> String {
         let each: Vec<String> = self.sweep.iter().map(|(distance, ticks)| format!("{distance}: {ticks:.1}")).collect();
         format!(
-            "{} ports, T10, ticks at each distance (0: none): {}; the best is in the ladder, measured anew",
+            "{} ports, T10, ticks by distance (0: no prefetch): {}; the ladder uses the best, measured again",
             self.ports,
             each.join(", ")
         )

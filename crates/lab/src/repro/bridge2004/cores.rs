@@ -77,7 +77,7 @@ pub(super) fn climb(
     let (floor, alone_floor) = (NoiseFloor::NONE, NoiseFloor::NONE);
     study.part(&format!("{ports} ports, two loops on two cores: one tweak after the other"));
     if cores < 2 {
-        study.part(&format!("{ports} ports, two loops on two cores: left out"));
+        study.part(&format!("{ports} ports, two loops on two cores: skipped"));
         let missing = Some(format!("two loops need two cores, and this program has {cores}"));
         return Ok(Cores { ports, steps, ladder, alone, stalls, missing, floor, alone_floor });
     }
@@ -113,7 +113,7 @@ fn pairs(
     let group = study.compare_with(sides, options.clone()).whole()?;
     let mut samples = group.samples.into_iter();
     let pair = |step: &Step| Some(Pair { step: step.clone(), one: samples.next()?, two: samples.next()? });
-    let pairs = steps.iter().map(pair).collect::<Option<_>>().context("a sample for each side")?;
+    let pairs = steps.iter().map(pair).collect::<Option<_>>().context("missing sample of a side")?;
     Ok((pairs, group.floor))
 }
 
@@ -160,7 +160,7 @@ impl Cores {
 
     /// Returns the table of one loop and two, rung by rung.
     pub(super) fn sheet(&self) -> anyhow::Result<Sheet> {
-        let how = if self.ports == 2 { "a direction each" } else { "two ports each" };
+        let how = if self.ports == 2 { "one direction each" } else { "two ports each" };
         let title = format!("{} ports: one loop on one core, two loops on two, {how}", self.ports);
         if let Some(why) = &self.missing {
             let row = |step: &Step| vec![step.id.as_str().into(), why.as_str().into()];

@@ -70,16 +70,16 @@ impl WorkingSet {
             Some(bytes) => format!("the last-level cache has {} MiB", bytes >> 20),
             None => format!("the size of the last-level cache is unknown, {} MiB assumed", ASSUMED_CACHE >> 20),
         };
-        let capped = if self.buffers == MOST { ", which is the most that is used" } else { "" };
+        let capped = if self.buffers == MOST { ", which is the maximum" } else { "" };
         let mib = (self.buffers * CLUSTER) >> 20;
         let cold = format!(
-            "cold: the card puts what it has written out of all caches, as PCI did, and {} buffers of 2 KiB, {mib} MiB{capped}, are visited in \
-             turn, in random order ({cache}). Of each one or two lines are touched: {} KiB a line; as buffers are 2 KiB apart, these share \
-             few of a cache's sets, so that they do not stay in it. Two loops share them",
+            "cold: data written by the card is evicted from all caches, as with PCI, and {} buffers of 2 KiB, {mib} MiB{capped}, are used in \
+             turn, in random order ({cache}). One or two cache lines of each are touched, {} KiB per line; since buffers are 2 KiB apart, \
+             these lines share few sets of a cache and do not stay in it. Two loops share the buffers",
             self.buffers,
             (self.buffers * 64) >> 10
         );
-        let copy = "copy: frames are in the cache when the driver reads them, as a card of today leaves them, and the buffer that was sent last is \
+        let copy = "copy: frames are in the cache when the driver reads them, as with today's cards, and the buffer that was sent last is \
                     posted first";
         match dma {
             Dma::Cold => format!("dma={cold}. For comparison {copy}"),
@@ -101,7 +101,7 @@ mod tests {
         assert!(unknown.note(Dma::Cold).contains("unknown, 32 MiB assumed"));
         let large = WorkingSet::above(Some(512 << 20)).note(Dma::Copy);
         assert!(
-            large.contains("65536 buffers of 2 KiB, 128 MiB, which is the most") && large.contains("has 512 MiB"),
+            large.contains("65536 buffers of 2 KiB, 128 MiB, which is the maximum") && large.contains("has 512 MiB"),
             "{large}"
         );
     }

@@ -44,8 +44,9 @@ pub(super) fn climb(
     ladder: &[Step],
     options: &run::Options,
 ) -> anyhow::Result<Paced> {
-    study.part(&format!("{ports} ports: the bus waited for"));
-    let (first, last) = (ladder.first().context("no rung")?, ladder.last().context("no rung")?);
+    study.part(&format!("{ports} ports: with waits for the bus"));
+    let (first, last) =
+        (ladder.first().context("the ladder has no rungs")?, ladder.last().context("the ladder has no rungs")?);
     let t11 = steps::bus(last);
     let steps: Vec<Step> = ladder.iter().chain(&t11).cloned().collect();
     let side = |id: String, words: &str| {
@@ -88,15 +89,15 @@ impl Paced {
             before = Some(sample);
         }
         if let [first, faster, ahead] = self.alone.as_slice() {
-            rows.push(self.row("first and T11 the bus at 133 MHz", faster, Some(first), floor)?);
-            rows.push(self.row("first and T11 both", ahead, Some(first), floor)?);
+            rows.push(self.row("first and T11: bus at 133 MHz", faster, Some(first), floor)?);
+            rows.push(self.row("first and T11: bus and fetches", ahead, Some(first), floor)?);
         }
         Ok(rows)
     }
 
     fn row(&self, title: &str, sample: &Sample, before: Option<&Sample>, floor: &NoiseFloor) -> anyhow::Result<Row> {
         let figure = Figure::new(&self.rate(sample).with_context(|| sample.id.clone())?, UNIT);
-        let mut row = Row::new(&sample.id, &format!("{} ports, the bus waited for: {title}", self.ports), figure);
+        let mut row = Row::new(&sample.id, &format!("{} ports, with waits for the bus: {title}", self.ports), figure);
         row.vs_previous = before.map(|before| Change::paired(before, sample, floor)).transpose()?;
         Ok(row)
     }

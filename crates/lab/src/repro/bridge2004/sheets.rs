@@ -66,7 +66,7 @@ pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
         "missed in 2 ms",
     ];
     let title = format!(
-        "{} ports, dma={}, one core: what a frame bridged costs, received here and sent there; Mframe/s of all ports together",
+        "{} ports, dma={}, one core: cost of a bridged frame, received and sent; Mframe/s of all ports together",
         climbed.ports,
         climbed.dma.word()
     );
@@ -178,16 +178,16 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
         "registers",
         "memory",
         "cycles",
-        "processor in all",
-        "most of it",
-        "bus waited for",
+        "processor, total",
+        "largest part",
+        "with bus waits",
         "Mframe/s",
-        "held by",
+        "limited by",
     ];
     let title = format!(
-        "{} ports: where a frame's ticks go. bus needs: its clocks, counted, as ticks of ours. Of the processor, from trials made in turn: \
-         registers: what they cost over none, as it waits for their bus; memory: what dma=cold costs over copy; cycles: the rest, frames in \
-         the cache and registers free. bus waited for: measured with both at work at the same time",
+        "{} ports: ticks of a frame by cause. bus needs: counted bus clocks, as ticks of this machine. Parts of the processor's time, from interleaved trials: \
+         registers: cost over free register accesses; memory: cost of dma=cold over dma=copy; cycles: the rest, with frames in \
+         the cache and free registers. with bus waits: measured with processor and bus in parallel",
         climbed.ports
     );
     Ok(Sheet { title, head: head(&columns), rows })
@@ -197,7 +197,8 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
 /// the bus.
 pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
     let parts = Parts::all_of(climbed, paced)?;
-    let (first, last) = (parts.first().context("no rung")?, parts.last().context("no rung")?);
+    let (first, last) =
+        (parts.first().context("the ladder has no rungs")?, parts.last().context("the ladder has no rungs")?);
     let series = |which: fn(&Parts) -> String| -> String {
         let mut runs: Vec<(String, &str)> = Vec::new();
         for (step, part) in climbed.steps.iter().zip(&parts) {
@@ -211,20 +212,22 @@ pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> 
     let in_order = is_in_order(parts.iter().map(|part| part.largest.as_slice()));
     let order = if in_order { "the report's order" } else { "not the report's order" };
     let then = match two {
-        Some(change) => format!("then several processors: two loops on two cores are {} times one", change.show(2)),
-        None => "then several processors: not measured, two cores are needed".to_owned(),
+        Some(change) => {
+            format!("then several processors: two loops on two cores reach {} times one loop", change.show(2))
+        }
+        None => "then several processors: not measured, needs two cores".to_owned(),
     };
     let ports = climbed.ports;
     let own = format!(
-        "{ports} ports, the report: first the bus, then memory (after T1 to T3), then cycles. Here, of the processor's own time (its waits for \
-         the bus are its registers; a part is the largest if it is that in four rounds of five): {}: {order}; {then}",
+        "{ports} ports, the report: first the bus, then memory (after T1 to T3), then cycles. Here, largest part of the processor's time (waits for \
+         the bus count as registers; a part must be the largest in four of five rounds): {}: {order}; {then}",
         series(Parts::most)
     );
     let bound = parts.iter().filter(|part| part.holds() == "bus").count();
     let whole = format!(
-        "{ports} ports, with the bus of 2004 waited for: {}. It needs {:.0} ticks of ours a frame at the first rung and {:.0} at the last, the \
-         processor {:.0} and {:.0}: it holds {bound} of {} rungs, as this processor is faster than the report's Xeon and the bus is not, and \
-         two loops on two cores can give nothing there",
+        "{ports} ports, with waits for the bus of 2004: {}. The bus needs {:.0} of this machine's ticks per frame at the first rung and {:.0} at the last, the \
+         processor {:.0} and {:.0}: the bus limits {bound} of {} rungs, since this processor is faster than the report's Xeon and the bus is not; \
+         two loops on two cores cannot gain there",
         series(Parts::holds),
         first.bus,
         last.bus,
@@ -237,7 +240,7 @@ pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> 
 
 /// Compares T11 with the report.
 pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Result<String> {
-    let [last, faster, ahead] = paced.ends().context("no T11")?;
+    let [last, faster, ahead] = paced.ends().context("no figures of T11")?;
     let rate = |sample: &Sample| -> anyhow::Result<f64> { Ok(paced.rate(sample)?.median) };
     let both = Ratio::paired(&last.values(), &ahead.values())?;
     let report = match then.with {
@@ -245,9 +248,9 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
         None => format!("{:.0} without, none with it", then.without),
     };
     Ok(format!(
-        "{ports} ports, T11, thousand frames a second and port with the bus waited for: {:.0} without, {:.0} at 133 MHz, {:.0} with descriptors \
-         fetched ahead, too: {} times. The report: {report}. The model's clocks are minimum figures, without waits for an \
-         arbiter or a chipset: upper limits",
+        "{ports} ports, T11, thousand frames per second and port, with waits for the bus: {:.0} without, {:.0} at 133 MHz, {:.0} also with \
+         prefetched descriptors: {} times. The report: {report}. The model's bus clocks are minimum values, without waits for an \
+         arbiter or a chipset, so these rates are upper limits",
         rate(last)?,
         rate(faster)?,
         rate(ahead)?,
@@ -259,7 +262,10 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
 pub(super) fn then_and_now(ends: &[Climbed], then: &[(usize, f64)]) -> anyhow::Result<Sheet> {
     let mut rows = Vec::new();
     for (climbed, (ports, cycles)) in ends.iter().zip(then) {
-        let (first, last) = (climbed.main.first().context("no rung")?, climbed.main.last().context("no rung")?);
+        let (first, last) = (
+            climbed.main.first().context("the ladder has no rungs")?,
+            climbed.main.last().context("the ladder has no rungs")?,
+        );
         let ticks = last.summary()?;
         let better = Ratio::paired(&first.values(), &last.values())?;
         rows.push(vec![

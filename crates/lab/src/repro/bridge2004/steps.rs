@@ -24,9 +24,9 @@ const TWEAKS: [Tweak; 7] = [
     tweak("t1.rx_tail", "T1 RDT written every 64 descriptors", "rx_tail_batch=64"),
     tweak("t2.tx_tail", "T2 TDT written every 64, and at the end of a poll", "tx_tail_batch=64 tx_flush=poll"),
     tweak("t3.rs", "T3 every 32nd transmit descriptor written back", "tx_rs_every=32"),
-    tweak("t4.cache", "T4 buffers from a cache of them: headers ready, links still read", "refill=pool"),
-    tweak("t5.stack", "T5 posted from a stack of pointers, untouched", "refill=stack pool=stack"),
-    tweak("t6.late", "T6 a frame is touched when it is worked on", "parse=late"),
+    tweak("t4.cache", "T4 buffers from a cache: headers ready, links still read", "refill=pool"),
+    tweak("t5.stack", "T5 buffers posted from a stack of pointers, untouched", "refill=stack pool=stack"),
+    tweak("t6.late", "T6 frames touched only when processed", "parse=late"),
     tweak("t7.ring", "T7 receive rings of 2048", "rx_ring=2048"),
 ];
 const PAGES: Tweak = tweak("t9.pages", "T9 buffers on 2 MiB pages", "pages=2m");
@@ -48,7 +48,7 @@ impl HugePages {
     /// No memory, or the kernel does not report the pages.
     pub(super) fn detect(base: &str) -> anyhow::Result<HugePages> {
         let mut rig = NicRig::new("pages", &format!("{base} pool=stack {}", PAGES.words))?;
-        let pages = rig.pages().context("the pages under a pool")?;
+        let pages = rig.pages().context("cannot determine the pages of the pool")?;
         Ok(HugePages::judge(pages.all, pages.huge))
     }
 
@@ -96,7 +96,7 @@ impl Step {
 /// Returns the rungs from the first to T9, or to T7 without 2 MiB pages.
 pub(super) fn below(pages: &HugePages) -> Vec<Step> {
     let mut words = String::new();
-    let mut steps = vec![step("first", "as em was, polled", "", &mut words)];
+    let mut steps = vec![step("first", "the em driver of 2004, polled", "", &mut words)];
     let pages = (*pages == HugePages::Available).then_some(&PAGES);
     let all = TWEAKS.iter().chain(pages);
     steps.extend(all.map(|tweak| step(tweak.id, tweak.title, tweak.words, &mut words)));
@@ -124,8 +124,8 @@ pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
 /// descriptors ahead. The processor waits for neither, so their gain shows only where the bus is
 /// waited for.
 pub(super) fn bus(step: &Step) -> [Step; 2] {
-    let faster = step.with("t11.bus133", "T11 the bus at 133 MHz", "bus=pcix133");
-    let title = "T11 and descriptors fetched 32 at a time by the card";
+    let faster = step.with("t11.bus133", "T11 bus at 133 MHz", "bus=pcix133");
+    let title = "T11 bus at 133 MHz, the card fetches 32 descriptors at a time";
     let ahead = step.with("t11.hw_prefetch", title, "bus=pcix133 fetch=32");
     [faster, ahead]
 }
@@ -134,7 +134,7 @@ pub(super) fn bus(step: &Step) -> [Step; 2] {
 pub(super) fn interrupts(step: &Step) -> [Step; 3] {
     const FEW: &str = "frames=4096"; // each of them takes long
     [
-        ("t8.polled_1", "T8 polled, but one frame a port and turn", format!("{FEW} feed=1")),
+        ("t8.polled_1", "T8 polled, but one frame per port and turn", format!("{FEW} feed=1")),
         ("t8.intr", "T8 undone: interrupts, ITR 0, one frame each", format!("{FEW} feed=1 intr=on")),
         ("t8.itr", "T8 undone: interrupts, ITR 125 us, 75 frames each", format!("{FEW} feed=75 intr=on itr_us=125")),
     ]

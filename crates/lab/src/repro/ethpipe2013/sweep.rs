@@ -80,7 +80,7 @@ fn delays_by(
     }
     for way in &mut measured {
         if way.trials.as_ref().is_ok_and(Vec::is_empty) {
-            way.trials = Err(anyhow!("interrupted, before its first trial"));
+            way.trials = Err(anyhow!("interrupted before its first trial"));
         }
     }
     let full = |way: &&Measured| !matches!(way.between, Between::Dd(_, Blocks::AsRead));
@@ -94,7 +94,7 @@ fn delays_by(
     let names = measured.iter().filter(full).map(|way| way.name);
     Sheet {
         title: format!(
-            "delay of a frame in us, {size}-byte frames at {:.0} frame/s: dd that fills its blocks, and dd that writes what it read",
+            "delay of a frame in us, {size}-byte frames at {:.0} frame/s: dd with full blocks, and dd with blocks as read",
             delay::rate(size)
         ),
         head: ["bs", "full: median", "99 %", "as read: median", "99 %", "frames a trial"].map(str::to_owned).to_vec(),

@@ -62,7 +62,7 @@ impl Hosts {
     /// Runs one session of curl.
     fn session(&mut self, order: &str) -> anyhow::Result<Reading> {
         let [ops, wall_ns, cpu_ns] = numbers(&(self.ask)(order)?)?;
-        ensure!(ops > 0, "curl moved nothing");
+        ensure!(ops > 0, "curl transferred no data");
         let ticks = (wall_ns as f64 * timer::rate().hz as f64 / 1e9) as u64;
         Ok(Reading { ops, ticks, wall_ns, cpu_ns })
     }
@@ -93,7 +93,7 @@ pub(super) fn rows(study: &mut Study<'_>, variants: &[Variant], options: &Option
     let usual = study.options().one_trial().waiting(); // this thread sleeps while curl works
     let sheet = measured(study, &chosen, &hosts, run::Options { keep, cpu: None, ..usual }, ms);
     if let Some(why) = complaints.borrow().last() {
-        study.note(format!("curl's hosts at their end: {why}"));
+        study.note(format!("curl's hosts, at the end: {why}"));
     }
     sheet
 }
@@ -138,7 +138,7 @@ pub(super) fn measured(
         };
         let group = study.compare_with(chosen.iter().map(side).collect(), options.clone());
         floors.push(match group.floor.n {
-            0 => format!("{}: no floor, so nothing is compared", word(way)),
+            0 => format!("{}: no noise floor, so no comparison", word(way)),
             _ => format!("{} {:.1} %", word(way), group.floor.percent()),
         });
         let base = id(way, "a");
@@ -150,12 +150,12 @@ pub(super) fn measured(
         lines.extend(chosen.iter().map(|variant| line(&group.sample(&id(way, variant.id)))));
     }
     study.note(format!(
-        "curl: {ms} ms a transfer, counted from its first byte; our host on one core, curl and the kernel on another; checksums in software \
-         and no virtio header, but for curl.*.all, which leaves checksums and large segments to the kernel; noise floors: {}",
+        "curl: {ms} ms per transfer, from its first byte; our host on one core, curl and the kernel on another; checksums in software \
+         and no virtio header, except curl.*.all, which leaves checksums and large segments to the kernel; noise floors: {}",
         floors.join(", ")
     ));
     Sheet {
-        title: "curl over a TAP: the rate in its own form, our host's thread's share of its core, and sessions that failed and cost a round"
+        title: "curl over a TAP: rate as printed by curl, CPU share of our host's thread, and rounds lost by failed sessions"
             .to_owned(),
         head: ["row", "rate", "share of the core", "ticks/byte", "failed"].map(str::to_owned).to_vec(),
         rows: lines,

@@ -81,7 +81,7 @@ fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Resul
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
     // Pinned only after the collector's thread was created: that thread would otherwise stay on the
     // same core and find no time to empty the ring.
-    let _pinned = dispatch::pinned_to_core(core).context("cannot stay on a core")?;
+    let _pinned = dispatch::pinned_to_core(core).context("cannot pin to a core")?;
     let (begun, used) = (Instant::now(), os::thread_cpu_ns());
     let enough = || Duration::from_nanos(os::thread_cpu_ns() - used) >= long || begun.elapsed() >= long * PATIENCE;
     let mut done = Ok(());

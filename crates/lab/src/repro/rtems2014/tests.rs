@@ -236,7 +236,7 @@ fn curls(fails: impl Fn(&str, u32) -> Option<anyhow::Error> + 'static) -> (Repor
 }
 
 fn moved_nothing() -> anyhow::Error {
-    anyhow::anyhow!("curl moved nothing")
+    anyhow::anyhow!("curl transferred no data")
 }
 
 fn failed(sheet: &Sheet) -> Vec<Cell> {
@@ -249,7 +249,7 @@ fn a_session_that_fails_costs_its_round_and_is_counted() {
     assert!(report.rows.iter().all(|row| row.now.as_ref().is_some_and(|now| now.n == 8)), "{:?}", report.rows);
     assert_eq!(failed(&sheet), [0u64, 2, 0, 0, 0, 0].map(Cell::Count));
     let sample = report.samples.iter().find(|sample| sample.id == "curl.down.b").unwrap();
-    assert!(sample.failures.iter().all(|why| why.contains("curl moved nothing")), "{sample:?}");
+    assert!(sample.failures.iter().all(|why| why.contains("curl transferred no data")), "{sample:?}");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_row_whose_sessions_keep_failing_has_the_reason_and_the_others_their_figures
     let (report, sheet) = curls(|row, n| (row == "up c" && n > 0).then(moved_nothing));
     let missing: Vec<(&str, &str)> =
         report.rows.iter().filter_map(|row| Some((row.id.as_str(), row.missing.as_deref()?))).collect();
-    assert_eq!(missing, [("curl.up.c", "trial of curl.up.c: curl moved nothing")]);
+    assert_eq!(missing, [("curl.up.c", "trial of curl.up.c: curl transferred no data")]);
     let compared = report.rows.iter().filter(|row| row.vs_previous.is_some()).count();
     assert_eq!((report.rows.len(), compared), (6, 3), "b and c down, b up");
     assert_eq!(sheet.rows[5][1..], ["-".into(), "-".into(), "-".into(), Cell::Count(3)]);
@@ -269,7 +269,7 @@ fn without_the_row_that_all_are_compared_with_there_are_figures_and_no_compariso
     let down: Vec<(bool, bool)> =
         report.rows.iter().take(3).map(|row| (row.now.is_some(), row.vs_previous.is_some())).collect();
     assert_eq!(down, [(false, false), (true, false), (true, false)]);
-    assert!(report.notes.iter().any(|note| note.contains("down: no floor")), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.contains("down: no noise floor")), "{:?}", report.notes);
 }
 
 #[test]

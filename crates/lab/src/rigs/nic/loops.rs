@@ -42,7 +42,10 @@ impl NicLoops {
                     }
                 }
             };
-            threads.push(dispatch::spawn_worker(&format!("loop{core}"), Some(core), work).context("no thread")?);
+            threads.push(
+                dispatch::spawn_worker(&format!("loop{core}"), Some(core), work)
+                    .context("cannot start a thread for a loop")?,
+            );
             orders.push(order);
         }
         Ok(NicLoops { id: id.to_owned(), orders, threads, answers })
@@ -60,7 +63,7 @@ impl Subject for NicLoops {
         let wall = os::monotonic_ns();
         let start = Arc::new(Barrier::new(self.orders.len()));
         for order in &self.orders {
-            order.send(Order(start.clone())).map_err(|_| anyhow!("{}: a loop has gone", self.id))?;
+            order.send(Order(start.clone())).map_err(|_| anyhow!("{}: a loop has ended", self.id))?;
         }
         let (mut ops, mut rate) = (0, 0.0);
         for _ in &self.orders {

@@ -52,7 +52,7 @@ impl NicRig {
         self.post();
         let layout = self.pool.layout().context("the pool's buffers are not in one mapping")?;
         let base = layout.base.as_ptr() as u64;
-        let maps = std::fs::read_to_string("/proc/self/smaps").context("/proc/self/smaps")?;
+        let maps = std::fs::read_to_string("/proc/self/smaps").context("cannot read /proc/self/smaps")?;
         Ok(sort(&maps, base, base + layout.len as u64))
     }
 }

@@ -28,7 +28,7 @@ pub struct NicStall {
 pub fn stall(words: &str, loops: usize, polls: usize) -> anyhow::Result<NicStall> {
     let mut rigs = NicRig::shared("stall", loops, &format!("{words} pause=off"))?;
     rigs.iter_mut().try_for_each(steadily)?;
-    ensure!(rigs.iter().all(|rig| rig.missed() == 0), "frames were missed before the distraction");
+    ensure!(rigs.iter().all(|rig| rig.missed() == 0), "frames missed before the pause");
     for (at, rig) in rigs.iter_mut().enumerate() {
         for _ in 1..polls {
             rig.arrive(FEED)?; // the last frames arrive before the next poll

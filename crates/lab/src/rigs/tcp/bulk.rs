@@ -107,12 +107,16 @@ impl<E: End> Bulk<E> {
                 if n == 0 {
                     break;
                 }
-                ensure!(is_right(&self.text, self.at + got as u64, &self.into[..n]), "{}: other text arrived", self.id);
+                ensure!(
+                    is_right(&self.text, self.at + got as u64, &self.into[..n]),
+                    "{}: received unexpected data",
+                    self.id
+                );
                 got += n;
             }
             from.turn();
             idle = if got == before { idle + 1 } else { 0 };
-            ensure!(idle < PATIENCE, "{}: stalled after {got} of {bytes}", self.id);
+            ensure!(idle < PATIENCE, "{}: stalled after {got} of {bytes} bytes", self.id);
         }
         ensure!(got == bytes, "{}: only {got} of {bytes} bytes arrived", self.id);
         self.at += bytes as u64;
@@ -200,7 +204,7 @@ impl End for Ours {
     fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
         match self.host.calls_at(self.now).recv(self.fd, into) {
             Ok(n) => {
-                ensure!(n > 0, "the stream has ended");
+                ensure!(n > 0, "unexpected end of stream");
                 Ok(n)
             }
             Err(Errno::EAGAIN) => Ok(0),

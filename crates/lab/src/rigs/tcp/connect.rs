@@ -42,8 +42,8 @@ impl ConnectRig {
         let (server, _) = server_host.calls_at(server_host.step().now).accept(self.listener).context("accept")?;
         client_calls.close(client).context("close")?; // FIN
         let server_calls = server_host.calls_at(server_host.step().now); // ACK
-        let end = server_calls.recv(server, &mut [0; 1]).context("the end")?;
-        ensure!(end == 0, "{}: text where the end was expected", self.id);
+        let end = server_calls.recv(server, &mut [0; 1]).context("cannot receive the end of stream")?;
+        ensure!(end == 0, "{}: received data instead of the end of stream", self.id);
         server_calls.close(server)?; // FIN
         client_host.step(); // ACK
         server_host.step();

@@ -95,7 +95,7 @@ impl TwoCores {
         let [one, other] = work;
         let workers = [worker(cores[0], 0, one)?, worker(cores[1], 1, other)?];
         for worker in &workers {
-            worker.answers.recv().context("a core's thread is gone")?.with_context(|| id.to_owned())?;
+            worker.answers.recv().context("a core's thread has ended")?.with_context(|| id.to_owned())?;
         }
         Ok(TwoCores { id: id.to_owned(), workers })
     }
@@ -141,7 +141,7 @@ fn worker(core: usize, at: usize, make: MakeWork) -> anyhow::Result<Worker> {
     let (answer, answers) = mpsc::channel();
     let thread = dispatch::spawn_worker(&format!("core{at}"), Some(core), move |pinned| {
         let work = match pinned {
-            Some(why) => Err(why).context("cannot stay on its core"),
+            Some(why) => Err(why).context("cannot pin a thread to its core"),
             None => make(),
         };
         let ready = work.map(|work| (work, answer.send(Ok(Done::default()))));
@@ -152,7 +152,7 @@ fn worker(core: usize, at: usize, make: MakeWork) -> anyhow::Result<Worker> {
             Err(why) => drop(answer.send(Err(why))),
         }
     })
-    .context("no thread for a core")?;
+    .context("cannot start a thread on its core")?;
     Ok(Worker { orders: Some(orders), thread: Some(thread), answers })
 }
 
@@ -250,12 +250,12 @@ impl Side {
             match self.end.recv(&mut self.into)? {
                 0 => break,
                 n => {
-                    ensure!(self.text.is_likely(self.at, &self.into[..n]), "other text arrived");
+                    ensure!(self.text.is_likely(self.at, &self.into[..n]), "received unexpected data");
                     self.at += n as u64;
                 }
             }
         }
-        ensure!(self.at <= goal, "more arrived than was sent");
+        ensure!(self.at <= goal, "received more bytes than were sent");
         Ok(self.at == goal)
     }
 }
@@ -280,7 +280,7 @@ fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow:
             fd = accept(&host.shared_calls(), listener)?;
         }
     }
-    Ours::new(host, fd.context("no connection")?, at == 0)
+    Ours::new(host, fd.context("no connection received")?, at == 0)
 }
 
 /// End without a stack: buffers that go to the other core and come back.
@@ -324,10 +324,10 @@ impl Subject for TwoCores {
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let trial = Arc::new(Trial { both: Barrier::new(2), over: AtomicBool::new(false) });
         for worker in &self.workers {
-            let orders = worker.orders.as_ref().context("a core's thread is gone")?;
-            orders.send(trial.clone()).map_err(|_| anyhow!("a core's thread is gone"))?;
+            let orders = worker.orders.as_ref().context("a core's thread has ended")?;
+            orders.send(trial.clone()).map_err(|_| anyhow!("a core's thread has ended"))?;
         }
-        let sides = self.workers.each_ref().map(|worker| worker.answers.recv().context("a core's thread is gone"));
+        let sides = self.workers.each_ref().map(|worker| worker.answers.recv().context("a core's thread has ended"));
         let (one, other) = match sides.map(|side| side.and_then(|done| done)) {
             [Ok(one), Ok(other)] => (one, other),
             [Err(one), Err(other)] => anyhow::bail!("{}: {one:#}; {other:#}", self.id),
@@ -384,7 +384,7 @@ mod tests {
         let mute = |why| -> MakeEnd { Box::new(move || Ok(Box::new(Mute(why)))) };
         let why = |ends| format!("{:#}", TwoCores::new("t", cores(), ends).unwrap().trial().unwrap_err());
         assert!(why([mute(Some("broken")), mute(None)]).contains("broken"));
-        assert!(why([mute(None), mute(Some("other"))]).contains("other text"));
+        assert!(why([mute(None), mute(Some("other"))]).contains("unexpected data"));
         let none: [MakeEnd; 2] = [Box::new(|| Err(anyhow!("no host"))), mute(None)];
         assert!(TwoCores::new("t", cores(), none).is_err());
     }

@@ -38,7 +38,7 @@ pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
     let mut command = child::again(KIND, &connections.to_string())?;
     // A test's thread would have its own arena, of which glibc returns no memory.
     command.env("MALLOC_ARENA_MAX", "1");
-    let child = Child::start(command).context("weigh connections")?;
+    let child = Child::start(command).context("cannot measure the memory of connections")?;
     let told = child.ready();
     let numbers: Vec<f64> =
         told.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| told.to_owned())?;
@@ -48,14 +48,14 @@ pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
 
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
-        let idle = weigh(role.parse().with_context(|| format!("connections, not {role:?}"))?)?;
+        let idle = weigh(role.parse().with_context(|| format!("invalid number of connections {role:?}"))?)?;
         Ok(((), format!("{} {} {}", idle.fresh, idle.used, idle.kept)))
     };
-    child::serve(begin, |(), order| bail!("{order:?}: not mine"))
+    child::serve(begin, |(), order| bail!("unknown command {order:?}"))
 }
 
 fn weigh(connections: usize) -> anyhow::Result<Idle> {
-    ensure!(connections > 0, "no connections");
+    ensure!(connections > 0, "number of connections: must be at least 1");
     let two = Two::new(Link::plain(Domain::Inet), &[])?;
     let listener = two.listen(5001)?;
     let mut warm = Vec::new();
@@ -94,7 +94,7 @@ fn exchange(two: &Two, ends: [Fd; 2]) -> anyhow::Result<()> {
                 Err(error) => return Err(error.into()),
             }
         };
-        ensure!(into[..n] == *b"idle?", "{n} bytes came");
+        ensure!(into[..n] == *b"idle?", "received {n} unexpected bytes");
     }
     Ok(())
 }

@@ -74,12 +74,12 @@ impl RrRig {
             let calls = host.calls_at(host.step().now);
             match calls.recv(self.fds[at], &mut byte) {
                 Ok(1) if byte[0] == expected => return Ok(calls),
-                Ok(n) => anyhow::bail!("{}: {n} bytes, {:?}", self.id, &byte[..n]),
+                Ok(n) => anyhow::bail!("{}: received {n} unexpected bytes: {:?}", self.id, &byte[..n]),
                 Err(Errno::EAGAIN) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        anyhow::bail!("{}: no answer", self.id)
+        anyhow::bail!("{}: no response", self.id)
     }
 }
 

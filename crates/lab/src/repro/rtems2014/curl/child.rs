@@ -144,13 +144,13 @@ fn config(variant: &Variant, tap: &str, at: Ipv4Addr) -> anyhow::Result<HostConf
 
 fn transfer(hosts: &[Served], ask: &str) -> anyhow::Result<String> {
     let words: Vec<&str> = ask.split(' ').collect();
-    let [way, id, ms] = words[..] else { bail!("not a transfer: {ask:?}") };
+    let [way, id, ms] = words[..] else { bail!("invalid transfer command {ask:?}") };
     let way = match way {
         "down" => Way::Down,
         "up" => Way::Up,
         other => bail!("unknown direction {other:?}: expected down or up"),
     };
-    let host = hosts.iter().find(|host| host.variant.id == id).with_context(|| format!("no host {id:?}"))?;
+    let host = hosts.iter().find(|host| host.variant.id == id).with_context(|| format!("unknown host {id:?}"))?;
     let seconds = format!("{:.3}", ms.parse::<u64>()?.clamp(1, 10_000) as f64 / 1000.0);
     checksum::select(host.variant.setup.checksum)?;
     let before = host.cpu_ns()?;
@@ -172,12 +172,12 @@ fn curl(way: Way, at: Ipv4Addr, seconds: &str) -> anyhow::Result<(u64, f64)> {
     if way == Way::Up {
         curl.args(["-T", "-"]).stdin(File::open("/dev/zero")?);
     }
-    let output = curl.arg(&url).output().context("curl")?;
+    let output = curl.arg(&url).output().context("cannot run curl")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(TIME_IS_OVER), "curl {url}: {}: {}", output.status, errors.trim());
     let numbers: Vec<f64> = said.split(' ').map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
-    let [bytes, begun, ended] = numbers[..] else { bail!("curl wrote {said:?}") };
-    ensure!(ended > begun, "curl wrote {said:?}");
+    let [bytes, begun, ended] = numbers[..] else { bail!("unexpected output of curl: {said:?}") };
+    ensure!(ended > begun, "unexpected output of curl: {said:?}");
     Ok((bytes as u64, ended - begun))
 }
