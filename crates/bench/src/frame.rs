@@ -102,13 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_checks() {
+    fn a_built_frame_passes_the_check() {
         let frame = build(THERE, HERE, b"twenty-two bytes of it");
         check(&frame, THERE, HERE, b"twenty-two bytes of it", Checksums::Software).unwrap();
     }
 
     #[test]
-    fn every_byte_that_matters_is_looked_at() {
+    fn every_relevant_byte_is_checked() {
         let frame = build(THERE, HERE, &[7; PAYLOAD]);
         for at in 0..FRAME {
             let mut wrong = frame;

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_rounds_at_all_are_refused() {
+    fn zero_rounds_are_rejected() {
         let with = |rounds: &str| asked(&["udp", "--rounds", rounds].map(str::to_owned));
         assert_eq!(with("3").ok().and_then(|asked| asked.options.rounds), Some(3));
         assert_eq!(with("0").err().as_deref(), Some("--rounds '0': must be a number of at least 1"));

@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_chosen_once() {
+    fn the_variant_is_chosen_once() {
         let chosen = Chosen::default();
         assert_eq!(chosen.how(), "");
         SmoltcpSend::new(&chosen).unwrap();
@@ -532,14 +532,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_frame_is_noticed() {
+    fn a_wrong_frame_is_an_error() {
         let mut subject = SmoltcpSend::new(&Chosen::default()).unwrap();
         subject.checksums = Checksums::Offloaded;
         assert!(subject.run(Call::Poll).unwrap_err().to_string().contains("left alone"));
     }
 
     #[test]
-    fn there_are_only_so_many_ports() {
+    fn too_many_sockets_are_rejected() {
         assert!(SmoltcpRecv::sockets(u16::MAX, &Chosen::default()).is_err());
         assert!(SmoltcpRecv::sockets(0, &Chosen::default()).is_err());
     }

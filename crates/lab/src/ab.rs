@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_does_not_differ_from_nothing() {
+    fn differences_are_relative_and_zero_for_equal_values() {
         assert_eq!((differ([0.0, 0.0]), differ([1.0, 1.0]), differ([0.0, 3.0])), (0.0, 0.0, 1.0));
         let one = BTreeMap::from([("x".to_owned(), 1.0)]);
         let two = BTreeMap::from([("y".to_owned(), 2.0)]);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_and_a_hang_end_with_the_rows_finished_before() {
+    fn a_panic_or_hang_ends_with_the_completed_rows() {
         for (fault, reason) in [("panic", "bad panicked"), ("hang", "bad exceeded the time limit of 2 s")] {
             let (code, out, err) = faulty(fault);
             assert_eq!(code, Some(9), "{fault}: {out}{err}");

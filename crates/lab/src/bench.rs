@@ -82,7 +82,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
         Err(why) => Row::missing("host.idle_bytes", title, &format!("{why:#}")),
     };
 
-    study.part("send and receive, beside the peers");
+    study.part("send and receive, with the peers");
     let (peers, hows): (Vec<Side>, Vec<String>) = peers.into_iter().unzip();
     for (side, how) in peers.iter().zip(hows) {
         study.note(format!("{}: {how}", side.id()));

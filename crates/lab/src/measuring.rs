@@ -75,7 +75,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn the_second_is_warned_until_the_first_ends() {
+    fn a_second_measurement_is_warned_until_the_first_ends() {
         let path = std::env::temp_dir().join(format!("linerate-measuring-{}.lock", std::process::id()));
         // flock(1) holds the lock while `cat` waits for the end of its input.
         let mut other = Command::new("flock");

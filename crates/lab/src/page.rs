@@ -255,7 +255,7 @@ mod tests {
     use crate::result::tests::example;
 
     #[test]
-    fn a_result_has_its_tables_picture_surroundings_and_notes() {
+    fn a_report_has_tables_chart_environment_and_notes() {
         let (report, _) = example();
         let mut page = Page::default();
         page.add("b.json", &report.to_json().unwrap()).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_file_says_stays_text() {
+    fn file_content_is_escaped() {
         let mut page = Page::default();
         page.add("<b>.txt", "1 < 2 && \"x\" </pre><script>alert(1)</script>").unwrap();
         page.add("p.svg", "<svg onload=\"alert(1)\"><script>alert(2)</script></svg>").unwrap();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_figure_says_why() {
+    fn a_row_without_a_figure_states_the_reason() {
         let (mut report, _) = example();
         report.rows = vec![Row::missing("x", "not here", "this machine has <one> core")];
         let mut page = Page::default();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_other_versions_are_refused_and_other_json_is_not() {
+    fn reports_of_other_versions_are_rejected_and_other_json_is_not() {
         let mut page = Page::default();
         let why = page.add("later.json", "{\"version\": 3, \"name\": \"<x>\", \"rows\": []}").unwrap_err();
         assert!(why.contains("version 3, this program reads version 2"), "{why}");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_several_machines_or_revisions_are_named() {
+    fn differences_in_machine_or_revision_are_reported() {
         let (report, _) = example();
         let mut page = Page::default();
         let mut add = |file: &str, change: &dyn Fn(&mut Environment)| {

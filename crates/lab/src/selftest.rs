@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_beyond_chance_are_named() {
+    fn missed_targets_beyond_chance_are_reported() {
         let counts = |firm, covered, found| Counts {
             comparisons: 1000,
             firm,

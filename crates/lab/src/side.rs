@@ -160,7 +160,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_build_is_a_new_subject_and_a_twin_shares_the_maker() {
+    fn every_build_is_new_and_a_twin_shares_the_constructor() {
         let side = Side::new("a", {
             let mut built = 0u64;
             move || {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_lives_as_long_as_its_round() {
+    fn shared_values_live_for_one_round() {
         let count = Rc::new(std::cell::Cell::new(0));
         let shared = Shared::new({
             let count = Rc::clone(&count);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_lie_elsewhere_each_time() {
+    fn builds_have_different_addresses() {
         let (mut heap, mut stack) = (BTreeSet::new(), BTreeSet::new());
         for round in 0..8 {
             // As in the runner, the scatter of a round lives as long as all builds of the round.

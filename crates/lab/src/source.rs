@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_found_from_below_and_another_revision_is_refused() {
+    fn a_tree_is_found_from_a_subdirectory_and_another_revision_is_rejected() {
         // Tests run in the crate's directory, which lies in the tree.
         let found = Source::find(None);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_sends_the_reports_frames_and_loses_none() {
+    fn every_setting_sends_all_frames() {
         for line in [
             "locks=up",
             "locks=light context=call header_cache=off pool=zone clock=timespec",
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_uses_as_many_buffers_as_it_holds_and_one_more() {
+    fn a_rotation_keeps_its_buffers_in_use() {
         let mut rig = AnyRig::new(&"locks=up rotate=100".parse().unwrap()).unwrap();
         let (before, _) = rig.sunk();
         assert_eq!(rig.send(500, &[7; 22]), 500);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_read_once_for_so_many_calls() {
+    fn the_clock_is_read_once_per_clock_every_calls() {
         let readings = |line: &str| {
             let AnyRig::Up(mut rig) = AnyRig::new(&line.parse().unwrap()).unwrap() else { panic!("locks=up") };
             let mut times = std::collections::BTreeSet::new();

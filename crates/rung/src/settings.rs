@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_and_wrong_ones_named() {
+    fn settings_are_parsed_and_invalid_ones_rejected() {
         let got: Settings = "locks=light context=call offload=on burst=32 clock=ns".parse().unwrap();
         assert_eq!((got.locks, got.context, got.offload, got.burst), (LockKind::Light, How::Call, true, 32));
         assert_eq!((got.clock, got.clock_every, got.rotate), (Some(Strategy::NsDivision), 1, 0));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn words_without_effect_are_refused() {
+    fn settings_without_effect_are_rejected() {
         for bad in ["context=call", "locks=up context=inline", "context=inline locks=light locks=up"] {
             let why = bad.parse::<Settings>().unwrap_err().to_string();
             assert!(why.contains("has no effect with locks=up"), "{bad}: {why}");

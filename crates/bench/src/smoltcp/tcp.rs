@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_there_and_back() {
+    fn transactions_complete_over_tcp_and_udp() {
         let chosen = Chosen::default;
         for mut subject in [
             rr_tcp("rr", 0, &chosen()).unwrap(),
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_comes_round() {
+    fn local_ports_wrap_around() {
         let mut connect = Connect::new("connect").unwrap();
         connect.local = u16::MAX - 2;
         for _ in 0..6 {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_have_a_sentence() {
+    fn invalid_settings_have_an_error_message() {
         for (workload, settings, part) in [
             ("send", "locks=none", "up, light or heavy"),
             ("route", "routes=0", "expected 1 to"),

@@ -102,7 +102,7 @@ fn overheads(study: &mut Study<'_>, core: usize) {
     if let [Ok(deferred), Ok(light)] = ["deferred", "light"].map(|id| group.sample(id).summary()) {
         study.note(format!(
             "deferred.overhead: {:.1} ticks of wall time per frame, {:.1} on one thread; counts the time of both \
-             cores, except the {:.0} % of the taking thread's time in which it waited for the worker",
+             cores, except the {:.0} % of the receiving thread's time in which it waited for the worker",
             deferred.median,
             light.median,
             100.0 * waits
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_a_figure_and_the_kernel_its_place() {
+    fn every_row_has_a_figure_and_its_kernel_peer() {
         let options = Options { quick: true, rounds: Some(3), ..Options::default() };
         let report = dispatch(&options, &mut |_| ()).unwrap();
         let ids: Vec<&str> = report.rows.iter().map(|row| row.id.as_str()).collect();

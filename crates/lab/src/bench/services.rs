@@ -66,7 +66,7 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
          shorter path",
     );
     study.note(
-        "iperf3.latency: round trips of the probe beside one stream at full speed, and beside 1 Mbit/s; both ends \
+        "iperf3.latency: round trips of the probe while one stream runs at full speed, or at 1 Mbit/s; both ends \
          ours, over veth; percentiles of one second",
     );
     study.note(format!(
@@ -417,9 +417,9 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let row =
         |id, title, load, which| Line { id, title, unit: Some("ns"), ours: Some(tool(id, load, which)), peer: None };
     let rows = vec![
-        row("iperf3.latency.idle", "p99 of round trips beside 1 Mbit/s", &["-b", "1M"][..], "p99_us"),
-        row("iperf3.latency.p50", "p50 of round trips beside a stream at full speed", &[][..], "p50_us"),
-        row("iperf3.latency.p99", "p99 of round trips beside a stream at full speed", &[][..], "p99_us"),
+        row("iperf3.latency.idle", "p99 of round trips during a stream of 1 Mbit/s", &["-b", "1M"][..], "p99_us"),
+        row("iperf3.latency.p50", "p50 of round trips during a stream at full speed", &[][..], "p50_us"),
+        row("iperf3.latency.p99", "p99 of round trips during a stream at full speed", &[][..], "p99_us"),
     ];
     Ok(Contest { _served: vec![server], rows })
 }
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_there_is_said() {
+    fn a_missing_or_failed_tool_is_reported() {
         let why = said(&mut Command::new("/nowhere/tool")).unwrap_err();
         assert!(format!("{why:#}").contains("/nowhere/tool"), "{why:#}");
         let why = said(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).unwrap_err();

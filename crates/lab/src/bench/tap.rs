@@ -47,7 +47,7 @@ pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
          the iperf3 server itself",
     );
     study.note(
-        "tap.loss: frames are lost in each direction; kernel: the kernel's TCP at both ends, a router of ours with \
+        "tap.loss: frames are lost in each direction; kernel: the kernel's TCP at both ends, our router with \
          the same impairment between them",
     );
 }

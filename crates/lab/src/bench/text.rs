@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codec_reads_what_it_writes() {
+    fn the_codec_decodes_its_own_lines() {
         for kind in Kind::available() {
             for decode in [false, true] {
                 let mut codec = Codec::new("codec", kind, decode);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_find_and_write_what_their_rows_say_and_so_do_their_peers() {
+    fn commands_and_peers_produce_the_expected_lines() {
         const LINES: u64 = 1000;
         if let Err(why) = crate::native::shell::program() {
             return println!("skipped: rows of bench text: {why}");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fuse_row_reads_what_it_says_from_the_mounted_port() {
+    fn the_fuse_row_reads_its_bytes_from_the_mounted_port() {
         let corpus = Rc::new(Corpus::new(1_000_000).unwrap());
         let mounted = match Mounted::new(&corpus, "pktgen(rotate=on,size=18):pg0") {
             Ok(mounted) => mounted,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corpus_is_the_reports_and_goes_away() {
+    fn the_corpus_has_the_reports_frames_and_is_removed() {
         let corpus = Corpus::new(1_000_000).unwrap();
         assert_eq!(corpus.len("f64.txt").unwrap(), 1_000_000 / 1690 * 1690);
         assert_eq!(corpus.len("f1518.txt").unwrap(), 1_000_000 / 45_310 * 45_310);

@@ -21,7 +21,7 @@ fn check(value: f64, width: usize, precision: usize) {
 }
 
 #[test]
-fn the_corners() {
+fn corner_cases() {
     let corners = [0.0, -0.0, 1.0, 9.9999995, 99999.95, 999999.5, 1e5, 1e6, 1e-4, 1e-5, 9.99995e-5, 0.5, 2.5, 0.125];
     let extremes =
         [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN];

@@ -9,7 +9,7 @@ fn the_child() {
 pub(super) const CHILD: [&str; 2] = ["child::tests::the_child", "--exact"];
 
 #[test]
-fn a_program_that_does_not_serve_is_found_out() {
+fn a_program_that_does_not_serve_is_detected() {
     let mut command = again("send", "none a test").unwrap();
     command.arg("--list"); // makes that process list the tests instead of running any
     let why = Child::start(command).unwrap_err().to_string();
@@ -17,7 +17,7 @@ fn a_program_that_does_not_serve_is_found_out() {
 }
 
 #[test]
-fn kinds_and_roles_that_nobody_knows_are_said() {
+fn unknown_kinds_and_roles_are_rejected() {
     for (kind, role) in
         [("nobody", "here"), ("tap", "nobody"), ("forward", "nobody"), ("routed", "nobody"), ("send", "x")]
     {
@@ -27,7 +27,7 @@ fn kinds_and_roles_that_nobody_knows_are_said() {
 }
 
 #[test]
-fn a_child_ends_with_its_socket_and_then_answers_nobody() {
+fn a_child_ends_when_its_socket_closes() {
     let mut child = Child::start(again("send", "none a test").unwrap()).unwrap();
     assert!(child.ask("nonsense").unwrap_err().to_string().contains("expected 'run'"));
     child.socket.get_ref().shutdown(std::net::Shutdown::Both).unwrap();

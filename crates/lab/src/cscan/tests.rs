@@ -24,7 +24,7 @@ fn check(text: &str) {
 }
 
 #[test]
-fn the_corners() {
+fn corner_cases() {
     let words = "inf -INF infinity infinit nan nan(12_a) nan(a-) -nan . .e5 5. .5 -.5e1 1e 1e+ 1e+5x 0x 0x. 0x.8 0x1p3 \
                  0x1p 0x1.8p-1074 0x1p-1075 0x1.0000000000001p-1075 0x1p-2000 0x1p1024 0x1.fffffffffffff8p1023 \
                  0x1.00000000000008 0x1.00000000000018 0x1.000000000000080000001 0x123456789abcdef123456789p-7 \

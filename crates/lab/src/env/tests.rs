@@ -34,7 +34,7 @@ fn a_known_machine_is_read() {
 }
 
 #[test]
-fn an_empty_root_is_no_error() {
+fn an_empty_root_gives_defaults() {
     let env = Environment::read(Path::new("/nonexistent"));
     assert_eq!((env.cpu.as_str(), env.huge_pages.as_str(), env.load), ("n/a", "n/a", [0.0; 3]));
     assert!(env.cores >= 1);
@@ -57,7 +57,7 @@ fn the_header_is_a_few_lines_with_everything_in_it() {
 }
 
 #[test]
-fn weaknesses_are_named() {
+fn weaknesses_give_warnings() {
     let mut env = machine();
     env.virtualisation = "none".into();
     env.tsc_invariant = true;
@@ -75,7 +75,7 @@ fn weaknesses_are_named() {
 }
 
 #[test]
-fn this_build_knows_itself() {
+fn the_build_describes_itself() {
     let build = Build::this();
     assert!(build.rustc.starts_with("rustc ") && build.debug_assertions == cfg!(debug_assertions));
 }

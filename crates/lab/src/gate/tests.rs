@@ -45,7 +45,7 @@ fn costs_and_rates_are_better_in_opposite_ways() {
 }
 
 #[test]
-fn within_what_is_borne_it_holds_and_at_its_edge_nobody_knows() {
+fn changes_within_the_tolerance_pass_and_at_its_edge_are_inconclusive() {
     let before = ("a", 100.0, 0.002, "ticks/op");
     assert_eq!(outcome(&[before], &[&[("a", 103.0, 0.002, "ticks/op")]]), Outcome::Fine);
     assert_eq!(outcome(&[before], &[&[("a", 105.0, 0.02, "ticks/op")]]), Outcome::Inconclusive);
@@ -53,7 +53,7 @@ fn within_what_is_borne_it_holds_and_at_its_edge_nobody_knows() {
 }
 
 #[test]
-fn slow_is_what_is_slow_each_time() {
+fn a_regression_must_be_slower_in_every_run() {
     let (before, slow) = ([("a", 100.0, 0.01, "ticks/op")], [("a", 130.0, 0.01, "ticks/op")]);
     assert_eq!(outcome(&before, &[&slow, &slow]), Outcome::Regression);
     assert_eq!(outcome(&before, &[&slow]), Outcome::Inconclusive, "one run confirms nothing");
@@ -65,7 +65,7 @@ fn slow_is_what_is_slow_each_time() {
 }
 
 #[test]
-fn rows_that_went_are_missed_and_new_ones_only_told() {
+fn missing_rows_are_inconclusive_and_new_rows_are_listed() {
     let (a, b) = (("a", 100.0, 0.01, "ticks/op"), ("b", 10.0, 0.01, "GB/s"));
     assert_eq!(outcome(&[a, b], &[&[a]]), Outcome::Inconclusive);
     assert_eq!(outcome(&[a], &[&[a, b]]), Outcome::Fine);
@@ -78,7 +78,7 @@ fn rows_that_went_are_missed_and_new_ones_only_told() {
 }
 
 #[test]
-fn a_machine_that_shows_nothing_says_why() {
+fn an_unfit_machine_is_reported_with_the_reason() {
     let row = [("a", 100.0, 0.01, "ticks/op")];
     type Spoil = fn(&mut Report);
     let spoiled: [(Spoil, &str); 6] = [
@@ -99,7 +99,7 @@ fn a_machine_that_shows_nothing_says_why() {
 }
 
 #[test]
-fn differences_from_the_baseline_are_told() {
+fn differences_from_the_baseline_are_noted() {
     let row = [("a", 100.0, 0.01, "ticks/op")];
     let same = judge(&run(&row), &[run(&row)], 5.0);
     assert_eq!((same.outcome, same.notes), (Outcome::Fine, Vec::new()));
@@ -130,7 +130,7 @@ fn differences_from_the_baseline_are_told() {
 }
 
 #[test]
-fn as_json_it_has_the_outcome_and_every_row() {
+fn json_has_the_outcome_and_every_row() {
     let row = [("a", 100.0, 0.01, "ticks/op")];
     let json: serde_json::Value =
         serde_json::from_str(&judge(&run(&row), &[run(&row)], 5.0).to_json().unwrap()).unwrap();

@@ -65,7 +65,7 @@ fn the_reports_rungs_have_its_figures() {
 
 /// The change that a linked rung names takes effect, by the counters of the rig.
 #[test]
-fn what_a_rung_names_happens() {
+fn each_rung_has_its_effect() {
     let acquisitions = |words: &str| SendRig::new("x", words, false).unwrap().acquisitions_per_call();
     for (step, before, after) in rungs().iter().filter(|(step, ..)| step.build == Build::Linked) {
         let (was, is) = (acquisitions(before), acquisitions(after));
@@ -108,7 +108,7 @@ fn cold_rungs_use_more_buffers_than_the_cache_holds() {
 }
 
 #[test]
-fn a_product_that_is_not_the_tick_rate_is_told() {
+fn a_product_unlike_the_tick_rate_gives_a_note() {
     let hz = timer::rate().hz;
     // 100 operations in 10 ms of wall time; the counter advances for `share` of it.
     let of = |share: f64| {

@@ -25,7 +25,7 @@ fn units(account: &Account, stage: Stage) -> u64 {
 }
 
 #[test]
-fn a_send_is_explained_from_the_call_to_the_port() {
+fn stages_explain_a_send_from_the_call_to_the_port() {
     let account = send("locks=up", None).unwrap();
     check(&account, &[Stage::Socket, Stage::UdpOutput, Stage::PortTx]);
     for stage in [Stage::Socket, Stage::UdpOutput, Stage::PortTx] {
@@ -43,7 +43,7 @@ fn a_send_layer_by_layer_has_a_row_for_each_layer() {
 }
 
 #[test]
-fn a_receive_is_explained_from_the_port_to_the_copy() {
+fn stages_explain_a_receive_from_the_port_to_the_copy() {
     let account = receive(None).unwrap();
     use Stage::{Demux, Ip4Forward, Ip4Input, LinkInput, PortRx, Socket, Timers};
     check(&account, &[PortRx, LinkInput, Ip4Input, Ip4Forward, Demux, Socket, Timers]);
@@ -53,7 +53,7 @@ fn a_receive_is_explained_from_the_port_to_the_copy() {
 }
 
 #[test]
-fn a_rest_above_five_per_cent_is_told() {
+fn an_unexplained_rest_above_five_percent_is_reported() {
     let account = |unexplained: i64| Account {
         call: "sendto",
         calls: 10,
@@ -66,7 +66,7 @@ fn a_rest_above_five_per_cent_is_told() {
 }
 
 #[test]
-fn a_rig_of_several_threads_is_refused() {
+fn a_rig_with_several_threads_is_rejected() {
     let why = send("locks=light", None).unwrap_err().to_string();
     assert!(why.contains("locks=up"), "{why}");
 }

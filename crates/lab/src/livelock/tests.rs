@@ -31,7 +31,7 @@ fn interrupts_collapse_beyond_the_knee_and_polling_stays_flat() {
 }
 
 #[test]
-fn a_frame_costs_what_is_charged_for_it() {
+fn the_cost_per_frame_is_as_configured() {
     // 1000 ns of work, two doorbells of 204, twice 60 for the drivers, and a little for polling.
     let adaptive = series(Mode::Adaptive, &options());
     let ns = 1e9 / adaptive.peak;
@@ -44,7 +44,7 @@ fn a_frame_costs_what_is_charged_for_it() {
 }
 
 #[test]
-fn the_text_has_every_mode_and_load_and_the_picture_is_xml() {
+fn the_text_has_every_mode_and_load_and_the_chart_is_svg() {
     let series: Vec<Series> = Mode::ALL.into_iter().map(|mode| series(mode, &options())).collect();
     let curves = Curves { env: None, notes: notes(&options(), 3), series, obeyed: Vec::new() };
     let text = curves.text();
@@ -62,7 +62,7 @@ fn the_text_has_every_mode_and_load_and_the_picture_is_xml() {
 }
 
 #[test]
-fn live_time_leaves_out_what_the_world_takes() {
+fn every_frame_is_accounted_for_in_real_time() {
     let options = Options { span_ms: 1, timing: Timing::Live, ..options() };
     let (points, _) = sweep(Mode::Adaptive, &options).unwrap();
     // every frame was accounted for; the rate depends on the machine
@@ -70,7 +70,7 @@ fn live_time_leaves_out_what_the_world_takes() {
 }
 
 #[test]
-fn knobs_are_measured_on_the_machines_time_and_judged_by_their_bands() {
+fn knobs_are_measured_in_real_time_and_checked_against_their_bands() {
     let options = Options { span_ms: 5, rounds: 1, timing: Timing::Live, ..options() };
     let mut told = 0;
     let rows = obeyed::measure(&options, |_| told += 1).unwrap();

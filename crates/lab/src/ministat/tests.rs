@@ -93,7 +93,7 @@ fn complaints() {
 }
 
 #[test]
-fn what_kills_the_original_is_survived() {
+fn inputs_that_crash_the_original_are_handled() {
     for (args, stdin) in [(["-w", "1"], "1\n2\n3\n"), (["-w", "0"], "1\n2\n3\n"), (["-w", "9"], "inf\n-inf\n1\n0\n")] {
         let (status, out, _) = ministat_with(&args, stdin.as_bytes());
         assert_eq!(status, 0);

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn each_channel_in_each_manner_brings_back_what_was_sent() {
+    fn each_channel_returns_the_messages_sent_in_each_variant() {
         let mut out = Vec::new();
         juggle(&mut out, 20, &cat).unwrap();
         let text = String::from_utf8(out).unwrap();

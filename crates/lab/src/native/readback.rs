@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_or_absent_checksum_is_seen() {
+    fn a_wrong_or_absent_checksum_is_detected() {
         assert!(checksums_right(&packet()).unwrap());
         for at in [8, 11, 26, 29] {
             let mut packet = packet();

@@ -25,14 +25,14 @@ fn every_packet_sent_is_dropped_and_counted() {
 }
 
 #[test]
-fn loopback_serves_where_there_is_no_namespace_and_says_why() {
+fn loopback_is_used_without_a_namespace_and_the_reason_is_given() {
     let mut sender = Sender::start_where(Err("a test".to_owned())).unwrap();
     assert!(sender.device().starts_with("loopback to a full socket that is not read (a test);"), "{}", sender.device());
     assert_eq!(sender.run(Job { count: 500, size: PAYLOAD, burst: 1 }).unwrap().dropped, 500);
 }
 
 #[test]
-fn a_loopback_sink_drops_what_it_is_sent() {
+fn a_loopback_sink_drops_every_packet() {
     let mut sink = Sink::loopback("a test").unwrap();
     let before = sink.drops.read().unwrap();
     assert_eq!(sink.send(Job { count: 500, size: PAYLOAD, burst: 1 }).1, 0);
@@ -40,14 +40,14 @@ fn a_loopback_sink_drops_what_it_is_sent() {
 }
 
 #[test]
-fn a_long_loop_is_made_of_runs() {
+fn a_long_loop_is_split_into_runs() {
     let done = loop_on(sender(), Job { count: MOST_IN_A_RUN + 5, size: 1, burst: 64 }).unwrap();
     assert_eq!((done.reading.ops, done.dropped), (MOST_IN_A_RUN + 5, MOST_IN_A_RUN + 5));
     assert_eq!(done.call, "sendmmsg, 64 messages per call");
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_in_words() {
+fn invalid_jobs_are_rejected() {
     for (count, size, burst) in [(0, 22, 1), (1, 0, 1), (1, 1473, 1), (1, 22, 0), (1, 22, 1025)] {
         let why = loop_on(sender(), Job { count, size, burst }).unwrap_err().to_string();
         assert!(why.contains("must be"), "{why}");
@@ -88,7 +88,7 @@ fn the_tools_json_names_the_device() {
 }
 
 #[test]
-fn what_the_kernel_cannot_be_asked_is_refused_in_words() {
+fn unsupported_native_options_are_rejected() {
     let native = Options { native: true, count: 1, ..Options::default() };
     for (options, word) in [
         (Options { mode: Mode::Recv, ..native.clone() }, "mode 'recv'"),
@@ -105,7 +105,7 @@ fn what_the_kernel_cannot_be_asked_is_refused_in_words() {
 }
 
 #[test]
-fn who_does_not_wait_does_not_wait_for_a_listener_either() {
+fn nonblocking_connects_do_not_wait_for_the_listener() {
     let mut far = KernelSockets::new(Calls::Return);
     let setup = Setup::default();
     let listener = far.listen((std::net::Ipv4Addr::LOCALHOST, 0).into(), &setup).unwrap();

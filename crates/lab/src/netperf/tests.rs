@@ -50,12 +50,12 @@ fn all_tests_on_a_thread_for_each_host() {
 }
 
 #[test]
-fn large_segments_pass_whole() {
+fn large_segments_are_not_split() {
     both(|family| all_tests(&Place { family, link: "tso=on,csum=on".to_owned(), ..Place::new(Over::Pair) }));
 }
 
 #[test]
-fn a_link_that_cannot_be_is_told() {
+fn an_invalid_link_is_rejected() {
     let place = Place { link: "speed=9".to_owned(), ..Place::new(Over::Pair) };
     let style = Style { headers: false, verbosity: 0, host: String::new(), address: String::new() };
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ fn no_syn_again(place: &Place, play: &mut impl Play, also: &[&str]) {
 /// With the default sizes of tcpp and http. A megabyte or more also loses segments where a pair is
 /// full, so the retransmission timer's counter is checked with one byte per connection.
 #[test]
-fn time_starts_when_neighbors_are_known() {
+fn time_starts_after_neighbor_resolution() {
     for over in [Over::Pair, Over::Router] {
         let (place, mut out) = (Place::new(over), Vec::new());
         no_syn_again(&place, &mut Tcpp::new(&mut out), &[]);

@@ -124,7 +124,7 @@ mod tests {
     use apps::netrate::PATH;
 
     #[test]
-    fn each_connection_has_a_thread_on_ours_and_on_the_kernels() {
+    fn each_connection_has_a_thread_on_our_stack_and_on_the_kernel() {
         for over in [Over::Pair, Over::Native] {
             let mut out = Vec::new();
             let mut fetch =

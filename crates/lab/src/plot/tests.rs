@@ -31,7 +31,7 @@ fn assert_no_overlap(svg: &str) {
 }
 
 #[test]
-fn one_panel_a_unit_and_peers_under_their_rows() {
+fn one_panel_per_unit_with_peers_under_their_rows() {
     let (report, _) = result::tests::example();
     let chart = Chart::of(&report, None);
     assert_eq!(chart.panels.iter().map(|panel| panel.unit.as_str()).collect::<Vec<_>>(), ["ticks/op", "GB/s"]);
@@ -43,7 +43,7 @@ fn one_panel_a_unit_and_peers_under_their_rows() {
 }
 
 #[test]
-fn a_peer_that_is_ahead_is_said_to_be() {
+fn a_faster_peer_is_labelled() {
     let (mut report, _) = result::tests::example();
     for (ratio, said) in [(20.6, "ours 20.6x better"), (0.8, "ours 1.25x worse"), (1.0, "ours 1.0000x better")] {
         report.peers[1].ratio.as_mut().unwrap().median = ratio;
@@ -55,7 +55,7 @@ fn a_peer_that_is_ahead_is_said_to_be() {
 /// With the report in cycles and our figures in ticks no diamond is drawn, so the legend explains
 /// none.
 #[test]
-fn only_the_marks_that_are_there_are_explained() {
+fn the_legend_has_only_the_marks_in_use() {
     let (mut report, _) = result::tests::example();
     let drawn = |report: &Report| {
         let svg = Chart::of(report, None).svg();
@@ -81,7 +81,7 @@ fn texts_do_not_overlap_on_either_axis() {
 }
 
 #[test]
-fn nothing_stands_outside_the_picture() {
+fn all_elements_are_inside_the_picture() {
     let (mut report, _) = result::tests::example();
     report.rows.truncate(1);
     report.peers.clear();
@@ -106,7 +106,7 @@ fn the_picture_is_well_formed_and_escaped() {
 }
 
 #[test]
-fn strange_figures_make_a_picture_too() {
+fn extreme_figures_give_a_valid_chart() {
     let (mut report, _) = result::tests::example();
     for (median, hi) in [(0.0, 0.0), (-5.0, 3.0), (f64::NAN, f64::INFINITY), (1e-300, 1e300), (7.0, 7.0)] {
         report.rows[0].now = Some(Figure { median, lo: median, hi, n: 1, unit: "ticks/op".into(), range: None });

@@ -62,12 +62,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_come_out_in_order_across_the_end_and_what_does_not_fit_is_refused() {
+    fn records_stay_in_order_across_the_wrap_and_oversized_ones_are_rejected() {
         let (ring, mut got) = (Ring::new(8), Vec::new());
         assert!(!ring.pop(&mut got));
         for round in 0..20u64 {
             assert!(ring.push(&[round, 1]) && ring.push(&[round, 2, 3]));
-            assert!(!ring.push(&[9]), "seven of eight words are taken, two are wanted");
+            assert!(!ring.push(&[9]), "seven of eight words are used, two are needed");
             assert!(ring.push(&[]), "one is");
             assert!(ring.pop(&mut got) && got == [round, 1]);
             assert!(ring.pop(&mut got) && got == [round, 2, 3]);

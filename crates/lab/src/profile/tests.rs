@@ -53,7 +53,7 @@ fn cpu_since(start: u64) -> Duration {
 }
 
 #[test]
-fn a_function_that_takes_three_times_as_long_is_seen_to() {
+fn a_function_three_times_as_long_has_three_times_the_samples() {
     patiently(|| {
         let _turn = turn();
         let running = start(Options::default()).unwrap();
@@ -79,7 +79,7 @@ fn a_function_that_takes_three_times_as_long_is_seen_to() {
 }
 
 #[test]
-fn threads_may_start_and_end_by_the_hundred_while_they_are_sampled() {
+fn hundreds_of_threads_may_start_and_end_while_sampled() {
     let _turn = turn();
     let running = start(Options { rate_hz: 9973, ring_words: 2048, ..Options::default() }).unwrap();
     for _ in 0..30 {
@@ -102,7 +102,7 @@ fn threads_may_start_and_end_by_the_hundred_while_they_are_sampled() {
 }
 
 #[test]
-fn a_thread_that_outlives_the_profile_is_left_alone() {
+fn a_thread_that_outlives_the_profile_is_no_longer_sampled() {
     let _turn = turn();
     let running = start(Options::default()).unwrap();
     let end = Arc::new(AtomicBool::new(false));
@@ -124,7 +124,7 @@ fn a_thread_that_outlives_the_profile_is_left_alone() {
 }
 
 #[test]
-fn a_thread_that_sleeps_between_is_not_seen_where_it_sleeps() {
+fn a_thread_that_sleeps_is_sampled_only_while_it_works() {
     let _turn = turn();
     let running = start(Options::default()).unwrap();
     let (wall, mut busy) = (Instant::now(), 0);
@@ -143,7 +143,7 @@ fn a_thread_that_sleeps_between_is_not_seen_where_it_sleeps() {
 }
 
 #[test]
-fn time_in_the_kernel_is_the_kernels() {
+fn time_in_system_calls_counts_as_kernel() {
     patiently(|| {
         use std::io::Read;
         let _turn = turn();
@@ -164,7 +164,7 @@ fn time_in_the_kernel_is_the_kernels() {
 }
 
 #[test]
-fn there_is_one_profile_at_a_time_and_a_dropped_one_makes_room() {
+fn a_second_profile_is_rejected_until_the_first_is_dropped() {
     let _turn = turn();
     let running = start(Options::default()).unwrap();
     let why = start(Options::default()).unwrap_err().to_string();
@@ -177,7 +177,7 @@ fn there_is_one_profile_at_a_time_and_a_dropped_one_makes_room() {
 }
 
 #[test]
-fn addresses_without_a_name_are_unresolved_whoever_called() {
+fn addresses_without_a_symbol_are_unresolved_with_any_caller() {
     let here = work as *const () as u64;
     let threads = [Thread { name: "main".into(), cpu_ns: 100, samples: 3, dropped: 0, dropped_ns: 0, handler_ns: 0 }];
     let sums = Sums::from([

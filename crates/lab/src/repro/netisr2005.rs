@@ -485,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_table_is_there_with_the_reports_figures_and_ministats_words() {
+    fn the_table_is_complete_with_the_reports_figures_and_ministat() {
         let options = Options { quick: true, rounds: Some(3), ..Options::default() };
         let mut told = 0;
         let report = netisr2005(&options, &mut |_| told += 1).unwrap();
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_what_changed_most_in_the_verdicts_direction() {
+    fn the_cause_is_the_largest_change_in_the_verdicts_direction() {
         for (verdict, outside, inside, switches, word) in [
             (Verdict::Faster, -254.0, 1.0, 0.0, "queueing"),
             (Verdict::Faster, -30_000.0, -1700.0, 2.03, "wakeups"),

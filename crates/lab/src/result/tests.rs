@@ -83,7 +83,7 @@ fn json_and_back() {
 }
 
 #[test]
-fn a_peers_ratio_says_how_many_times_better_we_are() {
+fn a_peers_ratio_is_above_one_if_ours_is_better() {
     let (report, _) = example();
     let times = report.peers[0].ratio.unwrap();
     assert!((2.1..2.2).contains(&times.median) && times.lo <= times.median && times.median <= times.hi);
@@ -104,7 +104,7 @@ fn a_peer_of_two_states_has_its_range_and_no_ratio() {
 }
 
 #[test]
-fn changes_point_the_same_way_for_costs_and_yields() {
+fn changes_have_the_same_direction_for_costs_and_rates() {
     let floor = NoiseFloor { ratio: 1.0, lo: 0.996, hi: 1.004, n: 30 };
     let change =
         |before, now, better| Change::between_runs(&figure(before, "x"), &figure(now, "x"), better, &floor).unwrap();
@@ -118,7 +118,7 @@ fn changes_point_the_same_way_for_costs_and_yields() {
 }
 
 #[test]
-fn paired_changes_are_judged_too() {
+fn paired_changes_have_a_verdict() {
     let (_, samples) = example();
     let floor = NoiseFloor { ratio: 1.0, lo: 0.996, hi: 1.004, n: 30 };
     assert_eq!(Change::paired(&samples[1], &samples[0], &floor).unwrap().verdict, Verdict::Faster);

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_what_the_rfc_says_and_is_known_again() {
+    fn test_frames_have_the_rfcs_format_and_are_recognised() {
         let tag = Tag { trial: 7, number: 1 << 31, at: Instant::from_millis(90_000_000) };
         for family in [Domain::Inet, Domain::Inet6] {
             let [a, b] = stations(family);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn learning_frames_say_who_is_there() {
+    fn learning_frames_identify_their_station() {
         for family in [Domain::Inet, Domain::Inet6] {
             let [a, b] = stations(family);
             let frame = learning(a, b);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_carries_what_everybody_knows() {
+    fn line_rates_are_the_published_ones() {
         assert_eq!((line_rate(10_000_000, 64), line_rate(10_000_000_000, 64)), (14_880, 14_880_952));
         assert_eq!(line_rate(1_000_000_000, 1518), 81_274);
     }

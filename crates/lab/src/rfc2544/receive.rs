@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn each_frame_counts_once_in_whatever_order() {
+    fn each_frame_counts_once_in_any_order() {
         let came = receiver(&[0, 1, 3, 2, 3, 5, 4, 0]);
         assert_eq!(came, Came { frames: 6, reordered: 2, duplicates: 2, ..Came::default() });
     }
 
     #[test]
-    fn the_window_goes_round() {
+    fn the_window_wraps() {
         let window = WINDOW as u32;
         let came = receiver(&[0, 1, window, 2, 0, window + 1, 2 * window, window + 2, window]);
         let [frames, reordered, duplicates, behind] = [7, 2, 0, 2];
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn of_other_trials_or_never_sent_is_neither() {
+    fn frames_of_other_trials_or_never_sent_are_not_counted() {
         let mut receiver = Receiver::new(1, Some(Latencies::new(10)));
         let tag = |trial, number| Tag { trial, number, at: Instant::ZERO };
         receiver.input(tag(0, 0), 4, Instant::ZERO);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_latencies_a_part_is_kept_but_every_extreme() {
+    fn latencies_are_sampled_but_extremes_are_kept() {
         let mut latencies = Latencies::new(4 << 20);
         (0..4 << 20).for_each(|n: u32| latencies.add(n, 10 + u64::from(n == 5) * 90));
         assert_eq!((latencies.kept.len(), latencies.figures()), (1 << 20, Some([10, 10, 10, 100])));

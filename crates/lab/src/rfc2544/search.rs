@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_scale() {
+    fn rates_at_both_ends_of_the_range() {
         let all = throughput(1000, 0.01, &mut device(1000, u64::MAX)).unwrap();
         assert_eq!((all.rate, all.bound, all.trials.len()), (1000, Bound::Line, 1));
         let none = throughput(1_000_000, 0.01, &mut device(0, u64::MAX)).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_tester_says_at_least() {
+    fn a_slow_tester_gives_a_lower_bound() {
         let slow = throughput(1000, 0.01, &mut device(900, 700)).unwrap();
         assert_eq!((slow.rate, slow.bound), (700, Bound::AtLeast));
         let found = throughput(1000, 0.01, &mut device(500, 700)).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_loses_when_it_is_tried_again_is_none() {
+    fn a_rate_that_loses_frames_on_repetition_is_rejected() {
         let (mut good, mut calls) = (device(500, u64::MAX), 0);
         let found = throughput(1000, 0.01, &mut |rate| {
             calls += 1;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_goes_down_until_two_lose_nothing() {
+    fn loss_trials_end_after_two_without_loss() {
         let trials = loss(1000, &mut device(750, u64::MAX)).unwrap();
         let asked: Vec<u64> = trials.iter().map(|tried| tried.asked).collect();
         assert_eq!(asked, [1000, 900, 800, 700, 600]);

@@ -257,7 +257,7 @@ fn a_device_that_loses_at_every_rate_has_none() {
 }
 
 #[test]
-fn loss_above_the_rate_is_what_is_too_much() {
+fn loss_above_the_rate_is_the_excess() {
     let model = Model { rate: 100_000, queue: 1, ..FINE };
     let results = results(model, Ways::One, only(&[Test::Loss]));
     let loss: Vec<f64> = results.sizes[0].loss.iter().flatten().map(|tried| tried.loss_percent().round()).collect();
@@ -291,7 +291,7 @@ fn reordered_and_repeated_frames_are_counted_apart_and_are_no_loss() {
 }
 
 #[test]
-fn a_strangers_frames_are_left_out() {
+fn foreign_frames_are_not_counted() {
     let model = Model { strangers: true, loses: 20, ..FINE };
     let results = results(model, Ways::One, only(&[Test::Loss]));
     let loss = results.sizes[0].loss.as_ref().unwrap();
@@ -301,7 +301,7 @@ fn a_strangers_frames_are_left_out() {
 }
 
 #[test]
-fn ends_that_come_early_say_why() {
+fn an_early_end_has_the_reason() {
     let gone = results(Model { lives: 20_000, ..FINE }, Ways::One, only(&[Test::Throughput, Test::Loss]));
     let why = gone.cut.as_deref().unwrap();
     assert!(why.contains("closed: the cable was pulled") && why.contains("model:"), "{why}");
@@ -311,7 +311,7 @@ fn ends_that_come_early_say_why() {
 }
 
 #[test]
-fn a_stop_leaves_what_there_is() {
+fn a_stop_keeps_the_partial_results() {
     let calls = std::cell::Cell::new(0);
     let pool = Pool::new(&PoolConfig::default()).unwrap();
     let stop = || {
@@ -338,7 +338,7 @@ fn a_stop_leaves_what_there_is() {
 }
 
 #[test]
-fn json_and_a_picture() {
+fn json_and_chart() {
     let results = results(FINE, Ways::One, |plan| plan.duration = Duration::from_millis(10));
     let json = serde_json::to_value(&results).unwrap();
     assert_eq!(json["sizes"][0]["throughput"]["bound"], "line");
@@ -349,7 +349,7 @@ fn json_and_a_picture() {
 }
 
 #[test]
-fn our_bridge_forwards_all_of_a_few() {
+fn our_bridge_forwards_all_frames_at_a_low_rate() {
     let (device, ports, refusal) = dut::start(dut::Kind::Bridge).unwrap();
     let mut time = dut::Live::new();
     let mut tester = Tester {

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_frames_cross_and_all_addresses_are_found() {
+    fn all_frames_are_forwarded_and_all_addresses_found() {
         for burst in [1, 32] {
             let reading = BridgeRig::new("bridge", 100, 60, burst).unwrap().trial().unwrap();
             assert_eq!(reading.ops, ROUNDS * RING as u64);

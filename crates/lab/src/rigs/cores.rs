@@ -395,7 +395,7 @@ mod tests {
 
     /// Every thread does its part; a trial that loses something is an error.
     #[test]
-    fn each_thread_does_its_part() {
+    fn each_thread_does_its_share_of_operations() {
         let rigs: [(Rig, u64); 5] = [
             (|n| CoresRig::hosts("hosts", n, "locks=up"), CALLS),
             (|n| CoresRig::send("send", n, &format!("locks=light queues={n}")), CALLS),

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_leave_however_they_are_dispatched() {
+    fn frames_leave_in_every_dispatch_mode() {
         for isr in [None, Some(Mode::Direct), Some(Mode::Deferred), Some(Mode::Hybrid)] {
             let mut rig = IsrRig::new("x", isr).unwrap();
             assert_eq!(rig.trial().unwrap().ops, FRAMES);

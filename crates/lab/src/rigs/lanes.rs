@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_loop_and_two_and_a_worker_pass_all_frames_on() {
+    fn one_loop_two_loops_and_a_worker_forward_all_frames() {
         let new = |loops, leave| LanesRig::new("lanes", loops, leave).unwrap();
         let rigs = [new(1, Leave::Same), new(2, Leave::Same), new(2, Leave::Across)];
         for (mut rig, loops) in rigs.into_iter().chain([LanesRig::with_workers("lanes", 1).unwrap()]).zip([1, 2, 2, 1])

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_each_service_are_answered() {
+    fn each_service_answers_its_clients() {
         for over in [Over::Pair, Over::Router] {
             for service in Service::ALL {
                 let work = Work::Serve(service, Duration::from_millis(60));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_through_the_judged_host_as_it_is_set() {
+    fn the_measured_host_uses_its_netisr_settings() {
         for over in [Over::Pair, Over::Router] {
             for drivers in [Drivers::One, Drivers::Each] {
                 for mode in Mode::ALL {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_others_take_from_the_only_thread_is_subtracted() {
+    fn time_preempted_from_the_only_thread_is_subtracted() {
         if dispatch::thread_delay_ns().is_none() {
             return println!("skipped: this kernel has no /proc/thread-self/schedstat");
         }
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_several_threads_are_measured_by_the_clock() {
+    fn places_with_several_threads_use_wall_clock_time() {
         let is_one = |over, drivers| Place { drivers, ..Place::new(over) }.is_one_thread();
         for over in Over::ALL {
             let one = !matches!(over, Over::Nic | Over::Tap);

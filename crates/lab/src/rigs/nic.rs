@@ -367,7 +367,7 @@ impl NicRig {
         let held = held + self.leaves.iter().map(|card| card.tx.held()).sum::<usize>();
         ensure!(
             fed == back + missed + held as u64,
-            "{id}: of {fed} frames {back} came back, {missed} missed, {held} held"
+            "{id}: {back} of {fed} frames returned, {missed} missed, {held} held"
         );
         let dropped = self.bridge.drops().nonzero();
         ensure!(

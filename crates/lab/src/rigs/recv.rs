@@ -263,7 +263,7 @@ mod tests {
     /// Each trial begins with no datagram in flight, even if the puller's last burst exceeded the
     /// datagrams of the trial before.
     #[test]
-    fn two_threads_read_what_was_pulled_in_every_trial() {
+    fn two_threads_read_all_polled_datagrams_in_every_trial() {
         let mut rig = TwoThreadsRig::new("recv.test", dispatch::last_core()).unwrap();
         for _ in 0..3 {
             let ops = rig.trial().unwrap().ops;

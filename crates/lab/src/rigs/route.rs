@@ -431,7 +431,7 @@ mod tests {
     /// Routes change while one side's trial runs, at the requested rate, and not during the
     /// other's.
     #[test]
-    fn routes_change_in_the_trials_of_the_one_side_alone() {
+    fn routes_change_only_in_the_trials_of_one_side() {
         let [mut still, mut changing] = UpdatesRig::pair("still", "changing", 2_000, dispatch::last_core()).unwrap();
         let made = changing.made();
         let changes = || made[0].load(Ordering::Relaxed);

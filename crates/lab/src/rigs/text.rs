@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_that_is_wrong_or_elsewhere_is_seen() {
+    fn a_wrong_or_misplaced_byte_is_detected() {
         let text = Text::new(2000);
         let mut got = text.at(5000, 2000).to_vec();
         assert!(text.is(5000, &got) && text.is_likely(5000, &got));

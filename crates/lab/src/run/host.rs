@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_ends() {
+    fn settling_has_a_limit() {
         let core = dispatch::last_core();
         let _pinned = dispatch::pinned_to_core(core).unwrap();
         let mut machine = Machine::new(Some(core));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_answers() {
+    fn time_and_steal_are_read_on_this_machine() {
         let mut machine = Machine::new(Some(0));
         assert!(machine.elapsed() < Duration::from_secs(60));
         assert!(machine.steal() >= Machine::new(Some(usize::MAX)).steal());

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_phase_is_slow_until_it_is_the_usual_speed() {
+    fn a_phase_is_slow_until_its_speed_is_usual() {
         let mut speed = Speed::default();
         assert!(!speed.is_slow(1000, true), "the first probe is all that is known");
         assert!((0..40).all(|n| !speed.is_slow(1000 + n, true)));

@@ -102,7 +102,7 @@ fn one_by_one_a_side_is_freed_before_the_next_is_built() {
 }
 
 #[test]
-fn more_sides_come_in_orders_that_vary() {
+fn the_order_of_several_sides_varies() {
     let log = Log::default();
     let names = ["a", "b", "c", "d"];
     let sides = names.map(|name| side(name, &log));
@@ -117,7 +117,7 @@ fn more_sides_come_in_orders_that_vary() {
 }
 
 #[test]
-fn a_stolen_trial_is_dropped_and_made_again_in_its_round() {
+fn a_trial_with_steal_is_dropped_and_repeated_in_its_round() {
     let (samples, _) = run(&options(2, 0, 1), &mut Scripted { steals: vec![1], ..Scripted::default() });
     let dropped: Vec<usize> = samples.iter().map(|sample| sample.dropped.len()).collect();
     assert_eq!(dropped.iter().sum::<usize>(), 1);
@@ -127,7 +127,7 @@ fn a_stolen_trial_is_dropped_and_made_again_in_its_round() {
 }
 
 #[test]
-fn a_short_trial_is_made_again_if_the_core_is_slow_at_its_end() {
+fn a_short_trial_is_repeated_if_the_core_is_slow_at_its_end() {
     let (samples, _) = run(&options(2, 0, 1), &mut Scripted { slow: vec![1, 2], ..Scripted::default() });
     let dropped: Vec<_> = samples.iter().flat_map(|sample| &sample.dropped).map(|trial| trial.disturbed).collect();
     assert_eq!(dropped, [Some(Disturbance::Slow); 2]);
@@ -149,7 +149,7 @@ fn a_little_steal_does_not_disturb_a_long_trial() {
 }
 
 #[test]
-fn past_the_allowance_disturbed_trials_are_kept_and_the_sample_is_noisy() {
+fn beyond_the_allowance_disturbed_trials_are_kept_and_the_sample_is_noisy() {
     let options = Options { replacements: 2, ..options(3, 0, 1) };
     let (samples, _) = run(&options, &mut Scripted { steals: (0..100).collect(), ..Scripted::default() });
     assert!(samples.iter().all(|sample| sample.noisy && sample.trials.len() == 3 && sample.dropped.len() == 2));
@@ -157,7 +157,7 @@ fn past_the_allowance_disturbed_trials_are_kept_and_the_sample_is_noisy() {
 }
 
 #[test]
-fn a_thread_that_lost_its_processor_and_a_clock_that_stepped_are_seen() {
+fn a_preempted_thread_and_a_clock_step_are_detected() {
     let options = Options::default();
     let lost = Reading { cpu_ns: 960_000, ..reading(1) };
     assert_eq!(disturbance(&lost, false, &options), Some(Disturbance::CpuShare));
@@ -175,7 +175,7 @@ fn a_thread_that_lost_its_processor_and_a_clock_that_stepped_are_seen() {
 }
 
 #[test]
-fn the_time_limit_ends_the_run_between_rounds_and_says_so() {
+fn the_time_limit_ends_the_run_between_rounds_with_the_reason() {
     let options = Options { max_seconds: Some(6.0), ..options(30, 0, 1) };
     let (samples, _) = run(&options, &mut Scripted::default());
     assert_eq!((samples[0].trials.len(), samples[1].trials.len()), (3, 3));
@@ -189,7 +189,7 @@ fn the_time_limit_ends_the_run_between_rounds_and_says_so() {
 }
 
 #[test]
-fn a_processor_that_disappears_ends_the_run_with_what_there_is() {
+fn a_core_that_disappears_ends_the_run_with_partial_results() {
     let (samples, _) = run(&options(30, 0, 1), &mut Scripted { gone: Some(5), ..Scripted::default() });
     assert!(samples.iter().all(|sample| sample.values().len() == 5 && sample.failed.is_none()));
     assert_eq!(samples[0].cut.as_deref(), Some("core 1 is gone"));
@@ -209,7 +209,7 @@ fn failing(first: u32, times: u32) -> Side {
 }
 
 #[test]
-fn one_failed_trial_costs_its_round_and_the_round_is_made_again() {
+fn a_failed_trial_discards_its_round_which_is_repeated() {
     let log = Log::default();
     let samples = rounds(&[side("a", &log), failing(2, 1)], &options(6, 0, 1), &mut Scripted::default());
     for sample in &samples {
@@ -220,7 +220,7 @@ fn one_failed_trial_costs_its_round_and_the_round_is_made_again() {
 }
 
 #[test]
-fn a_side_that_goes_on_failing_is_left_out_and_the_others_go_on() {
+fn a_side_that_keeps_failing_is_left_out() {
     let log = Log::default();
     let samples = rounds(&[side("a", &log), failing(2, 1000)], &options(6, 0, 1), &mut Scripted::default());
     assert_eq!((samples[0].values().len(), samples[0].failed.clone()), (6, None));
@@ -244,7 +244,7 @@ fn real_subjects_on_this_machine_pinned() {
 }
 
 #[test]
-fn a_processor_that_is_not_there_is_an_error() {
+fn a_nonexistent_core_is_an_error() {
     for cpu in [1023, 1 << 20] {
         let options = Options { cpu: Some(cpu), ..Options::default() };
         assert!(interleave(&[], &options).is_err());

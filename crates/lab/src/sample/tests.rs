@@ -20,7 +20,7 @@ fn an_outlier_is_counted_and_kept() {
 }
 
 #[test]
-fn errors_have_names() {
+fn invalid_values_are_errors() {
     assert_eq!(Summary::of(&[]), Err(StatError::Empty));
     assert_eq!(Summary::of(&[1.0, f64::NAN]), Err(StatError::NotPositive { index: 1 }));
     assert_eq!(Ratio::paired(&[1.0], &[0.0]), Err(StatError::NotPositive { index: 0 }));
@@ -29,7 +29,7 @@ fn errors_have_names() {
 }
 
 #[test]
-fn what_hits_both_sides_of_a_pair_cancels() {
+fn common_disturbances_of_a_pair_cancel() {
     let drift: Vec<f64> = (0..20).map(|i| 100.0 * 1.2f64.powi(i % 7)).collect();
     let faster: Vec<f64> = drift.iter().map(|value| value / 1.25).collect();
     let ratio = Ratio::paired(&drift, &faster).unwrap();
@@ -39,7 +39,7 @@ fn what_hits_both_sides_of_a_pair_cancels() {
 }
 
 #[test]
-fn one_pair_is_no_evidence() {
+fn one_pair_has_no_firm_interval() {
     let ratio = Ratio::paired(&[3.0], &[2.0]).unwrap();
     assert_eq!((ratio.median, ratio.coverage, ratio.firm, ratio.n), (1.5, 0.0, None, 1));
 }

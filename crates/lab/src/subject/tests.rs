@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn ticks_per_op_divides_and_knows_nothing_of_nothing() {
+fn ticks_per_op_divides_and_handles_zero_operations() {
     let reading = Reading { ops: 4, ticks: 10, wall_ns: 2_000_000_000, cpu_ns: 0 };
     assert_eq!(reading.ticks_per_op(), 2.5);
     assert_eq!(reading.ops_per_second(), 2.0);

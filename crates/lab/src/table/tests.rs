@@ -2,7 +2,7 @@ use super::*;
 use crate::result;
 
 #[test]
-fn columns_line_up_and_everything_is_said() {
+fn columns_are_aligned_and_complete() {
     let (mut report, mut samples) = result::tests::example();
     let trial = samples[0].trials[0];
     samples[0].dropped.push(trial);
@@ -38,7 +38,7 @@ fn columns_line_up_and_everything_is_said() {
 }
 
 #[test]
-fn what_stands_beside_the_rows_is_printed_and_comes_back_from_json() {
+fn additional_tables_are_printed_and_survive_json() {
     let (mut report, samples) = result::tests::example();
     report.samples = samples;
     assert!(render(&report).contains("against the row before"));

@@ -37,7 +37,7 @@ fn a_difference_must_exceed_the_floor_and_exclude_one() {
 }
 
 #[test]
-fn a_floor_above_a_quarter_is_unfit_whatever_the_ratio() {
+fn a_noise_floor_above_25_percent_is_unfit_at_any_ratio() {
     for median in [1.0, 1.3, 2.0, 10.0] {
         let verdict = judge(&ratio(median, median * 0.99, median * 1.01, 30), &floor(0.9, 1.26));
         assert!(matches!(verdict, Verdict::Unfit { .. }), "{verdict}");
@@ -46,7 +46,7 @@ fn a_floor_above_a_quarter_is_unfit_whatever_the_ratio() {
 }
 
 #[test]
-fn seven_pairs_prove_nothing() {
+fn seven_pairs_give_no_firm_verdict() {
     for n in [1, 3, 7] {
         let verdict = judge(&ratio(2.0, 1.9, 2.1, n), &floor(0.99, 1.01));
         assert_eq!(verdict.to_string(), "inconclusive (too few builds)");
@@ -55,7 +55,7 @@ fn seven_pairs_prove_nothing() {
 }
 
 #[test]
-fn a_slow_second_mirrors_a_fast_one() {
+fn swapped_sides_give_the_opposite_verdict() {
     for seed in 0..200 {
         let mut noise = Noise::new(seed);
         let (a, b) = noise.pair(20, 1.02, 0.02);
@@ -72,7 +72,7 @@ fn a_slow_second_mirrors_a_fast_one() {
 /// Checks the three figures of the self-test, on simulated builds of every shape: coverage, false
 /// alarms, power.
 #[test]
-fn equal_sides_are_called_different_at_most_one_time_in_a_hundred() {
+fn equal_sides_are_judged_different_at_most_once_in_a_hundred() {
     for shape in Shape::ALL {
         for n in [10, 20, 30] {
             let outcomes: Vec<(Ratio, Verdict)> =
@@ -103,7 +103,7 @@ fn a_difference_of_five_per_cent_is_found() {
 }
 
 #[test]
-fn the_smallest_difference_named_is_found_four_times_in_five() {
+fn the_reported_smallest_difference_is_found_four_times_in_five() {
     // A Cauchy distribution has no deviation to estimate.
     let shapes = Shape::ALL.into_iter().filter(|shape| *shape != Shape::Heavy);
     for (shape, n) in shapes.flat_map(|shape| [10, 20, 30].map(|n| (shape, n))) {
@@ -122,7 +122,7 @@ fn the_smallest_difference_named_is_found_four_times_in_five() {
 }
 
 #[test]
-fn no_difference_is_shown_when_there_is_none_and_the_noise_is_small() {
+fn equal_sides_with_little_noise_show_no_difference() {
     let none = |seed| matches!(compare(&mut Noise::new(seed), 30, 1.0, 0.005).1, Verdict::NoDifferenceShown { .. });
     assert!(share(500, none) > 0.9);
 }

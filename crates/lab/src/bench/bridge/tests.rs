@@ -7,7 +7,7 @@ use crate::rigs::{LanesRig, Leave, NicCosts};
 use crate::subject::Subject;
 
 #[test]
-fn in_memory_rows_have_the_addresses_the_frames_and_the_bursts_that_they_name() {
+fn in_memory_rows_have_the_parameters_of_their_titles() {
     for (id, addresses, len, burst, title) in FRAMES {
         let mut rig = BridgeRig::new(id, addresses, len, burst).unwrap();
         rig.trial().unwrap();
@@ -17,7 +17,7 @@ fn in_memory_rows_have_the_addresses_the_frames_and_the_bursts_that_they_name() 
 }
 
 #[test]
-fn the_rows_of_cards_are_bridge2004s_first_and_last_rung() {
+fn the_nic_rows_are_bridge2004s_first_and_last_rung() {
     let costs = |words: &str| -> NicCosts { NicRig::new("nic", words).unwrap().costs().unwrap() };
     let (first, last) = (costs(NIC_FIRST), costs(NIC_FINAL));
     let memory = |costs: &NicCosts| {
@@ -28,13 +28,13 @@ fn the_rows_of_cards_are_bridge2004s_first_and_last_rung() {
 }
 
 #[test]
-fn a_lookup_finds_its_address_in_a_table_of_as_many_as_the_row_says() {
+fn a_lookup_uses_a_table_of_the_rows_size() {
     assert_eq!(FdbRig::new("fdb.64k", ADDRESSES).unwrap().facts(), [65_536; 3]);
     assert_eq!(FdbRig::new("fdb", 1000).unwrap().facts(), [1000, 65_536, 65_536]);
 }
 
 #[test]
-fn a_buffer_is_taken_and_given_back_for_each_operation_and_a_frame_crosses_its_ring() {
+fn pool_and_ring_rows_count_one_buffer_or_frame_per_operation() {
     let mut pool = PoolRig::new().unwrap();
     let reading = pool.trial().unwrap();
     assert_eq!(pool.facts(), [reading.ops; 2]);
@@ -50,7 +50,7 @@ fn two_loops_share_the_frames_of_two_cores() {
 }
 
 #[test]
-fn forward_rows_pass_frames_between_devices_by_the_contender_that_they_name() {
+fn forward_rows_use_the_contender_of_their_name() {
     for (name, kind) in contests() {
         for who in [Who::Ours(kind), Who::Bare(kind), Who::Kernel] {
             let mut bench = match Bench::start(who) {

@@ -40,7 +40,7 @@ fn a_frame_waits_until_its_block_is_full_and_larger_blocks_take_longer() {
 }
 
 #[test]
-fn what_is_written_as_it_is_read_does_not_wait_for_a_block() {
+fn partial_blocks_are_written_without_waiting() {
     if !is_installed("dd") {
         return println!("skipped: dd is not installed");
     }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_device_received_is_read_and_frames_are_of_their_side() {
+    fn received_counts_are_parsed_and_frames_have_their_addresses() {
         let text = "Inter-| Receive\n left0: 10 2 0\n  left:  640 17 0 0\n";
         assert_eq!(received(text, "left"), Some(17));
         assert_eq!(received(text, "right"), None);

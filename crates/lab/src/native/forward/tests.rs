@@ -5,7 +5,7 @@ fn or_skip(test: &str, who: Who) -> Option<Bench> {
 }
 
 #[test]
-fn every_contender_passes_all_frames_on_and_they_are_counted_at_the_far_end() {
+fn every_contender_forwards_all_frames() {
     for who in Who::ALL.into_iter().filter(|who| *who != Who::Idle) {
         let Some(mut bench) = or_skip("forward", who) else { continue };
         let run = bench.run(3000, 0).unwrap_or_else(|why| panic!("{}: {why:#}", who.name()));

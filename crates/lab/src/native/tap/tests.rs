@@ -1,7 +1,7 @@
 use super::client::parse;
 
 #[test]
-fn iperf3s_json_gives_bytes_and_time_and_its_errors_are_ours() {
+fn iperf3s_json_gives_bytes_time_and_errors() {
     let good = r#"{"end": {"sum_received": {"seconds": 1.5, "bytes": 3000}}}"#;
     assert_eq!(parse(good).unwrap(), (3000, 1_500_000_000));
     let error = parse(r#"{"error": "unable to connect to server"}"#).unwrap_err().to_string();

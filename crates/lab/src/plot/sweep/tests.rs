@@ -40,7 +40,7 @@ fn each_size_of_frames_has_its_picture_with_read_write_and_forward() {
 }
 
 #[test]
-fn what_is_in_a_picture_is_no_bar_and_other_reports_have_bars_alone() {
+fn swept_rows_have_curves_instead_of_bars() {
     let report = report();
     let chart = Chart::of(&report, None);
     let labels: Vec<&str> =
@@ -62,7 +62,7 @@ fn equal_ratios_of_block_sizes_are_equally_far_apart() {
 }
 
 #[test]
-fn both_pictures_are_on_the_page_one_under_the_other() {
+fn both_charts_are_stacked_on_the_page() {
     let svg = Chart::of(&report(), None).svg();
     assert_eq!(svg.matches("<svg ").count(), 1);
     let groups: Vec<f64> = svg

@@ -5,7 +5,7 @@ fn bucket(names: &[&str]) -> Bucket {
 }
 
 #[test]
-fn every_name_has_the_bucket_of_the_part_it_is_of() {
+fn names_are_sorted_into_buckets() {
     let names = [
         ("wire::checksum::simd::sum", Bucket::Checksum),
         ("memcpy", Bucket::Copy),
@@ -65,7 +65,7 @@ fn every_name_has_the_bucket_of_the_part_it_is_of() {
 }
 
 #[test]
-fn the_innermost_name_that_a_rule_knows_decides() {
+fn the_innermost_name_with_a_rule_decides() {
     let names = ["core::num::wrapping_add", "wire::checksum::fold", "inet::udp::output::emit"];
     assert_eq!(decide(names.into_iter()), (1, Bucket::Checksum));
     assert_eq!(
@@ -83,7 +83,7 @@ fn the_innermost_name_that_a_rule_knows_decides() {
 }
 
 #[test]
-fn the_demux_is_whose_caller_it_is() {
+fn the_demux_counts_for_its_caller() {
     let find = |caller| bucket(&["core::hash", "inet::demux::find", "inet::slots::get", caller, "inet::ip4::input"]);
     assert_eq!(find("inet::tcp::input::tcp_input"), Bucket::Tcp);
     assert_eq!(find("inet::udp::input::deliver"), Bucket::Udp);
@@ -162,7 +162,7 @@ fn has_function(source: &str, function: &str) -> bool {
 }
 
 #[test]
-fn functions_of_the_stack_are_sorted_by_what_they_do() {
+fn functions_of_the_stack_are_sorted_by_purpose() {
     for (name, expected) in FUNCTIONS {
         assert_eq!(bucket(&[name]), *expected, "{name}");
         let (function, file) = source_of(name);
@@ -186,7 +186,7 @@ fn every_function_that_a_rule_names_exists() {
 }
 
 #[test]
-fn an_answer_to_an_echo_is_nobody_elses_packet() {
+fn an_echo_reply_counts_as_ip_and_ethernet() {
     let names = ["inet::ip4::output::reply_to", "inet::icmp4::echo", "inet::icmp4::icmp4_input", "inet::ip4::ip4_run"];
     assert_eq!(bucket(&names), Bucket::IpEthernet);
     // The reply is sent as the host's own, like any other of its packets.
@@ -196,14 +196,14 @@ fn an_answer_to_an_echo_is_nobody_elses_packet() {
 }
 
 #[test]
-fn the_timer_wheel_belongs_to_the_protocol_whose_timers_it_files() {
+fn the_timer_wheel_counts_for_the_protocol_that_calls_it() {
     assert_eq!(bucket(&["clock::wheel::set", "inet::tcp::timers::tcp_arm", "inet::stack::poll"]), Bucket::Tcp);
     assert_eq!(bucket(&["inet::ready::push", "inet::tcp::wake", "inet::stack::poll"]), Bucket::Tcp);
     assert_eq!(bucket(&["clock::wheel::set", "node::host::step"]), Bucket::Scheduling);
 }
 
 #[test]
-fn a_module_is_not_another_that_begins_alike() {
+fn a_module_does_not_match_another_with_the_same_prefix() {
     assert_eq!(bucket(&["buffer::get"]), Bucket::Other);
     assert_eq!(bucket(&["portal"]), Bucket::Other);
     assert_eq!(bucket(&["buf"]), Bucket::Allocation);

@@ -23,7 +23,7 @@ fn equal_stacks_are_one_line_outermost_first() {
 }
 
 #[test]
-fn folded_lines_sum_by_the_function_that_decides_and_others_are_refused() {
+fn folded_lines_sum_by_function_and_invalid_ones_are_rejected() {
     let lines = "main;a;x 3\nmain;b;x 4\n\nmain;inet::fib::find;core::cmp::lt 2\nmain;libc::write;[kernel] write 5\n\
                  main;inet::a;libc.so.6+0x271d0 1\nmain;inet::a;[unknown] 6\nmain 8\n";
     let sums = functions(lines).unwrap();
@@ -53,7 +53,7 @@ fn a_flamegraph_has_a_box_for_each_function() {
 }
 
 #[test]
-fn a_difference_is_of_shares_and_colours_what_moved() {
+fn a_difference_compares_shares_and_colours_changes() {
     let (before, after) = ("main;a 100\nmain;b 100\n", "main;a 300\nmain;b 100\n");
     let lines = difference(before, after).unwrap();
     let mut sorted: Vec<&str> = lines.lines().collect();

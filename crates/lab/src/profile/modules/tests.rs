@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn executable_mappings_of_files_and_the_vdso_are_taken() {
+fn executable_mappings_of_files_and_the_vdso_are_parsed() {
     let line = "7f12a0028000-7f12a01bd000 r-xp 00028000 fe:00 1234                       /usr/lib/libc.so.6";
     assert_eq!(mapping(line), Some((0x7f12_a002_8000..0x7f12_a01b_d000, 0x28000, "/usr/lib/libc.so.6")));
     let vdso = "7ffd1b1f2000-7ffd1b1f4000 r-xp 00000000 00:00 0                          [vdso]";
@@ -35,7 +35,7 @@ fn the_program_the_c_library_and_the_vdso_are_found_with_their_images() {
 }
 
 #[test]
-fn a_function_is_where_its_linked_address_and_the_bias_say() {
+fn a_functions_address_is_its_linked_address_plus_the_bias() {
     let modules = Modules::read(&mapped());
     let address = libc::getpid as *const () as u64;
     let (_, module) = modules.find(address).unwrap();

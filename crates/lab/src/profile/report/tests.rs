@@ -38,7 +38,7 @@ fn report(unresolved: u64) -> Report {
 }
 
 #[test]
-fn the_text_has_the_coverage_line_functions_buckets_and_what_makes_it_weak() {
+fn the_text_has_coverage_functions_buckets_and_warnings() {
     let text = report(1_000).text();
     let expected = "\
 profile of: testtool send
@@ -66,7 +66,7 @@ WARNING: 2 samples dropped (0.002 s): buffer full
 }
 
 #[test]
-fn more_than_five_percent_without_a_name_is_warned_about() {
+fn more_than_five_percent_without_a_symbol_gives_a_warning() {
     let warned = |ns| report(ns).warnings.iter().any(|warning| warning.contains("has no symbol"));
     assert!(!warned(50_000), "five percent are not more");
     assert!(warned(50_010));
@@ -74,7 +74,7 @@ fn more_than_five_percent_without_a_name_is_warned_about() {
 }
 
 #[test]
-fn few_samples_and_a_process_timer_are_warned_about() {
+fn few_samples_and_a_process_timer_give_warnings() {
     let mut weak = profile(0);
     weak.threads.truncate(1);
     weak.threads[0].samples = 999;
@@ -85,7 +85,7 @@ fn few_samples_and_a_process_timer_are_warned_about() {
 }
 
 #[test]
-fn the_ledger_stands_beside_summed_over_hosts() {
+fn the_ledger_is_listed_summed_over_hosts() {
     let mut report = report(0);
     assert!(!report.text().contains("ledger"));
     let cost = |stage, ticks, units| StageCost { stage, ticks, units, bookings: 3 };
@@ -136,7 +136,7 @@ fn json_has_the_same_figures() {
 }
 
 #[test]
-fn nothing_seen_is_a_report_too() {
+fn a_profile_without_samples_gives_a_report() {
     let nothing = Profile { stacks: Vec::new(), threads: Vec::new(), process_ns: 0, ..profile(0) };
     let report = Report::of(&nothing, "x", Environment::detect());
     assert_eq!((report.samples, report.coverage, report.unresolved), (0, 0, 0));

@@ -56,7 +56,7 @@ fn the_callers_of_an_interrupted_function_are_walked() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_with_its_time() {
+fn dropped_samples_are_counted_with_their_time() {
     patiently(|| {
         let sampled = begin(Settings { ring_words: 128, ..SETTINGS });
         burn(300);
@@ -72,7 +72,7 @@ fn what_finds_no_room_is_counted_with_its_time() {
 }
 
 #[test]
-fn a_sleeping_thread_is_left_alone_and_a_waking_one_is_sampled_again() {
+fn a_sleeping_thread_is_not_sampled_until_it_wakes() {
     patiently(|| {
         let sampled = begin(SETTINGS);
         let recorder = sampled.recorder();
@@ -87,7 +87,7 @@ fn a_sleeping_thread_is_left_alone_and_a_waking_one_is_sampled_again() {
 }
 
 #[test]
-fn the_process_timer_does_where_threads_have_none() {
+fn the_process_timer_replaces_missing_thread_timers() {
     let sampled = begin(Settings { source: Source::ProcessTimer, ..SETTINGS });
     assert!(!sampled.recorder().has_timers());
     // Another thread of this process may receive the signal instead.
@@ -111,7 +111,7 @@ fn a_handler_leaves_errno_as_it_was() {
 }
 
 #[test]
-fn a_thread_is_sampled_once_and_a_closed_recorder_takes_no_more() {
+fn a_thread_has_one_recorder_and_a_closed_recorder_takes_no_samples() {
     let sampled = begin(SETTINGS);
     assert!(Sampled::begin(SETTINGS).is_none(), "it is sampled already");
     burn(20);

@@ -56,7 +56,7 @@ fn a_symbols_function_is_named_as_by_its_file() {
 }
 
 #[test]
-fn symbols_are_written_for_people() {
+fn symbols_are_demangled() {
     assert_eq!(tidy("_ZN13linerate_inet3udp4send17h0123456789abcdefE"), "inet::udp::send");
     assert_eq!(tidy("clock_gettime@@GLIBC_2.17"), "clock_gettime");
     assert_eq!(without_generics("a::b::<C<D>>::e"), "a::b::<C<D>>::e".replace("::<C<D>>", "::<C>"));
@@ -94,7 +94,7 @@ fn the_c_librarys_memcpy_has_a_name_though_its_symbol_may_be_stripped() {
 }
 
 #[test]
-fn an_address_outside_everything_is_unknown_and_not_resolved() {
+fn an_unmapped_address_is_unknown_and_not_resolved() {
     let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     for address in [0, 1, 0x10, u64::MAX, &raw const modules as u64] {
@@ -105,7 +105,7 @@ fn an_address_outside_everything_is_unknown_and_not_resolved() {
 }
 
 #[test]
-fn an_instruction_after_a_system_call_is_the_kernels() {
+fn an_instruction_after_a_system_call_counts_as_kernel() {
     let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     let getpid = libc::getpid as *const () as u64;

@@ -33,7 +33,7 @@ fn the_reports_counts_print_the_reports_tables_byte_for_byte() {
 }
 
 #[test]
-fn shares_are_cut_and_not_rounded() {
+fn shares_are_truncated_not_rounded() {
     assert_eq!(share(189, 1697), 11_137);
     assert_eq!(percent(share(189, 1697)), " 11.137%");
     assert_eq!(percent(share(17, 1697)), "  1.001%");
@@ -43,7 +43,7 @@ fn shares_are_cut_and_not_rounded() {
 }
 
 #[test]
-fn a_bar_is_logarithmic_small_is_marked_and_the_rest_is_blank() {
+fn bars_are_logarithmic_with_a_mark_for_small_shares() {
     for (share, marks) in [(1_113, 1), (2_000, 7), (9_786, 24), (10_430, 25), (11_137, 26), (100_000, 50)] {
         assert_eq!(bar(share, 60), "=".repeat(marks), "{share}");
     }
@@ -53,7 +53,7 @@ fn a_bar_is_logarithmic_small_is_marked_and_the_rest_is_blank() {
 }
 
 #[test]
-fn the_ruler_has_the_figures_that_find_room() {
+fn the_ruler_has_the_figures_that_fit() {
     assert_eq!(head("name", Layout { name: 6, bar: 8 }), "name__|ratio___|1%______|\n");
     let wide = head("bucket", Layout::WIDE);
     assert!(wide.ends_with("|1%_____2%________5%_____10%_____20%_______50%____100%|\n"), "{wide}");

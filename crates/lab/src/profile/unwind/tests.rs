@@ -28,7 +28,7 @@ fn a_caller_is_found_by_the_stack_pointer_or_by_the_frame_pointer() {
 }
 
 #[test]
-fn a_walk_ends_where_nothing_is_known_nothing_can_be_read_or_nothing_moves() {
+fn a_walk_ends_at_unknown_code_unreadable_memory_or_no_progress() {
     let row = Row { start: 0x1000, base: Base::Sp, offset: 8, bp: SavedBp::Same };
     let known = table(&[row, Row::unknown(0x1100)]);
     assert!(known.caller(AT, true, |_| Some(1)).is_some());
@@ -46,7 +46,7 @@ fn a_walk_ends_where_nothing_is_known_nothing_can_be_read_or_nothing_moves() {
 }
 
 #[test]
-fn of_two_rows_at_one_address_the_functions_start_stays() {
+fn of_two_rows_at_one_address_the_functions_start_is_kept() {
     let row = Row { start: 0x1000, base: Base::Sp, offset: 8, bp: SavedBp::Same };
     assert_eq!(table(&[Row::unknown(0x1000), row]).rows, [row]);
 }
@@ -66,7 +66,7 @@ fn this_programs_own_tables_are_read() {
 }
 
 #[test]
-fn bytes_that_are_no_table_add_nothing_and_do_no_harm() {
+fn invalid_tables_are_ignored() {
     let mut seed = 1u64;
     for length in 0..400 {
         let bytes: Vec<u8> = (0..length)

@@ -201,7 +201,7 @@ mod tests {
     use crate::study::{Options, Progress};
 
     #[test]
-    fn where_there_is_one_core_every_rung_says_so() {
+    fn on_one_core_every_rung_has_the_reason() {
         let ladder = steps::ladder(4, &steps::HugePages::Available);
         let mut told = Vec::new();
         let mut show = |progress: Progress| told.push(progress.what);

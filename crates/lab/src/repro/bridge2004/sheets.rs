@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_part_is_larger_in_most_rounds_or_there_are_several() {
+    fn the_largest_part_must_be_largest_in_most_rounds() {
         let (small, large, mixed) = ([1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 3.0, 3.0, 3.0, 0.0], [4.0, 4.0, 2.0, 2.0, 2.0]);
         assert_eq!(largest([&small, &large, &small]), [1]);
         assert_eq!(largest([&small, &large, &mixed]), [1, 2], "each is the larger one in two or three of five");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reports_order_has_all_three_and_never_goes_back() {
+    fn the_reports_order_needs_all_three_parts_without_a_return() {
         let in_order = |rungs: &[&[usize]]| is_in_order(rungs.iter().copied());
         assert!(in_order(&[&[0], &[1], &[1], &[2]]));
         assert!(in_order(&[&[0], &[1], &[1, 2], &[1], &[2]]), "what may be either goes with its neighbours");

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_stand_beside_the_usual_grep_alone_and_with_two_threads() {
+    fn patterns_are_compared_with_grep_with_one_and_two_threads() {
         let entries = entries("f64.txt");
         let line =
             |name: &str| entries.iter().find(|(other, ..)| *other == name).map(|(.., line)| line.as_str()).unwrap();

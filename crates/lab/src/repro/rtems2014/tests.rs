@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 #[test]
-fn rates_look_as_curl_prints_them() {
+fn rates_have_curls_format() {
     let k = 1024.0;
     let shown =
         [500.0, 99_999.0, 9101.0 * k, 9999.0 * k, 97.66 * k * k, 1205.0 * k * k, 12.29 * k * k * k].map(curl_form);
@@ -52,7 +52,7 @@ const CHANGED: &[(&str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn each_row_changes_one_thing_of_what_it_is_compared_with() {
+fn each_row_differs_from_its_baseline_in_one_setting() {
     let all = variants();
     let of = |id: &str| all.iter().find(|variant| variant.id == id).unwrap();
     let listed: Vec<(&str, &str, Vec<&str>)> = all
@@ -94,7 +94,7 @@ fn found(setup: Setup) -> (FtpFacts, f64) {
 }
 
 #[test]
-fn hosts_use_what_their_rows_name() {
+fn hosts_use_the_settings_of_their_rows() {
     for Variant { id, setup, .. } in variants() {
         let (now, _) = found(setup);
         let clock =
@@ -113,7 +113,7 @@ fn hosts_use_what_their_rows_name() {
 
 /// With bursts of one size: single frames leave time for polls in between, which lock too.
 #[test]
-fn locks_are_taken_as_often_in_every_row_but_that_of_a_shared_freelist() {
+fn all_rows_but_the_freelist_take_locks_equally_often() {
     let taken: Vec<(&str, f64)> =
         variants().iter().map(|variant| (variant.id, found(Setup { burst: BURSTS, ..variant.setup }).1)).collect();
     let base = taken[0].1;
@@ -127,7 +127,7 @@ fn locks_are_taken_as_often_in_every_row_but_that_of_a_shared_freelist() {
 }
 
 #[test]
-fn rows_of_a_clock_that_is_not_there_say_so() {
+fn rows_with_an_unavailable_clock_have_the_reason() {
     let all = variants();
     let group = group(&all);
     let missing = |rows: &[Row]| -> Vec<String> {
@@ -141,7 +141,7 @@ fn rows_of_a_clock_that_is_not_there_say_so() {
 }
 
 #[test]
-fn a_row_without_trials_has_the_reason_and_the_others_their_figures() {
+fn a_row_without_trials_has_the_reason_and_other_rows_have_figures() {
     let all = variants();
     let mut group = group(&all);
     group.samples[1] = sample("down.b", &[]);
@@ -186,7 +186,7 @@ fn row(id: &str, ticks: f64, vs: Option<f64>) -> Row {
 }
 
 #[test]
-fn the_reports_figures_stand_beside_ours() {
+fn the_reports_figures_are_listed_with_ours() {
     let hertz = timer::rate().hz as f64;
     let ticks = |k: f64| hertz / (k * 1024.0);
     let mut rows = vec![
@@ -244,7 +244,7 @@ fn failed(sheet: &Sheet) -> Vec<Cell> {
 }
 
 #[test]
-fn a_session_that_fails_costs_its_round_and_is_counted() {
+fn a_failed_session_loses_its_round_and_is_counted() {
     let (report, sheet) = curls(|row, n| (row == "down b" && n < 2).then(moved_nothing));
     assert!(report.rows.iter().all(|row| row.now.as_ref().is_some_and(|now| now.n == 8)), "{:?}", report.rows);
     assert_eq!(failed(&sheet), [0u64, 2, 0, 0, 0, 0].map(Cell::Count));
@@ -253,7 +253,7 @@ fn a_session_that_fails_costs_its_round_and_is_counted() {
 }
 
 #[test]
-fn a_row_whose_sessions_keep_failing_has_the_reason_and_the_others_their_figures() {
+fn a_row_with_failing_sessions_has_the_reason_and_other_rows_have_figures() {
     let (report, sheet) = curls(|row, n| (row == "up c" && n > 0).then(moved_nothing));
     let missing: Vec<(&str, &str)> =
         report.rows.iter().filter_map(|row| Some((row.id.as_str(), row.missing.as_deref()?))).collect();
@@ -264,7 +264,7 @@ fn a_row_whose_sessions_keep_failing_has_the_reason_and_the_others_their_figures
 }
 
 #[test]
-fn without_the_row_that_all_are_compared_with_there_are_figures_and_no_comparison() {
+fn without_the_baseline_row_there_are_figures_but_no_comparison() {
     let (report, _) = curls(|row, _| (row == "down a").then(moved_nothing));
     let down: Vec<(bool, bool)> =
         report.rows.iter().take(3).map(|row| (row.now.is_some(), row.vs_previous.is_some())).collect();
@@ -273,7 +273,7 @@ fn without_the_row_that_all_are_compared_with_there_are_figures_and_no_compariso
 }
 
 #[test]
-fn where_curl_cannot_be_had_its_rows_have_the_reason() {
+fn without_curl_its_rows_have_the_reason() {
     let (report, _) = curls(|_, _| Some(anyhow::anyhow!("curl is not installed")));
     let ids: Vec<&str> = report.rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(ids[..2], ["curl.down.a", "curl.down.b"]);

@@ -12,7 +12,7 @@ const A: Setup = Setup {
 };
 
 #[test]
-fn a_trial_carries_what_was_asked_for_both_ways_and_can_be_made_again() {
+fn a_trial_transfers_the_requested_bytes_in_both_directions_repeatedly() {
     let setups = [
         A,
         Setup { clock: Strategy::NsDivision, ..A },

@@ -38,7 +38,7 @@ fn doorbells_write_backs_and_register_reads_are_exact() {
 }
 
 #[test]
-fn interrupts_are_as_many_as_moderation_lets_through() {
+fn moderation_limits_the_interrupts() {
     let costs = |words: &str| NicRig::new("nic", &format!("{FREE} intr=on {words}")).unwrap().costs().unwrap();
     let each = costs("feed=1");
     assert_eq!((each.interrupts, each.register_reads), (1.0, 1.0));
@@ -47,7 +47,7 @@ fn interrupts_are_as_many_as_moderation_lets_through() {
 }
 
 #[test]
-fn a_large_ring_bridges_a_distraction_that_a_small_one_does_not() {
+fn a_large_ring_bridges_a_pause_that_a_small_one_does_not() {
     for ports in [2, 4] {
         let lost = |words: &str| stall(&format!("{FREE} ports={ports} {words}"), 1, 40).unwrap();
         let small = lost("");
@@ -83,7 +83,7 @@ fn two_loops_share_the_cards_and_no_frame_is_lost_between_them() {
 }
 
 #[test]
-fn one_loop_of_two_that_is_distracted_loses_its_own_frames_alone() {
+fn a_paused_loop_loses_only_its_own_frames() {
     for ports in [2, 4] {
         let lost = |words: &str| stall(&format!("{FREE} ports={ports} {words}"), 2, 40).unwrap();
         let small = lost("");
@@ -94,7 +94,7 @@ fn one_loop_of_two_that_is_distracted_loses_its_own_frames_alone() {
 }
 
 #[test]
-fn a_word_that_is_none_is_told() {
+fn an_unknown_setting_is_rejected() {
     for words in ["ports=3", "feed=0", "feed=129", "rx_ring=300", "cold", "dma=warm", "pool=sea"] {
         assert!(NicRig::new("nic", words).is_err(), "{words}");
     }
@@ -105,7 +105,7 @@ fn a_word_that_is_none_is_told() {
 /// A trial that waits for the modelled bus takes longer than the wall clock shows, and must not be
 /// reported as one with a stepped clock.
 #[test]
-fn modelled_time_is_no_disturbance() {
+fn modelled_time_is_not_a_disturbance() {
     let words = format!("{FREE} {FINAL} ports=2 feed=128 rest=512 stride=power2 dma=cold frames=4096");
     let reading = NicPaced::new("paced", &words).unwrap().trial().unwrap();
     let modelled = crate::timer::rate().ns(reading.ticks as f64);
@@ -113,7 +113,7 @@ fn modelled_time_is_no_disturbance() {
 }
 
 #[test]
-fn the_slower_of_processor_and_bus_sets_the_rate_where_the_bus_is_waited_for() {
+fn with_bus_waits_the_slower_of_processor_and_bus_sets_the_rate() {
     let words = "ports=2 feed=128 rest=512 stride=power2 dma=cold";
     let time = |adds: &str, processor: u64| {
         let mut paced = NicPaced::new("paced", &format!("{FREE} {FINAL} {words} {adds}")).unwrap();
@@ -134,7 +134,7 @@ fn the_slower_of_processor_and_bus_sets_the_rate_where_the_bus_is_waited_for() {
 }
 
 #[test]
-fn a_bus_that_is_counted_and_not_waited_for_takes_no_time() {
+fn a_bus_without_waits_takes_no_time() {
     let mut rig = NicRig::new("counted", &format!("{FREE} {FINAL}")).unwrap();
     rig.offer(128).unwrap();
     let begun = rig.now;
@@ -143,7 +143,7 @@ fn a_bus_that_is_counted_and_not_waited_for_takes_no_time() {
 }
 
 #[test]
-fn buffers_at_rest_are_visited_in_turn_and_all_go_home_with_the_rig() {
+fn resting_buffers_are_used_in_turn_and_freed_with_the_rig() {
     let distinct = |words: &str| {
         let mut rig = NicRig::new("rest", &format!("{FREE} {FINAL} feed=64 {words}")).unwrap();
         let mut seen = std::collections::HashSet::new();

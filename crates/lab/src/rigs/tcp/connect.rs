@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_come_and_go() {
+    fn connections_open_and_close() {
         let rig = ConnectRig::new("connect_close", Domain::Inet).unwrap();
         for _ in 0..20_000 {
             rig.once().unwrap();

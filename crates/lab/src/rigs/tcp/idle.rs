@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_weighs_its_connections() {
+    fn a_child_measures_the_memory_of_connections() {
         let idle = idle_bytes(30_000).unwrap();
         assert!(idle.fresh > 100.0 && idle.used >= idle.fresh, "{idle:?}");
         assert!(idle.used <= 1024.0, "an idle connection has grown: {idle:?}");

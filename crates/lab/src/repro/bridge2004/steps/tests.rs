@@ -128,7 +128,7 @@ const EFFECTS: [Effect; 10] = [
 ];
 
 #[test]
-fn each_rung_does_what_it_names_in_the_ladder_and_alone() {
+fn each_rung_has_its_effect_in_the_ladder_and_alone() {
     let first = costs("");
     for effect in &EFFECTS {
         let (id, what) = (effect.id, effect.what);
@@ -209,7 +209,7 @@ fn t11_takes_fewer_clocks_of_a_faster_bus() {
 }
 
 #[test]
-fn t8_undone_interrupts_as_moderation_lets_it() {
+fn t8_undone_interrupts_at_the_moderated_rate() {
     assert_eq!(costs(&rung("t8.polled_1").words).interrupts, 0.0);
     let moderated = costs(&rung("t8.itr").words);
     assert!((0.5..=1.0).contains(&(moderated.interrupts * 75.0)), "{moderated:?}");

@@ -38,7 +38,7 @@ fn every_block_size_has_its_measured_median_and_percentile() {
 }
 
 #[test]
-fn a_block_size_that_fails_has_the_reason_and_is_not_tried_again() {
+fn a_failed_block_size_has_the_reason_and_is_not_retried() {
     let (mut rows, mut tried) = (Vec::new(), 0);
     let fails = |size: usize, between: Between| {
         if between == Between::Dd(1 << 20, Blocks::Full) {
