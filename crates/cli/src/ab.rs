@@ -41,13 +41,13 @@ Examples:
   linerate ab --a ./before --b ./after -- {}"
 )]
 pub struct AbArgs {
-    /// Set A to these settings
+    /// Use these settings for A
     #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
     pub a: String,
-    /// Set B to these settings
+    /// Use these settings for B
     #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
     pub b: String,
-    /// Set both sides to these settings, before their own
+    /// Use these settings for both, before their own
     #[arg(long, value_name = "KNOBS", value_delimiter = ',', value_parser = knob)]
     pub both: Vec<(String, String)>,
     /// Run a netperf test, tcpconnect, a service, send, route, bridge, filter, text
@@ -165,7 +165,7 @@ fn place<'k>(knobs: impl Iterator<Item = &'k (String, String)>) -> Result<Place,
                 let kinds = || checksum::Kind::available();
                 let found = kinds().find(|kind| kind.to_string() == *value);
                 let names = || kinds().map(|kind| kind.to_string()).collect::<Vec<_>>().join(", ");
-                place.checksum = Some(found.ok_or_else(|| format!("checksum={value}: one of {}", names()))?);
+                place.checksum = Some(found.ok_or_else(|| format!("checksum={value}: expected one of {}", names()))?);
             }
             "threads" => place.drivers = if switch(key, value)? { Drivers::Each } else { Drivers::One },
             "workstreams" | "isr.workstreams" => isr.0 = Some(judged("isr.workstreams", value)?.isr.workstreams),
@@ -188,7 +188,7 @@ fn place<'k>(knobs: impl Iterator<Item = &'k (String, String)>) -> Result<Place,
     }
     place.isr = match isr {
         (None, None) | (Some(0), None) => None,
-        (Some(0), Some(_)) => return Err(format!("isr.workstreams=0: no netisr, so nothing for {DISPATCH}")),
+        (Some(0), Some(_)) => return Err(format!("isr.workstreams=0: no netisr, so {DISPATCH} has no effect")),
         (workstreams, dispatch) => {
             Some(Isr { workstreams: workstreams.unwrap_or(1), dispatch: dispatch.unwrap_or_default() })
         }

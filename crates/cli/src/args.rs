@@ -30,8 +30,8 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames unaccounted for; 2 wrong usage or configuration; \
-                          3 no host answers. Errors are one line: what, where, what to do next.";
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, a lost port, or frames unaccounted for; 2 invalid usage or \
+                          configuration; 3 no host answers. An error is one line: what failed, where, what to do.";
 
 const GROUPS: &str = "\
 Run hosts and bridges
@@ -119,22 +119,22 @@ const HELP_WIDTH_MIN: usize = 40;
 pub enum Command {
     /// Run the hosts of a TOML file until Ctrl-C or until no port is left
     Up(UpArgs),
-    /// Run one host made from flags until Ctrl-C or until no port is left
+    /// Run one host configured by flags until Ctrl-C or until no port is left
     Host(Box<AloneArgs>),
-    /// Run a learning bridge over ports, which may be text, or control a running one
+    /// Run a learning bridge over ports, or send a command to a running one
     #[command(visible_alias = "switch")]
     Bridge(BridgeArgs),
-    /// Serve files over FTP from a host made from flags
+    /// Serve files over FTP from a host configured by flags
     Ftpd(FilesArgs),
-    /// Serve files over HTTP from a host made from flags
+    /// Serve files over HTTP from a host configured by flags
     Httpd(FilesArgs),
-    /// Measure a path as iperf3 does, from a host made from flags
+    /// Measure throughput as iperf3 does, from a host configured by flags
     Iperf3(Box<Iperf3Args>),
-    /// Serve echo, discard, chargen or sink over TCP from a host made from flags
+    /// Serve echo, discard, chargen or sink over TCP
     Serve(ServeArgs),
-    /// Serve keys and values to Redis clients, on a host made from flags
+    /// Serve keys and values to Redis clients from a host configured by flags
     Kvd(Box<KvdArgs>),
-    /// Serve files in memory to 'linerate fileload', on a host made from flags
+    /// Serve in-memory files to 'linerate fileload'
     Filed(Box<FiledArgs>),
     /// Run a control command on a running host and print its output
     Ctl(CtlArgs),
@@ -156,25 +156,25 @@ pub enum Command {
     Ss(ShortArgs),
     /// Show pools, locks, ports, drops, counters, ledger [on|off], sockets, topology
     Show(ShortArgs),
-    /// Balance the frames of a running host: in, out, held, dropped by reason
+    /// Account for all frames of a host: in, out, held, dropped by reason
     Audit(ShortArgs),
     /// Print or write the frames that pass the ports of a running host
     Tcpdump(TcpdumpArgs),
-    /// Explain what becomes of a flow's frames in a running host or bridge
+    /// Explain how a running host or bridge handles the frames of a flow
     Why(WhyArgs),
-    /// Send echo requests from a running host and print the answers
+    /// Send echo requests from a running host and print the replies
     #[command(after_help = PING_HELP)]
     Ping(PingArgs),
     /// Print the route that packets take from a running host to an address
     #[command(after_help = TRACEROUTE_HELP)]
     Traceroute(PingArgs),
-    /// Connect a running host by TCP, or UDP, to standard input and output
+    /// Copy stdin and stdout over a TCP or UDP connection of a running host
     Nc(NcArgs),
     /// Query a name server from a running host
     Nslookup(NslookupArgs),
-    /// Get a page by HTTP from a running host
+    /// Get a page over HTTP, as a client on a running host
     Http(HttpArgs),
-    /// Offer any port, and those of running hosts, to Wireshark and tshark
+    /// Provide ports, also those of running hosts, to Wireshark and tshark
     Extcap(ExtcapArgs),
     #[command(flatten)]
     InARow(RowCommand),
@@ -182,19 +182,19 @@ pub enum Command {
     Pipe(PipeArgs),
     /// Mount ports as files of a directory, to read and write frames
     Mount(MountArgs),
-    /// Make a TAP interface of standard input and output
+    /// Create a TAP interface connected to standard input and output
     Tap(TapArgs),
-    /// Send ARP requests and ICMP echo through a port and print the delays in ns
+    /// Send ICMP echo requests through a port and print round trips in ns
     Nanoping(NanopingArgs),
     /// Send, receive or route UDP packets as rump2014's testtool; print the rate
     Testtool(TesttoolArgs),
     /// Measure the cost of each design choice, step by step
     Ladder(LadderArgs),
-    /// Check the laboratory's verdicts on this machine
+    /// Check the verdicts of comparisons on this machine
     Lab(LabArgs),
-    /// Reproduce a report's table, with its figures beside those of this machine
+    /// Reproduce a report's table, with its figures and those of this machine
     Repro(ReproArgs),
-    /// Measure the figures of merit, and those of peers in the same run
+    /// Run a group of benchmarks, with peer programs in the same run
     Bench(BenchArgs),
     /// Show the results of a directory as one page for a browser
     Report(ReportArgs),
@@ -204,13 +204,13 @@ pub enum Command {
     Ab(AbArgs),
     /// Run netperf's tests over our stack, over TAP, and over the kernel
     Netperf(NetperfArgs),
-    /// Serve netperf's control connection, on a host made from flags or the kernel
+    /// Serve netperf tests from a host configured by flags, or the kernel
     Netserver(NetserverArgs),
     /// Run FreeBSD's netrate tools: connections, datagrams, messages, streams
     Netrate(NetrateArgs),
-    /// Load a database with GETs and SETs of Zipf-distributed keys, by many clients
+    /// Load a database with GET and SET requests for Zipf-distributed keys
     Kvload(Box<KvloadArgs>),
-    /// Load a file service with lookups, reads and writes, by many clients
+    /// Load a file service with lookups, reads and writes of many clients
     Fileload(Box<FileloadArgs>),
     /// Measure a device between two ports by RFC 2544; without ports, our bridge
     Rfc2544(Rfc2544Args),
@@ -224,11 +224,11 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Play scripts in packetdrill's syntax against our TCP, on virtual time
+    /// Run packetdrill scripts against linerate's TCP, in virtual time
     Pkt(PktArgs),
     /// List the kinds of ports and wrappers, with their options
     Ports(PortsArgs),
-    /// Print the keys of topology files, with types, defaults and meanings
+    /// Print the keys of topology files, with types, defaults, descriptions
     Keys,
     /// Print completions for a shell
     Completions {
@@ -246,28 +246,28 @@ pub enum Command {
 /// Arguments of `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The keys of the file: 'linerate keys'. Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as in 'linerate ctl --url a ip neigh'. \
-It ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a capture read to its end, a device \
-gone), unless its key 'stay' is on. On its end its audit is printed; the exit code is 1 if a frame is unaccounted for \
-or a port was lost.
+Run 'linerate keys' for a list of the keys of the file. The control socket of a host is DIR/NAME.sock. Without \
+--control-dir, --url also accepts the host's name, as in 'linerate ctl --url a ip neigh'. A host ends on Ctrl-C, on \
+the control command 'stop', or when all its ports are closed (end of a capture file, device removed), unless its key \
+'stay' is on. It then prints its audit. The exit code is 1 if a frame is unaccounted for or a port was lost.
 
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/a.sock ip neigh
-On virtual time, with datagram services only: prints the echo replies, their least, mean and most delay, and the \
-audits
+In virtual time, with UDP services only. Prints the number of echo replies, their minimum, mean and maximum delay, \
+and the audits.
   linerate up --sim 10 topo/dumbbell.toml
-With switches between the hosts, which take control commands as bridges do
+With switches between the hosts. A switch accepts the control commands of a bridge.
   linerate up topo/switched-ring.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/s1.sock ifconfig")]
 pub struct UpArgs {
     /// Read this TOML file, with a table for each host and switch
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Put control sockets in [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
+    /// Create control sockets in DIR [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub control_dir: Option<PathBuf>,
-    /// Write a line break to this open descriptor once everything runs
+    /// Write a newline to this open descriptor when all hosts run
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
     /// Set a key or knob of every host, as in the file: pool.kind=zone
@@ -279,11 +279,11 @@ pub struct UpArgs {
     /// Simulate for this many seconds: each host sends to each echo service once a second
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
-    /// With --sim: have a host run a control command first, or be a client (ping, traceroute, nc,
-    /// nslookup, http get, iperf3 -c)
+    /// Run this control command on a host before --sim, or this client: ping, traceroute, nc,
+    /// nslookup, http get, iperf3 -c
     #[arg(long = "do", value_name = "HOST WORDS", requires = "sim")]
     pub words: Vec<String>,
-    /// Seed the random numbers of --sim
+    /// Set the random seed of --sim
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
     pub seed: u64,
     #[command(flatten)]
@@ -291,9 +291,9 @@ pub struct UpArgs {
 }
 
 const HOST_HELP: &str = "\
---addr, --dhcp, --mac, --mtu and --offload are about the --port before them. The host ends on Ctrl-C, on the control word \
-'stop', or when all its ports are over (a capture read to its end: exit code 0; a device gone: 1); with --set stay=on \
-it goes on without them.
+--addr, --dhcp, --mac, --mtu and --offload apply to the preceding --port. The host ends on Ctrl-C, on the control \
+command 'stop', or when all its ports are closed: with exit code 0 at the end of a capture file, 1 if a device was \
+removed. With --set stay=on it keeps running without ports.
 
 Example: a host that answers ping and echoes UDP on the kernel's tap0
   linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7";
@@ -304,16 +304,16 @@ pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
     pub port: Vec<String>,
-    /// Add an address to the port before it; 'auto': IPv6 autoconfiguration; 'dhcp': as --dhcp
+    /// Add an address to the preceding port; 'auto': IPv6 autoconfiguration; 'dhcp': as --dhcp
     #[arg(long, value_name = "A/LEN")]
     pub addr: Vec<String>,
-    /// Configure IPv4 on the port before it by DHCP
+    /// Configure IPv4 on the preceding port by DHCP
     #[arg(long, overrides_with = "dhcp")]
     pub dhcp: bool,
     /// Use this name server
     #[arg(long, value_name = "ADDRESS")]
     pub dns: Vec<std::net::IpAddr>,
-    /// Complete short names by this domain
+    /// Append this search domain to short names
     #[arg(long, value_name = "DOMAIN")]
     pub search: Vec<String>,
     /// Set the MAC address of the preceding port
@@ -322,12 +322,12 @@ pub struct HostArgs {
     /// Set the MTU of the preceding port
     #[arg(long, value_name = "BYTES")]
     pub mtu: Vec<String>,
-    /// Leave to the preceding port: ip4csum, udp4csum, rxcsum, tso4
+    /// Offload to the preceding port: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
     #[arg(long, value_name = "KIND[:PORT]", help = service_help())]
     pub service: Vec<String>,
-    /// Add a route by a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
+    /// Add a route via a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
     #[arg(long, value_name = "TO,VIA")]
     pub route: Vec<String>,
     /// Name the host
@@ -336,7 +336,7 @@ pub struct HostArgs {
     /// Select locks: up (one thread), light or heavy
     #[arg(long, value_name = "KIND")]
     pub locks: Option<String>,
-    /// Stay on this core
+    /// Pin the host to this CPU core
     #[arg(long, value_name = "N")]
     pub core: Option<String>,
     /// Set a key or knob: pool.kind=zone, net.inet.ip.forwarding=1
@@ -345,14 +345,14 @@ pub struct HostArgs {
     /// Create the control socket at this path
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = control_path)]
     pub control: Option<PathBuf>,
-    /// Write a line break to this open descriptor once everything runs
+    /// Write a newline to this open descriptor when the host runs
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
 }
 
 /// Returns the help of `--service`, with the kinds as they are declared.
 fn service_help() -> String {
-    format!("Run a service: {}; its port as in echo:7", node::config::ServiceKind::WORDS)
+    format!("Run a service: {}; with a port as in echo:7", node::config::ServiceKind::WORDS)
 }
 
 /// Arguments of `host`.
@@ -386,7 +386,7 @@ impl FamilyArgs {
 /// Flags of a host that runs one application.
 #[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
-    /// Listen at this TCP port [default: the protocol's]
+    /// Listen on this TCP port [default: the protocol's]
     #[arg(short = 'p', value_name = "L4PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub listen: Option<u16>,
     /// Set the gateway of the default route
@@ -401,7 +401,7 @@ pub struct ServedArgs {
 /// Limit on the connections of one peer.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PeerArgs {
-    /// Limit the connections of one address at a time [default: half of all; ftpd 32]
+    /// Limit concurrent connections of one address [default: half of all; ftpd 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub per_peer: Option<u32>,
 }
@@ -416,7 +416,7 @@ impl PeerArgs {
 /// Limits of a server's connections.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LimitArgs {
-    /// Limit concurrent connections; beyond the limit, the one idle longest is closed [default:
+    /// Limit concurrent connections; beyond the limit, the longest idle one is closed [default:
     /// 1024; ftpd 256, netserver 64, tcpreceive 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: Option<u32>,
@@ -442,18 +442,19 @@ impl LimitArgs {
 /// Arguments of `ftpd` and `httpd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host', and it ends in the same cases. /dev/zero is an endless file, also as \
-/dev/zero?bytes=N over HTTP; /dev/null accepts everything. FTP has RFC 959's minimum, RFC 2428, RFC 3659 (MLSD, SIZE, \
-MDTM, REST), APPE, and patterns (* ? [a-z]) in LIST and NLST; as --uploads permits MKD, RMD, DELE, RNFR and RNTO.
+The flags of 'linerate host' apply, and the host ends in the same cases. /dev/zero is an endless file; over HTTP, \
+/dev/zero?bytes=N has N bytes. /dev/null accepts any upload. FTP implements the minimum of RFC 959, RFC 2428, RFC 3659 \
+(MLSD, SIZE, MDTM, REST), APPE, and patterns (* ? [a-z]) in LIST and NLST; and as far as --uploads permits, MKD, RMD, \
+DELE, RNFR and RNTO.
 
 Example:
   linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
   curl -o /dev/null ftp://anonymous@10.0.0.2/dev/zero")]
 pub struct FilesArgs {
-    /// Serve the files below this directory too; links that lead out are not followed
+    /// Serve the files in this directory too; links out of it are not followed
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
-    /// Accept uploads below --root (ftpd), under new names or any
+    /// Accept uploads to --root (ftpd): under new names only, or any name
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "new", requires = "root")]
     pub uploads: Option<UploadsArg>,
     #[command(flatten)]
@@ -474,7 +475,7 @@ pub enum UploadsArg {
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host', and it ends in the same cases.
+The flags of 'linerate host' apply, and the host ends in the same cases.
 
 Example:
   linerate serve echo --port tap:tap0 --addr 10.0.0.2/24 -p 7")]
@@ -494,7 +495,7 @@ pub enum SmallKind {
     Echo,
     /// Discard received bytes (RFC 863, port 9)
     Discard,
-    /// Send characters without end (RFC 864, port 19)
+    /// Send an endless stream of characters (RFC 864, port 19)
     Chargen,
     /// Discard received bytes and print their number at the end (port 9)
     Sink,
@@ -503,15 +504,15 @@ pub enum SmallKind {
 /// Arguments of `extcap`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Wireshark passes all flags but --install and lists the interfaces: 'linerate', for any port by its name, and one for \
-each port of a host whose control socket is where 'linerate up' puts it, or at $LINERATE_CTL. Capture filters are \
-tcpdump's expressions. See docs/extcap.md.
+Wireshark passes all flags except --install. It lists the interface 'linerate', which opens any port by its name, and \
+one interface for each port of a running host. Hosts are found by their control sockets: in the default directory of \
+'linerate up', and at $LINERATE_CTL. Capture filters are tcpdump expressions. See docs/extcap.md.
 
 Examples:
   linerate extcap --install
   linerate extcap --extcap-interfaces")]
 pub struct ExtcapArgs {
-    /// Link this program into DIR [default: the user's extcap folder of tshark]
+    /// Create a link to this program in DIR [default: tshark's personal extcap folder]
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
     pub install: Option<Option<PathBuf>>,
     /// List the interfaces
@@ -535,14 +536,14 @@ pub struct ExtcapArgs {
     /// Capture matching frames; without --capture, check the expression
     #[arg(long = "extcap-capture-filter", value_name = "EXPR", allow_hyphen_values = true)]
     pub filter: Option<String>,
-    /// Open this port as 'linerate', as in tap:tap0 [default: a generator]
+    /// Open this port for interface 'linerate', as in tap:tap0 [default: a generator]
     #[arg(long, value_name = "SPEC")]
     pub port: Option<String>,
     /// Keep this many bytes of each frame
     #[arg(long, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
     pub snaplen: u32,
-    /// Accept Wireshark's version, which has no effect
+    /// Accept Wireshark's version; no effect
     #[arg(long = "extcap-version", value_name = "V", num_args = 0..=1, hide = true)]
     pub wireshark: Option<Option<String>>,
 }
@@ -571,14 +572,14 @@ pub struct ProfileArgs {
     /// Compare with the output of an earlier --folded
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub diff: Option<PathBuf>,
-    /// Take this many samples per second of a thread's processor time, 1 to 10000
+    /// Take this many samples per second of a thread's CPU time, 1 to 10000
     #[arg(long, value_name = "HZ", default_value_t = lab::profile::RATE_HZ,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(lab::profile::RATE_MAX_HZ)))]
     pub rate: u32,
-    /// Print the hosts' cost ledgers too; their cost is in the profile
+    /// Print the hosts' cost ledgers too; the profile includes their overhead
     #[arg(long)]
     pub ledger: bool,
-    /// Profile this command of linerate
+    /// Run and profile this linerate command
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -587,25 +588,25 @@ pub struct ProfileArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Prints one line for each script. For a failed script, it also prints the expected and the actual event. Shell commands \
-are not run: 'sysctl' and the like set knobs; scripts of such lines are read.
+are not run. 'sysctl' and similar commands set knobs, also in shell scripts that consist of such lines.
 
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]
 pub struct PktArgs {
-    /// Ignore PSH, which scripts for other stacks expect in other segments
+    /// Ignore the PSH flag, which other stacks set in other segments
     #[arg(long)]
     pub any_psh: bool,
-    /// Play scripts with this IP version: ipv4, ipv4-mapped-ipv6, ipv6, or 'each' for every version
+    /// Run scripts with this IP version: ipv4, ipv4-mapped-ipv6, ipv6, or 'each' for every version
     /// of the script [default: the script's, or ipv4]
     #[arg(long, value_name = "VERSION", value_parser = ip_versions)]
     pub ip_version: Option<IpVersions>,
-    /// Rewrite the 'counters' lines of the scripts; review the difference
+    /// Rewrite the 'counters' lines of the scripts; review the diff
     #[arg(long)]
     pub restate_counters: bool,
     /// Print failures only
     #[arg(short, long)]
     pub quiet: bool,
-    /// Play these scripts
+    /// Run these scripts
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 }

@@ -216,7 +216,7 @@ impl<'a> Job<'a> {
             .ask(&["job", "write", &self.id, &hex], false)?
             .trim()
             .parse()
-            .context("the host's answer is no number")
+            .context("unexpected reply of the host: not a number")
     }
 
     fn finish(&self) -> anyhow::Result<()> {
@@ -240,7 +240,7 @@ impl Drop for Job<'_> {
 
 /// Splits `HOST[:PORT]`; an IPv6 address with a port is in brackets.
 fn end_of(word: &str, port: u16) -> anyhow::Result<(String, u16)> {
-    let bad = || Fault::usage(format!("{word}: expected HOST or HOST:PORT, an IPv6 address in brackets"));
+    let bad = || Fault::usage(format!("'{word}': expected HOST or HOST:PORT, with an IPv6 address in brackets"));
     let (host, rest) = match word.strip_prefix('[') {
         Some(rest) => rest.split_once(']').ok_or_else(bad)?,
         None if word.matches(':').count() > 1 => (word, ""),

@@ -20,11 +20,11 @@ use std::time::Duration;
 /// Arguments of `bridge`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did. The exit code is 1 if a port was lost then: \
-its device is gone, or its file is cut short or cannot be written. --text IN,OUT is text(write=OUT):IN: \
-frames are read as lines from the file or FIFO IN and written to OUT. If the first word is not a port (link, fdb, \
-vlan, mdb), the words are for a running bridge, as in 'linerate bridge --url unix:///tmp/b.sock fdb show'. 'linerate \
-ctl --url ... help' lists them.
+Ends on Ctrl-C, or when all ports are closed, and prints a report of each port. If all ports are closed, the exit code \
+is 1 if a port was lost: its device was removed, or its file is truncated or cannot be written. --text IN,OUT is \
+text(write=OUT):IN: frames are read as lines from the file or FIFO IN and written to OUT. If the first word is not a \
+port (link, fdb, vlan, mdb), the words are a command for a running bridge, as in 'linerate bridge --url \
+unix:///tmp/b.sock fdb show'. 'linerate ctl --url ... help' lists the commands.
 
 Examples:
   linerate bridge tap:tap0 tap:tap1 tap:tap2
@@ -35,7 +35,7 @@ pub struct BridgeArgs {
     /// Bridge these ports, as in tap:tap0; or send this command to a running bridge
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
-    /// Add a port: frames as lines of two files or FIFOs
+    /// Add a text port: frames as lines of two files or FIFOs
     #[arg(long, value_name = "IN,OUT")]
     pub text: Vec<String>,
     /// Limit the address table to N entries of at most 64 bytes
@@ -44,10 +44,10 @@ pub struct BridgeArgs {
     /// Set the ageing time of addresses
     #[arg(long, value_name = "DURATION", value_parser = age, default_value = "300s")]
     pub age: Duration,
-    /// Poll ports in N loops, a thread for each; ports are assigned in turn
+    /// Poll ports in N loops, each in its own thread; ports are assigned in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=LANES_MAX as i64))]
     pub loops: u16,
-    /// Forward frames in N workers, a thread for each, which the polling loop feeds
+    /// Forward frames in N worker threads, fed by the polling loop
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..LANES_MAX as i64))]
     pub workers: u16,
     /// Name the bridge
@@ -69,7 +69,7 @@ pub struct BridgeArgs {
     /// Keep running when all ports are closed
     #[arg(long)]
     pub stay: bool,
-    /// Write a line break to this open descriptor once the bridge runs
+    /// Write a newline to this open descriptor when the bridge runs
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
     /// Use the running bridge at this control socket: unix:///path
@@ -101,7 +101,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         }
     }
     port::fit_pool(&mut config.pool, &specs);
-    let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("buffers for its ports")?;
+    let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("cannot allocate port buffers")?;
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {
             AddError::Taken(_) | AddError::TooMany(_) | AddError::NoLoopLeft { .. } => Fault::usage(why),
@@ -154,7 +154,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
 fn age(text: &str) -> Result<Duration, String> {
     let age = pipe::units::duration(text).map_err(|why| why.to_string())?;
     let least = Duration::from_millis(500);
-    (age >= least).then_some(age).ok_or_else(|| "an address is known for 500ms at least".to_string())
+    (age >= least).then_some(age).ok_or_else(|| "ageing time must be at least 500ms".to_string())
 }
 
 /// Parses a name that can be used in commands.
@@ -173,8 +173,8 @@ fn specs(args: &BridgeArgs) -> anyhow::Result<Vec<Spec>> {
     let texts = args.text.iter().map(|name| text(name));
     let specs: Vec<Spec> = ports.chain(texts).collect::<Result<_, _>>()?;
     match specs.len() {
-        0 | 1 => Err(Fault::usage("a bridge has two ports at least; see 'linerate bridge --help'")),
-        n if n > MAX_PORTS => Err(Fault::usage(format!("a bridge has {MAX_PORTS} ports at most"))),
+        0 | 1 => Err(Fault::usage("a bridge needs at least two ports; see 'linerate bridge --help'")),
+        n if n > MAX_PORTS => Err(Fault::usage(format!("a bridge has at most {MAX_PORTS} ports, {n} are given"))),
         _ => Ok(specs),
     }
 }

@@ -33,7 +33,7 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
     }
     let Some(name) = &args.interface else {
         return Err(Fault::usage(
-            "nothing to do: give --install, or what Wireshark gives; see 'linerate extcap --help'",
+            "no action: give --install, or the flags of an extcap program; see 'linerate extcap --help'",
         ));
     };
     let interface = Interface::named(name)?;
@@ -54,6 +54,6 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
     match filter {
         Err(why) => print(&format!("{why}\n")).map(|()| Exit::Fine),
         Ok(_) if args.filter.is_some() => Ok(Exit::Fine),
-        Ok(_) => Err(Fault::usage("--extcap-interface: and what of it? --extcap-dlts, --extcap-config or --capture")),
+        Ok(_) => Err(Fault::usage("--extcap-interface: also give --extcap-dlts, --extcap-config or --capture")),
     }
 }

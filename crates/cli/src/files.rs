@@ -12,15 +12,15 @@ use std::ffi::OsString;
 /// Arguments of `filed`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, and its files with it. It takes LOOKUP, \
-GETATTR, READ, WRITE, CREATE and REMOVE as records over TCP, port 52049: 'linerate fileload' asks it, nobody mounts \
-it.
+The flags of 'linerate host' apply, and the host ends in the same cases; the files are kept in \
+memory only. Requests are LOOKUP, GETATTR, READ, WRITE, CREATE and REMOVE, in records over TCP, port 52049. The only \
+client is 'linerate fileload'; the files cannot be mounted.
 
 Example:
   linerate filed --port tap:tap0 --addr 10.0.0.2/24
   linerate fileload -H 10.0.0.2 --over native")]
 pub struct FiledArgs {
-    /// Limit the files to this many mebibytes; writes beyond fail
+    /// Limit the files to this many MiB; further writes fail
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
     #[command(flatten)]
@@ -41,9 +41,9 @@ pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Arguments of `fileload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate filed'. Requests are in \
-SPEC SFS 2008's proportions, as far as the protocol has them: 28 % LOOKUP, 42 % GETATTR, 18 % READ and 10 % WRITE of 8 \
-KiB, 2 % CREATE and REMOVE. The files are made first, uncounted.
+Both ends run here, as with 'linerate netperf', unless -H gives the far end: 'linerate filed'. Requests have the \
+proportions of SPEC SFS 2008, as far as the protocol supports them: 28 % LOOKUP, 42 % GETATTR, 18 % READ and 10 % \
+WRITE of 8 KiB, 2 % CREATE and REMOVE. The files are created before the measurement.
 
 Examples:
   linerate fileload -l 5

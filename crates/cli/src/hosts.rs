@@ -33,7 +33,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     if args.check {
         let hosts = network.hosts.iter().map(|host| host.name.as_str());
         let names: Vec<&str> = hosts.chain(network.switches.iter().map(|switch| switch.name.as_str())).collect();
-        return print(&format!("{}: good: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
+        return print(&format!("{}: valid: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
     }
     if let Some(seconds) = args.sim {
         return simulate(&network, Duration::from_secs(seconds), args.seed, &args.words);
@@ -63,7 +63,7 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
         print(&command(&mut programs, line, left)?)?;
     }
     let span = span.saturating_sub(world.now().since(begin));
-    let heard = probe(&mut programs, &network.hosts, span, Duration::from_secs(1)).context("a socket")?;
+    let heard = probe(&mut programs, &network.hosts, span, Duration::from_secs(1)).context("cannot open a socket")?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     for Heard { from, to, sent, answered, least, most, sum } in heard {
         let times = match answered {
@@ -88,7 +88,7 @@ struct Simulated<'a, 'w> {
 impl Works for Simulated<'_, '_> {
     fn ask(&self, words: &[&str], json: bool) -> anyhow::Result<String> {
         let is_end = self.world.now() >= self.end && words.get(1) != Some(&"stop");
-        anyhow::ensure!(!is_end, "the time is over");
+        anyhow::ensure!(!is_end, "the simulated time is over");
         let words: Vec<&str> = words.iter().copied().chain(json.then_some("-j")).collect();
         self.world.say(self.at, &words).map_err(|why| anyhow::anyhow!("{why}"))
     }
@@ -138,7 +138,7 @@ fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyho
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, words) = words.split_first().ok_or_else(|| Fault::usage("--do: expected 'HOST WORDS'"))?;
     let at = world.hosts().find(|id| world.host(*id).stack.name == *name);
-    let at = at.ok_or_else(|| Fault::usage(format!("--do '{line}': no host is called {name}")))?;
+    let at = at.ok_or_else(|| Fault::usage(format!("--do '{line}': unknown host '{name}'")))?;
     let wrong = |why: &dyn std::fmt::Display| Fault::usage(format!("--do '{line}': {why}"));
     let Some(first) = words.first().filter(|first| CLIENTS.contains(first)) else {
         return world.say(at, words).map_err(|why| wrong(&why));
@@ -171,7 +171,7 @@ fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<S
             state => return Ok(format!("{out}{}\n", state.trim_start_matches("failed "))),
         }
     }
-    host.ask(&["job", "stop", id.trim()], false).map(|_| out + "the time is over\n")
+    host.ask(&["job", "stop", id.trim()], false).map(|_| out + "the simulated time is over\n")
 }
 
 /// Runs `host --port SPEC ...`.
@@ -328,7 +328,7 @@ fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     // Another user may have created a directory of that name in /tmp.
     anyhow::ensure!(
         is_ours_alone(&dir),
-        "{}: must be owned by you and closed to others; name another directory with --control-dir",
+        "{}: must be owned by the current user and inaccessible to others; set another directory with --control-dir",
         dir.display()
     );
     Ok(dir)

@@ -36,8 +36,9 @@ const RCV_TIMEOUT_MS: u64 = 120_000;
 /// Arguments of `iperf3`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, a client with its test. Numbers take K, M, G: \
-of bytes powers of 1024, of bits a second of 1000. --port is the host's, -p the protocol's.
+The flags of 'linerate host' apply. A server ends in the same cases as 'linerate host', a client with its test. \
+Numbers accept the suffixes K, M, G: powers of 1024 for bytes, of 1000 for bits per second. --port is a port of the \
+host, -p the TCP port.
 
 Example:
   linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24
@@ -68,13 +69,13 @@ pub struct Iperf3Args {
     /// Set the unit of rates: k, m, g, t for bits, K, M, G, T for bytes [default: adaptive]
     #[arg(short = 'f', long, value_name = "UNIT", value_parser = rate_unit)]
     pub format: Option<RateUnit>,
-    /// Stay on this core, like --core
+    /// Set CPU affinity, as --core
     #[arg(short = 'A', long, value_name = "N", value_parser = affinity)]
     pub affinity: Option<u32>,
     /// Append the output to this log file instead of printing it
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub logfile: Option<PathBuf>,
-    /// Flush the output at every interval, as always
+    /// Force flushing output at every interval; always on
     #[arg(long)]
     pub forceflush: bool,
     /// Emit a timestamp before each output line, in this strftime(3) format [default: '%c ']
@@ -126,10 +127,10 @@ pub struct StockArgs {
     /// Print more details; no effect in server mode
     #[arg(short = 'V', long)]
     pub verbose: bool,
-    /// Accept zero-copy sending, which has no effect: the stack sends from its own buffers
+    /// Accept zero-copy mode; no effect
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
-    /// Accept stock's debugging level, which has no effect; see -V and 'linerate tcpdump'
+    /// Accept a debug level; no effect; see -V and 'linerate tcpdump'
     #[arg(short = 'd', long, num_args = 0..=1, require_equals = true, default_missing_value = "4", value_name = "LEVEL")]
     pub debug: Option<String>,
     /// Run the server in the background
@@ -139,7 +140,7 @@ pub struct StockArgs {
 
 /// Flags for server mode only.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Options of the server")]
+#[command(next_help_heading = "Server options")]
 pub struct ServerArgs {
     /// Exit after one test
     #[arg(short = '1', long, conflicts_with = "client")]
@@ -154,7 +155,7 @@ pub struct ServerArgs {
 
 /// Flags for client mode only.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Options of the client")]
+#[command(next_help_heading = "Client options")]
 pub struct ClientArgs {
     /// Use UDP rather than TCP
     #[arg(short = 'u', long, conflicts_with = "server")]
@@ -168,7 +169,7 @@ pub struct ClientArgs {
     /// Set the number of blocks or datagrams to transmit, instead of -t
     #[arg(short = 'k', long, value_name = "N[KMG]", value_parser = amount, conflicts_with = "server")]
     pub blockcount: Option<u64>,
-    /// Set the length of a block or datagram in bytes [default: 128K; UDP: as fits a segment]
+    /// Set the length of a block or datagram in bytes [default: 128K; UDP: from the MSS]
     #[arg(short = 'l', long, value_name = "N[KM]", value_parser = amount, conflicts_with = "server")]
     pub length: Option<u64>,
     /// Set the target bitrate in bits/sec of each stream, 0 for unlimited, and blocks per burst
@@ -215,10 +216,10 @@ pub struct ClientArgs {
     /// Send this file, or with -R write received data to it
     #[arg(short = 'F', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["server", "udp", "bidir"])]
     pub file: Option<PathBuf>,
-    /// Use a repeating pattern of digits as payload, instead of incompressible bytes
+    /// Use a repeating pattern as payload, instead of random bytes
     #[arg(long, conflicts_with = "server")]
     pub repeating_payload: bool,
-    /// Bind the first stream to this client port, further streams to the following ones
+    /// Bind the first stream to this client port, further streams to the next ports
     #[arg(long, value_name = "L4PORT", default_value_t = 0, hide_default_value = true, conflicts_with = "server")]
     pub cport: u16,
     /// Set the timeout for control connection setup in milliseconds [default: TCP's]
@@ -236,7 +237,7 @@ pub struct ClientArgs {
     /// Include TEXT in the JSON report
     #[arg(long, value_name = "TEXT", conflicts_with = "server")]
     pub extra_data: Option<String>,
-    /// Measure round trips during the test, if the server is linerate's
+    /// Measure round-trip times during the test; linerate servers only
     #[arg(long, conflicts_with = "server")]
     pub latency: bool,
 }
@@ -266,7 +267,7 @@ fn scaled(text: &str, step: u64) -> Result<u64, String> {
 fn bitrate(text: &str) -> Result<(u64, u64), String> {
     let (rate, burst) = text.split_once('/').unwrap_or((text, "1"));
     let burst = burst.parse().ok().filter(|burst| (1..=1000).contains(burst));
-    Ok((scaled(rate, 1000)?, burst.ok_or("a burst is 1 to 1000 blocks, as in 100M/10")?))
+    Ok((scaled(rate, 1000)?, burst.ok_or("burst must be 1 to 1000 blocks, as in 100M/10")?))
 }
 
 fn congestion(text: &str) -> Result<CongestionName, String> {
@@ -281,7 +282,7 @@ fn rate_unit(text: &str) -> Result<RateUnit, String> {
 
 fn affinity(text: &str) -> Result<u32, String> {
     if text.contains(',') {
-        return Err("expected one core; the server's is set at the server".to_string());
+        return Err("expected one core; set the server's core on the server".to_string());
     }
     text.parse().map_err(|_| "expected the number of a core".to_string())
 }
@@ -330,10 +331,10 @@ fn dscp(text: &str) -> Result<u8, String> {
 pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     args.check_family()?;
     if args.client.is_none() && !args.server {
-        return Err(Fault::usage("iperf3: expected -s to be the server, or -c A to be the client of the server at A"));
+        return Err(Fault::usage("iperf3: must either be a client (-c) or server (-s)"));
     }
     if args.affinity.is_some() && args.served.host.core.is_some() {
-        return Err(Fault::usage("-A: --core is set already"));
+        return Err(Fault::usage("-A and --core exclude each other"));
     }
     if !(args.interval == 0.0 || (0.1..=60.0).contains(&args.interval)) {
         return Err(Fault::usage("-i: expected 0, or 0.1 to 60 seconds"));
@@ -351,19 +352,19 @@ const IN_BACKGROUND: &str = "LINERATE_IN_BACKGROUND";
 /// Runs this command line again in a process group of its own. Returns once the new process serves,
 /// or with its exit code.
 fn in_background() -> anyhow::Result<Exit> {
-    let mut command = Command::new(std::env::current_exe().context("this program")?);
+    let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().context("this program")?;
+    let mut child = command.spawn().context("cannot start this program")?;
     for line in child.stderr.take().into_iter().flat_map(|said| BufReader::new(said).lines()) {
-        let line = line.context("the server's output")?;
+        let line = line.context("cannot read the server's output")?;
         if line.ends_with(": running") || line.contains(": running; ") {
             notice(&format!("in the background as process {}", child.id()));
             return Ok(Exit::Fine);
         }
         notice(line.strip_prefix("linerate: ").unwrap_or(&line));
     }
-    let code = child.wait().context("the server")?.code();
+    let code = child.wait().context("cannot wait for the server")?.code();
     Ok(if code == Some(2) { Exit::Usage } else { Exit::Failed })
 }
 
@@ -410,7 +411,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
 fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<Exit> {
     let params = params(&args.of_client)?;
     if args.of_client.file.is_some() && params.reverse && params.streams > 1 {
-        return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
+        return Err(Fault::usage("-F with -R: only one stream is supported, since all would write to the same file"));
     }
     if let Some(url) = &args.url {
         return ask(args, &Running::of(Some(url))?, to, params);
@@ -425,7 +426,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     on.socket_addr(to, port).map_err(|why| Fault::usage(format!("iperf3: -c: {why}")))?;
     // Unspecified until the host runs and resolves the name.
     let unknown = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let cookie = cookie().context("no letters for a cookie")?;
+    let cookie = cookie().context("cannot read random bytes for the session cookie")?;
     let mut config = ClientConfig {
         file: args.of_client.file.clone(),
         unit: args.format,
@@ -478,7 +479,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
             Ok(Exit::Failed)
         }
         None => {
-            notice("iperf3: its host has ended");
+            notice("iperf3: error - the host ended during the test");
             Ok(Exit::Failed)
         }
     }
@@ -490,8 +491,8 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
 /// Flags that need another kind of host, no server, or a failed test.
 pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
     args.check_family()?;
-    let to =
-        args.client.as_ref().ok_or_else(|| Fault::usage("iperf3: expected -c A: servers are services of the file"))?;
+    let wrong = "iperf3: expected -c HOST; a server is a service in the topology file";
+    let to = args.client.as_ref().ok_or_else(|| Fault::usage(wrong))?;
     let elsewhere = [
         ("-B", args.bind.is_some()),
         ("-F", args.of_client.file.is_some()),
@@ -501,7 +502,7 @@ pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
         ("--port", !args.served.host.port.is_empty()),
     ];
     if let Some((flag, _)) = elsewhere.iter().find(|(_, given)| *given) {
-        return Err(Fault::usage(format!("iperf3: {flag} cannot be used on virtual time")));
+        return Err(Fault::usage(format!("iperf3: {flag} cannot be used in virtual time")));
     }
     ask(args, host, to, params(&args.of_client)?)
 }
@@ -528,7 +529,7 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
         ("--connect-timeout", args.of_client.connect_timeout.is_some()),
     ];
     if let Some((flag, _)) = ignored.iter().find(|(_, given)| *given) {
-        return Err(Fault::usage(format!("iperf3: {flag} cannot be used in a host that runs already")));
+        return Err(Fault::usage(format!("iperf3: {flag} cannot be used in a running host")));
     }
     if params.block == 0 {
         params.block = DATAGRAM; // the segment size depends on the host's path and is unknown here
@@ -538,7 +539,7 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
     // In virtual time the same seed must send the same bytes.
     let letters = match host.is_virtual() {
         true => [b'a'; COOKIE],
-        false => cookie().context("no letters for a cookie")?,
+        false => cookie().context("cannot read random bytes for the session cookie")?,
     };
     let letters = String::from_utf8_lossy(&letters[..COOKIE - 1]).into_owned();
     let form = if args.json { "json" } else { "text" };

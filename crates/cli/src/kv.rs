@@ -12,19 +12,19 @@ use std::ffi::OsString;
 /// Arguments of `kvd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, and its keys with it. It speaks RESP2 and \
-RESP3 (HELLO 3) at port 6379: strings, lists, sets, hashes, sorted sets, EXPIRE, SCAN, MULTI and WATCH; COMMAND lists \
-all.
+The flags of 'linerate host' apply, and the host ends in the same cases; the keys are kept in \
+memory only. Protocols: RESP2 and RESP3 (HELLO 3), on port 6379. Commands: strings, lists, sets, hashes, sorted sets, \
+EXPIRE, SCAN, MULTI and WATCH; COMMAND lists all.
 
-Not here: disk, replicas, databases but 0, users but 'default' (no password), publish and subscribe, scripts, streams, \
-blocking commands, ZADD's options, ZRANGE BYLEX. Limits: an argument 1 MiB, a request 8 MiB, a transaction 65,536 \
-requests or 8 MiB, 4096 watched keys.
+Not supported: persistence, replication, databases other than 0, users other than 'default' (no password), publish and \
+subscribe, scripts, streams, blocking commands, options of ZADD, ZRANGE BYLEX. Limits: an argument 1 MiB, a request 8 \
+MiB, a transaction 65,536 requests or 8 MiB, 4096 watched keys.
 
 Example:
   linerate kvd --port tap:tap0 --addr 10.0.0.2/24
   redis-benchmark -h 10.0.0.2 -q -n 10000 -P 16")]
 pub struct KvdArgs {
-    /// Limit keys and values to this many mebibytes; writes beyond fail (-OOM)
+    /// Limit keys and values to this many MiB; further writes fail (-OOM)
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
     /// Limit the number of keys
@@ -54,8 +54,8 @@ pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Arguments of `kvload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate kvd', or any server that \
-speaks RESP. Its keys are set first, uncounted. A client asks again when it is answered.
+Both ends run here, as with 'linerate netperf', unless -H gives the far end: 'linerate kvd', or any RESP server. The \
+keys are set before the measurement. A client sends its next request after a reply.
 
 Examples:
   linerate kvload -l 5

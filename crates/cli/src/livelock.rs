@@ -10,11 +10,11 @@ use std::path::PathBuf;
 /// Arguments of `livelock`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue of 50 before \
-anything else (interrupts), no sooner than --itr after the one before (moderated), or polling takes them (clock, \
-adaptive, wakeup). Time is the processor's own: generator, wires and cards are subtracted. Register accesses cost what \
-nic: says ('linerate ports nic'). Below: whether the loop of a bridge obeys kern.polling's knobs (user_frac and \
-others), with a user on its core.
+One processor forwards from nic:em0 to nic:em1. In mode interrupts, the handler moves frames from the ring to a queue \
+of 50, before all other work; in mode moderated, at most once per --itr. In modes clock, adaptive and wakeup, frames \
+are polled. The time of generator, wires and NICs is subtracted. Register accesses cost as set by the options of nic: \
+('linerate ports nic'). A second table shows whether the loop of a bridge obeys the kern.polling knobs (user_frac and \
+others) while a user process runs on its core.
 
 Example:
   linerate livelock --svg livelock.svg")]
@@ -22,10 +22,10 @@ pub struct LivelockArgs {
     /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Run one short round: to try the command, not for figures to publish
+    /// Run one short round, to try the command; the results are imprecise
     #[arg(long)]
     pub quick: bool,
-    /// Draw the curves into this file
+    /// Write a chart of the curves to this SVG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
     /// Set the work per frame in nanoseconds
@@ -34,7 +34,7 @@ pub struct LivelockArgs {
     /// Set the microseconds between two moderated interrupts
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub itr: u64,
-    /// Set the highest load in thousands of frames a second
+    /// Set the highest load in thousands of frames per second
     #[arg(long, value_name = "KPPS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     pub most: u32,
     /// Use virtual time: all costs are fixed numbers, and results repeat exactly
@@ -43,7 +43,7 @@ pub struct LivelockArgs {
     /// Repeat all measurements N times [default: 5; with --quick or --virtual 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Stay on this core [default: the system's choice]
+    /// Pin to this CPU core [default: chosen by the system]
     #[arg(long, value_name = "N", value_parser = crate::args::usable_core)]
     pub core: Option<usize>,
 }
@@ -82,7 +82,7 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
         output.write(|out| out.write_all(curves.svg().as_bytes()))?;
     }
     if dispatch::stop_requested() {
-        notice("interrupted: the figures above are of the rounds finished before");
+        notice("interrupted: the figures are those of the finished rounds");
         return Ok(Exit::Failed);
     }
     Ok(Exit::Fine)

@@ -14,7 +14,7 @@ pub struct LoadArgs {
     /// Run for this many seconds
     #[arg(short = 'l', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub time: Duration,
-    /// Run this many clients, each with a connection
+    /// Run this many clients, with one connection each
     #[arg(short = 'c', value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX as i64))]
     pub clients: u32,
     /// Keep this many requests of each client in flight

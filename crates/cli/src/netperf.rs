@@ -15,14 +15,14 @@ use std::time::Duration;
 /// Arguments of `netperf`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Tests: TCP_STREAM TCP_MAERTS UDP_STREAM TCP_RR TCP_CC TCP_CRR UDP_RR. After -- come the test's own flags: -m and -M \
-bytes a send and a receive call, -s and -S socket buffers here and there, -r request,response, -b requests more under \
-way, -D no delay ('linerate netperf -- -h').
+Tests: TCP_STREAM TCP_MAERTS UDP_STREAM TCP_RR TCP_CC TCP_CRR UDP_RR. The flags of the test follow --: -m and -M \
+bytes per send and receive call, -s and -S local and remote socket buffers, -r request,response sizes, -b additional \
+requests in flight, -D TCP_NODELAY ('linerate netperf -- -h').
 
-Both ends are here unless -H says where the far one is ('linerate netserver'). --over pair, nic and router are hosts \
-of ours on one thread, or with --threads on one each; native is the kernel over loopback, veth the kernel as host, \
-router and host, with segments of 64 KiB or, by --link tso=off, of the MTU; tap is our host and the kernel. Those two \
-have network namespaces.
+Both ends run here unless -H gives the far end ('linerate netserver'). --over pair, nic and router use linerate hosts \
+on one thread, or with --threads on one thread each. native uses the kernel over loopback. veth uses the kernel as \
+host, router and host, with segments of 64 KiB, or of the MTU with --link tso=off. tap uses a linerate host and the \
+kernel. veth and tap run in network namespaces.
 
 Examples:
   linerate netperf -t TCP_RR -l 5 -v 2
@@ -59,7 +59,7 @@ pub struct PrintArgs {
     /// Print test banner and headers (1) or only figures (0)
     #[arg(short = 'P', value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=1))]
     pub headers: u8,
-    /// Set the verbosity: 0: the figure alone; 1: the table; 2: with histogram and percentiles
+    /// Set the verbosity: 0: figure only; 1: table; 2: with histogram and percentiles
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=2))]
     pub verbosity: u8,
     /// Print one JSON object instead
@@ -100,8 +100,8 @@ struct TestArgs {
 /// Arguments of `netserver`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does. It speaks to linerate's netperf, not to other \
-programs of that name: their control connection has another language.
+The flags of 'linerate host' apply, and the host ends in the same cases. It serves 'linerate netperf' \
+only: other netperf versions use another control protocol.
 
 Examples:
   linerate netserver --port tap:tap0 --addr 10.0.0.2/24
@@ -208,7 +208,7 @@ fn runs(word: &str) -> Result<(usize, usize), String> {
     if (1..=most).contains(&max) && (1..=most).contains(&min) {
         Ok((max, min))
     } else {
-        Err(format!("expected MAX,MIN, each to {most}, as in 10,3"))
+        Err(format!("expected MAX,MIN, each 1 to {most}, as in 10,3"))
     }
 }
 

@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Arguments of `netrate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one is: tcpreceive for tcpconnect, \
-netreceive for netblast and netsend, httpd (or any server) for http.
+Both ends run here, as with 'linerate netperf', unless -H gives the far end: tcpreceive for tcpconnect, netreceive for \
+netblast and netsend, httpd (or any server) for http.
 
 Example:
   linerate netrate tcpconnect -l 10 --over router")]
@@ -41,7 +41,7 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Accept and echo one connection at a time, at L4 port 6060: the server of tcpconnect
+    /// Accept and echo one connection at a time, on TCP port 6060: the server of tcpconnect
     Tcpreceive(ReceiverArgs),
     /// Send datagrams as fast as the calls return
     Netblast {
@@ -59,7 +59,7 @@ pub enum Tool {
         /// Set the payload of a datagram in bytes
         #[arg(short = 's', value_name = "BYTES", default_value_t = 22, value_parser = payload)]
         payload: usize,
-        /// Set the rate in datagrams a second
+        /// Set the rate in datagrams per second
         #[arg(short = 'r', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         rate: u32,
         /// Run for this many seconds; 0: until Ctrl-C
@@ -68,7 +68,7 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Receive datagrams at L4 port 9000: the server of netblast and netsend
+    /// Receive datagrams on UDP port 9000: the server of netblast and netsend
     Netreceive(ReceiverArgs),
     /// Bounce messages between two ends, 0 to 4 in flight; prints CSV
     Juggle {
@@ -93,23 +93,23 @@ pub enum Tool {
         /// Keep N connections open at a time
         #[arg(short = 'm', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
         at_a_time: u16,
-        /// Open N connections in all [default: as many as at a time]
+        /// Open N connections in total [default: as -m]
         #[arg(short = 't', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         conns: Option<u64>,
-        /// Print connections a second instead of Gbps
+        /// Print connections per second instead of Gbps
         #[arg(short = 'C')]
         cps: bool,
         /// Run N sets of connections, each to its own L4 port (in FreeBSD's tcpp: processes, -p)
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SETS_MAX as i64))]
         procs: u16,
-        /// First L4 port at the far end (see -H) [default: 10000]
+        /// Set the first L4 port of the far end (see -H) [default: 10000]
         #[arg(short = 'r', value_name = "L4PORT", requires = "far", conflicts_with = "far_port", value_parser = clap::value_parser!(u16).range(1..))]
         base: Option<u16>,
         /// Connect from N source addresses in turn
         #[arg(short = 'M', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
         addresses: Option<u8>,
-        /// Set the first of them, which the near end must have [default: assigned if the near end
-        /// is made here]
+        /// Set the first source address, one of the near end [default: assigned if the near end
+        /// runs here]
         #[arg(short = 'l', value_name = "A", requires = "addresses")]
         first: Option<IpAddr>,
         /// Print the processor usage during the run
@@ -135,9 +135,9 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Receive tcpp's connections, at L4 ports 10000 to 10015: tcpp -s
+    /// Receive tcpp's connections, on TCP ports 10000 to 10015: tcpp -s
     TcppServer(ReceiverArgs),
-    /// Serve zeros at L4 port 80: the server of http
+    /// Serve zeros on TCP port 80: the server of http
     Httpd(ReceiverArgs),
 }
 
@@ -194,7 +194,7 @@ fn run_tool(tool: &Tool, words: &[OsString], out: &mut dyn io::Write) -> anyhow:
             let figure = if *cps { Figure::Cps } else { Figure::Gbps };
             let (at_a_time, conns) = (usize::from(*at_a_time), conns.unwrap_or(u64::from(*at_a_time)));
             if at_a_time * usize::from(*procs) > 1024 {
-                return Err(Fault::usage(format!("{procs} sets of {at_a_time} connections: at most 1024 at a time")));
+                return Err(Fault::usage(format!("{procs} sets of {at_a_time} connections: more than 1024 at a time")));
             }
             let mut at = place.place(words, base.unwrap_or(TcppServer::PORT))?;
             let from = addresses.map_or(Ok(Vec::new()), |n| at.addresses(n, *first))?;

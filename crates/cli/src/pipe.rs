@@ -43,9 +43,9 @@ pub enum RowCommand {
     Put(PutArgs),
     /// Convert frames: text, binary, pcap, pcapng, JSON lines
     Conv(ConvArgs),
-    /// Select frames by grep patterns in their lines, or by terms about their fields
+    /// Select frames by grep patterns in their lines, or by their fields
     Grep(GrepArgs),
-    /// Change fields of frames and the checksums over them; translate addresses
+    /// Change fields and checksums of frames; translate addresses (NAT)
     Rewrite(RewriteArgs),
     /// Correct the checksums of frames, or check them
     Crc(CrcArgs),
@@ -56,13 +56,13 @@ pub enum RowCommand {
     /// Send each frame to one of several ports or files, by flow or otherwise
     #[command(visible_alias = "balance")]
     Split(SplitArgs),
-    /// Delay each frame; the order is kept
+    /// Delay each frame, keeping the order
     Delay(DelayArgs),
-    /// Limit the rate in bits or frames a second
+    /// Limit the rate in bits or frames per second
     Rate(RateArgs),
     /// Count frames, their bytes and their rates
     Count(CountArgs),
-    /// Print the busiest flows, addresses, types or VLANs; or watch running hosts
+    /// Print the busiest flows, addresses, types or VLANs, or watch hosts
     Top(TopArgs),
 }
 
@@ -143,7 +143,7 @@ fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
     for words in words.split(|word| word == JOIN) {
         let name = words.first().map_or("".into(), |word| word.to_string_lossy());
         if !is_of_pipes(&name) {
-            return Err(Fault::usage(format!("'{name}' cannot stand in a row: see 'linerate --help' for what can")));
+            return Err(Fault::usage(format!("'{name}': not a command for a pipeline with '+'; see 'linerate --help'")));
         }
         let whole = std::iter::once(OsStr::new("linerate")).chain(words.iter().map(OsString::as_os_str));
         let cli = Cli::try_parse_from(whole).map_err(|error| {
@@ -171,12 +171,12 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
                 from = Some(first);
                 StreamArgs { form, ..StreamArgs::default() }
             }
-            Step::First(_) => return Err(Fault::usage("what reads a port stands first in a row")),
+            Step::First(_) => return Err(Fault::usage("'cat' and 'gen' must be the first command of a pipeline")),
             Step::Last(end, given) if at == last => {
                 to = Some(end);
                 given
             }
-            Step::Last(..) => return Err(Fault::usage("what writes a port stands last in a row")),
+            Step::Last(..) => return Err(Fault::usage("'put' must be the last command of a pipeline")),
             Step::Pass(given) => given,
             Step::Stage(stage, given) => {
                 stages.push(stage);
@@ -205,7 +205,7 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
 /// command, the output format from the last, all others from any.
 fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> anyhow::Result<()> {
     if at > 0 && (!given.files.is_empty() || given.form.input.is_some()) {
-        return Err(Fault::usage("files, and -i, belong to the first command of a row"));
+        return Err(Fault::usage("input files and -i are only allowed in the first command of a pipeline"));
     }
     if at == 0 {
         (all.files, all.form.input) = (given.files, given.form.input);
@@ -213,7 +213,7 @@ fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> any
     if at == last {
         all.form.output = given.form.output;
     } else if given.form.output.is_some() {
-        return Err(Fault::usage("-o belongs to the last command of a row"));
+        return Err(Fault::usage("-o is only allowed in the last command of a pipeline"));
     }
     all.form.strict |= given.form.strict;
     all.form.unordered |= given.form.unordered;

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Plays each script and prints whether it passed.
 pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
     if args.restate_counters && args.ip_version == Some(IpVersions::Each) {
-        return Err(Fault::usage("--restate-counters cannot be used with --ip-version each: name one version"));
+        return Err(Fault::usage("--restate-counters cannot be used with --ip-version each: give one version"));
     }
     let (mut plays, mut failed) = (0, 0);
     for file in &args.files {
@@ -31,7 +31,7 @@ pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
             report(args, file, version, &played)?;
         }
     }
-    print(&format!("{} of {plays} scripts hold\n", plays - failed))?;
+    print(&format!("{} of {plays} scripts passed\n", plays - failed))?;
     Ok(if failed == 0 { Exit::Fine } else { Exit::Failed })
 }
 

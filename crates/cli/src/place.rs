@@ -35,8 +35,8 @@ pub struct PlaceArgs {
     /// Set the path between the ends
     #[arg(long, value_name = "WHAT", default_value = "pair", value_parser = over())]
     pub over: Over,
-    /// Set the requesting end with --over tap
-    #[arg(long, value_name = "WHO", default_value = "ours", conflicts_with_all = ["topo", "far"])]
+    /// Set the end that sends requests, with --over tap
+    #[arg(long, value_name = "END", default_value = "ours", conflicts_with_all = ["topo", "far"])]
     pub from: FromArg,
     /// Run each host in its own thread
     #[arg(long, conflicts_with = "far")]
@@ -45,16 +45,16 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, conflicts_with = "far")]
     pub link: String,
     /// Use the hosts of this file instead of --over, on one thread and without their services: the
-    /// first requests from the last
+    /// first host as client, the last as server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["over", "threads", "link", "far", "port", "dispatch"], value_hint = ValueHint::FilePath)]
     pub topo: Option<PathBuf>,
-    /// Set the requesting host of --topo
+    /// Set the client host of --topo
     #[arg(long, value_name = "HOST", requires = "topo")]
     pub near: Option<String>,
-    /// Set the serving host of --topo
+    /// Set the server host of --topo
     #[arg(long = "far", value_name = "HOST", requires = "topo")]
     pub asked: Option<String>,
-    /// Set the address or name of the far end in another process, with --over native or --port
+    /// Use the far end at this address or name, with --over native or --port
     #[arg(short = 'H', value_name = "A[%IF]")]
     pub far: Option<Remote>,
     /// Set the netisr dispatch of the router, or of the far end if there is no router
@@ -103,9 +103,9 @@ impl DispatchArg {
 /// Requesting end of a test over TAP.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FromArg {
-    /// Request from our host
+    /// Send requests from the linerate host
     Ours,
-    /// Request from the kernel
+    /// Send requests from the kernel
     Kernel,
 }
 
@@ -119,23 +119,24 @@ pub fn serve_kernel<A: Asked>(
 ) -> anyhow::Result<Exit> {
     let limits = limits.or(A::CONNECTIONS);
     if let Some(kind) = args.host.service.first() {
-        let why = "--native has no host of ours to run it";
+        let why = "not supported with --native, which runs no linerate host";
         return Err(Fault::usage(format!("{name} --service {kind}: {why}")));
     }
     if !args.host.port.is_empty() {
         return Err(Fault::usage(format!(
-            "{name}: --native is the kernel's sockets, --port a host of ours: one of them"
+            "{name}: --native (kernel sockets) and --port (linerate host) exclude each other"
         )));
     }
     if args.host.control.is_some() {
-        return Err(Fault::usage(format!("{name} --control: --native has no host of ours to control")));
+        let why = "not supported with --native, which runs no linerate host";
+        return Err(Fault::usage(format!("{name} --control: {why}")));
     }
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let sandbox = args.sandbox.with_kernel_sockets();
     lab::netperf::serve_native::<A>(family.families(), port, limits, || {
         sandbox.enter()?.into_iter().for_each(notice);
-        notice(&format!("{name}: on the kernel's sockets, L4 port {port}"));
+        notice(&format!("{name}: listening on kernel sockets, L4 port {port}"));
         ready.note(&Event::Running { name: name.to_string(), control: None })
     })?;
     tell_refused();
@@ -209,12 +210,12 @@ impl PlaceArgs {
             return self.shape(file);
         }
         if !self.host.port.is_empty() {
-            return Err(Fault::usage("--port: a host of ours asks a far end elsewhere; say where by -H"));
+            return Err(Fault::usage("--port: requires the address of the far end: give -H ADDRESS"));
         }
         self.serves_nothing()?;
         let over = self.over;
         if self.from == FromArg::Kernel && over != Over::Tap {
-            return Err(Fault::usage("--from: only over tap are the two ends different"));
+            return Err(Fault::usage("--from: requires --over tap"));
         }
         let asker = if self.from == FromArg::Kernel { Asker::Kernel } else { Asker::Ours };
         let drivers = if self.threads { Drivers::Each } else { Drivers::One };
@@ -245,7 +246,7 @@ impl PlaceArgs {
             [("--service", !service.is_empty()), ("--control", control.is_some()), ("--ready-fd", ready_fd.is_some())];
         match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(Fault::usage(format!(
-                "{flag}: the requesting end serves nothing; 'linerate host' and the server commands do"
+                "{flag}: not supported by clients; use 'linerate host' or a server command"
             ))),
             None => Ok(()),
         }
@@ -264,9 +265,9 @@ impl PlaceArgs {
                 Ok(Where::Ours(Box::new(config), at, port, families))
             }
             (Over::Native, false) => {
-                Err(Fault::usage("--over native is the kernel, --port a host of ours: one of them"))
+                Err(Fault::usage("--over native (kernel) and --port (linerate host) exclude each other"))
             }
-            _ => Err(Fault::usage("-H: a far end in another process is asked by --over native or from a --port")),
+            _ => Err(Fault::usage("-H: requires --over native or --port")),
         }
     }
 }
@@ -299,17 +300,17 @@ impl Where {
                 place.check().map_err(|why| Fault::usage(format!("-M: {why}")))?;
                 place.alias(0)
             }
-            _ => return Err(Fault::usage("-M: say by -l where the near end's addresses begin")),
+            _ => return Err(Fault::usage("-M: requires the first source address: give -l ADDRESS")),
         };
         if self.far_ip().is_some_and(|far| far.is_ipv4() != first.is_ipv4()) {
             let far = self.far();
-            return Err(Fault::usage(format!("-l {first}: the far end's address {far} is of the other family")));
+            return Err(Fault::usage(format!("-l {first}: address family differs from the far end's address {far}")));
         }
         let nth = |at: u8| match first {
             IpAddr::V4(first) => first.to_bits().checked_add(at.into()).map(|bits| IpAddr::V4(bits.into())),
             IpAddr::V6(first) => first.to_bits().checked_add(at.into()).map(|bits| IpAddr::V6(bits.into())),
         };
-        (0..n).map(nth).collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: no address is that far behind it"))
+        (0..n).map(nth).collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: addresses exceed the address space"))
     }
 
     /// Runs `play` in this placement.
@@ -353,11 +354,11 @@ pub fn in_namespace() -> anyhow::Result<Option<Exit>> {
 fn run_inside() -> anyhow::Result<Exit> {
     netns::available()
         .map_err(anyhow::Error::msg)
-        .context("--over tap and veth need a network namespace; root has it")?;
+        .context("cannot create a network namespace, which --over tap and veth need; run as root")?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut again = Command::new("/proc/self/exe");
     again.args(std::env::args_os().skip(1)).env(INSIDE, "1").stdin(Stdio::piped());
-    let mut child = netns::command(&mut again).spawn().context("start this command again in a namespace")?;
+    let mut child = netns::command(&mut again).spawn().context("cannot start this command in a network namespace")?;
     let mut input = child.stdin.take();
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -381,7 +382,7 @@ fn end_with_stdin() -> anyhow::Result<()> {
         let _ = io::stdin().read(&mut [0; 1]); // nothing is ever written there
         dispatch::request_stop();
     };
-    dispatch::spawn_worker("end", None, watch).context("a thread that watches for the end")?;
+    dispatch::spawn_worker("end", None, watch).context("cannot start the thread that watches standard input")?;
     Ok(())
 }
 
@@ -389,5 +390,5 @@ fn end_with_stdin() -> anyhow::Result<()> {
 pub fn seconds(word: &str) -> Result<Duration, String> {
     let seconds = word.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let within = |time: &Duration| !time.is_zero() && *time <= apps::netperf::LENGTH_MAX;
-    seconds.filter(within).ok_or_else(|| "expected seconds, above 0 and to 86400".to_owned())
+    seconds.filter(within).ok_or_else(|| "expected seconds, above 0 and at most 86400".to_owned())
 }

@@ -19,7 +19,7 @@ pub fn list(args: &PortsArgs) -> anyhow::Result<Exit> {
     let text = if args.json {
         format!("{}\n", Value::Array(kinds.into_iter().map(to_json).collect()))
     } else {
-        let head = "kind(option=value,...):NAME; wrappers stand in front: impair(loss=1%):tap:tap0\n";
+        let head = "kind(option=value,...):NAME; wrappers precede the port: impair(loss=1%):tap:tap0\n";
         kinds.into_iter().fold(head.to_string(), |out, info| out + "\n" + &describe(info))
     };
     print(&text).map(|()| Exit::Fine)
@@ -27,9 +27,9 @@ pub fn list(args: &PortsArgs) -> anyhow::Result<Exit> {
 
 fn names(rule: NameRule) -> &'static str {
     match rule {
-        NameRule::Any => "any name, or none",
+        NameRule::Any => "any name, optional",
         NameRule::Some => "any name",
-        NameRule::Interface => "a network interface's name",
+        NameRule::Interface => "name of a network interface",
         NameRule::File => "a file, or - for standard input or output",
     }
 }
@@ -38,7 +38,7 @@ fn fallback(option: &OptionInfo) -> String {
     match option.fallback {
         Fallback::Is(value) => format!("default {value}"),
         Fallback::Open => "optional".to_string(),
-        Fallback::Required => "must be given".to_string(),
+        Fallback::Required => "required".to_string(),
     }
 }
 

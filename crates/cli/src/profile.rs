@@ -69,7 +69,7 @@ fn parse(words: &[OsString]) -> anyhow::Result<Inner> {
         Fault::usage(misused(&why, &[name]))
     })?;
     match cli.command {
-        Command::Profile(_) => Err(Fault::usage("profile of a profile: a process can have one at a time")),
+        Command::Profile(_) => Err(Fault::usage("profile: a profile cannot profile another profile")),
         command => Ok(Inner::Clap(Box::new(command))),
     }
 }
@@ -100,7 +100,7 @@ fn show(
         print(&if args.json { report.json()? + "\n" } else { format!("\n{}", report.text()) })?;
     }
     if let Some(output) = svg {
-        let title = if before.is_some() { format!("{command}, against before") } else { command.clone() };
+        let title = if before.is_some() { format!("{command}, compared with before") } else { command.clone() };
         let svg = folded::svg(compared.as_deref().unwrap_or(&stacks), &title)?;
         output.write(|out| out.write_all(svg.as_bytes()))?;
     }

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Takes .json of --json, .svg of --svg and .txt from the directory, in the order of their names; the page needs nothing \
-else and fetches nothing. Results of different machines, kernels, builds or revisions are named, on the page too. \
-Exit codes: 0 all files are shown; 1 a file was left out, or a result of another version is shown as text only; 2 no \
-results (or wrong usage).
+Reads .json (of --json), .svg (of --svg) and .txt files from the directory, in the order of their names. The page is \
+self-contained. Differences between results in machine, kernel, build or revision are reported, also on the page. \
+Exit codes: 0 all files are shown; 1 a file was skipped, or a result of another version is shown as text only; 2 no \
+results, or invalid usage.
 
 Example:
   linerate bench udp --json > results/udp.json; linerate report results")]
@@ -36,10 +36,10 @@ pub struct ReportArgs {
 /// Arguments of `gate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without NOW the baseline's bench runs here, a second time where a row is slower or unclear: what is slow in the code \
-is slow each time. Notes name differences from the baseline in kernel, build and revision. Exit codes: 0 fine; 1 a \
-row is slower than is borne, in two runs; 2 a row has no verdict (or wrong usage); 3 the machine \
-is another, busy, or too noisy to say.
+Without NOW, the baseline's bench runs here, and a second time if a row is slower or unclear: a slowdown in the code \
+appears in both runs. Notes list differences from the baseline in kernel, build and revision. Exit codes: 0 no \
+slowdown; 1 a row is slower than the tolerance in two runs; 2 a row has no verdict, or invalid usage; 3 the machine is \
+another one, busy, or too noisy for a verdict.
 
 Example:
   linerate bench bridge --json > before.json
@@ -51,7 +51,7 @@ pub struct GateArgs {
     /// Compare these JSON results of later runs
     #[arg(value_name = "NOW", value_hint = ValueHint::FilePath)]
     pub now: Vec<PathBuf>,
-    /// Set the slowdown that is tolerated, in percent
+    /// Set the tolerated slowdown in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub tolerance: f64,
     /// Keep N trials of each subject, if the bench runs here
@@ -83,14 +83,14 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
                 }
             }
             Err(why) => {
-                notice(&format!("{name}: left out: {why:#}"));
+                notice(&format!("{name}: skipped: {why:#}"));
                 bad += 1;
             }
         }
     }
     page.differences().iter().for_each(|difference| notice(difference));
     if page.is_empty() {
-        return Err(Fault::usage(format!("{}: no results there (.json, .svg, .txt)", at())));
+        return Err(Fault::usage(format!("{}: no results found (.json, .svg, .txt)", at())));
     }
     let name = args.dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
     let title = args.title.clone().or(name).unwrap_or_else(|| "results".to_owned());
@@ -121,19 +121,19 @@ fn read(file: &Path) -> anyhow::Result<String> {
         serde_json::from_str::<serde_json::Value>(&content).map_err(|why| anyhow::anyhow!(reason(&why)))?;
     }
     if has("svg") && !content.trim_end().ends_with('>') {
-        bail!("the file is cut short: it does not end with a tag: measure again");
+        bail!("the file is truncated: it does not end with a tag: measure again");
     }
     Ok(content)
 }
 
 /// Returns why text is not JSON, with the position, and what to do about a truncated file.
 fn reason(why: &serde_json::Error) -> String {
-    if why.is_eof() { format!("the file is cut short: {why}: measure again") } else { why.to_string() }
+    if why.is_eof() { format!("the file is truncated: {why}: measure again") } else { why.to_string() }
 }
 
 pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     if !(args.tolerance > 0.0 && args.tolerance <= 1000.0) {
-        return Err(Fault::usage(format!("--tolerance {}: expected per cent, above 0 and up to 1000", args.tolerance)));
+        return Err(Fault::usage(format!("--tolerance {}: expected a percentage above 0, up to 1000", args.tolerance)));
     }
     let baseline = result(&args.baseline)?;
     let found = if args.now.is_empty() {
@@ -155,7 +155,7 @@ fn unknown(why: &anyhow::Error) -> anyhow::Error {
 fn result(file: &Path) -> anyhow::Result<Report> {
     let content = read(file).with_context(|| file.display().to_string()).map_err(|why| unknown(&why))?;
     Report::from_json(&content)
-        .map_err(|why| Fault::usage(format!("{}: not the JSON of a run: {}", file.display(), reason(&why))))
+        .map_err(|why| Fault::usage(format!("{}: not the JSON result of a run: {}", file.display(), reason(&why))))
 }
 
 /// Reads a run and checks that it measures the same as the baseline.
@@ -164,7 +164,7 @@ fn run_of(file: &Path, baseline: &Report) -> anyhow::Result<Report> {
     if run.name != baseline.name {
         let (at, name, before) = (file.display(), run.name, &baseline.name);
         return Err(Fault::usage(format!(
-            "{at}: a run of '{name}', the baseline is of '{before}': name a run of that"
+            "{at}: run of '{name}', but the baseline is of '{before}': give a run of '{before}'"
         )));
     }
     Ok(run)
@@ -178,12 +178,13 @@ fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
         .and_then(|name| <BenchGroup as clap::ValueEnum>::from_str(name, false).ok());
     let Some(group) = group else {
         return Err(Fault::usage(format!(
-            "the baseline is of '{}', which does not run here: name a run's JSON",
+            "the baseline is of '{}', which gate cannot run: give the JSON result of a run",
             baseline.name
         )));
     };
     if group == BenchGroup::Services && !place::is_inside() {
-        return Err(Fault::usage("the baseline is of 'bench services', which wants a namespace: name a run's JSON"));
+        let why = "the baseline is of 'bench services', which needs a network namespace: give the JSON result of a run";
+        return Err(Fault::usage(why));
     }
     let options = lab::study::Options { quick: args.quick, rounds: args.rounds, ..lab::study::Options::default() };
     let mut runs = Vec::new();
@@ -196,6 +197,6 @@ fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
         if runs.len() > 1 || !found.wants_another_run() {
             return Ok(found);
         }
-        notice("a row is slower or unclear: once more");
+        notice("a row is slower or unclear: running again");
     }
 }

@@ -26,11 +26,11 @@ const BUFFERS: usize = 4 * dut::SLOTS + 1024;
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, or with -6 from 2001:2:0:1::2 to 2001:2:0:2::2 (RFC 5180), \
-with a number and a time in them; broadcast ARP or a neighbor solicitation from both sides goes before each trial, so \
-that a bridge knows both. Only these frames count. The tester keeps a core busy. By \
-the RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst sought 50 times; --quick is to see \
-that it works. A tester that is too slow for a rate says so: the figure is then 'at least'. Ends early with Ctrl-C: \
-what there is is printed. Exit code 1 if a port was lost, or if nothing comes through at all.
+with a sequence number and a timestamp. Before each trial both ports send a broadcast ARP request or a neighbor \
+solicitation, so that a bridge learns their addresses. Only test frames are counted. The tester occupies one core. By \
+the RFC, one frame size takes hours: trials of 60 s with pauses of 5 s, and 50 searches for the longest burst; --quick \
+is for a first try. If the tester is too slow for a rate, the figure is marked 'at least'. Ctrl-C ends the measurement \
+and prints the results so far. Exit code 1: a port was lost, or no frame passes the device.
 
 Examples:
   linerate rfc2544 --quick --size 64,1518
@@ -51,11 +51,11 @@ pub struct Rfc2544Args {
     /// Set the sending time of a trial [default: 60s; with --quick 200ms]
     #[arg(long, value_name = "DURATION", value_parser = span)]
     pub duration: Option<Duration>,
-    /// Run short trials and few bursts: to try the command, not for figures to publish
+    /// Run short trials and few bursts, to try the command; the results are imprecise
     #[arg(long)]
     pub quick: bool,
-    /// Set the maximum rate each way: frames a second (1488095, 1.4Mpps) or bits a second of a line
-    /// (10G) [default: the tester's maximum]
+    /// Set the maximum rate each way: frames per second (1488095, 1.4Mpps) or line rate in bits per
+    /// second (10G) [default: the tester's maximum]
     #[arg(long, value_name = "PPS", value_parser = max_rate)]
     pub max_rate: Option<MaxRate>,
     /// Set the resolution of rates
@@ -70,7 +70,7 @@ pub struct Rfc2544Args {
     /// Repeat the search for the longest burst N times [default: 50; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
-    /// Select the device if no ports are given: our bridge, or none, to measure the tester's limits
+    /// Select the device if no ports are given: bridge, or loop, to measure the tester's limits
     #[arg(long, value_name = "DUT", default_value = "bridge", conflicts_with = "ports")]
     pub dut: DutArg,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub struct Rfc2544Args {
     /// Print one JSON object instead of tables
     #[arg(short, long)]
     pub json: bool,
-    /// Draw throughput and latency into this file
+    /// Write a chart of throughput and latency to this SVG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
 }
@@ -102,7 +102,7 @@ pub enum TestArg {
 /// Device in memory.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DutArg {
-    /// Use our bridge, on a thread of its own
+    /// Use linerate's bridge, in its own thread
     Bridge,
     /// Use no device: frames sent to one port arrive at the other
     Loop,
@@ -115,13 +115,13 @@ pub struct MaxRate(Max);
 fn size(word: &str) -> Result<usize, String> {
     let (least, most) = (frames::size_min(Domain::Inet), frames::SIZE_MAX);
     let size = word.parse().ok().filter(|size| (least..=most).contains(size));
-    size.ok_or_else(|| format!("sizes are {least} to {most} bytes, FCS counted"))
+    size.ok_or_else(|| format!("frame size must be {least} to {most} bytes, FCS included"))
 }
 
 fn span(word: &str) -> Result<Duration, String> {
     let span = units::duration(word).map_err(|why| why.to_string())?;
     let fits = (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&span);
-    if fits { Ok(span) } else { Err("from 1ms to 60m".to_owned()) }
+    if fits { Ok(span) } else { Err("expected 1ms to 60m".to_owned()) }
 }
 
 fn percent(word: &str) -> Result<f64, String> {
@@ -162,10 +162,10 @@ pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
         [a, b] => {
             let ports = open(a, b, &pool)?;
             check_sizes(&plan, &ports)?;
-            measure(args, &plan, ports, pool, Refusal::Limit, "what is between the ports")?
+            measure(args, &plan, ports, pool, Refusal::Limit, "the device between the ports")?
         }
         _ => {
-            return Err(Fault::usage("one port: a device is measured between two; without any there is one in memory"));
+            return Err(Fault::usage("only one port is given: give two, or none for a device in memory"));
         }
     };
     let report = report::Report::of(env, results);
@@ -191,7 +191,7 @@ fn family(args: &Rfc2544Args) -> Domain {
 fn plan(args: &Rfc2544Args) -> anyhow::Result<Plan> {
     let least = frames::size_min(family(args));
     if let Some(size) = args.size.iter().find(|size| **size < least) {
-        return Err(Fault::usage(format!("--size {size}: an IPv6 test frame has at least {least} bytes, FCS counted")));
+        return Err(Fault::usage(format!("--size {size}: an IPv6 test frame has at least {least} bytes, FCS included")));
     }
     let base = if args.quick { Plan::quick() } else { Plan::by_the_book() };
     let settle = if args.ports.is_empty() { Duration::ZERO } else { base.settle };
@@ -218,7 +218,7 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     let parse = |name: &str| Spec::parse(name).map_err(Fault::usage);
     let (a, b) = (parse(a)?, parse(b)?);
     if a.port.kind == b.port.kind && a.name == b.name && a.port.kind != Kind::Pair {
-        return Err(Fault::usage(format!("{b} is the same port twice: a device is measured between two")));
+        return Err(Fault::usage(format!("{b}: the same port is given twice: give two different ports")));
     }
     let pairs = Pairs::new();
     let open = |spec: &Spec, unit| {
@@ -227,10 +227,10 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     };
     let ports = [open(&a, 0)?, open(&b, 1)?];
     if let Some(name) = pairs.unfinished().first().or(pairs.unfinished_wires().first()) {
-        return Err(Fault::usage(format!("{name}: its other end is not in this process and cannot answer")));
+        return Err(Fault::usage(format!("{name}: the other end is not open in this process")));
     }
     match ports.iter().find(|port| port.rx.is_silent()) {
-        Some(port) => Err(Fault::usage(format!("{} gives no frames: nothing can be measured at it", port.spec))),
+        Some(port) => Err(Fault::usage(format!("{}: port never receives frames and cannot be measured", port.spec))),
         None => Ok(ports),
     }
 }
@@ -242,7 +242,7 @@ fn check_sizes(plan: &Plan, ports: &[Port; 2]) -> anyhow::Result<()> {
     match ports.iter().find(|port| !fits(port)) {
         Some(port) => {
             let (spec, mtu) = (&port.spec, port.caps.mtu);
-            Err(Fault::usage(format!("{spec}: MTU {mtu}: frames of {largest} bytes, FCS counted, do not fit")))
+            Err(Fault::usage(format!("{spec}: MTU {mtu} is too small for frames of {largest} bytes, FCS included")))
         }
         None => Ok(()),
     }

@@ -26,12 +26,12 @@ pub type Study = fn(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report
 
 pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
     if args.native && args.mode != ToolMode::Send {
-        return Err(Fault::usage("testtool --native: only send: the kernel has no generator to receive from"));
+        return Err(Fault::usage("testtool --native: only mode send is supported; the kernel has no generator"));
     }
     if args.native && (args.pool.is_some() || args.clock.is_some() || args.context.is_some() || args.checksum.is_some())
     {
         let why =
-            "testtool --native: --pool, --clock, --context and --checksum are for our stack, not for the host kernel";
+            "testtool --native: --pool, --clock, --context and --checksum do not apply to the kernel";
         return Err(Fault::usage(why));
     }
     let mut knobs = HostConfig::default();
@@ -83,7 +83,7 @@ pub fn ladder(args: LadderArgs) -> anyhow::Result<Exit> {
 
 pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
     if args.dma.is_some() && args.name != ReportName::Bridge2004 {
-        return Err(Fault::usage("repro --dma: only bridge2004 has cards"));
+        return Err(Fault::usage("repro --dma: only supported by bridge2004"));
     }
     let study: Study = match args.name {
         ReportName::Rump2014 => lab::repro::rump2014,
@@ -217,11 +217,11 @@ pub fn show(
     let report = report?;
     files.write(&report)?;
     if dispatch::stop_requested() {
-        notice("interrupted: the rows above are the finished ones");
+        notice("interrupted: only finished rows are shown");
         return Ok(Exit::Failed);
     }
     if report.rows.iter().all(|row| row.now.is_none()) {
-        notice("nothing was measured: each row above has its reason");
+        notice("nothing was measured: see the reason in each row");
         return Ok(Exit::Failed);
     }
     Ok(Exit::Fine)

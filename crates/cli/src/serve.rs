@@ -40,7 +40,7 @@ pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Runs `httpd`.
 pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     if args.uploads.is_some() {
-        return Err(Fault::usage("--uploads: over HTTP nothing is taken; 'linerate ftpd' does"));
+        return Err(Fault::usage("--uploads: not supported over HTTP; use 'linerate ftpd'"));
     }
     let root = root(args)?;
     let config = http::Config::new(root);
@@ -111,7 +111,7 @@ pub fn run_as<A: App>(
     if config.ifaces.is_empty() && config.control.is_none() {
         let name = &config.name;
         notice(&format!(
-            "{name}: no port, so that nothing reaches it: give one, as in --port tap:tap0 --addr 10.0.0.2/24"
+            "{name}: no port, host is unreachable: add one, as in --port tap:tap0 --addr 10.0.0.2/24"
         ));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;

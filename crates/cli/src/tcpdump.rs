@@ -42,7 +42,7 @@ pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     let capture = host.open(place, args.snaplen, &expression)?;
     notice(&format!("listening on {place}, snapshot length {} bytes", args.snaplen));
     let (missed, ended) = capture.follow(None, |batch| sink.take(&batch));
-    notice(&format!("{} frames captured, {missed} missed for want of room", sink.taken));
+    notice(&format!("{} frames captured, {missed} missed (buffer full)", sink.taken));
     ended.map(|()| Exit::Fine)
 }
 
@@ -58,7 +58,7 @@ pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, express
     let mut sink = Sink::new(Out::Files(Box::new(files)), None);
     let (missed, ended) = host.open(iface, snaplen, expression)?.follow(None, |batch| sink.take(&batch));
     if missed > 0 {
-        notice(&format!("{missed} frames missed for want of room"));
+        notice(&format!("{missed} frames missed (buffer full)"));
     }
     ended.map(|()| Exit::Fine)
 }

@@ -74,7 +74,7 @@ fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
         .collect();
     found.sort();
     if found.is_empty() {
-        let what = format!("top: no host runs at {}: give --url, or lines of frames on standard input", dir.display());
+        let what = format!("top: no running host in {}: give --url, or frames on standard input", dir.display());
         return Err(Fault { exit: Exit::Nobody, what }.into());
     }
     Ok(found)
@@ -192,7 +192,7 @@ impl Watch {
 
     /// Shows the full-screen view until q is pressed.
     fn screen(&mut self) -> anyhow::Result<Exit> {
-        let mut terminal = ratatui::try_init().context("the terminal")?;
+        let mut terminal = ratatui::try_init().context("cannot open the terminal")?;
         let done = self.show(&mut terminal);
         ratatui::restore();
         done

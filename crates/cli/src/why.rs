@@ -135,7 +135,7 @@ impl Report {
     fn text(&self) -> String {
         let mut out = match (self.groups.is_empty(), self.seconds > 0.0) {
             (true, true) => {
-                format!("no frame of '{}' came, left or was dropped in {:.1} s\n", self.expression, self.seconds)
+                format!("no frame of '{}' was received, sent or dropped in {:.1} s\n", self.expression, self.seconds)
             }
             (true, false) => String::new(),
             (false, _) => format!("frames of '{}' in {:.1} s\n", self.expression, self.seconds),
@@ -145,10 +145,10 @@ impl Report {
             if let Fate::Dropped(why) = group.fate {
                 out += &format!("    {}: {}\n", why.name(), why.sentence());
             }
-            out += &format!("    the last: {}\n", line(&group.last));
+            out += &format!("    last: {}\n", line(&group.last));
         }
         if self.missed > 0 {
-            out += &format!("  missed for want of room in the host: {}\n", frames(self.missed as usize));
+            out += &format!("  missed, capture buffer of the host full: {}\n", frames(self.missed as usize));
         }
         if !self.before.is_empty() {
             let mut reasons: BTreeMap<&str, (usize, &Caught)> = BTreeMap::new();
@@ -158,9 +158,9 @@ impl Report {
                     *known = (known.0 + 1, frame);
                 }
             }
-            out += "dropped before that (the host keeps a sample of the last drops)\n";
+            out += "dropped earlier (the host keeps a sample of recent drops)\n";
             for (why, (count, last)) in reasons {
-                out += &format!("  {why} {}: {}\n    the last: {}\n", at(&last.iface), frames(count), line(last));
+                out += &format!("  {why} {}: {}\n    last: {}\n", at(&last.iface), frames(count), line(last));
             }
         }
         for answer in &self.answers {
@@ -218,7 +218,7 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>, stations: &[[
     }
     let mut out: Vec<Answer> = Vec::new();
     for (ends, passed) in flows {
-        let about = format!("the way to {}", ends.dst);
+        let about = format!("route to {}", ends.dst);
         let words = route_words(ends, passed.as_ref());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let lines = host.ask(&words, false).map(|text| lines_of(&text));
@@ -238,7 +238,7 @@ fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>) -> anyhow::Re
     let rows: Vec<Value> = serde_json::from_str(&host.ask(&["ss", "-a"], true)?).context("ss: not JSON")?;
     let reached = rows.iter().filter(|row| flows.keys().any(|ends| ends.is_of_socket(row)));
     let lines: Vec<String> = reached.map(socket_line).collect();
-    Ok(if lines.is_empty() { vec!["none is bound or connected there".to_string()] } else { lines })
+    Ok(if lines.is_empty() { vec!["no matching socket".to_string()] } else { lines })
 }
 
 /// Returns a line that describes a socket, given as `row` of `ss -j`.
@@ -289,14 +289,15 @@ fn entry(mac: &[u8; 6], table: &str) -> Answer {
     let mut text: Vec<String> = known
         .map(|row| {
             let vlan = row.get("vlan").map(|vlan| format!(" in VLAN {vlan}")).unwrap_or_default();
-            format!("is at {}{vlan} {}", word(row, "ifname"), word(row, "state")).trim_end().to_string()
+            format!("port {}{vlan} {}", word(row, "ifname"), word(row, "state")).trim_end().to_string()
         })
         .collect();
     if text.is_empty() {
         let group = mac[0] & 1 == 1;
-        text.push(if group { "a group address: to several ports" } else { "not known: to all ports" }.to_string());
+        let known = if group { "group address: sent to several ports" } else { "unknown address: sent to all ports" };
+        text.push(known.to_string());
     }
-    Answer { about: format!("the station {name}"), text }
+    Answer { about: format!("station {name}"), text }
 }
 
 #[cfg(test)]

@@ -17,13 +17,13 @@ need --locks light or heavy.
 Example:
   linerate testtool -c 1000000 send")]
 pub struct TesttoolArgs {
-    /// Move this many packets at a time
+    /// Process packets in bursts of this size
     #[arg(short, value_name = "BURST", default_value_t = 1)]
     pub burst: usize,
     /// Stop after this many packets or calls; 0: run until Ctrl-C
     #[arg(short, value_name = "COUNT", default_value_t = 0)]
     pub count: u64,
-    /// Route over this many pairs of ports, 1 to 32, a host and a thread for each
+    /// Route over this many pairs of ports, 1 to 32, each with a host and a thread
     #[arg(short, value_name = "PARALLEL", default_value_t = 1)]
     pub parallel: usize,
     /// Use one host for all pairs of ports (route only)
@@ -52,7 +52,7 @@ pub struct TesttoolArgs {
     /// Find the current thread by register, inline or call [default: register]
     #[arg(long, value_name = "KIND")]
     pub context: Option<lock::How>,
-    /// Checksum with generic16, word64, neon, avx2 or avx512 [default: the widest]
+    /// Compute checksums with generic16, word64, neon, avx2 or avx512 [default: the widest]
     #[arg(long, value_name = "KIND")]
     pub checksum: Option<wire::checksum::Kind>,
     /// Set a knob, as in net.inet.udp.checksum=0
@@ -68,9 +68,9 @@ pub struct TesttoolArgs {
 /// Modes of testtool.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToolMode {
-    /// Send from an application to a port that discards
+    /// Send from an application to a discarding port
     Send,
-    /// Receive in an application from a port that generates
+    /// Receive in an application from a generating port
     Recv,
     /// Forward through the host from generating ports to discarding ports
     Route,
@@ -88,23 +88,23 @@ pub struct StudyArgs {
     /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Run few rounds: to try the command, not for figures to publish
+    /// Run few rounds, to try the command; the results are imprecise
     #[arg(long)]
     pub quick: bool,
-    /// Draw the figures into this file
+    /// Write a chart of the results to this SVG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Write every trial into this file, as lines of JSON
+    /// Write every trial to this file as JSON lines
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trials: Option<PathBuf>,
-    /// Run this many rounds, building every side anew in each [default: per study]
+    /// Run this many rounds, each with newly built subjects [default: per study]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Stop, and report what was measured, if a build or trial takes longer [default: 180; command
+    /// Stop and report the finished rows if a build or trial takes longer [default: 180; command
     /// lines: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub limit: Option<u64>,
-    /// Stay on this core [default: the last]
+    /// Pin to this CPU core [default: the last]
     #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,
 }
@@ -119,37 +119,37 @@ pub struct LabArgs {
 /// Commands that check the laboratory itself.
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
-    /// Check verdicts on equal sides and on planted differences of 5 %
+    /// Check verdicts on equal variants and on known differences of 5 %
     Selftest(SelftestArgs),
 }
 
 /// Arguments of `lab selftest`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Six kinds of rows are compared with separately built sides of the same settings, and with sides slowed by 5 %. \
-Targets: at most 1 % firm verdicts on equal sides, at least 93 % of the 95 % intervals containing 1, at least 80 % of \
-the planted differences found. Exit codes: 0 if no share misses its target beyond chance (p < 0.001), 1 if one does or \
-if a comparison failed.
+For six kinds of rows, compares a variant with a separately built one of the same settings, and with one slowed down \
+by 5 %. Targets: at most 1 % firm verdicts on equal variants, at least 93 % of the 95 % intervals contain 1, at least \
+80 % of the known differences found. Exit codes: 0 if no share misses its target beyond chance (p < 0.001), 1 if one \
+does or if a comparison failed.
 
 Example:
   linerate lab selftest --comparisons 1000 --busy 2 --json")]
 pub struct SelftestArgs {
-    /// Make this many comparisons of each sort; 100 take about three minutes
+    /// Make this many comparisons of each kind; 100 take about three minutes
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub comparisons: u32,
-    /// Run this many busy processes beside the measurement
+    /// Run this many busy processes during the measurement
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
     pub busy: u32,
     /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Run few rounds: to try the command
+    /// Run few rounds, to try the command
     #[arg(long)]
     pub quick: bool,
     /// Run this many rounds per comparison [default: as the row's command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Stay on this core [default: the last]
+    /// Pin to this CPU core [default: the last]
     #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,
 }
@@ -178,7 +178,7 @@ pub enum LadderName {
 pub struct ReproArgs {
     /// Select the report
     pub name: ReportName,
-    /// Place received frames for the driver to read (bridge2004) [default: cold]
+    /// Set where the driver reads received frames (bridge2004) [default: cold]
     #[arg(long, value_name = "PLACE")]
     pub dma: Option<DmaName>,
     /// Build rungs of rump2014 from this source tree [default: the current one]
@@ -191,9 +191,9 @@ pub struct ReproArgs {
 /// Places of a received frame when the driver reads it.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DmaName {
-    /// In memory and in no cache, as after DMA over PCI
+    /// In memory, not cached, as after DMA over PCI
     Cold,
-    /// In the cache, as after DMA by a current card
+    /// In the cache, as after DMA by a current NIC
     Copy,
 }
 
@@ -208,7 +208,7 @@ pub enum ReportName {
     Ethpipe2013,
     /// Nagelhout, 2004: a polling bridge, and the gain of each driver change
     Bridge2004,
-    /// Watson: netperf and tcpconnect under direct and under queued dispatch
+    /// Watson: netperf and tcpconnect under direct and queued dispatch
     Netisr2005,
 }
 
@@ -228,14 +228,14 @@ pub enum BenchGroup {
     Udp,
     /// Measure TCP: bytes, transactions, connections
     Tcp,
-    /// Measure frames as lines, beside the usual tools
+    /// Measure frames as text lines, compared with the usual tools
     Text,
     /// Measure a learning bridge and the parts of its path
     Bridge,
-    /// Measure forwarding and lookups with a million routes, some changing
+    /// Measure forwarding and lookups with a million routes, some of them changing
     Route,
-    /// Measure netisr's cost per frame, and connections beside the kernel's
+    /// Measure netisr's cost per frame, and connections compared with the kernel
     Dispatch,
-    /// Measure services with stock tools, beside redis-server, nginx and iperf3
+    /// Measure services with stock tools, compared with redis-server, nginx and iperf3
     Services,
 }

@@ -36,7 +36,7 @@ pub struct CtlArgs {
 
 /// Arguments of the short forms of `ctl`.
 #[derive(Args, Debug)]
-#[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the grammar.")]
+#[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the syntax.")]
 pub struct ShortArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
@@ -52,11 +52,10 @@ pub struct ShortArgs {
 /// Arguments of `tcpdump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times \
-are local (TZ). Frames are printed as they pass the port: a checksum that is \
-left to the port is not filled in, and is wrong with -v. Frames that did not fit the host's buffer (4 MiB \
-unread) are counted; the number is printed at the end. A packet that was dropped \
-after its link header was removed is shown with one of zeros.
+EXPR is a filter as in pcap-filter(7). Ends on Ctrl-C or after -c frames. Times are local (TZ). Frames are shown as \
+they pass the port: with checksum offload to the port, the checksum is not yet filled in, and -v reports it as wrong. \
+Frames that do not fit the host's buffer (4 MiB unread) are lost; their number is printed at the end. A packet dropped \
+after its link header was removed is shown with a link header of zeros.
 
 Examples:
   linerate tcpdump --url /tmp/h.sock -i tap0 -c 10 tcp port 80
@@ -66,10 +65,10 @@ pub struct TcpdumpArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Capture on this iface of a host or port of a bridge; 'any': all that have a port
+    /// Capture on this iface of a host or port of a bridge; 'any': all with a port
     #[arg(short, value_name = "IFACE", default_value = "any")]
     pub iface: String,
-    /// Capture the frames that are dropped, with the reason (a comment in pcapng)
+    /// Capture dropped frames, with the drop reason (a comment in pcapng)
     #[arg(long, conflicts_with_all = ["iface", "read"])]
     pub dropped: bool,
     /// Read the packets of this pcap or pcapng file; -: standard input
@@ -102,13 +101,13 @@ pub struct TcpdumpArgs {
     /// Print the fields of the IP header too
     #[arg(short, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Print the bytes, without the link header; twice: with it
+    /// Print the bytes, without link header; twice: with link header
     #[arg(short = 'x', action = clap::ArgAction::Count)]
     pub hex: u8,
-    /// Print the bytes and their characters; twice: with the link header
+    /// Print the bytes and ASCII, without link header; twice: with link header
     #[arg(short = 'X', action = clap::ArgAction::Count)]
     pub ascii: u8,
-    /// Print no timestamps
+    /// Do not print timestamps
     #[arg(short = 't')]
     pub no_time: bool,
     /// Print numbers, not names; always on
@@ -125,11 +124,10 @@ pub struct TcpdumpArgs {
 /// Arguments of `why`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in \
-pcap-filter(7). The command watches the flow for a while and prints where its \
-frames came in, left or were dropped and for which reason; drops before that, of \
-which the host keeps a sample; the route, the neighbor and the sockets, or the \
-ports of a bridge that lead to its stations.
+FLOW is [tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]], or a filter as in pcap-filter(7). The command captures the flow's \
+frames for a while. It prints where they were received, sent or dropped, with the drop reasons, and earlier drops (the \
+host keeps a sample). For a host it also prints the route, the neighbor and the sockets; for a bridge, the ports of \
+the destination addresses.
 
 Examples:
   linerate why --url /tmp/h.sock udp 10.0.0.2:9
@@ -138,7 +136,7 @@ pub struct WhyArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Watch for this long, or until Ctrl-C; 0s: only report what is recorded
+    /// Capture for this long, or until Ctrl-C; 0s: report earlier drops only
     #[arg(long = "for", value_name = "DURATION", value_parser = pipe::units::duration, default_value = "1s")]
     pub duration: Duration,
     /// Print JSON
@@ -152,9 +150,9 @@ pub struct WhyArgs {
 /// Help after the options of `ping`.
 pub const PING_HELP: &str = "\
 Options, as in ping(8): -c COUNT, -i SECONDS, -s BYTES of data, -t TTL, -W SECONDS \
-to wait for the last answer, -I IFACE or SOURCE, -M do (do not fragment). A \
-link-local address is written A%IFACE; -4 and -6 select the family of a name's \
-addresses. Exit code 1: no reply.
+to wait for the last reply, -I IFACE or SOURCE, -M do (do not fragment). A \
+link-local address is written A%IFACE. -4 and -6 select the address family of a \
+name. Exit code 1: no reply.
 
 Example:
   linerate ping --url /tmp/h.sock -c 3 -i 0.2 10.0.0.1";
@@ -172,7 +170,7 @@ pub struct PingArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Print a JSON object for each answer and one at the end (ping)
+    /// Print a JSON object for each reply and one at the end (ping)
     #[arg(short, long)]
     pub json: bool,
     /// Send to this host, an address or a name, with these options
@@ -183,8 +181,8 @@ pub struct PingArgs {
 /// Arguments of `nc`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends when the peer has sent all it will; with -u a second after the end of the \
-input and the last answer.
+Ends when the peer closes the connection. With -u, ends one second after the \
+end of input and the last reply.
 
 Example:
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | linerate nc --url /tmp/h.sock 10.0.0.1 80")]
@@ -234,7 +232,7 @@ pub struct HttpArgs {
     /// Use this method: get
     #[arg(value_parser = ["get"])]
     pub method: String,
-    /// Get this page: http://HOST/PATH, with :PORT after the host if it is not 80
+    /// Get this page: http://HOST[:PORT]/PATH
     #[arg(value_name = "PAGE")]
     pub address: String,
     /// Write the page to this file

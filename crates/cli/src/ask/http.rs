@@ -19,7 +19,7 @@ pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
     let (authority, path) = rest.split_once('/').map_or((rest, String::new()), |(at, path)| (at, path.to_string()));
     let (name, port) = end_of(authority, 80)?;
     if path.contains(|c: char| c.is_control() || c == ' ') {
-        return Err(Fault::usage(format!("{}: a path has no blanks; write %20", args.address)));
+        return Err(Fault::usage(format!("{}: invalid character in the path; encode a space as %20", args.address)));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut out: Box<dyn Write> = match &args.output {
@@ -44,7 +44,7 @@ pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
             answer.shown = true;
             out.write_all(answer.head.as_deref().unwrap_or_default().as_bytes())?;
         }
-        out.write_all(&body).context("the output")?;
+        out.write_all(&body).context("cannot write the response")?;
         if answer.is_whole() {
             break;
         }
@@ -59,7 +59,7 @@ pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
             State::Failed(why) => anyhow::bail!("{why}"),
         }
     }
-    out.flush().context("the output")?;
+    out.flush().context("cannot write the response")?;
     let status = answer.status();
     if status >= 400 {
         notice(&format!("{}: status {status}", args.address));
@@ -88,7 +88,7 @@ impl Answer {
         self.pending.extend(bytes);
         if self.head.is_none() {
             let Some(end) = self.pending.windows(4).position(|four| four == b"\r\n\r\n") else {
-                anyhow::ensure!(self.pending.len() < HEAD_MAX, "an answer whose head has more than {HEAD_MAX} bytes");
+                anyhow::ensure!(self.pending.len() < HEAD_MAX, "invalid response: headers exceed {HEAD_MAX} bytes");
                 return Ok(Vec::new());
             };
             let head: Vec<u8> = self.pending.drain(..end + 4).collect();
@@ -108,7 +108,7 @@ impl Answer {
     fn begin(&mut self, head: String) -> anyhow::Result<()> {
         anyhow::ensure!(
             head.starts_with("HTTP/1."),
-            "not an answer of HTTP/1: '{}'",
+            "not an HTTP/1 response: '{}'",
             head.lines().next().unwrap_or_default()
         );
         let field = |name: &str| {
@@ -117,7 +117,7 @@ impl Answer {
         };
         self.chunked = field("transfer-encoding").is_some_and(|value| value.ends_with("chunked"));
         if !self.chunked {
-            let length = field("content-length").map(|value| value.parse().context("a bad Content-Length"));
+            let length = field("content-length").map(|value| value.parse().context("invalid Content-Length"));
             self.left = length.transpose()?;
         }
         self.head = Some(head);
@@ -137,14 +137,14 @@ impl Answer {
             return Ok(after == 0);
         }
         let Some(end) = self.pending.windows(2).position(|two| two == b"\r\n") else {
-            anyhow::ensure!(self.pending.len() < HEAD_MAX, "a chunk without a size");
+            anyhow::ensure!(self.pending.len() < HEAD_MAX, "invalid response: chunk without a size");
             return Ok(false);
         };
         let line: Vec<u8> = self.pending.drain(..end + 2).collect();
         let text = String::from_utf8_lossy(&line);
         let digits = text.split(';').next().unwrap_or_default().trim();
-        let size = u64::from_str_radix(digits, 16).with_context(|| format!("a chunk of size '{digits}'"))?;
-        anyhow::ensure!(size < 1 << 60, "a chunk of size '{digits}'");
+        let size = u64::from_str_radix(digits, 16).with_context(|| format!("invalid chunk size '{digits}'"))?;
+        anyhow::ensure!(size < 1 << 60, "invalid chunk size '{digits}'");
         self.whole = size == 0;
         self.left = Some(size + 2);
         Ok(!self.whole)
@@ -156,8 +156,8 @@ impl Answer {
 
     /// Handles the end of the connection.
     fn end(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(self.head.is_some(), "the server closed the connection without an answer");
-        anyhow::ensure!(self.left.is_none() && !self.chunked, "the answer was cut short");
+        anyhow::ensure!(self.head.is_some(), "the server closed the connection without a response");
+        anyhow::ensure!(self.left.is_none() && !self.chunked, "the response is truncated");
         Ok(())
     }
 
@@ -202,6 +202,6 @@ mod tests {
         }
         let mut cut = Answer::default();
         cut.take(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi").unwrap();
-        assert!(cut.end().unwrap_err().to_string().contains("cut short"));
+        assert!(cut.end().unwrap_err().to_string().contains("truncated"));
     }
 }

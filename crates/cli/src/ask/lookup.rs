@@ -49,13 +49,13 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
     for kind in types {
         let answer = match ask(host, &server, &name, kind) {
             Err(why) if found > 0 => {
-                notice(&format!("the IPv6 addresses are not known: {why:#}"));
+                notice(&format!("IPv6 addresses are unknown: {why:#}"));
                 break;
             }
             answer => answer?,
         };
         if found > 0 && answer.rcode != 0 {
-            notice(&format!("the IPv6 addresses are not known: {}", dns::rcode_name(answer.rcode)));
+            notice(&format!("IPv6 addresses are unknown: {}", dns::rcode_name(answer.rcode)));
             break;
         }
         rcode = answer.rcode;
@@ -89,7 +89,7 @@ pub(super) fn run(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit>
 fn first_server(host: &dyn Works) -> anyhow::Result<String> {
     let all = host.ask(&["resolvectl"], false)?;
     let first = all.lines().find_map(|line| line.strip_prefix("nameserver ")?.split(' ').next());
-    let first = first.context("the host has no name server: name one, or set one with 'resolvectl dns ADDRESS'")?;
+    let first = first.context("the host has no name server: give one, or set one with 'resolvectl dns ADDRESS'")?;
     Ok(first.to_string())
 }
 
@@ -118,7 +118,7 @@ fn ask(host: &dyn Works, server: &Server, name: &str, kind: u16) -> anyhow::Resu
         }
     }
     anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
-    anyhow::bail!("{server}: no answer to {TRIES} queries")
+    anyhow::bail!("{server}: no reply to {TRIES} queries")
 }
 
 fn ask_by_tcp(host: &dyn Works, server: &Server, query: &Query, message: &[u8]) -> anyhow::Result<Answer> {
@@ -138,10 +138,10 @@ fn ask_by_tcp(host: &dyn Works, server: &Server, query: &Query, message: &[u8]) 
         match state {
             State::Running if bytes.is_empty() => host.pause(super::PAUSE),
             State::Running => {}
-            State::Done => anyhow::bail!("{server}: the connection ended within the answer"),
+            State::Done => anyhow::bail!("{server}: connection closed before the end of the reply"),
             State::Failed(why) => anyhow::bail!("{why}"),
         }
     }
     anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
-    anyhow::bail!("{server}: no answer over TCP")
+    anyhow::bail!("{server}: no reply over TCP")
 }

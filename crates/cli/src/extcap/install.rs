@@ -9,12 +9,12 @@ use std::process::Command;
 /// Links this program into `dir`, or into the user's own extcap folder.
 pub fn link(dir: Option<&Path>) -> anyhow::Result<Exit> {
     let dir = dir.map_or_else(own_folder, |dir| Ok(dir.to_path_buf()))?;
-    let program = std::env::current_exe().context("where this program is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
     let link = dir.join("linerate");
     match fs::symlink_metadata(&link) {
         Ok(there) if !there.is_symlink() => {
-            return Err(anyhow::anyhow!("{}: is there and is no link: remove it first", link.display()));
+            return Err(anyhow::anyhow!("{}: exists and is not a symbolic link: remove it first", link.display()));
         }
         Ok(_) => fs::remove_file(&link).with_context(|| link.display().to_string())?,
         Err(_) => {}
@@ -29,9 +29,9 @@ fn own_folder() -> anyhow::Result<PathBuf> {
         |program| Command::new(program).args(["-G", "folders"]).output().ok().filter(|said| said.status.success());
     let said = ask("tshark").or_else(|| ask("wireshark"));
     let said =
-        said.ok_or_else(|| Fault::usage("--install: neither tshark nor wireshark says where its folder is: give DIR"))?;
+        said.ok_or_else(|| Fault::usage("--install: unknown extcap folder, cannot run tshark or wireshark: give DIR"))?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    folder_in(&said).ok_or_else(|| Fault::usage("--install: tshark does not say where its folder is: give DIR"))
+    folder_in(&said).ok_or_else(|| Fault::usage("--install: no extcap folder in output of 'tshark -G folders': give DIR"))
 }
 
 /// Finds the directory in the output of `tshark -G folders`. Versions up to 4.0 report only the

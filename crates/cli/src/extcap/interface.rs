@@ -45,7 +45,7 @@ impl Interface {
             .find(|interface| matches!(interface, Interface::Running { name: n, .. } if n == name));
         found.ok_or_else(|| {
             Fault::usage(format!(
-                "--extcap-interface {name}: there is no such interface; --extcap-interfaces lists them"
+                "--extcap-interface {name}: no such interface; --extcap-interfaces lists all"
             ))
         })
     }
@@ -66,7 +66,7 @@ impl Interface {
         if *self == Interface::Any {
             args.push(format!(
                 "{{call=--port}}{{display=Port}}{{type=string}}{{default={EXAMPLE}}}{{tooltip=As in tap:tap0, pcap:FILE or text:FIFO; \
-                 'linerate ports' lists what there is}}"
+                 'linerate ports' lists all kinds}}"
             ));
         }
         args.push(format!(

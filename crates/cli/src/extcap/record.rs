@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Captures until the port ends, the FIFO is closed or a signal arrives; all three count as
 /// success.
 pub fn run(interface: &Interface, args: &ExtcapArgs, expression: &str, filter: &Filter) -> anyhow::Result<Exit> {
-    let Some(fifo) = &args.fifo else { return Err(Fault::usage("--capture: --fifo is missing")) };
+    let Some(fifo) = &args.fifo else { return Err(Fault::usage("--capture: requires --fifo")) };
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let Some(out) = open(fifo).with_context(|| fifo.display().to_string())? else { return Ok(Exit::Fine) };
     if out.metadata()?.file_type().is_fifo() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Flags of every command that reads and writes frames.
 #[derive(Args, Debug, Clone, Default)]
 pub struct StreamArgs {
-    /// Read these files instead of standard input; - is standard input
+    /// Read these files instead of standard input; -: standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -49,8 +49,8 @@ impl FormArgs {
 /// Arguments of `cat`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Frames are lines of text unless -o says otherwise, whatever is read: DST SRC TYPE and each byte in hexadecimal, \
-without FCS. Where a frame came from a device that leaves checksums and segments to others, they were asked for whole.
+Without -o, frames are written as lines of text, for any input format: DST SRC TYPE and each byte in hexadecimal, \
+without FCS. Devices are opened without receive offloads, so that frames arrive unmerged and with complete checksums.
 
 Examples:
   linerate cat tap:tap0 | grep 'FFFFFFFFFFFF' | linerate put tap:tap1
@@ -74,8 +74,9 @@ pub struct CatArgs {
 /// Arguments of `put`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-A line with a stamp waits for its time: 0000000000000000 is at once, a register (its second digit) counts from the \
-last reset (its first), register 0 from the machine's start, as 'linerate cat -t' writes it.
+A frame with a timestamp is sent at that time; 0000000000000000 means at once. The second digit selects the register \
+from which the time counts; a first digit of 1 sets this register to the current time. Register 0 counts from the \
+machine's start, as in the output of 'linerate cat -t'.
 
 Examples:
   linerate cat tap:tap0 | sed -e 's/8100 00 01 //' | linerate put tap:tap1
@@ -94,7 +95,7 @@ pub struct PutArgs {
 /// Arguments of `pipe`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends when the port is over, when standard input has ended and --half is not given, or with Ctrl-C.
+Ends when the port is closed, on Ctrl-C, or, without --half, at the end of standard input.
 
 Examples:
   linerate gen -n 3 -t 1 --udp 10.0.0.1:7-10.0.0.2:9 | linerate pipe pair:a

@@ -43,7 +43,7 @@ impl From {
         let args = match self {
             From::Cat(args) => args,
             From::Gen(args) if args.fixed => {
-                return Err(Fault::usage("--static writes by itself: it cannot stand in a row"));
+                return Err(Fault::usage("gen --static: not supported in a pipeline with '+'"));
             }
             From::Gen(args) => return Ok(Sources::Gen(args.open()?)),
         };
@@ -157,18 +157,18 @@ impl Sources {
             Sources::Port(source, counts, is_text) => {
                 source.remarks().iter().for_each(|remark| notice(remark));
                 if source.refused() > 0 {
-                    notice(&format!("{} frames left out: they have fewer than 14 bytes", source.refused()));
+                    notice(&format!("{} frames skipped: shorter than 14 bytes", source.refused()));
                 }
                 let malformed = counts.rx.malformed.get();
                 if malformed > 0 && source.remarks().is_empty() {
-                    notice(&format!("{malformed} frames left out: longer than the port's buffers, or malformed"));
+                    notice(&format!("{malformed} frames skipped: longer than the port's buffers, or malformed"));
                 }
                 // Lines that are no frames are comments, unless no line is a frame.
                 let is_missing = malformed > 0 && !(*is_text && counts.rx.frames.get() > 0);
                 source.refused() > 0 || is_missing
             }
             Sources::Gen(source) => {
-                notice(&format!("{} frames, made one by one", source.made()));
+                notice(&format!("{} frames, generated one by one", source.made()));
                 false
             }
         }
@@ -222,13 +222,13 @@ impl Sinks {
         let Sinks::Port(sink, _) = self else { return false };
         let (_, too_long) = sink.counts();
         if too_long > 0 {
-            notice(&format!("{too_long} frames not sent: longer than the port takes"));
+            notice(&format!("{too_long} frames not sent: longer than the port's maximum"));
         }
         // The reason that a port is gone is reported elsewhere.
         let counts = &sink.port_counts().tx;
         let errors = if sink.is_gone() { 0 } else { counts.errors.get() + counts.malformed.get() };
         if errors > 0 {
-            notice(&format!("{errors} frames not sent: the port failed to send them"));
+            notice(&format!("{errors} frames not sent: transmit errors of the port"));
         }
         too_long + errors > 0
     }
@@ -271,11 +271,11 @@ pub fn check_targets(targets: &[String], files: &[PathBuf]) -> anyhow::Result<()
         // Devices and pipes may have several writers.
         let Some(file) = of(Path::new(name)).filter(|(.., is_regular)| *is_regular) else { continue };
         if inputs.contains(&file) {
-            return Err(Fault::usage(format!("-t {name}: the file is read as input: write to another one")));
+            return Err(Fault::usage(format!("-t {name}: the file is also read as input: write to another file")));
         }
         if seen.contains(&file) {
             return Err(Fault::usage(format!(
-                "-t {name}: the file is given twice: give each target a file of its own"
+                "-t {name}: the file is given twice: give a different file for each target"
             )));
         }
         seen.push(file);
@@ -379,7 +379,7 @@ pub fn tell(input: &Input) -> bool {
         notice(&format!("{one} {line}, {why}"));
     }
     if tally.bad > 0 {
-        notice(&format!("{} of {} {all} are no frames", tally.bad, tally.lines));
+        notice(&format!("{} of {} {all} are not valid frames", tally.bad, tally.lines));
     }
     tally.bad > 0 && (is_capture || tally.bad == tally.lines)
 }

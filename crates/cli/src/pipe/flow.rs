@@ -24,9 +24,9 @@ pub type Make = Box<dyn FnOnce() -> anyhow::Result<Box<dyn Stage>>>;
 /// Arguments of `gen`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Standard error says which of both it was: frames made one by one, or one buffer written again and again (--static), as \
-the report's figures were measured. -t spaces stamps as the wire would: 64 bytes at 1000 Mb/s are 84 ticks of 8 ns; \
-the first frame of each round (-m) sets register 1, from which they count.
+Frames are generated one by one; with --static, one buffer is written repeatedly, as in the report's measurements. \
+Standard error reports which. -t spaces timestamps as on a wire: 64 bytes at 1000 Mb/s are 84 ticks of 8 ns. The first \
+frame of each round (-m) resets register 1, from which the timestamps count.
 
 Examples:
   linerate gen --static --rotate | LC_ALL=C grep -c 001111111111
@@ -99,7 +99,7 @@ impl GenArgs {
             wrote = out.write_all(piece);
             written += if wrote.is_ok() { frames } else { 0 };
         }
-        notice(&format!("{written} frames: one buffer of {} again and again", fixed.frames));
+        notice(&format!("{written} frames: one buffer of {} written repeatedly", fixed.frames));
         Ok(wrote?)
     }
 }
@@ -107,8 +107,8 @@ impl GenArgs {
 /// Arguments of `mirror`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-A target that fails is left alone from then on, and what it did not get is counted: the others go on, as with tee, and \
-the exit code is 1.
+A target that fails receives no further frames, and the missed frames are counted. The other targets continue, as \
+with tee, and the exit code is 1.
 
 Example:
   linerate cat tap:tap0 + mirror -t seen.pcapng -t tap:tap2 + put tap:tap1")]
@@ -136,7 +136,7 @@ pub struct SplitArgs {
     /// Send both directions of a flow to the same target, with --by flow
     #[arg(long, visible_alias = "symmetric")]
     pub both_ways: bool,
-    /// Seed the hash, so that every run selects the same targets [default: random]
+    /// Set the seed of the hash, so that every run selects the same targets [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -189,7 +189,7 @@ pub struct DelayArgs {
     /// Vary the delay randomly by up to this time; frames stay in order
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "0s", conflicts_with = "stamp")]
     pub jitter: Duration,
-    /// Seed the random numbers
+    /// Set the random seed
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Add the delay to timestamps instead (f2), which the sender waits for
@@ -204,19 +204,19 @@ pub struct DelayArgs {
 /// Arguments of `rate`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Bits are those that a wire is busy with: FCS, preamble and gap too (84 bytes for a frame of 64).
+Bits are counted as on the wire, including FCS, preamble and gap: 84 bytes for a frame of 64.
 
 Examples:
   linerate rate -r 100M trace.pcap | linerate put tap:tap0
   linerate cat tap:tap0 + rate -r 1000pps --drop + put tap:tap1")]
 pub struct RateArgs {
-    /// Set the rate in bits a second, as in 100M, or frames a second, as in 1000pps
+    /// Set the rate in bits per second, as in 100M, or frames per second, as in 1000pps
     #[arg(short, long, value_name = "RATE", value_parser = units::rate)]
     pub rate: units::Rate,
     /// Set the burst that may pass after a pause, in bytes or frames [default: 10 ms of the rate]
     #[arg(long, value_name = "N", value_parser = units::bytes)]
     pub burst: Option<u64>,
-    /// Count only the frame's own bytes
+    /// Count the bytes of the frame only, without FCS, preamble and gap
     #[arg(long)]
     pub payload: bool,
     #[command(flatten)]
@@ -228,7 +228,8 @@ pub struct RateArgs {
 /// Arguments of `count`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Frames are passed on, and sums told on standard error; with -q sums alone are written, to standard output.
+Frames are passed on, and totals are printed to standard error. With -q, only totals are printed, to standard \
+output.
 
 Examples:
   linerate cat tap:tap0 | linerate count -I 1 | linerate put tap:tap1
@@ -237,7 +238,7 @@ pub struct CountArgs {
     /// Print the totals of each interval too
     #[arg(short = 'I', long, value_name = "SECS", value_parser = seconds)]
     pub interval: Option<Duration>,
-    /// Pass no frames on
+    /// Do not pass frames on
     #[arg(short, long)]
     pub quiet: bool,
     /// Print one JSON object per line
@@ -250,19 +251,19 @@ pub struct CountArgs {
 /// Flags of `top` for running hosts.
 #[derive(Args, Debug, Clone)]
 pub struct WatchArgs {
-    /// Watch this running host instead: a control socket, or the name of a host of 'linerate up'
+    /// Watch this running host: its control socket, or its name in 'linerate up'
     #[arg(long, value_name = "URL")]
     pub url: Vec<String>,
-    /// Set the seconds between two updates of a host
+    /// Set the seconds between two updates of the hosts
     #[arg(short = 'd', value_name = "SECS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
-    /// Print lines instead of a screen for a host
+    /// Print lines instead of the full-screen view
     #[arg(short, long)]
     pub batch: bool,
-    /// Stop after N updates of a host
+    /// Stop after N updates of the hosts
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
-    /// Enable the cost ledger of a host meanwhile
+    /// Enable the cost ledger of the hosts while watching
     #[arg(long)]
     pub ledger: bool,
 }
@@ -277,10 +278,10 @@ fn interval(word: &str) -> Result<Duration, String> {
 /// Arguments of `top`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Of frames, the table does not grow (Space-Saving): a figure may be too large by its error, never too small, and what \
-is not shown never has more than is said below the table. Of running hosts (--url, or on a terminal all that 'linerate \
-up' runs): ports, netisr's workstreams, reasons for drops, and with --ledger ticks by stage, every -d seconds, until q \
-or Ctrl-C.
+For a stream of frames, the table has a fixed size (Space-Saving): a count may be too large by at most its error, \
+never too small, and no key that is not shown exceeds the bound below the table. For running hosts (--url, or on a \
+terminal all hosts of 'linerate up'), prints ports, netisr workstreams, drop reasons, and with --ledger ticks by \
+stage, every -d seconds, until q or Ctrl-C.
 
 Examples:
   linerate top -q -k ip -n 20 trace.pcap
@@ -302,7 +303,7 @@ pub struct TopArgs {
     /// Rank by bytes on the wire instead of frames
     #[arg(long)]
     pub bytes: bool,
-    /// Pass no frames on
+    /// Do not pass frames on
     #[arg(short, long)]
     pub quiet: bool,
     /// Print one JSON object
@@ -331,10 +332,10 @@ impl SplitArgs {
         let files = self.stream.files.clone();
         let make = move || {
             if self.both_ways && self.by != ByArg::Flow {
-                return Err(Fault::usage("--both-ways is about flows: it goes with --by flow"));
+                return Err(Fault::usage("--both-ways: requires --by flow"));
             }
             if self.targets.iter().filter(|name| *name == "-").count() > 1 {
-                return Err(Fault::usage("-t - is given twice: there is one standard output"));
+                return Err(Fault::usage("-t -: standard output is given twice"));
             }
             ends::check_targets(&self.targets, &files)?;
             let by = match self.by {
@@ -444,5 +445,5 @@ fn endpoints(word: &str) -> Result<(SocketAddrV4, SocketAddrV4), String> {
 pub fn seconds(word: &str) -> Result<Duration, String> {
     let with_unit = if word.ends_with(|c: char| c.is_ascii_digit()) { format!("{word}s") } else { word.to_owned() };
     let long = units::duration(&with_unit).map_err(|why| why.to_string())?;
-    if long.is_zero() { Err("expected more than no time".into()) } else { Ok(long) }
+    if long.is_zero() { Err("expected a time above 0".into()) } else { Ok(long) }
 }

@@ -20,10 +20,10 @@ use wire::filter::Filter;
 /// Arguments of `grep`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Patterns are grep's: basic syntax (\\| \\( \\{), -E extended, -F fixed strings. No line of frames has a = in it: a \
-pattern that begins with FIELD= is terms about fields, all of which must hold: dst src mac (* is any byte, or all that \
-follow) type vlan ip.src ip.dst ip proto ttl sport dport port len. Of alternatives -o shows the first that matches, \
-not the longest. Exit codes are grep's: 0 something was selected, 1 nothing, 2 an error.
+Patterns are those of grep: basic (\\| \\( \\{), extended with -E, fixed strings with -F. A pattern that begins with \
+FIELD= is a list of fields with values, all of which must match. Fields: dst src mac type vlan ip.src ip.dst ip proto \
+ttl sport dport port len. In a MAC address, * matches any byte, or all remaining bytes. With alternatives, -o prints \
+the first that matches, not the longest. Exit codes as in grep: 0 a frame was selected; 1 none; 2 an error.
 
 Examples:
   linerate cat tap:tap0 | linerate grep '001122334455\\|FFFFFFFFFFFF'
@@ -31,8 +31,7 @@ Examples:
   linerate grep -f 'tcp port 443 and net 10.0.0.0/8' trace.pcap > some.pcap
   linerate grep -j 2 -c -F --file addresses.txt frames.txt")]
 pub struct GrepArgs {
-    /// Select by this pattern (unless -e, -f or --file is given), in these files; - is standard
-    /// input
+    /// Select by this pattern (unless -e, -f or --file is given), in these files; -: standard input
     #[arg(value_name = "PATTERN FILE", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
     /// Use this pattern for matching; may be repeated
@@ -190,7 +189,7 @@ fn in_two(error: anyhow::Error) -> anyhow::Error {
 /// Makes the stage of `grep` within a row.
 pub fn step(args: &GrepArgs) -> anyhow::Result<Step> {
     if args.count || args.only_matching || args.line_number || args.quiet {
-        return Err(Fault::usage("-c, -o, -n and -q are for a grep that stands alone"));
+        return Err(Fault::usage("grep: -c, -o, -n and -q are not supported in a pipeline with '+'"));
     }
     let (wanted, files) = args.wanted()?;
     let stage = Grep::new(judge(args, &wanted)?, args.invert_match, args.max_count);
@@ -208,7 +207,7 @@ pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
         (Judge::Line(matcher), None | Some(Format::Text)) if format.is_text() => {
             let selected = lines(args, matcher, &mut input, &stream.files)?;
             if input.tally().bad > 0 {
-                notice(&format!("{} lines left out: longer than any frame's", input.tally().bad));
+                notice(&format!("{} lines skipped: longer than the largest frame", input.tally().bad));
             }
             (selected, Ok(()))
         }
@@ -231,7 +230,7 @@ fn frames(
     stream: &StreamArgs,
 ) -> anyhow::Result<(u64, anyhow::Result<()>)> {
     if args.only_matching || args.line_number {
-        return Err(Fault::usage("-o and -n are for patterns in lines of text"));
+        return Err(Fault::usage("grep: -o and -n require a line pattern and text as input and output"));
     }
     let quiet = args.quiet || args.count;
     let most = (args.most() < u64::MAX).then(|| args.most());
@@ -240,7 +239,7 @@ fn frames(
     let mut stages = Chain(vec![Box::new(stage)]);
     let ran = match super::stream(input, &mut stages, stream, quiet) {
         Ok(Exit::Fine) => Ok(()),
-        Ok(_) => Err(Fault::usage("packets were left out")),
+        Ok(_) => Err(Fault::usage("grep: some packets were not searched")),
         Err(error) => Err(in_two(error)),
     };
     Ok((selected.load(Relaxed), ran))

@@ -16,7 +16,7 @@ use wire::Mac;
 /// Arguments of `tap`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-The interface is made, brought up, and goes away at the end. The same as 'linerate pipe tap(up=on):NAME'.
+The interface is created, brought up, and removed at the end. Equivalent to 'linerate pipe tap(up=on):NAME'.
 
 Example: two machines on one segment, by ssh
   mkfifo back; linerate tap vpn0 < back | ssh there linerate tap vpn0 > back")]
@@ -38,7 +38,7 @@ impl TapArgs {
     pub fn pipe(&self) -> anyhow::Result<PipeArgs> {
         // Characters with a meaning in a port specification.
         if self.name.contains([':', '(', ')', '\'', '"']) {
-            return Err(Fault::usage(format!("'{}' is no interface's name", self.name)));
+            return Err(Fault::usage(format!("'{}': invalid interface name", self.name)));
         }
         let (stamp, half, form) = (self.stamp, self.half, self.form.clone());
         Ok(PipeArgs { port: format!("tap(up=on):{}", self.name), stamp, at_once: false, half, form })
@@ -48,8 +48,8 @@ impl TapArgs {
 /// Arguments of `nanoping`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Times are from right before a request is handed to the port to right after its answer was taken from it, by the \
-machine's counter. Exit code 1 if nothing came back.
+Times run from just before a request is passed to the port to just after its reply is taken from the port, by the \
+machine's counter. Exit code 1: no reply.
 
 Example:
   linerate nanoping 10.0.0.1 tap:tap0 -S 10.0.0.2 -c 1000 -i 0")]

@@ -11,19 +11,19 @@ use wire::text::{MAX_FRAME, MIN_FRAME};
 /// Arguments of `mount`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-DIR/tap0 has lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters; DIR/global_time is the counter of \
-stamps, DIR/local_time1 to 7 are the registers that stamps of frames to be sent count from (hexadecimal, to read and \
-write).
+DIR/tap0 holds lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters. DIR/global_time is the counter of \
+timestamps. DIR/local_time1 to DIR/local_time7 are the registers from which the timestamps of frames to send count \
+(hexadecimal, readable and writable).
 
-A read waits for a frame and gives whole frames, as many as fit; with less room than a frame has, it gives pieces. \
-Each reader gets all frames that come while it has the file open; one too slow for --ring loses the oldest, and stats \
-say how many. A write may have many lines and end within one. One of which nothing is a frame fails (EINVAL); other \
-bad lines are counted. The files cannot seek: 'cat DIR/tap0 | head', since head alone wants to give back what it read \
-too much.
+A read waits for a frame and returns as many whole frames as fit; a buffer smaller than a frame receives it in \
+pieces. Each reader receives all frames that arrive while it has the file open. A reader too slow for --ring loses the \
+oldest frames; stats has their number. A write may contain several lines and may end within a line. A write without \
+any valid frame fails (EINVAL); other invalid lines are counted. The files cannot seek: use 'cat DIR/tap0 | head', \
+because head alone seeks back to the end of the printed lines.
 
-Ends with Ctrl-C, with 'fusermount3 -u DIR', or when all ports are over and what they gave is read: exit code 0; 1 if \
-a port was lost, a frame was too long or too short, or DIR cannot be mounted; 2 for wrong usage. Only this user can open the files. As root it needs \
-/dev/fuse; others need fusermount3 too.
+Ends on Ctrl-C, on 'fusermount3 -u DIR', or when all ports are closed and their frames are read. Exit codes: 0 \
+success; 1 a port was lost, a frame was too long or too short, or DIR cannot be mounted; 2 invalid usage. Only the \
+current user can open the files. Root needs /dev/fuse; other users also need fusermount3.
 
 Examples:
   linerate mount /tmp/net tap:tap0 tap:tap1 &
@@ -89,15 +89,15 @@ fn tell(report: &Report) -> bool {
     };
     remarks.iter().for_each(|remark| notice(&format!("{port}: {remark}")));
     if let Some(why) = lost {
-        notice(&format!("{port}: the port is gone: {why}"));
+        notice(&format!("{port}: port lost: {why}"));
     }
-    say(counts.overflow, "frames gone before a slow reader asked for them");
-    let refused = format!("frames left out: no line holds fewer than {MIN_FRAME} or more than {MAX_FRAME} bytes");
+    say(counts.overflow, "frames lost before a slow reader read them");
+    let refused = format!("frames skipped: length must be {MIN_FRAME} to {MAX_FRAME} bytes");
     say(counts.refused, &refused);
-    say(counts.too_long, "frames not sent: longer than the port takes");
+    say(counts.too_long, "frames not sent: longer than the port's maximum");
     let early = counts.accepted.saturating_sub(counts.sent + counts.too_long);
-    say(early, "frames not sent: stopped before their time");
-    let first = counts.first_bad.as_ref().map_or(String::new(), |why| format!("; the first: {why}"));
-    say(counts.bad_lines, &format!("lines written that are no frames{first}"));
+    say(early, "frames not sent: stopped before their send time");
+    let first = counts.first_bad.as_ref().map_or(String::new(), |why| format!("; first error: {why}"));
+    say(counts.bad_lines, &format!("written lines are not valid frames{first}"));
     lost.is_some() || counts.refused + counts.too_long > 0
 }

@@ -14,17 +14,17 @@ use std::ops::RangeInclusive;
 /// Arguments of `rewrite`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Edits are done in their order, each to the frames that have the field; checksums that cover it change with it, and one \
-that was wrong before is wrong afterwards.
+Edits apply in the given order, each to the frames that have the field. Checksums that cover the field are updated; a \
+wrong checksum stays wrong.
   dst=00:11:22:33:44:55  src=00:11:22:*:*:*  type=0x0800  swap=mac|ip|port
   vlan.push=ID[,PCP][,0x88a8]  vlan.pop  vlan.id=N  'vlan.id=10->20'  vlan.pcp=N
   ip.src=10.0.0.1  ip.dst=10.0.0.0/8 (the host part stays)  ip.src=fd00::1
   ip.ttl=64  ip.ttl-=1 (dropped at 0)  ip.dscp=46  ip.id=0x1234
   sport=N  dport=N  tcp.sport=N  tcp.dport=N  udp.sport=N  udp.dport=N
-  'byte[14:2]=0x4500' (as it is: no checksum changes)
-With --nat44 frames from the inside network leave with the outside address and answers find back; edits come after it. \
-Sessions are those of TCP, UDP and ICMP echo, errors belong to the session they quote; what nobody inside asked for is \
-dropped.
+  'byte[14:2]=0x4500' (raw: checksums are not updated)
+With --nat44, frames from the inside network leave with the outside address, and replies are translated back; edits \
+apply after translation. Sessions are kept for TCP, UDP and ICMP echo; an ICMP error belongs to the session that it \
+quotes. Frames from outside without a session are dropped.
 
 Examples:
   linerate rewrite swap=mac swap=ip swap=port < frames.txt
@@ -44,11 +44,11 @@ pub struct RewriteArgs {
     /// Use these outside ports, as in 1024-65535
     #[arg(long, value_name = "A-B", default_value = "1-65535", requires = "nat44", value_parser = ports)]
     pub nat44_ports: RangeInclusive<u16>,
-    /// Limit the sessions; beyond the limit, the one idle longest is ended
+    /// Limit the sessions; beyond the limit, the longest idle one ends
     #[arg(long, value_name = "N", default_value_t = 65_536, requires = "nat44", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub nat44_limit: u32,
     /// Set idle timeouts of sessions in seconds: udp=300,icmp=60,tcp=7440,transitory=240 (TCP not
-    /// open)
+    /// established)
     #[arg(long, value_name = "NAME=SECONDS", requires = "nat44")]
     pub nat44_timeouts: Option<Timeouts>,
     #[command(flatten)]
@@ -58,7 +58,8 @@ pub struct RewriteArgs {
 /// Arguments of `crc`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-IPv4 header, TCP, UDP, ICMP, IGMP and ICMPv6. Those of fragments, and of packets cut short, cannot be known and stay.
+Covers IPv4 headers, TCP, UDP, ICMP, IGMP and ICMPv6. Checksums of fragments and of truncated packets cannot be \
+computed and are left unchanged.
 
 Examples:
   linerate crc < frames.txt

@@ -23,16 +23,16 @@ pub fn check(args: &TcpdumpArgs) -> anyhow::Result<()> {
     let Some(path) = &args.write else {
         let lone = [("-C", args.size.is_some()), ("-W", args.files.is_some()), ("-G", args.seconds.is_some())];
         return match lone.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Fault::usage(format!("tcpdump: {flag} is for files: give -w FILE"))),
+            Some((flag, _)) => Err(Fault::usage(format!("tcpdump: {flag} requires -w FILE"))),
             None => Ok(()),
         };
     };
     let turns = args.size.is_some() || args.seconds.is_some();
     if args.files.is_some() && !turns {
-        return Err(Fault::usage("tcpdump: -W bounds the files of -C or -G: give one of them"));
+        return Err(Fault::usage("tcpdump: -W requires -C or -G"));
     }
     if turns && path.as_os_str() == "-" {
-        return Err(Fault::usage("tcpdump: -C and -G need a file's name for -w, not -"));
+        return Err(Fault::usage("tcpdump: -C and -G require a file name for -w, not -"));
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ impl Files {
                 if let Some(linktype) = writer.linktype().filter(|linktype| *linktype != record.linktype) {
                     let other = record.linktype;
                     anyhow::bail!(
-                        "{}: a pcap file of link type {linktype} takes no packet of {other}: write *.pcapng",
+                        "{}: a pcap file of link type {linktype} cannot hold link type {other}: write *.pcapng",
                         self.pattern
                     );
                 }

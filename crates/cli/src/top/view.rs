@@ -63,8 +63,8 @@ pub fn keys(interval: Duration, stopped: bool) -> Line {
 pub fn lines(host: &Watched) -> Vec<Line> {
     let title = |more: &str| line(Kind::Title, format!("{}  {more}", host.name));
     match (&host.rates, &host.trouble) {
-        (_, Some(why)) => vec![title(""), line(Kind::Bad, format!("  does not answer: {why}"))],
-        (None, None) => vec![title("one moment")],
+        (_, Some(why)) => vec![title(""), line(Kind::Bad, format!("  no reply: {why}"))],
+        (None, None) => vec![title("reading counters")],
         (Some(rates), None) => {
             let [used, all] = rates.buffers;
             let mut lines = vec![title(&format!("{used} of {all} buffers in use"))];
@@ -79,7 +79,7 @@ pub fn lines(host: &Watched) -> Vec<Line> {
 
 fn ports(rates: &Rates, host: &Watched, lines: &mut Vec<Line>) {
     let head = format!(
-        "  {:<12} {:>9} {:>9} {:>9} {:>9} {:>8}  in and out, lately",
+        "  {:<12} {:>9} {:>9} {:>9} {:>9} {:>8}  in + out, recent",
         "port", "in f/s", "in b/s", "out f/s", "out b/s", "lost/s"
     );
     lines.push(line(Kind::Head, head));
@@ -106,9 +106,9 @@ fn workstreams(rates: &Rates, lines: &mut Vec<Line>) {
         "direct/s",
         "hybrid/s",
         "queued/s",
-        "refused/s",
-        "waiting",
-        "most"
+        "dropped/s",
+        "queue",
+        "max"
     );
     lines.push(line(Kind::Head, head));
     for work in &rates.work {
@@ -127,7 +127,7 @@ fn drops(rates: &Rates, lines: &mut Vec<Line>) {
     if rates.drops.is_empty() {
         return;
     }
-    lines.push(line(Kind::Head, format!("  {:<42} {:>9} {:>12}", "frames that ended here", "/s", "in all")));
+    lines.push(line(Kind::Head, format!("  {:<42} {:>9} {:>12}", "drop reason", "/s", "total")));
     for (name, rate, all) in rates.drops.iter().take(MOST) {
         lines.push(line(Kind::Row, format!("  {name:<42} {:>9} {all:>12}", short(*rate))));
     }
@@ -137,7 +137,7 @@ fn stages(rates: &Rates, lines: &mut Vec<Line>) {
     if rates.stages.is_empty() {
         return;
     }
-    lines.push(line(Kind::Head, format!("  {:<30} {:>10} {:>7}", "stage", "ticks each", "share")));
+    lines.push(line(Kind::Head, format!("  {:<30} {:>10} {:>7}", "stage", "ticks/unit", "share")));
     for stage in rates.stages.iter().take(MOST) {
         let bar = "#".repeat((stage.share * BAR as f64).round() as usize);
         let share = 100.0 * stage.share;
@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn who_does_not_answer_is_told() {
         let host = Watched { trouble: Some("connection refused".to_owned()), rates: None, ..host() };
-        assert_eq!(lines(&host)[1].text(), "  does not answer: connection refused");
+        assert_eq!(lines(&host)[1].text(), "  no reply: connection refused");
         let fresh = Watched { rates: None, ..self::host() };
-        assert_eq!(lines(&fresh)[0].text(), "alpha  one moment");
+        assert_eq!(lines(&fresh)[0].text(), "alpha  reading counters");
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Asked {
     /// No words were given.
     pub fn parse(words: &[String]) -> Result<Asked, String> {
         if words.is_empty() {
-            return Err("why: which flow? e.g. 'tcp 10.0.0.1 10.0.0.2:80', or a filter expression".into());
+            return Err("why: no flow given; expected e.g. 'tcp 10.0.0.1 10.0.0.2:80', or a filter expression".into());
         }
         let expression = words.join(" ");
         let words: Vec<&str> = expression.split_whitespace().filter(|word| !matches!(*word, ">" | "-")).collect();
@@ -179,7 +179,7 @@ mod tests {
         for text in ["tcp 10.0.0.1:4000 10.0.0.2:80", "10.0.0.1", "udp [2001:db8::1]:53", "icmp6 fe80::1 fe80::2"] {
             wire::filter::Filter::compile(&asked(text).expression).unwrap();
         }
-        assert!(Asked::parse(&[]).unwrap_err().contains("which flow"));
+        assert!(Asked::parse(&[]).unwrap_err().contains("no flow given"));
     }
 
     #[test]
