@@ -150,11 +150,11 @@ pub enum Command {
     Route(ShortArgs),
     /// Show or set the knobs of a running host
     Sysctl(ShortArgs),
-    /// Show connections (-a), counters (-s), pools (-m), ifaces (-i), routes (-r)
+    /// Show connections, counters (-s), pools (-m), ifaces (-i), routes (-r)
     Netstat(ShortArgs),
     /// Show sockets of a running host, in iproute2's syntax
     Ss(ShortArgs),
-    /// Show pools, locks, ports, drops, counters, ledger [on|off], sockets, topology
+    /// Show pools, locks, ports, drops, counters, ledger, sockets or topology
     Show(ShortArgs),
     /// Account for all frames of a host: in, out, held, dropped by reason
     Audit(ShortArgs),
@@ -186,7 +186,7 @@ pub enum Command {
     Tap(TapArgs),
     /// Send ICMP echo requests through a port and print round trips in ns
     Nanoping(NanopingArgs),
-    /// Send, receive or route UDP packets as rump2014's testtool; print the rate
+    /// Send, receive or route UDP packets as rump2014's testtool; print rates
     Testtool(TesttoolArgs),
     /// Measure the cost of each design choice, step by step
     Ladder(LadderArgs),
@@ -212,7 +212,7 @@ pub enum Command {
     Kvload(Box<KvloadArgs>),
     /// Load a file service with lookups, reads and writes of many clients
     Fileload(Box<FileloadArgs>),
-    /// Measure a device between two ports by RFC 2544; without ports, our bridge
+    /// Measure a device between two ports by RFC 2544; default: our bridge
     Rfc2544(Rfc2544Args),
     /// Measure forwarded against offered load, with interrupts and with polling
     Livelock(LivelockArgs),

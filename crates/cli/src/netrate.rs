@@ -194,7 +194,9 @@ fn run_tool(tool: &Tool, words: &[OsString], out: &mut dyn io::Write) -> anyhow:
             let figure = if *cps { Figure::Cps } else { Figure::Gbps };
             let (at_a_time, conns) = (usize::from(*at_a_time), conns.unwrap_or(u64::from(*at_a_time)));
             if at_a_time * usize::from(*procs) > 1024 {
-                return Err(Fault::usage(format!("{procs} sets of {at_a_time} connections: more than 1024 at a time")));
+                return Err(Fault::usage(format!(
+                    "{procs} sets of {at_a_time} connections exceed the maximum of 1024"
+                )));
             }
             let mut at = place.place(words, base.unwrap_or(TcppServer::PORT))?;
             let from = addresses.map_or(Ok(Vec::new()), |n| at.addresses(n, *first))?;

@@ -37,7 +37,7 @@ const JOIN: &str = "+";
 /// Commands that can be part of a row.
 #[derive(Subcommand, Debug)]
 pub enum RowCommand {
-    /// Write the frames that a port receives to standard output, as lines of text
+    /// Write received frames of a port to standard output, as lines of text
     Cat(CatArgs),
     /// Send the frames of standard input through a port
     Put(PutArgs),
@@ -49,7 +49,7 @@ pub enum RowCommand {
     Rewrite(RewriteArgs),
     /// Correct the checksums of frames, or check them
     Crc(CrcArgs),
-    /// Generate frames: size, number, destinations, UDP, timestamps as on a wire
+    /// Generate frames of given size, number, addresses, UDP, timestamps
     Gen(GenArgs),
     /// Copy each frame to other ports or files, and pass it on
     Mirror(MirrorArgs),
@@ -143,7 +143,9 @@ fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
     for words in words.split(|word| word == JOIN) {
         let name = words.first().map_or("".into(), |word| word.to_string_lossy());
         if !is_of_pipes(&name) {
-            return Err(Fault::usage(format!("'{name}': not a command for a pipeline with '+'; see 'linerate --help'")));
+            return Err(Fault::usage(format!(
+                "'{name}': not a command for a pipeline with '+'; see 'linerate --help'"
+            )));
         }
         let whole = std::iter::once(OsStr::new("linerate")).chain(words.iter().map(OsString::as_os_str));
         let cli = Cli::try_parse_from(whole).map_err(|error| {

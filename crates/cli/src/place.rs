@@ -245,9 +245,9 @@ impl PlaceArgs {
         let given =
             [("--service", !service.is_empty()), ("--control", control.is_some()), ("--ready-fd", ready_fd.is_some())];
         match given.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Fault::usage(format!(
-                "{flag}: not supported by clients; use 'linerate host' or a server command"
-            ))),
+            Some((flag, _)) => {
+                Err(Fault::usage(format!("{flag}: not supported by clients; use 'linerate host' or a server command")))
+            }
             None => Ok(()),
         }
     }
@@ -310,7 +310,7 @@ impl Where {
             IpAddr::V4(first) => first.to_bits().checked_add(at.into()).map(|bits| IpAddr::V4(bits.into())),
             IpAddr::V6(first) => first.to_bits().checked_add(at.into()).map(|bits| IpAddr::V6(bits.into())),
         };
-        (0..n).map(nth).collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: addresses exceed the address space"))
+        (0..n).map(nth).collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: addresses exceed address space"))
     }
 
     /// Runs `play` in this placement.

@@ -191,7 +191,9 @@ fn family(args: &Rfc2544Args) -> Domain {
 fn plan(args: &Rfc2544Args) -> anyhow::Result<Plan> {
     let least = frames::size_min(family(args));
     if let Some(size) = args.size.iter().find(|size| **size < least) {
-        return Err(Fault::usage(format!("--size {size}: an IPv6 test frame has at least {least} bytes, FCS included")));
+        return Err(Fault::usage(format!(
+            "--size {size}: an IPv6 test frame has at least {least} bytes, FCS included"
+        )));
     }
     let base = if args.quick { Plan::quick() } else { Plan::by_the_book() };
     let settle = if args.ports.is_empty() { Duration::ZERO } else { base.settle };

@@ -30,8 +30,7 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
     }
     if args.native && (args.pool.is_some() || args.clock.is_some() || args.context.is_some() || args.checksum.is_some())
     {
-        let why =
-            "testtool --native: --pool, --clock, --context and --checksum do not apply to the kernel";
+        let why = "testtool --native: --pool, --clock, --context and --checksum do not apply to the kernel";
         return Err(Fault::usage(why));
     }
     let mut knobs = HostConfig::default();

@@ -110,9 +110,7 @@ pub fn run_as<A: App>(
     }
     if config.ifaces.is_empty() && config.control.is_none() {
         let name = &config.name;
-        notice(&format!(
-            "{name}: no port, host is unreachable: add one, as in --port tap:tap0 --addr 10.0.0.2/24"
-        ));
+        notice(&format!("{name}: no port, host is unreachable: add one, as in --port tap:tap0 --addr 10.0.0.2/24"));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;

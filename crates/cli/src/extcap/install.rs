@@ -31,7 +31,7 @@ fn own_folder() -> anyhow::Result<PathBuf> {
     let said =
         said.ok_or_else(|| Fault::usage("--install: unknown extcap folder, cannot run tshark or wireshark: give DIR"))?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    folder_in(&said).ok_or_else(|| Fault::usage("--install: no extcap folder in output of 'tshark -G folders': give DIR"))
+    folder_in(&said).ok_or_else(|| Fault::usage("--install: no folder in output of 'tshark -G folders': give DIR"))
 }
 
 /// Finds the directory in the output of `tshark -G folders`. Versions up to 4.0 report only the

@@ -44,9 +44,7 @@ impl Interface {
             .into_iter()
             .find(|interface| matches!(interface, Interface::Running { name: n, .. } if n == name));
         found.ok_or_else(|| {
-            Fault::usage(format!(
-                "--extcap-interface {name}: no such interface; --extcap-interfaces lists all"
-            ))
+            Fault::usage(format!("--extcap-interface {name}: no such interface; --extcap-interfaces lists all"))
         })
     }
 

@@ -172,7 +172,7 @@ fn large_packets_pass_everywhere() {
     let mut line = String::from_utf8(of(&dir, "conv -o text longer.pcap").stdout).unwrap();
     line = line.trim_end().to_owned() + &" 00".repeat(9000) + "\n";
     dir.file("long.txt", line);
-    expect(&of(&dir, "put null:n0 long.txt"), 1, 0, "1 frames not sent: longer than the port takes");
+    expect(&of(&dir, "put null:n0 long.txt"), 1, 0, "1 frames not sent: longer than the port's maximum");
 }
 
 /// Bridges and hosts take frames of any length from files, and mix them with others.
@@ -492,12 +492,12 @@ fn numbers_with_an_exponent_are_numbers() {
     expect(&output, 0, 5, "");
     assert!(output.stdout.starts_with(b"{\"ts_ns\":1700000000000000000,"), "{output:?}");
     dir.file("bad.jsonl", ["-1", "0.5", "1e30", "\"7\"", "0"].map(line).concat());
-    expect(&of(&dir, "conv -o text bad.jsonl"), 0, 1, "4 of 5 lines are no frames");
+    expect(&of(&dir, "conv -o text bad.jsonl"), 0, 1, "4 of 5 lines are not valid frames");
     // A file of which nothing is understood is no success.
     dir.file("none.jsonl", line("-1"));
-    expect(&of(&dir, "conv -o text none.jsonl"), 1, 0, "1 of 1 lines are no frames");
+    expect(&of(&dir, "conv -o text none.jsonl"), 1, 0, "1 of 1 lines are not valid frames");
     dir.file("none.txt", "no frame\n");
-    expect(&of(&dir, "crc --check none.txt"), 1, 0, "1 of 1 lines are no frames");
+    expect(&of(&dir, "crc --check none.txt"), 1, 0, "1 of 1 lines are not valid frames");
 }
 
 #[test]

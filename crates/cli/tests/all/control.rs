@@ -118,7 +118,7 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["testtool", "--checksum", "crc", "send"], 2, "word64"),
         (&["testtool", "--shared", "recv"], 1, "--shared is for route"),
         (&["testtool", "-s", "65508", "recv"], 1, "at most 65507 bytes"),
-        (&["testtool", "--native", "--pool", "zone", "send"], 2, "are for our stack, not for the host kernel"),
+        (&["testtool", "--native", "--pool", "zone", "send"], 2, "do not apply to the kernel"),
         (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
         (&["host", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no such interface in this network namespace"),
         (&["cat", "xdp:vx0"], 1, "linerate: port xdp:vx0: no such interface in this network namespace"),
@@ -263,7 +263,7 @@ fn a_file_is_checked_and_run() {
     let dir = std::env::temp_dir().join(format!("lr-cli-up-{}", std::process::id()));
     let topo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo/pair.toml");
     let checked = run(&mut linerate(&["up", topo, "--check"]));
-    assert!(String::from_utf8(checked.stdout).unwrap().ends_with("good: a, b\n"));
+    assert!(String::from_utf8(checked.stdout).unwrap().ends_with("valid: a, b\n"));
     let mut up = linerate(&["up", topo, "--control-dir", dir.to_str().unwrap()]);
     let mut child = up.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let url = dir.join("b.sock").display().to_string();
@@ -422,10 +422,10 @@ fn a_host_that_starts_is_waited_for() {
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "1", "{out:?}");
     for (words, says) in [
         ("host --port null:n0 --ready-fd 77", "--ready-fd 77: "),
-        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: descriptor belongs to this program"),
-        ("netperf --ready-fd 3", "--ready-fd: the requesting end serves nothing"),
-        ("netperf --control x.sock", "--control: the requesting end serves nothing"),
-        ("netserver --native --control x.sock", "--native has no host of ours to control"),
+        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: a descriptor of the program itself"),
+        ("netperf --ready-fd 3", "--ready-fd: not supported by clients"),
+        ("netperf --control x.sock", "--control: not supported by clients"),
+        ("netserver --native --control x.sock", "--control: not supported with --native"),
     ] {
         let refused = run(&mut linerate(&words.split(' ').collect::<Vec<_>>()));
         let err = String::from_utf8(refused.stderr).unwrap();

@@ -71,11 +71,11 @@ fn a_filter_is_judged_before_it_is_used() {
 #[test]
 fn what_is_wrong_is_said() {
     for (words, code, says) in [
-        (&["--extcap-dlts", "--extcap-interface", "eth0"][..], 2, "eth0: there is no such interface"),
-        (&["--capture", "--extcap-interface", "linerate"], 2, "--fifo is missing"),
+        (&["--extcap-dlts", "--extcap-interface", "eth0"][..], 2, "eth0: no such interface"),
+        (&["--capture", "--extcap-interface", "linerate"], 2, "requires --fifo"),
         (&["--capture", "--extcap-interface", "linerate", "--fifo", "/no/such/x"], 1, "/no/such/x: No such file"),
-        (&["--extcap-interface", "linerate"], 2, "and what of it?"),
-        (&["extcap"], 2, "nothing to do"),
+        (&["--extcap-interface", "linerate"], 2, "also give --extcap-dlts"),
+        (&["extcap"], 2, "no action"),
         (&["--extcap-nonsense"], 2, "'--extcap-nonsense'"),
     ] {
         let (got, out, err) = extcap(words);

@@ -54,10 +54,13 @@ fn shell(script: &str) -> String {
 #[test]
 fn the_reports_stream_is_made_both_ways() {
     let (one, said) = ok("gen --rotate -n 100");
-    assert_eq!((one.len(), said.as_str()), (16_900, "linerate: 100 frames, made one by one\n"));
+    assert_eq!((one.len(), said.as_str()), (16_900, "linerate: 100 frames, generated one by one\n"));
     let (again, said) = ok("gen --rotate -n 100 --static");
     assert_eq!(one, again);
-    assert!(said.starts_with("linerate: 100 frames: one buffer of ") && said.ends_with(" again and again\n"), "{said}");
+    assert!(
+        said.starts_with("linerate: 100 frames: one buffer of ") && said.ends_with(" written repeatedly\n"),
+        "{said}"
+    );
     // Half of all, as the report's pattern has it.
     let five = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
     assert_eq!(shell(&format!("$L gen --static --rotate -n 100000 2>/dev/null | grep -cE '^({five})'")), "50000\n");
@@ -126,9 +129,9 @@ fn targets_are_files_of_their_own() {
     let before = dir.read("in.txt");
     let (name, new) = (file.as_str(), dir.path("new.txt"));
     for (line, part) in [
-        (format!("split -t {name} {name}"), "the file is read as input"),
-        (format!("mirror -t {name} - < {name}"), "the file is read as input"),
-        (format!("split -t {name} < {name}"), "the file is read as input"),
+        (format!("split -t {name} {name}"), "the file is also read as input"),
+        (format!("mirror -t {name} - < {name}"), "the file is also read as input"),
+        (format!("split -t {name} < {name}"), "the file is also read as input"),
         (format!("split -t {new} -t ./new.txt {name}"), "./new.txt: the file is given twice"),
         (format!("split -t ./in.txt -t {name} < /dev/null"), "the file is given twice"),
     ] {
@@ -189,14 +192,14 @@ fn wrong_words_are_usage() {
         ("rate -r 0", "expected a rate"),
         ("gen -s 3", "must be 18 to 262148 bytes"),
         ("gen --static -t 1000", "needs a number of frames"),
-        ("gen --static + count", "--static writes by itself"),
-        ("split --by dst --both-ways -t -", "goes with --by flow"),
+        ("gen --static + count", "--static: not supported in a pipeline"),
+        ("split --by dst --both-ways -t -", "requires --by flow"),
         ("split -t - -t -", "given twice"),
         ("top -k colour", "must be one of flow, dst"),
-        ("switch null:a", "two ports at least"),
+        ("switch null:a", "at least two ports"),
         ("switch null:a --text x", "expected IN,OUT"),
-        ("tap a:b", "no interface's name"),
-        ("cat - + gen -n 1", "stands first"),
+        ("tap a:b", "invalid interface name"),
+        ("cat - + gen -n 1", "must be the first command"),
     ] {
         let words: Vec<&str> = line.split_whitespace().collect();
         let output = run(&mut linerate(&words));

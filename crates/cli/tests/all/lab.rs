@@ -123,10 +123,10 @@ fn interrupted_it_prints_the_rows_that_were_finished() {
         let (out, err) = interrupted(&words, to);
         assert!(out.contains("fewer rounds than requested: interrupted") && out.contains("sleep 0.05"), "{out}");
         assert!(out.lines().any(|line| line.starts_with("b  ") && line.contains(" ms")), "a round was finished: {out}");
-        assert!(err.contains("interrupted: the rows above"), "{err}");
+        assert!(err.contains("interrupted: only finished rows"), "{err}");
     }
     let (out, err) = interrupted(&["livelock", "--quick", "--rounds", "1000"], To::Process);
-    assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures above"), "{out}{err}");
+    assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures"), "{out}{err}");
 }
 
 /// Also where the work of a part is not in rounds, or in a process of its own in a namespace. A
@@ -146,7 +146,10 @@ fn interrupted_in_any_part_it_ends_within_seconds() {
     for (command, to) in commands {
         let words: Vec<&str> = command.split(' ').collect();
         let (out, err) = interrupted(&words, to);
-        assert!(out.contains("interrupted") && err.contains("interrupted: the rows above"), "{command}: {out}{err}");
+        assert!(
+            out.contains("interrupted") && err.contains("interrupted: only finished rows"),
+            "{command}: {out}{err}"
+        );
     }
 }
 

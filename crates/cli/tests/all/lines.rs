@@ -111,7 +111,7 @@ fn bad_lines_are_told_and_counted_and_strict_ends_at_the_first() {
         said,
         "linerate: line 4, column 1: 'z' is not a hexadecimal digit\n\
          linerate: line 5, column 6: frame of 2 bytes: must be at least 14\n\
-         linerate: 2 of 6 lines are no frames\n"
+         linerate: 2 of 6 lines are not valid frames\n"
     );
     let strict = fed(&["conv", "--strict"], &lines);
     assert_eq!(strict.status.code(), Some(1));
@@ -195,9 +195,9 @@ fn a_row_is_the_same_as_a_pipe() {
     let spread = fed(&["grep", "FFFF", "-j", "2", "+", "conv", "-o", "jsonl"], &lines);
     assert!(spread.stdout == apart.stdout);
     for (words, why) in [
-        (&["conv", "+", "nonsense"][..], "'nonsense' cannot stand in a row"),
-        (&["conv", "+", "cat", "pktgen:"], "stands first in a row"),
-        (&["put", "null:", "+", "conv"], "stands last in a row"),
+        (&["conv", "+", "nonsense"][..], "'nonsense': not a command for a pipeline"),
+        (&["conv", "+", "cat", "pktgen:"], "must be the first command of a pipeline"),
+        (&["put", "null:", "+", "conv"], "must be the last command of a pipeline"),
         (&["conv", "-o", "f1", "+", "conv"], "-o belongs to the last"),
     ] {
         let output = fed(words, b"");

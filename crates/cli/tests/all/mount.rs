@@ -185,7 +185,7 @@ fn a_slow_reader_is_told_what_it_lost() {
     assert!(stats["readers"][0]["overflow"].as_u64().unwrap() > 1000, "{stats}");
     let (code, said) = mount.end("-INT");
     assert_eq!(code, Some(0));
-    assert!(said.contains("frames gone before a slow reader"), "{said}");
+    assert!(said.contains("frames lost before a slow reader"), "{said}");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn what_is_written_is_sent_and_bad_lines_are_not() {
         timed(&mount);
         let (code, said) = mount.end("-INT");
         assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("2 lines written that are no frames; the first: "), "{said}");
+        assert!(said.contains("2 written lines are not valid frames; first error: "), "{said}");
     });
 }
 
@@ -369,7 +369,7 @@ fn frames_that_are_too_long_are_a_failure() {
         }
         let (ended, said) = mount.end("-INT");
         assert_eq!(
-            (ended, said.contains("1 frames not sent: longer than the port takes")),
+            (ended, said.contains("1 frames not sent: longer than the port's maximum")),
             (Some(code), code == 1),
             "{said}"
         );

@@ -147,7 +147,7 @@ fn tests_and_tools_run_over_ipv6() {
     refused("netperf -4 -6", 2, "cannot be used with");
     refused("netperf -H fe80::1 --port pair:x", 2, "on every link: give its interface");
     refused("netperf -H fe80::1%em9 --port pair:x", 2, "no interface 'em9'");
-    refused("netrate tcpp -6 -M 2 -l 127.0.0.1", 2, "of the other family");
+    refused("netrate tcpp -6 -M 2 -l 127.0.0.1", 2, "address family differs");
 }
 
 /// Both tests that cross between our host and the kernel, and the places that are the kernel's, over IPv6.
@@ -236,7 +236,7 @@ fn wrong_words_end_with_two() {
     refused("netperf --link speed=9", 2, "speed");
     refused("netperf --over native --link tso=on", 2, "--link");
     refused("netperf --from kernel", 2, "--from");
-    refused("netperf -H 10.0.0.9", 2, "--over native or from a --port");
+    refused("netperf -H 10.0.0.9", 2, "requires --over native or --port");
     refused("netperf --port null:a", 2, "-H");
     refused("netrate netblast -s 40000", 2, "32768");
     refused("netrate tcpp -m 2000", 2, "1024");
@@ -454,7 +454,7 @@ fn netrates_flags_do_what_they_say() {
     refused("netrate http -t -n 49", 2, "at most 48");
     refused("netrate http -t --over veth", 2, "over pair, nic or native");
     refused("netrate tcpp --procs 17", 2, "16");
-    refused("netrate tcpp --procs 16 -m 100", 2, "at most 1024");
+    refused("netrate tcpp --procs 16 -m 100", 2, "maximum of 1024");
     refused("netrate tcpp -M 3 --over veth", 2, "over pair, nic, router or native");
     refused("netrate tcpp -l 127.0.0.1", 2, "-M");
     // An address that the near end has not.

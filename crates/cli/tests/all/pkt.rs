@@ -26,7 +26,7 @@ fn each_version_that_a_script_is_for() {
         format!("ok    {FOUR} (ipv4)"),
         format!("ok    {FOUR} (ipv4-mapped-ipv6)"),
         format!("ok    {SIX} (ipv6)"),
-        "6 of 6 scripts hold".to_owned(),
+        "6 of 6 scripts passed".to_owned(),
     ];
     assert_eq!((code, lines), (Some(0), expected.to_vec()));
 }
@@ -37,11 +37,14 @@ fn a_version_for_all_scripts() {
     let (code, lines) = played(&[BOTH, SIX]);
     assert_eq!(
         (code, lines),
-        (Some(0), vec![format!("ok    {BOTH}"), format!("ok    {SIX}"), "2 of 2 scripts hold".into()])
+        (Some(0), vec![format!("ok    {BOTH}"), format!("ok    {SIX}"), "2 of 2 scripts passed".into()])
     );
     let (code, lines) = played(&["--quiet", "--ip-version", "ipv6", BOTH, FOUR]);
     assert_eq!(code, Some(1));
-    assert!(lines[0].starts_with(&format!("FAIL  {FOUR}:16 (ipv6)")) && lines[1] == "1 of 2 scripts hold", "{lines:?}");
+    assert!(
+        lines[0].starts_with(&format!("FAIL  {FOUR}:16 (ipv6)")) && lines[1] == "1 of 2 scripts passed",
+        "{lines:?}"
+    );
 }
 
 #[test]

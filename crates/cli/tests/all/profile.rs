@@ -61,7 +61,7 @@ fn a_difference_is_drawn_and_listed() {
     let (out, drawn) = (text(&run.stdout), std::fs::read_to_string(&svg).unwrap());
     std::fs::remove_dir_all(&dir).unwrap();
     assert!(out.contains("|before__|after___|change__|\n"), "{out}");
-    assert!(drawn.contains("against before") && drawn.trim_end().ends_with("</svg>"));
+    assert!(drawn.contains("compared with before") && drawn.trim_end().ends_with("</svg>"));
 }
 
 #[test]

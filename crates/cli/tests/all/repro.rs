@@ -216,5 +216,5 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
 fn dma_is_of_bridge2004_only() {
     let output = run(&mut linerate(&["repro", "rump2014", "--dma", "copy"]));
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("only bridge2004 has cards"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("only supported by bridge2004"));
 }

@@ -57,7 +57,7 @@ fn a_broken_result_is_an_error_and_the_others_are_shown() {
     fs::write(dir.path("b.json"), "{\"rows\": [").unwrap();
     for to in [&["-o", "-"][..], &[]] {
         let (_, err, code) = said(&[&["report", &dir.path("")], to].concat());
-        assert!(err.contains("b.json: left out: the file is cut short: EOF while parsing") && code == Some(1), "{err}");
+        assert!(err.contains("b.json: skipped: the file is truncated: EOF while parsing") && code == Some(1), "{err}");
     }
     assert!(fs::read_to_string(dir.path("index.html")).unwrap().contains("a.txt"));
 }
@@ -73,7 +73,7 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
     let head = &whole[..cut];
     let (line, column) = (head.lines().count(), head.lines().last().unwrap().len());
     let cut_short =
-        format!("the file is cut short: EOF while parsing a string at line {line} column {column}: measure again");
+        format!("the file is truncated: EOF while parsing a string at line {line} column {column}: measure again");
     let damaged = whole.replacen("\"rows\":", "\"rows\";", 1);
     let before = &damaged[..damaged.find("\"rows\";").unwrap() + 7];
     let (line, column) = (before.lines().count(), before.lines().last().unwrap().len());
@@ -83,7 +83,7 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
         ("broken.json", &damaged, &broken),
         ("empty.json", "", "the file is empty: measure again"),
         ("blank.txt", "\n", "the file is empty: measure again"),
-        ("cut.svg", "<svg><rect wid", "the file is cut short: it does not end with a tag: measure again"),
+        ("cut.svg", "<svg><rect wid", "the file is truncated: it does not end with a tag: measure again"),
         ("two.json", "{}\n{}\n", "trailing characters at line 2 column 1"),
         ("text.json", "cycles: 27\n", "expected value at line 1 column 1"),
     ] {
@@ -91,15 +91,15 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
         let at = dir.path("");
         fs::write(dir.path(name), content).unwrap();
         let (out, err, code) = said(&["report", &at]);
-        let nothing = format!("linerate: {at}: no results there (.json, .svg, .txt)\n");
-        assert_eq!(err, format!("linerate: {name}: left out: {why}\n{nothing}"));
+        let nothing = format!("linerate: {at}: no results found (.json, .svg, .txt)\n");
+        assert_eq!(err, format!("linerate: {name}: skipped: {why}\n{nothing}"));
         assert_eq!((out.as_str(), code), ("", Some(2)), "nothing to show");
         assert!(fs::metadata(dir.path("index.html")).is_err(), "no page");
         // Beside a result that can be read: a page of that one, and the exit code of a failure.
         fs::write(dir.path("whole.json"), &whole).unwrap();
         let (out, err, code) = said(&["report", &at]);
         assert_eq!((out.as_str(), code), ("", Some(1)));
-        assert!(err.starts_with(&format!("linerate: {name}: left out: {why}\n")), "{err}");
+        assert!(err.starts_with(&format!("linerate: {name}: skipped: {why}\n")), "{err}");
         assert!(err.ends_with("index.html: 1 results\n"), "{err}");
         let html = fs::read_to_string(dir.path("index.html")).unwrap();
         assert!(html.contains("bridge.1k.burst32") && !html.contains(name), "{name}");
@@ -144,7 +144,7 @@ fn json_that_is_no_result_of_this_version_is_shown_as_text() {
         let (_, err, code) = said(&["gate", "--baseline", &dir.path(name)]);
         assert_eq!(
             (err, code),
-            (format!("linerate: {}: not the JSON of a run: {why}\n", dir.path(name)), Some(2)),
+            (format!("linerate: {}: not the JSON result of a run: {why}\n", dir.path(name)), Some(2)),
             "{name}"
         );
     }
@@ -207,8 +207,8 @@ fn results_of_several_machines_or_revisions_are_named() {
     let (name, now) = (dir.path("d.json"), dir.path("a.json"));
     fs::write(&name, run(1.0).replace("bench bridge", "bench udp")).unwrap();
     let (out, err, code) = said(&["gate", "--baseline", &now, &name]);
-    let why =
-        format!("linerate: {name}: a run of 'bench udp', the baseline is of 'bench bridge': name a run of that\n");
+    let why = "run of 'bench udp', but the baseline is of 'bench bridge': give a run of 'bench bridge'";
+    let why = format!("linerate: {name}: {why}\n");
     assert_eq!((out.as_str(), err, code), ("", why, Some(2)));
 }
 
@@ -219,13 +219,13 @@ fn a_directory_without_results_is_told() {
     let (_, err, code) = said(&["report", &at]);
     assert_eq!(
         (err.as_str(), code),
-        (format!("linerate: {at}: no results there (.json, .svg, .txt)\n").as_str(), Some(2))
+        (format!("linerate: {at}: no results found (.json, .svg, .txt)\n").as_str(), Some(2))
     );
     let (_, err, code) = said(&["report", "/nonexistent"]);
     assert_eq!((err.as_str(), code), ("linerate: /nonexistent: No such file or directory (os error 2)\n", Some(1)));
     fs::write(dir.path("a.txt"), [0xff, 0xfe]).unwrap();
     let (_, err, code) = said(&["report", &at]);
-    assert!(err.contains("a.txt: left out: ") && code == Some(2), "{err}");
+    assert!(err.contains("a.txt: skipped: ") && code == Some(2), "{err}");
 }
 
 #[test]
@@ -273,11 +273,15 @@ fn what_is_no_run_is_refused() {
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("nowhere.json")]);
     assert!(err.contains("nowhere.json: No such file") && code == Some(2), "1 is for a run that got slower: {err}");
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("bad.json")]);
-    assert!(err.contains("bad.json: not the JSON of a run: not a report: no 'rows'") && code == Some(2), "{err}");
+    assert!(
+        err.contains("bad.json: not the JSON result of a run: not a report: no 'rows'") && code == Some(2),
+        "{err}"
+    );
     fs::write(dir.path("name.json"), run(1.0).replace("bench bridge", "repro x")).unwrap();
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("name.json")]);
     assert!(
-        err.contains("the baseline is of 'repro x', which does not run here: name a run's JSON") && code == Some(2),
+        err.contains("the baseline is of 'repro x', which gate cannot run: give the JSON result of a run")
+            && code == Some(2),
         "{err}"
     );
     for wrong in ["0", "-1", "nan"] {

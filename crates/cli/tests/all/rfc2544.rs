@@ -62,11 +62,11 @@ fn two_cards_on_one_wire() {
 #[test]
 fn what_cannot_be_measured_is_refused() {
     refused("rfc2544 null:a", 2, "between two");
-    refused("rfc2544 tap:lr0 tap(up=on):lr0", 2, "the same port twice");
-    refused("rfc2544 null:a null:b", 2, "null:a gives no frames");
-    refused("rfc2544 pair:a pair:b", 2, "its other end is not in this process");
+    refused("rfc2544 tap:lr0 tap(up=on):lr0", 2, "the same port is given twice");
+    refused("rfc2544 null:a null:b", 2, "null:a: port never receives frames");
+    refused("rfc2544 pair:a pair:b", 2, "the other end is not open in this process");
     refused("rfc2544 pair:a pair:a --size 9018", 2, "MTU 1500");
-    refused("rfc2544 --size 63", 2, "sizes are 64 to 9018 bytes, FCS counted");
+    refused("rfc2544 --size 63", 2, "frame size must be 64 to 9018 bytes, FCS included");
     refused("rfc2544 --test speed", 2, "back-to-back");
     refused("rfc2544 pktgen:a pktgen:b --quick --size 64 --max-rate 100", 1, "arrived at pktgen:b");
     refused("rfc2544 nonsense:a null:b", 2, "nonsense");

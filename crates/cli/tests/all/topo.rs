@@ -290,7 +290,7 @@ fn switches_of_a_file_run_live_and_on_virtual_time() {
     let path = file("switched-ring");
     let network = node::config::load_network(Path::new(&path)).unwrap();
     let (hosts, switches) = (&network.hosts, &network.switches);
-    assert_eq!(ok(&format!("up --check {path}")), format!("{path}: good: a, b, c, s1, s2, s3\n"));
+    assert_eq!(ok(&format!("up --check {path}")), format!("{path}: valid: a, b, c, s1, s2, s3\n"));
     let dir = Dir::new("switched-ring");
     let up = Up::start(&path, hosts.len() + switches.len(), &dir);
     let map = up.json("a", "show topology");

@@ -17,7 +17,7 @@ fn refused(words: &[&str]) -> (Option<i32>, String) {
 fn wrong_words_are_refused() {
     let two = ["null:a", "null:b"];
     for (words, part) in [
-        (&["null:a"] as &[_], "two ports at least"),
+        (&["null:a"] as &[_], "at least two ports"),
         (&["null:a", "wire:b"], "wire"),
         (&["null:a", "null:a"], "already polled by loop 0"),
         (&["null:a", "null:a"], "(EEXIST)"),
@@ -27,7 +27,7 @@ fn wrong_words_are_refused() {
         (&[two[0], two[1], "--set", "kern.polling.mode=now"], "adaptive, clock, wakeup"),
         (&[two[0], two[1], "--loops", "0"], "--loops"),
         (&[two[0], two[1], "--table", "0"], "--table"),
-        (&[two[0], two[1], "--age", "0s"], "500ms at least"),
+        (&[two[0], two[1], "--age", "0s"], "at least 500ms"),
         (&[two[0], two[1], "--name", "a b"], "without spaces"),
         (&[two[0], two[1], "--set", "pool.kind=heap"], "stack, freelist, zone or malloc"),
         (&[two[0], two[1], "--set", "pool.strides=odd"], "pool.stride"),
