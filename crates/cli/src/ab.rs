@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn knobs_are_of_the_place_of_netisr_or_of_the_hosts() {
+    fn knobs_set_the_placement_netisr_or_the_hosts() {
         let made =
             of("over=router,threads=on,link.tso=on,link.csum=on,net.inet.tcp.delay_fin_ack=0,pool.kind=zone").unwrap();
         assert_eq!((made.over, made.drivers, made.link.as_str()), (Over::Router, Drivers::Each, "tso=on,csum=on"));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_knobs_are_told() {
+    fn invalid_knobs_are_rejected() {
         for (words, part) in [
             ("over=moon", "pair, nic, router"),
             ("threads=maybe", "on or off"),

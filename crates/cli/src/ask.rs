@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_have_ports_behind_them() {
+    fn hosts_and_ports_are_parsed() {
         for (word, expected) in [
             ("www", Some(("www", 80))),
             ("www:8080", Some(("www", 8080))),

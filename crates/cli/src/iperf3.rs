@@ -617,7 +617,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_their_letters() {
+    fn numbers_accept_unit_suffixes() {
         assert_eq!(amount("128K"), Ok(131_072));
         assert_eq!(amount("1.5m"), Ok(1_572_864));
         assert_eq!(bitrate("100M/10"), Ok((100_000_000, 10)));
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn code_points_have_names_and_numbers_bases() {
+    fn code_points_are_names_or_numbers_in_any_base() {
         // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits are not the code
         // point's.
         for (text, tos) in
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_letters() {
+    fn cookies_are_alphanumeric() {
         let cookie = cookie().unwrap();
         assert!(cookie[..36].iter().all(u8::is_ascii_alphanumeric) && cookie[36] == 0);
     }

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_understood() {
+    fn arguments_are_parsed() {
         assert_eq!(length("-100"), Ok(Length::Count(100)));
         assert_eq!(length("0.5"), Ok(Length::Time(Duration::from_millis(500))));
         assert!(length("0").is_err() && length("-").is_err() && length("NaN").is_err() && length("86401").is_err());

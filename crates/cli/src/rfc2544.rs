@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_understood() {
+    fn arguments_are_parsed() {
         assert_eq!(max_rate("148809"), Ok(MaxRate(Max::Frames(148_809))));
         assert_eq!(max_rate("1.5Mpps"), Ok(MaxRate(Max::Frames(1_500_000))));
         assert_eq!(max_rate("10G"), Ok(MaxRate(Max::Line(10_000_000_000))));

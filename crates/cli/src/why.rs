@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_asked_about_as_it_passed() {
+    fn route_lookups_match_the_direction_of_the_flow() {
         let words = |dst: &str, direction: Option<Direction>| {
             let passed = direction.map(|direction| (direction, "em0".to_string()));
             route_words(&ends(dst), passed.as_ref()).join(" ")

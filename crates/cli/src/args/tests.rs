@@ -106,7 +106,7 @@ fn commands_named_in_pages_exist() {
 }
 
 #[test]
-fn no_rounds_at_all_are_refused() {
+fn zero_rounds_are_rejected() {
     for words in ["livelock", "bench bridge", "gate --baseline x.json", "repro netisr2005"] {
         let with =
             |rounds| Cli::try_parse_from(["linerate"].into_iter().chain(words.split(' ')).chain(["--rounds", rounds]));

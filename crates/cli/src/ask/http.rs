@@ -174,7 +174,7 @@ mod tests {
     /// Bodies delimited by length, by chunks and by the end of the connection, received in pieces
     /// of any size.
     #[test]
-    fn bodies_end_as_their_head_says() {
+    fn bodies_end_as_their_headers_state() {
         let by = |rest: &str| format!("HTTP/1.1 200 OK\r\n{rest}");
         let cases = [
             (by("Content-Length: 5\r\n\r\nhello"), "hello", true),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_go_and_change() {
+    fn added_deleted_and_changed_lines_are_printed() {
         let lines = |text: &str| text.lines().map(str::to_string).collect::<Vec<_>>();
         let before = lines("1: a: <UP> mtu 1500 state UP\n2: b: <UP> state UP\n10.0.0.1 dev a");
         let now = lines("1: a: <> mtu 1500 state DOWN\n10.0.0.1 dev a\n10.0.0.2 dev a");

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_and_new_say_where() {
+    fn the_extcap_folder_is_found_in_old_and_new_output() {
         let old = "Temp:                \t/tmp\nPersonal configuration:\t/h/.config/wireshark\nExtcap path:\t/usr/lib/extcap\n";
         assert_eq!(folder_in(old).unwrap(), Path::new("/h/.config/wireshark/extcap"));
         let new =

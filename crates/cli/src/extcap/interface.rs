@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_sentences_hold_nothing_that_means_something_else() {
+    fn names_and_sentences_contain_no_delimiters() {
         assert_eq!(word("linerate-a b-tap/0é"), "linerate-a_b-tap_0_");
         let interface = Interface::Running {
             name: "linerate-a-x".to_string(),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_offers_is_refused() {
+    fn unknown_interface_names_are_rejected() {
         assert_eq!(Interface::named("linerate").unwrap(), Interface::Any);
         assert!(Interface::named("eth0").unwrap_err().to_string().contains("no such interface"));
     }

@@ -304,7 +304,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_host_started_anew_or_answering_nonsense_harms_nothing() {
+    fn restarted_hosts_and_invalid_replies_are_tolerated() {
         let start = Instant::now();
         let later = start + Duration::from_secs(1);
         let rates = Rates::between(&reading(start, 5000, 9), &reading(later, 10, 0));

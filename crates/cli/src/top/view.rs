@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_moves_has_its_line() {
+    fn active_counters_have_lines() {
         let text: Vec<String> = lines(&host()).iter().map(|line| line.text().to_owned()).collect();
         assert_eq!(text[0], "alpha  5 of 4096 buffers in use");
         assert!(text[2].starts_with("  eth0           1.234 M   632.0 M   1.234 M   632.0 M  12.34 k"), "{}", text[2]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_told() {
+    fn a_missing_reply_is_shown() {
         let host = Watched { trouble: Some("connection refused".to_owned()), rates: None, ..host() };
         assert_eq!(lines(&host)[1].text(), "  no reply: connection refused");
         let fresh = Watched { rates: None, ..self::host() };

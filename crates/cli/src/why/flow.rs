@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_and_a_connection_are_of_a_flow() {
+    fn listeners_and_connections_of_a_flow_are_found() {
         let [there, back] = &asked("tcp 10.0.0.1:4000 10.0.0.2:80").ends[..] else { panic!() };
         let row = |netid: &str, local: &str, local_port: u16, peer: Option<&str>, peer_port: Option<u16>| json!({ "netid": netid, "local": local, "local_port": local_port, "peer": peer, "peer_port": peer_port });
         let listener = row("tcp", "0.0.0.0", 80, None, None);

@@ -22,8 +22,8 @@ fn start() -> (Running, Netlink) {
 }
 
 #[test]
-fn the_kernel_is_pinged_and_its_servers_are_asked() {
-    isolated("the_kernel_is_pinged_and_its_servers_are_asked", || {
+fn clients_reach_the_kernel_and_its_servers() {
+    isolated("clients_reach_the_kernel_and_its_servers", || {
         let (host, _netlink) = start();
         let url = host.url();
         let ask = |words: &[&str]| said(&run(&mut linerate(&[&[words[0], "--url", &url], &words[1..]].concat())));
@@ -189,7 +189,7 @@ fn measured(ask: Ask<'_>) {
 
 /// The same commands on virtual time: round trips are those of the links.
 #[test]
-fn a_simulated_host_asks_too() {
+fn clients_run_in_a_simulation() {
     let dir = Dir::new("ask-sim");
     let file = dir.file(
         "two.toml",

@@ -84,7 +84,7 @@ fn expect(output: &Output, code: i32, lines: usize, why: &str) {
 }
 
 #[test]
-fn what_is_good_before_a_fault_comes_out() {
+fn packets_before_a_fault_are_written() {
     let dir = Dir::new("captures-cut");
     let mut whole = Capture::pcap(1);
     for _ in 0..5000 {
@@ -208,7 +208,7 @@ fn long_frames_pass_bridges_and_reach_hosts() {
 
 /// A bridge whose ports have all ended has exit code 1 if a file was cut short or could not be written.
 #[test]
-fn a_bridge_says_which_file_was_cut_short() {
+fn a_bridge_reports_a_truncated_file() {
     let dir = Dir::new("captures-bridge");
     let whole = Capture::pcap(1).packet(&udp(60), 102).packet(&udp(60), 102).0;
     dir.file("whole.pcap", &whole);
@@ -223,7 +223,7 @@ fn a_bridge_says_which_file_was_cut_short() {
 }
 
 #[test]
-fn what_a_record_says_survives() {
+fn metadata_of_records_is_kept() {
     let dir = Dir::new("captures-about");
     let (cut, whole) = (udp(60), udp(5));
     dir.file("snap.pcap", Capture::pcap(1).packet(&cut[..40], 102).packet(&whole, whole.len()).0);
@@ -340,7 +340,7 @@ fn an_announced_fcs_and_the_modified_form_are_read() {
 }
 
 #[test]
-fn other_links_are_read_and_what_cannot_be_done_with_them_is_said() {
+fn other_link_types_are_read_or_rejected() {
     let dir = Dir::new("captures-links");
     let packet = udp_packet(3);
     let mut wrong = packet.clone();
@@ -501,7 +501,7 @@ fn numbers_with_an_exponent_are_numbers() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn unwritable_packets_are_an_error() {
     let dir = Dir::new("captures-full");
     dir.file("f.pcap", Capture::pcap(1).packet(&udp(1), 43).0);
     for (line, code) in [

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn a_host_is_configured_and_asked() {
+fn a_host_is_configured_and_queried() {
     let host = Running::start("asked", &["--port", "null:n0", "--addr", "10.0.0.1/24", "--service", "echo:7"]);
     assert_eq!(std::fs::metadata(&host.socket).unwrap().permissions().mode() & 0o777, 0o600);
     host.ok("ifconfig pg0 create inet 1.0.0.1 ip4csum udp4csum mtu 9000");
@@ -71,7 +71,7 @@ fn every_listing_is_json_and_jq_can_read_it() {
 }
 
 #[test]
-fn strangers_at_the_socket_harm_nobody() {
+fn invalid_requests_at_the_socket_are_harmless() {
     let host = Running::start("strangers", &["--port", "null:n0"]);
     let connect = || {
         let stream = UnixStream::connect(&host.socket).unwrap();
@@ -157,7 +157,7 @@ fn errors_are_one_line_with_their_exit_codes() {
 
 /// Sets every option of testtool's host, and checks that the report's labels are unchanged.
 #[test]
-fn testtool_takes_its_hosts_factors_by_word() {
+fn testtool_accepts_the_factors_of_its_host() {
     let factors = "--locks light --pool freelist --clock ns --context call --checksum word64";
     for mode in ["-c 500 send", "-c 500 -b 32 -s 20000 recv", "-c 500 -p 2 route", "-c 500 -p 2 --shared route"] {
         let words = format!("testtool {factors} {mode}");
@@ -333,7 +333,7 @@ fn files_without_an_end_are_refused() {
 
 /// `--url` and `-j` in front of the command, as iproute2 has its options.
 #[test]
-fn flags_stand_in_front_of_the_command_too() {
+fn flags_may_precede_the_command() {
     let host = Running::start("front", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
     let url = host.url();
     let (_, behind, _) = common::said(&run(&mut linerate(&["ip", "--url", &url, "-j", "addr"])));
@@ -380,7 +380,7 @@ fn a_file_of_commands_runs_up_to_its_first_error() {
 
 /// `ctl --wait` returns once the host answers, and gives up after its time; --ready-fd gets a line break.
 #[test]
-fn a_host_that_starts_is_waited_for() {
+fn ctl_waits_for_a_starting_host() {
     let dir = common::Dir::new("ctl-wait");
     let socket = dir.path("h.sock");
     let line = format!(

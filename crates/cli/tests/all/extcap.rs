@@ -35,7 +35,7 @@ fn ended_quietly(mut child: Child) {
 }
 
 #[test]
-fn it_says_what_it_offers() {
+fn interfaces_and_options_are_listed() {
     let (code, out, err) = extcap(&["--extcap-interfaces", "--extcap-version=4.0"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     let lines: Vec<&str> = out.lines().collect();
@@ -52,7 +52,7 @@ fn it_says_what_it_offers() {
 
 /// Silence is consent; what is said is shown, under the exit code of success: else Wireshark does not look at it.
 #[test]
-fn a_filter_is_judged_before_it_is_used() {
+fn a_filter_is_checked_before_the_capture() {
     let judge = |filter: &str| extcap(&["--extcap-interface", "linerate", "--extcap-capture-filter", filter]);
     for good in ["tcp port 443", "", "ether src 12:23:34:45:56:00 and not vlan"] {
         assert_eq!(judge(good), (Some(0), String::new(), String::new()), "{good}");
@@ -69,7 +69,7 @@ fn a_filter_is_judged_before_it_is_used() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_arguments_are_rejected() {
     for (words, code, says) in [
         (&["--extcap-dlts", "--extcap-interface", "eth0"][..], 2, "eth0: no such interface"),
         (&["--capture", "--extcap-interface", "linerate"], 2, "requires --fifo"),
@@ -89,7 +89,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn frames_come_whole_with_nanoseconds_and_only_those_that_match() {
+fn only_matching_frames_are_captured_with_nanoseconds() {
     let dir = Dir::new("extcap-frames");
     let out = dir.path("out.pcapng");
     let take = |more: &[&str]| {
@@ -117,7 +117,7 @@ fn frames_come_whole_with_nanoseconds_and_only_those_that_match() {
 
 /// A capture ends with its reader, with a signal, and with its port: without a word each time, whether frames come or not.
 #[test]
-fn it_ends_with_its_reader_a_signal_or_its_port() {
+fn capture_ends_with_reader_signal_or_port() {
     let dir = Dir::new("extcap-ends");
     let fifo = dir.fifo("fifo");
     let busy = "pktgen(rate=1k):pg0";
@@ -151,7 +151,7 @@ fn it_ends_with_its_reader_a_signal_or_its_port() {
 }
 
 #[test]
-fn a_link_is_made_and_made_again_but_nothing_is_overwritten() {
+fn install_replaces_its_link_but_no_other_file() {
     let dir = Dir::new("extcap-link");
     let folder = dir.path("new/extcap");
     for _ in 0..2 {

@@ -52,7 +52,7 @@ fn shell(script: &str) -> String {
 }
 
 #[test]
-fn the_reports_stream_is_made_both_ways() {
+fn the_reports_stream_is_generated_in_both_modes() {
     let (one, said) = ok("gen --rotate -n 100");
     assert_eq!((one.len(), said.as_str()), (16_900, "linerate: 100 frames, generated one by one\n"));
     let (again, said) = ok("gen --rotate -n 100 --static");
@@ -74,7 +74,7 @@ fn a_gigabits_stamps_are_84_ticks_apart() {
 }
 
 #[test]
-fn counts_are_wcs() {
+fn counts_equal_those_of_wc() {
     let dir = Dir::new("count");
     let file = dir.path("frames.txt");
     std::fs::write(&file, ok("gen -n 1000 --rotate").0 + &ok("gen -n 10 -s 1518").0).unwrap();
@@ -89,7 +89,7 @@ fn counts_are_wcs() {
 }
 
 #[test]
-fn the_busiest_are_those_of_sort_and_uniq() {
+fn top_equals_sort_and_uniq() {
     let dir = Dir::new("top");
     let file = dir.path("frames.txt");
     let lines = (1..=30).map(|n| ok(&format!("gen -n {} --dst 0200000000{n:02x}", n * 7 % 31)).0);
@@ -104,7 +104,7 @@ fn the_busiest_are_those_of_sort_and_uniq() {
 }
 
 #[test]
-fn a_mirror_is_tee_and_a_split_loses_nothing() {
+fn a_mirror_copies_as_tee_and_a_split_loses_nothing() {
     let dir = Dir::new("mirror");
     let (a, b, c) = (dir.path("a.txt"), dir.path("b.pcap"), dir.path("c.txt"));
     let (made, _) = ok("gen --rotate -n 50");
@@ -123,7 +123,7 @@ fn a_mirror_is_tee_and_a_split_loses_nothing() {
 
 /// A target that is the input, or another target too, would be emptied.
 #[test]
-fn targets_are_files_of_their_own() {
+fn targets_must_be_distinct_files() {
     let dir = common::Dir::new("targets");
     let file = dir.file("in.txt", ok("gen --rotate -n 5").0);
     let before = dir.read("in.txt");
@@ -145,7 +145,7 @@ fn targets_are_files_of_their_own() {
 }
 
 #[test]
-fn a_delay_is_as_long_as_it_says_and_a_rate_no_faster() {
+fn delays_and_rates_are_kept() {
     let begin = Instant::now();
     let (out, _) = ok("gen --rotate -n 20 + delay 300ms");
     assert!(begin.elapsed() >= Duration::from_millis(300));
@@ -186,7 +186,7 @@ fn frames_leave_while_the_input_stays_open() {
 }
 
 #[test]
-fn wrong_words_are_usage() {
+fn invalid_arguments_are_usage_errors() {
     for (line, part) in [
         ("delay 10mz", "'10mz', column 3: expected a time"),
         ("rate -r 0", "expected a rate"),
@@ -228,7 +228,7 @@ fn a_switch_of_captures_and_text() {
 }
 
 #[test]
-fn a_ping_through_a_port_where_nobody_is_says_so() {
+fn nanoping_without_a_peer_reports_no_reply() {
     let output = run(&mut linerate(&["nanoping", "10.0.0.1", "null:", "-c", "1", "-i", "0", "--json"]));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &told["arp"], &told["received"]), (Some(1), &false.into(), &0.into()));
@@ -284,7 +284,7 @@ fn an_interface_of_text() {
 }
 
 #[test]
-fn an_end_is_asked_for_while_a_pipe_is_waited_for() {
+fn ctrl_c_ends_the_reading_of_a_pipe() {
     for words in ["conv", "rewrite ip.ttl=3", "crc", "conv + delay 1ms", "conv -j 2", "count"] {
         let words: Vec<&str> = words.split(' ').collect();
         let mut child =
@@ -302,7 +302,7 @@ fn an_end_is_asked_for_while_a_pipe_is_waited_for() {
 }
 
 #[test]
-fn a_source_without_end_ends_when_asked_whatever_holds_its_frames() {
+fn an_endless_source_stops_with_any_stage() {
     let script = r#"timeout -s INT -k 10 1 $L gen + delay 1ms | tail -c 170 | wc -l; echo ${PIPESTATUS[0]}"#;
     let said = shell(script);
     assert!(said.ends_with("\n124\n"), "{said}");
@@ -310,7 +310,7 @@ fn a_source_without_end_ends_when_asked_whatever_holds_its_frames() {
 
 /// A file in memory is not read, so that nothing in reading says that it is over.
 #[test]
-fn an_end_is_asked_for_in_the_middle_of_a_file_in_memory() {
+fn ctrl_c_ends_the_reading_of_a_file_in_memory() {
     const LINES: usize = 100_000;
     let file = format!("/dev/shm/linerate-flow-{}", std::process::id());
     if let Err(why) = std::fs::write(&file, "FFFFFFFFFFFF 0022CF63967B 8899 00\n".repeat(LINES)) {
@@ -331,7 +331,7 @@ fn an_end_is_asked_for_in_the_middle_of_a_file_in_memory() {
 }
 
 #[test]
-fn what_is_missing_in_a_row_is_named() {
+fn missing_flags_of_a_joined_command_are_named() {
     let Output { status, stderr, .. } = run(&mut linerate(&["gen", "+", "rate", "10pps"]));
     assert_eq!(status.code(), Some(2));
     let said = String::from_utf8(stderr).unwrap();
@@ -339,7 +339,7 @@ fn what_is_missing_in_a_row_is_named() {
 }
 
 #[test]
-fn what_never_began_reports_nothing() {
+fn a_pipeline_that_never_started_reports_nothing() {
     let Output { status, stdout, stderr } = run(&mut linerate(&["crc", "/nobody/has/this"]));
     assert_eq!((status.code(), stdout.len()), (Some(1), 0));
     let said = String::from_utf8(stderr).unwrap();

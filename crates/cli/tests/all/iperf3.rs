@@ -195,8 +195,8 @@ fn our_client_measures_stock_servers() {
 }
 
 #[test]
-fn a_server_that_is_killed_is_missed() {
-    isolated("a_server_that_is_killed_is_missed", || {
+fn a_killed_server_is_reported() {
+    isolated("a_killed_server_is_reported", || {
         if !has("iperf3") {
             return println!("skipped: iperf3 is not installed");
         }
@@ -213,8 +213,8 @@ fn a_server_that_is_killed_is_missed() {
 }
 
 #[test]
-fn who_is_interrupted_tells_the_other_and_both_have_their_report() {
-    isolated("who_is_interrupted_tells_the_other_and_both_have_their_report", || {
+fn an_interrupt_ends_both_ends_with_a_report() {
+    isolated("an_interrupt_ends_both_ends_with_a_report", || {
         if !has("iperf3") {
             return println!("skipped: iperf3 is not installed");
         }
@@ -461,8 +461,8 @@ fn flags_do_what_stock_s_do() {
 
 /// With -D the command ends once the server runs in the background, or reports why it cannot.
 #[test]
-fn a_server_goes_on_in_the_background() {
-    isolated("a_server_goes_on_in_the_background", || {
+fn a_server_runs_in_the_background() {
+    isolated("a_server_runs_in_the_background", || {
         if !has("iperf3") {
             return println!("skipped: iperf3 is not installed");
         }

@@ -118,7 +118,7 @@ fn two_hosts_of_a_file_end_balanced() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_when_the_host_is_made() {
+fn invalid_netisr_settings_are_rejected_at_start() {
     for (set, says) in [
         ("isr.workstreams=2", "locks = 'up' is for one thread and isr.workstreams = 2"),
         ("isr.bind=on", "isr.bind: netisr has no thread of its own here"),

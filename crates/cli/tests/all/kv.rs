@@ -70,8 +70,8 @@ fn redis_benchmark_runs_its_tests() {
 }
 
 #[test]
-fn redis_cli_is_answered() {
-    isolated("redis_cli_is_answered", || {
+fn redis_cli_gets_replies() {
+    isolated("redis_cli_gets_replies", || {
         if !is_there("redis-cli", "redis-cli") {
             return;
         }
@@ -159,8 +159,8 @@ fn anonymous(replies: &str) -> String {
 /// then SETs and GETs in a pipeline. The replies are those of redis 7.0.15, byte for byte but for
 /// the server's name and numbers; where redis-server is installed, it replies too.
 #[test]
-fn memtiers_first_requests_are_answered_as_redis_does() {
-    isolated("memtiers_first_requests_are_answered_as_redis_does", || {
+fn memtiers_first_requests_get_the_replies_of_redis() {
+    isolated("memtiers_first_requests_get_the_replies_of_redis", || {
         let served = start(&["kvd"]);
         let redis = has("redis-server").then(|| {
             let words = ["--port", "6390", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", "/tmp"];
@@ -223,8 +223,8 @@ impl Drop for Stock {
 }
 
 #[test]
-fn garbage_ends_its_sender_and_nobody_else() {
-    isolated("garbage_ends_its_sender_and_nobody_else", || {
+fn garbage_closes_only_its_own_connection() {
+    isolated("garbage_closes_only_its_own_connection", || {
         let served = start(&["kvd"]);
         let connect = || {
             let at = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 6379));
@@ -269,8 +269,8 @@ fn garbage_ends_its_sender_and_nobody_else() {
 }
 
 #[test]
-fn a_peer_has_its_limit() {
-    isolated("a_peer_has_its_limit", || {
+fn connections_per_peer_are_limited() {
+    isolated("connections_per_peer_are_limited", || {
         let served = start(&["kvd", "--per-peer", "2"]);
         let at = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 6379));
         let mut clients: Vec<TcpStream> =
@@ -288,7 +288,7 @@ fn a_peer_has_its_limit() {
 }
 
 #[test]
-fn services_are_asked_at_each_place() {
+fn load_generators_run_in_each_placement() {
     for place in ["pair", "pair --threads", "nic", "router", "native", "native --threads"] {
         for (load, kind) in [("kvload -n 1000", "GET"), ("fileload -n 100", "GETATTR")] {
             let line = format!("{load} -l 0.1 -c 3 -P 2 -j --over {place}");
@@ -314,8 +314,8 @@ fn services_are_asked_at_each_place() {
 }
 
 #[test]
-fn a_file_service_is_asked_from_outside() {
-    isolated("a_file_service_is_asked_from_outside", || {
+fn a_file_service_serves_an_external_client() {
+    isolated("a_file_service_serves_an_external_client", || {
         let served = start(&["filed"]);
         let line = ["fileload", "-l", "0.3", "-n", "50", "-c", "4", "-H", "10.0.0.2", "--over", "native"];
         let output = run(&mut linerate(&line));
@@ -327,8 +327,8 @@ fn a_file_service_is_asked_from_outside() {
 }
 
 #[test]
-fn a_database_is_asked_over_tap() {
-    isolated("a_database_is_asked_over_tap", || {
+fn a_database_serves_clients_over_tap() {
+    isolated("a_database_serves_clients_over_tap", || {
         for from in ["ours", "kernel"] {
             let output = run(&mut linerate(&["kvload", "-l", "0.2", "-n", "500", "--over", "tap", "--from", from]));
             let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -64,7 +64,7 @@ fn output_files_are_opened_before_anything_is_measured() {
 }
 
 #[test]
-fn a_core_that_is_not_there_is_a_usage_error() {
+fn a_nonexistent_core_is_a_usage_error() {
     for line in ["bench udp", "ladder udp-send", "lab selftest", "livelock"] {
         let words: Vec<&str> = line.split(' ').chain(["--core", "999"]).collect();
         let (code, out, err) = said(&run(&mut linerate(&words)));
@@ -97,7 +97,7 @@ fn every_trial_is_kept_if_asked() {
 }
 
 #[test]
-fn few_rounds_claim_nothing() {
+fn few_rounds_give_no_verdict() {
     for (rounds, interval) in [("1", ""), ("3", "..")] {
         let (code, out, _) = short(rounds, &[]);
         let row = out.lines().find(|line| line.starts_with("b  ")).unwrap().to_owned();
@@ -117,7 +117,7 @@ fn a_command_that_fails_is_a_row_with_a_reason() {
 }
 
 #[test]
-fn interrupted_it_prints_the_rows_that_were_finished() {
+fn an_interrupted_run_prints_the_finished_rows() {
     let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
     for to in [To::Process, To::Group] {
         let (out, err) = interrupted(&words, to);
@@ -132,7 +132,7 @@ fn interrupted_it_prints_the_rows_that_were_finished() {
 /// Also where the work of a part is not in rounds, or in a process of its own in a namespace. A
 /// trial that is another program's run ends with that program.
 #[test]
-fn interrupted_in_any_part_it_ends_within_seconds() {
+fn an_interrupt_ends_every_part_within_seconds() {
     let mut commands = vec![
         ("repro ethpipe2013 --quick", To::Group),
         ("bench bridge --quick", To::Process),
@@ -337,7 +337,7 @@ fn every_command_with_a_figure_warns_of_another_measurement() {
 /// A command that another measurement runs, in the same process, in a namespace, or as the command
 /// line of `ab`, is no second measurement.
 #[test]
-fn a_part_of_a_measurement_is_no_other_one() {
+fn parts_of_a_measurement_do_not_warn_of_each_other() {
     let dir = Dir::new("measured-alone");
     let mut lines = vec!["testtool -c 1000 send", "profile -- testtool -c 1000 send", "netperf -t TCP_RR -l -50"];
     match port::os::netns::available() {

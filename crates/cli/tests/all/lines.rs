@@ -65,7 +65,7 @@ fn fed(args: &[&str], input: &[u8]) -> Output {
 }
 
 #[test]
-fn every_form_becomes_every_other_and_comes_back() {
+fn every_format_converts_to_every_other_and_back() {
     let lines = frames(1000);
     for form in ["bin1", "bin2", "pcap", "pcapng", "jsonl", "f1", "f2"] {
         let other = fed(&["conv", "-o", form], &lines);
@@ -79,7 +79,7 @@ fn every_form_becomes_every_other_and_comes_back() {
 }
 
 #[test]
-fn what_is_captured_is_what_tcpdump_reads() {
+fn captures_are_read_by_tcpdump() {
     if !has("tcpdump") {
         println!("skipped: tcpdump is not installed");
         return;
@@ -100,7 +100,7 @@ fn what_is_captured_is_what_tcpdump_reads() {
 }
 
 #[test]
-fn bad_lines_are_told_and_counted_and_strict_ends_at_the_first() {
+fn bad_lines_are_counted_and_strict_stops_at_the_first() {
     let mut lines = frames(3);
     lines.extend(b"zz\n00 11\n\n");
     let loose = fed(&["conv"], &lines);
@@ -128,7 +128,7 @@ fn bad_lines_are_told_and_counted_and_strict_ends_at_the_first() {
 }
 
 #[test]
-fn grep_ends_as_grep_does_and_finds_what_grep_finds() {
+fn grep_equals_gnu_grep() {
     let dir = Dir::new("grep");
     // Where it is searched without being copied, and without a newline at its end.
     let shm = Path::new("/dev/shm");
@@ -184,7 +184,7 @@ fn grep_ends_as_grep_does_and_finds_what_grep_finds() {
 }
 
 #[test]
-fn a_row_is_the_same_as_a_pipe() {
+fn a_joined_pipeline_equals_a_shell_pipe() {
     let lines = frames(2000);
     let apart = sh(
         "linerate cat -c 2000 'pktgen(rotate=on,size=18,flows=100):' | linerate grep 'FFFF' | linerate conv -o jsonl",
@@ -207,7 +207,7 @@ fn a_row_is_the_same_as_a_pipe() {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_the_rest_quietly() {
+fn a_closed_reader_ends_a_pipeline_without_error() {
     for line in [
         "linerate cat 'pktgen(static=on,rotate=on,size=18):' | head -2",
         "linerate cat 'pktgen(size=18):' | head -2",
@@ -222,7 +222,7 @@ fn a_reader_that_has_enough_ends_the_rest_quietly() {
 }
 
 #[test]
-fn lines_made_once_are_as_many_as_were_asked_for() {
+fn static_lines_have_the_requested_number() {
     for count in [1, 10, 6204, 6205, 20_000] {
         let output = sh(&format!("linerate cat -c {count} 'pktgen(static=on,rotate=on,size=18):' | cat"));
         assert_eq!(output.stdout.len(), 169 * count);
@@ -240,7 +240,7 @@ fn lines_made_once_are_as_many_as_were_asked_for() {
 }
 
 #[test]
-fn a_stamp_says_when_a_frame_leaves() {
+fn a_timestamp_sets_the_send_time() {
     // Register 1 is reset by the first, which leaves at once; the second leaves 50 ms behind it, in ticks of 8 ns.
     let line = String::from_utf8(frames(1)).unwrap();
     let (first, second) = (0x1100_0000_0000_0000_u64, 0x0100_0000_0000_0000_u64 + 50_000_000 / 8);
@@ -292,7 +292,7 @@ fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
 
 /// Carets are placed correctly beyond column 65,535, the largest width of a format string.
 #[test]
-fn an_error_far_to_the_right_is_shown() {
+fn an_error_in_a_long_line_is_shown() {
     let blanks = " ".repeat(66_000);
     for words in [
         vec!["grep", "-f", &format!("{blanks}prot 9")],

@@ -167,7 +167,7 @@ fn two_readers_get_the_same() {
 }
 
 #[test]
-fn a_slow_reader_is_told_what_it_lost() {
+fn lost_frames_of_a_slow_reader_are_counted() {
     let Some(mount) = mount("slow", &["--ring", "262144", "--numbered", "pktgen(size=22,rate=2000):pg0"]) else {
         return;
     };
@@ -229,8 +229,8 @@ fn a_reader_waits_and_a_signal_ends_it() {
 }
 
 #[test]
-fn what_is_written_is_sent_and_bad_lines_are_not() {
-    isolated("what_is_written_is_sent_and_bad_lines_are_not", || {
+fn written_frames_are_sent_and_invalid_lines_are_not() {
+    isolated("written_frames_are_sent_and_invalid_lines_are_not", || {
         let Some(mount) = mount("write", &["-t", "tap:tap0"]) else { return };
         let mut netlink = port::os::netlink::Netlink::open().unwrap();
         netlink.set_up("tap0").unwrap();
@@ -335,7 +335,7 @@ fn a_capture_is_read_to_its_end_and_the_mount_ends() {
 }
 
 #[test]
-fn a_mount_left_behind_is_told_from_one_that_lives() {
+fn a_stale_mount_is_distinguished_from_a_live_one() {
     let Some(mut first) = mount("stale", &["null:n0"]) else { return };
     let dir = first.dir.display().to_string();
     let second = run(&mut linerate(&["mount", &dir, "null:n1"]));

@@ -187,8 +187,8 @@ fn host_state(host: &Running) -> String {
 
 /// The only address of the pool is another station's: it is declined, and used once it is free.
 #[test]
-fn an_address_that_another_station_has_is_declined() {
-    let name = "an_address_that_another_station_has_is_declined";
+fn an_address_in_use_is_declined() {
+    let name = "an_address_in_use_is_declined";
     isolated(name, || {
         if !has_all(name, &["ip", "dnsmasq"]) {
             return;

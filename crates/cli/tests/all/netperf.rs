@@ -45,7 +45,7 @@ fn a_stream_has_netperfs_lines() {
 
 /// Standard output is netperf's alone; what makes a figure weak is beside it, and in the JSON.
 #[test]
-fn a_report_says_where_it_was_made() {
+fn a_report_contains_its_environment() {
     let output = run(&mut linerate(&["netperf", "-t", "TCP_RR", "-l", "-50"]));
     let (text, beside) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(!text.contains("kernel  "), "{text}");
@@ -152,8 +152,8 @@ fn tests_and_tools_run_over_ipv6() {
 
 /// Both tests that cross between our host and the kernel, and the places that are the kernel's, over IPv6.
 #[test]
-fn the_kernel_and_a_host_of_ours_ask_each_other_over_ipv6() {
-    common::isolated("the_kernel_and_a_host_of_ours_ask_each_other_over_ipv6", || {
+fn kernel_and_host_are_client_and_server_over_ipv6() {
+    common::isolated("kernel_and_host_are_client_and_server_over_ipv6", || {
         for place in ["tap", "tap --from kernel", "veth", "veth --threads"] {
             for test in ["TCP_RR", "UDP_RR"] {
                 let json = said(&format!("netperf -6 -t {test} -l -50 -j --over {place}"));
@@ -202,8 +202,8 @@ fn the_kernel_and_a_host_of_ours_ask_each_other_over_ipv6() {
 
 /// Our host asks a netserver on the kernel's sockets, by its link-local address too.
 #[test]
-fn a_host_of_ours_asks_the_kernel_over_ipv6() {
-    common::isolated("a_host_of_ours_asks_the_kernel_over_ipv6", || {
+fn a_host_measures_the_kernel_over_ipv6() {
+    common::isolated("a_host_measures_the_kernel_over_ipv6", || {
         let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
         let made = ip("tuntap add lr4 mode tap")
             && ip("link set lr4 address 02:00:00:00:00:01")
@@ -225,7 +225,7 @@ fn a_host_of_ours_asks_the_kernel_over_ipv6() {
 }
 
 #[test]
-fn wrong_words_end_with_two() {
+fn invalid_arguments_have_exit_code_two() {
     refused("netperf -t TCP_FAST", 2, "TCP_STREAM");
     refused("netperf -- -q", 2, "'-q'");
     refused("netperf -- -r 0", 2, "-r 0: expected 1 to");
@@ -246,7 +246,7 @@ fn wrong_words_end_with_two() {
 }
 
 #[test]
-fn ctrl_c_leaves_the_figures_of_what_there_was() {
+fn ctrl_c_prints_the_figures_so_far() {
     for place in ["pair", "native --threads", "router --threads"] {
         let words = format!("netperf -t TCP_STREAM -l 60 -j --over {place}");
         let mut command = linerate(&words.split_whitespace().collect::<Vec<_>>());
@@ -294,7 +294,7 @@ fn two_processes_by_the_kernel() {
 }
 
 #[test]
-fn a_far_end_that_dies_is_told() {
+fn a_lost_far_end_is_reported() {
     let (mut server, port) = netserver(&["netserver"]);
     let words = format!("netperf -H 127.0.0.1 -p {port} --over native -t TCP_RR -l 30 -D 0.1 -P 0");
     let mut command = linerate(&words.split_whitespace().collect::<Vec<_>>());
@@ -343,8 +343,8 @@ fn over_veth_the_kernel_is_host_router_and_host() {
 }
 
 #[test]
-fn a_host_of_ours_serves_the_kernel_over_tap() {
-    common::isolated("a_host_of_ours_serves_the_kernel_over_tap", || {
+fn a_host_serves_the_kernel_over_tap() {
+    common::isolated("a_host_serves_the_kernel_over_tap", || {
         let server = Running::start_as("netserver", &["netserver", "--port", "tap:lr0", "--addr", "10.9.0.2/24"]);
         let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
         if !(ip("link set lr0 up") && ip("addr add 10.9.0.1/24 dev lr0")) {
@@ -361,8 +361,8 @@ fn a_host_of_ours_serves_the_kernel_over_tap() {
 /// connected to that address, so it drops datagrams from any other, and the test would fail without
 /// responses.
 #[test]
-fn a_netserver_answers_datagrams_at_an_alias() {
-    common::isolated("a_netserver_answers_datagrams_at_an_alias", || {
+fn a_netserver_replies_from_an_alias() {
+    common::isolated("a_netserver_replies_from_an_alias", || {
         let server = Running::start_as("netserver-alias", &["netserver", "--port", "tap:lr2", "--addr", "10.9.2.2/24"]);
         let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
         if !(ip("link set lr2 up") && ip("addr add 10.9.2.1/24 dev lr2") && ip("addr add 10.8.2.1/24 dev lr2")) {
@@ -381,8 +381,8 @@ fn a_netserver_answers_datagrams_at_an_alias() {
 }
 
 #[test]
-fn a_host_of_ours_asks_the_kernel_over_tap() {
-    common::isolated("a_host_of_ours_asks_the_kernel_over_tap", || {
+fn a_host_measures_the_kernel_over_tap() {
+    common::isolated("a_host_measures_the_kernel_over_tap", || {
         let ip = |line: &str| Command::new("ip").args(line.split_whitespace()).status().is_ok_and(|s| s.success());
         if !(ip("tuntap add lr1 mode tap") && ip("addr add 10.9.1.1/24 dev lr1") && ip("link set lr1 up")) {
             return println!("skipped: no ip(8)");
@@ -439,7 +439,7 @@ fn netrates_tools_print_their_lines() {
 
 /// tcpp's and http's flags, on our stack and on the kernel's.
 #[test]
-fn netrates_flags_do_what_they_say() {
+fn netrates_flags_take_effect() {
     for place in ["pair", "native", "nic --threads", "native --threads"] {
         let text = said(&format!("netrate tcpp -b 10000 -m 2 -t 5 --procs 3 -M 4 -T --over {place}"));
         assert!(text.starts_with("150000 bytes transferred in "), "{place}: {text}");

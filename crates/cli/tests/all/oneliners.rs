@@ -125,8 +125,8 @@ fn a_recording_is_kept_read_and_sent() {
 }
 
 #[test]
-fn a_port_and_a_host_there_are_reached_by_ssh() {
-    if !have("a_port_and_a_host_there_are_reached_by_ssh", &["zstd"]) {
+fn a_remote_port_and_host_are_reached_by_ssh() {
+    if !have("a_remote_port_and_host_are_reached_by_ssh", &["zstd"]) {
         return;
     }
     let dir = Dir::new("oneliners-ssh");
@@ -170,8 +170,8 @@ fn received(dev: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_host_there_is_reached_by_nc() {
-    if !have("a_host_there_is_reached_by_nc", &["nc"]) {
+fn a_remote_host_is_reached_by_nc() {
+    if !have("a_remote_host_is_reached_by_nc", &["nc"]) {
         return;
     }
     let (here, there) = (Dir::new("oneliners-here"), Dir::new("oneliners-there"));

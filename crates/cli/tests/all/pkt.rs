@@ -17,7 +17,7 @@ fn played(words: &[&str]) -> (Option<i32>, Vec<String>) {
 }
 
 #[test]
-fn each_version_that_a_script_is_for() {
+fn each_ip_version_of_a_script_is_run() {
     let (code, lines) = played(&["--ip-version", "each", BOTH, FOUR, SIX]);
     let expected = [
         format!("ok    {BOTH} (ipv4)"),
@@ -48,7 +48,7 @@ fn a_version_for_all_scripts() {
 }
 
 #[test]
-fn what_is_no_version_is_refused() {
+fn invalid_ip_versions_are_rejected() {
     refused(
         "pkt --ip-version ipv5 x.pkt",
         2,

@@ -37,7 +37,7 @@ fn the_commands_block_comes_first_and_the_tables_after_it() {
 }
 
 #[test]
-fn json_and_folded_have_standard_output_to_themselves() {
+fn json_and_folded_are_alone_on_standard_output() {
     let run = profile(&["--json"], &SEND);
     let json: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert!(text(&run.stderr).contains("aggregate source count: 1000000"));

@@ -70,7 +70,7 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
 }
 
 #[test]
-fn a_profile_of_it_goes_without_its_own() {
+fn repro_skips_its_own_profile_when_it_is_profiled() {
     let _alone = alone();
     let output = run(&mut linerate(&["profile", "--json", "--", "repro", "rtems2014", "--quick", "--rounds", "1"]));
     let said = String::from_utf8_lossy(&output.stderr);

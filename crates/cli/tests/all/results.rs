@@ -213,7 +213,7 @@ fn results_of_several_machines_or_revisions_are_named() {
 }
 
 #[test]
-fn a_directory_without_results_is_told() {
+fn a_directory_without_results_is_an_error() {
     let dir = Dir::new("empty");
     let at = dir.path("");
     let (_, err, code) = said(&["report", &at]);
@@ -229,7 +229,7 @@ fn a_directory_without_results_is_told() {
 }
 
 #[test]
-fn a_gate_says_what_it_came_to_by_its_exit_code() {
+fn a_gate_returns_its_result_as_exit_code() {
     let dir = Dir::new("gate");
     let files: Vec<String> = [1.0, 1.5, 1.05]
         .iter()
@@ -267,7 +267,7 @@ fn a_gate_says_what_it_came_to_by_its_exit_code() {
 }
 
 #[test]
-fn what_is_no_run_is_refused() {
+fn files_without_a_run_are_rejected() {
     let dir = Dir::new("bad");
     fs::write(dir.path("bad.json"), "{}").unwrap();
     let (_, err, code) = said(&["gate", "--baseline", &dir.path("nowhere.json")]);

@@ -27,7 +27,7 @@ fn through(words: &[&str], input: &str) -> String {
 }
 
 #[test]
-fn edits_of_addresses_are_seds() {
+fn edits_of_addresses_equal_those_of_sed() {
     let sums = through(&["crc"], FRAMES);
     let ours = through(&["rewrite", "dst=00:11:22:33:44:55", "src=*:*:*:*:*:ff"], &sums);
     let tagged = through(&["rewrite", "vlan.push=1"], &sums);
@@ -75,7 +75,7 @@ fn tcpdump_finds_all_checksums_correct() {
 }
 
 #[test]
-fn crc_checks_and_says_so() {
+fn crc_reports_wrong_checksums() {
     let out = fed(&mut linerate(&["crc", "--check"]), FRAMES.as_bytes());
     let err = String::from_utf8(out.stderr).unwrap();
     assert_eq!(out.status.code(), Some(1));
@@ -88,7 +88,7 @@ fn crc_checks_and_says_so() {
 }
 
 #[test]
-fn answers_find_back_through_a_translator() {
+fn replies_pass_back_through_nat() {
     // The row's second rewrite turns what went out into its answer, the third lets it in: another translator, which knows nothing.
     let asked = through(&["crc", "+", "rewrite", "--nat44", "10.0.0.0/24=192.0.2.9"], FRAMES);
     assert_eq!(asked.lines().count(), 3, "{asked}");
@@ -105,7 +105,7 @@ fn answers_find_back_through_a_translator() {
 }
 
 #[test]
-fn what_is_wrong_is_shown() {
+fn invalid_expressions_are_shown_with_a_caret() {
     for (words, says) in [
         (
             &["rewrite", "ip.ttl=300"][..],

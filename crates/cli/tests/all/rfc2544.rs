@@ -20,7 +20,7 @@ fn our_bridge_has_all_tables() {
 }
 
 #[test]
-fn json_and_a_picture_of_both_ways() {
+fn json_and_a_chart_of_both_directions() {
     let svg = std::env::temp_dir().join(format!("linerate-rfc2544-{}.svg", std::process::id()));
     let file = svg.display().to_string();
     let words =
@@ -60,7 +60,7 @@ fn two_cards_on_one_wire() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn invalid_measurements_are_rejected() {
     refused("rfc2544 null:a", 2, "between two");
     refused("rfc2544 tap:lr0 tap(up=on):lr0", 2, "the same port is given twice");
     refused("rfc2544 null:a null:b", 2, "null:a: port never receives frames");
@@ -73,7 +73,7 @@ fn what_cannot_be_measured_is_refused() {
 }
 
 #[test]
-fn ctrl_c_leaves_what_there_is() {
+fn ctrl_c_prints_the_results_so_far() {
     let words = "rfc2544 --size 64 --max-rate 1000 --test throughput,loss --duration 60s";
     let mut command = linerate(&words.split_whitespace().collect::<Vec<_>>());
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();

@@ -86,7 +86,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn servers_without_a_control_socket_keep_nothing() {
+fn servers_without_a_control_socket_keep_no_privileges() {
     let dir = Dir::new("sandbox-files");
     let root = dir.0.display().to_string();
     let host = ["--port", "pair:x", "--addr", "10.0.0.2/24"];
@@ -140,7 +140,7 @@ fn all_threads_of_up_are_confined_before_it_reports_that_it_runs() {
 }
 
 #[test]
-fn no_sandbox_leaves_all_as_it_was() {
+fn no_sandbox_keeps_all_privileges() {
     let own = status("/proc/self/status");
     let served = Running::start("no-sandbox", &["--port", "pair:x", "--no-sandbox"]);
     let pid = served.child.id();

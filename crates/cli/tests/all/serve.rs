@@ -94,8 +94,8 @@ fn same(a: impl AsRef<Path>, b: impl AsRef<Path>) -> bool {
 }
 
 #[test]
-fn curl_takes_and_gives_files_over_ftp() {
-    isolated("curl_takes_and_gives_files_over_ftp", || {
+fn curl_downloads_and_uploads_over_ftp() {
+    isolated("curl_downloads_and_uploads_over_ftp", || {
         if !is_there("curl", "ftp") {
             return;
         }
@@ -157,8 +157,8 @@ fn wrk(path: &str, more: &[&str]) -> (String, u64) {
 }
 
 #[test]
-fn wrk_is_answered_on_every_connection() {
-    isolated("wrk_is_answered_on_every_connection", || {
+fn wrk_gets_responses_on_every_connection() {
+    isolated("wrk_gets_responses_on_every_connection", || {
         if !is_there("wrk", "http") {
             return;
         }
@@ -209,8 +209,8 @@ fn stock_iperf3_measures_us() {
 }
 
 #[test]
-fn one_test_and_no_more() {
-    isolated("one_test_and_no_more", || {
+fn one_off_ends_after_one_test() {
+    isolated("one_off_ends_after_one_test", || {
         if !is_there("iperf3", "iperf3 -1") {
             return;
         }
@@ -240,8 +240,8 @@ fn exchange(send: &[u8], mut get: impl FnMut(&mut TcpStream)) {
 }
 
 #[test]
-fn the_small_services_do_as_their_rfcs_say() {
-    isolated("the_small_services_do_as_their_rfcs_say", || {
+fn small_services_conform_to_their_rfcs() {
+    isolated("small_services_conform_to_their_rfcs", || {
         let bytes: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
         let whole = |client: &mut TcpStream| {
             let mut got = Vec::new();

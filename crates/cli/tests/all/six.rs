@@ -85,8 +85,8 @@ pub fn ready(test: &str) -> bool {
 }
 
 #[test]
-fn the_kernel_pings_us() {
-    let test = "the_kernel_pings_us";
+fn the_kernel_pings_our_host() {
+    let test = "the_kernel_pings_our_host";
     isolated(test, || {
         if !ready(test) {
             return;

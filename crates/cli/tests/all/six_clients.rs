@@ -81,9 +81,9 @@ fn curl_reads_over_ipv6() {
 }
 
 #[test]
-fn curl_takes_and_gives_files_over_ftp_and_ipv6() {
-    isolated("curl_takes_and_gives_files_over_ftp_and_ipv6", || {
-        if !ready("curl_takes_and_gives_files_over_ftp_and_ipv6", &["ip", "curl"]) {
+fn curl_downloads_and_uploads_over_ftp_and_ipv6() {
+    isolated("curl_downloads_and_uploads_over_ftp_and_ipv6", || {
+        if !ready("curl_downloads_and_uploads_over_ftp_and_ipv6", &["ip", "curl"]) {
             return;
         }
         let dir = Dir::new("six-ftp");
@@ -135,9 +135,9 @@ fn iperf3_measures_over_ipv6_both_ways() {
 }
 
 #[test]
-fn redis_cli_asks_over_ipv6() {
-    isolated("redis_cli_asks_over_ipv6", || {
-        if !ready("redis_cli_asks_over_ipv6", &["ip", "redis-cli"]) {
+fn redis_cli_works_over_ipv6() {
+    isolated("redis_cli_works_over_ipv6", || {
+        if !ready("redis_cli_works_over_ipv6", &["ip", "redis-cli"]) {
             return;
         }
         let served = start("six-kvd", &["kvd"]);

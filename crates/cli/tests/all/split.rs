@@ -103,8 +103,8 @@ fn by_stack(table: &Value, column: &str) -> Vec<u64> {
 }
 
 #[test]
-fn each_connection_is_one_stacks() {
-    isolated("each_connection_is_one_stacks", || {
+fn each_connection_belongs_to_one_stack() {
+    isolated("each_connection_belongs_to_one_stack", || {
         let up = Up::start("split-flows");
         up.json(0, "sysctl net.isr.proto.ip.policy=flow");
         assert_eq!(up.json(1, "sysctl net.isr.proto.ip.policy")["net.isr.proto.ip.policy"], "flow");

@@ -49,8 +49,8 @@ fn end(host: Running) -> String {
 }
 
 #[test]
-fn the_kernel_and_we_talk() {
-    isolated("the_kernel_and_we_talk", || {
+fn echo_works_with_the_kernel_over_tap() {
+    isolated("echo_works_with_the_kernel_over_tap", || {
         let (host, _netlink) = start(&[]);
         let capture = Capture::start();
         ping(&host);
@@ -76,8 +76,8 @@ fn the_kernel_and_we_talk() {
 
 /// The same with every checksum made and verified in software.
 #[test]
-fn we_talk_without_offloads() {
-    isolated("we_talk_without_offloads", || {
+fn echo_works_without_offloads() {
+    isolated("echo_works_without_offloads", || {
         let host =
             Running::start("soft", &["--port", "tap(vnet_hdr=off):tap0", "--addr", "10.0.0.2/24", "--service", "echo"]);
         let mut netlink = os::netlink::Netlink::open().unwrap();
@@ -96,8 +96,8 @@ fn we_talk_without_offloads() {
 }
 
 #[test]
-fn a_port_nobody_listens_on_is_refused_both_ways() {
-    isolated("a_port_nobody_listens_on_is_refused_both_ways", || {
+fn a_closed_port_refuses_connections_in_both_directions() {
+    isolated("a_closed_port_refuses_connections_in_both_directions", || {
         let (host, _netlink) = start(&["--offload", "udp4csum"]);
         refused();
         // From us to the kernel: an echo to a socket that has gone makes the kernel answer with port unreachable.
@@ -114,8 +114,8 @@ fn a_port_nobody_listens_on_is_refused_both_ways() {
 }
 
 #[test]
-fn a_device_that_goes_away_does_not_take_the_host_along() {
-    isolated("a_device_that_goes_away_does_not_take_the_host_along", || {
+fn a_host_with_stay_survives_a_removed_device() {
+    isolated("a_host_with_stay_survives_a_removed_device", || {
         let (host, mut netlink) = start(&["--set", "stay=on"]);
         echoes(&socket(), 10);
         netlink.delete_link("tap0").unwrap();
@@ -131,8 +131,8 @@ fn a_device_that_goes_away_does_not_take_the_host_along() {
 
 /// Without a port nothing can come any more: the host says so, prints its audit and ends.
 #[test]
-fn a_host_whose_device_goes_away_ends() {
-    isolated("a_host_whose_device_goes_away_ends", || {
+fn a_host_ends_when_its_device_is_removed() {
+    isolated("a_host_ends_when_its_device_is_removed", || {
         let (host, mut netlink) = start(&[]);
         echoes(&socket(), 10);
         netlink.delete_link("tap0").unwrap();
@@ -146,8 +146,8 @@ fn a_host_whose_device_goes_away_ends() {
 
 /// We ask first: our ARP request, the kernel's answer. A static neighbor is not needed.
 #[test]
-fn we_can_begin() {
-    isolated("we_can_begin", || {
+fn we_can_send_first() {
+    isolated("we_can_send_first", || {
         let (host, mut netlink) = start(&["--route", "default,10.0.0.1"]);
         // The kernel does not know us and is told by hand, so that it does not ask; then we must.
         let mac = host.json("ip link show tap0")[0]["address"].as_str().unwrap().parse().unwrap();

@@ -12,7 +12,7 @@ fn start(name: &str) -> Running {
 }
 
 #[test]
-fn lines_are_tcpdumps() {
+fn lines_equal_those_of_tcpdump() {
     let host = start("dump-lines");
     let url = host.url();
     let out = run(&mut linerate(&["tcpdump", "--url", &url, "-i", "pg0", "-n", "-t", "-c", "5"]));
@@ -57,7 +57,7 @@ fn a_file_is_pcapng_that_others_read() {
 }
 
 #[test]
-fn ctrl_c_ends_it_and_so_does_the_hosts_end() {
+fn a_capture_ends_on_ctrl_c_and_with_the_host() {
     let host = start("dump-stop");
     let url = host.url();
     let follow = || {
@@ -88,7 +88,7 @@ fn ctrl_c_ends_it_and_so_does_the_hosts_end() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_arguments_are_rejected() {
     let host = Running::start("dump-wrong", &["--port", "null:n0"]);
     let url = host.url();
     for (words, code, says) in [
@@ -108,7 +108,7 @@ fn what_is_wrong_is_said() {
 
 /// The bridge's ports, in and out, as a host's; what it drops, with the reason.
 #[test]
-fn a_bridge_is_watched_like_a_host() {
+fn a_bridge_is_captured_like_a_host() {
     let bridge = Running::start_as("dump-bridge", &["bridge", "--stay", PORT, "null:n0", "null:n1"]);
     let url = bridge.url();
     let dump = |flags: &[&str]| {
@@ -141,7 +141,7 @@ fn a_bridge_is_watched_like_a_host() {
 
 /// A datagram to a closed port: what came, what became of it, the way back, and that no socket is there.
 #[test]
-fn why_says_what_became_of_a_flow() {
+fn why_explains_a_flow() {
     let host = Running::start("why", &["--port", PORT, "--addr", "10.2.0.1/24"]);
     let url = host.url();
     let why = |words: &[&str]| said(&run(linerate(&["why", "--url", &url, "--for", "300ms"]).args(words)));
@@ -290,7 +290,7 @@ fn files_are_begun_as_tcpdump_begins_them() {
 /// Of a capture with another link type, interfaces and comments, a selection keeps them; a pcap file with
 /// packets of two link types is refused.
 #[test]
-fn a_selection_from_a_file_keeps_what_its_packets_say() {
+fn a_selection_from_a_file_keeps_metadata() {
     let dir = Dir::new("dump-keeps");
     let host = Running::start("dump-keeps-host", &["--port", PORT, "--addr", "10.2.0.1/24"]);
     let (dropped, copy) = (dir.path("d.pcapng"), dir.path("c.pcapng"));

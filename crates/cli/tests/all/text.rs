@@ -120,7 +120,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
 }
 
 #[test]
-fn who_has_enough_ends_a_writer_quietly() {
+fn a_closed_reader_ends_the_writer_without_error() {
     let dir = Dir::new("text-epipe");
     let line = "linerate gen -n 1000000 | linerate put text:- | head -2; echo ${PIPESTATUS[1]}";
     let (_, out, err) = said(&run(&mut dir.bash(line)));

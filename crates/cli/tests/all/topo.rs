@@ -95,7 +95,7 @@ fn datagrams_cross(up: &Up<'_>, first: &str, last: &node::config::HostConfig) {
 }
 
 #[test]
-fn every_shape_runs_live_and_is_asked_host_by_host() {
+fn every_topology_runs_live() {
     for shape in SHAPES {
         let (dir, hosts) = (Dir::new(shape), hosts(shape));
         let (first, last) = (hosts.first().unwrap(), hosts.last().unwrap());
@@ -124,7 +124,7 @@ fn every_shape_runs_live_and_is_asked_host_by_host() {
 }
 
 #[test]
-fn every_shape_runs_on_virtual_time_and_everybody_is_answered() {
+fn every_topology_runs_in_virtual_time() {
     for shape in SHAPES {
         let hosts = hosts(shape);
         let line = format!("up --sim 3 {}", file(shape));
@@ -142,7 +142,7 @@ fn every_shape_runs_on_virtual_time_and_everybody_is_answered() {
 }
 
 #[test]
-fn netperfs_ends_stand_in_every_shape() {
+fn netperf_runs_in_every_topology() {
     for shape in SHAPES {
         for test in ["TCP_STREAM", "TCP_RR", "UDP_RR"] {
             let found: Value =
@@ -203,7 +203,7 @@ fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
 }
 
 #[test]
-fn a_link_that_joins_nobody_is_refused_with_its_line() {
+fn an_unconnected_link_is_rejected_with_its_line() {
     let dir = Dir::new("loose");
     let host = |name: &str| format!("[[host]]\nname = '{name}'\n[[host.iface]]\nport = 'pair:ab'\nname = 'eth0'\n");
     for (text, says) in [
@@ -228,7 +228,7 @@ fn a_link_that_joins_nobody_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_host_is_asked_by_its_name_where_up_puts_its_socket() {
+fn a_host_of_up_is_reached_by_its_name() {
     let dir = Dir::new("named");
     let named = |words: &[&str]| {
         let mut command = linerate(words);

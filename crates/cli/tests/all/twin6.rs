@@ -350,8 +350,8 @@ const KNOWN: &[Known] = &[
 ];
 
 #[test]
-fn the_kernel_routes_ip6_as_we_do() {
-    let test = "the_kernel_routes_ip6_as_we_do";
+fn ipv6_forwarding_equals_the_kernels() {
+    let test = "ipv6_forwarding_equals_the_kernels";
     isolated(test, || {
         if !has("ip") || !std::path::Path::new("/proc/sys/net/ipv6").exists() {
             return println!("skipped: {test}: no ip, or a kernel without IPv6");

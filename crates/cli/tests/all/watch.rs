@@ -16,7 +16,7 @@ fn busy() -> Running {
 }
 
 #[test]
-fn what_a_host_does_is_told_while_it_does_it() {
+fn rates_of_a_running_host_are_shown() {
     let host = busy();
     let (code, out, err) = words(&format!("top --url {} --batch --times 2 -d 0.3 --ledger", host.url()));
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
@@ -38,7 +38,7 @@ fn what_a_host_does_is_told_while_it_does_it() {
 }
 
 #[test]
-fn nobody_there_is_three_and_lines_are_still_read() {
+fn no_host_is_exit_code_three_and_frames_are_still_read() {
     let (code, _, err) = words("top --url /nowhere/x.sock --batch");
     assert!(code == Some(3) && err.contains("no host answers"), "{err}");
     let (code, _, err) = words("top --url x -d 0");
@@ -49,7 +49,7 @@ fn nobody_there_is_three_and_lines_are_still_read() {
 }
 
 #[test]
-fn of_two_ways_the_better_is_told_with_its_reasons() {
+fn ab_reports_the_faster_variant_with_reasons() {
     let line =
         "ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router -l 0.02 --rounds 6 TCP_RR";
     let (code, out, err) = words(line);
@@ -65,7 +65,7 @@ fn of_two_ways_the_better_is_told_with_its_reasons() {
 }
 
 #[test]
-fn wrong_knobs_end_with_two() {
+fn invalid_knobs_have_exit_code_two() {
     for (line, part) in [
         ("ab --a over=moon --b over=pair TCP_RR", "--a over=moon"),
         ("ab --a burst=8 --b brst=8 TCP_RR", "--b brst=8"),

@@ -54,8 +54,8 @@ fn port_of(lan: &Lan, host: &Host) -> Option<String> {
 }
 
 #[test]
-fn who_is_silent_is_forgotten() {
-    isolated("who_is_silent_is_forgotten", || {
+fn silent_stations_age_out() {
+    isolated("silent_stations_age_out", || {
         let lan = Lan::new(&[Tap, Tap], &["--age", "1s"]);
         lan.ping_all(2);
         lan.all_known();
@@ -85,19 +85,19 @@ fn moves(kind: Kind, flags: &[&str]) {
 }
 
 #[test]
-fn who_moves_is_followed() {
-    isolated("who_moves_is_followed", || moves(Tap, &[]));
+fn moved_stations_are_relearned() {
+    isolated("moved_stations_are_relearned", || moves(Tap, &[]));
 }
 
 #[test]
-fn who_moves_is_followed_at_packet_ports() {
-    isolated("who_moves_is_followed_at_packet_ports", || moves(Packet, &[]));
+fn moved_stations_are_relearned_at_packet_ports() {
+    isolated("moved_stations_are_relearned_at_packet_ports", || moves(Packet, &[]));
 }
 
 /// Twenty times as many addresses as have room: the table stays as large as it may be, and hosts that talk stay in it.
 #[test]
-fn a_flood_of_addresses_drives_nobody_out() {
-    isolated("a_flood_of_addresses_drives_nobody_out", || {
+fn a_flood_of_addresses_evicts_no_active_station() {
+    isolated("a_flood_of_addresses_evicts_no_active_station", || {
         let (lan, mut station) = with_a_third(Tap, &["--table", "1024"]);
         let (one, two) = (&lan.hosts[0], &lan.hosts[1]);
         lan.ping_all(2);

@@ -184,8 +184,8 @@ fn with_the_vlans_of_open_vswitch_on_two_loops() {
 
 /// An address that is not heard is forgotten, one that is heard is not.
 #[test]
-fn they_forget_alike() {
-    isolated("they_forget_alike", || {
+fn addresses_age_out_as_in_the_kernel() {
+    isolated("addresses_age_out_as_in_the_kernel", || {
         let mut twins = Twins::new(Plan { lanes: 1, vlans: Vlans::None, age_s: 2 }, &mut Rng(1));
         let (a, b, c) = (Station(1), Station(2), Station(3));
         let (to_a, to_b) = (frame(c, a.mac(), Tags::None), frame(c, b.mac(), Tags::None));
@@ -206,10 +206,10 @@ fn they_forget_alike() {
 /// Differences: the group of spanning trees passes a kernel's bridge that runs none; frames for reserved groups teach it addresses, unless it is told
 /// otherwise; two tags are refused by us, unless a port is told otherwise.
 #[test]
-fn where_they_differ() {
-    isolated("where_they_differ", || {
+fn known_differences_occur() {
+    isolated("known_differences_occur", || {
         reserved_groups();
-        where_the_kernel_has_vlans("where_they_differ", two_tags);
+        where_the_kernel_has_vlans("known_differences_occur", two_tags);
     });
 }
 
@@ -235,8 +235,8 @@ fn two_tags() {
 
 /// What is left out of what is drawn for it, and why.
 #[test]
-fn where_open_vswitch_differs() {
-    with_open_vswitch("where_open_vswitch_differs", || {
+fn known_differences_from_open_vswitch_occur() {
+    with_open_vswitch("known_differences_from_open_vswitch_occur", || {
         let mut twins = Twins::with_open_vswitch(Plan { lanes: 1, vlans: Vlans::All, age_s: AGE_S }, &mut Rng(1));
         let (a, all) = (Station(1), draw::ALL);
         // Drop eligibility: 802.1Q 6.9.3 keeps it.

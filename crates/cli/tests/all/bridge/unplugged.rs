@@ -120,8 +120,8 @@ fn all_devices_deleted() {
 
 /// Stations behind a link that went down may be elsewhere: they are looked for anew.
 #[test]
-fn what_was_behind_a_link_that_went_down_is_forgotten() {
-    isolated("what_was_behind_a_link_that_went_down_is_forgotten", || {
+fn addresses_of_a_link_that_went_down_are_flushed() {
+    isolated("addresses_of_a_link_that_went_down_are_flushed", || {
         let lan = Lan::new(&[Packet, Xdp, Tap], &[]);
         lan.ping_all(2);
         lan.all_known();

@@ -14,7 +14,7 @@ fn refused(words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn wrong_words_are_refused() {
+fn invalid_arguments_are_rejected() {
     let two = ["null:a", "null:b"];
     for (words, part) in [
         (&["null:a"] as &[_], "at least two ports"),
@@ -45,11 +45,11 @@ fn wrong_words_are_refused() {
 
 /// Who may not open a device is told so, and which.
 #[test]
-fn without_privilege_it_says_so() {
+fn missing_privileges_are_reported() {
     if !has("setpriv") {
-        return println!("skipped: words::without_privilege_it_says_so: setpriv is not installed");
+        return println!("skipped: words::missing_privileges_are_reported: setpriv is not installed");
     }
-    isolated("without_privilege_it_says_so", || {
+    isolated("missing_privileges_are_reported", || {
         let mut plain = std::process::Command::new("setpriv");
         plain.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]);
         plain.args([env!("CARGO_BIN_EXE_linerate"), "bridge", "tap:p1", "null:b"]);
@@ -61,7 +61,7 @@ fn without_privilege_it_says_so() {
 
 /// Knobs of cards and of the pool, at its start.
 #[test]
-fn knobs_of_cards_and_of_the_pool() {
+fn knobs_of_nics_and_of_the_pool() {
     let words = [
         &["bridge", "--json", "--stay", "nic(wire=w):em0", "nic(wire=w):em1", "--set", "nic.rx_tail_batch=64"][..],
         &["--set", "pool.kind=freelist", "--set", "pool.buffers=2000", "--set", "pool.stride=power2"],
@@ -76,8 +76,8 @@ fn knobs_of_cards_and_of_the_pool() {
 /// Zero copy is asked of the driver, with buffers as a device wants them; `veth` has none and says so. A driver that only copies is heard of
 /// at the start, not at the end.
 #[test]
-fn what_a_driver_cannot_do_is_said_at_once() {
-    isolated("what_a_driver_cannot_do_is_said_at_once", || {
+fn missing_driver_features_are_reported_at_start() {
+    isolated("missing_driver_features_are_reported_at_start", || {
         ok("ip link add p1 type veth peer name e1 && ip link set p1 up && ip link set e1 up");
         let (code, err) = refused(&["xdp(mode=zerocopy):p1", "null:b"]);
         assert_eq!(code, Some(1), "{err}");
@@ -99,8 +99,8 @@ fn what_a_driver_cannot_do_is_said_at_once() {
 }
 
 #[test]
-fn words_at_its_start_and_while_it_runs() {
-    isolated("words_at_its_start_and_while_it_runs", || {
+fn commands_work_at_start_and_at_run_time() {
+    isolated("commands_work_at_start_and_at_run_time", || {
         let flags = ["--do", "bridge fdb add 02:00:00:00:00:77 dev p2 static", "--set", "kern.polling.each_burst=7"];
         let lan = Lan::new(&[Tap, Tap], &flags);
         let bridge = &lan.bridge;
@@ -137,7 +137,7 @@ fn private(lan: &Lan) {
 
 /// `stop`, and the name it had before.
 #[test]
-fn it_ends_when_told() {
+fn a_bridge_ends_on_the_stop_command() {
     let bridge = Running::start_as("switch", &["switch", "--json", "--stay", "null:a", "null:b", "--loops", "2"]);
     assert_eq!(bridge.json("show polling").as_array().unwrap().len(), 2);
     bridge.ok("stop");

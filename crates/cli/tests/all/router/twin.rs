@@ -99,24 +99,24 @@ fn alike(validation: Validation) {
 }
 
 #[test]
-fn whoever_speaks() {
-    isolated("whoever_speaks", || alike(Validation::Off));
+fn forwarding_without_source_validation() {
+    isolated("forwarding_without_source_validation", || alike(Validation::Off));
 }
 
 #[test]
-fn if_a_route_leads_back() {
-    isolated("if_a_route_leads_back", || alike(Validation::Loose));
+fn forwarding_with_loose_source_validation() {
+    isolated("forwarding_with_loose_source_validation", || alike(Validation::Loose));
 }
 
 #[test]
-fn if_the_route_back_is_the_same() {
-    isolated("if_the_route_back_is_the_same", || alike(Validation::Strict));
+fn forwarding_with_strict_source_validation() {
+    isolated("forwarding_with_strict_source_validation", || alike(Validation::Strict));
 }
 
 /// Each known difference is there still, and its packet is explained by it.
 #[test]
-fn where_they_differ() {
-    isolated("where_they_differ", || {
+fn known_differences_occur() {
+    isolated("known_differences_occur", || {
         let mut twins = Twins::new(Validation::Off);
         let left: Vec<_> = KNOWN.iter().filter(|known| !shows(&mut twins, known)).collect();
         drop(twins);

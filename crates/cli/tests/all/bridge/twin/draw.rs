@@ -50,7 +50,7 @@ pub struct Set {
 pub enum For {
     Kernel,
     /// It keeps no DEI (the bit says there that a tag is present), takes 0x88A8 for a tag as well as 0x8100, and passes frames that come from a
-    /// group's address, or from none: `twin::where_open_vswitch_differs`.
+    /// group's address, or from none: `twin::known_differences_from_open_vswitch_occur`.
     OpenVswitch,
 }
 
