@@ -168,14 +168,15 @@ impl HostConfig {
     pub fn on_one_thread(&self) -> OnOneThread {
         let IsrConfig { workstreams, bind, .. } = self.isr;
         let had_threads = workstreams > 0 && self.locks != "up";
-        let split = (self.stacks > 1)
-            .then(|| format!("{}: stacks = {}: one here, of one thread as all the others", self.name, self.stacks));
+        let split = (self.stacks > 1).then(|| {
+            format!("{}: stacks = {}: reduced to 1, since all hosts run on one thread here", self.name, self.stacks)
+        });
         let remark = had_threads.then(|| {
             let bound = if bind { " and isr.bind" } else { "" };
             let name = &self.name;
             format!(
-                "{name}: isr.workstreams = {workstreams}{bound}: netisr has no threads here; the host's own loop does the work \
-                 of one workstream"
+                "{name}: isr.workstreams = {workstreams}{bound}: netisr has no threads here; the host's own thread runs \
+                 one workstream"
             )
         });
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };

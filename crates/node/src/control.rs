@@ -170,7 +170,7 @@ impl Server {
     fn make_room(&mut self) -> bool {
         let idle = self.clients.iter().enumerate().filter(|(_, client)| client.is_idle());
         let Some((at, _)) = idle.min_by_key(|(_, client)| client.since) else { return false };
-        self.clients.remove(at).refuse("idle, and others wait");
+        self.clients.remove(at).refuse("disconnected: idle while other clients wait");
         self.counts.evicted.bump();
         true
     }

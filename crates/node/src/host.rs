@@ -135,7 +135,7 @@ pub enum AddPortError {
     #[error("{0}: there is an iface of that name already")]
     Exists(String),
     /// The stack has no room for more ifaces.
-    #[error("no more ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
+    #[error("too many ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
     TooMany,
     /// An invalid value for an iface, or one without effect.
     #[error("{iface}: {why}")]

@@ -64,12 +64,12 @@ impl Received {
 pub enum IsrError {
     /// Several workstreams with single-threaded locks.
     #[error(
-        "locks = 'up' is for one thread and isr.workstreams = {0} asks for others: choose locks = 'light' or \
-         isr.workstreams = 1, which the host's own loop works on"
+        "isr.workstreams = {0} needs locks = 'light' or 'heavy': with locks = 'up', the host's own thread runs at most \
+         1 workstream"
     )]
     Threads(usize),
     /// Several stacks, with a setting that only a single stack supports.
-    #[error("stacks = {stacks}: each of them has one thread and a queue: {what}")]
+    #[error("stacks = {stacks}: each stack has one thread and one queue: {what}")]
     Split {
         /// Number of stacks of the host.
         stacks: usize,
@@ -77,14 +77,14 @@ pub enum IsrError {
         what: &'static str,
     },
     /// Pinning requested, but there are no threads to pin.
-    #[error("isr.bind: netisr has no thread of its own here: choose locks = 'light' and isr.workstreams")]
+    #[error("isr.bind: netisr has no threads to pin: choose locks = 'light' and isr.workstreams")]
     Bind,
     /// A netisr sysctl without netisr.
-    #[error("{0}: the host has no workstreams: choose isr.workstreams when it is made")]
+    #[error("{0}: the host has no workstreams: choose isr.workstreams before it starts")]
     None(String),
     /// Its worker panicked repeatedly: frames for it stay queued, and are refused once its queue is
     /// full.
-    #[error("workstream {0}: its worker died more than {RESTARTS_MAX} times, and is not started again")]
+    #[error("workstream {0}: the worker panicked more than {RESTARTS_MAX} times and is not restarted")]
     Died(usize),
     /// Error of netisr itself.
     #[error(transparent)]
@@ -109,9 +109,9 @@ pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
         let faults = [
             (shared, "choose locks = 'up'"),
             (config.threads > 1, "choose threads = 1"),
-            (isr.workstreams > 0, "isr.workstreams are as many as stacks; leave them out"),
-            (config.ifaces.is_empty(), "there is no port from which they get frames"),
-            (config.ifaces.iter().any(|iface| iface.tunnel.is_some()), "a tunnel is a host's of one stack"),
+            (isr.workstreams > 0, "remove isr.workstreams: there is one workstream per stack"),
+            (config.ifaces.is_empty(), "the host has no port"),
+            (config.ifaces.iter().any(|iface| iface.tunnel.is_some()), "a tunnel needs stacks = 1"),
         ];
         let fault = faults.iter().find(|(is_so, _)| *is_so);
         fault.map_or(Ok(()), |(_, what)| Err(IsrError::Split { stacks: config.stacks, what }))?;

@@ -63,7 +63,7 @@ pub(crate) trait Work<L: Locks>: Send {
     /// # Errors
     /// Returns an error if this kind of job takes no input.
     fn write(&mut self, _bytes: &[u8]) -> Result<usize, String> {
-        Err("takes no input".into())
+        Err("the job takes no input".into())
     }
 
     /// Signals the end of input.
@@ -178,7 +178,7 @@ impl<L: Locks> Jobs<L> {
     /// Returns an error if no loop around this host runs programs.
     pub(crate) fn start_program(&self, words: &[&str], now: Instant) -> Result<Option<u32>, String> {
         if !self.lock().runs_programs {
-            return Err("this host runs no programs; those of 'linerate up' and 'linerate host' do".into());
+            return Err("programs cannot run here; use a host of 'linerate up' or 'linerate host'".into());
         }
         let Some(id) = self.start(words.join(" "), Box::new(Outside::default()), now) else { return Ok(None) };
         self.lock().wanted.push(Wanted { id, words: words.iter().map(|word| word.to_string()).collect() });

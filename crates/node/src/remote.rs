@@ -34,7 +34,7 @@ impl FromStr for Remote {
         };
         match zone {
             Some("") => Err(expected()),
-            Some(_) if !is_link_local(ip) => Err("only a link-local IPv6 address has an interface".to_owned()),
+            Some(_) if !is_link_local(ip) => Err("only a link-local IPv6 address takes an interface".to_owned()),
             _ => Ok(Remote(Kind::Ip { ip, zone: zone.map(str::to_owned) })),
         }
     }
@@ -80,7 +80,7 @@ impl Remote {
         if !is_link_local(*ip) {
             return Ok(Some(SocketAddr::new(*ip, port)));
         }
-        let missing = || format!("{ip} is on every link: give its interface, as in {ip}%tap0");
+        let missing = || format!("{ip} is link-local: give its interface, as in {ip}%tap0");
         let name = zone.as_deref().ok_or_else(missing)?;
         let scope = number(name).ok_or_else(|| format!("{self}: there is no interface '{name}'"))?;
         Ok(Some(SocketAddr::V6(SocketAddrV6::new(*v6, port, 0, scope))))
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(host.ip_text(at("fe80::1%em0").unwrap()), "fe80::1%em0");
         assert_eq!(at("fd00::1").unwrap().to_string(), "[fd00::1]:7");
         assert!(at("fe80::1%b").unwrap_err().contains("no interface 'b'"));
-        assert!(at("fe80::1").unwrap_err().contains("on every link"));
+        assert!(at("fe80::1").unwrap_err().contains("is link-local"));
         let name = of("www").unwrap();
         assert_eq!(config.socket_addr(&name, 7), Ok(None));
         assert!(host.resolve(&name, 7, Families::Any).unwrap_err().to_string().contains("no name server"));

@@ -168,19 +168,19 @@ impl Runner {
                 let of_it = remarks.iter().filter(|(of, _)| *of == id);
                 of_it.for_each(|(_, remark)| notice(said_of(host, id, remark)));
                 self.lost |= why.is_some();
-                let why = why.unwrap_or_else(|| "it came to its end".to_string());
+                let why = why.unwrap_or_else(|| "end of input".to_string());
                 let then = match host.is_over() && !self.stay {
                     true => "no port is left: the host ends",
-                    false => "the host goes on",
+                    false => "the host keeps running",
                 };
-                notice(said_of(host, id, &format!("the port is gone: {why}; {then}")));
+                notice(said_of(host, id, &format!("port closed: {why}; {then}")));
             }
         }
         for id in host.duplicates() {
             if !self.duplicates.contains(&id) {
                 self.duplicates.push(id);
                 let mac = host.stack.iface(id).map_or(wire::Mac::ZERO, |iface| iface.mac);
-                let what = format!("another station has the MAC address {mac} too, or the link loops; set --mac");
+                let what = format!("another station uses the MAC address {mac}, or the link loops; set --mac");
                 notice(said_of(host, id, &what));
             }
         }

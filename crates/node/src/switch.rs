@@ -103,15 +103,13 @@ pub enum AddError {
     #[error(transparent)]
     Taken(#[from] Taken),
     /// The bridge has its maximum number of ports.
-    #[error("no more ports: a bridge has at most {0}")]
+    #[error("too many ports: a bridge has at most {0}")]
     TooMany(usize),
     /// No loop of that number.
-    #[error("no loop {0}: there are {1}, from 0 on")]
+    #[error("no loop {0}: the switch has {1}, numbered from 0")]
     NoLane(usize, usize),
     /// Each queue of a port needs a loop of its own, and none is left.
-    #[error(
-        "{port}: one more queue of a port has a loop of its own, and each of the {loops} has one of its queues (--loops)"
-    )]
+    #[error("{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops")]
     NoLoopLeft {
         /// Specification of the queue.
         port: String,

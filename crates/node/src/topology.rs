@@ -65,8 +65,8 @@ pub struct End {
 pub enum LinkError {
     /// A link with one end.
     #[error(
-        "host {host}: {iface}: {port}: nobody is at its other end; give a second iface the port {link}, or use a port that \
-         needs none, as null:"
+        "host {host}: {iface}: {port}: the other end is missing; give a second iface the port {link}, or use a port \
+         without another end, such as null:"
     )]
     Dangling {
         /// Name of the host.
@@ -80,8 +80,8 @@ pub enum LinkError {
     },
     /// A link with three ends.
     #[error(
-        "host {host}: {iface}: {port}: the two ends of {link} are {taken}; choose another name, or join the three by a host with \
-         three ports"
+        "host {host}: {iface}: {port}: {link} already has two ends, {taken}; choose another name, or connect the three \
+         through a host with three ports"
     )]
     Crowded {
         /// Host of the third end.
@@ -225,7 +225,7 @@ impl Topology {
     fn line(&self, end: &End) -> String {
         let far = match (self.far(end), &end.link) {
             (Some(far), _) => format!("-- {}:{}  {}", far.host, far.iface, addresses(far).join(" ")),
-            (None, Some(_)) => "-- nobody".to_string(),
+            (None, Some(_)) => "-- not connected".to_string(),
             (None, None) => String::new(),
         };
         let own = addresses(end).join(" ");

@@ -61,7 +61,7 @@ fn hosts_run_answer_and_end_balanced() {
     while running < 3 || !loose {
         match told.recv_timeout(Duration::from_secs(20)).unwrap() {
             Event::Running { .. } => running += 1,
-            Event::Notice(text) => loose |= text.contains("pair:loose: its other end is not open"),
+            Event::Notice(text) => loose |= text.contains("pair:loose: the other end is not open"),
         }
     }
     let ask = |host: &str, line: &str| {

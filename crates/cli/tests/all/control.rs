@@ -106,7 +106,7 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["ctl", "--url", "/nonexistent", "audit"], 3, "is a host running"),
         (&["ctl", "--url", "tcp://x", "audit"], 2, "expected unix:///path"),
         (&["host", "--port", "tpa:x"], 2, "did you mean 'tap'?"),
-        (&["host", "--addr", "10.0.0.1/24"], 2, "there is no --port before it"),
+        (&["host", "--addr", "10.0.0.1/24"], 2, "no --port before it"),
         (&["host", "--port", "null:a", "--addr", "10.0.0.1"], 2, "10.0.0.1/24"),
         (&["host", "--port", "null:a", "--set", "net.inet.ip.tll=3"], 2, "net.inet.ip.ttl"),
         (&["host", "--port", "null:a", "--set", "threads=2"], 2, "locks = 'up' is for one thread"),
@@ -119,7 +119,7 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["testtool", "--shared", "recv"], 1, "--shared is for route"),
         (&["testtool", "-s", "65508", "recv"], 1, "at most 65507 bytes"),
         (&["testtool", "--native", "--pool", "zone", "send"], 2, "do not apply to the kernel"),
-        (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
+        (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a does not support udp4csum"),
         (&["host", "--port", "xdp:vx0"], 1, "linerate: host: xdp:vx0: no such interface in this network namespace"),
         (&["cat", "xdp:vx0"], 1, "linerate: port xdp:vx0: no such interface in this network namespace"),
         (
@@ -189,7 +189,7 @@ fn a_capture_is_answered_and_the_host_ends() {
     let made = run(&mut linerate(&["host", "--port", &record, "--mac", "02:00:00:00:00:01", "--addr", "1.0.0.1/8"]));
     let said = String::from_utf8(made.stderr).unwrap();
     assert_eq!(made.status.code(), Some(0), "{said}");
-    assert!(said.ends_with("pg0: the port is gone: it came to its end; no port is left: the host ends\n"), "{said}");
+    assert!(said.ends_with("pg0: port closed: end of input; no port is left: the host ends\n"), "{said}");
     let replay = format!("pcap(write={output}):{input}");
     let port = ["--port", &replay, "--mac", "02:00:00:00:00:01"];
     let replayed = run(linerate(&[&host[..1], &port, &host[1..]].concat()).args(["--port", "null:n0"]));
@@ -209,7 +209,7 @@ fn a_capture_is_answered_and_the_host_ends() {
     std::thread::sleep(Duration::from_millis(600));
     assert!(staying.ok("show ports").contains("gone"));
     let (code, _, err) = staying.interrupt();
-    assert_eq!((code, err.contains("the host goes on")), (Some(0), true), "{err}");
+    assert_eq!((code, err.contains("the host keeps running")), (Some(0), true), "{err}");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -255,7 +255,7 @@ fn a_control_socket_is_named_by_path_or_url() {
         assert!(answered.status.success(), "{url}: {answered:?}");
         assert_eq!(common::wait(&mut child), Some(0), "{url}");
     }
-    common::refused("host --port null:x --control http://x", 2, "http://x: not a control socket's place");
+    common::refused("host --port null:x --control http://x", 2, "'http://x': not the address of a control socket");
 }
 
 #[test]

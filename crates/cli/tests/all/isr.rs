@@ -120,8 +120,8 @@ fn two_hosts_of_a_file_end_balanced() {
 #[test]
 fn invalid_netisr_settings_are_rejected_at_start() {
     for (set, says) in [
-        ("isr.workstreams=2", "locks = 'up' is for one thread and isr.workstreams = 2"),
-        ("isr.bind=on", "isr.bind: netisr has no thread of its own here"),
+        ("isr.workstreams=2", "isr.workstreams = 2 needs locks = 'light' or 'heavy'"),
+        ("isr.bind=on", "isr.bind: netisr has no threads to pin"),
         ("isr.workstreams=33", "a number from 0 to 32"),
         ("net.isr.dispatch=deferred", "the host has no workstreams"),
         ("net.isr.dispatch=default", "EINVAL"),

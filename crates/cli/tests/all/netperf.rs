@@ -145,7 +145,7 @@ fn tests_and_tools_run_over_ipv6() {
     refused("netperf -6 -H 10.0.0.1 --over native", 2, "-H 10.0.0.1: an IPv4 address, but -6 selects IPv6");
     refused("netperf -4 -H ::1 --over native", 2, "-H ::1: an IPv6 address, but -4 selects IPv4");
     refused("netperf -4 -6", 2, "cannot be used with");
-    refused("netperf -H fe80::1 --port pair:x", 2, "on every link: give its interface");
+    refused("netperf -H fe80::1 --port pair:x", 2, "link-local: give its interface");
     refused("netperf -H fe80::1%em9 --port pair:x", 2, "no interface 'em9'");
     refused("netrate tcpp -6 -M 2 -l 127.0.0.1", 2, "address family differs");
 }

@@ -124,7 +124,7 @@ fn a_host_with_stay_survives_a_removed_device() {
         host.ok("ifconfig pg0 create inet 1.0.0.1 up");
         assert!(host.ok("ip addr").contains("1.0.0.1/8"));
         let err = end(host);
-        assert!(err.contains("tap0: the port is gone") && err.contains("the host goes on"), "{err}");
+        assert!(err.contains("tap0: port closed") && err.contains("the host keeps running"), "{err}");
         assert_eq!(err.lines().count(), 1, "told once: {err}");
     });
 }
@@ -138,7 +138,7 @@ fn a_host_ends_when_its_device_is_removed() {
         netlink.delete_link("tap0").unwrap();
         let (code, out, err) = host.wait();
         assert_eq!(code, Some(1), "{out}{err}");
-        assert!(err.contains("tap0: the port is gone: ") && err.ends_with("no port is left: the host ends\n"), "{err}");
+        assert!(err.contains("tap0: port closed: ") && err.ends_with("no port is left: the host ends\n"), "{err}");
         assert_eq!(err.lines().count(), 1, "{err}");
         assert!(out.contains("imbalance           0\n"), "{out}");
     });
@@ -282,7 +282,7 @@ fn a_mac_address_that_another_host_has_is_reported_once() {
             x.json("netstat -s")["inet.link.ether.in.own_source"].as_u64() >= Some(2)
         });
         let err = end(x);
-        let expected = "x0: another station has the MAC address 02:00:00:00:00:07 too, or the link loops; set --mac";
+        let expected = "x0: another station uses the MAC address 02:00:00:00:00:07, or the link loops; set --mac";
         assert_eq!(err.trim_end(), format!("linerate: host: {expected}"));
         end(y);
     });

@@ -181,8 +181,8 @@ fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
     let b = host("b", "10.0.0.2", threads, &format!("[[host.service]]\nkind = 'iperf3'\n{knobs}"));
     let file = dir.path("isr.toml");
     std::fs::write(&file, a + &b).unwrap();
-    let own = "linerate: b: isr.workstreams = 2 and isr.bind: netisr has no threads here; the host's own loop does the work of one \
-               workstream\n";
+    let own = "linerate: b: isr.workstreams = 2 and isr.bind: netisr has no threads here; the host's own thread runs \
+               one workstream\n";
 
     let (code, out, err) = words(&format!("up --sim 3 {file}"));
     assert_eq!((code, err), (Some(0), own.to_string()), "{out}");
@@ -209,11 +209,11 @@ fn an_unconnected_link_is_rejected_with_its_line() {
     for (text, says) in [
         (
             host("a"),
-            "loose.toml:4: host a: eth0: pair:ab: nobody is at its other end; give a second iface the port pair:ab",
+            "loose.toml:4: host a: eth0: pair:ab: the other end is missing; give a second iface the port pair:ab",
         ),
         (
             host("a") + &host("b") + &host("c"),
-            "loose.toml:14: host c: eth0: pair:ab: the two ends of pair:ab are a:eth0",
+            "loose.toml:14: host c: eth0: pair:ab: pair:ab already has two ends, a:eth0",
         ),
     ] {
         let path = dir.file("loose.toml", text);
@@ -322,5 +322,5 @@ fn switches_of_a_file_run_live_and_on_virtual_time() {
     assert!(asked.iter().map(answered).all(|n| n >= 4), "within three hello times: {out}");
     assert_eq!(out, ok(&line), "the same again, to the byte");
     let (code, _, err) = words(&format!("netperf -t UDP_RR --topo {path}"));
-    assert!(code == Some(2) && err.contains("switches run with 'linerate up', not here"), "{err}");
+    assert!(code == Some(2) && err.contains("switches are not supported here; use 'linerate up'"), "{err}");
 }

@@ -52,7 +52,7 @@ impl IfaceConfig {
         let set = self.tunnel_keys();
         match set.first() {
             None => Ok(()),
-            Some(key) => Err(format!("'{key}' is a tunnel's: it has no effect on an iface with a port")),
+            Some(key) => Err(format!("'{key}' has no effect on an iface with a port: it is a key of tunnels")),
         }
     }
 
@@ -150,7 +150,7 @@ impl HostConfig {
         ];
         match parts.into_iter().find(|(set, _)| *set) {
             None => Ok(()),
-            Some((_, part)) => Err(format!("host {}: its {part} have no effect here: use node::build", self.name)),
+            Some((_, part)) => Err(format!("host {}: {part} have no effect here: use node::build", self.name)),
         }
     }
 
@@ -164,15 +164,14 @@ impl HostConfig {
             let name = &self.name;
             let threads = self.threads;
             return Err(format!(
-                "host {name}: locks = 'up' is for one thread and threads = {threads}: choose locks = 'light' or \
-                 threads = 1"
+                "host {name}: threads = {threads} needs locks = 'light' or 'heavy': locks = 'up' supports one thread"
             ));
         }
         if self.locks == "up" && self.context != How::Register {
             let (name, context) = (&self.name, self.context);
             return Err(format!(
-                "host {name}: context = '{context}' has no effect with locks = 'up', where nothing depends on the running \
-                 thread: remove it, or choose locks = 'light' or 'heavy'"
+                "host {name}: context = '{context}' has no effect with locks = 'up': remove it, or choose locks = \
+                 'light' or 'heavy'"
             ));
         }
         isr::check(self, self.locks != "up").map_err(|why| format!("host {}: {why}", self.name))?;
@@ -196,12 +195,12 @@ impl HostConfig {
         for iface in &self.ifaces {
             if iface.port.is_empty() == iface.tunnel.is_none() {
                 return Err(match iface.tunnel {
-                    None => format!("host {}: an iface has no port", self.name),
-                    Some(_) => format!("host {}: an iface has a port and is a tunnel: which?", self.name),
+                    None => format!("host {}: an iface has no port and no tunnel: set one of them", self.name),
+                    Some(_) => format!("host {}: an iface has both port and tunnel: set one of them", self.name),
                 });
             }
             if iface.tunnel.is_some() && iface.name.is_none() {
-                return Err(format!("host {}: a tunnel has no name, such as gif0", self.name));
+                return Err(format!("host {}: a tunnel needs a name such as gif0", self.name));
             }
             let name = match &iface.name {
                 Some(name) => name.clone(),

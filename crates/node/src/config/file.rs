@@ -70,7 +70,7 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
     match switches.first() {
         None => Ok(hosts),
         Some(switch) => {
-            let what = format!("switch {}: switches run with 'linerate up', not here", switch.name);
+            let what = format!("switch {}: switches are not supported here; use 'linerate up'", switch.name);
             Err(ConfigError { file: file.to_string(), line: 0, what })
         }
     }
@@ -84,7 +84,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     let source = Source { text, file };
     let parsed = DeTable::parse(text).map_err(|error| {
         let what = error.message().lines().collect::<Vec<_>>().join(", ");
-        source.error(error.span(), format!("not TOML: {what}"))
+        source.error(error.span(), format!("invalid TOML: {what}"))
     })?;
     let (mut hosts, mut switches): (Vec<HostConfig>, Vec<SwitchFile>) = Default::default();
     let mut spans: Vec<(String, Range<usize>)> = Vec::new();
@@ -107,14 +107,14 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
             let fault = if clash { Err(format!("there are two hosts called '{}'", host.name)) } else { host.check() };
             fault.map_err(|what| source.error(Some(span.clone()), what))?;
             if hosts.iter().map(|host| host.stacks).sum::<usize>() + host.stacks > HOSTS_MAX {
-                return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts, or stacks of them")));
+                return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts, counting each stack")));
             }
             spans.push((host.name.clone(), span));
             hosts.push(host);
         }
     }
     if hosts.is_empty() {
-        return Err(source.error(None, "no [[host]] in it".to_string()));
+        return Err(source.error(None, "no [[host]] table".to_string()));
     }
     let span = |name: &str| spans.iter().find(|(whose, _)| whose == name).map(|(_, span)| span.clone());
     let names = hosts.iter().map(|host| &host.name).chain(switches.iter().map(|switch| &switch.name));
@@ -304,11 +304,11 @@ fn item(value: &DeValue<'_>) -> Item {
         DeValue::String(text) => Item::Text(text.to_string()),
         DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
             Ok(n) => Item::Number(n),
-            Err(_) => Item::Other("a number that large"),
+            Err(_) => Item::Other("an integer over 64 bits"),
         },
         DeValue::Boolean(b) => Item::Bool(*b),
         DeValue::Array(items) => Item::List(items.iter().map(|one| item(one.get_ref())).collect()),
-        DeValue::Float(_) => Item::Other("a fraction"),
+        DeValue::Float(_) => Item::Other("a float"),
         DeValue::Datetime(_) => Item::Other("a date"),
         DeValue::Table(_) => Item::Other("a table"),
     }

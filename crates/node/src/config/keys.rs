@@ -233,113 +233,121 @@ const PATH: Takes = Text("a path");
 
 /// Keys of a `[[host]]`, also used by `--set`.
 pub const HOST: &[Key<HostConfig>] = &[
-    key("name", Name(64), Means("host0, host1, ..."), "Its name.", |c, v| put(&mut c.name, v.name())),
-    key("locks", Words(&["up", "light", "heavy"]), Is("up"), "Its locks; up is for one thread.", |c, v| {
-        put(&mut c.locks, v.word())
-    }),
+    key("name", Name(64), Means("host0, host1, ..."), "Name of the host.", |c, v| put(&mut c.name, v.name())),
+    key(
+        "locks",
+        Words(&["up", "light", "heavy"]),
+        Is("up"),
+        "Locking: up for one thread, light or heavy for several.",
+        |c, v| put(&mut c.locks, v.word()),
+    ),
     key(
         "stacks",
         Number(1, isr::WORKSTREAMS_MAX as i64),
         Is("1"),
-        "Stacks that it is made of, a thread each, with locks = 'up'. Every flow belongs to one of them.",
+        "Number of stacks, each with its own thread; needs locks = 'up'. One stack handles all packets of a flow.",
         |c, v| put(&mut c.stacks, v.number()),
     ),
     key(
         "threads",
         within(&check::THREADS),
         Is("1"),
-        "Threads that keep it going; more than one needs locks. Beside the first, one serves each datagram service, and \
-         each of the rest takes in the frames of its share of the ports.",
+        "Number of threads; more than one needs locks = 'light' or 'heavy'. After the first, one thread serves each \
+         UDP service, and each of the rest receives frames from its share of the ports.",
         |c, v| put(&mut c.threads, v.number()),
     ),
     key(
         "core",
         Number(0, 1023),
         Means("any core"),
-        "The core its thread is pinned to; threads with a share of the ports have those behind it.",
+        "CPU core that the host's thread is pinned to; threads with a share of the ports use the cores after it.",
         |c, v| put(&mut c.core, v.number().map(Some)),
     ),
     key(
         "context",
         Words(&["register", "inline", "call"]),
         Is("register"),
-        "How the current context is found: inline and call need locks = 'light' or 'heavy'.",
+        "Method of finding the current thread's context; inline and call need locks = 'light' or 'heavy'.",
         |c, v| put(&mut c.context, v.text()),
     ),
     key(
         "clock",
         Words(&["timespec", "timespec-tsc", "ns", "tsc"]),
         Is("tsc"),
-        "How time is read: from the kernel (timespec) or from the processor's counter (the others).",
+        "Source of time: the kernel (timespec) or the processor's counter (all others).",
         |c, v| put(&mut c.clock, v.text()),
     ),
-    key("burst", within(&check::BURST), Is("32"), "Frames taken from a port at a time.", |c, v| {
+    key("burst", within(&check::BURST), Is("32"), "Maximum number of frames received from a port at once.", |c, v| {
         put(&mut c.burst, v.number())
     }),
-    key("seed", Number(0, i64::MAX), Means("random"), "Seed of all secrets, for runs that must repeat.", |c, v| {
+    key("seed", Number(0, i64::MAX), Means("random"), "Seed of all random secrets, for repeatable runs.", |c, v| {
         put(&mut c.seed, v.number().map(Some))
     }),
     key(
         "isr.workstreams",
         Number(0, isr::WORKSTREAMS_MAX as i64),
         Is("0"),
-        "Workstreams of its netisr; with 0 the thread that receives frames runs them through the stack.",
+        "Number of netisr workstreams; with 0, the thread that receives a frame processes it.",
         |c, v| put(&mut c.isr.workstreams, v.number()),
     ),
-    key("isr.bind", Switch, Is("false"), "Pins each of netisr's threads to a core.", |c, v| {
+    key("isr.bind", Switch, Is("false"), "Pins each netisr thread to a CPU core.", |c, v| {
         put(&mut c.isr.bind, v.switch())
     }),
-    key("isr.maxqlimit", Number(1, 65_536), Is("10240"), "Maximum length of a queue of netisr.", |c, v| {
+    key("isr.maxqlimit", Number(1, 65_536), Is("10240"), "Maximum length of a netisr queue, in packets.", |c, v| {
         put(&mut c.isr.max_qlimit, v.number())
     }),
     key(
         "isr.looks",
         Number(0, 1_000_000),
         Is("50"),
-        "How often an idle thread of netisr polls its queue before it sleeps.",
+        "Number of times that an idle netisr thread polls its queue before it sleeps.",
         |c, v| put(&mut c.isr.looks, v.number()),
     ),
+    key("dns", List("IP addresses"), Means("none"), "Name servers of the host, in the order of use.", |c, v| {
+        let servers = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>();
+        put(&mut c.dns, servers.ok_or_else(|| v.expected()))
+    }),
     key(
-        "dns",
-        List("IP addresses"),
+        "search",
+        List("domain names"),
         Means("none"),
-        "Its name servers, in the order in which they are asked.",
+        "Search domains of the host, which complete short names.",
         |c, v| {
-            let servers = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>();
-            put(&mut c.dns, servers.ok_or_else(|| v.expected()))
+            let domains = Some(v.list()?).filter(|all| all.iter().all(|domain| wire::dns::is_host_name(domain)));
+            put(&mut c.search, domains.ok_or_else(|| v.expected()))
         },
     ),
-    key("search", List("domain names"), Means("none"), "Its search domains, which complete short names.", |c, v| {
-        let domains = Some(v.list()?).filter(|all| all.iter().all(|domain| wire::dns::is_host_name(domain)));
-        put(&mut c.search, domains.ok_or_else(|| v.expected()))
-    }),
-    key("stay", Switch, Is("false"), "Keeps running when all its ports are over, until told to stop.", |c, v| {
-        put(&mut c.stay, v.switch())
-    }),
-    key("control", PATH, Means("in --control-dir"), "Path of its control socket.", |c, v| {
+    key(
+        "stay",
+        Switch,
+        Is("false"),
+        "Keeps the host running after all its ports have ended, until it is stopped.",
+        |c, v| put(&mut c.stay, v.switch()),
+    ),
+    key("control", PATH, Means("in --control-dir"), "Path of the host's control socket.", |c, v| {
         put(&mut c.control, v.path().map(Some))
     }),
     key(
         "pool.kind",
         Words(&["stack", "freelist", "zone", "malloc"]),
         Is("stack"),
-        "How free buffers are kept.",
+        "Allocator of packet buffers.",
         |c, v| put(&mut c.pool_kind, v.text()),
     ),
-    key("pool.buffers", within(&check::POOL_BUFFERS), Is("4096"), "Buffers in the pool.", |c, v| {
+    key("pool.buffers", within(&check::POOL_BUFFERS), Is("4096"), "Number of buffers in the pool.", |c, v| {
         put(&mut c.pool_buffers, v.number())
     }),
-    key("pool.data", within(&check::POOL_DATA), Is("2048"), "Bytes of packet that a buffer holds.", |c, v| {
+    key("pool.data", within(&check::POOL_DATA), Is("2048"), "Packet data that a buffer holds, in bytes.", |c, v| {
         put(&mut c.pool_data, v.number())
     }),
-    key("pool.pages", Words(&["4k", "2m", "1g"]), Is("4k"), "Size of the pages under the pool.", |c, v| {
+    key("pool.pages", Words(&["4k", "2m", "1g"]), Is("4k"), "Page size of the pool's memory.", |c, v| {
         put(&mut c.pool_pages, v.text())
     }),
     key(
         "pool.stride",
         Words(&["odd", "power2"]),
-        Means("as the ports request"),
-        "Distance of buffers: an odd number of cache lines, or a power of two, which XDP's zero copy requires.",
+        Means("as the ports require"),
+        "Distance between buffers: an odd number of cache lines, or a power of two, which XDP zero copy requires.",
         |c, v| put(&mut c.pool_stride, v.text().map(Some)),
     ),
     key("pool.prefetch", Switch, Is("false"), "Prefetches buffers into the cache.", |c, v| {
@@ -353,7 +361,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         "port",
         Text("a port such as tap:tap0"),
         Means("none: a tunnel"),
-        "The port; 'linerate ports' lists the kinds.",
+        "Port of the iface; 'linerate ports' lists the kinds.",
         |c, v| {
             let spec: String = v.text()?;
             Spec::parse(&spec).map_err(|why| why.to_string())?;
@@ -361,10 +369,10 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
             Ok(())
         },
     ),
-    key("name", Name(32), Means("the port's"), "Its name; a tunnel needs one.", |c, v| {
+    key("name", Name(32), Means("the port's name"), "Name of the iface; required for a tunnel.", |c, v| {
         put(&mut c.name, v.name().map(Some))
     }),
-    key("mac", MAC, Means("random, repeatable under seed"), "Its MAC address.", |c, v| {
+    key("mac", MAC, Means("random; repeatable with seed"), "MAC address of the iface.", |c, v| {
         put(&mut c.mac, station(v).map(Some))
     }),
     key("addresses", List("A/LEN, auto or dhcp"), Means("none"), ADDRESSES, |c, v| {
@@ -374,88 +382,104 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         (c.addresses, c.addresses6, c.accept_rtadv, c.dhcp) = (addresses, addresses6, accept_rtadv, dhcp);
         Ok(())
     }),
-    key("mtu", within(&check::MTU), Means("the device's, or 1500 where there is none"), "Its MTU in bytes.", |c, v| {
-        put(&mut c.mtu, v.number().map(Some))
-    }),
+    key(
+        "mtu",
+        within(&check::MTU),
+        Means("the device's; 1500 without a device"),
+        "MTU of the iface, in bytes.",
+        |c, v| put(&mut c.mtu, v.number().map(Some)),
+    ),
     key("advertise", Switch, Is("false"), ADVERTISE, |c, v| put(&mut c.advertise, v.switch())),
-    key("ip4csum", Switch, Is("false"), "Leaves IPv4 header checksums to the port.", |c, v| {
+    key("ip4csum", Switch, Is("false"), "Offloads IPv4 header checksums to the port.", |c, v| {
         put(&mut c.ip4csum, v.switch())
     }),
-    key("udp4csum", Switch, Means("on with tso4"), "Leaves TCP and UDP checksums to the port.", |c, v| {
+    key("udp4csum", Switch, Means("on if tso4 is on"), "Offloads TCP and UDP checksums to the port.", |c, v| {
         put(&mut c.udp4csum, v.switch().map(Some))
     }),
-    key("tso4", Switch, Means("on where the port can"), "Leaves segmentation of TCP to the port.", |c, v| {
+    key("tso4", Switch, Means("on if the port supports it"), "Offloads TCP segmentation to the port.", |c, v| {
         put(&mut c.tso4, v.switch().map(Some))
     }),
     key(
         "rxcsum",
         Switch,
-        Means("on where the port can"),
-        "Trusts the port's verdict on received checksums.",
+        Means("on if the port supports it"),
+        "Uses the port's verification of received checksums.",
         |c, v| put(&mut c.rxcsum, v.switch().map(Some)),
     ),
     key(
         "tunnel",
         Words(&["gif", "gre", "etherip", "vxlan"]),
         Means("none: a port"),
-        "Kind of the tunnel that it is instead of a port.",
+        "Kind of tunnel; excludes port.",
         |c, v| put(&mut c.tunnel, v.word().map(|kind| commands::tunnel::kind_of(&kind))),
     ),
-    key("local", Text("an IP address of this host"), Means("none"), "A tunnel's address here.", |c, v| {
+    key("local", Text("an IP address of this host"), Means("none"), "Tunnel: local outer IP address.", |c, v| {
         put(&mut c.ends.local, v.text())
     }),
-    key("remote", Text("the far end's IP address"), Means("none"), "A tunnel's address at the far end.", |c, v| {
+    key("remote", Text("the far end's IP address"), Means("none"), "Tunnel: remote outer IP address.", |c, v| {
         put(&mut c.ends.remote, v.text())
     }),
-    key("key", Number(0, u32::MAX as i64), Means("none"), "GRE: the key.", |c, v| {
+    key("key", Number(0, u32::MAX as i64), Means("none"), "GRE: key.", |c, v| {
         put(&mut c.ends.key, v.number().map(Some))
     }),
     key("checksum", Switch, Is("false"), "GRE: sends checksums.", |c, v| put(&mut c.ends.checksum, v.switch())),
-    key("sequence", Switch, Is("false"), "GRE: sends sequence numbers, and drops late packets.", |c, v| {
+    key("sequence", Switch, Is("false"), "GRE: sends sequence numbers and drops late packets.", |c, v| {
         put(&mut c.ends.sequence, v.switch())
     }),
-    key("vni", Number(0, wire::vxlan::VNI_MAX as i64), Is("0"), "VXLAN: the network identifier.", |c, v| {
+    key("vni", Number(0, wire::vxlan::VNI_MAX as i64), Is("0"), "VXLAN: network identifier (VNI).", |c, v| {
         put(&mut c.ends.vni, v.number())
     }),
-    key("dstport", Number(1, 65_535), Is("4789"), "VXLAN: the L4 port.", |c, v| {
+    key("dstport", Number(1, 65_535), Is("4789"), "VXLAN: UDP destination port.", |c, v| {
         put(&mut c.ends.l4port, v.number().map(L4Port))
     }),
-    key("ttl", Number(1, 255), Means("the knob net.inet.ip.ttl"), "A tunnel's TTL outside.", |c, v| {
+    key("ttl", Number(1, 255), Means("the knob net.inet.ip.ttl"), "Tunnel: TTL of the outer header.", |c, v| {
         put(&mut c.ends.ttl, v.number().map(Some))
     }),
-    key("peer", Text("the far end's IPv4 address"), Means("none"), "A tunnel's far end inside.", |c, v| {
-        put(&mut c.peer, v.text().map(Some))
-    }),
+    key(
+        "peer",
+        Text("the far end's IPv4 address"),
+        Means("none"),
+        "Tunnel: inner IPv4 address of the far end.",
+        |c, v| put(&mut c.peer, v.text().map(Some)),
+    ),
 ];
 
 /// Keys of a `[[switch]]`.
 pub const SWITCH: &[Key<SwitchFile>] = &[
-    key("name", Name(64), Means("switch0, switch1, ..."), "Its name.", |c, v| put(&mut c.name, v.name())),
-    key("ports", List("ports such as pair:x"), Required, "Its ports; 'linerate ports' lists the kinds.", |c, v| {
-        put(&mut c.ports, v.list())
-    }),
-    key("stp", Words(&["rstp", "stp"]), Means("no spanning tree"), "A spanning tree of all its ports.", |c, v| {
+    key("name", Name(64), Means("switch0, switch1, ..."), "Name of the switch.", |c, v| put(&mut c.name, v.name())),
+    key(
+        "ports",
+        List("ports such as pair:x"),
+        Required,
+        "Ports of the switch; 'linerate ports' lists the kinds.",
+        |c, v| put(&mut c.ports, v.list()),
+    ),
+    key("stp", Words(&["rstp", "stp"]), Means("no spanning tree"), "Spanning tree protocol on all ports.", |c, v| {
         put(&mut c.stp, v.word().map(Some))
     }),
-    key("priority", Number(0, 61_440), Means("32768"), "Its priority in that tree, in steps of 4096.", |c, v| {
-        put(&mut c.priority, v.number().map(Some))
-    }),
+    key(
+        "priority",
+        Number(0, 61_440),
+        Means("32768"),
+        "Bridge priority in the spanning tree, in steps of 4096.",
+        |c, v| put(&mut c.priority, v.number().map(Some)),
+    ),
     key(
         "words",
         List("control commands such as 'ifconfig s1 edge p1'"),
         Means("none"),
-        "Control commands that run before it begins.",
+        "Control commands that run before the switch starts.",
         |c, v| put(&mut c.words, v.list()),
     ),
-    key("mac", MAC, Means("its own"), "Its MAC address.", |c, v| put(&mut c.mac, station(v).map(Some))),
-    key("control", PATH, Means("in --control-dir"), "Path of its control socket.", |c, v| {
+    key("mac", MAC, Means("random"), "MAC address of the switch.", |c, v| put(&mut c.mac, station(v).map(Some))),
+    key("control", PATH, Means("in --control-dir"), "Path of the switch's control socket.", |c, v| {
         put(&mut c.control, v.path().map(Some))
     }),
 ];
 
 const ADVERTISE: &str = "Sends router advertisements while the host forwards IPv6.";
 const ADDRESSES: &str =
-    "Its addresses with prefix lengths, IPv4 and IPv6; auto: IPv6 autoconfiguration; dhcp: an IPv4 lease.";
+    "IPv4 and IPv6 addresses of the iface, with prefix lengths; auto: IPv6 autoconfiguration; dhcp: an IPv4 lease.";
 
 /// Adds an address to an iface; `auto` enables autoconfiguration, `dhcp` DHCP.
 fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
@@ -472,7 +496,7 @@ fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
 fn station(value: Given<'_>) -> Result<wire::Mac, String> {
     let mac: wire::Mac = value.text()?;
     let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
-    good.then_some(mac).ok_or_else(|| "expected one station's MAC address".to_string())
+    good.then_some(mac).ok_or_else(|| "expected a unicast MAC address".to_string())
 }
 
 /// Parses an IPv4 `ADDRESS/LENGTH`.
@@ -490,7 +514,7 @@ fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
 
 /// Keys of a `[[host.route]]`.
 pub const ROUTE: &[Key<RouteConfig>] = &[
-    key("to", Text("a prefix such as 10.0.0.0/8, or default"), Required, "The destinations.", |c, v| {
+    key("to", Text("a prefix such as 10.0.0.0/8, or default"), Required, "Destination prefix.", |c, v| {
         if v.item.text() == Some("default") {
             return Ok(());
         }
@@ -499,36 +523,48 @@ pub const ROUTE: &[Key<RouteConfig>] = &[
         }
         put(&mut c.to, v.text())
     }),
-    key("via", Text("a gateway's IPv4 or IPv6 address"), Means("on the link"), "The gateway.", |c, v| {
-        if v.has_colon() {
-            return put(&mut c.via6, v.text_or("a gateway's IPv6 address").map(Some));
-        }
-        put(&mut c.via, v.text_or("a gateway's IPv4 address").map(Some))
-    }),
-    key("dev", Name(32), Means("found by via"), "The iface; a route needs via or dev.", |c, v| {
+    key(
+        "via",
+        Text("a gateway's IPv4 or IPv6 address"),
+        Means("none: on the link"),
+        "Address of the gateway.",
+        |c, v| {
+            if v.has_colon() {
+                return put(&mut c.via6, v.text_or("a gateway's IPv6 address").map(Some));
+            }
+            put(&mut c.via, v.text_or("a gateway's IPv4 address").map(Some))
+        },
+    ),
+    key("dev", Name(32), Means("the iface that reaches via"), "Outgoing iface; a route needs via or dev.", |c, v| {
         put(&mut c.dev, v.name().map(Some))
     }),
 ];
 
 /// Keys of a `[[host.neighbor]]`.
 pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
-    key("addr", Text("an IPv4 address such as 10.0.0.2"), Required, "Its address.", |c, v| {
+    key("addr", Text("an IPv4 address such as 10.0.0.2"), Required, "IPv4 address of the neighbor.", |c, v| {
         let addr: Ipv4Addr = v.text()?;
         let good = !addr.is_multicast() && !addr.is_unspecified() && !addr.is_broadcast();
-        put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected one host's address".to_string()))
+        put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected a unicast IPv4 address".to_string()))
     }),
-    key("mac", MAC, Required, "Its MAC address.", |c, v| put(&mut c.mac, station(v))),
-    key("dev", Name(32), Means("found by addr"), "The iface.", |c, v| put(&mut c.dev, v.name().map(Some))),
+    key("mac", MAC, Required, "MAC address of the neighbor.", |c, v| put(&mut c.mac, station(v))),
+    key("dev", Name(32), Means("the iface that reaches addr"), "Iface of the neighbor.", |c, v| {
+        put(&mut c.dev, v.name().map(Some))
+    }),
 ];
 
 /// Keys of a `[[host.service]]`.
 pub const SERVICE: &[Key<ServiceConfig>] = &[
-    key("kind", Words(ServiceKind::ALL_WORDS), Required, "What it does; echo and discard are over UDP.", |c, v| {
+    key("kind", Words(ServiceKind::ALL_WORDS), Required, "Kind of the service; echo and discard use UDP.", |c, v| {
         put(&mut c.kind, v.text())
     }),
-    key("port", Number(1, 65_535), Means("the usual one"), "Its L4 port.", |c, v| {
-        put(&mut c.port, v.number().map(L4Port))
-    }),
+    key(
+        "port",
+        Number(1, 65_535),
+        Means("the usual port of the kind"),
+        "L4 port that the service listens on.",
+        |c, v| put(&mut c.port, v.number().map(L4Port)),
+    ),
 ];
 
 /// Sets a key; the error is a complete message.
@@ -586,7 +622,7 @@ impl HostConfig {
     /// # Errors
     /// As [`HostConfig::set`]; also if there is no iface.
     pub fn set_iface(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let iface = self.ifaces.last_mut().ok_or_else(|| format!("{name} {value}: there is no --port before it"))?;
+        let iface = self.ifaces.last_mut().ok_or_else(|| format!("{name} '{value}': no --port before it"))?;
         if name != "addresses" {
             return set_key(IFACE, iface, name, &Item::Word(value.to_string()));
         }

@@ -32,18 +32,22 @@ pub struct Row {
 
 /// All tables, in the order of the page.
 pub const TABLES: &[Table] = &[
-    Table { name: "host", about: "A host. At least one.", rows: || rows(keys::HOST) },
+    Table { name: "host", about: "A host; a file has at least one.", rows: || rows(keys::HOST) },
     Table {
         name: "host.iface",
         about: "An iface of the host above it: a port, or a tunnel.",
         rows: || rows(keys::IFACE),
     },
-    Table { name: "host.route", about: "A route, beside those that come with addresses.", rows: || rows(keys::ROUTE) },
-    Table { name: "host.neighbor", about: "A neighbor that is set by hand.", rows: || rows(keys::NEIGHBOR) },
+    Table {
+        name: "host.route",
+        about: "A route, in addition to the routes of the addresses.",
+        rows: || rows(keys::ROUTE),
+    },
+    Table { name: "host.neighbor", about: "A static neighbor entry.", rows: || rows(keys::NEIGHBOR) },
     Table { name: "host.service", about: "A service of the host.", rows: || rows(keys::SERVICE) },
     Table {
         name: "host.sysctl",
-        about: "Knobs of the host; 'linerate sysctl' shows and sets them while it runs.",
+        about: "Knobs of the host; 'linerate sysctl' shows and sets them at run time.",
         rows: knobs,
     },
     Table { name: "switch", about: "A learning bridge between hosts.", rows: || rows(keys::SWITCH) },
@@ -86,8 +90,8 @@ fn knobs() -> Vec<Row> {
 }
 
 const INTRODUCTION: &str = "'linerate up' runs the hosts and switches of a TOML file, 'linerate up --check' checks it. \
-    --set and 'linerate host --set' take the keys of a host and its knobs as KEY=VALUE. A default in parentheses is \
-    described, not written.";
+    --set and 'linerate host --set' set keys and knobs of a host as KEY=VALUE. A default in parentheses is a \
+    description, not a value.";
 
 /// Returns the page in Markdown.
 pub fn markdown() -> String {

@@ -50,10 +50,10 @@ impl SwitchFile {
     pub fn check(&self) -> Result<(), String> {
         let name = &self.name;
         if self.ports.len() < 2 {
-            return Err(format!("switch {name}: ports: two at least"));
+            return Err(format!("switch {name}: ports: at least 2 are required"));
         }
         if self.ports.len() > bridge::MAX_PORTS {
-            return Err(format!("switch {name}: ports: {} at most", bridge::MAX_PORTS));
+            return Err(format!("switch {name}: ports: at most {} are possible", bridge::MAX_PORTS));
         }
         let mut names = Vec::new();
         for port in &self.ports {

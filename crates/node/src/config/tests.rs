@@ -39,9 +39,9 @@ fn a_tunnel_is_an_iface_without_a_port() {
     let set = stack.tunnel(cx, vxlan.id).unwrap();
     assert_eq!((set.vni, set.ttl, vxlan.mtu()), (42, Some(9), 1450));
     for (body, says) in [
-        ("[[host.iface]]\ntunnel = 'gif'\n", "a tunnel has no name"),
-        ("[[host.iface]]\nname = 'a'\n", "an iface has no port"),
-        ("[[host.iface]]\nname = 'a'\ntunnel = 'gif'\nport = 'null:x'\n", "has a port and is a tunnel"),
+        ("[[host.iface]]\ntunnel = 'gif'\n", "a tunnel needs a name"),
+        ("[[host.iface]]\nname = 'a'\n", "an iface has no port and no tunnel"),
+        ("[[host.iface]]\nname = 'a'\ntunnel = 'gif'\nport = 'null:x'\n", "an iface has both port and tunnel"),
         ("[[host.iface]]\nname = 'a'\ntunnel = 'sit'\n", "expected gif, gre, etherip or vxlan"),
         ("[[host.iface]]\nname = 'a'\ntunnel = 'vxlan'\nvni = 16777216\n", "expected a number from 0 to 16777215"),
     ] {
@@ -104,7 +104,7 @@ fn what_is_wrong_is_said_with_file_line_and_the_nearest_word() {
             "t.toml:1: ",
             "two ifaces",
         ),
-        ("[[host]\n", "t.toml:1: ", "not TOML"),
+        ("[[host]\n", "t.toml:1: ", "invalid TOML"),
         ("host = 3\n", "t.toml:1: ", "expected [[host]] tables"),
         ("", "t.toml: ", "no [[host]]"),
     ] {
@@ -117,7 +117,7 @@ fn what_is_wrong_is_said_with_file_line_and_the_nearest_word() {
 #[test]
 fn up_locks_refuse_a_second_thread() {
     let fault = fault("[[host]]\nname = \"a\"\nlocks = \"up\"\nthreads = 2\n");
-    assert!(fault.contains("locks = 'up' is for one thread and threads = 2"), "{fault}");
+    assert!(fault.contains("threads = 2 needs locks = 'light' or 'heavy'"), "{fault}");
     assert_eq!(one("locks = \"light\"\nthreads = 2\n").threads, 2);
 }
 
@@ -185,14 +185,14 @@ fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
     assert_eq!((switch.ports.len(), switch.stp.as_deref()), (2, Some("rstp")));
     assert_eq!((&switch.words[..], switch.priority), (&["ifconfig s edge a".to_string()][..], Some(4096)));
     for (switch, line, what) in [
-        ("ports = ['pair:a']", 6, "switch s: ports: two at least"),
-        ("ports = ['pair:a', 'pair:b']", 8, "host s: b: pair:b: nobody is at its other end"),
+        ("ports = ['pair:a']", 6, "switch s: ports: at least 2"),
+        ("ports = ['pair:a', 'pair:b']", 8, "host s: b: pair:b: the other end is missing"),
         ("ports = ['pair:a', 'null:a']", 6, "two ports called 'a'"),
         ("ports = ['pair:a', 'tapp:b']", 6, "switch s: "),
         ("ports = ['pair:a', 'null:n']\npriority = 65536", 9, "expected a number from 0 to 61440"),
         ("ports = ['pair:a', 7]", 8, "expected a list of ports"),
         ("ports = ['pair:a', 'null:n']\nstp = 'mstp'", 9, "expected rstp or stp"),
-        ("ports = ['pair:a', 'null:n']\nmac = '01:00:00:00:00:01'", 9, "expected one station's MAC address"),
+        ("ports = ['pair:a', 'null:n']\nmac = '01:00:00:00:00:01'", 9, "expected a unicast MAC address"),
         ("port = ['pair:a', 'null:n']", 8, "unknown key 'port'"),
     ] {
         let fault = of(switch).unwrap_err();
@@ -202,7 +202,7 @@ fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
     let two = format!("{host}[[switch]]\nname = 'a'\nports = ['pair:a', 'null:n']\n");
     assert!(read_network(&two, "t.toml").unwrap_err().what.contains("there are two nodes called 'a'"));
     let fault = read(&format!("{host}[[switch]]\nname = 's'\nports = ['pair:a', 'null:n']\n"), "t.toml").unwrap_err();
-    assert!(fault.what.contains("switches run with 'linerate up', not here"), "{fault}");
+    assert!(fault.what.contains("switches are not supported here; use 'linerate up'"), "{fault}");
 }
 
 #[test]
@@ -259,9 +259,12 @@ fn what_has_no_effect_is_an_error() {
     for (body, says) in [
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['10.0.0.1/33']\n", "a number from 0 to 32"),
         ("[[host.iface]]\nport = 'null:x'\nmtu = 0\n", "expected a number from 68 to 65535"),
-        ("[[host.iface]]\nport = 'null:x'\nlocal = '10.0.0.1'\n", "host0: x: 'local' is a tunnel's"),
-        ("[[host.iface]]\nport = 'null:x'\nvni = 7\n", "'vni' is a tunnel's"),
-        ("[[host.iface]]\nport = 'null:x'\npeer = '10.0.0.2'\n", "'peer' is a tunnel's"),
+        (
+            "[[host.iface]]\nport = 'null:x'\nlocal = '10.0.0.1'\n",
+            "host0: x: 'local' has no effect on an iface with a port",
+        ),
+        ("[[host.iface]]\nport = 'null:x'\nvni = 7\n", "'vni' has no effect on an iface with a port"),
+        ("[[host.iface]]\nport = 'null:x'\npeer = '10.0.0.2'\n", "'peer' has no effect on an iface with a port"),
         ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\nkey = 7\n", "'key' has no effect on a tunnel of this kind"),
         ("[[host.iface]]\nname = 'g'\ntunnel = 'gre'\ndstport = 7\n", "'dstport' has no effect"),
         ("[[host.iface]]\nname = 'g'\ntunnel = 'gif'\ntso4 = false\n", "'tso4' has no effect"),
@@ -289,7 +292,10 @@ fn the_library_refuses_what_a_file_cannot_say() {
         (HostConfig { locks: "none".to_string(), ..HostConfig::default() }, "expected up, light or heavy"),
         (of(vec![IfaceConfig { addresses: len(33), ..iface() }]), "10.0.0.1/33"),
         (of(vec![IfaceConfig { mtu: Some(0), ..iface() }]), "mtu = 0: expected a number from 68 to 65535"),
-        (of(vec![IfaceConfig { peer: Some([10, 0, 0, 2].into()), ..iface() }]), "'peer' is a tunnel's"),
+        (
+            of(vec![IfaceConfig { peer: Some([10, 0, 0, 2].into()), ..iface() }]),
+            "'peer' has no effect on an iface with a port",
+        ),
     ] {
         let why = crate::build::<lock::Up>(&config, &port::Pairs::new(), clock()).unwrap_err().to_string();
         assert!(why.contains(says), "{why}");
@@ -299,9 +305,9 @@ fn the_library_refuses_what_a_file_cannot_say() {
     // A host without ports of its own has neither netisr nor several stacks.
     let isr = HostConfig { isr: IsrConfig { workstreams: 2, ..Default::default() }, ..HostConfig::default() };
     for (config, says) in [
-        (HostConfig { stacks: 2, ..HostConfig::default() }, "its stacks have no effect"),
-        (isr, "its isr.workstreams have no effect"),
-        (sysctl("net.isr.proto.ip.qlimit", 100), "its sysctl net.isr have no effect"),
+        (HostConfig { stacks: 2, ..HostConfig::default() }, "stacks have no effect"),
+        (isr, "isr.workstreams have no effect"),
+        (sysctl("net.isr.proto.ip.qlimit", 100), "sysctl net.isr have no effect"),
     ] {
         let why = crate::Host::<lock::Up>::new(&config, clock()).unwrap_err().to_string();
         assert!(why.contains(says), "{why}");
@@ -310,7 +316,7 @@ fn the_library_refuses_what_a_file_cannot_say() {
     for (config, says) in [
         (IfaceConfig { addresses: len(33), ..iface() }, "10.0.0.1/33"),
         (IfaceConfig { mtu: Some(0), ..iface() }, "mtu = 0"),
-        (IfaceConfig { peer: Some([10, 0, 0, 2].into()), ..iface() }, "'peer' is a tunnel's"),
+        (IfaceConfig { peer: Some([10, 0, 0, 2].into()), ..iface() }, "'peer' has no effect on an iface with a port"),
     ] {
         let why = host.add_port(&config, &port::Pairs::new()).unwrap_err().to_string();
         assert!(why.contains(says), "{why}");

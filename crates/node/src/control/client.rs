@@ -20,10 +20,10 @@ pub struct Answer {
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// Not a valid address of a control socket.
-    #[error("{0}: not a control socket's place: expected unix:///path/to/socket or /path/to/socket")]
+    #[error("'{0}': not the address of a control socket: expected unix:///path/to/socket or /path/to/socket")]
     BadUrl(String),
     /// No server at the path.
-    #[error("{path}: {error}: is a host running with --control {path}?")]
+    #[error("{path}: {error}: check that a host runs with --control {path}")]
     Connect {
         /// Path of the socket.
         path: String,
@@ -31,7 +31,7 @@ pub enum ControlError {
         error: io::Error,
     },
     /// No answer within the timeout.
-    #[error("{path}: no answer within {seconds} s: is the host stopped?")]
+    #[error("{path}: no answer within {seconds} s: check that the host is not suspended")]
     Timeout {
         /// Path of the socket.
         path: String,
@@ -39,7 +39,7 @@ pub enum ControlError {
         seconds: f64,
     },
     /// The connection ended early, or the answer is malformed.
-    #[error("{path}: {why}: is it a control socket of linerate's?")]
+    #[error("{path}: {why}: check that it is a control socket of linerate")]
     Broken {
         /// Path of the socket.
         path: String,
@@ -47,7 +47,7 @@ pub enum ControlError {
         why: String,
     },
     /// The host runs as another user, so its answers are not trusted.
-    #[error("{path}: user {uid} serves it, not you (user {own}) or root: run the command as that user")]
+    #[error("{path}: the host runs as user {uid}, not as user {own} or root: run the command as user {uid}")]
     Foreign {
         /// Path of the socket.
         path: String,
@@ -57,7 +57,7 @@ pub enum ControlError {
         own: u32,
     },
     /// A word that cannot be sent in a line.
-    #[error("a word with a line break or another control character cannot be sent")]
+    #[error("a command must not contain a line break or another control character")]
     BadWord,
 }
 
@@ -109,7 +109,7 @@ impl Client {
     pub fn request(&mut self, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
         let line = line_of(words, json)?;
         if self.is_broken {
-            let why = "a request failed before".to_string();
+            let why = "an earlier request failed".to_string();
             return Err(ControlError::Broken { path: self.shown.clone(), why });
         }
         let answer = exchange(&mut self.stream, &line, timeout);
@@ -164,15 +164,16 @@ pub(crate) fn read_answer(reader: &mut impl BufRead, sent: io::Result<()>) -> io
     if head.is_empty() {
         sent?;
         got?;
-        return Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection ended without an answer"));
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, "connection closed without an answer"));
     }
-    let (ok, bytes) = parse_head(&head).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "not an answer"))?;
+    let (ok, bytes) = parse_head(&head).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "malformed answer"))?;
     let mut body = Vec::new();
     reader.take(bytes).read_to_end(&mut body)?;
     if (body.len() as u64) < bytes {
-        return Err(io::Error::new(ErrorKind::UnexpectedEof, "the answer was cut short"));
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, "answer truncated"));
     }
-    let text = String::from_utf8(body).map_err(|_| io::Error::new(ErrorKind::InvalidData, "the answer is not text"))?;
+    let text =
+        String::from_utf8(body).map_err(|_| io::Error::new(ErrorKind::InvalidData, "answer is not UTF-8 text"))?;
     Ok(Answer { ok, text })
 }
 

@@ -20,9 +20,9 @@ pub enum LineError {
 impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LineError::NotUtf8 => "a request is a line of UTF-8 text",
-            LineError::Control => "a request is a line of text without control characters",
-            LineError::Quote => "a word that begins with \" ends with \" and is followed by a blank",
+            LineError::NotUtf8 => "request is not UTF-8 text",
+            LineError::Control => "request contains control characters",
+            LineError::Quote => "unbalanced quotes: a word that begins with \" must end with \" before a blank",
         })
     }
 }

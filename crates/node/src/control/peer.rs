@@ -84,7 +84,7 @@ impl Peer {
     ) {
         if line.len() > LINE_MAX {
             counts.overlong.bump();
-            return self.end_with(&format!("a line has at most {LINE_MAX} bytes"));
+            return self.end_with(&format!("request line too long: at most {LINE_MAX} bytes"));
         }
         let words = match line::split(line) {
             Ok(words) => words,
@@ -100,7 +100,7 @@ impl Peer {
         }
         let mut result = answer(&words, json);
         if result.as_ref().is_ok_and(|text| text.len() > ANSWER_MAX) {
-            result = Err(format!("the answer has more than {ANSWER_MAX} bytes; ask for less"));
+            result = Err(format!("answer exceeds {ANSWER_MAX} bytes; narrow the request"));
         }
         counts.requests.bump();
         if result.is_err() {
@@ -135,7 +135,7 @@ impl Peer {
                 self.input.extend(chunk.iter().take(n));
                 if self.input.len() > LINE_MAX && memchr(b'\n', &self.input).is_none() {
                     counts.overlong.bump();
-                    self.end_with(&format!("a line has at most {LINE_MAX} bytes"));
+                    self.end_with(&format!("request line too long: at most {LINE_MAX} bytes"));
                 }
                 Turn::Again
             }
@@ -150,7 +150,7 @@ impl Peer {
             return Turn::Waits;
         }
         counts.silent.bump();
-        self.end_with(&format!("nothing for {} s in the middle of a line", PATIENCE.as_secs()));
+        self.end_with(&format!("incomplete request line: no data for {} s", PATIENCE.as_secs()));
         Turn::Again
     }
 

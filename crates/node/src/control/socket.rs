@@ -33,10 +33,10 @@ fn clear(path: &Path) -> io::Result<()> {
         other => other?,
     };
     if !meta.file_type().is_socket() {
-        return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file of that name, and it is not a socket"));
+        return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists and is not a socket"));
     }
     match UnixStream::connect(path) {
-        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another server answers there; choose another path")),
+        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there; choose another path")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

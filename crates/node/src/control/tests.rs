@@ -99,7 +99,7 @@ fn garbage_overlong_and_silent_clients_are_told_counted_and_ended() {
     assert_eq!(read(&silent), (String::new(), false));
     serve(&mut server, 32);
     let (text, ended) = read(&silent);
-    assert!(text.contains("nothing for 30 s") && ended, "{text}");
+    assert!(text.contains("no data for 30 s") && ended, "{text}");
     let counts = &server.counts;
     assert_eq!((counts.garbage.get(), counts.overlong.get(), counts.silent.get()), (2, 1, 1));
     assert_eq!(server.clients(), 0);
@@ -122,7 +122,7 @@ fn a_slow_reader_blocks_nobody_and_is_dropped_in_the_end() {
     let mut huge = connect(&place);
     huge.write_all(b"huge\n").unwrap();
     serve(&mut server, 41);
-    assert!(read(&huge).0.contains("ask for less"));
+    assert!(read(&huge).0.contains("narrow the request"));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_asking_end_says_what_is_wrong() {
     let fault = |url: &str| request(url, &words, false, second).unwrap_err().to_string();
     assert!(fault("tcp://1.2.3.4:5").contains("expected unix:///path"));
     assert!(fault("unix://").contains("expected unix:///path"));
-    assert!(fault("/nonexistent/socket").contains("is a host running"));
+    assert!(fault("/nonexistent/socket").contains("check that a host runs"));
     assert!(request("/x", &["a\nb".to_string()], false, second).unwrap_err().to_string().contains("line break"));
     // Servers of another kind: silent, and with another protocol.
     let place = Place::new("other");
@@ -182,7 +182,7 @@ fn the_asking_end_says_what_is_wrong() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\n").unwrap();
     });
-    assert!(fault(&url).contains("is it a control socket"));
+    assert!(fault(&url).contains("check that it is a control socket"));
     other.join().unwrap();
 }
 

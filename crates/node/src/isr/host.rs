@@ -120,7 +120,7 @@ impl<L: Locks> Host<L> {
         report.held += waiting;
         report.dropped += lost;
         if lost > 0 {
-            let sentence = "In the hand of one of netisr's workers that died.";
+            let sentence = "Lost when a netisr worker panicked.";
             report.reasons.push(Entry { name: "net.isr.lost".to_owned(), sentence, value: lost });
         }
         report

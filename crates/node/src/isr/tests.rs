@@ -202,7 +202,7 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
         change(&mut asked);
         asked.check().unwrap_err()
     };
-    assert!(fault(&|_| {}).contains("host h: locks = 'up' is for one thread and isr.workstreams = 2"));
+    assert!(fault(&|_| {}).contains("host h: isr.workstreams = 2 needs locks = 'light' or 'heavy'"));
     assert!(fault(&|c| (c.isr.workstreams, c.isr.bind) = (1, true)).contains("isr.bind"));
     assert!(
         fault(&|c| c.set("isr.workstreams", "0").and(c.set("net.isr.dispatch", "0")).unwrap())
@@ -217,7 +217,7 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
     light.set("locks", "light").unwrap();
     assert_eq!(light.check(), Ok(()));
     let up = crate::build::<Up>(&light, &Pairs::new(), Clock::sim(&SimClock::new()));
-    assert!(up.unwrap_err().to_string().contains("locks = 'up' is for one thread"), "whatever the words say");
+    assert!(up.unwrap_err().to_string().contains("needs locks = 'light' or 'heavy'"), "whatever the words say");
 }
 
 /// Frames left unprocessed by a worker count as drops with a reason, so that the host's audit

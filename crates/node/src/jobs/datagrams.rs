@@ -74,7 +74,7 @@ impl<L: Locks> Work<L> for Datagrams {
 
     fn write(&mut self, bytes: &[u8]) -> Result<usize, String> {
         if bytes.len() > LONGEST {
-            return Err(format!("a datagram has at most {LONGEST} bytes"));
+            return Err(format!("datagram of {} bytes: must be at most {LONGEST} bytes", bytes.len()));
         }
         if self.input.len() >= QUEUE_MAX {
             return Ok(0);

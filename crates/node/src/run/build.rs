@@ -56,7 +56,7 @@ pub enum BuildError {
         why: Box<AddPortError>,
     },
     /// An offload that the port does not support.
-    #[error("{host}: {iface}: {port} cannot do {what}")]
+    #[error("{host}: {iface}: {port} does not support {what}")]
     Offload {
         /// Name of the host.
         host: String,
@@ -86,7 +86,7 @@ pub enum BuildError {
 pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<Host<L>, BuildError> {
     if config.stacks > 1 {
         let why =
-            format!("host {}: stacks = {}: this is one host; 'linerate up' runs such", config.name, config.stacks);
+            format!("host {}: stacks = {}: only 1 is supported here; use 'linerate up'", config.name, config.stacks);
         return Err(BuildError::Config(why));
     }
     build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
@@ -181,7 +181,7 @@ fn check_iface<L: Locks>(
         (asked.udp4csum == Some(true) && !on.tx_l4, "udp4csum"),
         (asked.tso4 == Some(true) && !on.tso, "tso4"),
         (asked.rxcsum == Some(true) && !on.rx, "rxcsum"),
-        (asked.mtu.is_some_and(|mtu| mtu > most), "an MTU that large"),
+        (asked.mtu.is_some_and(|mtu| mtu > most), "an MTU this large"),
     ];
     checks.iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, what)| Err(fault(what)))
 }

@@ -47,7 +47,7 @@ pub trait Programs: Clone + Send + Sync {
     /// # Errors
     /// Returns the reason as a sentence.
     fn start<'h, L: Locks>(&self, _: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
-        Err(format!("{} is not run here", words.first().map_or("a program", String::as_str)))
+        Err(format!("{} cannot run here", words.first().map_or("a program", String::as_str)))
     }
 }
 
@@ -57,7 +57,7 @@ pub struct NoPrograms;
 
 impl Programs for NoPrograms {
     fn open<'h, L: Locks>(&self, _: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
-        Err(format!("{} is not served here; 'linerate up' and 'linerate host' do", service.kind))
+        Err(format!("{} is not available here; use 'linerate up' or 'linerate host'", service.kind))
     }
 }
 

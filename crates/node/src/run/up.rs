@@ -91,7 +91,7 @@ pub enum UpError {
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     /// A thread could not be created, or panicked.
-    #[error("{host}: its thread: {why}")]
+    #[error("{host}: thread failed: {why}")]
     Thread {
         /// Name of the host.
         host: String,
@@ -227,7 +227,7 @@ pub fn up_network<P: Programs + 'static>(
     for (name, thread) in threads {
         match thread.join() {
             Ok(outcome) => outcomes.extend(outcome),
-            Err(_) => failed = failed.or(Some(UpError::Thread { host: name, why: "it panicked".to_string() })),
+            Err(_) => failed = failed.or(Some(UpError::Thread { host: name, why: "panicked".to_string() })),
         }
     }
     failed.map_or(Ok(outcomes), Err)
@@ -258,10 +258,9 @@ fn attend<P>(
                     started.drain(..).for_each(|event| each(&event));
                     shared.gate.open();
                     let loose = pairs.unfinished().into_iter();
-                    loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: its other end is not open"))));
+                    loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: the other end is not open"))));
                     let wires = pairs.unfinished_wires().into_iter();
-                    wires
-                        .for_each(|name| each(&Event::Notice(format!("wire {name}: one nic is at it, and no second"))));
+                    wires.for_each(|name| each(&Event::Notice(format!("wire {name}: only one nic is attached"))));
                 }
             }
         }
@@ -291,7 +290,7 @@ fn live<P: Programs>(
     say: &Sender<Said>,
 ) -> Vec<Outcome> {
     if let (Some(why), Some(core)) = (pin, config.core) {
-        let text = format!("{}: not on core {core}: {why}; it runs where it may", config.name);
+        let text = format!("{}: cannot pin to core {core}: {why}; running on any core", config.name);
         let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     let lived = match config.locks.as_str() {
@@ -340,7 +339,7 @@ fn live_split<P: Programs>(
         for (host, thread) in threads {
             match thread.join() {
                 Ok(outcome) => outcomes.extend(outcome),
-                Err(_) => failed = Some(UpError::Thread { host, why: "it panicked".to_string() }),
+                Err(_) => failed = Some(UpError::Thread { host, why: "panicked".to_string() }),
             }
         }
         failed.map_or(Ok(outcomes), Err)
@@ -366,7 +365,7 @@ fn live_seated<P: Programs>(
     say: &Sender<Said>,
 ) -> Result<Outcome, UpError> {
     if let Some((core, Err(why))) = part.core.map(|core| (core, dispatch::pin_to_core(core))) {
-        let text = format!("{}: not on core {core}: {why}; it runs where it may", part.name);
+        let text = format!("{}: cannot pin to core {core}: {why}; running on any core", part.name);
         let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     let mut host = build_seated(part, &shared.pairs, Clock::live(part.clock), seat)?;
@@ -435,7 +434,8 @@ where
             end();
             for (name, thread) in threads {
                 if thread.join().is_err() {
-                    let _ = say.send(Said::Notice(format!("{name}: the thread panicked: what it had in hand is lost")));
+                    let _ = say
+                        .send(Said::Notice(format!("{name}: thread panicked; the frames it was processing are lost")));
                 }
             }
         })
@@ -472,7 +472,7 @@ fn run_part<L: Locks>(
     if let Some(core) = config.core.map(|core| dispatch::core_at(core + part))
         && let Err(why) = dispatch::pin_to_core(core)
     {
-        let text = format!("{}.ports{part}: not on core {core}: {why}; it runs where it may", config.name);
+        let text = format!("{}.ports{part}: cannot pin to core {core}: {why}; running on any core", config.name);
         let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     while !gate.is_open() && !is_over() {
@@ -486,7 +486,7 @@ fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<S
     let core = dispatch::core_at(at);
     let pinned = if config.isr.bind { dispatch::pin_to_core(core) } else { Ok(()) };
     if let Err(why) = pinned {
-        let text = format!("{}.isr{at}: not on core {core}: {why}; it runs where it may", config.name);
+        let text = format!("{}.isr{at}: cannot pin to core {core}: {why}; running on any core", config.name);
         let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
     if let Err(why) = host.run_isr(at) {

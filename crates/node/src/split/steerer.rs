@@ -52,7 +52,7 @@ pub enum OpenError {
         why: String,
     },
     /// No pipe could be created.
-    #[error("a pipe between its threads: {0}")]
+    #[error("cannot create a pipe between threads: {0}")]
     Bell(#[from] io::Error),
 }
 
@@ -358,7 +358,7 @@ pub(crate) fn entries(steered: &Steered, strays: &Strays) -> Vec<Entry> {
     steered.visit(&mut |prefix, field, sentence, value| {
         out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
     });
-    let sentence = "Later fragments that came before their first: they went by their addresses.";
+    let sentence = "Fragments received before the first of their packet: dispatched by their addresses.";
     out.push(Entry { name: "node.split.strays".to_owned(), sentence, value: strays.count() });
     out
 }

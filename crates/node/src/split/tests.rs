@@ -216,7 +216,7 @@ fn there_is_one_mode_and_what_cannot_be_is_said() {
         asked.check().unwrap_err()
     };
     assert!(fault(&|c| c.set("locks", "light").unwrap()).contains("host web: stacks = 2"));
-    assert!(fault(&|c| c.isr.workstreams = 2).contains("as many as stacks"));
+    assert!(fault(&|c| c.isr.workstreams = 2).contains("one workstream per stack"));
     assert!(fault(&|c| c.ifaces.clear()).contains("no port"));
     assert!(fault(&|c| c.set("net.isr.dispatch", "direct").unwrap()).contains("the mode is deferred"));
     assert!(
@@ -224,7 +224,7 @@ fn there_is_one_mode_and_what_cannot_be_is_said() {
             .contains("tunnel")
     );
     let one = crate::build::<Up>(&config("web", "10.0.0.2/24", 2), &Pairs::new(), Clock::sim(&SimClock::new()));
-    assert!(one.unwrap_err().to_string().contains("stacks = 2: this is one host"));
+    assert!(one.unwrap_err().to_string().contains("stacks = 2: only 1 is supported here"));
     let on_one = config("web", "10.0.0.2/24", 2).on_one_thread();
     assert_eq!((on_one.config.stacks, on_one.remark.is_some()), (1, true));
 }

@@ -353,7 +353,7 @@ impl Lane {
     pub fn remarks(&self, number: PortNo) -> (Vec<String>, Option<String>) {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => {
-                let gone = own.rx.is_gone().then(|| own.rx.why_gone().unwrap_or_else(|| "it came to its end".into()));
+                let gone = own.rx.is_gone().then(|| own.rx.why_gone().unwrap_or_else(|| "end of input".into()));
                 (own.rx.remarks(), gone)
             }
             _ => (Vec::new(), None),

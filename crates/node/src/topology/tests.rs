@@ -18,7 +18,7 @@ fn a_link_with_one_end_is_told_with_its_line_its_host_and_what_to_do() {
     assert_eq!(fault.line, 14, "the line of its port: {fault}");
     assert_eq!(
         fault.what,
-        "host c: eth0: impair(loss=1%):pair:cd: nobody is at its other end; give a second iface the port pair:cd, or use \
+        "host c: eth0: impair(loss=1%):pair:cd: the other end is missing; give a second iface the port pair:cd, or use \
          a port that needs none, as null:"
     );
     let fault = topology(&[("a", "nic(wire=w):em0"), ("b", "pair:w"), ("c", "pair:w")]).unwrap_err();
@@ -30,7 +30,7 @@ fn a_third_end_is_one_too_many() {
     let fault = topology(&[("a", "pair:ab"), ("b", "pair:ab"), ("c", "pair:ab")]).unwrap_err();
     assert_eq!(fault.line, 14, "{fault}");
     assert!(
-        fault.what.starts_with("host c: eth0: pair:ab: the two ends of pair:ab are a:eth0 and b:eth0; "),
+        fault.what.starts_with("host c: eth0: pair:ab: pair:ab already has two ends, a:eth0 and b:eth0; "),
         "{fault}"
     );
     let same = file(&[("a", "pair:aa")]) + "[[host.iface]]\nport = 'pair:aa'\nname = 'eth1'\n";

@@ -112,10 +112,13 @@ fn a_switch_with_workers_has_64_ports_at_most_and_one_loop() {
     let mut lan = crew(64, 2);
     let (ours, _theirs) = pair("p64", 256, Caps::PLAIN);
     let refused = lan.switch.attach(ours, None).unwrap_err().to_string();
-    assert_eq!(refused, "no more ports: a bridge has at most 64");
+    assert_eq!(refused, "too many ports: a bridge has at most 64");
     assert_eq!((lan.switch.loops(), lan.switch.workers()), (1, 2));
     let (ours, _theirs) = pair("q", 256, Caps::PLAIN);
-    assert_eq!(lan.switch.attach(ours, Some(1)).unwrap_err().to_string(), "no loop 1: there are 1, from 0 on");
+    assert_eq!(
+        lan.switch.attach(ours, Some(1)).unwrap_err().to_string(),
+        "no loop 1: the switch has 1, numbered from 0"
+    );
     lan.send(63, &frame(1, 2));
     lan.turn();
     assert_eq!(lan.received().iter().sum::<usize>(), 63);
