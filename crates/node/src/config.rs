@@ -175,8 +175,8 @@ impl HostConfig {
             let bound = if bind { " and isr.bind" } else { "" };
             let name = &self.name;
             format!(
-                "{name}: isr.workstreams = {workstreams}{bound}: netisr has no threads here; the host's own thread runs \
-                 one workstream"
+                "{name}: isr.workstreams = {workstreams}{bound}: netisr has no threads here; the host's own thread \
+                 runs one workstream"
             )
         });
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
