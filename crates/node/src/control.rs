@@ -57,11 +57,11 @@ stats::counters! {
         errors,
         /// Clients rejected: too many at once.
         refused,
-        /// Clients disconnected: a line that is not text.
+        /// Clients disconnected: malformed request line.
         garbage,
         /// Clients disconnected: a line longer than the limit.
         overlong,
-        /// Clients disconnected: silent in the middle of a line.
+        /// Clients disconnected: timeout in the middle of a line.
         silent,
         /// Clients disconnected: did not read their answer.
         slow,

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_are_kept_and_the_others_counted_until_they_are_taken() {
+    fn excess_ledgers_are_counted_until_taken() {
         let kept = Kept { host: "a".into(), costs: Costs { readings: 2, ..Costs::default() } };
         (0..KEPT_MAX + 3).for_each(|_| leave(kept.clone()));
         let (all, beyond) = take();

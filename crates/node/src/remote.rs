@@ -134,7 +134,7 @@ mod tests {
     use crate::config::IfaceConfig;
 
     #[test]
-    fn addresses_are_of_either_family_and_link_local_ones_have_an_interface() {
+    fn remotes_parse_and_only_link_local_ones_take_an_interface() {
         let of = |word: &str| word.parse::<Remote>();
         for word in ["10.0.0.1", "fd00::1", "fe80::1%tap0", "fe80::1", "www.example.org"] {
             assert_eq!(of(word).unwrap().to_string(), word);

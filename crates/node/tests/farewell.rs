@@ -105,7 +105,7 @@ impl Programs for Seen {
 }
 
 #[test]
-fn what_programs_write_last_arrives_when_hosts_are_told_to_stop() {
+fn last_writes_arrive_when_hosts_are_stopped() {
     let seen = Seen::default();
     let waits = seen.clone();
     std::thread::spawn(move || {

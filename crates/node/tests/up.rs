@@ -36,7 +36,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn hosts_run_answer_and_end_balanced() {
+fn hosts_run_and_end_with_a_balanced_audit() {
     let dir = std::env::temp_dir().join(format!("lr-up-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let mut hosts = config::read(FILE, "up.toml").unwrap();

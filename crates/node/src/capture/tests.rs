@@ -67,7 +67,7 @@ fn passed(frame: &Caught) -> Direction {
 }
 
 #[test]
-fn what_passes_is_given_once_with_its_direction_and_time() {
+fn captured_frames_are_read_once_with_direction_and_time() {
     let two = Two::new();
     assert!(!two.hosts[0].receivers_watched());
     let id = two.ok(0, "capture open em0").trim().to_string();
@@ -105,7 +105,7 @@ fn what_passes_is_given_once_with_its_direction_and_time() {
 }
 
 #[test]
-fn a_snaplen_keeps_the_beginning_and_says_how_long_it_was() {
+fn snaplen_truncates_and_keeps_the_length() {
     let two = Two::new();
     two.ok(0, "capture open em0 snaplen 60");
     two.ok(0, "capture open any"); // readers have separate captures
@@ -117,7 +117,7 @@ fn a_snaplen_keeps_the_beginning_and_says_how_long_it_was() {
 }
 
 #[test]
-fn a_full_buffer_counts_what_it_misses_and_goes_on_when_read() {
+fn a_full_buffer_counts_missed_frames_until_it_is_read() {
     let two = Two::new();
     two.ok(0, "capture open em0");
     two.send(2000, 1400); // along with the few ICMP errors that the rate limit allows
@@ -138,7 +138,7 @@ fn a_full_buffer_counts_what_it_misses_and_goes_on_when_read() {
 }
 
 #[test]
-fn there_are_only_so_many_and_those_that_nobody_reads_end() {
+fn captures_are_limited_and_unread_ones_end() {
     let two = Two::new();
     for id in 1..=CAPTURES_MAX {
         assert_eq!(two.ok(0, "capture open em0").trim(), id.to_string());
@@ -167,7 +167,7 @@ fn there_are_only_so_many_and_those_that_nobody_reads_end() {
 }
 
 #[test]
-fn texts_that_are_no_answers_are_told_from_those_that_are() {
+fn invalid_answers_are_rejected() {
     let frame = Caught {
         at_ns: 5,
         iface: "em0".into(),

@@ -35,7 +35,7 @@ pub const TABLES: &[Table] = &[
     Table { name: "host", about: "A host; a file has at least one.", rows: || rows(keys::HOST) },
     Table {
         name: "host.iface",
-        about: "An iface of the host above it: a port, or a tunnel.",
+        about: "An iface of the preceding host: a port or a tunnel.",
         rows: || rows(keys::IFACE),
     },
     Table {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_on_the_page_are_those_that_hold() {
+    fn documented_defaults_are_the_real_defaults() {
         defaults_hold(keys::HOST, HostConfig::default);
         defaults_hold(keys::IFACE, IfaceConfig::default);
         defaults_hold(keys::ROUTE, RouteConfig::default);
@@ -171,7 +171,7 @@ mod tests {
     /// Every key on the page is accepted in a file, and the message for a wrong key names the
     /// nearest one.
     #[test]
-    fn every_word_that_is_taken_stands_for_itself() {
+    fn every_documented_key_is_accepted() {
         for table in TABLES {
             for row in table.rows() {
                 let key = row.name.trim_matches('"').to_string();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_have_every_key() {
+    fn the_pages_list_every_key() {
         let (markdown, roff) = (markdown(), roff());
         for table in TABLES {
             for row in table.rows() {

@@ -100,7 +100,7 @@ impl FromStr for ServiceConfig {
     /// Parses `echo` or `echo:7007`.
     fn from_str(text: &str) -> Result<ServiceConfig, String> {
         let (kind, port) = text.split_once(':').map_or((text, None), |(kind, port)| (kind, Some(port)));
-        let bad = || format!("expected one of {}, and a port as in echo:7", ServiceKind::WORDS);
+        let bad = || format!("expected one of {}, optionally with a port as in echo:7", ServiceKind::WORDS);
         let kind: ServiceKind = kind.parse().map_err(|_| bad())?;
         let given = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)).transpose()?;
         Ok(ServiceConfig { kind, port: given.map_or(kind.usual_port(), L4Port) })

@@ -11,7 +11,7 @@ fn one(body: &str) -> HostConfig {
 }
 
 #[test]
-fn the_examples_in_topo_are_good() {
+fn the_examples_in_topo_are_valid() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo");
     let mut seen = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -50,7 +50,7 @@ fn a_tunnel_is_an_iface_without_a_port() {
 }
 
 #[test]
-fn every_key_arrives_where_it_belongs() {
+fn every_key_sets_its_field() {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo/router.toml")).unwrap();
     let host = read(&text, "router.toml").unwrap().remove(0);
     assert_eq!((host.name.as_str(), host.burst, host.seed, host.pool_buffers), ("router", 32, Some(1), 8192));
@@ -72,7 +72,7 @@ fn knobs_may_be_written_without_quotes() {
 }
 
 #[test]
-fn services_know_their_ports() {
+fn services_have_default_ports() {
     let host = one("[[host.service]]\nkind = \"discard\"\n");
     assert_eq!(host.services, [ServiceConfig { kind: ServiceKind::Discard, port: L4Port(9) }]);
     assert_eq!("echo:7007".parse(), Ok(ServiceConfig { kind: ServiceKind::Echo, port: L4Port(7007) }));
@@ -81,7 +81,7 @@ fn services_know_their_ports() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_file_line_and_the_nearest_word() {
+fn errors_give_file_line_and_nearest_key() {
     for (text, starts, says) in [
         ("[[host]]\nname = \"a\"\nlokcs = \"up\"\n", "t.toml:3: ", "did you mean 'locks'?"),
         ("[[hots]]\n", "t.toml:1: ", "did you mean 'host'?"),
@@ -115,14 +115,14 @@ fn what_is_wrong_is_said_with_file_line_and_the_nearest_word() {
 }
 
 #[test]
-fn up_locks_refuse_a_second_thread() {
+fn up_locks_reject_a_second_thread() {
     let fault = fault("[[host]]\nname = \"a\"\nlocks = \"up\"\nthreads = 2\n");
     assert!(fault.contains("threads = 2 needs locks = 'light' or 'heavy'"), "{fault}");
     assert_eq!(one("locks = \"light\"\nthreads = 2\n").threads, 2);
 }
 
 #[test]
-fn up_locks_refuse_a_context_that_nothing_asks_for() {
+fn up_locks_reject_a_context_without_effect() {
     for context in ["inline", "call"] {
         let fault = fault(&format!("[[host]]\nname = \"a\"\ncontext = \"{context}\"\n"));
         let says = format!("host a: context = '{context}' has no effect with locks = 'up'");
@@ -135,7 +135,7 @@ fn up_locks_refuse_a_context_that_nothing_asks_for() {
 }
 
 #[test]
-fn flags_give_what_the_file_gives() {
+fn flags_and_file_configure_the_same() {
     let mut flags = HostConfig { name: "host0".to_string(), ..HostConfig::default() };
     flags.ifaces.push(IfaceConfig::default());
     flags.set_iface("port", "null:x").unwrap();
@@ -175,7 +175,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
+fn switches_are_parsed_and_their_errors_reported() {
     let host = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\nname = 'eth0'\n";
     let of = |switch: &str| read_network(&format!("{host}[[switch]]\nname = 's'\n{switch}"), "t.toml");
     let good =
@@ -206,7 +206,7 @@ fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
 }
 
 #[test]
-fn addresses_and_routes_of_ip6_stand_beside_the_others() {
+fn ip6_addresses_and_routes_are_parsed() {
     let body = "[[host.iface]]\nport = 'null:x'\naddresses = ['10.0.0.1/24', 'fd00::1/64', 'fd01::1/56']\n\
                 [[host.iface]]\nname = 'gif0'\ntunnel = 'gif'\nlocal = 'fd00::1'\nremote = 'fd00::2'\naddresses = 'fdaa::1/64'\n\
                 [[host.route]]\nto = '2001:db8::/32'\nvia = 'fd00::2'\n[[host.route]]\nto = 'default'\nvia = 'fd00::3'\n\
@@ -255,7 +255,7 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
 
 /// A key without effect or an invalid value is an error in a file.
 #[test]
-fn what_has_no_effect_is_an_error() {
+fn keys_without_effect_are_rejected() {
     for (body, says) in [
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['10.0.0.1/33']\n", "a number from 0 to 32"),
         ("[[host.iface]]\nport = 'null:x'\nmtu = 0\n", "expected a number from 68 to 65535"),
@@ -278,7 +278,7 @@ fn what_has_no_effect_is_an_error() {
 /// The constructors reject configurations that only a program can build, with values that no file
 /// can have.
 #[test]
-fn the_library_refuses_what_a_file_cannot_say() {
+fn invalid_configurations_of_programs_are_rejected() {
     let clock = || clock::Clock::sim(&clock::SimClock::new());
     let sysctl = |name: &str, value| HostConfig { sysctl: [(name.to_string(), value)].into(), ..HostConfig::default() };
     let iface = || IfaceConfig::on("null:x");

@@ -47,7 +47,7 @@ fn read(mut stream: &UnixStream) -> (String, bool) {
 }
 
 #[test]
-fn the_file_is_private_a_dead_ones_is_replaced_and_a_live_ones_is_not() {
+fn the_socket_file_is_private_and_replaces_only_a_dead_one() {
     let place = Place::new("file");
     let server = Server::bind(&place.0).unwrap();
     assert_eq!(std::fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o600);
@@ -62,7 +62,7 @@ fn the_file_is_private_a_dead_ones_is_replaced_and_a_live_ones_is_not() {
 }
 
 #[test]
-fn requests_are_answered_in_order_whatever_pieces_they_come_in() {
+fn fragmented_requests_are_answered_in_order() {
     let place = Place::new("order");
     let mut server = Server::bind(&place.0).unwrap();
     let mut client = connect(&place);
@@ -79,7 +79,7 @@ fn requests_are_answered_in_order_whatever_pieces_they_come_in() {
 }
 
 #[test]
-fn garbage_overlong_and_silent_clients_are_told_counted_and_ended() {
+fn garbage_overlong_and_silent_clients_are_disconnected_with_an_error() {
     let place = Place::new("bad");
     let mut server = Server::bind(&place.0).unwrap();
     let (mut garbage, mut control, mut long, mut silent) =
@@ -106,7 +106,7 @@ fn garbage_overlong_and_silent_clients_are_told_counted_and_ended() {
 }
 
 #[test]
-fn a_slow_reader_blocks_nobody_and_is_dropped_in_the_end() {
+fn a_slow_reader_does_not_block_others_and_is_disconnected() {
     let place = Place::new("slow");
     let mut server = Server::bind(&place.0).unwrap();
     let (mut slow, mut quick) = (connect(&place), connect(&place));
@@ -126,7 +126,7 @@ fn a_slow_reader_blocks_nobody_and_is_dropped_in_the_end() {
 }
 
 #[test]
-fn there_is_room_for_so_many_and_the_idle_make_room() {
+fn idle_clients_are_evicted_at_the_limit() {
     let place = Place::new("many");
     let mut server = Server::bind(&place.0).unwrap();
     let mut clients: Vec<_> = (0..CLIENTS_MAX).map(|_| connect(&place)).collect();
@@ -163,7 +163,7 @@ fn lines_are_split_and_joined() {
 }
 
 #[test]
-fn the_asking_end_says_what_is_wrong() {
+fn the_client_reports_errors() {
     let second = Duration::from_secs(1);
     let words = ["arp".to_string()];
     let fault = |url: &str| request(url, &words, false, second).unwrap_err().to_string();
@@ -187,7 +187,7 @@ fn the_asking_end_says_what_is_wrong() {
 }
 
 #[test]
-fn only_own_hosts_and_those_of_root_are_trusted() {
+fn only_servers_of_the_user_or_root_are_trusted() {
     let trusted = [(1000, 1000), (0, 1000), (0, 0), (1001, 0)];
     assert!(trusted.iter().all(|(uid, own)| client::is_trusted(*uid, *own)));
     assert!(!client::is_trusted(1001, 1000));

@@ -91,7 +91,7 @@ fn checked(client: &mut Client, mut now: Instant) -> Vec<Action> {
 }
 
 #[test]
-fn a_lease_is_requested_extended_and_given_back() {
+fn a_lease_is_requested_renewed_and_released() {
     let mut client = Client::new(MAC, "h");
     let (discover, to) = sent(&client.poll(at(0), 7));
     assert_eq!(
@@ -124,7 +124,7 @@ fn a_lease_is_requested_extended_and_given_back() {
 }
 
 #[test]
-fn silence_is_met_with_growing_pauses() {
+fn unanswered_discovers_back_off() {
     let mut client = Client::new(MAC, "h");
     let mut pauses = Vec::new();
     let mut now = at(0);
@@ -146,7 +146,7 @@ fn silence_is_met_with_growing_pauses() {
 }
 
 #[test]
-fn a_lease_that_nobody_extends_ends() {
+fn a_lease_without_renewal_expires() {
     let mut client = bound();
     let mut tos = Vec::new();
     while client.next() < at(3600) {
@@ -200,7 +200,7 @@ fn a_taken_address_is_declined() {
 
 /// Forged and damaged answers have no effect.
 #[test]
-fn answers_that_are_not_to_this_client_are_ignored() {
+fn replies_for_other_clients_are_ignored() {
     let query = |client: &mut Client| sent(&client.poll(at(0), 7)).0;
     let with = |change: &dyn Fn(&mut Message)| {
         let mut client = Client::new(MAC, "h");
@@ -259,7 +259,7 @@ fn answers_that_are_not_to_this_client_are_ignored() {
 }
 
 #[test]
-fn values_of_a_lease_are_kept_within_bounds() {
+fn lease_values_are_clamped() {
     let of = |change: &dyn Fn(&mut Message)| {
         let mut query = Message::default();
         query.set_chaddr(&MAC.0);
@@ -295,7 +295,7 @@ fn values_of_a_lease_are_kept_within_bounds() {
 }
 
 #[test]
-fn a_stateless_client_asks_and_refreshes() {
+fn a_stateless_client_requests_and_refreshes() {
     let mut client = v6::Client::new(MAC);
     let first = client.poll(at(0), 0x0102_0304_0506_0708).unwrap();
     let request = v6::parse(&first).unwrap();

@@ -88,7 +88,7 @@ fn filters_of_ss_select_sockets() {
 }
 
 #[test]
-fn words_to_a_host() {
+fn host_commands_hold() {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("{}\n", line.replace('\'', "\""))).collect::<String>();
     let accepted = lines(&SS_FILTERS.iter().map(|(line, _)| *line).collect::<Vec<_>>());
     let (refused, nested) =
@@ -97,7 +97,7 @@ fn words_to_a_host() {
 }
 
 #[test]
-fn words_to_a_switch() {
+fn switch_commands_hold() {
     let seeds = [
         (
             "members",

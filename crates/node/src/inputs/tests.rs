@@ -61,7 +61,7 @@ fn taken<L: Locks>(host: &Host<L>) -> (usize, [usize; 3]) {
 }
 
 #[test]
-fn each_part_takes_in_what_comes_by_its_ports() {
+fn each_part_receives_from_its_ports() {
     let mut host = host::<Light>();
     let first = plug(&host, 0).0;
     plug(&host, 1);
@@ -83,7 +83,7 @@ fn each_part_takes_in_what_comes_by_its_ports() {
 }
 
 #[test]
-fn a_host_of_one_thread_and_one_with_netisr_stay_whole() {
+fn hosts_with_one_thread_or_netisr_are_not_divided() {
     let mut alone = host::<Up>();
     plug(&alone, 0);
     plug(&alone, 1);
@@ -111,7 +111,7 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn a_part_that_a_thread_runs_is_left_to_it() {
+fn a_part_with_a_thread_is_run_only_by_it() {
     let mut host = host::<Light>();
     let gone = [0, 1].map(|n| plug(&host, n).1);
     host.divide(2);
@@ -171,7 +171,7 @@ impl RxHalf for Given {
 /// Frames that a part receives between a round of the host's thread and its sleep are noticed
 /// before the sleep.
 #[test]
-fn a_thread_does_not_sleep_over_what_a_part_took_in() {
+fn a_thread_does_not_oversleep_frames_of_its_part() {
     let mut host = host::<Light>();
     host.divide(2);
     let (fd, _other) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -81,7 +81,7 @@ impl Two {
 }
 
 #[test]
-fn a_loop_works_on_its_own_queue_and_the_mode_says_when() {
+fn the_mode_decides_when_a_loop_runs_its_queue() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
     for (mode, counts) in [
         ("direct", |row: &WorkRow| (row.dispatched, row.hybrid_dispatched + row.queued)),
@@ -102,7 +102,7 @@ fn a_loop_works_on_its_own_queue_and_the_mode_says_when() {
 }
 
 #[test]
-fn what_is_refused_has_a_name_and_what_waits_is_held() {
+fn refused_frames_are_counted_and_queued_frames_are_held() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
     two.datagrams(1); // resolves the neighbors
     (0..5).for_each(|_| two.turn());
@@ -130,7 +130,7 @@ fn what_is_refused_has_a_name_and_what_waits_is_held() {
 }
 
 #[test]
-fn packets_to_ourselves_are_queued_whatever_the_mode() {
+fn packets_to_the_host_are_queued_in_every_mode() {
     for workstreams in [0, 1] {
         let two = Two::new(config("b", "10.0.0.2/24", workstreams));
         let calls = two.b.shared_calls();
@@ -151,7 +151,7 @@ fn packets_to_ourselves_are_queued_whatever_the_mode() {
 }
 
 #[test]
-fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
+fn isr_knobs_have_old_names_and_reject_invalid_values() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
     assert_eq!(
         say(&two.b, "sysctl -n net.isr.dispatch net.isr.direct net.isr.numthreads net.isr.maxprot"),
@@ -196,7 +196,7 @@ fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
 }
 
 #[test]
-fn a_host_that_cannot_be_is_refused_with_a_sentence() {
+fn invalid_isr_configurations_are_rejected_with_a_message() {
     let fault = |change: &dyn Fn(&mut HostConfig)| {
         let mut asked = config("h", "10.0.0.1/24", 2);
         change(&mut asked);
@@ -223,7 +223,7 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
 /// Frames left unprocessed by a worker count as drops with a reason, so that the host's audit
 /// balances.
 #[test]
-fn what_a_worker_left_is_in_the_hosts_audit() {
+fn frames_left_by_a_worker_are_in_the_audit() {
     let mut b = config("b", "10.0.0.2/24", 1);
     b.set("net.isr.dispatch", "deferred").unwrap();
     let two = Two::new(b);

@@ -76,7 +76,7 @@ impl Row {
 }
 
 #[test]
-fn ping_prints_what_iputils_prints() {
+fn ping_output_matches_iputils() {
     let row = Row::new();
     let (state, out) = row.job("ping -c 3 10.0.2.1", false);
     assert_eq!(state, "done");
@@ -100,7 +100,7 @@ fn ping_prints_what_iputils_prints() {
 
 /// No neighbor, no route, an expired TTL, a packet that must not be fragmented, no answer.
 #[test]
-fn pings_that_fail_say_why() {
+fn failed_pings_report_the_reason() {
     let row = Row::new();
     for (line, says) in [
         ("ping -c 1 10.0.1.77", "From 10.0.1.1 icmp_seq=1 Destination Host Unreachable"),
@@ -125,7 +125,7 @@ fn pings_that_fail_say_why() {
 }
 
 #[test]
-fn traceroute_names_each_hop() {
+fn traceroute_lists_each_hop() {
     let row = Row::new();
     let (state, out) = row.job("traceroute -q 2 10.0.2.1", false);
     let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -139,7 +139,7 @@ fn traceroute_names_each_hop() {
 
 /// Bytes in both directions by TCP, the end of both directions, a refused connection; datagrams.
 #[test]
-fn connections_carry_what_the_client_writes() {
+fn tcp_jobs_carry_the_input_of_the_client() {
     let row = Row::new();
     let calls = row.hosts[2].calls();
     let listener = calls.stream_socket().unwrap();
@@ -187,7 +187,7 @@ fn connections_carry_what_the_client_writes() {
 
 /// The number of open jobs is limited, and jobs that are not read end.
 #[test]
-fn jobs_without_a_reader_end() {
+fn unread_jobs_end() {
     let row = Row::new();
     for _ in 0..super::JOBS_MAX {
         row.ok(0, "job ping 10.0.2.1");

@@ -29,7 +29,7 @@ fn answer(host: &Host<Up>, kind: ServiceKind, port: u16, from: u16) -> Result<us
 }
 
 #[test]
-fn an_echo_answers_who_asks_and_a_discard_nobody() {
+fn echo_answers_and_discard_does_not() {
     let host = host();
     for from in [1024, 5000, 65_535] {
         assert_eq!(answer(&host, ServiceKind::Echo, 7, from), Ok(5), "from {from}");

@@ -108,7 +108,7 @@ impl Both {
 }
 
 #[test]
-fn each_flow_is_one_stacks_and_in_order() {
+fn each_flow_stays_in_order_on_one_stack() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 3));
     let heard = both.heard(5000..5030, 4);
     assert_eq!(heard.iter().map(Vec::len).sum::<usize>(), 120, "{heard:?}");
@@ -129,7 +129,7 @@ fn each_flow_is_one_stacks_and_in_order() {
 }
 
 #[test]
-fn one_answers_arp_and_all_learn() {
+fn one_stack_answers_arp_and_all_learn() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     let macs: Vec<String> =
         both.stacks.iter().map(|stack| stack.stack.iface_named("eth0").unwrap().mac.to_string()).collect();
@@ -151,7 +151,7 @@ fn one_answers_arp_and_all_learn() {
 }
 
 #[test]
-fn an_icmp_error_reaches_the_stack_that_it_is_about() {
+fn an_icmp_error_reaches_the_stack_of_its_flow() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     let heard = both.heard(5000..5016, 1);
     assert!(heard.iter().all(|heard| !heard.is_empty()));
@@ -172,7 +172,7 @@ fn an_icmp_error_reaches_the_stack_that_it_is_about() {
 }
 
 #[test]
-fn a_full_queue_refuses_by_its_reason_and_what_is_left_at_the_end_has_one() {
+fn drops_of_a_full_queue_and_at_shutdown_have_reasons() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     both.heard(5000..5002, 1);
     both.say(0, "sysctl net.isr.proto.ip.qlimit=5").unwrap();
@@ -197,7 +197,7 @@ fn a_full_queue_refuses_by_its_reason_and_what_is_left_at_the_end_has_one() {
 }
 
 #[test]
-fn there_is_one_mode_and_what_cannot_be_is_said() {
+fn split_hosts_reject_other_modes_and_settings() {
     let both = Both::new(&config("web", "10.0.0.2/24", 2));
     for (line, says) in [
         ("sysctl net.isr.dispatch=direct", "only mode deferred is available (EINVAL)"),
@@ -230,7 +230,7 @@ fn there_is_one_mode_and_what_cannot_be_is_said() {
 }
 
 #[test]
-fn parts_are_named_and_have_what_the_host_has() {
+fn stacks_have_numbered_names_and_the_hosts_settings() {
     let mut split = config("web", "10.0.0.2/24", 2);
     split.set("control", "/tmp/x/web.sock").unwrap();
     split.set("isr.bind", "on").unwrap();
@@ -248,7 +248,7 @@ fn parts_are_named_and_have_what_the_host_has() {
 
 /// A capture on a stack's port sees the frames of that stack, in both directions.
 #[test]
-fn a_capture_sees_what_its_stack_has() {
+fn a_capture_contains_the_frames_of_its_stack() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     both.heard(5000..5001, 1); // resolves the neighbors
     let ids = [0, 1].map(|at| both.say(at, "capture open eth0").unwrap().trim().to_string());
@@ -268,7 +268,7 @@ fn a_capture_sees_what_its_stack_has() {
 /// Stacks as clients: the local L4 port makes the answer return to the stack, for datagrams and
 /// connections.
 #[test]
-fn a_stack_that_connects_is_answered() {
+fn a_connecting_stack_receives_the_answers() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 3));
     let there = SocketAddr::from(([10, 0, 0, 1], 9));
     let far = both.peer.shared_calls();

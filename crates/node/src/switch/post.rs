@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_bridges_say_has_a_lane_of_its_own_at_each_port() {
+    fn frames_for_bridges_have_a_queue_of_their_own_at_each_port() {
         assert!(is_for_bridges(&[1, 0x80, 0xc2, 0, 0, 0, 9]) && is_for_bridges(&[1, 0x80, 0xc2, 0, 0, 15]));
         assert!(!is_for_bridges(&[1, 0x80, 0xc2, 0, 0, 16]) && !is_for_bridges(&[1, 0x80, 0xc2]));
         let lanes = config().lanes;

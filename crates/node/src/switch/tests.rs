@@ -89,7 +89,7 @@ impl Lan {
 }
 
 #[test]
-fn a_frame_reaches_whom_it_is_for_whatever_loop_polls_his_port() {
+fn frames_cross_between_ports_of_different_loops() {
     for lanes in 1..=3 {
         let mut lan = Lan::new(3, lanes);
         lan.send(0, &frame(2, 1));
@@ -109,7 +109,7 @@ fn a_frame_reaches_whom_it_is_for_whatever_loop_polls_his_port() {
 }
 
 #[test]
-fn words_configure_and_show_it() {
+fn commands_configure_and_display_a_switch() {
     let mut lan = Lan::new(3, 1);
     lan.say("ifconfig bridge0 private p0 private p1 -learn p2 cluster p2 0").unwrap();
     lan.send(0, &frame(9, 1));
@@ -152,7 +152,7 @@ fn words_configure_and_show_it() {
 }
 
 #[test]
-fn vlans_storms_rules_and_limits_are_words_too() {
+fn vlans_storms_rules_and_limits_are_commands() {
     let mut lan = Lan::new(3, 2);
     lan.say("ifconfig bridge0 vlanfilter untagged p0 10 untagged p1 10 tagged p2 10,20-22").unwrap();
     assert_eq!(
@@ -210,7 +210,7 @@ fn vlans_storms_rules_and_limits_are_words_too() {
 
 /// One burst in 16 is measured, with its frames and ticks; the average covers those.
 #[test]
-fn what_a_frame_costs_in_the_bridge_is_measured_one_burst_in_16() {
+fn bridge_cost_is_measured_one_burst_in_16() {
     let mut lan = Lan::live(2, 1);
     let read = |lan: &Lan, name: &str| -> u64 {
         lan.say(&format!("sysctl -n net.link.ether.bdg_fw_{name}")).unwrap().trim().parse().unwrap()
@@ -227,7 +227,7 @@ fn what_a_frame_costs_in_the_bridge_is_measured_one_burst_in_16() {
 }
 
 #[test]
-fn cards_are_shown_a_frame_and_their_knobs_set_while_they_run() {
+fn nic_knobs_are_set_while_it_runs() {
     let mut lan = Lan::new(1, 1);
     lan.say("ifconfig bridge0 addm nic(wire=w):em0 addm nic(wire=w):em1").unwrap();
     assert_eq!(
@@ -291,7 +291,7 @@ fn a_spanning_tree_opens_one_of_two_links() {
 }
 
 #[test]
-fn words_that_make_no_sense_are_told_so() {
+fn invalid_commands_are_rejected() {
     let lan = Lan::new(2, 1);
     for (words, said) in [
         ("", "something is missing: expected a command"),
@@ -318,7 +318,7 @@ fn words_that_make_no_sense_are_told_so() {
 }
 
 #[test]
-fn ports_come_and_go_under_way_and_two_loops_never_poll_one() {
+fn ports_change_at_run_time_and_have_one_loop() {
     for lanes in [1, 2] {
         let mut lan = Lan::new(2, lanes);
         lan.send(0, &frame(2, 1));
@@ -347,7 +347,7 @@ fn ports_come_and_go_under_way_and_two_loops_never_poll_one() {
 }
 
 #[test]
-fn it_ends_when_all_ports_have() {
+fn a_switch_ends_after_its_last_port() {
     for lanes in [1, 3] {
         let mut lan = Lan::live(4, lanes);
         lan.send(0, &frame(2, 1));
@@ -359,7 +359,7 @@ fn it_ends_when_all_ports_have() {
 }
 
 #[test]
-fn whoever_configures_it_waits_for_no_more_than_a_turn() {
+fn commands_wait_at_most_one_turn() {
     let mut lan = Lan::live(4, 2);
     let switch = &lan.switch;
     let end = std::sync::atomic::AtomicBool::new(false);

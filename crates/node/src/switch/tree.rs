@@ -26,7 +26,7 @@ stats::counters! {
         heard,
         /// BPDUs dropped: the queue was full.
         lost,
-        /// Frames for the bridge's own address, or for groups that only bridges read: not used.
+        /// Frames for the bridge's own address or for bridge group addresses: discarded.
         unread,
     }
 }

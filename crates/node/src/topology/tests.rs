@@ -13,7 +13,7 @@ fn topology(ports: &[(&str, &str)]) -> Result<Topology, config::ConfigError> {
 }
 
 #[test]
-fn a_link_with_one_end_is_told_with_its_line_its_host_and_what_to_do() {
+fn a_link_with_one_end_is_reported_with_line_and_remedy() {
     let fault = topology(&[("a", "pair:ab"), ("b", "pair:ab"), ("c", "impair(loss=1%):pair:cd")]).unwrap_err();
     assert_eq!(fault.line, 14, "the line of its port: {fault}");
     assert_eq!(
@@ -26,7 +26,7 @@ fn a_link_with_one_end_is_told_with_its_line_its_host_and_what_to_do() {
 }
 
 #[test]
-fn a_third_end_is_one_too_many() {
+fn a_third_end_of_a_link_is_rejected() {
     let fault = topology(&[("a", "pair:ab"), ("b", "pair:ab"), ("c", "pair:ab")]).unwrap_err();
     assert_eq!(fault.line, 14, "{fault}");
     assert!(
@@ -51,7 +51,7 @@ fn errors_have_their_types() {
 }
 
 #[test]
-fn who_is_at_the_other_end() {
+fn the_topology_lists_far_ends() {
     let text = "[[host]]\nname='a'\n[[host.iface]]\nport='pair:ab'\nname='eth0'\naddresses=['10.0.0.1/24']\n\
                 [[host.iface]]\nport='null:n0'\n[[host]]\nname='b'\n[[host.iface]]\nport='pair:ab'\naddresses=['10.0.0.2/24']\n";
     let topology = Topology::of(&config::read(text, "t.toml").unwrap());

@@ -112,7 +112,7 @@ fn a_loop_that_sleeps_holds_no_lock() {
 /// A packet to the host itself, from a call, ends the sleep: through the loopback queue, to a closed port, and back as
 /// a reset. Without the doorbell each would wait for the end of a sleep, 100 ms.
 #[test]
-fn a_packet_to_the_host_itself_is_not_slept_over() {
+fn a_packet_to_the_host_itself_wakes_the_loop() {
     let host = host::<Light>("shared");
     Loop::beside(&host, |own| {
         while own.rounds() < 3 {
@@ -182,7 +182,7 @@ fn hosts_on_a_pair_sleep_until_a_frame_comes() {
 /// A port that only takes frames is not polled, and one without a descriptor seldom while nothing comes (20,000 rounds a
 /// second before).
 #[test]
-fn ports_without_a_descriptor_leave_the_processor_alone() {
+fn polling_ports_without_a_descriptor_leave_the_cpu_idle() {
     let pairs = port::Pairs::new();
     for (near, far, most) in [("null:n0", "null:n1", 100), ("nic(wire=w):n0", "nic(wire=w):n1", 1_500)] {
         let build = |name: &str| {

@@ -45,7 +45,7 @@ fn host() -> Host<Up> {
 
 /// Calls do not read the clock; one that waits asks what time it is.
 #[test]
-fn a_wait_is_counted_from_its_own_beginning() {
+fn a_wait_is_measured_from_its_start() {
     let host = host();
     let calls = host.calls();
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 7000));
@@ -63,7 +63,7 @@ fn a_wait_is_counted_from_its_own_beginning() {
 }
 
 #[test]
-fn nobody_sleeps_over_what_a_round_without_frames_has_brought() {
+fn a_call_does_not_sleep_when_a_round_made_data_ready() {
     let host = host();
     let (fd, _other) = UnixStream::pair().unwrap();
     let asked = Arc::new(AtomicU32::new(0));

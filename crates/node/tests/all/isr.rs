@@ -138,7 +138,7 @@ impl port::TxHalf for Nothing {
 }
 
 #[test]
-fn a_worker_that_dies_is_started_again_and_the_balance_holds() {
+fn a_panicked_worker_is_restarted_and_the_audit_balances() {
     let pairs = Pairs::new();
     let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), mortal(&pairs, 5));
     beside_workers(
@@ -163,7 +163,7 @@ fn a_worker_that_dies_is_started_again_and_the_balance_holds() {
 
 /// More often than may be: the workstream stands still, what comes for it waits and is refused by its reason, and the host goes on.
 #[test]
-fn a_worker_that_dies_again_and_again_is_left() {
+fn a_worker_that_panics_too_often_is_not_restarted() {
     let pairs = Pairs::new();
     let (a, b) = (host::<Light>("a", "10.0.0.1/24", 0, &pairs), mortal(&pairs, u32::MAX));
     say(&b, "sysctl net.isr.proto.ip.qlimit=30");
@@ -250,7 +250,7 @@ fn round_trips(a: &Host<Light>, b: &Host<Light>, port: u16, n: u32) {
 }
 
 #[test]
-fn streams_and_datagrams_go_through_every_mode() {
+fn streams_and_datagrams_work_in_every_mode() {
     for (workstreams, mode) in [(1, "direct"), (1, "deferred"), (2, "deferred"), (2, "hybrid"), (1, "hybrid")] {
         let pairs = Pairs::new();
         let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), host("b", "10.0.0.2/24", workstreams, &pairs));
@@ -327,7 +327,7 @@ fn server_alone(pairs: &Pairs, modes: &[&str], ready: &AtomicBool, requests: usi
 }
 
 #[test]
-fn hosts_that_share_nothing_queue_on_their_own_threads() {
+fn unshared_hosts_queue_on_their_own_threads() {
     let pairs = Pairs::new();
     let ready = AtomicBool::new(false);
     let counts = std::thread::scope(|scope| {
@@ -360,7 +360,7 @@ fn hosts_that_share_nothing_queue_on_their_own_threads() {
 }
 
 #[test]
-fn a_light_host_without_threads_works_on_its_queues_itself() {
+fn a_light_host_without_threads_runs_its_own_queues() {
     let pairs = Pairs::new();
     let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), host("b", "10.0.0.2/24", 3, &pairs));
     say(&b, "sysctl net.isr.dispatch=deferred");
@@ -395,7 +395,7 @@ fn numbers(socket: &UdpSocket<&Host<Light>>, n: usize) -> Vec<u32> {
 
 // More than a chunk waits out of one tunnel, and for the host itself; both workers and the loop look there.
 #[test]
-fn flows_out_of_a_tunnel_and_to_ourselves_keep_their_order() {
+fn tunneled_and_local_flows_stay_in_order() {
     const GROUP: u32 = 100;
     let pairs = Pairs::new();
     let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), host("b", "10.0.0.2/24", 2, &pairs));
@@ -420,7 +420,7 @@ fn flows_out_of_a_tunnel_and_to_ourselves_keep_their_order() {
 
 // What came out of a tunnel may be another tunnel's: the worker that took it in goes on, and no loop has to come by at each level.
 #[test]
-fn a_worker_ends_what_it_began() {
+fn a_worker_processes_nested_tunnels_alone() {
     const DEPTH: u8 = 6;
     let pairs = Pairs::new();
     let (a, b) = (host::<Light>("a", "10.0.0.1/24", 0, &pairs), host::<Light>("b", "10.0.0.2/24", 2, &pairs));
@@ -482,7 +482,7 @@ fn overloaded(pairs: &Pairs, mode: &str) -> (Host<Light>, Host<Light>) {
 
 /// More comes than can be worked on: direct leaves it in the card's ring, deferred takes it out and refuses it at the queue.
 #[test]
-fn where_frames_are_dropped_under_overload_is_the_modes() {
+fn the_mode_decides_where_overload_drops() {
     for mode in ["direct", "deferred"] {
         let pairs = Pairs::new();
         let (a, b) = overloaded(&pairs, mode);

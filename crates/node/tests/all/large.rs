@@ -104,7 +104,7 @@ impl Net {
 }
 
 #[test]
-fn a_pair_that_takes_them_carries_them_whole() {
+fn large_segments_cross_a_capable_pair_unsegmented() {
     let net = Net::new(&[("a", &[("pair(tso=on):p", "10.0.0.1")]), ("b", &[("pair(tso=on):p", "10.0.0.2")])]);
     net.carry(Ipv4Addr::new(10, 0, 0, 2));
     let (frames, cut, _) = net.sent(0);
@@ -114,7 +114,7 @@ fn a_pair_that_takes_them_carries_them_whole() {
 }
 
 #[test]
-fn a_router_cuts_them_up_for_a_port_that_does_not_take_them() {
+fn a_router_segments_them_for_a_port_without_tso() {
     let net = Net::new(&[
         ("a", &[("pair(tso=on):p", "10.0.0.1")]),
         ("router", &[("pair(tso=on):p", "10.0.0.2"), ("pair(slots=64):q", "10.0.1.1")]),

@@ -82,7 +82,7 @@ fn all_arrives(end: impl FnOnce(Host<Up>) + Send) {
 }
 
 #[test]
-fn all_that_was_written_arrives_after_a_shutdown() {
+fn written_data_arrives_after_a_shutdown() {
     all_arrives(|host| {
         assert_eq!(host.shutdown(Duration::from_secs(20)), []);
         assert!(!host.stack.tcp_has_unacknowledged(host.cx()));
@@ -138,7 +138,7 @@ fn a_silent_peer_ends_a_shutdown_at_its_timeout() {
 
 /// RFC 9293 3.10.4: what is queued is sent, then a FIN. A drop attempts as much for 500 ms.
 #[test]
-fn a_host_that_is_dropped_sends_what_was_written_and_fins() {
+fn a_dropped_host_sends_written_data_and_fin() {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);
     let ready = Barrier::new(2);
     std::thread::scope(|scope| {

@@ -173,7 +173,7 @@ fn a_lease_configures_a_host_until_it_ends() {
 
 /// Configured addresses and routes are neither replaced nor removed.
 #[test]
-fn a_lease_leaves_what_was_configured() {
+fn a_lease_keeps_configured_settings() {
     let link = Link::new();
     link.ok("ifconfig em0 inet 10.0.0.5/24");
     link.ok("ip route add default via 10.0.0.9");
@@ -219,7 +219,7 @@ fn the_probe_ends_with_the_client() {
 }
 
 #[test]
-fn words_are_refused_with_reasons() {
+fn invalid_dhclient_commands_are_rejected_with_reasons() {
     let link = Link::new();
     let no = |line: &str| link.say(line).unwrap_err();
     assert_eq!(no("dhclient -r em0"), "em0: no DHCP client");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The process may still drop privileges, or fail, before the gate opens.
 #[test]
-fn a_part_takes_no_frame_before_the_gate_opens() {
+fn a_part_receives_no_frame_before_the_gate_opens() {
     let mut host = host::<Light>();
     [0, 1].iter().for_each(|&n| drop(plug(&host, n)));
     host.divide(2);

@@ -67,7 +67,7 @@ impl Lanes {
 }
 
 #[test]
-fn who_slept_while_news_were_lost_floods_and_is_told_again() {
+fn a_thread_that_missed_events_floods_until_they_are_resent() {
     let mut two = Lanes::new(2);
     two.sees_stations(0, 0..10, secs(0));
     two.exchange(1, secs(0));
@@ -91,7 +91,7 @@ fn who_slept_while_news_were_lost_floods_and_is_told_again() {
 }
 
 #[test]
-fn who_forgot_all_hearsay_is_told_again_by_all() {
+fn a_thread_that_flushed_events_receives_all_again() {
     let mut three = Lanes::new(3);
     three.lane_sees(2, 1, &from_station(7), secs(0));
     three.exchange(1, secs(0));
@@ -105,7 +105,7 @@ fn who_forgot_all_hearsay_is_told_again_by_all() {
 
 /// While the other thread sleeps, nothing is sent repeatedly into a full ring.
 #[test]
-fn nothing_is_said_again_to_who_sleeps() {
+fn sleeping_threads_receive_no_resent_events() {
     let mut two = Lanes::new(2);
     two.sees_stations(0, 0..1100, secs(1));
     let lost = two.lanes[0].1.counts.lost.get();
@@ -125,7 +125,7 @@ fn query() -> Vec<u8> {
 }
 
 #[test]
-fn a_mute_and_what_was_said_come_through_though_addresses_fill_their_ring() {
+fn port_events_arrive_despite_a_full_address_ring() {
     let mut two = Lanes::new(2);
     two.lanes.iter_mut().for_each(|(bridge, _)| bridge.set_snooping(Some(SnoopConfig::default()), secs(0)));
     two.sees_stations(0, 0..1100, secs(1));

@@ -11,7 +11,7 @@ fn none_for_2<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'
 
 /// If the error did not end the threads already started, `run_by` would wait for them forever.
 #[test]
-fn a_thread_that_cannot_be_had_is_an_error_and_ends_the_others() {
+fn a_failed_thread_start_is_an_error_and_ends_the_others() {
     for (loops, workers) in [(3, 0), (1, 2)] {
         let config = SwitchConfig { loops, workers, ..SwitchConfig::default() };
         let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).unwrap();

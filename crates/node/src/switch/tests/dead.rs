@@ -30,7 +30,7 @@ fn lan(n: usize, loops: usize, workers: usize) -> (Lan, SimClock) {
 /// A peer disappears: until that is noticed the port's device refuses frames, then none are passed
 /// to it. Its addresses are flushed.
 #[test]
-fn what_a_dead_port_does_not_take_is_not_sent() {
+fn frames_refused_by_a_dead_port_are_not_counted_as_sent() {
     for (loops, workers) in [(1, 0), (2, 0), (1, 2)] {
         let (mut lan, sim) = lan(3, loops, workers);
         lan.tend(&sim);
@@ -63,7 +63,7 @@ fn what_a_dead_port_does_not_take_is_not_sent() {
 
 /// A card without a wire has no carrier. The next card with the same number is a different one.
 #[test]
-fn a_port_without_carrier_gets_nothing() {
+fn a_port_without_carrier_receives_no_frames() {
     let (mut lan, sim) = lan(2, 1, 0);
     lan.say("ifconfig bridge0 addm nic:em0").unwrap();
     lan.say("bridge fdb add 02:00:00:00:00:07 dev em0 static").unwrap();
@@ -88,7 +88,7 @@ fn a_port_without_carrier_gets_nothing() {
 /// A peer that does not read: its queue and the port's burst are full, and the rest is dropped with
 /// a reason.
 #[test]
-fn a_full_port_counts_what_it_took_and_nothing_else() {
+fn a_full_port_counts_only_accepted_frames() {
     let (mut lan, sim) = lan(2, 1, 0);
     lan.tend(&sim);
     for _ in 0..40 {
@@ -106,7 +106,7 @@ fn a_full_port_counts_what_it_took_and_nothing_else() {
 
 /// A capture port and a text port with a reader that goes away.
 #[test]
-fn a_pipe_that_fails_is_no_place_to_send_to() {
+fn a_failed_pipe_receives_no_frames() {
     for kind in ["pcap", "text"] {
         let (reader, writer) = std::io::pipe().unwrap();
         let spec = format!("{kind}(read=off):/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));

@@ -20,7 +20,7 @@ fn plug(lan: &mut Lan, spec: &str) -> Result<PortNo, AddError> {
 
 /// However it is written, an interface has one member.
 #[test]
-fn no_spelling_makes_two_of_one_interface() {
+fn equivalent_specs_name_one_interface() {
     for (first, second) in [
         ("packet:x0", "packet(rx_ring=64):x0"),
         ("packet(fanout=3):x0", "packet(fanout=4):x0"),
@@ -101,7 +101,7 @@ fn a_queue_without_a_loop_of_its_own_is_refused() {
 /// Expensive checks, such as two registers of each card, are made once in `reg_frac` ticks
 /// (polling(4)).
 #[test]
-fn errors_are_looked_at_once_in_reg_frac_ticks() {
+fn errors_are_polled_once_in_reg_frac_ticks() {
     for (reg_frac, looks) in [(1, 40), (10, 4)] {
         let clock = SimClock::new();
         let lan = Lan::with(0, 1, 0, Clock::sim(&clock));

@@ -100,7 +100,7 @@ impl Case {
 }
 
 #[test]
-fn a_flood_of_addresses_stays_in_the_table_and_who_talks_is_known() {
+fn an_address_flood_keeps_active_stations() {
     for kind in KINDS {
         let mut case = Case::new(kind);
         let (a, b) = (station(1 << 20), station(2 << 20));
@@ -119,7 +119,7 @@ fn a_flood_of_addresses_stays_in_the_table_and_who_talks_is_known() {
 }
 
 #[test]
-fn frames_for_a_bridges_groups_are_nobodys_and_frames_from_groups_or_from_the_bridge_are_refused() {
+fn bridge_group_frames_are_not_forwarded_and_invalid_sources_are_dropped() {
     for kind in KINDS {
         let mut case = Case::new(kind);
         for n in 0..16 {
@@ -138,7 +138,7 @@ fn frames_for_a_bridges_groups_are_nobodys_and_frames_from_groups_or_from_the_br
 /// Valid and forged BPDUs, and frames that resemble them. BPDU guard shuts the port on the first
 /// one; without it a rate limit applies, and this bridge is root again after the forged BPDUs stop.
 #[test]
-fn floods_of_bpdus_and_forged_ones_take_nothing_over() {
+fn bpdu_floods_and_forged_bpdus_do_not_take_over() {
     for kind in KINDS {
         let mut case = Case::new(kind);
         case.lan

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn stages_are_booked_while_it_is_on_and_add_up() {
+fn the_ledger_accounts_stages_while_enabled() {
     let mut lan = Lan::new(2, 1);
     let talk = |lan: &mut Lan| {
         (0..40).for_each(|_| lan.send(0, &frame(2, 1)));

@@ -55,7 +55,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
 /// No other station can have its own address, with VLAN filtering or not, and no command removes
 /// it.
 #[test]
-fn it_knows_its_own_address() {
+fn a_switch_receives_its_own_address() {
     for vlans in ["", "vlanfilter"] {
         let mut lan = Lan::new(2, 2);
         if !vlans.is_empty() {
@@ -123,7 +123,7 @@ fn up_down_and_monitor() {
 /// A bridge that is down originates nothing, and the ports of its tree are disabled; when up again
 /// it starts over.
 #[test]
-fn a_bridge_that_is_down_neither_asks_nor_has_a_tree() {
+fn a_bridge_that_is_down_sends_no_queries_and_has_no_tree() {
     let clock = SimClock::new();
     let mut lan = Lan::with(2, 2, 0, Clock::sim(&clock));
     lan.say("ifconfig bridge0 stp p0 stp p1 querier 10.0.0.1").unwrap();
@@ -167,7 +167,7 @@ fn report(group: [u8; 4]) -> Vec<u8> {
 /// Queries are sent in the existing VLANs, for both families. A listener is listed once, however
 /// many loops have learned it.
 #[test]
-fn a_querier_asks_in_each_vlan_and_listeners_are_listed_once() {
+fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     let clock = SimClock::new();
     let mut lan = Lan::with(3, 2, 0, Clock::sim(&clock));
     lan.say("ifconfig bridge0 querier 10.0.0.1 querier fe80::1").unwrap();

@@ -20,7 +20,7 @@ fn numbered(flow: u8, number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_reaches_whom_it_is_for_whatever_worker_decides() {
+fn frames_reach_their_port_through_any_worker() {
     for workers in 1..=3 {
         let mut lan = crew(3, workers);
         lan.send(0, &frame(2, 1));
@@ -40,7 +40,7 @@ fn a_frame_reaches_whom_it_is_for_whatever_worker_decides() {
 }
 
 #[test]
-fn a_flow_keeps_its_order_from_worker_to_worker_and_nothing_is_lost_unseen() {
+fn flows_stay_in_order_across_workers_and_losses_are_counted() {
     const FLOWS: u8 = 40;
     const EACH: u32 = 500;
     let mut lan = Lan::with(2, 1, 3, Clock::live(Strategy::TscScaled));
@@ -89,7 +89,7 @@ fn dropped(switch: &Switch) -> u64 {
 }
 
 #[test]
-fn what_has_no_room_is_dropped_by_name() {
+fn frames_beyond_the_queue_are_dropped_with_a_reason() {
     let mut lan = crew(2, 1);
     for round in 0..3 {
         (0..200).for_each(|number| lan.send(0, &numbered(1, round * 200 + number)));
@@ -108,7 +108,7 @@ fn what_has_no_room_is_dropped_by_name() {
 }
 
 #[test]
-fn a_switch_with_workers_has_64_ports_at_most_and_one_loop() {
+fn a_switch_with_workers_has_at_most_64_ports_and_one_loop() {
     let mut lan = crew(64, 2);
     let (ours, _theirs) = pair("p64", 256, Caps::PLAIN);
     let refused = lan.switch.attach(ours, None).unwrap_err().to_string();
@@ -172,7 +172,7 @@ fn hears_of_listeners(mut lan: Lan) {
 }
 
 #[test]
-fn who_listens_to_a_group_is_known_to_all_loops_and_workers() {
+fn all_loops_and_workers_learn_group_listeners() {
     for loops in 1..=4 {
         hears_of_listeners(Lan::new(4, loops));
     }
@@ -182,7 +182,7 @@ fn who_listens_to_a_group_is_known_to_all_loops_and_workers() {
 }
 
 #[test]
-fn a_querier_asks_once_whatever_the_loops() {
+fn a_querier_sends_one_query_with_any_number_of_loops() {
     for loops in 1..=3 {
         let mut lan = Lan::new(3, loops);
         lan.say("ifconfig bridge0 querier 10.0.0.9").unwrap();
@@ -192,7 +192,7 @@ fn a_querier_asks_once_whatever_the_loops() {
 }
 
 #[test]
-fn a_storm_is_cut_to_its_rate_by_all_workers_together() {
+fn a_storm_is_limited_across_all_workers() {
     let mut lan = crew(2, 3);
     lan.say("ifconfig bridge0 storm p0 broadcast 1000 5").unwrap();
     for station in 1..=30 {
@@ -208,7 +208,7 @@ fn a_storm_is_cut_to_its_rate_by_all_workers_together() {
 }
 
 #[test]
-fn a_port_that_one_loop_mutes_is_muted_in_all() {
+fn a_port_muted_by_one_loop_is_muted_in_all() {
     let mut lan = Lan::new(3, 3);
     lan.say("ifconfig bridge0 mute 2 10").unwrap();
     for _ in 0..3 {
@@ -225,7 +225,7 @@ fn a_port_that_one_loop_mutes_is_muted_in_all() {
 }
 
 #[test]
-fn what_is_only_heard_of_lasts_as_long_as_what_was_seen_and_no_longer() {
+fn addresses_from_events_age_like_learned_ones() {
     let clock = SimClock::new();
     let key = bridge::Key::new(0, wire::Mac([0, 0, 0, 0, 0, 1]));
     let mut lan = Lan::with(2, 2, 0, Clock::sim(&clock));
@@ -252,7 +252,7 @@ fn what_is_only_heard_of_lasts_as_long_as_what_was_seen_and_no_longer() {
 }
 
 #[test]
-fn what_a_removed_port_left_to_the_workers_is_not_the_next_ports() {
+fn frames_of_a_removed_port_do_not_reach_its_successor() {
     let mut lan = crew(3, 2);
     (0..20).for_each(|flow| lan.send(0, &numbered(flow, 0)));
     // Only the loop runs.
