@@ -103,13 +103,13 @@ fn invalid_requests_at_the_socket_are_harmless() {
 fn errors_are_one_line_with_their_exit_codes() {
     for (words, code, says) in [
         (&["sysctl", "-a"][..], 2, "give --url unix:///path, or set LINERATE_CTL"),
-        (&["ctl", "--url", "/nonexistent", "audit"], 3, "is a host running"),
+        (&["ctl", "--url", "/nonexistent", "audit"], 3, "check that a host runs"),
         (&["ctl", "--url", "tcp://x", "audit"], 2, "expected unix:///path"),
         (&["host", "--port", "tpa:x"], 2, "did you mean 'tap'?"),
         (&["host", "--addr", "10.0.0.1/24"], 2, "no --port before it"),
         (&["host", "--port", "null:a", "--addr", "10.0.0.1"], 2, "10.0.0.1/24"),
         (&["host", "--port", "null:a", "--set", "net.inet.ip.tll=3"], 2, "net.inet.ip.ttl"),
-        (&["host", "--port", "null:a", "--set", "threads=2"], 2, "locks = 'up' is for one thread"),
+        (&["host", "--port", "null:a", "--set", "threads=2"], 2, "locks = 'up' supports one thread"),
         (&["host", "--port", "null:a", "--set", "context=call"], 2, "no effect with locks = 'up'"),
         (&["testtool", "--context", "inline", "send"], 1, "no effect with locks up"),
         (&["testtool", "--context", "curlwp", "send"], 2, "expected register, inline or call"),

@@ -93,7 +93,7 @@ fn invalid_arguments_are_rejected() {
     let url = host.url();
     for (words, code, says) in [
         (&["tcpdump"][..], 2, "give --url unix:///path, or set LINERATE_CTL"),
-        (&["tcpdump", "--url", "/nonexistent"], 3, "is a host running"),
+        (&["tcpdump", "--url", "/nonexistent"], 3, "check that a host runs"),
         (&["tcpdump", "--url", &url, "-i", "n1"], 1, "unknown iface 'n1' (did you mean 'n0'?)"),
         (&["tcpdump", "--url", &url, "-i", "lo0"], 1, "lo0: has no port"),
         (&["tcpdump", "--url", &url, "-w", "/nonexistent/x"], 1, "/nonexistent/x: No such file"),

@@ -19,7 +19,7 @@ fn a_link_with_one_end_is_reported_with_line_and_remedy() {
     assert_eq!(
         fault.what,
         "host c: eth0: impair(loss=1%):pair:cd: the other end is missing; give a second iface the port pair:cd, or use \
-         a port that needs none, as null:"
+         a port without another end, such as null:"
     );
     let fault = topology(&[("a", "nic(wire=w):em0"), ("b", "pair:w"), ("c", "pair:w")]).unwrap_err();
     assert!(fault.what.contains("give a second iface the port nic(wire=w)"), "a wire is no pair: {fault}");
