@@ -535,7 +535,7 @@ mod tests {
     fn a_wrong_frame_is_an_error() {
         let mut subject = SmoltcpSend::new(&Chosen::default()).unwrap();
         subject.checksums = Checksums::Offloaded;
-        assert!(subject.run(Call::Poll).unwrap_err().to_string().contains("left alone"));
+        assert!(subject.run(Call::Poll).unwrap_err().to_string().contains("expected zero (offloaded)"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub use measure::{
     BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
     TesttoolArgs, ToolMode, usable_core,
 };
-pub use running::{CtlArgs, HttpArgs, NcArgs, NslookupArgs, PingArgs, ShortArgs, TcpdumpArgs, WhyArgs};
+pub use running::{CtlArgs, HttpArgs, NcArgs, NslookupArgs, PingArgs, ShortCommand, TcpdumpArgs, WhyArgs};
 use running::{PING_HELP, TRACEROUTE_HELP};
 
 use crate::ab::AbArgs;
@@ -43,7 +43,7 @@ Run hosts and bridges
   kvd, filed        Run a host with a Redis service, or files for fileload
 Query and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Run any control command; 'ctl help' lists them
-  ifconfig ip arp ndp route sysctl netstat ss show audit
+  ifconfig ip arp ndp route sysctl netstat ss show dhclient resolvectl audit
                     Run this control command, without 'ctl'
   tcpdump, top      Print or write its frames; show its rates
   why FLOW          Explain what becomes of a flow's frames
@@ -138,26 +138,8 @@ pub enum Command {
     Filed(Box<FiledArgs>),
     /// Run a control command on a running host and print its output
     Ctl(CtlArgs),
-    /// Show or change the ifaces of a running host, in BSD's syntax
-    Ifconfig(ShortArgs),
-    /// Show or change addresses, links, routes, neighbors, in iproute2's syntax
-    Ip(ShortArgs),
-    /// Show or change the IPv4 neighbors of a running host
-    Arp(ShortArgs),
-    /// Show or change the IPv6 neighbors of a running host
-    Ndp(ShortArgs),
-    /// Show or change the routes of a running host, in BSD's syntax
-    Route(ShortArgs),
-    /// Show or set the knobs of a running host
-    Sysctl(ShortArgs),
-    /// Show connections, counters (-s), pools (-m), ifaces (-i), routes (-r)
-    Netstat(ShortArgs),
-    /// Show sockets of a running host, in iproute2's syntax
-    Ss(ShortArgs),
-    /// Show pools, locks, ports, drops, counters, ledger, sockets or topology
-    Show(ShortArgs),
-    /// Account for all frames of a host: in, out, held, dropped by reason
-    Audit(ShortArgs),
+    #[command(flatten)]
+    Short(ShortCommand),
     /// Print or write the frames that pass the ports of a running host
     Tcpdump(TcpdumpArgs),
     /// Explain how a running host or bridge handles the frames of a flow

@@ -2,7 +2,7 @@
 
 mod monitor;
 
-use crate::args::{CtlArgs, ShortArgs};
+use crate::args::{CtlArgs, ShortCommand};
 use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts::own_control_dir;
 use anyhow::Context;
@@ -171,7 +171,7 @@ pub fn socket_of(url: &str) -> String {
 }
 
 /// Runs a short form: `linerate arp -a` for `linerate ctl arp -a`.
-pub fn short(word: &str, args: ShortArgs) -> anyhow::Result<Exit> {
-    let words = std::iter::once(word.to_string()).chain(args.words).collect();
-    run(args.url.as_deref(), args.json, words)
+pub fn short(command: ShortCommand) -> anyhow::Result<Exit> {
+    let words = std::iter::once(command.name.to_string()).chain(command.args.words).collect();
+    run(command.args.url.as_deref(), command.args.json, words)
 }

@@ -75,9 +75,14 @@ pub fn command_list<R>(commands: &[Command<R>]) -> String {
     out + "'help COMMAND' lists the forms of a command. With -j, listings are JSON.\n"
 }
 
-/// Returns the forms of a command with their descriptions.
+/// Returns the description of a command, and its forms.
 pub fn command_of<R>(command: &Command<R>) -> String {
-    let mut out = format!("{}: {}\n", command.name, command.about);
+    format!("{}: {}\n", command.name, command.about) + &forms_of(command)
+}
+
+/// Returns the forms of a command with their descriptions.
+pub fn forms_of<R>(command: &Command<R>) -> String {
+    let mut out = String::new();
     for usage in (command.usage)() {
         wrap(&mut out, &format!("  {} ", command.name), 6, &usage.shown());
         if !usage.about.is_empty() {

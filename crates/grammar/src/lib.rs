@@ -36,7 +36,7 @@ mod words;
 pub use args::Args;
 pub use error::CommandError;
 pub use form::{Form, parse, parse_all};
-pub use help::{Command, Usage, command, command_list, command_of, usage};
+pub use help::{Command, Usage, command, command_list, command_of, forms_of, usage};
 pub use nearest::nearest;
 pub use pattern::Value;
 pub use words::Words;

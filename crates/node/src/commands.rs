@@ -170,9 +170,9 @@ impl<L: Locks> Commands<L> {
     ];
 }
 
-/// Returns the names of the commands that [`run`] accepts.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    Commands::<Up>::ALL.iter().map(|command| command.name)
+/// Returns the commands that [`run`] accepts: name, description, and the text of its forms.
+pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    Commands::<Up>::ALL.iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
 }
 
 /// Runs the command `words` on `host` and returns the output: text, or JSON for a listing if `json`

@@ -132,7 +132,7 @@ pub enum AddPortError {
     #[error(transparent)]
     Open(#[from] port::OpenError),
     /// An iface of that name exists.
-    #[error("{0}: there is an iface of that name already")]
+    #[error("{0}: an interface of this name exists")]
     Exists(String),
     /// The stack has no room for more ifaces.
     #[error("too many ifaces: a host has at most {}", inet::iface::IFACES_MAX)]

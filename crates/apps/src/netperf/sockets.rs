@@ -190,6 +190,10 @@ pub fn wait<S: Sockets, T>(
     }
 }
 
+/// Message for [`Failure::InUse`].
+pub(crate) const NO_LOCAL_END: &str = "no local address and port: all ports are in use or in TIME-WAIT \
+                                       (sysctl net.inet.tcp.msl), or this host does not have the address";
+
 /// Connects to `to`; returns `None` as [`wait`] does.
 ///
 /// # Errors
@@ -204,7 +208,7 @@ pub fn connect<S: Sockets>(
     let fd = match sockets.connect(to, setup) {
         Ok(fd) => fd,
         Err(Failure::InUse) => {
-            anyhow::bail!("no free local port: all are in use or in TIME-WAIT (see sysctl net.inet.tcp.msl)")
+            anyhow::bail!("connect: {NO_LOCAL_END}")
         }
         Err(why) => return Err(anyhow::Error::new(why).context("connect")),
     };

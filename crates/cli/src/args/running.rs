@@ -1,6 +1,7 @@
 //! Arguments of the commands that use a running host or bridge.
 
-use clap::{Args, ValueHint};
+use clap::{Args, FromArgMatches, Subcommand, ValueHint};
+use node::{commands, switch};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,7 +37,6 @@ pub struct CtlArgs {
 
 /// Arguments of the short forms of `ctl`.
 #[derive(Args, Debug)]
-#[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the syntax.")]
 pub struct ShortArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
@@ -47,6 +47,68 @@ pub struct ShortArgs {
     /// Pass these arguments to the control command
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
+}
+
+/// A control command under its own name: `linerate arp -a` for `linerate ctl arp -a`. The commands,
+/// their descriptions and forms are those that hosts and bridges declare.
+#[derive(Debug)]
+pub struct ShortCommand {
+    pub name: &'static str,
+    pub args: ShortArgs,
+}
+
+/// Control commands without a short form: used by other commands, or available as `ctl` only.
+const WITHOUT_SHORT: &[&str] = &["bridge", "capture", "job", "stop", "help"];
+
+impl ShortCommand {
+    /// Returns the names.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        commands::catalog().map(|(name, ..)| name).filter(|name| !WITHOUT_SHORT.contains(name))
+    }
+
+    /// Returns the forms on hosts and, if different, on bridges.
+    fn forms(name: &str) -> String {
+        let host = commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms).unwrap_or_default();
+        let bridge = switch::commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms);
+        let bridge = bridge.filter(|forms| !forms.is_empty() && *forms != host);
+        if host.is_empty() {
+            return format!("Runs 'linerate ctl {name}'.");
+        }
+        let bridge = bridge.map(|forms| format!("\n\nForms on a bridge:\n{}", forms.trim_end())).unwrap_or_default();
+        format!("Forms on a host:\n{}{bridge}", host.trim_end())
+    }
+}
+
+impl Subcommand for ShortCommand {
+    fn augment_subcommands(parent: clap::Command) -> clap::Command {
+        let commands = commands::catalog().filter(|(name, ..)| !WITHOUT_SHORT.contains(name));
+        commands.fold(parent, |parent, (name, about, _)| {
+            let forms = ShortCommand::forms(name);
+            parent.subcommand(ShortArgs::augment_args(clap::Command::new(name)).about(about).after_help(forms))
+        })
+    }
+
+    fn augment_subcommands_for_update(parent: clap::Command) -> clap::Command {
+        ShortCommand::augment_subcommands(parent)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        ShortCommand::names().any(|known| known == name)
+    }
+}
+
+impl FromArgMatches for ShortCommand {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<ShortCommand, clap::Error> {
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (given, matches) = matches.subcommand().ok_or_else(missing)?;
+        let name = ShortCommand::names().find(|name| *name == given).ok_or_else(missing)?;
+        Ok(ShortCommand { name, args: ShortArgs::from_arg_matches(matches)? })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = ShortCommand::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Arguments of `tcpdump`.

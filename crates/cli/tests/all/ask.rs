@@ -263,7 +263,7 @@ fn clients_run_in_a_simulation() {
         ("a iperf3 -c 10.0.0.2 -V", "-V cannot be used in a running host"),
         ("a iperf3 -s", "expected -c HOST"),
         ("c ping 10.0.0.2", "unknown host 'c'"),
-        ("a pong", "unknown word 'pong'"),
+        ("a pong", "unknown command 'pong'"),
         ("", "expected 'HOST WORDS'"),
         ("a nc", "required"),
     ] {

@@ -320,8 +320,8 @@ fn control_characters_of_an_answer_are_escaped() {
 #[test]
 fn files_without_an_end_are_refused() {
     for (line, code, why) in [
-        ("up --check /dev/zero", 2, "/dev/zero: more than 4194304 bytes"),
-        ("grep --file /dev/zero /dev/null", 2, "/dev/zero: more than 67108864 bytes"),
+        ("up --check /dev/zero", 2, "/dev/zero: file is larger than 4194304 bytes"),
+        ("grep --file /dev/zero /dev/null", 2, "/dev/zero: file is larger than 67108864 bytes"),
     ] {
         common::refused(line, code, why);
     }
@@ -360,7 +360,7 @@ fn a_file_of_commands_runs_up_to_its_first_error() {
         let out = run(linerate(&["ctl", "--url", &url, "-f", &bad]).args(flags));
         let err = String::from_utf8(out.stderr).unwrap();
         assert_eq!(out.status.code(), Some(code), "{err}");
-        assert!(err.contains(&format!("{bad}:2: unknown word 'ifconfg'")), "{err}");
+        assert!(err.contains(&format!("{bad}:2: unknown command 'ifconfg'")), "{err}");
         assert_eq!(host.ok("ip addr").contains("10.0.3.1"), third);
         host.ok("ip addr del 10.0.2.1/24 dev n0");
     }
@@ -422,7 +422,7 @@ fn ctl_waits_for_a_starting_host() {
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "1", "{out:?}");
     for (words, says) in [
         ("host --port null:n0 --ready-fd 77", "--ready-fd 77: "),
-        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: a descriptor of the program itself"),
+        ("host --port null:n0 --ready-fd 1", "--ready-fd 1: descriptor belongs to this program"),
         ("netperf --ready-fd 3", "--ready-fd: not supported by clients"),
         ("netperf --control x.sock", "--control: not supported by clients"),
         ("netserver --native --control x.sock", "--control: not supported with --native"),

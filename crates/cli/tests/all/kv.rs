@@ -304,7 +304,7 @@ fn load_generators_run_in_each_placement() {
     for (line, why) in [
         ("kvload --zipf 1", "from 0 to below 1"),
         ("kvload -c 513", "513"),
-        ("kvload -H 10.0.0.9", "--over native or from a --port"),
+        ("kvload -H 10.0.0.9", "-H: requires --over native or --port"),
         ("kvd --memory 0", "0"),
     ] {
         let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));

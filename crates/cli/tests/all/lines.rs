@@ -198,7 +198,7 @@ fn a_joined_pipeline_equals_a_shell_pipe() {
         (&["conv", "+", "nonsense"][..], "'nonsense': not a command for a pipeline"),
         (&["conv", "+", "cat", "pktgen:"], "must be the first command of a pipeline"),
         (&["put", "null:", "+", "conv"], "must be the last command of a pipeline"),
-        (&["conv", "-o", "f1", "+", "conv"], "-o belongs to the last"),
+        (&["conv", "-o", "f1", "+", "conv"], "-o is only allowed in the last command"),
     ] {
         let output = fed(words, b"");
         assert_eq!(output.status.code(), Some(2), "{words:?}");

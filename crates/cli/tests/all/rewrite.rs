@@ -122,7 +122,7 @@ fn invalid_expressions_are_shown_with_a_caret() {
     for (words, says) in [
         (&["rewrite"][..], "EXPR"),
         (&["rewrite", "--nat44", "10.0.0.0/8"], "INSIDE_NET=OUTSIDE_ADDR"),
-        (&["rewrite", "--nat44", "10.0.0.0/8=10.0.0.1"], "10.0.0.1 is an inside address"),
+        (&["rewrite", "--nat44", "10.0.0.0/8=10.0.0.1"], "must not belong to the inside network"),
         (&["rewrite", "--nat44-ports", "9-1", "--nat44", "10.0.0.0/8=1.1.1.1"], "two ports"),
         (&["rewrite", "--nat44-limit", "5", "swap=ip"], "--nat44"),
         (&["crc", "--check", "--pad"], "cannot be used with"),

@@ -61,7 +61,7 @@ fn two_cards_on_one_wire() {
 
 #[test]
 fn invalid_measurements_are_rejected() {
-    refused("rfc2544 null:a", 2, "between two");
+    refused("rfc2544 null:a", 2, "only one port is given");
     refused("rfc2544 tap:lr0 tap(up=on):lr0", 2, "the same port is given twice");
     refused("rfc2544 null:a null:b", 2, "null:a: port never receives frames");
     refused("rfc2544 pair:a pair:b", 2, "the other end is not open in this process");

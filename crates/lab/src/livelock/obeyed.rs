@@ -191,7 +191,7 @@ fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Se
     }
     for (name, value) in asked.settings {
         let set = switch.knobs.set(&format!("kern.polling.{name}"), *value);
-        set.context("unknown knob")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
+        set.context("unknown sysctl")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
     }
     let phase = Arc::new(AtomicU8::new(WAITS));
     let user = {

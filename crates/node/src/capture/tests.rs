@@ -101,7 +101,7 @@ fn captured_frames_are_read_once_with_direction_and_time() {
     assert_eq!(two.read(&id).frames, [], "given once");
     assert_eq!(two.ok(0, "capture close 1"), "");
     assert!(!two.hosts[0].receivers_watched());
-    assert!(two.say(0, "capture read 1").unwrap_err().contains("1: no such capture"));
+    assert!(two.say(0, "capture read 1").unwrap_err().contains("capture 1: does not exist"));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn captures_are_limited_and_unread_ones_end() {
     for id in 1..=CAPTURES_MAX {
         assert_eq!(two.ok(0, "capture open em0").trim(), id.to_string());
     }
-    assert!(two.say(0, "capture open em0").unwrap_err().contains("4 captures are open already"));
+    assert!(two.say(0, "capture open em0").unwrap_err().contains("cannot open a capture: 4 are open"));
     two.clock.advance(Duration::from_secs(9));
     two.read("3");
     two.clock.advance(Duration::from_secs(2));
@@ -151,14 +151,14 @@ fn captures_are_limited_and_unread_ones_end() {
     assert_eq!(two.hosts[0].captures().list(two.clock.now()).iter().map(|c| c.id).collect::<Vec<_>>(), [3]);
     assert!(two.ok(0, "capture list").contains("3             "), "{}", two.ok(0, "capture list"));
     for (line, says) in [
-        ("capture", "open, read, close, dropped, list"),
-        ("capture open", "an iface, any, dropped or all"),
+        ("capture", "open, read, close, dropped or list"),
+        ("capture open", "expected an interface"),
         ("capture open em1", "did you mean 'em0'?"),
         ("capture open lo0", "has no port"),
         ("capture open em0 snaplen 0", "a number from 1 to 262144"),
         ("capture open em0 filter tcp prot 80", "expected 'and'"),
         ("capture read x", "a number from 1"),
-        ("capture close 77", "77: no such capture"),
+        ("capture close 77", "capture 77: does not exist"),
         ("capture opne em0", "did you mean 'open'?"),
     ] {
         let fault = two.say(0, line).unwrap_err();

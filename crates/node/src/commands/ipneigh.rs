@@ -28,7 +28,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
     let lladdr = lladdr.ok_or_else(|| CommandError::missing("lladdr MAC"))?;
     let known = ctl.host.stack.neighbors(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
     match (verb, known) {
-        ("add", true) => Err(CommandError::failed(format!("{addr} is known already: use replace"))),
+        ("add", true) => Err(CommandError::failed(format!("{addr}: a neighbor entry exists; use replace"))),
         ("change", false) => Err(unknown(ctl, dev, addr)),
         _ => set_neighbor(ctl, dev, addr, lladdr).map(|()| String::new()),
     }
@@ -68,10 +68,10 @@ pub(super) fn set_neighbor<L: Locks>(
     mac: Mac,
 ) -> Result<(), CommandError> {
     if mac.is_multicast() || mac == Mac::ZERO {
-        return Err(CommandError::bad("MAC address", &mac.to_string(), "one station's address"));
+        return Err(CommandError::bad("MAC address", &mac.to_string(), "a unicast MAC address"));
     }
     if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
-        return Err(CommandError::bad("neighbor", &addr.to_string(), "one host's address"));
+        return Err(CommandError::bad("neighbor", &addr.to_string(), "a unicast address of a host"));
     }
     ctl.host.stack.set_neighbor(ctl.cx, dev, addr, mac);
     Ok(())

@@ -31,7 +31,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             let (prefix, ways) = describe(ctl, words, Wanted::Whole)?;
             match (verb, ctl.route_at(prefix)) {
                 ("add" | "append", Some(_)) => {
-                    Err(CommandError::failed(format!("there is a route to {prefix} already: use replace")))
+                    Err(CommandError::failed(format!("{prefix}: a route exists; use replace")))
                 }
                 ("change", None) => Err(no_route(prefix)),
                 _ => ctl.add_route(prefix, &ways).map(|()| String::new()),

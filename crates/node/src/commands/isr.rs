@@ -10,57 +10,9 @@ use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::Entry;
 
-/// Global dispatch mode, under the name of netisr2005 and under older names.
-const DISPATCH: &str = "net.isr.dispatch";
-const DIRECT: &str = "net.isr.direct";
-const ENABLE: &str = "net.isr.enable";
-const LIMIT: &str = "net.isr.defaultqlimit";
-
-/// Name and description of all settable sysctls.
-const KNOBS: &[(&str, &str)] = &[
-    (
-        DISPATCH,
-        "When frames are taken through the stack: direct (at once), hybrid, or deferred (by a workstream's worker).",
-    ),
-    (DIRECT, "Is it direct? 1, or 0: hybrid or deferred. 0 makes direct deferred."),
-    (ENABLE, "The oldest name of net.isr.direct."),
-    (LIMIT, "How many frames of a protocol may wait in a workstream."),
-    ("net.isr.proto.ip.dispatch", "For IPv4 alone: default (as all), direct, hybrid or deferred."),
-    (
-        "net.isr.proto.ip.policy",
-        "How IPv4's workstreams are chosen: source, flow, or cpu: as a card with RSS would (of a split host: by the peer's address).",
-    ),
-    ("net.isr.proto.ip.qlimit", "How many frames of IPv4 may wait in a workstream."),
-    ("net.isr.proto.arp.dispatch", "For ARP alone: default (as all), direct, hybrid or deferred."),
-    ("net.isr.proto.arp.policy", "How ARP's workstreams are chosen: source, or flow."),
-    ("net.isr.proto.arp.qlimit", "How many frames of ARP may wait in a workstream."),
-    ("net.isr.proto.ether.dispatch", "For all other frames: default (as all), direct, hybrid or deferred."),
-    ("net.isr.proto.ether.policy", "How the workstreams of all other frames are chosen: source, or flow."),
-    ("net.isr.proto.ether.qlimit", "How many of all other frames may wait in a workstream."),
-    ("net.isr.proto.ip6.dispatch", "For IPv6 alone: default (as all), direct, hybrid or deferred."),
-    (
-        "net.isr.proto.ip6.policy",
-        "How IPv6's workstreams are chosen: source, flow, or cpu: as a card with RSS would (of a split host: by the peer's address).",
-    ),
-    ("net.isr.proto.ip6.qlimit", "How many frames of IPv6 may wait in a workstream."),
-];
-
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    KNOBS.iter().map(|(name, _)| *name)
-}
-
-/// Returns the description of a name.
-pub(super) fn sentence(name: &str) -> Option<&'static str> {
-    KNOBS.iter().find(|(known, _)| *known == name).map(|(_, sentence)| *sentence)
-}
-
-/// Returns the protocol and the setting of a per-protocol name.
-fn of_protocol(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix("net.isr.proto.")?.split_once('.')
-}
-
-/// Subject of a sysctl.
-enum About<'a> {
+/// Setting of netisr that a sysctl reads and sets.
+#[derive(Clone, Copy)]
+enum Setting {
     /// Global dispatch mode.
     Mode,
     /// Direct mode, on or off.
@@ -68,23 +20,73 @@ enum About<'a> {
     /// Default queue limit.
     Limit,
     /// Dispatch mode of a protocol.
-    OwnMode(&'a str),
+    OwnMode(&'static str),
     /// Policy of a protocol.
-    Policy(&'a str),
+    Policy(&'static str),
     /// Queue limit of a protocol.
-    OwnLimit(&'a str),
+    OwnLimit(&'static str),
 }
 
-fn about(name: &str) -> Option<About<'_>> {
-    sentence(name)?;
-    Some(match (name, of_protocol(name)) {
-        (DISPATCH, _) => About::Mode,
-        (DIRECT | ENABLE, _) => About::Direct,
-        (_, Some((protocol, "dispatch"))) => About::OwnMode(protocol),
-        (_, Some((protocol, "policy"))) => About::Policy(protocol),
-        (_, Some((protocol, _))) => About::OwnLimit(protocol),
-        _ => About::Limit,
-    })
+/// The sysctls that can be set: name, setting, description.
+const SYSCTLS: &[(&str, Setting, &str)] = &[
+    (
+        "net.isr.dispatch",
+        Setting::Mode,
+        "Dispatch of received frames: direct (processed at once), deferred (queued for a workstream) or hybrid (at once \
+         if the workstream is idle).",
+    ),
+    (
+        "net.isr.direct",
+        Setting::Direct,
+        "1: dispatch is direct; 0: hybrid or deferred. Setting 0 turns direct into deferred.",
+    ),
+    ("net.isr.enable", Setting::Direct, "Same as net.isr.direct, under its oldest name."),
+    ("net.isr.defaultqlimit", Setting::Limit, "Maximum number of frames of a protocol queued for a workstream."),
+    ("net.isr.proto.ip.dispatch", Setting::OwnMode("ip"), "Dispatch of IPv4: default, direct, hybrid or deferred."),
+    (
+        "net.isr.proto.ip.policy",
+        Setting::Policy("ip"),
+        "Choice of the workstream for IPv4: source (by port), flow, or cpu (by RSS hash; in a split host by peer address).",
+    ),
+    ("net.isr.proto.ip.qlimit", Setting::OwnLimit("ip"), "Maximum number of IPv4 frames queued for a workstream."),
+    ("net.isr.proto.arp.dispatch", Setting::OwnMode("arp"), "Dispatch of ARP: default, direct, hybrid or deferred."),
+    ("net.isr.proto.arp.policy", Setting::Policy("arp"), "Choice of the workstream for ARP: source (by port) or flow."),
+    ("net.isr.proto.arp.qlimit", Setting::OwnLimit("arp"), "Maximum number of ARP frames queued for a workstream."),
+    (
+        "net.isr.proto.ether.dispatch",
+        Setting::OwnMode("ether"),
+        "Dispatch of frames of other protocols: default, direct, hybrid or deferred.",
+    ),
+    (
+        "net.isr.proto.ether.policy",
+        Setting::Policy("ether"),
+        "Choice of the workstream for frames of other protocols: source (by port) or flow.",
+    ),
+    (
+        "net.isr.proto.ether.qlimit",
+        Setting::OwnLimit("ether"),
+        "Maximum number of frames of other protocols queued for a workstream.",
+    ),
+    ("net.isr.proto.ip6.dispatch", Setting::OwnMode("ip6"), "Dispatch of IPv6: default, direct, hybrid or deferred."),
+    (
+        "net.isr.proto.ip6.policy",
+        Setting::Policy("ip6"),
+        "Choice of the workstream for IPv6: source (by port), flow, or cpu (by RSS hash; in a split host by peer address).",
+    ),
+    ("net.isr.proto.ip6.qlimit", Setting::OwnLimit("ip6"), "Maximum number of IPv6 frames queued for a workstream."),
+];
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    SYSCTLS.iter().map(|(name, ..)| *name)
+}
+
+/// Returns the description of a name.
+pub(super) fn sentence(name: &str) -> Option<&'static str> {
+    SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(.., sentence)| *sentence)
+}
+
+fn setting(name: &str) -> Option<Setting> {
+    SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(_, setting, _)| *setting)
 }
 
 /// Returns the number for `text`, if `name` belongs to netisr: that of a mode or policy, or the
@@ -99,16 +101,16 @@ pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>>
         };
         CommandError::bad(name, text, expected)
     };
-    Some(match about(name)? {
-        About::Mode => text.parse::<Mode>().map(|mode| i64::from(mode.number())).map_err(bad),
-        About::OwnMode(_) => Mode::own(text).map(|mode| mode.map_or(0, |mode| i64::from(mode.number()))).map_err(bad),
-        About::Policy(_) => text.parse::<Policy>().map(|policy| i64::from(policy.number())).map_err(bad),
-        About::Direct => match text {
+    Some(match setting(name)? {
+        Setting::Mode => text.parse::<Mode>().map(|mode| i64::from(mode.number())).map_err(bad),
+        Setting::OwnMode(_) => Mode::own(text).map(|mode| mode.map_or(0, |mode| i64::from(mode.number()))).map_err(bad),
+        Setting::Policy(_) => text.parse::<Policy>().map(|policy| i64::from(policy.number())).map_err(bad),
+        Setting::Direct => match text {
             "1" | "on" | "true" => Ok(1),
             "0" | "off" | "false" => Ok(0),
             _ => Err(CommandError::bad(name, text, "0 or 1".to_string())),
         },
-        About::Limit | About::OwnLimit(_) => {
+        Setting::Limit | Setting::OwnLimit(_) => {
             let number = text.parse().ok().filter(|n| (0..=i64::from(u32::MAX)).contains(n));
             number.ok_or_else(|| CommandError::bad(name, text, "a number of frames".to_string()))
         }
@@ -118,35 +120,35 @@ pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>>
 /// Sets a value accepted by [`check`]; names outside netisr are ignored. Without netisr all
 /// dispatch is direct, and only that value is accepted.
 pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> Result<(), IsrError> {
-    let Some(about) = about(name) else { return Ok(()) };
+    let Some(about) = setting(name) else { return Ok(()) };
     let asked = u8::try_from(value).ok();
     let mode = asked.and_then(Mode::of);
     let Some(netisr) = netisr else {
         let is_so = match about {
-            About::Mode => mode == Some(Mode::Direct),
-            About::Direct => value == 1,
+            Setting::Mode => mode == Some(Mode::Direct),
+            Setting::Direct => value == 1,
             _ => false,
         };
         return if is_so { Ok(()) } else { Err(IsrError::None(name.to_string())) };
     };
     let limit = usize::try_from(value).unwrap_or(usize::MAX);
     let asks = match about {
-        About::Mode | About::OwnMode(_) => mode,
-        About::Direct if value == 1 => Some(Mode::Direct),
+        Setting::Mode | Setting::OwnMode(_) => mode,
+        Setting::Direct if value == 1 => Some(Mode::Direct),
         _ => None,
     };
     asks.map_or(Ok(()), |mode| netisr.check_mode(mode))?;
     match about {
-        About::Mode => netisr.set_mode(mode.unwrap_or_default()),
-        About::Direct if value == 1 => netisr.set_mode(Mode::Direct),
-        About::Direct if netisr.mode() == Mode::Direct => netisr.set_mode(Mode::Deferred),
-        About::Direct => {}
-        About::Limit => netisr.set_default_qlimit(limit)?,
-        About::OwnMode(protocol) => netisr.set_own_mode(netisr.protocol(protocol)?, mode),
-        About::Policy(protocol) => {
+        Setting::Mode => netisr.set_mode(mode.unwrap_or_default()),
+        Setting::Direct if value == 1 => netisr.set_mode(Mode::Direct),
+        Setting::Direct if netisr.mode() == Mode::Direct => netisr.set_mode(Mode::Deferred),
+        Setting::Direct => {}
+        Setting::Limit => netisr.set_default_qlimit(limit)?,
+        Setting::OwnMode(protocol) => netisr.set_own_mode(netisr.protocol(protocol)?, mode),
+        Setting::Policy(protocol) => {
             netisr.set_policy(netisr.protocol(protocol)?, asked.and_then(Policy::of).unwrap_or_default())?;
         }
-        About::OwnLimit(protocol) => netisr.set_qlimit(netisr.protocol(protocol)?, limit)?,
+        Setting::OwnLimit(protocol) => netisr.set_qlimit(netisr.protocol(protocol)?, limit)?,
     }
     Ok(())
 }
@@ -154,24 +156,16 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
 /// Returns the value of a netisr sysctl.
 pub(super) fn value<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
     let settings = || isr::snapshot(host).settings;
-    match name {
-        "net.isr.numthreads" => return Some(settings().threads.into()),
-        "net.isr.maxthreads" => return Some(settings().max_threads.into()),
-        "net.isr.bindthreads" => return Some(u8::from(settings().bound).into()),
-        "net.isr.maxprot" => return Some(dispatch::netisr::PROTOCOLS_MAX.into()),
-        "net.isr.maxqlimit" => return Some(settings().max_qlimit.into()),
-        _ => {}
-    }
     let of = |protocol: &str, pick: fn(&ProtocolRow) -> Value| {
         isr::snapshot(host).protocols.iter().find(|row| row.name == protocol).map(pick)
     };
-    match about(name)? {
-        About::Mode => Some(settings().mode.name().into()),
-        About::Direct => Some(u8::from(settings().mode == Mode::Direct).into()),
-        About::Limit => Some(settings().default_qlimit.into()),
-        About::OwnMode(protocol) => of(protocol, |row| row.dispatch_word().into()),
-        About::Policy(protocol) => of(protocol, |row| row.policy.name().into()),
-        About::OwnLimit(protocol) => of(protocol, |row| row.qlimit.into()),
+    match setting(name)? {
+        Setting::Mode => Some(settings().mode.name().into()),
+        Setting::Direct => Some(u8::from(settings().mode == Mode::Direct).into()),
+        Setting::Limit => Some(settings().default_qlimit.into()),
+        Setting::OwnMode(protocol) => of(protocol, |row| row.dispatch_word().into()),
+        Setting::Policy(protocol) => of(protocol, |row| row.policy.name().into()),
+        Setting::OwnLimit(protocol) => of(protocol, |row| row.qlimit.into()),
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
 pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
     let ip = addr.addr;
     if ip.octets()[0] == 0 || ip.is_multicast() || ip.octets()[0] >= 240 {
-        return Err(CommandError::bad("address", &ip.to_string(), "one host's address"));
+        return Err(CommandError::bad("address", &ip.to_string(), "a unicast address of a host"));
     }
     let host = u32::from(ip) & !addr.mask();
     if addr.len < 31 && (host == 0 || host == !addr.mask()) {
@@ -155,8 +155,9 @@ impl<L: Locks> Ctl<'_, L> {
                 }
             }
         }
-        let nowhere =
-            || CommandError::failed(format!("{addr} is on no iface's link: give an iface an address there first"));
+        let nowhere = || {
+            CommandError::failed(format!("{addr} is not on the link of an interface: add an address on its link first"))
+        };
         best.map(|(_, id)| id).ok_or_else(nowhere)
     }
 

@@ -37,7 +37,7 @@ pub(super) fn zoned<L: Locks>(
 /// Rejects addresses that are not those of a single host.
 fn host(what: &str, addr: Ipv6Addr) -> Result<Ipv6Addr, CommandError> {
     if addr.is_multicast() || addr.is_unspecified() || ip6::is_v4_mapped(addr) {
-        return Err(CommandError::bad(what, &addr.to_string(), "one host's address"));
+        return Err(CommandError::bad(what, &addr.to_string(), "a unicast address of a host"));
     }
     Ok(addr)
 }
@@ -86,13 +86,16 @@ impl<L: Locks> Ctl<'_, L> {
     /// Returns the iface with `addr` on its link.
     fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, CommandError> {
         if ip6::is_link_local(addr) {
-            return Err(CommandError::failed(format!("{addr} is on every link: say which, as in {addr}%em0")));
+            return Err(CommandError::failed(format!(
+                "{addr} is a link-local address: give its interface, as in {addr}%em0"
+            )));
         }
         let ifaces = self.host.stack.ifaces();
         let own = ifaces.flat_map(|iface| iface.addrs6(self.cx).into_iter().map(move |own| (own, iface.id)));
         let near = own.filter(|(own, _)| own.prefix().contains(addr) && own.len < 128 || own.peer == Some(addr));
-        let nowhere =
-            || CommandError::failed(format!("{addr} is on no iface's link: give an iface an address there first"));
+        let nowhere = || {
+            CommandError::failed(format!("{addr} is not on the link of an interface: add an address on its link first"))
+        };
         near.max_by_key(|(own, _)| own.len).map(|(_, id)| id).ok_or_else(nowhere)
     }
 
@@ -107,7 +110,7 @@ impl<L: Locks> Ctl<'_, L> {
     /// Adds or replaces a route, with one path or several.
     fn add_route6(&self, prefix: Prefix6, ways: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
-            return Err(CommandError::failed(format!("{prefix}: such addresses are an iface's, and have no routes")));
+            return Err(CommandError::failed(format!("{prefix}: link-local and multicast prefixes cannot be routed")));
         }
         let added = match ways {
             [only] => self.host.stack.add_route6(self.cx, prefix, only.via),

@@ -1,9 +1,11 @@
 //! `sysctl`: settings of the stack, and read-only values fixed at the creation of the host.
 
 use super::{Ctl, isr};
+use crate::Host;
+use dispatch::netisr::Settings;
 use grammar::{CommandError, Form, Words, parse};
 use inet::knobs::Knobs;
-use lock::Locks;
+use lock::{Locks, Up};
 use serde_json::{Map, Value};
 use stats::KnobInfo;
 
@@ -12,22 +14,82 @@ use stats::KnobInfo;
 const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
 const ALGORITHMS: &[&str] = &["newreno", "cubic"];
 
-/// Read-only values: name and description.
-const FIXED: &[(&str, &str)] = &[
-    ("hw.ncpu", "Cores this process may run on."),
-    ("kern.burst", "Frames taken from a port at a time."),
-    ("kern.clock", "How time is read: timespec, timespec-tsc, ns or tsc."),
-    ("kern.context", "How the current context is found: register, inline or call."),
-    ("kern.hostname", "The host's name."),
-    ("kern.locks", "Its locks: up, light or heavy."),
-    ("kern.pool.buffers", "Buffers in the pool."),
-    ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
-    ("net.isr.bindthreads", "1: each netisr thread is pinned to a core."),
-    ("net.isr.maxprot", "Protocols that netisr has places for."),
-    ("net.isr.maxqlimit", "The longest that a queue of netisr may be."),
-    ("net.isr.maxthreads", "The most workstreams that there can be."),
-    ("net.isr.numthreads", "Workstreams."),
-];
+/// A sysctl that can only be read.
+struct Fixed<L: Locks> {
+    name: &'static str,
+    about: &'static str,
+    value: fn(&Host<L>) -> Value,
+}
+
+impl<L: Locks> Fixed<L> {
+    const ALL: &[Fixed<L>] = &[
+        Fixed {
+            name: "hw.ncpu",
+            about: "Number of CPU cores available to the process.",
+            value: |_| dispatch::cores().into(),
+        },
+        Fixed {
+            name: "kern.burst",
+            about: "Maximum number of frames received from a port at once.",
+            value: |host| host.burst().into(),
+        },
+        Fixed {
+            name: "kern.clock",
+            about: "Source of the time: timespec, timespec-tsc, ns or tsc.",
+            value: |host| host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
+        },
+        Fixed {
+            name: "kern.context",
+            about: "Access to the current context: register, inline or call.",
+            value: |host| host.context().to_string().into(),
+        },
+        Fixed { name: "kern.hostname", about: "Name of the host.", value: |host| host.stack.name.as_str().into() },
+        Fixed { name: "kern.locks", about: "Kind of locks: up, light or heavy.", value: |_| L::NAME.into() },
+        Fixed {
+            name: "kern.pool.buffers",
+            about: "Number of buffers in the pool.",
+            value: |host| host.stack.pool.stats().buffers.into(),
+        },
+        Fixed {
+            name: "kern.pool.kind",
+            about: "Storage of the pool's free buffers: stack, freelist, zone or malloc.",
+            value: |host| host.stack.pool.stats().kind.to_string().into(),
+        },
+        Fixed {
+            name: "net.isr.bindthreads",
+            about: "1: each netisr thread is pinned to a CPU core.",
+            value: |host| u8::from(netisr(host).bound).into(),
+        },
+        Fixed {
+            name: "net.isr.maxprot",
+            about: "Maximum number of netisr protocols.",
+            value: |_| dispatch::netisr::PROTOCOLS_MAX.into(),
+        },
+        Fixed {
+            name: "net.isr.maxqlimit",
+            about: "Maximum of the queue limits of netisr.",
+            value: |host| netisr(host).max_qlimit.into(),
+        },
+        Fixed {
+            name: "net.isr.maxthreads",
+            about: "Maximum number of workstreams.",
+            value: |host| netisr(host).max_threads.into(),
+        },
+        Fixed {
+            name: "net.isr.numthreads",
+            about: "Number of workstreams.",
+            value: |host| netisr(host).threads.into(),
+        },
+    ];
+
+    fn named(name: &str) -> Option<&'static Fixed<L>> {
+        Fixed::ALL.iter().find(|fixed| fixed.name == name)
+    }
+}
+
+fn netisr<L: Locks>(host: &Host<L>) -> Settings {
+    crate::isr::snapshot(host).settings
+}
 
 /// An object with named values.
 pub(crate) trait Variables {
@@ -97,7 +159,7 @@ fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, CommandError> {
     let names = of.names();
     let found: Vec<String> = names.iter().filter(below).cloned().collect();
     let all = names.iter().map(String::as_str);
-    if found.is_empty() { Err(CommandError::unknown("knob", word, all)) } else { Ok(found) }
+    if found.is_empty() { Err(CommandError::unknown("sysctl", word, all)) } else { Ok(found) }
 }
 
 fn show(of: &dyn Variables, json: bool, names: &[String], form: Shown) -> String {
@@ -134,35 +196,27 @@ impl<L: Locks> Variables for Ctl<'_, L> {
 
     fn sentence(&self, name: &str) -> String {
         if name == ALGORITHM {
-            return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
+            return format!("Congestion control of new TCP connections: {}.", ALGORITHMS.join(" or "));
         }
         if let Some(sentence) = isr::sentence(name) {
             return sentence.to_string();
         }
-        let fixed =
-            FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
+        let fixed = Fixed::<L>::named(name).map(|fixed| format!("{} Read only.", fixed.about));
         fixed.or_else(|| Knobs::INFO.iter().find(|info| info.name == name).map(said_of)).unwrap_or_default()
     }
 
     fn value(&self, name: &str) -> Value {
-        let (host, pool) = (self.host, self.host.stack.pool.stats());
-        match name {
-            "hw.ncpu" => dispatch::cores().into(),
-            "kern.burst" => host.burst().into(),
-            "kern.clock" => host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
-            "kern.context" => host.context().to_string().into(),
-            "kern.hostname" => host.stack.name.as_str().into(),
-            "kern.locks" => L::NAME.into(),
-            "kern.pool.buffers" => pool.buffers.into(),
-            "kern.pool.kind" => pool.kind.to_string().into(),
-            ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
-            knob => isr::value(host, knob).unwrap_or_else(|| host.stack.knobs.get(knob).into()),
+        let host = self.host;
+        if name == ALGORITHM {
+            return ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into();
         }
+        let fixed = Fixed::<L>::named(name).map(|fixed| (fixed.value)(host));
+        fixed.or_else(|| isr::value(host, name)).unwrap_or_else(|| host.stack.knobs.get(name).into())
     }
 
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
-        if FIXED.iter().any(|(fixed, _)| *fixed == name) {
-            return Err(CommandError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
+        if Fixed::<L>::named(name).is_some() {
+            return Err(CommandError::failed(format!("{name}: read only: set when the host is created")));
         }
         let value = check(name, text)?;
         let netisr = self.host.isr.as_ref().map(|isr| isr.netisr.as_ref());
@@ -180,7 +234,7 @@ pub(crate) fn said_of(info: &KnobInfo) -> String {
 /// Returns all names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
-    all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]).chain(isr::names()));
+    all.extend(Fixed::<Up>::ALL.iter().map(|fixed| fixed.name).chain([ALGORITHM]).chain(isr::names()));
     all.sort_unstable();
     all.into_iter()
 }
@@ -196,7 +250,7 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
         return checked;
     }
     let info = Knobs::INFO.iter().find(|info| info.name == name);
-    in_range(info.ok_or_else(|| CommandError::unknown("knob", name, names()))?, text)
+    in_range(info.ok_or_else(|| CommandError::unknown("sysctl", name, names()))?, text)
 }
 
 /// Returns every name accepted by [`check`]: name, value, default, description.

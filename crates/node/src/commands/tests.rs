@@ -77,37 +77,37 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("ifconfig pg0 promisc", "unknown word 'promisc'"),
         ("ifconfig pg0 inet 1.2.3", "expected an IPv4 address"),
         ("ifconfig pg0 inet 1.0.0.1/33", "a number from 0 to 32"),
-        ("ifconfig pg0 inet 0.1.2.3/8", "expected one host's address"),
-        ("ifconfig pg0 inet 224.0.0.1/8", "expected one host's address"),
-        ("ifconfig pg0 inet 240.0.0.1/8 alias", "expected one host's address"),
+        ("ifconfig pg0 inet 0.1.2.3/8", "expected a unicast address of a host"),
+        ("ifconfig pg0 inet 224.0.0.1/8", "expected a unicast address of a host"),
+        ("ifconfig pg0 inet 240.0.0.1/8 alias", "expected a unicast address of a host"),
         ("ifconfig pg0 inet 127.0.0.2/8 alias", "127/8 is for lo0"),
         ("ip addr add 127.0.0.2/8 dev pg0", "127/8 is for lo0"),
         ("ifconfig pg0 inet 1.0.0.9 netmask 255.0.255.0", "255.255.255.0, 0xffffff00"),
         ("ifconfig pg0 inet 10.0.0.0/24 alias", "not the network"),
         ("ifconfig pg0 mtu 67", "from 68 to"),
-        ("ifconfig pg0 create", "there is an iface of that name"),
+        ("ifconfig pg0 create", "an interface of this name exists"),
         ("ifconfig em0 create", "'port SPEC' after 'create'"),
         ("ifconfig em0 create port warp:em0", "unknown kind 'warp'"),
         ("ip adress", "did you mean 'address'?"),
         ("ip route add 9.0.0.0/8", "via GATEWAY or dev IF"),
-        ("ip route add 9.0.0.0/8 via 8.8.8.8", "on no iface's link"),
+        ("ip route add 9.0.0.0/8 via 8.8.8.8", "not on the link of an interface"),
         ("ip route get 99.0.0.1", "network is unreachable"),
         ("ip route del 9.0.0.0/8", "no route to 9.0.0.0/8"),
         ("ip neigh add 1.0.0.2 dev pg0", "lladdr MAC"),
-        ("ip neigh add 1.0.0.2 lladdr 01:00:5e:00:00:01 dev pg0", "one station's address"),
+        ("ip neigh add 1.0.0.2 lladdr 01:00:5e:00:00:01 dev pg0", "a unicast MAC address"),
         ("arp -s 1.0.0.2 12:23:34:45:56", "six hexadecimal bytes"),
-        ("arp -s 9.9.9.9 12:23:34:45:56:00", "on no iface's link"),
+        ("arp -s 9.9.9.9 12:23:34:45:56:00", "not on the link of an interface"),
         ("arp 1.0.0.7", "no entry"),
         ("route add default", "a gateway's address"),
         ("route delete 9.0.0.0/8", "not in table"),
-        ("sysctl net.inet.ip.fwd", "unknown knob"),
+        ("sysctl net.inet.ip.fwd", "unknown sysctl"),
         ("sysctl -w net.inet.ip.ttl=0", "a number from 1 to 255"),
-        ("sysctl kern.locks=heavy", "can only be read"),
+        ("sysctl kern.locks=heavy", "read only"),
         ("netstat -x", "-s, -m, -i, -r"),
         ("netstat -s -p", "a protocol after -p"),
         ("ss -tq", "unknown option '-tq'"),
         ("show poools", "did you mean 'pools'?"),
-        ("audit now", "one word too many"),
+        ("audit now", "unexpected word 'now'"),
     ] {
         let fault = b.no(line);
         assert!(fault.contains(says) && !fault.contains('\n'), "{line}: {fault}");
@@ -150,7 +150,7 @@ fn bsds_words() {
     assert_eq!(b.ok("arp -a"), "? (1.0.0.2) at 12:23:34:45:56:00 on pg0 permanent [ethernet]\n");
     assert_eq!(b.ok("route add default 1.0.0.2"), "add net default: gateway 1.0.0.2\n");
     assert_eq!(b.ok("route add -net 5.0.0.0 1.0.0.2"), "add net 5.0.0.0: gateway 1.0.0.2\n");
-    assert!(b.no("route add -net 5.0.0.0 1.0.0.2").contains("use change"));
+    assert!(b.no("route add -net 5.0.0.0 1.0.0.2").contains("use 'route change'"));
     assert_eq!(b.ok("route add -host 6.6.6.6 1.0.0.2"), "add host 6.6.6.6: gateway 1.0.0.2\n");
     let table = b.ok("route -n show");
     assert!(table.contains("default            1.0.0.2            UGS      pg0"), "{table}");
@@ -419,7 +419,7 @@ fn ss_filters_by_state_and_ends() {
         ("ss stat established", "did you mean 'state'?"),
         ("ss sport = :7 or", "a condition such as"),
         ("ss ( sport = :7", "')'"),
-        ("ss sport = :7 )", "one word too many"),
+        ("ss sport = :7 )", "unexpected word"),
         ("ss and sport = :7", "unknown word 'and'"),
         (&format!("ss {} sport = :7", "not ".repeat(100)), "more than 32 deep"),
     ] {

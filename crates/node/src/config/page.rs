@@ -187,7 +187,7 @@ mod tests {
                 };
                 // No key accepts a date: the message is about the value, so the key exists.
                 let why = read_network(&format!("{parent}{header}\n{key} = 2000-01-01\n"), "t").unwrap_err().what;
-                assert!(!why.contains("unknown key") && !why.contains("unknown knob"), "{header} {key}: {why}");
+                assert!(!why.contains("unknown key") && !why.contains("unknown sysctl"), "{header} {key}: {why}");
             }
         }
         let why = read_network("[[host]]\nsysctll = 1\n", "t").unwrap_err().what;

@@ -92,7 +92,11 @@ fn errors_give_file_line_and_nearest_key() {
         ("[[host]]\n[[host.iface]]\nport = \"tpa:x\"\n", "t.toml:3: ", "did you mean 'tap'?"),
         ("[[host]]\n[[host.iface]]\nprot = \"tap:x\"\n", "t.toml:3: ", "did you mean 'port'?"),
         ("[[host]]\n[[host.iface]]\nport = \"null:x\"\naddresses = [\"1.2.3.4\"]\n", "t.toml:4: ", "10.0.0.1/24"),
-        ("[[host]]\n[[host.iface]]\nport = \"null:x\"\naddresses = [\"224.0.0.1/8\"]\n", "t.toml:4: ", "one host's"),
+        (
+            "[[host]]\n[[host.iface]]\nport = \"null:x\"\naddresses = [\"224.0.0.1/8\"]\n",
+            "t.toml:4: ",
+            "a unicast address of a host",
+        ),
         ("[[host]]\n[host.sysctl]\n\"net.inet.ip.fowarding\" = 1\n", "t.toml:3: ", "net.inet.ip.forwarding"),
         ("[[host]]\n[host.sysctl]\n\"net.inet.ip.ttl\" = 256\n", "t.toml:3: ", "a number from 1 to 255"),
         ("[[host]]\n[[host.route]]\nto = \"default\"\n", "t.toml:2: ", "needs 'to', and 'via' or 'dev'"),
@@ -226,7 +230,7 @@ fn ip6_addresses_and_routes_are_parsed() {
             "[[host.iface]]\nname = 'gif0'\ntunnel = 'gif'\nlocal = 'fd00::1'\nremote = 'fd00::2'\naddresses = 'auto'\n",
             "'addresses = auto' has no effect on a tunnel",
         ),
-        ("[[host.iface]]\nport = 'null:x'\naddresses = ['ff02::1/64']\n", "one host's address"),
+        ("[[host.iface]]\nport = 'null:x'\naddresses = ['ff02::1/64']\n", "a unicast address of a host"),
         ("[[host.iface]]\nport = 'null:x'\naddresses = ['fd00::1/129']\n", "a number from 0 to 128"),
         ("[[host.route]]\nto = 'fd00::/200'\nvia = 'fd00::2'\n", "a prefix such as 2001:db8::/32"),
     ] {

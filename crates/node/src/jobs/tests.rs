@@ -176,7 +176,7 @@ fn tcp_jobs_carry_the_input_of_the_client() {
     assert_eq!(row.ok(0, &format!("job read {}", id.trim())), "running\n0102\n");
     row.ok(0, &format!("job stop {}", id.trim()));
     for (line, says) in [
-        ("job read 99", "99: no such job"),
+        ("job read 99", "job 99: does not exist"),
         ("job write 99 zz", "pairs of hexadecimal digits"),
         ("job tcp 10.0.2.1 0", "from 1 to 65535"),
         ("job pong", "did you mean 'ping'?"),
@@ -192,7 +192,7 @@ fn unread_jobs_end() {
     for _ in 0..super::JOBS_MAX {
         row.ok(0, "job ping 10.0.2.1");
     }
-    assert!(row.say(0, "job ping 10.0.2.1", false).unwrap_err().contains("16 jobs are open already"));
+    assert!(row.say(0, "job ping 10.0.2.1", false).unwrap_err().contains("cannot start a job: 16 are open"));
     assert_eq!(row.ok(0, "job list").lines().count(), super::JOBS_MAX);
     row.run(31_000);
     assert_eq!(row.ok(0, "job list"), "");

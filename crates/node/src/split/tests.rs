@@ -218,7 +218,7 @@ fn split_hosts_reject_other_modes_and_settings() {
     assert!(fault(&|c| c.set("locks", "light").unwrap()).contains("host web: stacks = 2"));
     assert!(fault(&|c| c.isr.workstreams = 2).contains("one workstream per stack"));
     assert!(fault(&|c| c.ifaces.clear()).contains("no port"));
-    assert!(fault(&|c| c.set("net.isr.dispatch", "direct").unwrap()).contains("the mode is deferred"));
+    assert!(fault(&|c| c.set("net.isr.dispatch", "direct").unwrap()).contains("only mode deferred is available"));
     assert!(
         fault(&|c| c.ifaces.push(IfaceConfig { tunnel: Some(inet::tunnel::Kind::Gif), ..IfaceConfig::default() }))
             .contains("tunnel")

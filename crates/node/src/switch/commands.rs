@@ -125,6 +125,11 @@ const COMMANDS: &[Command<Run>] = &[
     },
 ];
 
+/// Returns the commands that [`run`] accepts: name, description, and the text of its forms.
+pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    COMMANDS.iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
+}
+
 /// Runs the command `words` on `switch` and returns the output: text, or JSON for a listing if
 /// `json` is set.
 ///

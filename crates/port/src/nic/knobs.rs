@@ -81,7 +81,7 @@ impl fmt::Display for KnobError {
         match self {
             KnobError::Unknown(name) => {
                 let all: Vec<&str> = Knobs::INFO.iter().map(|info| info.option.name).collect();
-                write!(f, "unknown knob '{name}'; nic knobs, each with the prefix 'nic.': {}", all.join(", "))
+                write!(f, "unknown sysctl '{name}'; nic knobs, each with the prefix 'nic.': {}", all.join(", "))
             }
             KnobError::BadValue { name, found, expected } => write!(f, "nic.{name}='{found}': expected {expected}"),
             KnobError::Running(name) => {

@@ -219,7 +219,7 @@ fn a_refused_connection_is_reported() {
     net.answer_connects();
     turn(&mut client, &mut net, now);
     let trouble = client.app.outcome().unwrap().unwrap_err();
-    assert_eq!(trouble.to_string(), "connecting: the control connection: connection refused");
+    assert_eq!(trouble.to_string(), "connecting: control connection failed: connection refused");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Found, Interim, Meter, Near, Pace, Sockets, setup};
 use crate::netperf::hist::Histogram;
+use crate::netperf::sockets::NO_LOCAL_END;
 use crate::netperf::{Options, Test};
 use crate::streams::Failure;
 use anyhow::{Context, anyhow};
@@ -26,8 +27,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             let fd = match self.sockets.connect(to, &setup) {
                 Ok(fd) => fd,
                 Err(Failure::InUse) => {
-                    let why = "no free local port: all are in use or in TIME-WAIT";
-                    return Err(anyhow!("connect: {why} (after {} connections)", found.messages));
+                    return Err(anyhow!("connect: {NO_LOCAL_END} (after {} connections)", found.messages));
                 }
                 Err(why) => return Err(anyhow!(why).context("connect")),
             };

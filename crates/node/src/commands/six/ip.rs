@@ -136,7 +136,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             let (prefix, ways) = wanted(ctl, words)?;
             match (verb, stack.route6_at(ctl.cx, prefix)) {
                 ("add" | "append", Some(_)) => {
-                    Err(CommandError::failed(format!("there is a route to {prefix} already: use replace")))
+                    Err(CommandError::failed(format!("{prefix}: a route exists; use replace")))
                 }
                 ("change", None) => Err(no_route(prefix)),
                 _ => ctl.add_route6(prefix, &ways).map(|()| String::new()),
@@ -309,7 +309,7 @@ pub(in super::super) fn neigh<L: Locks>(
     let lladdr = lladdr.ok_or_else(|| CommandError::missing("lladdr MAC"))?;
     let known = ctl.host.stack.neighbors6(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
     match (verb, known) {
-        ("add", true) => Err(CommandError::failed(format!("{addr} is known already: use replace"))),
+        ("add", true) => Err(CommandError::failed(format!("{addr}: a neighbor entry exists; use replace"))),
         ("change", false) => Err(unknown()),
         _ => set_neighbor6(ctl, dev, addr, lladdr).map(|()| String::new()),
     }
@@ -323,7 +323,7 @@ pub(super) fn set_neighbor6<L: Locks>(
     mac: wire::Mac,
 ) -> Result<(), CommandError> {
     if mac.is_multicast() || mac == wire::Mac::ZERO {
-        return Err(CommandError::bad("MAC address", &mac.to_string(), "one station's address"));
+        return Err(CommandError::bad("MAC address", &mac.to_string(), "a unicast MAC address"));
     }
     ctl.host.stack.set_neighbor6(ctl.cx, dev, host("neighbor", addr)?, mac);
     Ok(())

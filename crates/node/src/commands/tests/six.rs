@@ -72,7 +72,7 @@ fn router_advertisements_are_turned_on_and_off() {
         ("rltime 599", "rltime is 0, or from maxinterval to 9000 seconds"),
         ("vltime 10 pltime 11", "pltime is at most vltime"),
         ("vltime x", "vltime"),
-        ("rltime", "seconds"),
+        ("rltime", "expected a number from 0 to 9000"),
     ] {
         let said = b.no(&format!("ifconfig pg0 inet6 advertise {words}"));
         assert!(said.contains(says), "{words}: {said}");
@@ -163,7 +163,7 @@ fn neighbors_in_both_grammars() {
         b.json("ip -6 neigh")[0],
         json!({ "dst": "fd00::2", "dev": "pg0", "lladdr": "02:00:00:00:00:02", "state": ["PERMANENT"] })
     );
-    assert!(b.no("ip -6 neigh add fd00::2 lladdr 02:00:00:00:00:05 dev pg0").contains("is known already"));
+    assert!(b.no("ip -6 neigh add fd00::2 lladdr 02:00:00:00:00:05 dev pg0").contains("a neighbor entry exists"));
     assert_eq!(b.ok("ndp -d fe80::3%pg0"), "fe80::3%pg0 (fe80::3%pg0) deleted\n");
     assert!(b.no("ndp fe80::3").contains("no entry"));
     b.ok("ip neigh del fd00::2 dev pg0");
@@ -281,39 +281,39 @@ fn what_cannot_be_is_said() {
     b.ok("ifconfig pg0 inet6 fd00::1/64");
     b.ok("ifconfig x1 create port null:x");
     for (line, says) in [
-        ("ifconfig pg0 inet6", "an IPv6 address, auto_linklocal, accept_rtadv, advertise or tunnel"),
+        ("ifconfig pg0 inet6", "expected an address such as 10.0.0.1/24 or fd00::1/64"),
         ("ifconfig pg0 inet6 10.0.0.1", "an IPv6 address such as fd00::1"),
         ("ifconfig pg0 inet6 fd00::g", "an IPv6 address such as fd00::1"),
         ("ifconfig pg0 inet6 fd00::2/129", "a number from 0 to 128"),
-        ("ifconfig pg0 inet6 ff02::1", "one host's address"),
-        ("ifconfig pg0 inet6 ::", "one host's address"),
+        ("ifconfig pg0 inet6 ff02::1", "a unicast address of a host"),
+        ("ifconfig pg0 inet6 ::", "a unicast address of a host"),
         ("ifconfig pg0 inet6 ::1", "not an address that a host may have there"),
-        ("ifconfig pg0 inet6 ::ffff:1.2.3.4", "one host's address"),
+        ("ifconfig pg0 inet6 ::ffff:1.2.3.4", "a unicast address of a host"),
         ("ifconfig x1 inet6 fd00::1", "pg0 has fd00::1 already"),
         ("ifconfig pg0 inet6 fd00::9 delete", "pg0 does not have fd00::9"),
-        ("ifconfig pg0 inet6 tunnel fd00::1 fd00::2", "pg0: no tunnel"),
+        ("ifconfig pg0 inet6 tunnel fd00::1 fd00::2", "pg0: not a tunnel"),
         ("ip addr add fd00::3/64", "dev IF"),
         ("ip addr add fd00::3/64 dev pg7", "unknown iface 'pg7'"),
         ("ip -6 route add 2001:db8::/32", "via GATEWAY or dev IF"),
         ("ip -6 route add 2001:db8::/32 via 10.0.0.1", "an IPv6 address such as fd00::1"),
-        ("ip -6 route add 2001:db8::/32 via fe80::1", "is on every link: say which"),
-        ("ip -6 route add 2001:db8::/32 via fd09::1", "is on no iface's link"),
-        ("ip -6 route add 2001:db8::/32 via ff02::1 dev pg0", "one host's address"),
-        ("ip -6 route add fe80::/64 dev pg0", "such addresses are an iface's"),
+        ("ip -6 route add 2001:db8::/32 via fe80::1", "give its interface, as in fe80::1%em0"),
+        ("ip -6 route add 2001:db8::/32 via fd09::1", "is not on the link of an interface"),
+        ("ip -6 route add 2001:db8::/32 via ff02::1 dev pg0", "a unicast address of a host"),
+        ("ip -6 route add fe80::/64 dev pg0", "cannot be routed"),
         ("ip -6 route add blackhole 2001:db8::/32 nexthop via fd00::2", "a type: not supported here"),
         ("ip -6 route add 2001:db8::/32 via fd00::2 nexthop via fd00::2", "via: not supported here"),
         ("ip -6 route add 2001:db8::/32 nexthop weight 2", "via GATEWAY or dev IF"),
         ("ip -6 route add 2001:db8::/32 nexthop via fd00::2 weight 0", "a number from 1 to 256"),
-        ("ip -6 route add 2001:db8::/32 nexthop via fe80::1", "is on every link: say which"),
+        ("ip -6 route add 2001:db8::/32 nexthop via fe80::1", "give its interface, as in fe80::1%em0"),
         ("ip -6 route add 2001:db8::/32 nexthop via 10.0.0.1", "an IPv6 address such as fd00::1"),
         ("ip -6 route del 3fff::/20", "there is no route to 3fff::/20"),
         ("ip -6 route get 2001:db8::1", "network is unreachable"),
         ("route -6 add 2001:db8::/32", "a gateway's address"),
-        ("route -6 add fd00::/64 fd00::2", "there is a route already"),
+        ("route -6 add fd00::/64 fd00::2", "a route exists; use 'route change'"),
         ("route -6 delete 3fff::/20", "not in table"),
-        ("route -6 frobnicate", "unknown verb"),
+        ("route -6 frobnicate", "unknown word"),
         ("route -6 add 2001:db8::/130 fd00::2", "a prefix length from 0 to 128"),
-        ("ndp -s fd00::2 ff:ff:ff:ff:ff:ff", "one station's address"),
+        ("ndp -s fd00::2 ff:ff:ff:ff:ff:ff", "a unicast MAC address"),
         ("ndp -x", "unknown option"),
         ("ip -5 route", "possible: -j, -4, -6"),
     ] {

@@ -81,22 +81,24 @@ fn iproute2_words_make_show_and_delete() {
 fn what_no_tunnel_can_be_is_said() {
     let b = Bench::new();
     b.ok("ifconfig gif0 create tunnel 1.0.0.1 1.0.0.2");
+    b.ok("ifconfig gif1 create");
+    b.ok("ifconfig vxlan0 create");
     for (line, says) in [
-        ("ifconfig gif1 create tunnel 1.0.0.1", "expected an IP address"),
-        ("ifconfig gif0 grekey 5", "gif0: grekey is for greN"),
-        ("ifconfig gif0 vxlanid 5", "gif0: vxlanid is for vxlanN"),
-        ("ifconfig gif0 tunnel 1.0.0.1 224.0.0.1", "224.0.0.1 is not one host's address"),
-        ("ifconfig vxlan0 create vxlanlocalport 5000 vxlanremoteport 6000", "both ends have one port here"),
-        ("ifconfig pg0 tunnel 1.0.0.1 1.0.0.2", "unknown word 'tunnel'"),
-        ("ifconfig lo0 destroy", "lo0: has no port that could be closed here"),
-        ("ip link del lo0", "lo0: has no port that could be closed here"),
-        ("ip link add x type ipip local 1.0.0.1 remote 1.0.0.2", "gif0 has the same ends"),
+        ("ifconfig gif2 create tunnel 1.0.0.1", "expected an IP address"),
+        ("ifconfig gif0 grekey 5", "gif0: grekey applies only to gre tunnels"),
+        ("ifconfig gif0 vxlanid 5", "gif0: vxlanid applies only to vxlan tunnels"),
+        ("ifconfig gif0 tunnel 1.0.0.1 224.0.0.1", "224.0.0.1: must be a unicast address"),
+        ("ifconfig vxlan0 vxlanlocalport 5000 vxlanremoteport 6000", "both ends have the same port"),
+        ("ifconfig pg0 tunnel 1.0.0.1 1.0.0.2", "pg0: not a tunnel"),
+        ("ifconfig lo0 destroy", "lo0: cannot be removed"),
+        ("ip link del lo0", "lo0: cannot be removed"),
+        ("ip link add x type ipip local 1.0.0.1 remote 1.0.0.2", "gif0 has the same outer addresses"),
         ("ip link add x type sitt", "unknown type 'sitt'"),
-        ("ifconfig gif1 tunnel 1.0.0.1 fd00::1", "both ends are of one family"),
-        ("ifconfig gif1 tunnel fe80::1 fe80::2", "fe80::1 is not one host's address"),
+        ("ifconfig gif1 tunnel 1.0.0.1 fd00::1", "must be of one family"),
+        ("ifconfig gif1 tunnel fe80::1 fe80::2", "fe80::1: must be a unicast address"),
         ("ip link add x type vxlan id 16777216", "vni"),
         ("ip link add x type gre key banana", "a number of 32 bits"),
-        ("ip link add pg0 type ipip", "there is an iface of that name already"),
+        ("ip link add pg0 type ipip", "an interface of this name exists"),
         ("ip addr add 9.9.9.9 peer 9.9.9.8 dev pg0", "pg0 is no point-to-point iface"),
     ] {
         assert!(b.no(line).contains(says), "{line}: {}", b.no(line));

@@ -222,7 +222,7 @@ fn the_probe_ends_with_the_client() {
 fn invalid_dhclient_commands_are_rejected_with_reasons() {
     let link = Link::new();
     let no = |line: &str| link.say(line).unwrap_err();
-    assert_eq!(no("dhclient -r em0"), "em0: no DHCP client");
+    assert_eq!(no("dhclient -r em0"), "em0: no DHCP client runs there");
     assert!(no("dhclient -r").contains("an interface"));
     assert!(no("dhclient lo0").contains("DHCP needs an Ethernet interface"));
     assert!(no("dhclient em7").contains("em7"));

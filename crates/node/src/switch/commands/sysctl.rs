@@ -16,14 +16,67 @@ const MODE: &str = "kern.polling.mode";
 const EACH_BURST: &str = "kern.polling.each_burst";
 const BURST_MAX: &str = "kern.polling.burst_max";
 const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
-/// FreeBSD 4's names for the cost of forwarding in the bridge.
-const COSTS: &[(&str, &str)] = &[
-    ("net.link.ether.bdg_fw_avg", "Ticks a frame in the bridge, of those measured."),
-    ("net.link.ether.bdg_fw_count", "Frames measured: of one burst in 16."),
-    ("net.link.ether.bdg_fw_ticks", "Ticks that those took."),
+/// A sysctl that is not a polling setting.
+struct Variable {
+    name: &'static str,
+    about: &'static str,
+    value: fn(&Switch) -> Value,
+    /// Sets the value; `None`: read only.
+    set: Option<fn(&Switch, &str) -> Result<(), CommandError>>,
+}
+
+/// FreeBSD 4's names for the cost of forwarding and for settings that have another name here.
+const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "kern.polling.enable",
+        about: "1: loops are woken by a clock or by work; 0: by descriptors only. Sets the mode to clock or wakeup.",
+        value: |switch| u64::from(switch.knobs.mode() != Mode::Wakeup).into(),
+        set: Some(|switch, text| {
+            let mode = if on_off("kern.polling.enable", text)? { Mode::Clock } else { Mode::Wakeup };
+            let _ = switch.knobs.set(MODE, mode.number()); // cannot fail: in range
+            Ok(())
+        }),
+    },
+    Variable {
+        name: "net.link.ether.bdg_fw_avg",
+        about: "Mean number of ticks per frame in the bridge, over the measured frames.",
+        value: |switch| (switch.average().value().unwrap_or(0.0).round() as u64).into(),
+        set: None,
+    },
+    Variable {
+        name: "net.link.ether.bdg_fw_count",
+        about: "Number of measured frames: those of one burst in 16.",
+        value: |switch| switch.average().frames.into(),
+        set: None,
+    },
+    Variable {
+        name: "net.link.ether.bdg_fw_ticks",
+        about: "Ticks spent on the measured frames.",
+        value: |switch| switch.average().ticks.into(),
+        set: None,
+    },
+    Variable {
+        name: "net.link.ether.bridge",
+        about: "1: the bridge forwards; 0: it does not. Same as ifconfig's up and down.",
+        value: |switch| u64::from(switch.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down)).into(),
+        set: Some(|switch, text| {
+            let running = if on_off("net.link.ether.bridge", text)? { Running::Up } else { Running::Down };
+            switch.set_running(running);
+            Ok(())
+        }),
+    },
+    Variable {
+        name: CLUSTERS,
+        about: "Cluster of each member, as in p1:0,p2:0,p3:1; frames stay within a cluster.",
+        value: |switch| switch.clusters().into(),
+        set: Some(Switch::set_clusters),
+    },
 ];
-/// Polling state, by the name of the gauge.
-const LEVELS: &[(&str, &str)] = &[
+
+const CLUSTERS: &str = "net.link.ether.bridge_cfg";
+
+/// Sysctls that read a gauge of all loops together, by the name of the gauge.
+const GAUGES: &[(&str, &str)] = &[
     ("kern.polling.burst", "burst"),
     ("kern.polling.handlers", "handlers"),
     ("kern.polling.idlepoll_sleeping", "idlepoll_sleeping"),
@@ -32,20 +85,20 @@ const LEVELS: &[(&str, &str)] = &[
     ("kern.polling.residual_burst", "residual_burst"),
 ];
 
-/// Polling counters over all loops, with FreeBSD's names.
-const MET: &[&str] = &["kern.polling.lost_polls", "kern.polling.short_ticks", "kern.polling.stalled"];
-/// FreeBSD's names for settings that have another name here.
-const ENABLE: &str = "kern.polling.enable";
-const BRIDGE: &str = "net.link.ether.bridge";
-const CLUSTERS: &str = "net.link.ether.bridge_cfg";
-const ALIASES: &[(&str, &str)] = &[
-    (BRIDGE, "Does it forward? The same as ifconfig's up and down."),
-    (CLUSTERS, "Members and their clusters, as in p1:0,p2:0,p3:1; frames stay within a cluster."),
-    (
-        ENABLE,
-        "Are loops woken by a clock or by work (1), or by descriptors alone (0)? 1 sets the mode to clock, 0 to wakeup.",
-    ),
-];
+/// Sysctls that read a polling counter of all loops together, with FreeBSD's names.
+const COUNTERS: &[&str] = &["kern.polling.lost_polls", "kern.polling.short_ticks", "kern.polling.stalled"];
+
+fn variable(name: &str) -> Option<&'static Variable> {
+    VARIABLES.iter().find(|variable| variable.name == name)
+}
+
+fn on_off(name: &str, text: &str) -> Result<bool, CommandError> {
+    match text {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        other => Err(CommandError::bad(name, other, "0 or 1")),
+    }
+}
 
 impl Switch {
     /// Returns the clusters as `p1:0,p2:1`.
@@ -74,32 +127,8 @@ impl Switch {
         Ok(())
     }
 
-    fn set_alias(&self, name: &str, text: &str) -> Result<(), CommandError> {
-        let on = match text {
-            _ if name == CLUSTERS => return self.set_clusters(text),
-            "0" => false,
-            "1" => true,
-            other => return Err(CommandError::bad(name, other, "0 or 1")),
-        };
-        if name == BRIDGE {
-            self.set_running(if on { Running::Up } else { Running::Down });
-            return Ok(());
-        }
-        let mode = if on { Mode::Clock } else { Mode::Wakeup };
-        let _ = self.knobs.set(MODE, mode.number()); // cannot fail: in range
-        Ok(())
-    }
-
-    fn alias(&self, name: &str) -> Value {
-        match name {
-            CLUSTERS => self.clusters().into(),
-            BRIDGE => u64::from(self.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down)).into(),
-            _ => u64::from(self.knobs.mode() != Mode::Wakeup).into(),
-        }
-    }
-
     /// Returns a polling counter over all loops.
-    fn met(&self, name: &str) -> u64 {
+    fn counter(&self, name: &str) -> u64 {
         let mut all = 0;
         self.each_lane(|lane| {
             lane.polling.counts.visit(&mut |prefix, field, _, value| {
@@ -129,7 +158,8 @@ impl Switch {
 impl Variables for Switch {
     fn names(&self) -> Vec<String> {
         let knobs = Knobs::INFO.iter().map(|info| info.name);
-        let fixed = COSTS.iter().chain(LEVELS).chain(ALIASES).map(|(name, _)| *name).chain(MET.iter().copied());
+        let others = VARIABLES.iter().map(|variable| variable.name);
+        let fixed = others.chain(GAUGES.iter().map(|(name, _)| *name)).chain(COUNTERS.iter().copied());
         let mut all: Vec<String> = knobs.chain(fixed).map(str::to_string).collect();
         if self.cards().next().is_some() {
             all.extend(nic::Knobs::INFO.iter().map(|info| format!("nic.{}", info.option.name)));
@@ -146,25 +176,23 @@ impl Variables for Switch {
         if let Some(info) = Knobs::INFO.iter().find(|info| info.name == name) {
             return said_of(info);
         }
-        if let Some((_, sentence)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
-            return sentence.to_string();
+        if let Some(variable) = variable(name) {
+            let read_only = if variable.set.is_none() { " Read only." } else { "" };
+            return format!("{}{read_only}", variable.about);
         }
-        if MET.contains(&name) {
+        if COUNTERS.contains(&name) {
             let mut said = String::new();
             Counts::default().visit(&mut |prefix, field, sentence, _| {
                 if name == format!("{prefix}.{field}") {
-                    said = format!("{sentence} Of all loops together. Read only.");
+                    said = format!("{sentence} Sum over all loops. Read only.");
                 }
             });
             return said;
         }
-        if let Some((_, sentence)) = COSTS.iter().find(|(cost, _)| *cost == name) {
-            return format!("{sentence} Read only.");
-        }
-        let level = LEVELS.iter().find(|(level, _)| *level == name).map(|(_, level)| *level);
+        let level = GAUGES.iter().find(|(level, _)| *level == name).map(|(_, level)| *level);
         let gauges = Gauges::default();
         let said = gauges.list().into_iter().find(|(of, ..)| Some(*of) == level);
-        said.map(|(_, sentence, _)| format!("{sentence} Of all loops together. Read only.")).unwrap_or_default()
+        said.map(|(_, sentence, _)| format!("{sentence} Sum over all loops. Read only.")).unwrap_or_default()
     }
 
     fn value(&self, name: &str) -> Value {
@@ -174,24 +202,16 @@ impl Variables for Switch {
         if name == MODE {
             return self.knobs.mode().name().into();
         }
-        if ALIASES.iter().any(|(alias, _)| *alias == name) {
-            return self.alias(name);
+        if let Some(variable) = variable(name) {
+            return (variable.value)(self);
         }
-        if MET.contains(&name) {
-            return self.met(name).into();
+        if COUNTERS.contains(&name) {
+            return self.counter(name).into();
         }
-        if let Some((_, level)) = LEVELS.iter().find(|(known, _)| *known == name) {
+        if let Some((_, level)) = GAUGES.iter().find(|(known, _)| *known == name) {
             let gauges = (0..self.lanes()).filter_map(|number| Some(self.lane(number)?.polling.gauges()));
             let of = |gauges: Arc<Gauges>| gauges.list().iter().find(|(of, ..)| of == level).map(|of| of.2);
             return gauges.filter_map(of).sum::<u64>().into();
-        }
-        if COSTS.iter().any(|(cost, _)| *cost == name) {
-            let average = self.average();
-            return match name {
-                "net.link.ether.bdg_fw_count" => average.frames.into(),
-                "net.link.ether.bdg_fw_ticks" => average.ticks.into(),
-                _ => (average.value().unwrap_or(0.0).round() as u64).into(),
-            };
         }
         self.knobs.get(name).into()
     }
@@ -203,15 +223,16 @@ impl Variables for Switch {
             }
             return self.cards().try_for_each(|card| card.knobs.set(name, text).map_err(CommandError::failed));
         }
-        if ALIASES.iter().any(|(alias, _)| *alias == name) {
-            return self.set_alias(name, text);
+        let read_only = || CommandError::failed(format!("{name}: read only"));
+        if let Some(variable) = variable(name) {
+            return variable.set.ok_or_else(read_only)?(self, text);
         }
-        if MET.contains(&name) || COSTS.iter().chain(LEVELS).any(|(fixed, _)| *fixed == name) {
-            return Err(CommandError::failed(format!("{name}: can only be read")));
+        if COUNTERS.contains(&name) || GAUGES.iter().any(|(gauge, _)| *gauge == name) {
+            return Err(read_only());
         }
         let info = Knobs::INFO.iter().find(|info| info.name == name);
         let names = self.names();
-        let info = info.ok_or_else(|| CommandError::unknown("knob", name, names.iter().map(String::as_str)))?;
+        let info = info.ok_or_else(|| CommandError::unknown("sysctl", name, names.iter().map(String::as_str)))?;
         let value = match text.parse::<Mode>() {
             Ok(mode) if name == MODE => mode.number(),
             Err(_) if name == MODE && text.parse::<i64>().is_err() => {
