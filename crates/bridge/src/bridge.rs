@@ -22,7 +22,7 @@ mod tests;
 mod vlan;
 mod watch;
 
-pub use announce::{About, News, Said};
+pub use announce::{About, Said, SyncEvent};
 pub use local::{Local, Reserved};
 pub use mute::{Move, Mute};
 pub use rules::{Action, Direction, MAX_RULES, Rule, RuleCounts, Rules};

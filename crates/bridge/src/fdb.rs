@@ -443,8 +443,8 @@ impl Fdb {
     }
 
     #[cold]
-    fn learn_more(&mut self, key: Key, hash: u64, news: Seen) -> Learned {
-        let Seen { port, bits, seen, window } = news;
+    fn learn_more(&mut self, key: Key, hash: u64, events: Seen) -> Learned {
+        let Seen { port, bits, seen, window } = events;
         let Some(at) = self.find(key, self.cluster(port), hash) else {
             return self.learn_new(key, hash, Place { port, bits, seen });
         };

@@ -30,8 +30,8 @@ mod stp;
 
 pub use bridge::{
     About, Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Buckets, Carrier, Counts, Direction, Leave, Listener,
-    Local, MAX_RULES, MOST_VLANS, MdbPage, Member, Move, Mute, News, PortState, PortVlan, Querier, Query, Rate,
-    Reserved, RouterPort, Rule, RuleCounts, Rules, Running, Said, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm,
+    Local, MAX_RULES, MOST_VLANS, MdbPage, Member, Move, Mute, PortState, PortVlan, Querier, Query, Rate, Reserved,
+    RouterPort, Rule, RuleCounts, Rules, Running, Said, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, SyncEvent,
     Unknown, VlanSet,
 };
 pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};

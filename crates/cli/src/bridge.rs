@@ -12,7 +12,7 @@ use clock::{Clock, Strategy};
 use node::control::Server;
 use node::run::Event;
 use node::switch::run::Until;
-use node::switch::{AddError, LANES_MAX, Switch, SwitchConfig, commands};
+use node::switch::{AddError, Switch, SwitchConfig, THREADS_MAX, commands};
 use port::spec::{Kind, Layer, Spec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,10 +45,10 @@ pub struct BridgeArgs {
     #[arg(long, value_name = "DURATION", value_parser = age, default_value = "300s")]
     pub age: Duration,
     /// Poll ports in N loops, each in its own thread; ports are assigned in turn
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=LANES_MAX as i64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub loops: u16,
     /// Forward frames in N worker threads, fed by the polling loop
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..LANES_MAX as i64))]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..THREADS_MAX as i64))]
     pub workers: u16,
     /// Name the bridge
     #[arg(long, value_name = "NAME", default_value = "bridge0", value_parser = word)]
@@ -126,11 +126,14 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     let path = control.as_ref().map(|server| server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::tell(&running, &mut ready);
-    let at_start = commands::remarks(&switch);
-    at_start.iter().for_each(|remark| notice(remark));
+    let at_start = commands::warnings(&switch);
+    at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };
     let ran = switch.run(control.as_mut(), until, dispatch::stop_requested);
-    commands::remarks(&switch).iter().filter(|remark| !at_start.contains(remark)).for_each(|remark| notice(remark));
+    commands::warnings(&switch)
+        .iter()
+        .filter(|warning| !at_start.contains(warning))
+        .for_each(|warning| notice(warning));
     commands::report(&switch).lines().for_each(notice);
     tell_refused();
     ran.context("waiting for ports")?;

@@ -55,7 +55,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
 /// host sends to each echo service.
 fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> anyhow::Result<Exit> {
     let world = shape::from_network(network, seed).map_err(Fault::usage)?;
-    world.remarks().iter().for_each(|remark| notice(remark));
+    world.warnings().iter().for_each(|warning| notice(warning));
     let begin = world.now();
     let mut programs = WithPrograms::open(&world, &apps::host::Servers::SIMULATED).map_err(Fault::usage)?;
     for line in words {

@@ -235,7 +235,7 @@ impl PlaceArgs {
         }
         let shape = Shape::new(hosts, self.family.families(), self.near.as_deref(), self.asked.as_deref());
         let shape = shape.map_err(|why| Fault::usage(format!("{}: {why}", file.display())))?;
-        shape.remarks().iter().for_each(|remark| notice(remark));
+        shape.warnings().iter().for_each(|warning| notice(warning));
         Ok(Where::Shape(Box::new(shape)))
     }
 

@@ -280,7 +280,7 @@ fn measure(
     });
     bar.finish_and_clear();
     for port in &tester.ports {
-        port.rx.remarks().iter().for_each(|remark| notice(&format!("{}: {remark}", port.spec)));
+        port.rx.warnings().iter().for_each(|warning| notice(&format!("{}: {warning}", port.spec)));
     }
     Ok(results)
 }

@@ -21,10 +21,10 @@
 //! [`workstream`], which is checked with loom. Netisr is independent of stacks and headers: items
 //! have any type, protocols are registered, and callbacks return hashes.
 
-mod books;
 mod caller;
 mod config;
 mod error;
+mod statistics;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -37,8 +37,8 @@ pub use error::NetisrError;
 pub use table::{ProtocolRow, Settings, Snapshot, WorkRow};
 pub use worker::{Items, Work, Worker};
 
-use books::{Books, Sums};
 use config::Live;
+use statistics::{Statistics, Sums};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Audit {
 pub struct Netisr<T> {
     streams: Box<[Workstream<T>]>,
     protocols: Box<[Live<T>]>,
-    books: Books,
+    statistics: Statistics,
     mode: AtomicU8,
     default_qlimit: AtomicUsize,
     config: Config,
@@ -130,7 +130,7 @@ impl<T: Item> Netisr<T> {
         Ok(Arc::new(Netisr {
             streams: (0..config.workstreams).map(|_| Workstream::new(n)).collect(),
             protocols: protocols.into_iter().map(Live::new).collect(),
-            books: Books::new(config.workstreams, n),
+            statistics: Statistics::new(config.workstreams, n),
             mode: AtomicU8::new(config.mode.number()),
             default_qlimit: AtomicUsize::new(config.default_qlimit),
             config,
@@ -228,7 +228,7 @@ impl<T: Item> Netisr<T> {
     fn count_overtaken(&self, proto: ProtoId, live: &Live<T>) {
         // The order matters: reading completed counts before started ones means that concurrent
         // work only increases the result.
-        let of = |at: usize| self.books.sums(at, proto.at());
+        let of = |at: usize| self.statistics.sums(at, proto.at());
         let all = || self.streams.iter().enumerate();
         let done = || all().map(|(at, stream)| of(at).handled + of(at).lost + stream.level(proto.at()).drained).sum();
         let begun = |(at, stream): (usize, &Workstream<T>)| {
@@ -335,7 +335,7 @@ impl<T: Item> Netisr<T> {
         let mut all = Audit::default();
         for (at, stream) in self.streams.iter().enumerate().filter(|(at, _)| wanted(*at)) {
             for proto in 0..self.protocols.len() {
-                let (queue, sums) = (stream.level(proto), self.books.sums(at, proto));
+                let (queue, sums) = (stream.level(proto), self.statistics.sums(at, proto));
                 all.dispatched += sums.dispatched + sums.hybrid_dispatched;
                 all.queued += queue.queued;
                 all.handled += sums.handled;
@@ -363,7 +363,7 @@ impl<T: Item> Netisr<T> {
     /// Returns all settings and counters, as `netstat -Q` shows them.
     pub fn snapshot(&self) -> Snapshot {
         let row = |(at, proto): (usize, usize)| {
-            let Sums { dispatched, hybrid_dispatched, handled, lost, .. } = self.books.sums(at, proto);
+            let Sums { dispatched, hybrid_dispatched, handled, lost, .. } = self.statistics.sums(at, proto);
             let level = self.streams.get(at).map(|stream| stream.level(proto)).unwrap_or_default();
             let name = self.protocols.get(proto).map_or("unknown", |live| live.about.name);
             let (cpu, (len, watermark)) = (self.config.cpu(at), (level.len, level.watermark));

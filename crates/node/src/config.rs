@@ -158,7 +158,7 @@ pub struct OnOneThread {
     /// Adapted configuration.
     pub config: HostConfig,
     /// Warning, if the netisr or stacks settings were reduced.
-    pub remark: Option<String>,
+    pub warning: Option<String>,
 }
 
 impl HostConfig {
@@ -171,7 +171,7 @@ impl HostConfig {
         let split = (self.stacks > 1).then(|| {
             format!("{}: stacks = {}: reduced to 1, since all hosts run on one thread here", self.name, self.stacks)
         });
-        let remark = had_threads.then(|| {
+        let warning = had_threads.then(|| {
             let bound = if bind { " and isr.bind" } else { "" };
             let name = &self.name;
             format!(
@@ -184,7 +184,7 @@ impl HostConfig {
         if split.is_some() {
             config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // no such queues exist
         }
-        OnOneThread { config, remark: split.or(remark) }
+        OnOneThread { config, warning: split.or(warning) }
     }
 }
 

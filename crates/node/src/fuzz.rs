@@ -176,7 +176,7 @@ pub fn switch(data: &[u8]) {
             // the fault.
             Err(error) => assert!(error.to_string().lines().count() <= 3, "{error}"),
         }
-        switch.each_lane(|lane| _ = lane.turn());
+        switch.each_thread(|thread| _ = thread.turn());
         assert!(switch.audit().holds());
     }
 }

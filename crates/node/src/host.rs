@@ -11,7 +11,7 @@ use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
 use crate::sleep::Sleeper;
-use crate::split::Seat;
+use crate::split::Shard;
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
@@ -355,9 +355,9 @@ impl<L: Locks> Host<L> {
     }
 
     /// Attaches the host to the dispatcher of a split host, which supplies its frames.
-    pub(crate) fn take_seat(&mut self, seat: Seat) {
-        let (isr, seated) = seat.sit(&self.stack);
-        self.inputs.first.lock(self.cx()).seat = Some(seated);
+    pub(crate) fn take_shard(&mut self, shard: Shard) {
+        let (isr, seated) = shard.sit(&self.stack);
+        self.inputs.first.lock(self.cx()).shard = Some(seated);
         self.isr = Some(isr);
     }
 

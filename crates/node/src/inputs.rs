@@ -8,7 +8,7 @@
 use crate::Host;
 use crate::capture::Watch;
 use crate::isr::Feed;
-use crate::split::Seated;
+use crate::split::Sharded;
 use buf::Burst;
 use clock::Instant;
 use inet::iface::IfaceId;
@@ -37,7 +37,7 @@ pub(crate) struct Inputs {
     /// Netisr, which selects the thread that processes a frame; `None`: the receiving thread does.
     pub(crate) feed: Option<Feed>,
     /// Source of frames for a stack of a split host.
-    pub(crate) seat: Option<Seated>,
+    pub(crate) shard: Option<Sharded>,
 }
 
 /// A part of a host's inputs.
@@ -207,7 +207,7 @@ impl<L: Locks> Host<L> {
         let mut frames = 0;
         let mut burst = Burst::new();
         let mut inputs = part.inputs.0.lock(cx);
-        let Inputs { receivers, feed, seat } = &mut *inputs;
+        let Inputs { receivers, feed, shard } = &mut *inputs;
         for receiver in receivers.iter_mut() {
             let n = receiver.half.rx_burst(&mut burst, self.burst(), cx.now);
             if n == 0 {
@@ -228,8 +228,8 @@ impl<L: Locks> Host<L> {
         if let Some(feed) = feed {
             feed.work(&self.stack, cx);
         }
-        if let Some(seat) = seat {
-            frames += seat.take(&self.stack, cx, receivers);
+        if let Some(shard) = shard {
+            frames += shard.take(&self.stack, cx, receivers);
         }
         frames
     }
@@ -261,9 +261,9 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns the receive warnings of the ports, as sentences.
-    pub fn remarks(&self) -> Vec<(IfaceId, String)> {
+    pub fn warnings(&self) -> Vec<(IfaceId, String)> {
         let mut all = Vec::new();
-        self.each_receiver(|r| all.extend(r.half.remarks().into_iter().map(|remark| (r.iface, remark))));
+        self.each_receiver(|r| all.extend(r.half.warnings().into_iter().map(|warning| (r.iface, warning))));
         all
     }
 

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::commands;
 use crate::config::HostConfig;
-use crate::split::{self, Steered, Strays};
+use crate::split::{self, DispatchCounts, Strays};
 use buf::{Burst, Frame};
 pub use died::RESTARTS_MAX;
 
@@ -184,9 +184,9 @@ pub(crate) fn set_up(
 
 /// Index of a stack of a split host, and the counters of its dispatcher.
 #[derive(Debug)]
-pub(crate) struct SeatOf {
+pub(crate) struct ShardOf {
     pub(crate) at: usize,
-    pub(crate) steered: Arc<Steered>,
+    pub(crate) dispatched: Arc<DispatchCounts>,
     pub(crate) strays: Arc<Strays>,
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct Isr {
     pub(crate) netisr: Arc<Netisr<Received>>,
     /// For a stack of a split host: its index, and the counters of the dispatcher. The netisr is
     /// shared by all stacks, and frames queued in it do not belong to this host yet.
-    pub(crate) seat: Option<SeatOf>,
+    pub(crate) shard: Option<ShardOf>,
     pub(crate) died: Died,
 }
 
@@ -209,12 +209,12 @@ impl Isr {
         }
         let netisr = make(config)?;
         let feed = Feed::new(&netisr)?;
-        Ok(Some((Isr { netisr, seat: None, died: Died::default() }, feed)))
+        Ok(Some((Isr { netisr, shard: None, died: Died::default() }, feed)))
     }
 
     /// Returns the netisr of stack `at` of a split host.
-    pub(crate) fn of_seat(netisr: Arc<Netisr<Received>>, seat: SeatOf) -> Isr {
-        Isr { netisr, seat: Some(seat), died: Died::default() }
+    pub(crate) fn of_shard(netisr: Arc<Netisr<Received>>, shard: ShardOf) -> Isr {
+        Isr { netisr, shard: Some(shard), died: Died::default() }
     }
 }
 
@@ -335,7 +335,7 @@ pub(crate) fn snapshot<L: Locks>(host: &crate::Host<L>) -> Snapshot {
         None => of_loop(host),
     };
     let own = host.stack.loop_use(host.cx());
-    let at = host.isr.as_ref().and_then(|isr| isr.seat.as_ref()).map_or(0, |seat| seat.at);
+    let at = host.isr.as_ref().and_then(|isr| isr.shard.as_ref()).map_or(0, |shard| shard.at);
     if let Some(row) = snapshot.row(at, "ip") {
         row.len += own.len;
         row.watermark = row.watermark.max(own.watermark);

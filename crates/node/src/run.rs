@@ -9,7 +9,7 @@ mod build;
 mod programs;
 mod up;
 
-pub(crate) use build::build_seated;
+pub(crate) use build::build_sharded;
 pub use build::{BuildError, build};
 pub use programs::{NoPrograms, Program, Programs, Running};
 pub use up::{Event, Outcome, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};
@@ -138,10 +138,10 @@ impl Runner {
 
     /// Reports the receive warnings of ports that are still open; those of the others were reported
     /// when they ended.
-    pub fn tell_remarks<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
-        let remarks = host.remarks();
-        let rest = remarks.iter().filter(|(id, _)| !self.gone.contains(id));
-        rest.for_each(|(id, remark)| notice(said_of(host, *id, remark)));
+    pub fn report_warnings<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
+        let warnings = host.warnings();
+        let rest = warnings.iter().filter(|(id, _)| !self.gone.contains(id));
+        rest.for_each(|(id, warning)| notice(said_of(host, *id, warning)));
     }
 
     /// Returns the number of requests served at the control socket.
@@ -164,9 +164,9 @@ impl Runner {
         for (id, why) in host.gone() {
             if !self.gone.contains(&id) {
                 self.gone.push(id);
-                let remarks = host.remarks();
-                let of_it = remarks.iter().filter(|(of, _)| *of == id);
-                of_it.for_each(|(_, remark)| notice(said_of(host, id, remark)));
+                let warnings = host.warnings();
+                let of_it = warnings.iter().filter(|(of, _)| *of == id);
+                of_it.for_each(|(_, warning)| notice(said_of(host, id, warning)));
                 self.lost |= why.is_some();
                 let why = why.unwrap_or_else(|| "end of input".to_string());
                 let then = match host.is_over() && !self.stay {

@@ -118,16 +118,16 @@ impl<L: Locks> Host<L> {
     fn wait_alone(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
         let inputs = self.inputs.first.lock(cx);
-        let Inputs { receivers, seat, .. } = &*inputs;
+        let Inputs { receivers, shard, .. } = &*inputs;
         let timeout = most(receivers, until, cx.now);
         let mut fds = also.to_vec();
         fds.extend(receivers.iter().filter(|r| !r.half.is_gone()).filter_map(|r| r.half.wait_fd()));
         // A failing poll (a bad descriptor) costs one round; the port itself reports that it is
         // gone.
         let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
-        let ready = match seat {
+        let ready = match shard {
             None => sleep(),
-            Some(seat) => seat.sleep(sleep).unwrap_or_default(),
+            Some(shard) => shard.sleep(sleep).unwrap_or_default(),
         };
         ready.into_iter().take(also.len()).any(|ready| ready)
     }

@@ -1,14 +1,14 @@
 //! Split host: several stacks that share only addresses and ports, one thread each (`stacks = N`).
 //!
 //! ```text
-//! ports -> Steerer::turn            flow::whose: stack of the flow  -> netisr queue of that stack
+//! ports -> Dispatcher::turn            flow::whose: stack of the flow  -> netisr queue of that stack
 //!                                   (counted as Queued, or QDrops)
 //!                                   ARP, ND, IGMP, MLD: a copy to each stack
-//!          Seat::take               the stack's thread, between its rounds: its whole queue into
+//!          Shard::take               the stack's thread, between its rounds: its whole queue into
 //!                                   Stack::input (counted as Handled)
-//! stack -> SeatTx                   a ring per stack and port -> Steerer::turn -> the same port
+//! stack -> ShardTx                   a ring per stack and port -> Dispatcher::turn -> the same port
 //! ```
-//! The dispatcher (`Steerer`) is a thread of its own, and owns the ports. The stacks are ordinary
+//! The dispatcher (`Dispatcher`) is a thread of its own, and owns the ports. The stacks are ordinary
 //! hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with one
 //! stack from its first frame to its last: a TCP connection, the fragments of a datagram, ICMP
 //! errors about either (`net.isr.proto.ip.policy=flow`, the default). Alternatively all flows of a
@@ -19,14 +19,14 @@
 //! ([`leads_to`]). This does not cover an L4 port bound by the caller, and datagrams sent without a
 //! connection; their answers may go to another stack.
 
-mod seat;
-mod steerer;
+mod dispatcher;
+mod shard;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use seat::{Seat, Seated};
-pub use steerer::OpenError;
-pub(crate) use steerer::{Steerer, entries};
+pub use dispatcher::OpenError;
+pub(crate) use dispatcher::{Dispatcher, entries};
+pub(crate) use shard::{Shard, Sharded};
 
 use crate::config::HostConfig;
 use crate::isr::{self, ETHER, IP, IP6, IsrError, Received};
@@ -41,7 +41,7 @@ use wire::hash::Key;
 
 stats::counters! {
     /// Counters of the dispatcher of a split host.
-    pub struct Steered at "node.split" {
+    pub struct DispatchCounts at "node.split" {
         /// Frames received from ports.
         received,
         /// Copies of frames for all stacks.
@@ -60,7 +60,7 @@ stats::counters! {
 }
 
 /// Later fragments that arrived before their first: their stack is arbitrary. Kept apart from
-/// [`Steered`], which the dispatcher's loop counts.
+/// [`DispatchCounts`], which the dispatcher's loop counts.
 #[derive(Debug, Default)]
 pub(crate) struct Strays(Mutex<Fragments>);
 

@@ -2,40 +2,40 @@
 //! `linerate bridge`.
 //!
 //! ```text
-//! Lane::turn          scheduled by dispatch::polling: a round over the thread's ports
+//! SwitchThread::turn          scheduled by dispatch::polling: a round over the thread's ports
 //!   rx_burst          from one port
 //!   Bridge::input     learning and forwarding decision; into a burst for each port
 //!   flush             tx_burst of the thread's own ports; a ring to the thread of any other port
 //! ```
-//! A [`Lane`] is a thread with its own ports and its own replica of the bridge, so that forwarding
-//! shares nothing. Replicas exchange what they learn ([`news`]). A port is polled by one loop only
+//! A [`SwitchThread`] is a thread with its own ports and its own replica of the bridge, so that forwarding
+//! shares nothing. Replicas exchange what they learn ([`sync`]). A port is polled by one loop only
 //! (bridge2004): see [`dispatch::polling::Loops`]. With workers there is one loop, which dispatches
-//! received frames, and each worker is a `Lane` without ports ([`post`]).
+//! received frames, and each worker is a `SwitchThread` without ports ([`post`]).
 //!
-//! Configuration requires the lock of a `Lane`. The thread holds its lock all the time, and
+//! Configuration requires the lock of a `SwitchThread`. The thread holds its lock all the time, and
 //! releases it on request.
 
 mod average;
-mod bell;
 pub mod commands;
 mod costs;
 mod exchange;
-mod lane;
+mod lock_requests;
 mod members;
-mod news;
 pub mod node;
 mod post;
 pub mod run;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod tree;
 
 pub use average::Average;
 pub use costs::SwitchCosts;
-pub use lane::{Counts, Lane};
 pub use members::{Info, Queue};
-pub use news::NewsCounts;
 pub use post::PORTS_MAX;
+pub use sync::SyncCounts;
+pub use thread::{Counts, SwitchThread};
 pub use tree::{LocalCounts, Tree};
 
 use crate::capture::Captures;
@@ -47,17 +47,17 @@ use dispatch::polling::{Knobs, Taken};
 pub(crate) use exchange::Call;
 
 use exchange::{Arrivals, Outbox};
-use lane::{Common, Role};
-use members::{Members, Seat};
-use news::Newswire;
+use members::{Members, Slot};
 use port::{Env, OpenError, Pairs, Port, Spec, SpecError};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sync::SyncExchange;
+use thread::{Common, Role};
 use tree::{Links, SharedInbox};
 use wire::Mac;
 
 /// Maximum number of threads of a switch: loops, or one loop and its workers.
-pub const LANES_MAX: usize = 64;
+pub const THREADS_MAX: usize = 64;
 
 /// Configuration of a switch.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ pub enum AddError {
     TooMany(usize),
     /// No loop of that number.
     #[error("no loop {0}: the switch has {1}, numbered from 0")]
-    NoLane(usize, usize),
+    NoLoop(usize, usize),
     /// Each queue of a port needs a loop of its own, and none is left.
     #[error("{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops")]
     NoLoopLeft {
@@ -131,7 +131,7 @@ pub struct Switch {
     pool: Pool,
     pool_config: PoolConfig,
     pairs: Arc<Pairs>,
-    lanes: Vec<Mutex<Lane>>,
+    threads: Vec<Mutex<SwitchThread>>,
     /// Dispatcher to the workers, if there are any.
     flow: Option<Arc<Dataflow>>,
     calls: Vec<Call>,
@@ -167,16 +167,16 @@ impl Switch {
     /// # Errors
     /// As [`Switch::new`].
     pub fn among(config: &SwitchConfig, clock: Clock, pairs: Arc<Pairs>) -> Result<Switch, PoolError> {
-        let (loops, workers) = match config.workers.min(LANES_MAX - 1) {
-            0 => (config.loops.clamp(1, LANES_MAX), 0),
+        let (loops, workers) = match config.workers.min(THREADS_MAX - 1) {
+            0 => (config.loops.clamp(1, THREADS_MAX), 0),
             workers => (1, workers),
         };
-        let lanes = loops + workers;
-        let locks = if lanes > 1 { PoolLocks::Light } else { config.pool.locks };
+        let threads = loops + workers;
+        let locks = if threads > 1 { PoolLocks::Light } else { config.pool.locks };
         let pool_config = PoolConfig { locks, ..config.pool.clone() };
         let pool = Pool::new(&pool_config)?;
         let knobs = Arc::new(Knobs::default());
-        let calls = (0..lanes).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
+        let calls = (0..threads).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
         let inbox = SharedInbox::default();
         let captures: Arc<Captures> = Arc::default();
         let common = Common {
@@ -197,21 +197,21 @@ impl Switch {
             roles.extend(workers.into_iter().map(|worker| Role::Works(Box::new(worker))));
         }
         let numbered = roles.into_iter().enumerate();
-        let made = numbered.map(|(number, role)| Lane::new(number, role, &common));
+        let made = numbered.map(|(number, role)| SwitchThread::new(number, role, &common));
         let mac = config.mac.unwrap_or_else(random_mac);
-        let made = made.map(|mut lane| {
-            lane.bridge.set_address(mac, clock.now());
-            lane
+        let made = made.map(|mut thread| {
+            thread.bridge.set_address(mac, clock.now());
+            thread
         });
-        let all: Vec<Lane> = match lanes {
+        let all: Vec<SwitchThread> = match threads {
             1 => made.collect(),
-            _ => made.zip(Newswire::among(lanes)).map(|(lane, news)| lane.among_others(news)).collect(),
+            _ => made.zip(SyncExchange::among(threads)).map(|(thread, sync)| thread.among_others(sync)).collect(),
         };
         Ok(Switch {
             flow,
             name: config.name.clone(),
             mac,
-            lanes: all.into_iter().map(Mutex::new).collect(),
+            threads: all.into_iter().map(Mutex::new).collect(),
             knobs,
             clock,
             pool,
@@ -227,13 +227,13 @@ impl Switch {
     }
 
     /// Returns the number of loops and workers.
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
+    pub fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     /// Returns the number of loops, which come first.
     pub fn loops(&self) -> usize {
-        self.lanes.len() - self.workers()
+        self.threads.len() - self.workers()
     }
 
     /// Returns the number of workers, which follow the loops.
@@ -256,29 +256,29 @@ impl Switch {
         &self.pool
     }
 
-    /// Locks the [`Lane`] of thread `number`, between two of its turns. To lock several at once,
+    /// Locks the [`SwitchThread`] of thread `number`, between two of its turns. To lock several at once,
     /// lock them in ascending order.
-    pub fn lane(&self, number: usize) -> Option<MutexGuard<'_, Lane>> {
-        let (lane, call) = (self.lanes.get(number)?, self.calls.get(number)?);
-        Some(call.ask(|| lock(lane)))
+    pub fn thread(&self, number: usize) -> Option<MutexGuard<'_, SwitchThread>> {
+        let (thread, call) = (self.threads.get(number)?, self.calls.get(number)?);
+        Some(call.ask(|| lock(thread)))
     }
 
     /// Calls `change` for each thread, one after the other.
-    pub fn each_lane(&self, mut change: impl FnMut(&mut Lane)) {
-        for number in 0..self.lanes() {
-            if let Some(mut lane) = self.lane(number) {
-                change(&mut lane);
+    pub fn each_thread(&self, mut change: impl FnMut(&mut SwitchThread)) {
+        for number in 0..self.threads() {
+            if let Some(mut thread) = self.thread(number) {
+                change(&mut thread);
             }
         }
     }
 
-    /// Opens the port `spec` and adds it as a member, polled by loop `lane`, or by the one with the
+    /// Opens the port `spec` and adds it as a member, polled by loop `thread`, or by the one with the
     /// fewest ports.
     ///
     /// # Errors
     /// Returns an [`AddError`]; nothing has been added then.
-    pub fn add(&self, spec: &Spec, lane: Option<usize>) -> Result<PortNo, AddError> {
-        let seat = lock(&self.members).place(&spec.to_string(), lane, self.loops())?;
+    pub fn add(&self, spec: &Spec, thread: Option<usize>) -> Result<PortNo, AddError> {
+        let slot = lock(&self.members).place(&spec.to_string(), thread, self.loops())?;
         let unit = lock(&self.members).places() as u16;
         // Frames of a generator get an unused destination address, so that they are flooded.
         let rights = dispatch::sandbox::port_rights();
@@ -287,45 +287,45 @@ impl Switch {
             Ok((port::open(spec, &env)?, pool))
         });
         drop(rights);
-        let (port, pool) = opened.inspect_err(|_| lock(&self.members).give_up(&seat))?;
-        self.join(port, &seat, &pool)
+        let (port, pool) = opened.inspect_err(|_| lock(&self.members).give_up(&slot))?;
+        self.join(port, &slot, &pool)
     }
 
     /// Adds an open port as a member.
     ///
     /// # Errors
     /// Returns an [`AddError`]; nothing has been added then.
-    pub fn attach(&self, port: Port, lane: Option<usize>) -> Result<PortNo, AddError> {
-        let seat = lock(&self.members).place(&port.spec, lane, self.loops())?;
-        self.join(port, &seat, &self.pool)
+    pub fn attach(&self, port: Port, thread: Option<usize>) -> Result<PortNo, AddError> {
+        let slot = lock(&self.members).place(&port.spec, thread, self.loops())?;
+        self.join(port, &slot, &self.pool)
     }
 
     /// Adds an open port. Large segments are cut into buffers of `pool` if the port does not cut
     /// them.
-    fn join(&self, port: Port, seat: &Seat, pool: &Pool) -> Result<PortNo, AddError> {
+    fn join(&self, port: Port, slot: &Slot, pool: &Pool) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
-        let (number, lane) = (members.seat(&port, seat, self.ports_max())?, seat.lane);
-        if seat.beside.is_some() {
-            if let Some(mut lane) = self.lane(lane) {
-                lane.add_queue(number, port, pool);
+        let (number, thread) = (members.slot(&port, slot, self.ports_max())?, slot.thread);
+        if slot.beside.is_some() {
+            if let Some(mut thread) = self.thread(thread) {
+                thread.add_queue(number, port, pool);
             }
             return Ok(number);
         }
         // The sending threads first: their frames wait in the rings.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
-        for other in (0..self.lanes()).filter(|other| *other != lane) {
-            if let Some(mut other) = self.lane(other) {
+        for other in (0..self.threads()).filter(|other| *other != thread) {
+            if let Some(mut other) = self.thread(other) {
                 match self.flow {
-                    Some(_) => other.add_queued(number, lane, &queue),
-                    None => arrivals.push(other.add_foreign(number, lane)),
+                    Some(_) => other.add_queued(number, thread, &queue),
+                    None => arrivals.push(other.add_foreign(number, thread)),
                 }
             }
         }
         if self.flow.is_some() {
             arrivals.push(Arrivals::Queue(queue));
         }
-        if let Some(mut lane) = self.lane(lane) {
-            lane.add(number, port, arrivals, pool);
+        if let Some(mut thread) = self.thread(thread) {
+            thread.add(number, port, arrivals, pool);
         }
         drop(members);
         self.forget_link(number);
@@ -340,10 +340,10 @@ impl Switch {
         self.remove_tree_port(number);
         self.forget_link(number);
         // The sending threads first: no frames arrive once the port is gone.
-        let others = (0..self.lanes()).filter(|lane| !info.is_polled_by(*lane));
-        for lane in others.chain(info.queues.iter().map(|queue| queue.lane)) {
-            if let Some(mut lane) = self.lane(lane) {
-                lane.remove(number);
+        let others = (0..self.threads()).filter(|thread| !info.is_polled_by(*thread));
+        for thread in others.chain(info.queues.iter().map(|queue| queue.thread)) {
+            if let Some(mut thread) = self.thread(thread) {
+                thread.remove(number);
             }
         }
     }
@@ -362,7 +362,7 @@ impl Switch {
 
     /// Changes the settings of a member, in every replica.
     pub fn set_member(&self, number: PortNo, change: impl Fn(&mut Member)) {
-        self.each_lane(|lane| lane.set_member(number, &change));
+        self.each_thread(|thread| thread.set_member(number, &change));
     }
 }
 
@@ -406,17 +406,17 @@ impl Switch {
     /// Returns the counters of a member, over all threads.
     pub fn counts(&self, number: PortNo) -> Counts {
         let mut all = Counts::default();
-        self.each_lane(|lane| all.add(&lane.counts(number)));
+        self.each_thread(|thread| all.add(&thread.counts(number)));
         all
     }
 
     /// Returns the frame totals. Stops all threads between two turns, when they hold no frames.
     pub fn audit(&self) -> Audit {
-        let lanes: Vec<_> = (0..self.lanes()).filter_map(|number| self.lane(number)).collect();
+        let threads: Vec<_> = (0..self.threads()).filter_map(|number| self.thread(number)).collect();
         let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();
         let mut all = Audit { posted, ..Audit::default() };
-        for lane in &lanes {
-            let (bridge, counts) = (lane.bridge.audit(), lane.total());
+        for thread in &threads {
+            let (bridge, counts) = (thread.bridge.audit(), thread.total());
             all.bridge.received += bridge.received;
             all.bridge.made += bridge.made;
             all.bridge.copied += bridge.copied;
@@ -435,9 +435,9 @@ impl Switch {
     /// Returns the cost of forwarding in the bridge, over all threads.
     pub fn average(&self) -> Average {
         let mut all = Average::default();
-        self.each_lane(|lane| {
-            all.ticks += lane.average.ticks;
-            all.frames += lane.average.frames;
+        self.each_thread(|thread| {
+            all.ticks += thread.average.ticks;
+            all.frames += thread.average.frames;
         });
         all
     }
@@ -445,6 +445,6 @@ impl Switch {
 
 impl std::fmt::Debug for Switch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Switch").field("name", &self.name).field("lanes", &self.lanes()).finish_non_exhaustive()
+        f.debug_struct("Switch").field("name", &self.name).field("threads", &self.threads()).finish_non_exhaustive()
     }
 }

@@ -110,7 +110,7 @@ pub struct Report {
     /// Reason why the port failed before the mount ended; `None` if it ended normally.
     pub lost: Option<String>,
     /// Receive warnings of the port, one sentence each.
-    pub remarks: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Mounts `ports`, each with the pool of its buffers, and serves them until a stop is requested,
@@ -158,9 +158,9 @@ pub fn serve(
     dispatch::request_stop();
     let mut reports = Vec::new();
     for (device, (receiver, sender)) in devices.iter().zip(workers) {
-        let (lost, remarks) = receiver.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let (lost, warnings) = receiver.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let _ = sender.join();
-        reports.push(Report { port: device.name().to_owned(), counts: device.counts().0, lost, remarks });
+        reports.push(Report { port: device.name().to_owned(), counts: device.counts().0, lost, warnings });
     }
     Ok(reports)
 }
@@ -246,7 +246,7 @@ fn start(
         dispatch::spawn_worker(&format!("{name}-rx"), None, move |_| {
             let lost = receive(&device, &mut source, &counter, &kernel, stop);
             device.end(lost.is_some(), &kernel);
-            (lost, source.remarks())
+            (lost, source.warnings())
         })?
     };
     Ok((device, (Some(receiver), sender)))

@@ -134,8 +134,8 @@ impl PortSource {
     }
 
     /// Returns the receive warnings of the port, one sentence each.
-    pub fn remarks(&self) -> Vec<String> {
-        self.rx.remarks()
+    pub fn warnings(&self) -> Vec<String> {
+        self.rx.warnings()
     }
 
     /// Counts frames that cannot be represented as a line.

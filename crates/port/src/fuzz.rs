@@ -218,7 +218,7 @@ fn lines(mut data: &[u8], piece: usize) -> (Vec<Vec<u8>>, Vec<String>) {
         }
     }
     assert!(lines.is_empty(), "something is left");
-    (frames, lines.remarks())
+    (frames, lines.warnings())
 }
 
 /// Tests the grammar of port names.

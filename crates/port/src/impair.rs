@@ -110,8 +110,8 @@ impl RxHalf for ImpairedRx {
         self.inner.why_gone()
     }
 
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
     }
 
     fn held(&self) -> usize {

@@ -97,7 +97,7 @@ pub trait RxHalf: Send {
     }
     /// Returns warnings about bad input that did not end the port, a sentence each: the first few,
     /// and the total number.
-    fn remarks(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
     /// Returns the number of frames held inside (delayed, queued), for the audit.

@@ -16,27 +16,27 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Wakes the reader of a ring.
-struct Bell {
+struct EventDoorbell {
     doorbell: Doorbell,
     event: Event,
 }
 
-impl Bell {
+impl EventDoorbell {
     #[inline]
     fn wake(&self) {
         self.doorbell.wake(0, || self.event.raise());
     }
 }
 
-/// The sender's end of a bell; `None`: no descriptor was available, and the reader polls. It is
+/// The sender's end of a doorbell; `None`: no descriptor was available, and the reader polls. It is
 /// dropped after the ring's end and wakes the reader, which then finds the ring closed.
-struct Ringer(Option<Arc<Bell>>);
+struct Ringer(Option<Arc<EventDoorbell>>);
 
 impl Ringer {
     #[inline(always)]
     fn wake(&self) {
-        if let Some(bell) = &self.0 {
-            bell.wake();
+        if let Some(doorbell) = &self.0 {
+            doorbell.wake();
         }
     }
 }
@@ -49,7 +49,7 @@ impl Drop for Ringer {
 
 struct RingRx {
     ring: Consumer<Frame>,
-    bell: Option<Arc<Bell>>,
+    doorbell: Option<Arc<EventDoorbell>>,
     /// True from the announcement of a sleep until its end is detected.
     announced: Cell<bool>,
     counts: Arc<PortCounts>,
@@ -59,7 +59,7 @@ struct RingRx {
 
 struct RingTx {
     ring: Producer<Frame>,
-    bell: Ringer,
+    doorbell: Ringer,
     counts: Arc<PortCounts>,
 }
 
@@ -70,24 +70,24 @@ pub fn pair(name: &str, slots: usize, caps: Caps) -> (Port, Port) {
 }
 
 type Sending = (Producer<Frame>, Ringer);
-type Receiving = (Consumer<Frame>, Option<Arc<Bell>>);
+type Receiving = (Consumer<Frame>, Option<Arc<EventDoorbell>>);
 
-/// Creates a ring with its bell.
+/// Creates a ring with its doorbell.
 fn joined(slots: usize) -> (Sending, Receiving) {
     let (tx, rx) = ring(slots);
-    let bell = Event::new().ok().map(|event| Arc::new(Bell { doorbell: Doorbell::default(), event }));
-    ((tx, Ringer(bell.clone())), (rx, bell))
+    let doorbell = Event::new().ok().map(|event| Arc::new(EventDoorbell { doorbell: Doorbell::default(), event }));
+    ((tx, Ringer(doorbell.clone())), (rx, doorbell))
 }
 
-fn end(name: &str, (rx, bell): Receiving, (tx, ringer): Sending, caps: Caps) -> Port {
+fn end(name: &str, (rx, doorbell): Receiving, (tx, ringer): Sending, caps: Caps) -> Port {
     let counts = Arc::new(PortCounts::default());
     let announced = Cell::new(false);
     Port {
         name: name.to_string(),
         spec: format!("pair:{name}"),
         caps,
-        rx: Box::new(RingRx { ring: rx, bell, announced, counts: counts.clone(), csum: caps.rx_csum }),
-        tx: Box::new(RingTx { ring: tx, bell: ringer, counts: counts.clone() }),
+        rx: Box::new(RingRx { ring: rx, doorbell, announced, counts: counts.clone(), csum: caps.rx_csum }),
+        tx: Box::new(RingTx { ring: tx, doorbell: ringer, counts: counts.clone() }),
         counts,
         nic: None,
     }
@@ -128,9 +128,9 @@ impl RingRx {
     /// Consumes the wakeup since a sleep was announced.
     #[cold]
     fn answer(&self) {
-        if let Some(bell) = &self.bell
-            && bell.doorbell.is_rung()
-            && bell.event.clear()
+        if let Some(doorbell) = &self.doorbell
+            && doorbell.doorbell.is_rung()
+            && doorbell.event.clear()
         {
             self.announced.set(false); // else the event is raised soon: the next call clears it
         }
@@ -156,14 +156,14 @@ impl RxHalf for RingRx {
     /// Announces that the reader is about to sleep: the next frame raises the event, as do frames
     /// already waiting.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        let bell = self.bell.as_ref()?;
+        let doorbell = self.doorbell.as_ref()?;
         if !self.announced.replace(true) {
-            bell.doorbell.announce(u64::MAX);
+            doorbell.doorbell.announce(u64::MAX);
         }
         if self.ring.level() > 0 || self.ring.is_closed() {
-            bell.wake();
+            doorbell.wake();
         }
-        Some(bell.event.fd())
+        Some(doorbell.event.fd())
     }
 
     fn is_gone(&self) -> bool {
@@ -184,7 +184,7 @@ impl RingTx {
         self.counts.tx.bytes.add((before - from.bytes()) as u64);
         self.counts.tx.bursts.add(u64::from(frames > 0));
         if frames > 0 {
-            self.bell.wake();
+            self.doorbell.wake();
         }
         frames
     }
@@ -229,7 +229,7 @@ impl TxHalf for RingTx {
         self.counts.tx.frames.bump();
         self.counts.tx.bytes.add(bytes);
         self.counts.tx.bursts.bump();
-        self.bell.wake();
+        self.doorbell.wake();
         Ok(())
     }
 

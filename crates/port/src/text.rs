@@ -10,7 +10,7 @@
 //! No operation here blocks. A FIFO is opened before its far end is: frames sent until then, and
 //! frames that a slow reader does not read, are held in a buffer of a megabyte; after that the port
 //! is full. An incomplete line stays buffered until the rest arrives. A line that is not a frame is
-//! counted (`port.rx.malformed`), reported ([`RxHalf::remarks`]) and skipped. The receiving half
+//! counted (`port.rx.malformed`), reported ([`RxHalf::warnings`]) and skipped. The receiving half
 //! ends with its file, or when the FIFO's writer is gone; the sending half ends when the reader is
 //! gone. Timestamps are parsed and ignored.
 

@@ -157,8 +157,8 @@ impl RxHalf for TracerRx {
         self.inner.why_gone()
     }
 
-    fn remarks(&self) -> Vec<String> {
-        self.inner.remarks()
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
     }
 
     fn held(&self) -> usize {

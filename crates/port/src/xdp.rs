@@ -98,7 +98,7 @@ pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpErro
     let Found { ifindex, present, is_virtual } = find(name)?;
     let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
     let fit = fit(name, mtu as usize, config.mode, pool)?;
-    let mut remarks = Vec::new();
+    let mut warnings = Vec::new();
     let ask = ask(ifindex, config, &fit);
     let (rx, tx, zero_copy) = frames::open(pool, fit.geometry, &ask).map_err(|failure| match failure {
         Some((STEP_BIND, error)) if ask.multi && error.raw_os_error() == Some(libc::EINVAL) => {
@@ -114,19 +114,19 @@ pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpErro
             (true, false) => "the driver does not support zero copy for frames of this length",
             (false, _) => "the driver does not support zero copy",
         };
-        remarks.push(format!("xdp:{name}: the kernel copies each frame ({why})"));
+        warnings.push(format!("xdp:{name}: the kernel copies each frame ({why})"));
     }
     let redirect =
-        attach(name, config, rx.socket(), &mut remarks, |hook| Redirect::attach(ifindex, hook, present, fit.extent))?;
+        attach(name, config, rx.socket(), &mut warnings, |hook| Redirect::attach(ifindex, hook, present, fit.extent))?;
     let most = (pool.stats().buffers / SHARE).clamp(1, ask.places as usize);
     let open_csum = if is_virtual { config.rx_csum } else { RxCsum::Off };
-    Ok(assemble(name, rx, tx, Parts { redirect, remarks, most, longest: fit.longest, mtu, open_csum }))
+    Ok(assemble(name, rx, tx, Parts { redirect, warnings, most, longest: fit.longest, mtu, open_csum }))
 }
 
 /// Arguments for creating the halves.
 struct Parts {
     redirect: Redirect,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     most: usize,
     longest: usize,
     mtu: u32,
@@ -139,7 +139,7 @@ fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
     let caps = Caps { mtu, rx_csum, ..Caps::PLAIN };
     let redirect = Arc::new(parts.redirect);
     let tx = XdpTx::new(tx, counts.clone(), parts.longest, redirect.clone());
-    let rx = XdpRx::new(rx, counts.clone(), parts.most, parts.open_csum, parts.remarks, redirect);
+    let rx = XdpRx::new(rx, counts.clone(), parts.most, parts.open_csum, parts.warnings, redirect);
     let (name, spec) = (name.to_string(), format!("xdp:{name}"));
     Port { name, spec, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None }
 }
@@ -197,7 +197,7 @@ fn attach(
     name: &str,
     config: &XdpConfig,
     socket: BorrowedFd<'_>,
-    remarks: &mut Vec<String>,
+    warnings: &mut Vec<String>,
     put: impl Fn(Hook) -> Result<Redirect, Failure>,
 ) -> Result<Redirect, XdpError> {
     let failed = |failure: Failure| XdpError::new(name, config.queue, failure);
@@ -205,7 +205,7 @@ fn attach(
         Attach::Only(hook) => put(hook),
         Attach::Auto => match put(Hook::Native) {
             Err((bpf::STEP_ATTACH, error)) if !error::is_taken(&error) => {
-                remarks.push(format!(
+                warnings.push(format!(
                     "xdp:{name}: the driver does not accept the program ({error}): using the kernel's receive path"
                 ));
                 put(Hook::Generic)

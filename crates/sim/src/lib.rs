@@ -59,7 +59,7 @@ pub struct World {
     programs: Vec<Vec<ServiceConfig>>,
     buffer: RefCell<Vec<u8>>,
     /// Notes on parts of the configuration files that are not simulated.
-    remarks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 /// Maximum number of rounds at one instant; more indicate a loop that produces frames endlessly.
@@ -80,7 +80,7 @@ impl World {
             services: Vec::new(),
             programs: Vec::new(),
             buffer: RefCell::default(),
-            remarks: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 

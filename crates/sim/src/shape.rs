@@ -4,7 +4,7 @@
 //! Random values are derived from the world's seed: each `impair` and each host without a seed of
 //! its own gets one from it. Ports that need the real world (a TAP, a file of frames, the threads
 //! of a card) are not available. Services that are programs run in
-//! [`WithPrograms`](crate::programs::WithPrograms). [`World::remarks`] lists the parts of a file
+//! [`WithPrograms`](crate::programs::WithPrograms). [`World::warnings`] lists the parts of a file
 //! that are not simulated.
 
 use crate::{HostId, World};
@@ -96,8 +96,8 @@ fn what(service: &ServiceConfig) -> String {
 impl World {
     /// Returns notes, a sentence each, on parts of the hosts' configuration that are not simulated
     /// or behave differently.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Adds a host with the configuration `config` and its datagram services, [on one
@@ -108,7 +108,7 @@ impl World {
     pub fn add_configured(&mut self, config: &HostConfig) -> Result<HostId, ShapeError> {
         let ifaces = config.ifaces.iter().zip(0..);
         let ifaces = ifaces.map(|(iface, at)| self.iface_on_virtual_time(&config.name, iface, at));
-        let OnOneThread { config: single, remark } = config.on_one_thread();
+        let OnOneThread { config: single, warning } = config.on_one_thread();
         let config = HostConfig {
             ifaces: ifaces.collect::<Result<_, _>>()?,
             seed: Some(config.seed.unwrap_or_else(|| self.draw(self.hosts.len(), usize::MAX))),
@@ -123,7 +123,7 @@ impl World {
             Service::open(&calls, service).map_err(|why| ShapeError::Service { host: config.name.clone(), what, why })
         });
         let services = opened.collect::<Result<Vec<_>, _>>()?;
-        self.remarks.extend(remark);
+        self.warnings.extend(warning);
         self.hosts.push(host);
         self.services.resize_with(self.hosts.len(), Vec::new);
         if let Some(place) = self.services.last_mut() {

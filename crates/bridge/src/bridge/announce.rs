@@ -7,10 +7,10 @@
 //! does not take over a stale location. Muted ports and multicast messages are announced once, in a
 //! separate queue that addresses cannot fill.
 //!
-//! An event that does not fit in its queue is lost and counted ([`Bridge::take_unsaid`]). The
+//! An event that does not fit in its queue is lost and counted ([`Bridge::take_lost_events`]). The
 //! receivers are then notified ([`Bridge::miss`]) and fall back on what they have learned
 //! themselves: frames for addresses learned from other replicas are flooded. The other replicas
-//! announce everything again ([`Bridge::say_again`]). Until then, frames for an address that moved
+//! announce everything again ([`Bridge::announce_all`]). Until then, frames for an address that moved
 //! may go to where the replica itself saw it last.
 
 use super::Bridge;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Maximum number of queued address events.
 const ADDRESSES: usize = 1024;
 /// Maximum number of other queued events.
-const NEWS: usize = 256;
+const EVENTS_MAX: usize = 256;
 /// Table entries scanned at a time for re-announcement.
 const PAGE: usize = 64;
 /// Minimum interval between re-announcements of the table after lost events.
@@ -32,7 +32,7 @@ const LONGEST: usize = 1500;
 
 /// Event that a replica sends to the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum SyncEvent {
     /// An address was seen at a port, at the given time.
     At(Key, PortNo, Instant),
     /// A port is muted until the given time.
@@ -41,12 +41,12 @@ pub enum News {
     Said(Arc<Said>),
 }
 
-impl News {
+impl SyncEvent {
     /// Returns the queue that the event belongs to.
     pub fn about(&self) -> About {
         match self {
-            News::At(..) => About::Addresses,
-            News::Muted(..) | News::Said(_) => About::Ports,
+            SyncEvent::At(..) => About::Addresses,
+            SyncEvent::Muted(..) | SyncEvent::Said(_) => About::Ports,
         }
     }
 }
@@ -73,7 +73,7 @@ pub struct Said {
 /// Bounded queue of events of one class, with a count of the events that did not fit.
 #[derive(Debug)]
 struct Queue {
-    waiting: VecDeque<News>,
+    waiting: VecDeque<SyncEvent>,
     most: usize,
     unsaid: u64,
 }
@@ -87,9 +87,9 @@ impl Queue {
         self.most - self.waiting.len().min(self.most)
     }
 
-    fn push(&mut self, news: News) {
+    fn push(&mut self, events: SyncEvent) {
         if self.room() > 0 {
-            self.waiting.push_back(news);
+            self.waiting.push_back(events);
         } else {
             self.unsaid += 1;
         }
@@ -111,7 +111,7 @@ impl Announced {
     fn new() -> Announced {
         Announced {
             addresses: Queue::new(ADDRESSES),
-            ports: Queue::new(NEWS),
+            ports: Queue::new(EVENTS_MAX),
             again: None,
             ended: Instant::ZERO,
             soon: false,
@@ -120,19 +120,19 @@ impl Announced {
 
     pub fn note(&mut self, key: Key, port: PortNo, learned: Learned, now: Instant) {
         if matches!(learned, Learned::New | Learned::Moved(_)) {
-            self.addresses.push(News::At(key, port, now));
+            self.addresses.push(SyncEvent::At(key, port, now));
         }
     }
 
     pub fn muted(&mut self, port: PortNo, until: Instant) {
-        self.ports.push(News::Muted(port, until));
+        self.ports.push(SyncEvent::Muted(port, until));
     }
 
     /// Queues a message received on `from` in VLAN `vid`: an IP packet without padding. A message
     /// longer than `LONGEST` is lost.
     pub fn said(&mut self, from: PortNo, vid: u16, (ethertype, packet): (u16, &[u8]), at: Instant) {
         if packet.len() <= LONGEST && self.ports.room() > 0 {
-            self.ports.push(News::Said(Arc::new(Said { from, vid, ethertype, packet: packet.into(), at })));
+            self.ports.push(SyncEvent::Said(Arc::new(Said { from, vid, ethertype, packet: packet.into(), at })));
         } else {
             self.ports.unsaid += 1;
         }
@@ -147,42 +147,42 @@ impl Announced {
 }
 
 impl Bridge {
-    /// Starts to queue what is learned, for [`Bridge::take_announced`].
+    /// Starts to queue what is learned, for [`Bridge::take_event`].
     pub fn announce(&mut self) {
         self.announced = Some(Announced::new());
     }
 
     /// Returns the next event for other replicas.
-    pub fn take_announced(&mut self) -> Option<News> {
+    pub fn take_event(&mut self) -> Option<SyncEvent> {
         let announced = self.announced.as_mut()?;
         announced.ports.waiting.pop_front().or_else(|| announced.addresses.waiting.pop_front())
     }
 
     /// Returns the number of events lost since the last call. If it is not 0, the caller must call
     /// [`Bridge::miss`] on all other replicas.
-    pub fn take_unsaid(&mut self, about: About) -> u64 {
+    pub fn take_lost_events(&mut self, about: About) -> u64 {
         self.announced.as_mut().map_or(0, |announced| std::mem::take(&mut announced.of(about).unsaid))
     }
 
     /// Applies an event of another replica. Ignores events for removed ports and sightings from
     /// before the last flush.
-    pub fn hear(&mut self, news: &News, now: Instant) {
-        let port = match news {
-            News::At(_, port, _) | News::Muted(port, _) => *port,
-            News::Said(said) => said.from,
+    pub fn hear(&mut self, events: &SyncEvent, now: Instant) {
+        let port = match events {
+            SyncEvent::At(_, port, _) | SyncEvent::Muted(port, _) => *port,
+            SyncEvent::Said(said) => said.from,
         };
         if !self.has(port) {
             return;
         }
-        match news {
-            News::At(_, _, at) if *at < self.forgot => {}
-            News::At(key, port, at) => {
+        match events {
+            SyncEvent::At(_, _, at) if *at < self.forgot => {}
+            SyncEvent::At(key, port, at) => {
                 let sticky = self.member(*port).is_some_and(|member| member.sticky);
                 self.fdb.hear(*key, *port, sticky, *at, now);
             }
-            News::Muted(port, until) if now < *until => self.mute_until(*port, *until),
-            News::Muted(..) => {}
-            News::Said(said) => self.overhear(said, now),
+            SyncEvent::Muted(port, until) if now < *until => self.mute_until(*port, *until),
+            SyncEvent::Muted(..) => {}
+            SyncEvent::Said(said) => self.apply_message(said, now),
         }
     }
 
@@ -197,7 +197,7 @@ impl Bridge {
 
     /// Handles lost events of another replica: announces the muted ports, as far as the queue has
     /// room, and the table soon after.
-    pub fn say_again(&mut self) {
+    pub fn announce_all(&mut self) {
         let Some(announced) = &mut self.announced else { return };
         announced.soon = true;
         let muted = (0..).zip(&self.extras).filter_map(|(port, extra)| Some((port, extra.muted?)));
@@ -227,7 +227,7 @@ impl Bridge {
         (announced.again, announced.ended) = (page.next, now);
         for entry in &page.entries {
             let at = Instant::from_nanos(now.nanos().saturating_sub(entry.age.as_nanos() as u64));
-            announced.addresses.push(News::At(entry.key, entry.port, at));
+            announced.addresses.push(SyncEvent::At(entry.key, entry.port, at));
         }
     }
 }

@@ -344,7 +344,7 @@ impl Bridge {
     }
 
     /// Learns from a message received by another replica, as of its arrival there.
-    pub(super) fn overhear(&mut self, said: &Said, now: Instant) {
+    pub(super) fn apply_message(&mut self, said: &Said, now: Instant) {
         let port = self.snoop_port(said.from).unwrap_or_default();
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.input(said.vid, said.from, port, hear(said.ethertype, &said.packet), said.at.min(now));

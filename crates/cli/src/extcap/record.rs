@@ -78,6 +78,6 @@ fn port(spec: &str, out: impl Write, snaplen: u32, filter: &Filter) -> anyhow::R
         }
         writer.flush()?;
     }
-    source.remarks().iter().for_each(|remark| notice(remark));
+    source.warnings().iter().for_each(|warning| notice(warning));
     Ok(Exit::Fine)
 }

@@ -155,12 +155,12 @@ impl Sources {
         match self {
             Sources::Stream(limited, _) => tell(&limited.input),
             Sources::Port(source, counts, is_text) => {
-                source.remarks().iter().for_each(|remark| notice(remark));
+                source.warnings().iter().for_each(|warning| notice(warning));
                 if source.refused() > 0 {
                     notice(&format!("{} frames skipped: shorter than 14 bytes", source.refused()));
                 }
                 let malformed = counts.rx.malformed.get();
-                if malformed > 0 && source.remarks().is_empty() {
+                if malformed > 0 && source.warnings().is_empty() {
                     notice(&format!("{malformed} frames skipped: longer than the port's buffers, or malformed"));
                 }
                 // Lines that are no frames are comments, unless no line is a frame.
@@ -451,7 +451,7 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     os::widen_pipe(out.as_fd());
     let mut output = Output::new(out, form.output.unwrap_or(Format::Text), form.tick());
     let ran = run::run(&mut source, &mut Chain(Vec::new()), &mut output, dispatch::stop_requested);
-    source.remarks().iter().for_each(|remark| notice(remark));
+    source.warnings().iter().for_each(|warning| notice(warning));
     match ran {
         Err(error) if !error.is_closed_pipe() => Err(error.into()),
         _ => Ok(Exit::Fine),

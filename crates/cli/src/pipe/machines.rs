@@ -138,7 +138,7 @@ fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figur
             }
         }
     }
-    port.rx.remarks().iter().for_each(|remark| notice(remark));
+    port.rx.warnings().iter().for_each(|warning| notice(warning));
     Ok(ping.figures())
 }
 

@@ -81,13 +81,13 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
 /// Reports a port's losses. Returns whether the port was lost, or a frame was too long or too
 /// short.
 fn tell(report: &Report) -> bool {
-    let Report { port, counts, lost, remarks } = report;
+    let Report { port, counts, lost, warnings } = report;
     let say = |count: u64, what: &str| {
         if count > 0 {
             notice(&format!("{port}: {count} {what}"));
         }
     };
-    remarks.iter().for_each(|remark| notice(&format!("{port}: {remark}")));
+    warnings.iter().for_each(|warning| notice(&format!("{port}: {warning}")));
     if let Some(why) = lost {
         notice(&format!("{port}: port lost: {why}"));
     }

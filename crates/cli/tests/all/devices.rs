@@ -202,7 +202,7 @@ fn cat_and_put_pass_frames_of_the_devices_mtu() {
             }
             let output = read.join().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
-            // An AF_XDP port without zero copy has a remark.
+            // An AF_XDP port without zero copy has a warning.
             let told =
                 |stderr: &[u8]| String::from_utf8_lossy(stderr).lines().any(|line| !line.contains("copies each"));
             assert!(output.status.success() && !told(&output.stderr), "{kind}: {:?}", output.stderr);

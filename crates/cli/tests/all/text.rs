@@ -89,9 +89,9 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let lines = frames(1, 2, 5);
     let file = dir.file("in", lines.clone() + "no frame\n");
     let cat = |words: &[&str]| said(&run(&mut linerate(&[&["cat"], words].concat())));
-    let remarks =
+    let warnings =
         "linerate: line 6, column 1: 'n' is not a hexadecimal digit\nlinerate: 1 of 6 lines are not valid frames\n";
-    assert_eq!(cat(&[&format!("text:{file}")]), (Some(0), lines.clone(), remarks.to_owned()));
+    assert_eq!(cat(&[&format!("text:{file}")]), (Some(0), lines.clone(), warnings.to_owned()));
     // Not into a pipe alone, but through the other way too.
     assert_eq!(cat(&["-o", "f1", &format!("text:{file}")]).1, lines);
     let (code, out, err) = cat(&["-o", "f1", &format!("text(strict=on):{file}")]);
@@ -218,7 +218,7 @@ fn a_host_on_standard_input_and_output() {
     }
     let ports = host.json("show ports");
     assert_eq!((&ports[0]["port"], &ports[0]["gone"]), (&port.as_str().into(), &true.into()));
-    assert_eq!(ports[0]["remarks"][0], "line 1, column 1: 'n' is not a hexadecimal digit");
+    assert_eq!(ports[0]["warnings"][0], "line 1, column 1: 'n' is not a hexadecimal digit");
     assert_eq!(
         (&ports[0]["counters"]["port.rx.malformed"], &ports[0]["counters"]["port.rx.frames"]),
         (&1.into(), &1.into())

@@ -1,7 +1,7 @@
 //! A caller: passes items to netisr, and works on them itself if the mode allows it.
 
-use super::books::Counts;
 use super::config::Live;
+use super::statistics::Counts;
 use super::worker::{CHUNK, chunk};
 use super::workstream::Workstream;
 use super::{Item, List, Mode, Netisr, NetisrError, Policy, ProtoId, Work, not_registered};
@@ -21,7 +21,7 @@ pub struct Caller<T: Item> {
 
 impl<T: Item> Caller<T> {
     pub(super) fn new(isr: Arc<Netisr<T>>, at: usize) -> Result<Caller<T>, NetisrError> {
-        let counts = isr.books.open(at)?;
+        let counts = isr.statistics.open(at)?;
         let shares = (0..isr.streams.len()).map(|_| List::new()).collect();
         Ok(Caller { isr, at, counts, shares })
     }
@@ -188,6 +188,6 @@ fn put_all<T: Item>(isr: &Netisr<T>, protocol: ProtoId, shares: &mut [List<T>], 
 
 impl<T: Item> Drop for Caller<T> {
     fn drop(&mut self) {
-        self.isr.books.close(&self.counts);
+        self.isr.statistics.close(&self.counts);
     }
 }

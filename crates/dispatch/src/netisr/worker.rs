@@ -1,7 +1,7 @@
 //! The worker of a workstream, on a thread of its own or inside another loop; and the trait for the
 //! work.
 
-use super::books::Counts;
+use super::statistics::Counts;
 use super::workstream::Next;
 use super::{Item, List, Netisr, NetisrError, ProtoId};
 use stats::Shards;
@@ -91,9 +91,9 @@ pub struct Worker<T: Item> {
 impl<T: Item> Worker<T> {
     pub(super) fn new(isr: Arc<Netisr<T>>, at: usize) -> Result<Worker<T>, NetisrError> {
         let taken = NetisrError::Taken { workstream: at };
-        let counts = isr.books.open(at)?;
+        let counts = isr.statistics.open(at)?;
         if !isr.streams.get(at).is_some_and(|stream| stream.claim()) {
-            isr.books.close(&counts);
+            isr.statistics.close(&counts);
             return Err(taken);
         }
         Ok(Worker { at, isr, counts, local: List::new(), protocol: ProtoId(0) })
@@ -167,6 +167,6 @@ impl<T: Item> Drop for Worker<T> {
         if let Some(stream) = self.isr.streams.get(self.at) {
             stream.release(self.protocol.at(), &mut self.local);
         }
-        self.isr.books.close(&self.counts);
+        self.isr.statistics.close(&self.counts);
     }
 }

@@ -222,8 +222,8 @@ fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> any
     };
     run(Duration::from_millis(SETTLE[usize::from(asked.ports == PORTS)]))?;
     let counts = || {
-        let lane = switch.lane(0).context("the switch has no loop")?;
-        let counts = &lane.polling.counts;
+        let thread = switch.thread(0).context("the switch has no loop")?;
+        let counts = &thread.polling.counts;
         anyhow::Ok([counts.frames.get(), counts.ticks.get(), counts.status.get()])
     };
     let (before, wall, cpu) = (counts()?[0], Instant::now(), os::thread_cpu_ns());

@@ -22,7 +22,7 @@ pub struct Shape {
     near: usize,
     far: usize,
     address: IpAddr,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Shape {
@@ -55,14 +55,14 @@ impl Shape {
             Families::Any => (four().or_else(six), ""),
         };
         let address = address.ok_or_else(|| format!("host '{}' has no{kind} address to connect to", ended.name))?;
-        let single = hosts.iter().map(HostConfig::on_one_thread).map(|single| (single.config, single.remark));
-        let (hosts, remarks): (_, Vec<_>) = single.unzip();
-        Ok(Shape { hosts, near, far, address, remarks: remarks.into_iter().flatten().collect() })
+        let single = hosts.iter().map(HostConfig::on_one_thread).map(|single| (single.config, single.warning));
+        let (hosts, warnings): (_, Vec<_>) = single.unzip();
+        Ok(Shape { hosts, near, far, address, warnings: warnings.into_iter().flatten().collect() })
     }
 
     /// Returns a sentence for each setting of the file that is not followed.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Returns the address of the far end.

@@ -101,7 +101,7 @@ fn ladder(
     study.beside().sheets.extend(sheets);
     study.note(climbed.distances());
     study.note(climbed.without_effect()?);
-    sheets::remark(&climbed, &paced, two.last()?.as_ref())?.into_iter().for_each(|note| study.note(note));
+    sheets::warning(&climbed, &paced, two.last()?.as_ref())?.into_iter().for_each(|note| study.note(note));
     study.note(sheets::faster_bus(&paced, rate, ports)?);
     Ok(climbed)
 }

@@ -49,7 +49,7 @@ pub fn sheets(results: &Results) -> Vec<Sheet> {
     let tables: [(&str, Vec<&str>, Rows); 4] = [
         (
             "throughput (26.1): the highest rate without loss",
-            vec!["bytes", "frames/s", max, "Mbit/s", "trials", "remark"],
+            vec!["bytes", "frames/s", max, "Mbit/s", "trials", "warning"],
             rows(results, throughput_row),
         ),
         (
@@ -64,7 +64,7 @@ pub fn sheets(results: &Results) -> Vec<Sheet> {
         ),
         (
             "back-to-back frames (26.4)",
-            vec!["bytes", "frames/s", "frames", "least", "most", "times", "remark"],
+            vec!["bytes", "frames/s", "frames", "least", "most", "times", "warning"],
             rows(results, burst_row),
         ),
     ];
@@ -87,7 +87,7 @@ fn mbits(size: usize, rate: u64) -> f64 {
 
 fn throughput_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let found = result.throughput.as_ref()?;
-    let remark = match found.bound {
+    let warning = match found.bound {
         Bound::Found if result.contradiction.is_some() => "trials disagree",
         Bound::Found => "",
         Bound::Line => "the highest rate",
@@ -97,7 +97,7 @@ fn throughput_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let percent = found.rate as f64 * 100.0 / found.max.max(1) as f64;
     let (size, trials) = (result.size as u64, found.trials.len() as u64);
     let mbits = mbits(result.size, found.rate);
-    Some(vec![size.into(), found.rate.into(), percent.into(), mbits.into(), trials.into(), remark.into()])
+    Some(vec![size.into(), found.rate.into(), percent.into(), mbits.into(), trials.into(), warning.into()])
 }
 
 fn latency_row(result: &SizeResult) -> Option<Vec<Cell>> {
@@ -119,14 +119,14 @@ fn loss_rows(result: &SizeResult) -> Rows {
 fn burst_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let found = result.back_to_back.as_ref()?;
     let (least, most) = (*found.bursts.iter().min()?, *found.bursts.iter().max()?);
-    let remark = match (found.at_rate, least >= found.most) {
+    let warning = match (found.at_rate, least >= found.most) {
         (false, _) => "the tester missed the rate: indication only",
         (true, true) => "lower bound: the longest burst tried",
         (true, false) => "",
     };
     let (size, times) = (result.size as u64, found.bursts.len() as u64);
     let average = found.average().round() as u64;
-    Some(vec![size.into(), found.rate.into(), average.into(), least.into(), most.into(), times.into(), remark.into()])
+    Some(vec![size.into(), found.rate.into(), average.into(), least.into(), most.into(), times.into(), warning.into()])
 }
 
 /// Returns the notes and warnings on the results.

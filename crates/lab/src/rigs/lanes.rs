@@ -111,12 +111,12 @@ impl LanesRig {
         let bridge = BridgeConfig { fdb: FdbConfig { key: wire::hash::Key::seeded(1), ..FdbConfig::new() } };
         let config = SwitchConfig { loops, workers, pool, bridge, ..SwitchConfig::default() };
         let switch = Switch::new(&config, Clock::live(Strategy::TscScaled))?;
-        let outsides = (0..loops).map(|lane| Outside::new(&switch, lane)).collect::<anyhow::Result<_>>()?;
-        switch.each_lane(|lane| {
-            let now = lane.now();
+        let outsides = (0..loops).map(|number| Outside::new(&switch, number)).collect::<anyhow::Result<_>>()?;
+        switch.each_thread(|thread| {
+            let now = thread.now();
             for port in 0..2 * loops as PortNo {
                 for n in 0..STATIONS {
-                    lane.bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, now);
+                    thread.bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, now);
                 }
             }
         });
@@ -133,12 +133,12 @@ impl LanesRig {
 }
 
 impl Outside {
-    fn new(switch: &Switch, lane: usize) -> anyhow::Result<Outside> {
-        let pairs: [_; 2] = array::from_fn(|at| pair(&format!("p{}", 2 * lane + at), RING, Caps::PLAIN));
+    fn new(switch: &Switch, number: usize) -> anyhow::Result<Outside> {
+        let pairs: [_; 2] = array::from_fn(|at| pair(&format!("p{}", 2 * number + at), RING, Caps::PLAIN));
         let counts = array::from_fn(|at| pairs[at].0.counts.clone());
         let [(near0, far0), (near1, far1)] = pairs;
-        let numbers = [switch.attach(near0, Some(lane))?, switch.attach(near1, Some(lane))?];
-        Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(lane as u64) })
+        let numbers = [switch.attach(near0, Some(number))?, switch.attach(near1, Some(number))?];
+        Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(number as u64) })
     }
 
     /// Fills a ring for each port with frames to stations behind the ports `to`.
@@ -159,16 +159,16 @@ impl Outside {
         Ok(())
     }
 
-    /// Turns loop `lane` until as many frames as were filled in have left by its ports; returns the
+    /// Turns loop `number` until as many frames as were filled in have left by its ports; returns the
     /// start and the end in ticks.
-    fn turn(&self, switch: &Switch, lane: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
-        let mut lane = switch.lane(lane).context("the switch has no such loop")?;
+    fn turn(&self, switch: &Switch, number: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
+        let mut thread = switch.thread(number).context("the switch has no such loop")?;
         let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();
         let (goal, mut last, mut empty) = (left() + 2 * RING as u64, 0, 0);
         meeting.wait(switch.loops(), 2 * round + 1, spin_loop)?;
         let start = tsc::now();
         loop {
-            lane.turn();
+            thread.turn();
             let now = left();
             if now == goal {
                 break;
@@ -179,7 +179,7 @@ impl Outside {
         }
         let end = tsc::now();
         // Frames received by this loop may have to leave by the other one.
-        meeting.wait(switch.loops(), 2 * round + 2, || _ = lane.turn())?;
+        meeting.wait(switch.loops(), 2 * round + 2, || _ = thread.turn())?;
         Ok([start, end])
     }
 
@@ -194,11 +194,11 @@ impl Outside {
         came
     }
 
-    /// Runs all rounds of loop `lane`; returns the start and the end of each, in ticks.
+    /// Runs all rounds of loop `number`; returns the start and the end of each, in ticks.
     fn rounds(
         &mut self,
         switch: &Switch,
-        lane: usize,
+        number: usize,
         leave: Leave,
         meeting: &Meeting,
     ) -> anyhow::Result<Vec<[u64; 2]>> {
@@ -207,7 +207,7 @@ impl Outside {
         let mut times = Vec::new();
         for round in 0..ROUNDS {
             self.fill(switch, to)?;
-            times.push(self.turn(switch, lane, meeting, round)?);
+            times.push(self.turn(switch, number, meeting, round)?);
             let came = self.empty();
             ensure!(came == 2 * RING, "{came} of {} frames arrived", 2 * RING);
         }
@@ -218,8 +218,8 @@ impl Outside {
 /// Result of a loop's thread: its far ends, and the times of its rounds.
 type Done = (Outside, anyhow::Result<Vec<[u64; 2]>>);
 
-fn work(mut outside: Outside, switch: &Switch, lane: usize, leave: Leave, meeting: &Meeting) -> Done {
-    let times = outside.rounds(switch, lane, leave, meeting);
+fn work(mut outside: Outside, switch: &Switch, number: usize, leave: Leave, meeting: &Meeting) -> Done {
+    let times = outside.rounds(switch, number, leave, meeting);
     if times.is_err() {
         meeting.over.store(true, Ordering::Relaxed);
     }
@@ -228,9 +228,9 @@ fn work(mut outside: Outside, switch: &Switch, lane: usize, leave: Leave, meetin
 
 /// Turns a worker until all rounds are done.
 fn decide(switch: &Switch, number: usize, meeting: &Meeting) {
-    let Some(mut lane) = switch.lane(number) else { return };
+    let Some(mut thread) = switch.thread(number) else { return };
     while !meeting.done.load(Ordering::Relaxed) && !meeting.over.load(Ordering::Relaxed) {
-        lane.turn();
+        thread.turn();
     }
 }
 
@@ -243,17 +243,17 @@ impl Subject for LanesRig {
         let (wall, loops, leave) = (os::monotonic_ns(), self.outsides.len(), self.leave);
         let meeting = Arc::new(Meeting::default());
         let mut threads = Vec::new();
-        for (lane, outside) in self.outsides.drain(..).enumerate() {
+        for (number, outside) in self.outsides.drain(..).enumerate() {
             let (switch, meeting) = (self.switch.clone(), meeting.clone());
-            let job = move |_| work(outside, &switch, lane, leave, &meeting);
-            threads.push(dispatch::spawn_worker(&format!("lane{lane}"), Some(lane), job)?);
+            let job = move |_| work(outside, &switch, number, leave, &meeting);
+            threads.push(dispatch::spawn_worker(&format!("loop{number}"), Some(number), job)?);
         }
         let decide_of = |number: usize| {
             let (switch, meeting) = (self.switch.clone(), meeting.clone());
             let job = move |_| decide(&switch, number, &meeting);
             dispatch::spawn_worker(&format!("worker{number}"), Some(number), job)
         };
-        let workers = (loops..self.switch.lanes()).map(decide_of).collect::<Result<Vec<_>, _>>()?;
+        let workers = (loops..self.switch.threads()).map(decide_of).collect::<Result<Vec<_>, _>>()?;
         let mut times = Vec::new();
         for thread in threads {
             let (outside, seen) = thread.join().map_err(|_| anyhow!("{}: a loop panicked", self.id))?;
@@ -272,8 +272,8 @@ impl Subject for LanesRig {
             self.id
         );
         let round = |at: usize| {
-            let first = times.iter().filter_map(|lane| lane.get(at)).map(|[start, _]| *start).min();
-            let last = times.iter().filter_map(|lane| lane.get(at)).map(|[_, end]| *end).max();
+            let first = times.iter().filter_map(|number| number.get(at)).map(|[start, _]| *start).min();
+            let last = times.iter().filter_map(|number| number.get(at)).map(|[_, end]| *end).max();
             Some(last?.saturating_sub(first?))
         };
         let wall_ns = os::monotonic_ns() - wall;

@@ -183,26 +183,26 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let overtaken: u64 = snapshot.protocols.iter().map(|row| row.overtaken).sum();
         let restarts = snapshot.restarts;
         let line = |entry: &Entry| format!("\t{:<24} {:>12}  {}\n", entry.name, entry.value, entry.sentence);
-        let steered = steered(ctl.host).map(|steered| steered.iter().map(line).collect::<String>());
+        let dispatched = dispatched(ctl.host).map(|dispatched| dispatched.iter().map(line).collect::<String>());
         format!(
             "{}\nThreads: {wakeups} wakeups, {sleeps} sleeps, {lost} frames lost, {restarts} restarts\n\
              Switches: {overtaken} frames at most came behind others of their flows\n{}",
             snapshot.text(),
-            steered.map(|lines| format!("Steered to stacks:\n{lines}")).unwrap_or_default()
+            dispatched.map(|lines| format!("DispatchCounts to stacks:\n{lines}")).unwrap_or_default()
         )
     };
     ctl.listing(|| to_json(ctl), text)
 }
 
 /// Returns the counters of the dispatcher, if the host is a stack of a split host.
-fn steered<L: Locks>(host: &Host<L>) -> Option<Vec<Entry>> {
-    let seat = host.isr.as_ref()?.seat.as_ref()?;
-    Some(split::entries(&seat.steered, &seat.strays))
+fn dispatched<L: Locks>(host: &Host<L>) -> Option<Vec<Entry>> {
+    let shard = host.isr.as_ref()?.shard.as_ref()?;
+    Some(split::entries(&shard.dispatched, &shard.strays))
 }
 
 fn to_json<L: Locks>(ctl: &Ctl<'_, L>) -> Value {
     let snapshot = isr::snapshot(ctl.host);
-    let steered = steered(ctl.host)
+    let dispatched = dispatched(ctl.host)
         .map(|entries| entries.into_iter().map(|entry| (entry.name, Value::from(entry.value))).collect::<Map<_, _>>());
     let Settings { threads, max_threads, default_qlimit, max_qlimit, mode, bound } = snapshot.settings;
     let protocol = |row: &ProtocolRow| {
@@ -223,6 +223,6 @@ fn to_json<L: Locks>(ctl: &Ctl<'_, L>) -> Value {
         "max-queue-limit": max_qlimit, "dispatch-policy": mode.name(), "bound": bound,
         "protocols": snapshot.protocols.iter().map(protocol).collect::<Vec<_>>(),
         "workstreams": snapshot.work.iter().map(work).collect::<Vec<_>>(),
-        "wakeups": snapshot.wakeups, "sleeps": snapshot.sleeps, "restarts": snapshot.restarts, "steered": steered,
+        "wakeups": snapshot.wakeups, "sleeps": snapshot.sleeps, "restarts": snapshot.restarts, "dispatched": dispatched,
     })
 }

@@ -139,16 +139,16 @@ fn counts(port: &crate::PortInfo) -> Vec<Entry> {
 fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let (ports, gone) = (ctl.host.ports(), ctl.host.gone());
     let why = |port: &crate::PortInfo| gone.iter().find(|(id, _)| *id == port.iface).map(|(_, why)| why.clone());
-    let remarks = ctl.host.remarks();
+    let warnings = ctl.host.warnings();
     let of = |port: &crate::PortInfo| {
-        let of_it = remarks.iter().filter(|(id, _)| *id == port.iface);
-        of_it.map(|(_, remark)| remark.clone()).collect::<Vec<_>>()
+        let of_it = warnings.iter().filter(|(id, _)| *id == port.iface);
+        of_it.map(|(_, warning)| warning.clone()).collect::<Vec<_>>()
     };
     let row = |port: &crate::PortInfo| {
         let caps = port.caps;
         json!({
             "ifname": ctl.iface_name(port.iface), "queue": port.queue, "port": port.spec, "gone": why(port).is_some(),
-            "why": why(port).flatten(), "remarks": of(port), "mtu": caps.mtu,
+            "why": why(port).flatten(), "warnings": of(port), "mtu": caps.mtu,
             "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
                       "tso_max": caps.tso_max, "lro": caps.lro },
             "counters": counts(port).into_iter().map(|e| (e.name, e.value.into())).collect::<Map<_, _>>(),
@@ -164,7 +164,7 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         if let Some(why) = why(port) {
             out += &format!("\tgone{}\n", why.map(|why| format!(": {why}")).unwrap_or_default());
         }
-        out.extend(of(port).iter().map(|remark| format!("\t{remark}\n")));
+        out.extend(of(port).iter().map(|warning| format!("\t{warning}\n")));
         let told = counts(port).into_iter().filter(|entry| entry.value > 0);
         out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
     };

@@ -38,7 +38,7 @@ impl<L: Locks> Host<L> {
     /// Returns [`IsrError::Netisr`] if there is no such workstream or another thread runs it, and
     /// [`IsrError::Died`] after too many panics.
     pub fn run_isr(&self, at: usize) -> Result<(), IsrError> {
-        let Some(isr) = self.isr.as_ref().filter(|isr| isr.seat.is_none()) else { return Ok(()) };
+        let Some(isr) = self.isr.as_ref().filter(|isr| isr.shard.is_none()) else { return Ok(()) };
         self.release_isr(at);
         loop {
             let (hand, ended) = (Hand::default(), buf::unwound());
@@ -108,7 +108,7 @@ impl<L: Locks> Host<L> {
 
     /// Returns its netisr, unless it is shared with other stacks.
     fn own_isr(&self) -> Option<&Isr> {
-        self.isr.as_ref().filter(|isr| isr.seat.is_none())
+        self.isr.as_ref().filter(|isr| isr.shard.is_none())
     }
 
     /// Returns the balance of frames: that of the stack, with the frames in netisr's queues and

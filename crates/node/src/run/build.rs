@@ -5,7 +5,7 @@ use crate::commands;
 use crate::config::{HostConfig, IfaceConfig};
 use crate::host::AddPortError;
 use crate::isr::IsrError;
-use crate::split::{self, Seat};
+use crate::split::{self, Shard};
 use crate::topology::Topology;
 use clock::{Clock, Instant};
 use inet::iface::IfaceId;
@@ -93,17 +93,17 @@ pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Resu
 }
 
 /// Builds one stack of a split host, with the ports that its dispatcher provides.
-pub(crate) fn build_seated(
+pub(crate) fn build_sharded(
     config: &HostConfig,
     pairs: &Pairs,
     clock: Clock,
-    mut seat: Seat,
+    mut shard: Shard,
 ) -> Result<Host<Up>, BuildError> {
-    let mut host = build_with(config, pairs, clock, |host, at, iface| match seat.take_port(at) {
+    let mut host = build_with(config, pairs, clock, |host, at, iface| match shard.take_port(at) {
         Some((name, mac, port)) => host.attach(&name, mac, port, iface),
         None => Err(AddPortError::TooMany), // there are as many as ifaces
     })?;
-    host.take_seat(seat);
+    host.take_shard(shard);
     Ok(host)
 }
 

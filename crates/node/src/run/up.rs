@@ -2,13 +2,13 @@
 //! audit.
 
 use super::programs::Running;
-use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_seated};
+use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_sharded};
 use crate::Host;
 use crate::commands;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
 use crate::control::Server;
 use crate::service::{LONGEST, Service};
-use crate::split::{self, Seat, Steerer};
+use crate::split::{self, Dispatcher, Shard};
 use crate::switch::Switch;
 use crate::switch::node::NodeError;
 use crate::topology::Topology;
@@ -312,16 +312,16 @@ fn live_split<P: Programs>(
     say: &Sender<Said>,
 ) -> Result<Vec<Outcome>, UpError> {
     let fault = |why| BuildError::Split { host: config.name.clone(), why };
-    let (mut steerer, seats) = Steerer::open(config, &shared.pairs, Clock::live(config.clock)).map_err(fault)?;
-    let (parts, living) = (split::parts(config), AtomicUsize::new(seats.len()));
+    let (mut dispatcher, shards) = Dispatcher::open(config, &shared.pairs, Clock::live(config.clock)).map_err(fault)?;
+    let (parts, living) = (split::parts(config), AtomicUsize::new(shards.len()));
     let mut outcomes = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let mut failed = None;
-        for (part, seat) in parts.iter().zip(seats) {
+        for (part, shard) in parts.iter().zip(shards) {
             let end = Ends(&living);
             let live = move || {
                 let _end = end;
-                live_seated(part, seat, shared, say).map_err(|why| say.send(Said::Failed(why))).ok()
+                live_sharded(part, shard, shared, say).map_err(|why| say.send(Said::Failed(why))).ok()
             };
             match dispatch::spawn_scoped(scope, &part.name, live) {
                 Ok(thread) => threads.push((part.name.clone(), thread)),
@@ -334,7 +334,7 @@ fn live_split<P: Programs>(
         if failed.is_some() {
             shared.end.store(true, Ordering::Relaxed);
         }
-        steerer.run(is_over, || living.load(Ordering::Acquire) == 0);
+        dispatcher.run(is_over, || living.load(Ordering::Acquire) == 0);
         let mut outcomes = Vec::new();
         for (host, thread) in threads {
             match thread.join() {
@@ -344,7 +344,7 @@ fn live_split<P: Programs>(
         }
         failed.map_or(Ok(outcomes), Err)
     })?;
-    outcomes.push(steerer.end());
+    outcomes.push(dispatcher.end());
     Ok(outcomes)
 }
 
@@ -358,9 +358,9 @@ impl Drop for Ends<'_> {
 }
 
 /// Thread of one stack of a split host.
-fn live_seated<P: Programs>(
+fn live_sharded<P: Programs>(
     part: &HostConfig,
-    seat: Seat,
+    shard: Shard,
     shared: &Shared<P>,
     say: &Sender<Said>,
 ) -> Result<Outcome, UpError> {
@@ -368,7 +368,7 @@ fn live_seated<P: Programs>(
         let text = format!("{}: cannot pin to core {core}: {why}; running on any core", part.name);
         let _ = say.send(Said::Notice(text)); // fails only when everything has ended
     }
-    let mut host = build_seated(part, &shared.pairs, Clock::live(part.clock), seat)?;
+    let mut host = build_sharded(part, &shared.pairs, Clock::live(part.clock), shard)?;
     host.set_topology(shared.topology.clone());
     let runner = runner(part, &host, &part.services)?;
     run(part, &host, runner, shared, say)
@@ -578,7 +578,7 @@ fn run_with<L: Locks, P: Programs>(
     farewell(host, is_needed, &mut notice);
     drop(unfinished);
     over();
-    runner.tell_remarks(host, &mut notice);
+    runner.report_warnings(host, &mut notice);
     Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::config::IfaceConfig;
-use crate::run::build_seated;
+use crate::run::build_sharded;
 use crate::{Host, commands};
 use clock::{Clock, SimClock};
 use lock::Up;
@@ -22,7 +22,7 @@ fn config(name: &str, addr: &str, stacks: usize) -> HostConfig {
 /// A peer, and a split host.
 struct Both {
     peer: Host<Up>,
-    steerer: Steerer,
+    dispatcher: Dispatcher,
     stacks: Vec<Host<Up>>,
     clock: SimClock,
 }
@@ -31,19 +31,20 @@ impl Both {
     fn new(split: &HostConfig) -> Both {
         let (clock, pairs) = (SimClock::new(), Pairs::new());
         assert_eq!(split.check(), Ok(()));
-        let (steerer, seats) = Steerer::open(split, &pairs, Clock::sim(&clock)).unwrap();
-        let build = |(part, seat): (&HostConfig, Seat)| build_seated(part, &pairs, Clock::sim(&clock), seat).unwrap();
+        let (dispatcher, shards) = Dispatcher::open(split, &pairs, Clock::sim(&clock)).unwrap();
+        let build =
+            |(part, shard): (&HostConfig, Shard)| build_sharded(part, &pairs, Clock::sim(&clock), shard).unwrap();
         let parts = parts(split);
-        let stacks = parts.iter().zip(seats).map(build).collect();
+        let stacks = parts.iter().zip(shards).map(build).collect();
         let peer = crate::build(&config("a", "10.0.0.1/24", 1), &pairs, Clock::sim(&clock)).unwrap();
-        Both { peer, steerer, stacks, clock }
+        Both { peer, dispatcher, stacks, clock }
     }
 
     fn turn(&mut self) {
         self.peer.step();
-        self.steerer.turn(true);
+        self.dispatcher.turn(true);
         self.stacks.iter().for_each(|stack| _ = stack.step());
-        self.steerer.turn(true);
+        self.dispatcher.turn(true);
         self.clock.advance(clock::Duration::from_micros(100));
     }
 
@@ -60,8 +61,8 @@ impl Both {
             let report = host.audit();
             assert_eq!((report.imbalance(), commands::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
         }
-        let report = self.steerer.audit();
-        assert_eq!((report.imbalance(), self.steerer.port_imbalance()), (0, (0, 0)), "{report:?}");
+        let report = self.dispatcher.audit();
+        assert_eq!((report.imbalance(), self.dispatcher.port_imbalance()), (0, (0, 0)), "{report:?}");
     }
 
     fn say(&self, at: usize, line: &str) -> Result<String, String> {
@@ -146,7 +147,7 @@ fn one_stack_answers_arp_and_all_learn() {
     }
     assert!(both.counts("inet.arp.conflicts").iter().all(|n| *n == 0), "they are not each other's");
     let said = both.say(1, "show isr").unwrap();
-    assert!(said.contains("Steered to stacks:\n\tnode.split.received"), "{said}");
+    assert!(said.contains("DispatchCounts to stacks:\n\tnode.split.received"), "{said}");
     both.balanced();
 }
 
@@ -183,15 +184,15 @@ fn drops_of_a_full_queue_and_at_shutdown_have_reasons() {
         calls.send_to(fd, &[n], &SocketAddr::from((HERE, 9))).unwrap();
     }
     both.peer.step();
-    (0..2).for_each(|_| _ = both.steerer.turn(true)); // one burst each
+    (0..2).for_each(|_| _ = both.dispatcher.turn(true)); // one burst each
     // A single flow: 5 are queued for its stack, 35 were refused.
-    let steered = both.steerer.steered.queue_full.get();
+    let dispatched = both.dispatcher.dispatched.queue_full.get();
     let rows = both.stacks[0].isr.as_ref().unwrap().netisr.snapshot();
     let ip: Vec<_> = rows.work.iter().filter(|row| row.name == "ip").map(|row| (row.len, row.qdrops)).collect();
-    assert!(steered == 35 && (ip == [(5, 35), (0, 0)] || ip == [(0, 0), (5, 35)]), "{steered} {ip:?}");
+    assert!(dispatched == 35 && (ip == [(5, 35), (0, 0)] || ip == [(0, 0), (5, 35)]), "{dispatched} {ip:?}");
     both.balanced();
-    let held = both.steerer.audit().held;
-    let outcome = both.steerer.end();
+    let held = both.dispatcher.audit().held;
+    let outcome = both.dispatcher.end();
     assert_eq!((held, outcome.imbalance), (5, [0, 0, 0]), "{}", outcome.audit);
     assert!(outcome.audit.contains("35  dispatch.netisr.queue_full") && outcome.audit.contains("5  node.shutdown"));
 }
@@ -226,7 +227,7 @@ fn split_hosts_reject_other_modes_and_settings() {
     let one = crate::build::<Up>(&config("web", "10.0.0.2/24", 2), &Pairs::new(), Clock::sim(&SimClock::new()));
     assert!(one.unwrap_err().to_string().contains("stacks = 2: only 1 is supported here"));
     let on_one = config("web", "10.0.0.2/24", 2).on_one_thread();
-    assert_eq!((on_one.config.stacks, on_one.remark.is_some()), (1, true));
+    assert_eq!((on_one.config.stacks, on_one.warning.is_some()), (1, true));
 }
 
 #[test]

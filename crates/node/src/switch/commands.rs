@@ -22,7 +22,7 @@ use grammar::{Args, Command, CommandError, Form, Words, parse_all, usage};
 use port::Spec;
 use serde_json::Value;
 
-pub use show::{lost, remarks, report};
+pub use show::{lost, report, warnings};
 
 /// A bridge and the format of the output.
 #[derive(Clone, Copy)]
@@ -227,7 +227,7 @@ pub fn span_rest(switch: &Switch) -> Result<(), CommandError> {
 }
 
 /// Adds the port `name` as a member.
-fn add(switch: &Switch, name: &str, lane: Option<usize>) -> Result<PortNo, CommandError> {
+fn add(switch: &Switch, name: &str, thread: Option<usize>) -> Result<PortNo, CommandError> {
     let spec = Spec::parse(name).map_err(CommandError::failed)?;
-    switch.add(&spec, lane).map_err(CommandError::failed)
+    switch.add(&spec, thread).map_err(CommandError::failed)
 }

@@ -17,14 +17,14 @@ impl Switch {
     /// Enables or disables the accounting. Existing sums are kept.
     pub fn set_ledger(&self, on: bool) {
         let now = tsc::ticks();
-        self.each_lane(|lane| lane.ledger.set_on(on, now));
+        self.each_thread(|thread| thread.ledger.set_on(on, now));
         self.members().iter().flat_map(|(_, info)| &info.queues).for_each(|queue| queue.counts.ledger.set_on(on, now));
     }
 
     /// Returns the sums over all threads and members.
     pub fn costs(&self) -> SwitchCosts {
         let (now, mut loops) = (tsc::ticks(), Costs::default());
-        self.each_lane(|lane| loops.add(&Costs::of([&lane.ledger], now)));
+        self.each_thread(|thread| loops.add(&Costs::of([&thread.ledger], now)));
         let members = self.members();
         let ports = members.iter().flat_map(|(_, info)| &info.queues).map(|queue| &queue.counts.ledger);
         SwitchCosts { ports: Costs::of(ports, now), loops }

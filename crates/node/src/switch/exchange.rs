@@ -1,7 +1,7 @@
 //! Communication between switch threads: requests for the lock, wake-ups, frames for a port of
-//! another thread. Learned addresses are exchanged in [`super::news`].
+//! another thread. Learned addresses are exchanged in [`super::sync`].
 
-use super::bell::Bell;
+use super::lock_requests::LockRequests;
 use buf::ring::{Consumer, Producer, ring};
 use buf::{Burst, Frame};
 #[cfg(loom)]
@@ -29,7 +29,7 @@ pub struct Call(Arc<Rings>);
 /// Wake-up through a byte in a pipe.
 #[derive(Debug)]
 struct Rings {
-    bell: Bell,
+    lock_requests: LockRequests,
     reader: PipeReader,
     writer: PipeWriter,
 }
@@ -44,24 +44,24 @@ impl Rings {
 impl Call {
     pub fn new() -> io::Result<Call> {
         let (reader, writer) = io::pipe()?;
-        Ok(Call(Arc::new(Rings { bell: Bell::default(), reader, writer })))
+        Ok(Call(Arc::new(Rings { lock_requests: LockRequests::default(), reader, writer })))
     }
 
     /// Runs `take` while the thread releases its lock.
     pub fn ask<R>(&self, take: impl FnOnce() -> R) -> R {
-        self.0.bell.ask(|| self.0.ring(), take)
+        self.0.lock_requests.ask(|| self.0.ring(), take)
     }
 
     /// Returns whether a thread waits for the lock.
     #[inline]
     pub fn is_asked(&self) -> bool {
-        self.0.bell.is_asked()
+        self.0.lock_requests.is_asked()
     }
 
     /// Wakes the thread, if it sleeps: at most one byte per sleep, so that the pipe never fills.
     #[inline]
     pub fn wake(&self) {
-        self.0.bell.wake(|| self.0.ring());
+        self.0.lock_requests.wake(|| self.0.ring());
     }
 
     /// Returns the descriptor that becomes readable on a wake-up.
@@ -73,7 +73,7 @@ impl Call {
     /// after the sleep is visible to other threads.
     pub fn sleep<'a, R>(&'a self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'a>) -> R) -> Option<R> {
         let rung = || drop((&self.0.reader).read(&mut [0])); // blocks until the byte arrives
-        self.0.bell.sleep(stay, || sleep(self.0.reader.as_fd()), rung)
+        self.0.lock_requests.sleep(stay, || sleep(self.0.reader.as_fd()), rung)
     }
 }
 

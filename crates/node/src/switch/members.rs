@@ -19,7 +19,7 @@ pub struct Queue {
     /// Full specification of the port.
     pub spec: String,
     /// Loop that polls it.
-    pub lane: usize,
+    pub thread: usize,
     /// Counters of the port or queue.
     pub counts: Arc<PortCounts>,
 }
@@ -50,19 +50,19 @@ impl Info {
     }
 
     /// Returns the loop that polls its first queue, to which other threads send frames for it.
-    pub fn lane(&self) -> usize {
-        self.queues.first().map_or(0, |queue| queue.lane)
+    pub fn thread(&self) -> usize {
+        self.queues.first().map_or(0, |queue| queue.thread)
     }
 
     /// Returns the loops that poll it, as `0` or `0,1`.
     pub fn loops(&self) -> String {
-        let lanes: Vec<String> = self.queues.iter().map(|queue| queue.lane.to_string()).collect();
-        lanes.join(",")
+        let threads: Vec<String> = self.queues.iter().map(|queue| queue.thread.to_string()).collect();
+        threads.join(",")
     }
 
-    /// Returns whether `lane` polls one of its queues.
-    pub fn is_polled_by(&self, lane: usize) -> bool {
-        self.queues.iter().any(|queue| queue.lane == lane)
+    /// Returns whether `thread` polls one of its queues.
+    pub fn is_polled_by(&self, thread: usize) -> bool {
+        self.queues.iter().any(|queue| queue.thread == thread)
     }
 
     /// Returns the link state, as far as known: a link without a driver that reports it counts as
@@ -89,9 +89,9 @@ impl Info {
 
 /// Placement of a port.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     /// Loop that polls the port.
-    pub lane: usize,
+    pub thread: usize,
     /// Member to which the port adds a queue.
     pub beside: Option<PortNo>,
     device: String,
@@ -107,48 +107,50 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Assigns the port to a loop of `loops` and registers it: to `lane`, or the loop with the
+    /// Assigns the port to a loop of `loops` and registers it: to `thread`, or the loop with the
     /// fewest ports.
-    pub fn place(&mut self, name: &str, lane: Option<usize>, loops: usize) -> Result<Seat, AddError> {
-        if let Some(lane) = lane.filter(|lane| *lane >= loops) {
-            return Err(AddError::NoLane(lane, loops));
+    pub fn place(&mut self, name: &str, thread: Option<usize>, loops: usize) -> Result<Slot, AddError> {
+        if let Some(thread) = thread.filter(|thread| *thread >= loops) {
+            return Err(AddError::NoLoop(thread, loops));
         }
         let spec = Spec::parse(name).ok();
         let device = spec.as_ref().and_then(Spec::device).unwrap_or_else(|| name.to_string());
         let numbered = (0..).zip(&self.infos);
         let there = numbered.filter_map(|(number, info)| Some((number, info.as_ref()?)));
         let mut key = device.clone();
-        let (mut beside, mut free) = (None, lane);
+        let (mut beside, mut free) = (None, thread);
         if let Some((number, info)) = there.into_iter().find(|(_, info)| info.device == device) {
             let is_beside = |queue: &Queue| {
                 let other = Spec::parse(&queue.spec).ok();
                 spec.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.is_queue_beside(other))
             };
             if !info.queues.iter().all(is_beside) {
-                return Err(Taken { port: name.to_string(), by: info.lane() }.into());
+                return Err(Taken { port: name.to_string(), by: info.thread() }.into());
             }
             key = format!("{device}#{}", info.queues.len());
-            let mut unused = (0..loops).filter(|lane| !info.is_polled_by(*lane));
-            free = lane.filter(|lane| !info.is_polled_by(*lane)).or_else(|| unused.next().filter(|_| lane.is_none()));
+            let mut unused = (0..loops).filter(|thread| !info.is_polled_by(*thread));
+            free = thread
+                .filter(|thread| !info.is_polled_by(*thread))
+                .or_else(|| unused.next().filter(|_| thread.is_none()));
             if free.is_none() {
                 return Err(AddError::NoLoopLeft { port: name.to_string(), loops });
             }
             beside = Some(number);
         }
-        let lane = free.unwrap_or_else(|| self.loops.lightest(loops));
-        self.loops.register(&key, lane)?;
-        Ok(Seat { lane, beside, device, key })
+        let thread = free.unwrap_or_else(|| self.loops.lightest(loops));
+        self.loops.register(&key, thread)?;
+        Ok(Slot { thread, beside, device, key })
     }
 
     /// Releases the placement of a port that was not opened.
-    pub fn give_up(&mut self, seat: &Seat) {
-        self.loops.deregister(&seat.key);
+    pub fn give_up(&mut self, slot: &Slot) {
+        self.loops.deregister(&slot.key);
     }
 
     /// Registers a placed port; returns its number, if one is left below `most`.
-    pub fn seat(&mut self, port: &Port, seat: &Seat, most: usize) -> Result<PortNo, AddError> {
-        let queue = Queue { spec: port.spec.clone(), lane: seat.lane, counts: port.counts.clone() };
-        if let Some(number) = seat.beside {
+    pub fn slot(&mut self, port: &Port, slot: &Slot, most: usize) -> Result<PortNo, AddError> {
+        let queue = Queue { spec: port.spec.clone(), thread: slot.thread, counts: port.counts.clone() };
+        if let Some(number) = slot.beside {
             if let Some(Some(info)) = self.infos.get_mut(usize::from(number)) {
                 info.queues.push(queue);
             }
@@ -156,7 +158,7 @@ impl Members {
         }
         let free = self.infos.iter().position(Option::is_none).unwrap_or(self.infos.len());
         let Some(number) = PortNo::try_from(free).ok().filter(|_| free < most) else {
-            self.give_up(seat);
+            self.give_up(slot);
             return Err(AddError::TooMany(most));
         };
         if free == self.infos.len() {
@@ -173,7 +175,7 @@ impl Members {
                 caps: port.caps,
                 nic: port.nic.clone(),
                 queues: vec![queue],
-                device: seat.device.clone(),
+                device: slot.device.clone(),
                 interface,
             });
         }

@@ -81,9 +81,9 @@ impl Switch {
     pub fn step(&self) -> Step {
         let before = self.moved();
         let mut next = self.tend();
-        self.each_lane(|lane| {
-            lane.turn();
-            next = next.min(lane.next_event().unwrap_or(Instant::NEVER));
+        self.each_thread(|thread| {
+            thread.turn();
+            next = next.min(thread.next_event().unwrap_or(Instant::NEVER));
         });
         // BPDUs received in the turn are answered at the same instant.
         next = next.min(self.tend());
@@ -93,7 +93,7 @@ impl Switch {
     /// Returns the number of frames received and sent so far.
     fn moved(&self) -> u64 {
         let mut moved = 0;
-        self.each_lane(|lane| moved += lane.bridge.audit().received + lane.total().sent);
+        self.each_thread(|thread| moved += thread.bridge.audit().received + thread.total().sent);
         moved
     }
 
@@ -113,7 +113,7 @@ impl Switch {
 
     /// Drops waiting frames and takes the audit.
     pub fn outcome(&self) -> Outcome {
-        self.each_lane(|lane| lane.give_up());
+        self.each_thread(|thread| thread.give_up());
         let audit = self.audit();
         let text = commands::run(self, &["audit"], false).unwrap_or_default();
         Outcome {

@@ -78,7 +78,7 @@ impl Switch {
         }
         std::thread::scope(|scope| {
             let end = End { ended: &ended, flow: self.flow.as_deref() };
-            let mut lanes = Vec::new();
+            let mut threads = Vec::new();
             for (number, over) in over.iter().enumerate().skip(1) {
                 let work = move || {
                     while !ends() {
@@ -86,21 +86,21 @@ impl Switch {
                     }
                     Ok(())
                 };
-                lanes.push(begin(scope, &format!("{}.{number}", self.name), Box::new(work))?);
+                threads.push(begin(scope, &format!("{}.{number}", self.name), Box::new(work))?);
             }
-            for number in self.loops()..self.lanes() {
+            for number in self.loops()..self.threads() {
                 let name = format!("{}.{number}", self.name);
                 let work = move || {
                     self.work(number);
                     Ok(())
                 };
-                lanes.push(begin(scope, &name, Box::new(work))?);
+                threads.push(begin(scope, &name, Box::new(work))?);
             }
             let ran = self.first(&mut control, over.first(), ends);
             drop(end);
             // A failed thread ends alone, and all others once the first notices that it is over.
-            for lane in lanes {
-                lane.join().unwrap_or_else(|_| Err(io::Error::other("a loop panicked")))?;
+            for thread in threads {
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a loop panicked")))?;
             }
             ran
         })?;
@@ -110,12 +110,12 @@ impl Switch {
     /// Thread of a worker: processes dispatched frames until there will be no more. Sleeps without
     /// its lock.
     fn work(&self, number: usize) {
-        let (Some(lane), Some(flow)) = (self.lanes.get(number), &self.flow) else { return };
+        let (Some(thread), Some(flow)) = (self.threads.get(number), &self.flow) else { return };
         loop {
-            let mut lane = lock(lane);
-            while lane.turn() == Then::Again && !lane.is_asked() {}
-            let asked = lane.is_asked();
-            drop(lane);
+            let mut thread = lock(thread);
+            while thread.turn() == Then::Again && !thread.is_asked() {}
+            let asked = thread.is_asked();
+            drop(thread);
             if asked {
                 std::thread::sleep(Duration::from_micros(20));
             } else if !flow.rest(number - self.loops()) {
@@ -155,25 +155,25 @@ impl Switch {
         over: &AtomicBool,
         done: impl Fn(bool, Instant) -> bool,
     ) -> io::Result<()> {
-        let Some(lane) = self.lanes.get(number) else { return Ok(()) };
-        let mut lane = lock(lane);
+        let Some(thread) = self.threads.get(number) else { return Ok(()) };
+        let mut thread = lock(thread);
         loop {
-            let then = lane.turn();
+            let then = thread.turn();
             if then == Then::Wait {
-                over.store(lane.is_over(), Ordering::Relaxed);
+                over.store(thread.is_over(), Ordering::Relaxed);
             }
-            if done(false, lane.now()) {
+            if done(false, thread.now()) {
                 break;
             }
-            if then != Then::Again && done(lane.sleep(then, fds)?, lane.now()) {
+            if then != Then::Again && done(thread.sleep(then, fds)?, thread.now()) {
                 break;
             }
-            if lane.is_asked() {
+            if thread.is_asked() {
                 break;
             }
         }
-        let asked = lane.is_asked();
-        drop(lane);
+        let asked = thread.is_asked();
+        drop(thread);
         if asked {
             std::thread::sleep(Duration::from_micros(20));
         }
@@ -186,15 +186,15 @@ impl Switch {
         let mut drained = false;
         while !drained && self.clock.now() < until {
             drained = true;
-            self.each_lane(|lane| {
-                lane.flush();
-                drained &= lane.is_drained();
+            self.each_thread(|thread| {
+                thread.flush();
+                drained &= thread.is_drained();
             });
             if !drained {
                 dispatch::wait_readable(&[], Some(Duration::from_micros(50)))?;
             }
         }
-        self.each_lane(|lane| lane.give_up());
+        self.each_thread(|thread| thread.give_up());
         Ok(())
     }
 }

@@ -62,7 +62,7 @@ impl Lan {
 
     /// Runs three rounds: frames between loops arrive in the second, as do learned addresses.
     fn turn(&self) {
-        (0..3).for_each(|_| self.switch.each_lane(|lane| _ = lane.turn()));
+        (0..3).for_each(|_| self.switch.each_thread(|thread| _ = thread.turn()));
     }
 
     fn receive(&mut self, at: usize) -> Vec<Vec<u8>> {
@@ -90,8 +90,8 @@ impl Lan {
 
 #[test]
 fn frames_cross_between_ports_of_different_loops() {
-    for lanes in 1..=3 {
-        let mut lan = Lan::new(3, lanes);
+    for threads in 1..=3 {
+        let mut lan = Lan::new(3, threads);
         lan.send(0, &frame(2, 1));
         lan.turn();
         assert_eq!(lan.received(), [0, 1, 1]);
@@ -322,8 +322,8 @@ fn invalid_commands_are_rejected() {
 
 #[test]
 fn ports_change_at_run_time_and_have_one_loop() {
-    for lanes in [1, 2] {
-        let mut lan = Lan::new(2, lanes);
+    for threads in [1, 2] {
+        let mut lan = Lan::new(2, threads);
         lan.send(0, &frame(2, 1));
         lan.send(1, &frame(1, 2));
         lan.turn();
@@ -333,7 +333,7 @@ fn ports_change_at_run_time_and_have_one_loop() {
         assert!(why.contains("EEXIST"), "{why}");
         // Removed while frames wait for it.
         (0..200).for_each(|_| lan.send(0, &frame(2, 3)));
-        lan.switch.each_lane(|lane| _ = lane.turn());
+        lan.switch.each_thread(|thread| _ = thread.turn());
         lan.say("ifconfig bridge0 deletem p1").unwrap();
         lan.turn();
         lan.ends.pop();
@@ -351,8 +351,8 @@ fn ports_change_at_run_time_and_have_one_loop() {
 
 #[test]
 fn a_switch_ends_after_its_last_port() {
-    for lanes in [1, 3] {
-        let mut lan = Lan::live(4, lanes);
+    for threads in [1, 3] {
+        let mut lan = Lan::live(4, threads);
         lan.send(0, &frame(2, 1));
         lan.ends.clear();
         lan.switch.run(None, run::Until::Over, || false).unwrap();
@@ -386,10 +386,10 @@ proptest! {
     /// Every received frame is sent, or dropped with a reason; no frame returns to its sender.
     #[test]
     fn nothing_is_lost(
-        lanes in 1..=3_usize,
+        threads in 1..=3_usize,
         frames in prop::collection::vec((0..4_usize, prop::collection::vec(0..3_u8, 14..70)), 0..200),
     ) {
-        let mut lan = Lan::new(4, lanes);
+        let mut lan = Lan::new(4, threads);
         let mut got = [0_u64; 4];
         for (from, bytes) in &frames {
             lan.send(*from, bytes);

@@ -107,7 +107,7 @@ impl Switch {
         *tree = Some(Tree { stp, ageing: BTreeMap::new(), aged: now });
         drop(tree);
         lock(&self.links).next = Instant::ZERO;
-        self.each_lane(|lane| lane.bridge.set_reserved(Reserved::Local));
+        self.each_thread(|thread| thread.bridge.set_reserved(Reserved::Local));
         self.tend();
         Ok(())
     }
@@ -118,11 +118,11 @@ impl Switch {
             return;
         }
         let members = self.members();
-        self.each_lane(|lane| {
-            lane.bridge.set_reserved(Reserved::Drop);
+        self.each_thread(|thread| {
+            thread.bridge.set_reserved(Reserved::Drop);
             for (number, _) in &members {
-                lane.bridge.set_state(*number, PortState::Forwarding);
-                lane.bridge.set_spanned(*number, false);
+                thread.bridge.set_state(*number, PortState::Forwarding);
+                thread.bridge.set_spanned(*number, false);
             }
         });
     }
@@ -143,7 +143,7 @@ impl Switch {
                 lock(&self.links).next = Instant::ZERO;
             }
         }
-        self.each_lane(|lane| lane.bridge.set_spanned(number, true));
+        self.each_thread(|thread| thread.bridge.set_spanned(number, true));
         self.tend();
         Ok(())
     }
@@ -154,9 +154,9 @@ impl Switch {
         if let Some(tree) = lock(&self.tree).as_mut() {
             tree.stp.remove_port(number, now);
         }
-        self.each_lane(|lane| {
-            lane.bridge.set_state(number, PortState::Forwarding);
-            lane.bridge.set_spanned(number, false);
+        self.each_thread(|thread| {
+            thread.bridge.set_state(number, PortState::Forwarding);
+            thread.bridge.set_spanned(number, false);
         });
         self.tend();
     }
@@ -164,7 +164,7 @@ impl Switch {
     /// Sets the state of the bridge. A bridge that is down has no links: its neighbors remove it
     /// from the tree, and its learned addresses are flushed.
     pub fn set_running(&self, running: Running) {
-        self.each_lane(|lane| lane.bridge.set_running(running));
+        self.each_thread(|thread| thread.bridge.set_running(running));
         lock(&self.links).next = Instant::ZERO;
         self.tend();
     }
@@ -220,18 +220,18 @@ impl Switch {
         }
         for (number, info) in self.members() {
             let (mut link, mut carrier) = info.link();
-            if let Some(lane) = self.lane(info.lane()) {
-                if lane.remarks(number).1.is_some() || lane.bridge.running() == Running::Down {
+            if let Some(thread) = self.thread(info.thread()) {
+                if thread.warnings(number).1.is_some() || thread.bridge.running() == Running::Down {
                     link = Link::Down;
                 }
-                if lane.is_gone(number) {
+                if thread.is_gone(number) {
                     (link, carrier) = (Link::Down, Carrier::Gone);
                 }
             }
             let before = links.carriers.get(&number).copied().unwrap_or_default();
             if carrier != before {
                 links.carriers.insert(number, carrier);
-                self.each_lane(|lane| lane.bridge.set_carrier(number, carrier));
+                self.each_thread(|thread| thread.bridge.set_carrier(number, carrier));
             }
             if link != Link::Down {
                 links.down.remove(&number);
@@ -260,7 +260,7 @@ impl Switch {
     fn settle(&self, tree: &mut Tree) {
         while let Some(effect) = tree.stp.next_effect() {
             match effect {
-                Effect::State(port, state) => self.each_lane(|lane| lane.bridge.set_state(port, state)),
+                Effect::State(port, state) => self.each_thread(|thread| thread.bridge.set_state(port, state)),
                 Effect::Flush(port) => self.forget_at(port, |_| true),
                 Effect::Ageing(port, Some(most)) => _ = tree.ageing.insert(port, most),
                 Effect::Ageing(port, None) => _ = tree.ageing.remove(&port),
@@ -270,10 +270,10 @@ impl Switch {
     }
 
     fn forget_at(&self, port: PortNo, which: impl Fn(Duration) -> bool) {
-        self.each_lane(|lane| {
-            let now = lane.now();
+        self.each_thread(|thread| {
+            let now = thread.now();
             let all = |entry: &bridge::Entry| entry.port == port && entry.kind == Kind::Learned && which(entry.age);
-            lane.bridge.forget(all, now);
+            thread.bridge.forget(all, now);
         });
     }
 
@@ -282,9 +282,9 @@ impl Switch {
         let Some(info) = self.members().into_iter().find(|(number, _)| *number == port) else { return };
         let Some(mut frame) = self.pool().get() else { return };
         if frame.extend(bytes).is_some()
-            && let Some(mut lane) = self.lane(info.1.lane())
+            && let Some(mut thread) = self.thread(info.1.thread())
         {
-            lane.send_own(port, frame);
+            thread.send_own(port, frame);
         }
     }
 }

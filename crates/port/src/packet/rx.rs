@@ -292,7 +292,7 @@ impl RxHalf for PacketRx {
         self.gone.then(|| format!("interface {} is gone: deleted, or moved to another namespace", self.name))
     }
 
-    fn remarks(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let Seen { lost, downs, uncuttable, cut_short, crowded } = self.seen;
         let name = &self.name;
         let all = [

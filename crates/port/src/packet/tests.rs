@@ -198,7 +198,7 @@ fn bursts_larger_than_the_ring_keep_their_order() {
             }
         }
         assert!(numbers == (0..4000).collect::<Vec<_>>(), "{} came", numbers.len());
-        assert_eq!((port.counts.rx.missed.get(), port.rx.remarks()), (0, Vec::new()));
+        assert_eq!((port.counts.rx.missed.get(), port.rx.warnings()), (0, Vec::new()));
         drop(port);
         assert_eq!(pool.stats().live(), 0);
     });
@@ -322,7 +322,7 @@ fn a_frame_longer_than_a_slot_is_received_whole_and_in_order() {
             assert_eq!(got.iter().map(|(frame, _)| frame.len() - 42).collect::<Vec<_>>(), lens);
             assert!(got.iter().zip(&sent).all(|((frame, _), text)| frame[42..] == text[..]), "turn {turn}");
         }
-        assert_eq!((port.counts.rx.malformed.get(), port.rx.remarks()), (0, Vec::new()));
+        assert_eq!((port.counts.rx.malformed.get(), port.rx.warnings()), (0, Vec::new()));
         drop(port);
         assert_eq!(pool.stats().live(), 0);
     });

@@ -331,7 +331,7 @@ impl RxHalf for Replay {
         self.why.clone()
     }
 
-    fn remarks(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<String> {
         let left_out = || format!("{} records are not valid frames; the first: {}", self.left_out, self.first_left_out);
         (self.left_out > 0).then(left_out).into_iter().collect()
     }

@@ -509,7 +509,7 @@ fn long_frames_are_received_and_empty_records_reported() {
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(1)), 3);
     let lens: Vec<usize> = burst.as_slice().iter().map(buf::Frame::len).collect();
     assert_eq!((lens, port.counts.rx.malformed.get(), port.rx.is_gone()), (vec![60, 5000, 61], 1, true));
-    assert_eq!(port.rx.remarks(), ["1 records are not valid frames; the first: empty"]);
+    assert_eq!(port.rx.warnings(), ["1 records are not valid frames; the first: empty"]);
     drop((port, burst));
     assert_eq!(pool.stats().live(), 0);
 }

@@ -147,7 +147,7 @@ impl Lines {
     }
 
     /// Returns the first bad lines, a sentence each, and their total number.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let sum = (self.bad > 0).then(|| format!("{} of {} lines are not valid frames", self.bad, self.lines));
         self.told.iter().cloned().chain(sum).collect()
     }

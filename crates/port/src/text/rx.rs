@@ -164,7 +164,7 @@ impl RxHalf for TextRx {
         self.why.clone()
     }
 
-    fn remarks(&self) -> Vec<String> {
-        self.lines.remarks()
+    fn warnings(&self) -> Vec<String> {
+        self.lines.warnings()
     }
 }

@@ -95,7 +95,7 @@ fn a_file_is_read_to_its_end_and_another_is_written() {
     assert_eq!((port.name.as_str(), port.caps.mtu), (a.as_str(), 65_535));
     assert!(port.rx.wait_fd().is_none(), "a plain file is always ready");
     assert_eq!(received(&mut port), line(2, 1) + &line(3, 1), "a last line may lack its end");
-    assert!(port.rx.is_gone() && port.rx.why_gone().is_none() && port.rx.remarks().is_empty());
+    assert!(port.rx.is_gone() && port.rx.why_gone().is_none() && port.rx.warnings().is_empty());
     let mut frames = burst(&[frame(1, 2), vec![9; 14]]);
     assert_eq!(port.tx.tx_burst(&mut frames, Instant::ZERO), 2);
     assert_eq!(fs::read_to_string(&out).unwrap(), line(1, 2) + "090909090909 090909090909 0909\n");
@@ -134,7 +134,7 @@ fn invalid_lines_are_counted_reported_and_skipped() {
     let mut port = open_spec(&format!("text:{a}"));
     assert_eq!(received(&mut port), line(2, 1) + &line(3, 1) + &line(4, 1));
     assert_eq!(
-        port.rx.remarks(),
+        port.rx.warnings(),
         [
             "line 2, column 1: 'n' is not a hexadecimal digit",
             "line 4, column 1048577: no newline within 1048576 bytes",
@@ -147,7 +147,7 @@ fn invalid_lines_are_counted_reported_and_skipped() {
     // A wrapper passes the warnings on.
     let mut port = open_spec(&format!("impair(dir=both):text:{a}"));
     received(&mut port);
-    assert_eq!(port.rx.remarks().len(), 4);
+    assert_eq!(port.rx.warnings().len(), 4);
 
     let mut port = open_spec(&format!("text(strict=on):{a}"));
     assert_eq!(received(&mut port), line(2, 1));
@@ -161,8 +161,8 @@ fn only_ten_invalid_lines_are_reported_and_all_are_counted() {
     let dir = Dir::new("ten");
     let mut port = open_spec(&format!("text:{}", dir.file("a", &"x\n".repeat(12))));
     assert_eq!(received(&mut port), "");
-    let remarks = port.rx.remarks();
-    assert_eq!((remarks.len(), remarks[10].as_str()), (11, "12 of 12 lines are not valid frames"));
+    let warnings = port.rx.warnings();
+    assert_eq!((warnings.len(), warnings[10].as_str()), (11, "12 of 12 lines are not valid frames"));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn frames_wait_for_buffers_and_long_ones_have_their_own() {
     assert_eq!(port.rx.rx_burst(&mut burst, 9, Instant::ZERO), 2);
     let lines: Vec<String> = burst.as_slice().iter().map(|frame| as_line(frame.bytes())).collect();
     assert_eq!(lines, [as_line(&vec![7; 3000]), line(3, 1)]);
-    assert!(port.rx.remarks().is_empty());
+    assert!(port.rx.warnings().is_empty());
     assert_eq!((port.counts.rx.malformed.get(), port.counts.rx.frames.get()), (0, 3));
     assert!(port.counts.rx.no_buffer.get() >= 2);
 }

@@ -29,7 +29,7 @@ pub(super) struct XdpRx {
     most: usize,
     /// Treatment of open checksums.
     open_csum: RxCsum,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     /// Buffers on their way from the pool to the kernel.
     empty: Burst,
     look_at: Instant,
@@ -44,7 +44,7 @@ impl XdpRx {
         counts: Arc<PortCounts>,
         most: usize,
         open_csum: RxCsum,
-        remarks: Vec<String>,
+        warnings: Vec<String>,
         redirect: Arc<Redirect>,
     ) -> XdpRx {
         let pool = frames.pool().clone();
@@ -54,7 +54,7 @@ impl XdpRx {
             counts,
             most,
             open_csum,
-            remarks,
+            warnings,
             empty: Burst::new(),
             look_at: Instant::ZERO,
             idle: 0,
@@ -140,8 +140,8 @@ impl RxHalf for XdpRx {
         self.why_gone.clone()
     }
 
-    fn remarks(&self) -> Vec<String> {
-        self.remarks.clone()
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
     }
 
     fn held(&self) -> usize {

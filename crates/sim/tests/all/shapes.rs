@@ -178,7 +178,7 @@ fn deferred_netisr_works_on_virtual_time() {
         let ip = work.iter().find(|row| row.name == "ip").unwrap();
         assert!(ip.queued > 0 && ip.queued == ip.handled && ip.dispatched == 0, "{ip:?}");
     }
-    assert_eq!(world.remarks(), [""; 0]);
+    assert_eq!(world.warnings(), [""; 0]);
 }
 
 #[test]

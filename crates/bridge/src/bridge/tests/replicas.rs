@@ -14,8 +14,8 @@ fn replica(ports: usize) -> Lan {
     lan
 }
 
-fn news(lan: &mut Lan) -> Vec<News> {
-    std::iter::from_fn(|| lan.bridge.take_announced()).collect()
+fn events(lan: &mut Lan) -> Vec<SyncEvent> {
+    std::iter::from_fn(|| lan.bridge.take_event()).collect()
 }
 
 fn lookup(lan: &Lan, n: u8, now: u64) -> Option<PortNo> {
@@ -27,14 +27,14 @@ fn a_replica_applies_moves_in_any_order() {
     let [mut slept, mut second, mut third] = [(); 3].map(|()| replica(3));
     third.send(1, &[bytes(ALL, station(9))], secs(10));
     second.send(2, &[bytes(ALL, station(9))], secs(200));
-    for news in news(&mut second).iter().chain(&news(&mut third)) {
-        slept.bridge.hear(news, secs(201));
+    for events in events(&mut second).iter().chain(&events(&mut third)) {
+        slept.bridge.hear(events, secs(201));
     }
     assert_eq!(lookup(&slept, 9, 201), Some(2));
     assert_eq!(slept.bridge.fdb().counts().moved, 0);
     let mut late = replica(3);
     third.send(1, &[bytes(ALL, station(8))], secs(300));
-    news(&mut third).iter().for_each(|news| late.bridge.hear(news, secs(900)));
+    events(&mut third).iter().for_each(|events| late.bridge.hear(events, secs(900)));
     assert_eq!(lookup(&late, 8, 900), None, "ten minutes old");
 }
 
@@ -42,16 +42,16 @@ fn a_replica_applies_moves_in_any_order() {
 fn only_the_receiving_replica_announces_an_address() {
     let (mut seer, mut hearer) = (replica(2), replica(2));
     seer.send(1, &[bytes(ALL, station(9))], secs(10));
-    news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(10)));
+    events(&mut seer).iter().for_each(|events| hearer.bridge.hear(events, secs(10)));
     for replica in [&mut seer, &mut hearer] {
         replica.bridge.announce_again(secs(80));
     }
-    let at = |news: &News| match news {
-        News::At(_, port, at) => (*port, at.nanos() / 1_000_000_000),
-        _ => panic!("{news:?}"),
+    let at = |events: &SyncEvent| match events {
+        SyncEvent::At(_, port, at) => (*port, at.nanos() / 1_000_000_000),
+        _ => panic!("{events:?}"),
     };
-    assert_eq!(news(&mut seer).iter().map(at).collect::<Vec<_>>(), [(1, 10)], "when it was seen, to 67 ms");
-    assert_eq!(news(&mut hearer), []);
+    assert_eq!(events(&mut seer).iter().map(at).collect::<Vec<_>>(), [(1, 10)], "when it was seen, to 67 ms");
+    assert_eq!(events(&mut hearer), []);
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn a_late_carrier_event_does_not_restore_a_removed_port() {
     let [mut lan, mut other] = [(); 2].map(|()| replica(3));
     lan.bridge.remove(2, secs(1));
     other.send(2, &[bytes(ALL, station(9))], secs(2));
-    let news = news(&mut other);
+    let events = events(&mut other);
     for carrier in [Carrier::Down, Carrier::Up] {
         lan.bridge.set_carrier(2, carrier);
-        news.iter().for_each(|news| lan.bridge.hear(news, secs(3)));
+        events.iter().for_each(|events| lan.bridge.hear(events, secs(3)));
         assert_eq!(lookup(&lan, 9, 3), None, "{carrier:?}");
     }
 }
@@ -70,9 +70,9 @@ fn a_late_carrier_event_does_not_restore_a_removed_port() {
 #[test]
 fn an_expired_mute_is_ignored() {
     let mut lan = replica(2);
-    lan.bridge.hear(&News::Muted(1, secs(20)), secs(20));
+    lan.bridge.hear(&SyncEvent::Muted(1, secs(20)), secs(20));
     assert_eq!(lan.bridge.muted(1), None);
-    lan.bridge.hear(&News::Muted(1, secs(21)), secs(20));
+    lan.bridge.hear(&SyncEvent::Muted(1, secs(21)), secs(20));
     assert_eq!(lan.bridge.muted(1), Some(secs(21)));
 }
 
@@ -88,26 +88,26 @@ fn reports_are_announced_before_addresses() {
         lan.left();
     }
     lan.send(1, &[report(GROUP)], secs(1));
-    let told = news(&mut lan);
-    assert!(matches!(told[0], News::Said(_)), "before all addresses: {:?}", told[0]);
+    let told = events(&mut lan);
+    assert!(matches!(told[0], SyncEvent::Said(_)), "before all addresses: {:?}", told[0]);
     assert_eq!((told.len(), told[0].about(), told[1].about()), (1025, About::Ports, About::Addresses));
-    assert_eq!(lan.bridge.take_unsaid(About::Addresses), 1100 + 1 - 1024);
-    assert_eq!((lan.bridge.take_unsaid(About::Addresses), lan.bridge.take_unsaid(About::Ports)), (0, 0));
+    assert_eq!(lan.bridge.take_lost_events(About::Addresses), 1100 + 1 - 1024);
+    assert_eq!((lan.bridge.take_lost_events(About::Addresses), lan.bridge.take_lost_events(About::Ports)), (0, 0));
 }
 
 #[test]
 fn a_replica_that_missed_an_address_floods_until_it_is_announced_again() {
     let (mut seer, mut hearer) = (replica(3), replica(3));
     seer.send(1, &[bytes(ALL, station(9))], secs(10));
-    news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(10)));
+    events(&mut seer).iter().for_each(|events| hearer.bridge.hear(events, secs(10)));
     hearer.send(2, &[bytes(ALL, station(8))], secs(10));
     hearer.bridge.miss(About::Addresses, secs(11));
     assert_eq!([8, 9].map(|n| lookup(&hearer, n, 11)), [Some(2), None]);
     seer.bridge.announce_again(secs(12));
-    assert_eq!(news(&mut seer), [], "too early: a quarter has 75 s");
-    seer.bridge.say_again();
+    assert_eq!(events(&mut seer), [], "too early: a quarter has 75 s");
+    seer.bridge.announce_all();
     seer.bridge.announce_again(secs(12));
-    news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(12)));
+    events(&mut seer).iter().for_each(|events| hearer.bridge.hear(events, secs(12)));
     assert_eq!([8, 9].map(|n| lookup(&hearer, n, 12)), [Some(2), Some(1)]);
 }
 
@@ -143,13 +143,13 @@ fn announcements_are_applied_with_their_original_time() {
         lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
         lan.bridge.set_snoop_port(1, SnoopPort { leave: Leave::Fast, ..SnoopPort::default() });
         lan.send(3, &[query(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::UNSPECIFIED)], secs(1));
-        news(lan);
+        events(lan);
     }
     other.send(1, &[report(GROUP), leave(GROUP)], secs(2));
     first.send(1, &[report(GROUP)], secs(100));
     first.left();
-    let said = news(&mut other).into_iter().filter(|news| news.about() == About::Ports);
-    said.for_each(|news| first.bridge.hear(&news, secs(101)));
+    let said = events(&mut other).into_iter().filter(|events| events.about() == About::Ports);
+    said.for_each(|events| first.bridge.hear(&events, secs(101)));
     let left: Vec<_> = first.bridge.mdb(None, 9, secs(101)).listeners.iter().map(|one| one.left.as_secs()).collect();
     assert_eq!(left, [259], "neither gone nor shorter");
 }
@@ -163,10 +163,10 @@ fn announcements_omit_padding_and_are_at_most_a_frame_long() {
     let mut long = v3(&[0; 8 * 200], 200);
     long.resize(1700, 0);
     lan.send(0, &[padded, long], secs(1));
-    let said: Vec<_> = news(&mut lan)
+    let said: Vec<_> = events(&mut lan)
         .into_iter()
-        .filter_map(|news| if let News::Said(said) = news { Some(said) } else { None })
+        .filter_map(|events| if let SyncEvent::Said(said) = events { Some(said) } else { None })
         .collect();
     assert_eq!(said.iter().map(|said| said.packet.len()).collect::<Vec<_>>(), [28]);
-    assert_eq!(lan.bridge.take_unsaid(About::Ports), 1);
+    assert_eq!(lan.bridge.take_lost_events(About::Ports), 1);
 }

@@ -180,11 +180,11 @@ impl Loop {
     pub fn pass(&mut self, frames: u64) -> u64 {
         match self {
             Loop::Switch(switch) => {
-                let Some(mut lane) = switch.lane(0) else { return 0 };
-                let mut before = lane.polling.counts.frames.get();
+                let Some(mut thread) = switch.thread(0) else { return 0 };
+                let mut before = thread.polling.counts.frames.get();
                 turns(frames, || {
-                    lane.turn();
-                    let now = lane.polling.counts.frames.get();
+                    thread.turn();
+                    let now = thread.polling.counts.frames.get();
                     now - std::mem::replace(&mut before, now)
                 })
             }
@@ -198,7 +198,7 @@ impl Loop {
     /// Makes one more turn, to send pending frames.
     pub fn turn(&mut self) {
         match self {
-            Loop::Switch(switch) => drop(switch.lane(0).map(|mut lane| lane.turn())),
+            Loop::Switch(switch) => drop(switch.thread(0).map(|mut thread| thread.turn())),
             Loop::Xdp(both) => both.iter_mut().for_each(|one| _ = one.turn()),
             Loop::Packet(both) => both.iter_mut().for_each(|one| _ = one.step()),
             Loop::Tap(both) => both.iter_mut().for_each(|one| _ = one.step()),

@@ -155,7 +155,7 @@ fn less(more: &Sample, less: &Sample) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the table for the report's remark on the bottleneck, rung by rung.
+/// Returns the table for the report's warning on the bottleneck, rung by rung.
 pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Sheet> {
     let row = |(step, part): (&super::steps::Step, Parts)| -> Vec<Cell> {
         vec![
@@ -193,9 +193,9 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// Compares the series with the report's remark: the largest part rung by rung, with and without
+/// Compares the series with the report's warning: the largest part rung by rung, with and without
 /// the bus.
-pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
+pub(super) fn warning(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
     let parts = Parts::all_of(climbed, paced)?;
     let (first, last) =
         (parts.first().context("the ladder has no rungs")?, parts.last().context("the ladder has no rungs")?);

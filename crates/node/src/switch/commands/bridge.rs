@@ -97,8 +97,8 @@ fn links(of: &Control<'_>, only: Option<PortNo>) -> String {
     let switch = of.switch;
     let (members, ports) = (switch.members(), tree::ports(switch));
     let links: Vec<Link> = members.iter().map(|(_, info)| info.link().0).collect();
-    let Some(lane) = switch.lane(0) else { return String::new() };
-    let state = |number: PortNo| tree::state_of_linux(lane.bridge.state(number).unwrap_or_default());
+    let Some(thread) = switch.thread(0) else { return String::new() };
+    let state = |number: PortNo| tree::state_of_linux(thread.bridge.state(number).unwrap_or_default());
     let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));
     // Without a tree, the values that it would start with. iproute2 shows priorities in the six
     // bits of 802.1D-1998.

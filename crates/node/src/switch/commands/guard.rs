@@ -14,7 +14,7 @@ pub(super) const FORMS: &[Parameter] = &[
         about: "Limits the addresses learned at a member; 0: no limit.",
         run: |of, args| {
             let (number, most) = (of.member(args)?, args.number("ifmaxaddr").unwrap_or(0) as u32);
-            of.switch.each_lane(|lane| lane.bridge.fdb_mut().set_limit(number, (most > 0).then_some(most)));
+            of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_limit(number, (most > 0).then_some(most)));
             DONE
         },
     },
@@ -24,7 +24,7 @@ pub(super) const FORMS: &[Parameter] = &[
         about: "Sets the time after which a learned address expires.",
         run: |of, args| {
             let timeout = Duration::from_secs(args.number("SECONDS").unwrap_or(1) as u64);
-            of.switch.each_lane(|lane| lane.bridge.fdb_mut().set_timeout(timeout));
+            of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_timeout(timeout));
             DONE
         },
     },
@@ -38,7 +38,7 @@ pub(super) const FORMS: &[Parameter] = &[
         about: "Removes the limits.",
         run: |of, args| {
             let number = of.member(args)?;
-            of.switch.each_lane(|lane| lane.bridge.set_storm(number, Storm::default()));
+            of.switch.each_thread(|thread| thread.bridge.set_storm(number, Storm::default()));
             DONE
         },
     },
@@ -62,20 +62,20 @@ pub(super) const FORMS: &[Parameter] = &[
         about: "Removes all rules of a direction.",
         run: |of, args| {
             let (number, direction) = (of.member(args)?, direction(args));
-            of.switch.each_lane(|lane| lane.bridge.set_rules(number, direction, None));
+            of.switch.each_thread(|thread| thread.bridge.set_rules(number, direction, None));
             DONE
         },
     },
 ];
 
 fn max_addresses(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
-    let capacity = of.switch.lane(0).map_or(0, |lane| lane.bridge.fdb().capacity());
+    let capacity = of.switch.thread(0).map_or(0, |thread| thread.bridge.fdb().capacity());
     let most = args.number("maxaddr").unwrap_or(1) as usize;
     if most > capacity {
         let why = format!("maxaddr {most}: the table has room for {capacity} addresses (--table)");
         return Err(CommandError::failed(why));
     }
-    of.switch.each_lane(|lane| lane.bridge.fdb_mut().set_most(most));
+    of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_most(most));
     DONE
 }
 
@@ -84,19 +84,19 @@ fn storm(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     let per_second = args.number("RATE").unwrap_or(0) as u32;
     let burst = args.number("BURST").map_or((per_second / 10).max(1), |burst| burst as u32);
     let rate = Some(Rate { per_second, burst });
-    let mut storm = switch.lane(0).and_then(|lane| lane.bridge.storm_control(number)).unwrap_or_default();
+    let mut storm = switch.thread(0).and_then(|thread| thread.bridge.storm_control(number)).unwrap_or_default();
     match args.text("CLASS") {
         "broadcast" => storm.broadcast = rate,
         "multicast" => storm.multicast = rate,
         _ => storm.unknown = rate,
     }
     let buckets = Buckets::from(storm);
-    switch.each_lane(|lane| lane.bridge.set_storm(number, buckets.clone()));
+    switch.each_thread(|thread| thread.bridge.set_storm(number, buckets.clone()));
     DONE
 }
 
 fn mute(of: &Control<'_>, mute: Option<Mute>) -> Result<String, CommandError> {
-    of.switch.each_lane(|lane| lane.bridge.set_mute(mute));
+    of.switch.each_thread(|thread| thread.bridge.set_mute(mute));
     DONE
 }
 
@@ -109,13 +109,13 @@ fn rule(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     let action = if args.get("ACTION") == Some("pass") { Action::Pass } else { Action::Drop };
     let rule = Rule::new(&args.rest().join(" "), action).map_err(CommandError::failed)?;
     let mut fits = true;
-    switch.each_lane(|lane| {
-        let there = lane.bridge.rules(number, direction);
+    switch.each_thread(|thread| {
+        let there = thread.bridge.rules(number, direction);
         let mut rules: Vec<Rule> =
             there.map(|rules| rules.rules().map(|(rule, _)| rule.clone()).collect()).unwrap_or_default();
         rules.push(rule.clone());
         match Rules::new(rules, Action::Pass) {
-            Some(rules) => lane.bridge.set_rules(number, direction, Some(rules)),
+            Some(rules) => thread.bridge.set_rules(number, direction, Some(rules)),
             None => fits = false,
         }
     });
@@ -135,8 +135,8 @@ pub(super) fn rules(switch: &Switch, json: bool) -> String {
     for (number, info) in switch.members() {
         for (direction, word) in [(Direction::In, "in"), (Direction::Out, "out")] {
             let mut of_port: Vec<Row> = Vec::new();
-            switch.each_lane(|lane| {
-                let Some(rules) = lane.bridge.rules(number, direction) else { return };
+            switch.each_thread(|thread| {
+                let Some(rules) = thread.bridge.rules(number, direction) else { return };
                 for (at, (rule, matched)) in rules.rules().enumerate() {
                     let action = action(rule.action);
                     match of_port.get_mut(at) {

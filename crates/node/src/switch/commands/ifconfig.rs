@@ -28,8 +28,8 @@ const FORMS: &[Parameter] = &[
         about: "Adds a port as a member; loop selects the loop that polls it.",
         run: |of, args| {
             let last = of.switch.loops() as i64 - 1;
-            let lane = args.get("N").map(|n| parse::number("loop", n, 0, last)).transpose()?.map(|n| n as usize);
-            add(of.switch, args.text("PORT"), lane)?;
+            let thread = args.get("N").map(|n| parse::number("loop", n, 0, last)).transpose()?.map(|n| n as usize);
+            add(of.switch, args.text("PORT"), thread)?;
             snoop::vlans_changed(of.switch);
             DONE
         },
@@ -153,9 +153,9 @@ pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<String, 
         return Err(CommandError::failed(format!("{} {what}", key.mac())));
     }
     let mut kept = true;
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        kept &= lane.bridge.fdb_mut().insert_static(key, number, now);
+    switch.each_thread(|thread| {
+        let now = thread.now();
+        kept &= thread.bridge.fdb_mut().insert_static(key, number, now);
     });
     if kept { DONE } else { Err(CommandError::failed("cannot add the address: the table is full")) }
 }
@@ -166,9 +166,9 @@ pub(super) fn forget(switch: &Switch, key: Key) -> Result<String, CommandError> 
         return Err(CommandError::failed(format!("{} is the bridge's own address and cannot be removed", key.mac())));
     }
     let mut known = false;
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        known |= lane.bridge.forget_address(key, now);
+    switch.each_thread(|thread| {
+        let now = thread.now();
+        known |= thread.bridge.forget_address(key, now);
     });
     if known { DONE } else { Err(CommandError::failed(format!("{}: no such address", key.mac()))) }
 }
@@ -181,10 +181,10 @@ enum Flush {
 }
 
 fn flush(switch: &Switch, what: Flush) -> Result<String, CommandError> {
-    switch.each_lane(|lane| {
-        let now = lane.now();
+    switch.each_thread(|thread| {
+        let now = thread.now();
         let goes = |kind| if what == Flush::All { kind != Kind::Local } else { kind == Kind::Learned };
-        lane.bridge.forget(|entry| goes(entry.kind), now);
+        thread.bridge.forget(|entry| goes(entry.kind), now);
     });
     DONE
 }
@@ -194,10 +194,10 @@ fn flush(switch: &Switch, what: Flush) -> Result<String, CommandError> {
 pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     let members = switch.members();
     let mut all: BTreeMap<(u16, [u8; 6]), (Entry, String, u64)> = BTreeMap::new();
-    for number in 0..switch.lanes() {
-        let Some(lane) = switch.lane(number) else { continue };
-        let timeout = lane.bridge.fdb().timeout();
-        for entry in lane.bridge.fdb().entries(lane.now()) {
+    for number in 0..switch.threads() {
+        let Some(thread) = switch.thread(number) else { continue };
+        let timeout = thread.bridge.fdb().timeout();
+        for entry in thread.bridge.fdb().entries(thread.now()) {
             let name = match members.iter().find(|(port, info)| *port == entry.port && info.is_polled_by(number)) {
                 Some((_, info)) => info.name.clone(),
                 None if entry.port == LOCAL => switch.name.clone(),
@@ -246,13 +246,13 @@ fn flags(member: &Member, port: Option<&StpPortView>) -> (u32, Vec<&'static str>
 
 fn bridge_json(switch: &Switch) -> Value {
     let (members, stp, ports) = (switch.members(), tree::to_json(switch), tree::ports(switch));
-    let Some(lane) = switch.lane(0) else { return Value::Null };
-    let bridge = &lane.bridge;
+    let Some(thread) = switch.thread(0) else { return Value::Null };
+    let bridge = &thread.bridge;
     let member = |(number, info): &(PortNo, super::Info)| {
         let member = bridge.member(*number);
         let (_, names) = member.map(|member| flags(member, ports.get(number))).unwrap_or_default();
-        let loops: Vec<usize> = info.queues.iter().map(|queue| queue.lane).collect();
-        json!({ "ifname": info.name, "port": info.spec(), "number": number, "loop": info.lane(), "loops": loops, "flags": names,
+        let loops: Vec<usize> = info.queues.iter().map(|queue| queue.thread).collect();
+        json!({ "ifname": info.name, "port": info.spec(), "number": number, "loop": info.thread(), "loops": loops, "flags": names,
                 "cluster": member.map(|member| member.cluster), "guards": guard::port_json(bridge, *number),
                 "vlan": vlan::port_json(bridge, *number), "snoop": snoop::port_json(bridge, *number) })
     };
@@ -274,11 +274,11 @@ fn running(running: Running) -> &'static str {
 fn describe(switch: &Switch) -> String {
     let (members, ports) = (switch.members(), tree::ports(switch));
     let links: Vec<Link> = members.iter().map(|(_, info)| info.link().0).collect();
-    let table = switch.lane(0).map(|lane| (lane.bridge.fdb().most(), lane.bridge.fdb().timeout().as_secs()));
+    let table = switch.thread(0).map(|thread| (thread.bridge.fdb().most(), thread.bridge.fdb().timeout().as_secs()));
     let (most, timeout) = table.unwrap_or_default();
     let tree = tree::describe(switch, &format!("maxaddr {most} timeout {timeout}"));
-    let Some(lane) = switch.lane(0) else { return String::new() };
-    let (bridge, fdb) = (&lane.bridge, lane.bridge.fdb());
+    let Some(thread) = switch.thread(0) else { return String::new() };
+    let (bridge, fdb) = (&thread.bridge, thread.bridge.fdb());
     // IFF_UP, IFF_RUNNING, IFF_MONITOR of FreeBSD.
     let (bits, words) = match bridge.running() {
         Running::Up => ("8843", "UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST"),

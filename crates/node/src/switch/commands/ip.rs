@@ -70,7 +70,7 @@ pub(super) const NETSTAT: &[Parameter] = &[Form {
 /// Returns the bridge, then its ports.
 fn links(switch: &Switch) -> Vec<Link> {
     let members = switch.members();
-    let is_up = switch.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down);
+    let is_up = switch.thread(0).is_some_and(|thread| thread.bridge.running() != Running::Down);
     let mtu = members.iter().map(|(_, info)| info.caps.mtu).min().unwrap_or(1500);
     let mut all = Passed::default();
     let ports: Vec<Link> = members

@@ -1,6 +1,6 @@
 //! `show`, `audit`, and the final report.
 
-use super::super::{Counts, Info, Lane, Queue, Switch};
+use super::super::{Counts, Info, Queue, Switch, SwitchThread};
 use super::{Control, DONE, Parameter, guard, ifconfig, listing};
 use crate::commands::cards::shown as cards_shown;
 use crate::commands::statement;
@@ -99,12 +99,12 @@ struct Worker {
 fn polling(switch: &Switch, json: bool) -> String {
     let (members, mode) = (switch.members(), switch.knobs.mode());
     let of = |number| {
-        let lane = switch.lane(number)?;
+        let thread = switch.thread(number)?;
         let own = members.iter().filter(|(_, info)| info.is_polled_by(number));
         let ports = own.map(|(_, info)| info.name.clone()).collect();
         let posted = switch.dataflow().map(|flow| counters(&flow.posted)).unwrap_or_default();
-        let (levels, mut counts) = (lane.polling.gauges().list(), counters(&lane.polling.counts));
-        counts.extend(news(&lane));
+        let (levels, mut counts) = (thread.polling.gauges().list(), counters(&thread.polling.counts));
+        counts.extend(sync(&thread));
         Some(Loop { number, ports, levels, counts, posted })
     };
     let loops: Vec<Loop> = (0..switch.loops()).filter_map(of).collect();
@@ -135,15 +135,15 @@ fn workers(switch: &Switch) -> Vec<Worker> {
     let Some(flow) = switch.dataflow() else { return Vec::new() };
     let of = |number| {
         let mut counts = counters(flow.work(number));
-        counts.extend(switch.lane(switch.loops() + number).iter().flat_map(|lane| news(lane)));
+        counts.extend(switch.thread(switch.loops() + number).iter().flat_map(|thread| sync(thread)));
         Worker { number, counts }
     };
     (0..flow.workers()).map(of).collect()
 }
 
 /// Returns the counters of a thread's event exchange.
-fn news(lane: &Lane) -> Vec<Entry> {
-    lane.news().map(|news| counters(news)).unwrap_or_default()
+fn sync(thread: &SwitchThread) -> Vec<Entry> {
+    thread.sync().map(|sync| counters(sync)).unwrap_or_default()
 }
 
 /// Returns the counters that are not 0, one per line.
@@ -169,7 +169,7 @@ pub(super) fn counters(of: &dyn Described) -> Vec<Entry> {
 struct Row {
     info: Info,
     queue: Queue,
-    remarks: Vec<String>,
+    warnings: Vec<String>,
     gone: Option<String>,
     counts: Vec<Entry>,
 }
@@ -181,19 +181,19 @@ fn ports(switch: &Switch, json: bool) -> String {
         queues.into_iter().map(move |queue| (number, info.clone(), queue))
     });
     let of = |(number, info, queue): (PortNo, Info, Queue)| {
-        let (remarks, gone) = switch.lane(queue.lane)?.remarks(number);
+        let (warnings, gone) = switch.thread(queue.thread)?.warnings(number);
         let counts = [counters(&queue.counts.rx), counters(&queue.counts.tx)].concat();
-        Some(Row { info, queue, remarks, gone, counts })
+        Some(Row { info, queue, warnings, gone, counts })
     };
     let rows: Vec<Row> = queues.filter_map(of).collect();
-    let row = |Row { info, queue, remarks, gone, counts }: &Row| {
-        json!({ "ifname": info.name, "port": queue.spec, "loop": queue.lane, "mtu": info.caps.mtu, "gone": gone,
-                "remarks": remarks, "counters": object(counts) })
+    let row = |Row { info, queue, warnings, gone, counts }: &Row| {
+        json!({ "ifname": info.name, "port": queue.spec, "loop": queue.thread, "mtu": info.caps.mtu, "gone": gone,
+                "warnings": warnings, "counters": object(counts) })
     };
-    let text = |Row { info, queue, remarks, gone, counts }: &Row| {
-        let mut out = format!("{}: {} mtu {} loop {}\n", info.name, queue.spec, info.caps.mtu, queue.lane);
+    let text = |Row { info, queue, warnings, gone, counts }: &Row| {
+        let mut out = format!("{}: {} mtu {} loop {}\n", info.name, queue.spec, info.caps.mtu, queue.thread);
         out.extend(gone.iter().map(|why| format!("\tgone: {why}\n")));
-        out.extend(remarks.iter().map(|remark| format!("\t{remark}\n")));
+        out.extend(warnings.iter().map(|warning| format!("\t{warning}\n")));
         let told = counts.iter().filter(|entry| entry.value > 0);
         out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
     };
@@ -211,17 +211,17 @@ fn nic(switch: &Switch, json: bool) -> Result<String, CommandError> {
 /// thread, since all threads receive the same messages.
 fn counted(switch: &Switch) -> Vec<Entry> {
     let (mut fdb, mut mutings, mut unlogged) = (FdbCounts::default(), 0, 0);
-    switch.each_lane(|lane| {
-        fdb.add(&lane.bridge.fdb().counts());
-        mutings += lane.bridge.mutings();
-        unlogged += lane.bridge.moves_lost();
+    switch.each_thread(|thread| {
+        fdb.add(&thread.bridge.fdb().counts());
+        mutings += thread.bridge.mutings();
+        unlogged += thread.bridge.moves_lost();
     });
     let stp = switch.tree(|stp| {
         let mut all = StpCounts::default();
         stp.ports().for_each(|port| all.add(&port.counts));
         all
     });
-    let snoop = switch.lane(0).map(|lane| lane.bridge.snoop_counts()).unwrap_or_default();
+    let snoop = switch.thread(0).map(|thread| thread.bridge.snoop_counts()).unwrap_or_default();
     let mut all = counters(&fdb);
     all.push(Entry { name: "bridge.mute.times".into(), sentence: "Times that a port was muted.", value: mutings });
     let sentence = "Moves of addresses that 'show moves' leaves out: they happened before it was first used.";
@@ -237,7 +237,7 @@ fn moves(switch: &Switch, json: bool) -> String {
         members.iter().find(|(no, _)| *no == number).map_or("?".to_string(), |(_, info)| info.name.clone())
     };
     let mut all = Vec::new();
-    switch.each_lane(|lane| all.extend(std::iter::from_fn(|| lane.bridge.take_move())));
+    switch.each_thread(|thread| all.extend(std::iter::from_fn(|| thread.bridge.take_move())));
     let row = |m: &bridge::Move| {
         json!({ "mac": m.key.mac().to_string(), "vlan": m.key.vid(), "from": name(m.from), "to": name(m.to),
                 "times": m.times, "muted": m.muted })
@@ -281,7 +281,7 @@ fn dropped(switch: &Switch) -> Vec<Entry> {
     let mut all = Vec::new();
     for reason in DropReason::ALL {
         let value =
-            (0..switch.lanes()).filter_map(|number| Some(switch.lane(number)?.bridge.drops().get(*reason))).sum();
+            (0..switch.threads()).filter_map(|number| Some(switch.thread(number)?.bridge.drops().get(*reason))).sum();
         if value > 0 {
             all.push(Entry { name: reason.name().to_string(), sentence: reason.sentence(), value });
         }
@@ -378,7 +378,7 @@ pub fn report(switch: &Switch) -> String {
         out += &format!("\n{:>10} {}: {}", entry.value, entry.name, entry.sentence);
     }
     let mut counts = FdbCounts::default();
-    switch.each_lane(|lane| counts.add(&lane.bridge.fdb().counts()));
+    switch.each_thread(|thread| counts.add(&thread.bridge.fdb().counts()));
     let known = ifconfig::entries(switch).iter().filter(|(entry, ..)| entry.kind != Kind::Local).count();
     out += &format!("\n{known} addresses known, {} moved, {} not learned: no place", counts.moved, counts.full);
     if let Some(ticks) = switch.average().value() {
@@ -388,20 +388,20 @@ pub fn report(switch: &Switch) -> String {
 }
 
 /// Returns the receive warnings of ports (lines and records that are not frames), as sentences.
-pub fn remarks(switch: &Switch) -> Vec<String> {
-    of_queues(switch, |lane, number| lane.remarks(number).0)
+pub fn warnings(switch: &Switch) -> Vec<String> {
+    of_queues(switch, |thread, number| thread.warnings(number).0)
 }
 
 /// Returns the ports that failed (a deleted device, a truncated or unwritable file), as sentences
 /// with the reason.
 pub fn lost(switch: &Switch) -> Vec<String> {
-    of_queues(switch, |lane, number| lane.why_lost(number).into_iter().collect())
+    of_queues(switch, |thread, number| thread.why_lost(number).into_iter().collect())
 }
 
 /// Collects messages about each queue of each port, prefixed with the port's name.
-fn of_queues(switch: &Switch, say: impl Fn(&Lane, PortNo) -> Vec<String>) -> Vec<String> {
+fn of_queues(switch: &Switch, say: impl Fn(&SwitchThread, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
-        let said = switch.lane(queue.lane).map(|lane| say(&lane, number)).unwrap_or_default();
+        let said = switch.thread(queue.thread).map(|thread| say(&thread, number)).unwrap_or_default();
         said.into_iter().map(move |what| port::said_of(&queue.spec, &what)).collect::<Vec<_>>()
     };
     let members = switch.members().into_iter();

@@ -23,7 +23,7 @@ pub(super) const FORMS: &[Parameter] = &[
         run: |of, args| {
             let unknown = if args.get("unknowngroups") == Some("flood") { Unknown::Flood } else { Unknown::Routers };
             begin(of.switch, true)?;
-            of.switch.each_lane(|lane| lane.bridge.set_unknown_groups(unknown));
+            of.switch.each_thread(|thread| thread.bridge.set_unknown_groups(unknown));
             DONE
         },
     },
@@ -36,9 +36,9 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "-querier",
         about: "Stops the queries.",
         run: |of, _| {
-            of.switch.each_lane(|lane| {
-                let now = lane.now();
-                lane.bridge.set_querier(None, now);
+            of.switch.each_thread(|thread| {
+                let now = thread.now();
+                thread.bridge.set_querier(None, now);
             });
             DONE
         },
@@ -73,27 +73,27 @@ pub(super) fn fast_leave(of: &Control<'_>, args: &Args<'_>, on: bool) -> Result<
 
 fn set_port(of: &Control<'_>, args: &Args<'_>, change: impl Fn(&mut SnoopPort)) -> Result<String, CommandError> {
     let number = of.member(args)?;
-    of.switch.each_lane(|lane| {
-        let mut port = lane.bridge.snoop_port(number).unwrap_or_default();
+    of.switch.each_thread(|thread| {
+        let mut port = thread.bridge.snoop_port(number).unwrap_or_default();
         change(&mut port);
-        lane.bridge.set_snoop_port(number, port);
+        thread.bridge.set_snoop_port(number, port);
     });
     DONE
 }
 
 /// Turns snooping on or off. When it was off before, it starts with an empty table.
 fn begin(switch: &Switch, on: bool) -> Result<String, CommandError> {
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        if on != lane.bridge.snooping().is_some() {
-            lane.bridge.set_snooping(on.then(SnoopConfig::default), now);
+    switch.each_thread(|thread| {
+        let now = thread.now();
+        if on != thread.bridge.snooping().is_some() {
+            thread.bridge.set_snooping(on.then(SnoopConfig::default), now);
         }
     });
     DONE
 }
 
 fn asked(switch: &Switch) -> Option<Querier> {
-    switch.lane(0).and_then(|lane| lane.bridge.snooping()?.querier.clone())
+    switch.thread(0).and_then(|thread| thread.bridge.snooping()?.querier.clone())
 }
 
 /// Sets the querier's address for IPv4 or IPv6.
@@ -120,9 +120,9 @@ fn querier(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
 
 fn ask(switch: &Switch, querier: Querier) {
     let querier = Querier { vids: vlan::asked_in(switch), ..querier };
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        lane.bridge.set_querier(Some(querier.clone()), now);
+    switch.each_thread(|thread| {
+        let now = thread.now();
+        thread.bridge.set_querier(Some(querier.clone()), now);
     });
 }
 
@@ -179,11 +179,11 @@ struct Known {
 
 fn known(switch: &Switch) -> Known {
     let mut all = Known::default();
-    switch.each_lane(|lane| {
-        let now = lane.now();
+    switch.each_thread(|thread| {
+        let now = thread.now();
         let mut after = None;
         loop {
-            let page = lane.bridge.mdb(after, 256, now);
+            let page = thread.bridge.mdb(after, 256, now);
             for Listener { vid, group, port, left } in page.listeners {
                 let known = all.listeners.entry((vid, group, port)).or_insert(left);
                 *known = left.max(*known);
@@ -193,7 +193,7 @@ fn known(switch: &Switch) -> Known {
                 break;
             }
         }
-        for (vid, port, left) in lane.bridge.router_ports(now) {
+        for (vid, port, left) in thread.bridge.router_ports(now) {
             let known = all.routers.entry((vid, port)).or_insert(left);
             *known = left.max(*known);
         }

@@ -58,7 +58,9 @@ const VARIABLES: &[Variable] = &[
     Variable {
         name: "net.link.ether.bridge",
         about: "1: the bridge forwards; 0: it does not. Same as ifconfig's up and down.",
-        value: |switch| u64::from(switch.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down)).into(),
+        value: |switch| {
+            u64::from(switch.thread(0).is_some_and(|thread| thread.bridge.running() != Running::Down)).into()
+        },
         set: Some(|switch, text| {
             let running = if on_off("net.link.ether.bridge", text)? { Running::Up } else { Running::Down };
             switch.set_running(running);
@@ -104,7 +106,7 @@ impl Switch {
     /// Returns the clusters as `p1:0,p2:1`.
     fn clusters(&self) -> String {
         let cluster =
-            |number| self.lane(0).and_then(|lane| Some(lane.bridge.member(number)?.cluster)).unwrap_or_default();
+            |number| self.thread(0).and_then(|thread| Some(thread.bridge.member(number)?.cluster)).unwrap_or_default();
         let members = self.members();
         let all: Vec<String> =
             members.iter().map(|(number, info)| format!("{}:{}", info.name, cluster(*number))).collect();
@@ -130,8 +132,8 @@ impl Switch {
     /// Returns a polling counter over all loops.
     fn counter(&self, name: &str) -> u64 {
         let mut all = 0;
-        self.each_lane(|lane| {
-            lane.polling.counts.visit(&mut |prefix, field, _, value| {
+        self.each_thread(|thread| {
+            thread.polling.counts.visit(&mut |prefix, field, _, value| {
                 all += if name.strip_prefix(prefix).is_some_and(|rest| rest.strip_prefix('.') == Some(field)) {
                     value
                 } else {
@@ -209,7 +211,7 @@ impl Variables for Switch {
             return self.counter(name).into();
         }
         if let Some((_, level)) = GAUGES.iter().find(|(known, _)| *known == name) {
-            let gauges = (0..self.lanes()).filter_map(|number| Some(self.lane(number)?.polling.gauges()));
+            let gauges = (0..self.threads()).filter_map(|number| Some(self.thread(number)?.polling.gauges()));
             let of = |gauges: Arc<Gauges>| gauges.list().iter().find(|(of, ..)| of == level).map(|of| of.2);
             return gauges.filter_map(of).sum::<u64>().into();
         }

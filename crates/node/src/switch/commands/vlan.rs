@@ -100,7 +100,8 @@ pub(super) const BRIDGE: &[Parameter] = &[
         about: "Removes VLANs.",
         run: |of, args| {
             let (list, number) = (listed(args)?, of.member(args)?);
-            let there = of.switch.lane(0).and_then(|lane| lane.bridge.port_vlan(number).cloned()).unwrap_or_default();
+            let there =
+                of.switch.thread(0).and_then(|thread| thread.bridge.port_vlan(number).cloned()).unwrap_or_default();
             if let Some(vid) = list.iter().find(|vid| !there.member.contains(*vid)) {
                 return Err(CommandError::failed(format!("{} is not in VLAN {vid}", args.text("IF"))));
             }
@@ -126,10 +127,10 @@ fn vlans(args: &Args<'_>) -> Result<VlanSet, CommandError> {
 /// Enables or disables VLAN filtering. Learned addresses are flushed, since they belong to other
 /// VLANs then.
 fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandError> {
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        lane.bridge.set_vlan_filtering(tags);
-        lane.bridge.forget(|entry| entry.kind == bridge::Kind::Learned, now);
+    switch.each_thread(|thread| {
+        let now = thread.now();
+        thread.bridge.set_vlan_filtering(tags);
+        thread.bridge.forget(|entry| entry.kind == bridge::Kind::Learned, now);
     });
     snoop::vlans_changed(switch);
     DONE
@@ -139,13 +140,13 @@ fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandErr
 /// of all VLANs exceeds the limit of a querier ([`bridge::Querier::vids`]).
 pub(super) fn asked_in(switch: &Switch) -> Vec<u16> {
     let members = switch.members();
-    let Some(lane) = switch.lane(0) else { return Vec::new() };
-    if lane.bridge.vlan_filtering().is_none() {
+    let Some(thread) = switch.thread(0) else { return Vec::new() };
+    if thread.bridge.vlan_filtering().is_none() {
         return vec![0];
     }
     let all: VlanSet = members
         .iter()
-        .filter_map(|(number, _)| lane.bridge.port_vlan(*number))
+        .filter_map(|(number, _)| thread.bridge.port_vlan(*number))
         .flat_map(|vlan| vlan.member.iter().collect::<Vec<_>>())
         .collect();
     all.iter().take(bridge::MOST_VLANS).collect()
@@ -166,10 +167,10 @@ fn give_untagged(vlan: &mut PortVlan, pvid: u16) {
 /// Changes the VLANs of the member of a command.
 fn set(of: &Control<'_>, args: &Args<'_>, change: impl Fn(&mut PortVlan)) -> Result<String, CommandError> {
     let number = of.member(args)?;
-    of.switch.each_lane(|lane| {
-        if let Some(mut vlan) = lane.bridge.port_vlan(number).cloned() {
+    of.switch.each_thread(|thread| {
+        if let Some(mut vlan) = thread.bridge.port_vlan(number).cloned() {
             change(&mut vlan);
-            lane.bridge.set_port_vlan(number, vlan);
+            thread.bridge.set_port_vlan(number, vlan);
         }
     });
     snoop::vlans_changed(of.switch);
@@ -204,8 +205,8 @@ fn remove(vlan: &mut PortVlan, list: &VlanSet) {
 
 fn show(switch: &Switch, json: bool) -> String {
     let members = switch.members();
-    let Some(lane) = switch.lane(0) else { return String::new() };
-    let of = |number: PortNo| lane.bridge.port_vlan(number).cloned().unwrap_or_default();
+    let Some(thread) = switch.thread(0) else { return String::new() };
+    let of = |number: PortNo| thread.bridge.port_vlan(number).cloned().unwrap_or_default();
     let row = |(number, info): &(PortNo, Info)| {
         let vlan = of(*number);
         let one = |vid: u16| {

@@ -57,7 +57,7 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
         assert_eq!(plug(&mut lan, "pair:far").unwrap(), 1);
         let info = lan.switch.members().remove(0).1;
         assert_eq!((info.loops(), info.spec()), ("0,1".into(), specs.join(" ")));
-        assert_eq!(lan.switch.members()[1].1.lane(), 2);
+        assert_eq!(lan.switch.members()[1].1.thread(), 2);
         for from in [0, 1] {
             lan.send(from, &frame(9, 1 + from as u8));
             lan.turn();
@@ -109,7 +109,7 @@ fn errors_are_polled_once_in_reg_frac_ticks() {
         lan.say(&format!("sysctl kern.polling.mode=clock kern.polling.reg_frac={reg_frac}")).unwrap();
         for _ in 0..40 {
             clock.advance(Duration::from_millis(1));
-            lan.switch.each_lane(|lane| _ = lane.turn());
+            lan.switch.each_thread(|thread| _ = thread.turn());
         }
         let reads = |number: usize| lan.switch.members()[number].1.nic.as_ref().unwrap().counts.register_reads.get();
         assert_eq!((reads(0), reads(1)), (2 * looks, 2 * looks));

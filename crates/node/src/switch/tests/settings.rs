@@ -25,13 +25,13 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let clock = SimClock::new();
     let mut lan = Lan::with(4, 2, 0, Clock::sim(&clock));
     lan.say("ifconfig bridge0 mute 3 60 hellotime 1").unwrap();
-    let mute = |lan: &Lan| lan.switch.lane(1).unwrap().bridge.mute();
+    let mute = |lan: &Lan| lan.switch.thread(1).unwrap().bridge.mute();
     let asked = Mute { moves: 3, lasts: Duration::from_secs(60), ..Mute::default() };
     assert_eq!(mute(&lan), Some(asked), "a word about the tree's times is none about loops");
     lan.say("ifconfig bridge0 stp p2 stp p3").unwrap();
     flap(&mut lan, [0, 1], 8);
     assert!(lan.say("ifconfig").unwrap().contains("muted: addresses moved"), "p0 and p1 are in no tree");
-    let muted = |lan: &Lan, number: PortNo| lan.switch.lane(0).unwrap().bridge.muted(number).is_some();
+    let muted = |lan: &Lan, number: PortNo| lan.switch.thread(0).unwrap().bridge.muted(number).is_some();
     assert!(muted(&lan, 0) || muted(&lan, 1));
     clock.advance(Duration::from_secs(61));
     // They forward now, and their addresses move back and forth.

@@ -94,7 +94,7 @@ fn frames_beyond_the_queue_are_dropped_with_a_reason() {
     for round in 0..3 {
         (0..200).for_each(|number| lan.send(0, &numbered(1, round * 200 + number)));
         // Only the loop runs.
-        (0..8).for_each(|_| _ = lan.switch.lane(0).unwrap().turn());
+        (0..8).for_each(|_| _ = lan.switch.thread(0).unwrap().turn());
     }
     let audit = lan.switch.audit();
     assert_eq!((audit.posted.offered, audit.posted.held, audit.posted.dropped), (600, 256, 344));
@@ -218,7 +218,7 @@ fn a_port_muted_by_one_loop_is_muted_in_all() {
         }
     }
     let muted: Vec<Vec<bool>> = (0..3)
-        .map(|number| (0..3).map(|port| lan.switch.lane(number).unwrap().bridge.muted(port).is_some()).collect())
+        .map(|number| (0..3).map(|port| lan.switch.thread(number).unwrap().bridge.muted(port).is_some()).collect())
         .collect();
     assert!(muted[0].iter().any(|muted| *muted), "{muted:?}");
     assert!(muted.iter().all(|of| *of == muted[0]), "{muted:?}");
@@ -229,10 +229,10 @@ fn addresses_from_events_age_like_learned_ones() {
     let clock = SimClock::new();
     let key = bridge::Key::new(0, wire::Mac([0, 0, 0, 0, 0, 1]));
     let mut lan = Lan::with(2, 2, 0, Clock::sim(&clock));
-    let timeout = lan.switch.lane(0).unwrap().bridge.fdb().timeout();
+    let timeout = lan.switch.thread(0).unwrap().bridge.fdb().timeout();
     let known = |lan: &Lan, number: usize| {
-        let lane = lan.switch.lane(number).unwrap();
-        lane.bridge.fdb().lookup(key, lane.now()).is_some()
+        let thread = lan.switch.thread(number).unwrap();
+        thread.bridge.fdb().lookup(key, thread.now()).is_some()
     };
     let step = timeout / 20;
     for turn in 0..100 {
@@ -256,7 +256,7 @@ fn frames_of_a_removed_port_do_not_reach_its_successor() {
     let mut lan = crew(3, 2);
     (0..20).for_each(|flow| lan.send(0, &numbered(flow, 0)));
     // Only the loop runs.
-    (0..8).for_each(|_| _ = lan.switch.lane(0).unwrap().turn());
+    (0..8).for_each(|_| _ = lan.switch.thread(0).unwrap().turn());
     assert_eq!(lan.switch.audit().posted.held, 20);
     lan.switch.remove(0);
     let audit = lan.switch.audit();
@@ -268,7 +268,7 @@ fn frames_of_a_removed_port_do_not_reach_its_successor() {
     assert_eq!((lan.received(), lan.switch.counts(0).bridge.received), (vec![0; 3], 0));
     let drops = lan.say("show drops").unwrap();
     assert!(drops.contains("dataflow.post.discarded                            20  "), "{drops}");
-    // Its lanes are still usable.
+    // Its threads are still usable.
     lan.send(0, &numbered(1, 0));
     lan.turn();
     assert_eq!(lan.received(), [0, 1, 1]);

@@ -28,7 +28,7 @@ fn an_interface_that_is_down_drops_frames_and_recovers() {
             let lost = port.counts.tx.errors.get() - turn;
             socket.send_to(b"back", (US, 9)).unwrap();
             assert_eq!(receive(&mut port, 1, |f| f.ends_with(b"back")).len(), 1);
-            assert_eq!(port.rx.remarks(), [format!("interface ours was found down {turn} times")]);
+            assert_eq!(port.rx.warnings(), [format!("interface ours was found down {turn} times")]);
             port.counts.tx.errors.sub(lost);
         }
         drop(port);
@@ -108,7 +108,7 @@ fn deleting_an_interface_that_is_down_is_detected() {
         netlink.set_down("ours").unwrap();
         let mut port = crate::packet::open("ours", &PacketConfig::default(), &pool).unwrap();
         look(&mut port);
-        assert_eq!(port.rx.remarks(), ["interface ours was found down 1 times"]);
+        assert_eq!(port.rx.warnings(), ["interface ours was found down 1 times"]);
         netlink.delete_link("ours").unwrap();
         look(&mut port);
         assert!(port.rx.is_gone());
@@ -148,7 +148,7 @@ fn a_port_survives_carrier_loss_under_load() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         load.join().unwrap();
         assert!(!port.rx.is_gone() && !port.tx.is_gone());
-        assert!(port.rx.remarks().iter().any(|remark| remark.contains("found down")), "{:?}", port.rx.remarks());
+        assert!(port.rx.warnings().iter().any(|warning| warning.contains("found down")), "{:?}", port.rx.warnings());
         assert_eq!((port.tx.held(), port.counts.tx.from_host()), (0, given));
         drop(port);
         assert_eq!(pool.stats().live(), 0);
@@ -170,8 +170,8 @@ fn frames_lost_by_a_full_ring_are_counted_and_reported() {
         look(&mut port);
         assert_eq!(got as u64 + port.counts.rx.missed.get(), 1000);
         assert_eq!(got, 64, "as many as there are slots");
-        let remarks = port.rx.remarks();
-        assert!(remarks.len() == 1 && remarks[0].contains(" frames lost: the receive ring was full"), "{remarks:?}");
+        let warnings = port.rx.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains(" frames lost: the receive ring was full"), "{warnings:?}");
         socket.send_to(b"after", (US, 9)).unwrap();
         assert_eq!(receive(&mut port, 1, |f| f.ends_with(b"after")).len(), 1);
         drop(port);

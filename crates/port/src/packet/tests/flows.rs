@@ -131,7 +131,7 @@ fn through(test: &str, config: &PacketConfig) -> Option<(u64, u64)> {
     }
     let sent = client.join().unwrap();
     for port in &ports {
-        println!("{:?} {:?} {:?}", port.counts.rx, port.counts.tx, port.rx.remarks());
+        println!("{:?} {:?} {:?}", port.counts.rx, port.counts.tx, port.rx.warnings());
     }
     sent.unwrap();
     assert!(peer.wait().unwrap().success());

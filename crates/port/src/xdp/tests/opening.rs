@@ -84,8 +84,8 @@ fn a_queue_has_one_socket_and_is_freed_with_it() {
         let (_netlink, socket) = world();
         let pool = pool_of(256);
         let first = open("x0", &XdpConfig::default(), &pool).unwrap();
-        let remarks = first.rx.remarks();
-        assert_eq!(remarks, ["xdp:x0: the kernel copies each frame (the driver does not support zero copy)"]);
+        let warnings = first.rx.warnings();
+        assert_eq!(warnings, ["xdp:x0: the kernel copies each frame (the driver does not support zero copy)"]);
         let text = says("x0", &XdpConfig::default(), &pool);
         assert_eq!(text, "xdp:x0: queue 0 is in use by another socket: stop its owner, or use another queue");
         drop(first);

@@ -31,20 +31,20 @@ impl Ours {
         });
         let ends = ends.collect();
         let filters = sets.iter().any(|set| !set.member.is_empty());
-        switch.each_lane(|lane| {
-            lane.bridge.set_mute(None);
-            lane.bridge.set_vlan_filtering(filters.then_some(EtherType::VLAN));
-            sets.iter().zip(0..).for_each(|(set, port)| lane.bridge.set_port_vlan(port, vlan(set)));
+        switch.each_thread(|thread| {
+            thread.bridge.set_mute(None);
+            thread.bridge.set_vlan_filtering(filters.then_some(EtherType::VLAN));
+            sets.iter().zip(0..).for_each(|(set, port)| thread.bridge.set_port_vlan(port, vlan(set)));
         });
         let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
         Ours { switch, ends, pool, time }
     }
 
     pub fn set_stacked(&self, stacked: Stacked) {
-        self.switch.each_lane(|lane| {
+        self.switch.each_thread(|thread| {
             for port in 0..PORTS as u16 {
-                let vlan = lane.bridge.port_vlan(port).unwrap().clone();
-                lane.bridge.set_port_vlan(port, PortVlan { stacked, ..vlan });
+                let vlan = thread.bridge.port_vlan(port).unwrap().clone();
+                thread.bridge.set_port_vlan(port, PortVlan { stacked, ..vlan });
             }
         });
     }
@@ -59,11 +59,11 @@ impl Ours {
 
     /// Three rounds: what crosses from loop to loop arrives in the second, and what was learned.
     fn turn(&self) {
-        (0..3).for_each(|_| self.switch.each_lane(|lane| _ = lane.turn()));
+        (0..3).for_each(|_| self.switch.each_thread(|thread| _ = thread.turn()));
     }
 
     pub fn flush(&self) {
-        self.switch.each_lane(|lane| _ = lane.bridge.fdb_mut().flush(|_| true, Instant::ZERO));
+        self.switch.each_thread(|thread| _ = thread.bridge.fdb_mut().flush(|_| true, Instant::ZERO));
     }
 
     pub fn wait(&self, time: Duration) {

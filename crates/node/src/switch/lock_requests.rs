@@ -1,7 +1,7 @@
-//! Wake-up protocol between a switch thread (`Lane`) and the threads that need it, without lost
+//! Wake-up protocol between a switch thread (`SwitchThread`) and the threads that need it, without lost
 //! wake-ups.
 //!
-//! A thread with a request stores it (a frame, or a request for the lock) and wakes the `Lane` if
+//! A thread with a request stores it (a frame, or a request for the lock) and wakes the `SwitchThread` if
 //! it sleeps ([`lock::Doorbell`]). Checked with loom (`cargo xtask loom`), with a lock and a count
 //! in place of the pipe ([`super::exchange::Call`]).
 
@@ -11,17 +11,17 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pending requests to a `Lane`.
+/// Pending requests to a `SwitchThread`.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct LockRequests {
     /// Number of threads waiting for its lock.
     asking: AtomicUsize,
-    /// The `Lane` sleeps, or is about to.
+    /// The `SwitchThread` sleeps, or is about to.
     asleep: Doorbell,
 }
 
-impl Bell {
-    /// Runs `take` while the `Lane` releases its lock; calls `ring` if it sleeps.
+impl LockRequests {
+    /// Runs `take` while the `SwitchThread` releases its lock; calls `ring` if it sleeps.
     pub fn ask<R>(&self, ring: impl FnOnce(), take: impl FnOnce() -> R) -> R {
         self.asking.fetch_add(1, Ordering::SeqCst);
         self.wake(ring);
@@ -36,7 +36,7 @@ impl Bell {
         self.asking.load(Ordering::Relaxed) > 0
     }
 
-    /// Calls `ring` if the `Lane` sleeps, at most once per sleep. The request must be stored
+    /// Calls `ring` if the `SwitchThread` sleeps, at most once per sleep. The request must be stored
     /// before.
     #[inline]
     pub fn wake(&self, ring: impl FnOnce()) {

@@ -1,8 +1,8 @@
 //! Dispatcher of a split host: passes frames from the ports to the stack of their flow, and sends
 //! the frames of the stacks.
 
-use super::seat::{Health, SeatRx, SeatTx};
-use super::{Seat, Steered, Strays, add, netisr};
+use super::shard::{Health, ShardRx, ShardTx};
+use super::{DispatchCounts, Shard, Strays, add, netisr};
 use crate::commands;
 use crate::config::HostConfig;
 use crate::host::{mac_of, unit_of};
@@ -76,7 +76,7 @@ struct Mine {
 }
 
 /// Dispatcher of a split host; see the module.
-pub(crate) struct Steerer {
+pub(crate) struct Dispatcher {
     name: String,
     burst: usize,
     ports: Vec<Mine>,
@@ -86,28 +86,32 @@ pub(crate) struct Steerer {
     lists: [VecDeque<Received>; CLASSES],
     one: VecDeque<Received>,
     call: Call,
-    seats: Vec<Call>,
-    pub(super) steered: Arc<Steered>,
+    shards: Vec<Call>,
+    pub(super) dispatched: Arc<DispatchCounts>,
     clock: Clock,
 }
 
-impl Steerer {
+impl Dispatcher {
     /// Opens the ports of `config`, and creates the connection for each of its stacks.
     ///
     /// # Errors
     /// Returns an [`OpenError`].
-    pub(crate) fn open(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<(Steerer, Vec<Seat>), OpenError> {
+    pub(crate) fn open(
+        config: &HostConfig,
+        pairs: &Pairs,
+        clock: Clock,
+    ) -> Result<(Dispatcher, Vec<Shard>), OpenError> {
         let strays = Arc::new(Strays::default());
         let key = config.seed.map_or_else(Key::random, Key::seeded);
         let isr = netisr(config, key, &strays)?;
         let pool = Pool::new(&config.pool_config::<Up>())?;
-        let (call, steered) = (Call::new()?, Arc::new(Steered::default()));
-        let seat = |at: usize| {
+        let (call, dispatched) = (Call::new()?, Arc::new(DispatchCounts::default()));
+        let shard = |at: usize| {
             let (netisr, worker, call) = (isr.clone(), isr.worker(at)?, Call::new()?);
-            let (steered, strays, ports) = (steered.clone(), strays.clone(), Vec::new());
-            Ok::<_, OpenError>(Seat { at, key, netisr, worker, call, steered, strays, ports })
+            let (dispatched, strays, ports) = (dispatched.clone(), strays.clone(), Vec::new());
+            Ok::<_, OpenError>(Shard { at, key, netisr, worker, call, dispatched, strays, ports })
         };
-        let mut seats = (0..config.stacks).map(seat).collect::<Result<Vec<_>, _>>()?;
+        let mut shards = (0..config.stacks).map(shard).collect::<Result<Vec<_>, _>>()?;
         let mut ports = Vec::new();
         for (at, iface) in config.ifaces.iter().enumerate() {
             let failed = |why: &dyn ToString| OpenError::Port { port: iface.port.clone(), why: why.to_string() };
@@ -118,22 +122,22 @@ impl Steerer {
             let port =
                 port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit }).map_err(|why| failed(&why))?;
             let (health, mut rings) = (Arc::new(Health::default()), Vec::new());
-            for seat in &mut seats {
+            for shard in &mut shards {
                 let (tx, rx) = ring(FRAMES);
                 rings.push(rx);
                 let counts = Arc::new(PortCounts::default());
-                let rx = SeatRx { call: seat.call.clone(), health: health.clone(), is_silent: port.rx.is_silent() };
-                let tx = SeatTx { ring: tx, counts: counts.clone(), call: call.clone() };
+                let rx = ShardRx { call: shard.call.clone(), health: health.clone(), is_silent: port.rx.is_silent() };
+                let tx = ShardTx { ring: tx, counts: counts.clone(), call: call.clone() };
                 let (rx, tx, nic) = (Box::new(rx), Box::new(tx), port.nic.clone());
                 let (name, spec) = (port.name.clone(), port.spec.clone());
                 let place = Port { name, spec, caps: port.caps, rx, tx, counts, nic };
-                seat.ports.push(Some((iface_name.clone(), mac, place)));
+                shard.ports.push(Some((iface_name.clone(), mac, place)));
             }
             // Numbered as in a stack: loopback is the first.
             let iface = IfaceId(at as u16 + 1);
             ports.push(Mine { iface, port, rings, out: Burst::new(), next: 0, health, is_over: false });
         }
-        let steerer = Steerer {
+        let dispatcher = Dispatcher {
             name: config.name.clone(),
             burst: config.burst,
             ports,
@@ -143,11 +147,11 @@ impl Steerer {
             lists: Default::default(),
             one: VecDeque::new(),
             call,
-            seats: seats.iter().map(|seat| seat.call.clone()).collect(),
-            steered,
+            shards: shards.iter().map(|shard| shard.call.clone()).collect(),
+            dispatched,
             clock,
         };
-        Ok((steerer, seats))
+        Ok((dispatcher, shards))
     }
 
     /// Dispatches frames until `is_over`, then sends what the stacks still send until `are_gone`;
@@ -174,7 +178,7 @@ impl Steerer {
     }
 
     fn receive(&mut self, now: Instant) -> usize {
-        let Steerer { ports, caller, protocols, lists, one, steered, seats, burst: most, .. } = self;
+        let Dispatcher { ports, caller, protocols, lists, one, dispatched, shards, burst: most, .. } = self;
         let [_, arp, ..] = *protocols; // the queue for frames to all stacks
         let (mut burst, mut frames) = (Burst::new(), 0);
         for mine in ports.iter_mut().filter(|mine| !mine.is_over) {
@@ -189,18 +193,18 @@ impl Steerer {
             frames += n;
             for frame in burst.drain() {
                 if wire::flow::whose::is_for_all(frame.bytes()) {
-                    for_all(caller, arp, one, steered, seats.len(), Received::new(mine.iface, frame));
+                    for_all(caller, arp, one, dispatched, shards.len(), Received::new(mine.iface, frame));
                 } else if let Some(list) = lists.get_mut(class_of(&frame)) {
                     list.push_back(Received::new(mine.iface, frame));
                 }
             }
             for (protocol, list) in protocols.iter().zip(lists.iter_mut()).filter(|(_, list)| !list.is_empty()) {
-                put(caller, *protocol, u64::from(mine.iface.0), list, steered);
+                put(caller, *protocol, u64::from(mine.iface.0), list, dispatched);
             }
         }
         if frames > 0 {
-            add(&steered.received, frames);
-            seats.iter().for_each(Call::wake);
+            add(&dispatched.received, frames);
+            shards.iter().for_each(Call::wake);
         }
         frames
     }
@@ -218,13 +222,13 @@ impl Steerer {
                 let at = (first + step) % n.max(1);
                 let Some(ring) = mine.rings.get_mut(at) else { break };
                 let taken = ring.pop_burst(&mut mine.out, self.burst);
-                add(&self.steered.taken, taken);
+                add(&self.dispatched.taken, taken);
                 frames += taken;
-                add(&self.steered.sent, mine.port.tx.tx_burst(&mut mine.out, now));
+                add(&self.dispatched.sent, mine.port.tx.tx_burst(&mut mine.out, now));
                 mine.next = at + 1;
             }
             if !mine.out.is_empty() {
-                add(&self.steered.sent, mine.port.tx.tx_burst(&mut mine.out, now));
+                add(&self.dispatched.sent, mine.port.tx.tx_burst(&mut mine.out, now));
             }
             mine.port.tx.poll(now);
         }
@@ -265,13 +269,13 @@ impl Steerer {
             for ring in &mut mine.rings {
                 let mut burst = Burst::new();
                 while ring.pop_burst(&mut burst, buf::BURST_MAX) > 0 {
-                    add(&self.steered.taken, burst.len());
+                    add(&self.dispatched.taken, burst.len());
                     left += burst.len();
                     burst.clear();
                 }
             }
         }
-        add(&self.steered.shutdown, left);
+        add(&self.dispatched.shutdown, left);
         let (report, ports) = (self.audit(), self.port_imbalance());
         let lost_ports = self.ports.iter().any(|mine| mine.is_over && mine.port.rx.why_gone().is_some());
         Outcome {
@@ -284,20 +288,20 @@ impl Steerer {
 
     /// Returns the balance of frames: in from ports and stacks, out to stacks and ports.
     pub(super) fn audit(&self) -> AuditReport {
-        let (steered, queues) = (&self.steered, self.isr.audit());
+        let (dispatched, queues) = (&self.dispatched, self.isr.audit());
         let out: usize = self.ports.iter().map(|mine| mine.out.len()).sum();
         let of = |why: DropReason, value: u64| Entry { name: why.name().to_owned(), sentence: why.sentence(), value };
         let reasons = [
-            of(DropReason::NetisrQueueFull, steered.queue_full.get()),
-            of(DropReason::Shutdown, steered.shutdown.get()),
+            of(DropReason::NetisrQueueFull, dispatched.queue_full.get()),
+            of(DropReason::Shutdown, dispatched.shutdown.get()),
         ];
         AuditReport {
-            received: steered.received.get() + steered.taken.get(),
-            made: steered.copied.get(),
-            sent: queues.handled + steered.sent.get(),
+            received: dispatched.received.get() + dispatched.taken.get(),
+            made: dispatched.copied.get(),
+            sent: queues.handled + dispatched.sent.get(),
             consumed: 0,
             read: 0,
-            dropped: steered.queue_full.get() + steered.shutdown.get() + queues.lost,
+            dropped: dispatched.queue_full.get() + dispatched.shutdown.get() + queues.lost,
             held: queues.held + out as u64,
             reasons: reasons.into_iter().filter(|entry| entry.value > 0).collect(),
             uses: Vec::new(),
@@ -309,8 +313,8 @@ impl Steerer {
         let sum = |pick: fn(&PortCounts) -> u64| {
             self.ports.iter().map(|mine| pick(&mine.port.counts)).fold(0u64, u64::wrapping_add)
         };
-        let rx = sum(|counts| counts.rx.to_host()).wrapping_sub(self.steered.received.get()) as i64;
-        let tx = sum(|counts| counts.tx.from_host()).wrapping_sub(self.steered.sent.get()) as i64;
+        let rx = sum(|counts| counts.rx.to_host()).wrapping_sub(self.dispatched.received.get()) as i64;
+        let tx = sum(|counts| counts.tx.from_host()).wrapping_sub(self.dispatched.sent.get()) as i64;
         (rx, tx)
     }
 }
@@ -321,22 +325,22 @@ fn for_all(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
     one: &mut VecDeque<Received>,
-    steered: &Steered,
+    dispatched: &DispatchCounts,
     stacks: usize,
     received: Received,
 ) {
     for at in 1..stacks {
         match received.frame.try_clone() {
             Some(copy) => {
-                steered.copied.bump();
+                dispatched.copied.bump();
                 one.push_back(Received::new(received.iface(), copy));
-                put(caller, protocol, at as u64, one, steered);
+                put(caller, protocol, at as u64, one, dispatched);
             }
-            None => steered.not_copied.bump(),
+            None => dispatched.not_copied.bump(),
         }
     }
     one.push_back(received);
-    put(caller, protocol, 0, one, steered);
+    put(caller, protocol, 0, one, dispatched);
 }
 
 /// Puts `list` into the right queues; frames refused by a full queue are dropped.
@@ -345,17 +349,17 @@ fn put(
     protocol: ProtoId,
     source: u64,
     list: &mut VecDeque<Received>,
-    steered: &Steered,
+    dispatched: &DispatchCounts,
 ) {
     caller.dispatch(protocol, source, list, &mut |_: ProtoId, _: &mut Items<'_, Received>| {});
-    add(&steered.queue_full, list.len());
+    add(&dispatched.queue_full, list.len());
     list.clear();
 }
 
 /// Returns every counter with its description.
-pub(crate) fn entries(steered: &Steered, strays: &Strays) -> Vec<Entry> {
+pub(crate) fn entries(dispatched: &DispatchCounts, strays: &Strays) -> Vec<Entry> {
     let mut out = Vec::new();
-    steered.visit(&mut |prefix, field, sentence, value| {
+    dispatched.visit(&mut |prefix, field, sentence, value| {
         out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
     });
     let sentence = "Fragments received before the first of their packet: dispatched by their addresses.";

@@ -1,9 +1,9 @@
 //! Ports of a split host's stack: a queue filled by the dispatcher, and a ring to the dispatcher
 //! for each port.
 
-use super::{Steered, leads_to};
+use super::{DispatchCounts, leads_to};
 use crate::inputs::Receiver;
-use crate::isr::{Isr, Received, SeatOf, in_bursts};
+use crate::isr::{Isr, Received, ShardOf, in_bursts};
 use crate::switch::Call;
 use buf::ring::Producer;
 use buf::{Burst, Frame};
@@ -20,40 +20,40 @@ use wire::Mac;
 use wire::hash::Key;
 
 /// Connection of a stack to the dispatcher, passed to the stack's thread.
-pub(crate) struct Seat {
+pub(crate) struct Shard {
     pub(super) at: usize,
     pub(super) key: Key,
     pub(super) netisr: Arc<Netisr<Received>>,
     pub(super) worker: Worker<Received>,
     pub(super) call: Call,
-    pub(super) steered: Arc<Steered>,
+    pub(super) dispatched: Arc<DispatchCounts>,
     pub(super) strays: Arc<super::Strays>,
     /// Name, MAC and port by iface index, until the stack takes them.
     pub(super) ports: Vec<Option<(String, Mac, Port)>>,
 }
 
-impl Seat {
+impl Shard {
     /// Returns the port for iface number `at` of the configuration.
     pub(crate) fn take_port(&mut self, at: usize) -> Option<(String, Mac, Port)> {
         self.ports.get_mut(at).and_then(Option::take)
     }
 
     /// Returns the parts kept by the host, and registers in `stack` which answers return to it.
-    pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Seated) {
-        let Seat { at, key, netisr, worker, call, steered, strays, .. } = self;
+    pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Sharded) {
+        let Shard { at, key, netisr, worker, call, dispatched, strays, .. } = self;
         stack.set_leads_here(leads_to(netisr.clone(), key, at));
-        (Isr::of_seat(netisr, SeatOf { at, steered, strays }), Seated { worker, call })
+        (Isr::of_shard(netisr, ShardOf { at, dispatched, strays }), Sharded { worker, call })
     }
 }
 
 /// Connection of a running stack to the dispatcher.
 #[derive(Debug)]
-pub(crate) struct Seated {
+pub(crate) struct Sharded {
     worker: Worker<Received>,
     call: Call,
 }
 
-impl Seated {
+impl Sharded {
     /// Passes the queued frames to the stack; returns their number.
     pub(crate) fn take<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, receivers: &[Receiver]) -> usize {
         self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
@@ -100,13 +100,13 @@ impl Health {
 
 /// Receive half: frames arrive through the queue, so this only reports readiness and the end of the
 /// port.
-pub(super) struct SeatRx {
+pub(super) struct ShardRx {
     pub(super) call: Call,
     pub(super) health: Arc<Health>,
     pub(super) is_silent: bool,
 }
 
-impl RxHalf for SeatRx {
+impl RxHalf for ShardRx {
     fn rx_burst(&mut self, _: &mut Burst, _: usize, _: Instant) -> usize {
         0
     }
@@ -129,14 +129,14 @@ impl RxHalf for SeatRx {
 }
 
 /// Transmit half: a ring to the dispatcher, which is woken if it sleeps.
-pub(super) struct SeatTx {
+pub(super) struct ShardTx {
     pub(super) ring: Producer<Frame>,
     pub(super) counts: Arc<PortCounts>,
     /// Wakes the dispatcher.
     pub(super) call: Call,
 }
 
-impl SeatTx {
+impl ShardTx {
     fn count(&self, frames: usize, bytes: usize) {
         let tx = &self.counts.tx;
         tx.frames.add(frames as u64);
@@ -148,7 +148,7 @@ impl SeatTx {
     }
 }
 
-impl TxHalf for SeatTx {
+impl TxHalf for ShardTx {
     fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
         let before = from.bytes();
         let frames = self.ring.push_burst(from);

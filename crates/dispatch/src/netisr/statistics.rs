@@ -61,15 +61,15 @@ struct Pages {
 }
 
 /// Counters of all callers and workers.
-pub struct Books {
+pub struct Statistics {
     pages: Mutex<Pages>,
     protocols: usize,
 }
 
-impl Books {
-    pub fn new(workstreams: usize, protocols: usize) -> Books {
+impl Statistics {
+    pub fn new(workstreams: usize, protocols: usize) -> Statistics {
         let pages = Pages { writers: Vec::new(), past: vec![Sums::default(); workstreams * protocols] };
-        Books { pages: Mutex::new(pages), protocols }
+        Statistics { pages: Mutex::new(pages), protocols }
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {

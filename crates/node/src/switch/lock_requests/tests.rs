@@ -1,7 +1,7 @@
-//! Loom model: every interleaving of a `Lane` and the threads that need it. A lost wake-up is a
+//! Loom model: every interleaving of a `SwitchThread` and the threads that need it. A lost wake-up is a
 //! deadlock, which loom reports.
 
-use super::Bell;
+use super::LockRequests;
 use crate::switch::exchange::{Arrivals, Outbox};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -42,26 +42,26 @@ impl Pipe {
 
 #[derive(Default)]
 struct Called {
-    bell: Bell,
+    lock_requests: LockRequests,
     pipe: Pipe,
 }
 
 impl Called {
     fn wake(&self) {
-        self.bell.wake(|| self.pipe.write());
+        self.lock_requests.wake(|| self.pipe.write());
     }
 
     fn sleep(&self, stay: impl FnOnce() -> bool) {
-        self.bell.sleep(stay, || drop(self.pipe.wait()), || self.pipe.read());
+        self.lock_requests.sleep(stay, || drop(self.pipe.wait()), || self.pipe.read());
     }
 
     fn is_at_rest(&self) -> bool {
-        *self.pipe.bytes.lock().unwrap() == 0 && !self.bell.is_asked()
+        *self.pipe.bytes.lock().unwrap() == 0 && !self.lock_requests.is_asked()
     }
 }
 
 #[test]
-fn loom_bell_a_lane_does_not_sleep_over_what_it_was_sent() {
+fn loom_lock_requests_a_thread_does_not_sleep_over_what_it_was_sent() {
     model(|| {
         let (called, sent) = (Arc::new(Called::default()), Arc::new(AtomicUsize::new(0)));
         let senders = [0, 1].map(|_| {
@@ -84,21 +84,21 @@ fn loom_bell_a_lane_does_not_sleep_over_what_it_was_sent() {
 }
 
 #[test]
-fn loom_bell_a_lane_that_holds_its_lock_asleep_lets_go_when_asked() {
+fn loom_lock_requests_a_thread_that_holds_its_lock_asleep_lets_go_when_asked() {
     model(|| {
-        let (called, lane) = (Arc::new(Called::default()), Arc::new(Mutex::new(0)));
-        let (asks, wanted) = (called.clone(), lane.clone());
+        let (called, thread) = (Arc::new(Called::default()), Arc::new(Mutex::new(0)));
+        let (asks, wanted) = (called.clone(), thread.clone());
         let asker = loom::thread::spawn(move || {
-            let mut held = asks.bell.ask(|| asks.pipe.write(), || wanted.lock().unwrap());
-            *held += 1; // changed the state of the lane
+            let mut held = asks.lock_requests.ask(|| asks.pipe.write(), || wanted.lock().unwrap());
+            *held += 1; // changed the state of the thread
         });
         loop {
-            let held = lane.lock().unwrap();
+            let held = thread.lock().unwrap();
             if *held > 0 {
                 break;
             }
             called.sleep(|| false); // lock held: only a request ends it
-            let asked = called.bell.is_asked();
+            let asked = called.lock_requests.is_asked();
             drop(held);
             if asked {
                 loom::thread::yield_now(); // it sleeps for 20 µs then
@@ -110,7 +110,7 @@ fn loom_bell_a_lane_that_holds_its_lock_asleep_lets_go_when_asked() {
 }
 
 #[test]
-fn loom_bell_frames_of_two_workers_all_leave_in_the_order_of_each() {
+fn loom_lock_requests_frames_of_two_workers_all_leave_in_the_order_of_each() {
     model(|| {
         let (called, outbox) = (Arc::new(Called::default()), std::sync::Arc::new(Outbox::<u32>::default()));
         let workers = [10, 20].map(|first| {

@@ -1,7 +1,7 @@
 //! Exchange of events between switch threads: from one replica of the bridge to the others.
 //!
 //! ```text
-//! Bridge::take_announced   each turn of a thread puts its events into two rings for each other
+//! Bridge::take_event   each turn of a thread puts its events into two rings for each other
 //!                          thread: addresses into one, everything else into the other
 //! Bridge::hear             each turn of the other thread applies them, as of their time: a worker
 //!                          may have slept for hours in between
@@ -9,9 +9,9 @@
 //! If a ring is full, new events are lost and counted, and a flag beside the ring is set. The
 //! receiver finds the flag in its next turn. It then flushes what it learned through events
 //! ([`Bridge::miss`]) and requests that all threads send their events again
-//! ([`Bridge::say_again`]); by then it has emptied the rings.
+//! ([`Bridge::announce_all`]); by then it has emptied the rings.
 
-use bridge::{About, Bridge, News};
+use bridge::{About, Bridge, SyncEvent};
 use buf::ring::{Consumer, Producer, ring};
 use clock::Instant;
 #[cfg(loom)]
@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum number of address events queued for a thread.
 const ADDRESSES: usize = 1024;
 /// Maximum number of other events queued for a thread.
-const NEWS: usize = 256;
+const EVENTS_MAX: usize = 256;
 
 stats::counters! {
     /// Counters of the event exchange of a thread.
-    pub struct NewsCounts at "bridge.news" {
+    pub struct SyncCounts at "bridge.sync" {
         /// Events lost: no room, or too long; sent again later.
         lost,
         /// Times that addresses learned through events were flushed after lost events.
@@ -60,37 +60,37 @@ impl Missed {
 }
 
 /// Sending end to another thread.
-struct Mouth {
-    addresses: Producer<News>,
-    ports: Producer<News>,
+struct EventSender {
+    addresses: Producer<SyncEvent>,
+    ports: Producer<SyncEvent>,
     missed: Arc<Missed>,
 }
 
 /// Receiving end from another thread.
-struct Ear {
-    addresses: Consumer<News>,
-    ports: Consumer<News>,
+struct EventReceiver {
+    addresses: Consumer<SyncEvent>,
+    ports: Consumer<SyncEvent>,
     missed: Arc<Missed>,
 }
 
 /// Creates both ends, with room for this many address events and other events.
-fn way(addresses: usize, other: usize) -> (Mouth, Ear) {
+fn way(addresses: usize, other: usize) -> (EventSender, EventReceiver) {
     let ((to_addresses, addresses), (to_ports, ports)) = (ring(addresses), ring(other));
     let missed = Arc::<Missed>::default();
-    let mouth = Mouth { addresses: to_addresses, ports: to_ports, missed: missed.clone() };
-    (mouth, Ear { addresses, ports, missed })
+    let sender = EventSender { addresses: to_addresses, ports: to_ports, missed: missed.clone() };
+    (sender, EventReceiver { addresses, ports, missed })
 }
 
-impl Mouth {
+impl EventSender {
     /// Queues an event for the other thread. Returns `false` if it is lost.
-    fn tell(&mut self, news: &News) -> bool {
-        let ring = match news.about() {
+    fn tell(&mut self, sync: &SyncEvent) -> bool {
+        let ring = match sync.about() {
             About::Addresses => &mut self.addresses,
             About::Ports => &mut self.ports,
         };
-        let told = ring.push(news.clone()).is_ok();
+        let told = ring.push(sync.clone()).is_ok();
         if !told {
-            self.lose(news.about());
+            self.lose(sync.about());
         }
         told
     }
@@ -100,18 +100,18 @@ impl Mouth {
     }
 
     /// Returns whether the other thread requested everything again, and clears the request.
-    fn is_to_say_again(&self) -> bool {
+    fn take_resend_request(&self) -> bool {
         let again = &self.missed.again;
         again.load(Ordering::Relaxed) && again.swap(false, Ordering::AcqRel)
     }
 }
 
-impl Ear {
+impl EventReceiver {
     /// Receives the events. Returns whether addresses were flushed, from whichever thread they had
     /// come.
-    fn hear(&mut self, bridge: &mut Bridge, counts: &NewsCounts, now: Instant) -> bool {
-        self.ports.pop_into(NEWS, |news| bridge.hear(&news, now));
-        self.addresses.pop_into(ADDRESSES, |news| bridge.hear(&news, now));
+    fn hear(&mut self, bridge: &mut Bridge, counts: &SyncCounts, now: Instant) -> bool {
+        self.ports.pop_into(EVENTS_MAX, |sync| bridge.hear(&sync, now));
+        self.addresses.pop_into(ADDRESSES, |sync| bridge.hear(&sync, now));
         if !self.missed.any() {
             return false;
         }
@@ -120,38 +120,38 @@ impl Ear {
             if self.missed.of(about).swap(false, Ordering::AcqRel) {
                 bridge.miss(about, now);
                 times.bump();
-                self.ask_again();
+                self.request_resend();
                 forgot |= about == About::Addresses;
             }
         }
         forgot
     }
 
-    fn ask_again(&self) {
+    fn request_resend(&self) {
         self.missed.again.store(true, Ordering::Release);
     }
 }
 
 /// Event exchange of a thread with all others.
 #[derive(Default)]
-pub struct Newswire {
-    to: Vec<Mouth>,
-    from: Vec<Ear>,
-    pub counts: NewsCounts,
+pub struct SyncExchange {
+    to: Vec<EventSender>,
+    from: Vec<EventReceiver>,
+    pub counts: SyncCounts,
 }
 
-impl Newswire {
-    /// Creates one for each of `lanes` threads.
-    pub fn among(lanes: usize) -> Vec<Newswire> {
-        let mut all: Vec<Newswire> = (0..lanes).map(|_| Newswire::default()).collect();
-        for one in 0..lanes {
-            for other in (0..lanes).filter(|other| *other != one) {
-                let (mouth, ear) = way(ADDRESSES, NEWS);
-                if let Some(lane) = all.get_mut(one) {
-                    lane.to.push(mouth);
+impl SyncExchange {
+    /// Creates one for each of `threads` threads.
+    pub fn among(threads: usize) -> Vec<SyncExchange> {
+        let mut all: Vec<SyncExchange> = (0..threads).map(|_| SyncExchange::default()).collect();
+        for one in 0..threads {
+            for other in (0..threads).filter(|other| *other != one) {
+                let (sender, receiver) = way(ADDRESSES, EVENTS_MAX);
+                if let Some(thread) = all.get_mut(one) {
+                    thread.to.push(sender);
                 }
-                if let Some(lane) = all.get_mut(other) {
-                    lane.from.push(ear);
+                if let Some(thread) = all.get_mut(other) {
+                    thread.from.push(receiver);
                 }
             }
         }
@@ -160,26 +160,26 @@ impl Newswire {
 
     /// Sends the events of this thread's replica, and applies those of the others.
     pub fn exchange(&mut self, bridge: &mut Bridge, now: Instant) {
-        let Newswire { to, from, counts } = self;
-        let forgot: u32 = from.iter_mut().map(|ear| u32::from(ear.hear(bridge, counts, now))).sum();
+        let SyncExchange { to, from, counts } = self;
+        let forgot: u32 = from.iter_mut().map(|receiver| u32::from(receiver.hear(bridge, counts, now))).sum();
         if forgot > 0 {
-            from.iter().for_each(Ear::ask_again);
+            from.iter().for_each(EventReceiver::request_resend);
         }
-        for mouth in &*to {
-            if mouth.is_to_say_again() {
-                bridge.say_again();
+        for sender in &*to {
+            if sender.take_resend_request() {
+                bridge.announce_all();
             }
         }
         bridge.announce_again(now);
-        while let Some(news) = bridge.take_announced() {
-            let lost = to.iter_mut().map(|mouth| u64::from(!mouth.tell(&news))).sum();
+        while let Some(sync) = bridge.take_event() {
+            let lost = to.iter_mut().map(|sender| u64::from(!sender.tell(&sync))).sum();
             counts.lost.add(lost);
         }
         for about in [About::Addresses, About::Ports] {
-            let lost = bridge.take_unsaid(about);
+            let lost = bridge.take_lost_events(about);
             if lost > 0 {
                 counts.lost.add(lost);
-                to.iter_mut().for_each(|mouth| mouth.lose(about));
+                to.iter_mut().for_each(|sender| sender.lose(about));
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use super::Average;
 use super::exchange::{Arrivals, Away, Call, Outbox};
-use super::news::{NewsCounts, Newswire};
 use super::post::{self, Poster};
+use super::sync::{SyncCounts, SyncExchange};
 use super::tree::SharedInbox;
 use crate::capture::{Captures, Watch};
 use bridge::{Bridge, BridgeConfig, Member, PortNo};
@@ -164,7 +164,7 @@ pub(super) enum Role {
 /// A polling loop of a switch, or one of its workers. Aligned, since its neighbors in memory belong
 /// to other threads.
 #[repr(align(128))]
-pub struct Lane {
+pub struct SwitchThread {
     /// Index of the thread.
     pub number: usize,
     /// Its replica of the bridge.
@@ -182,7 +182,7 @@ pub struct Lane {
     clock: Clock,
     calls: Vec<Call>,
     /// Event exchange with the other threads, if any.
-    news: Option<Newswire>,
+    sync: Option<SyncExchange>,
     inbox: SharedInbox,
     pool: Pool,
     captures: Arc<Captures>,
@@ -209,11 +209,11 @@ struct Ports {
     burst: Burst,
 }
 
-impl Lane {
-    pub(super) fn new(number: usize, role: Role, common: &Common) -> Lane {
+impl SwitchThread {
+    pub(super) fn new(number: usize, role: Role, common: &Common) -> SwitchThread {
         let (mut bridge, recorder) = (Bridge::new(common.bridge), common.captures.clone());
         bridge.set_drop_watch(move |frame, port, why, now| recorder.note_dropped(port, frame, why, now));
-        Lane {
+        SwitchThread {
             number,
             role,
             bridge,
@@ -224,7 +224,7 @@ impl Lane {
             gone: Counts::default(),
             clock: common.clock.clone(),
             calls: common.calls.clone(),
-            news: None,
+            sync: None,
             inbox: common.inbox.clone(),
             pool: common.pool.clone(),
             captures: common.captures.clone(),
@@ -232,9 +232,9 @@ impl Lane {
     }
 
     /// Enables the exchange with other threads.
-    pub(super) fn among_others(mut self, news: Newswire) -> Lane {
+    pub(super) fn among_others(mut self, sync: SyncExchange) -> SwitchThread {
         self.bridge.announce();
-        self.news = Some(news);
+        self.sync = Some(sync);
         self
     }
 
@@ -263,22 +263,22 @@ impl Lane {
     }
 
     /// Adds a port of another thread; returns the receiving end for frames sent to it.
-    pub(super) fn add_foreign(&mut self, number: PortNo, lane: usize) -> Arrivals<Frame> {
-        let (away, arrivals) = Away::ring(lane);
+    pub(super) fn add_foreign(&mut self, number: PortNo, thread: usize) -> Arrivals<Frame> {
+        let (away, arrivals) = Away::ring(thread);
         self.put(number, Place::Other(away));
         arrivals
     }
 
-    /// Adds a port of loop `lane`; frames for it go into the workers' `queue`.
-    pub(super) fn add_queued(&mut self, number: PortNo, lane: usize, queue: &Arc<Outbox<Frame>>) {
-        self.put(number, Place::Other(Away::queue(lane, queue)));
+    /// Adds a port of loop `thread`; frames for it go into the workers' `queue`.
+    pub(super) fn add_queued(&mut self, number: PortNo, thread: usize, queue: &Arc<Outbox<Frame>>) {
+        self.put(number, Place::Other(Away::queue(thread, queue)));
     }
 
     fn put(&mut self, number: PortNo, place: Place) {
-        if let Some(news) = &mut self.news {
+        if let Some(sync) = &mut self.sync {
             // Receive pending events first, while the number is unused: they may refer to a former
             // port of this number.
-            news.exchange(&mut self.bridge, self.clock.now());
+            sync.exchange(&mut self.bridge, self.clock.now());
         }
         self.bridge.join(number, Member::default());
         let at = usize::from(number);
@@ -340,8 +340,8 @@ impl Lane {
     }
 
     /// Returns the counters of the event exchange, if there are other threads.
-    pub fn news(&self) -> Option<&NewsCounts> {
-        self.news.as_ref().map(|news| &news.counts)
+    pub fn sync(&self) -> Option<&SyncCounts> {
+        self.sync.as_ref().map(|sync| &sync.counts)
     }
 
     /// Returns the ports polled by this thread.
@@ -350,11 +350,11 @@ impl Lane {
     }
 
     /// Returns the receive warnings of a port, and the reason why it closed.
-    pub fn remarks(&self, number: PortNo) -> (Vec<String>, Option<String>) {
+    pub fn warnings(&self, number: PortNo) -> (Vec<String>, Option<String>) {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => {
                 let gone = own.rx.is_gone().then(|| own.rx.why_gone().unwrap_or_else(|| "end of input".into()));
-                (own.rx.remarks(), gone)
+                (own.rx.warnings(), gone)
             }
             _ => (Vec::new(), None),
         }
@@ -418,12 +418,14 @@ impl Lane {
     /// Runs one turn of the thread.
     #[inline]
     pub fn turn(&mut self) -> Then {
-        let Lane { number, bridge, polling, average, ledger, role, ports, clock, calls, news, inbox, pool, .. } = self;
+        let SwitchThread {
+            number, bridge, polling, average, ledger, role, ports, clock, calls, sync, inbox, pool, ..
+        } = self;
         let now = clock.now();
         let (lap, before) = (ledger.lap(tsc::ticks), polling.counts.frames.get());
         bridge.poll(now);
-        if let Some(news) = news {
-            news.exchange(bridge, now);
+        if let Some(sync) = sync {
+            sync.exchange(bridge, now);
         }
         let mut work = Work { bridge, average, lap, poster: None, ports, calls };
         let then = match role {
@@ -487,8 +489,8 @@ impl Lane {
         let timeout = if wants_ports { self.ports.watch(&mut fds, until, now) } else { until };
         let Some(call) = self.calls.get(self.number) else { return Ok(false) };
         let stay = || wants_ports && self.ports.owned().any(|own| own.waits() > 0);
-        let slept = call.sleep(stay, |bell| {
-            fds.push(bell);
+        let slept = call.sleep(stay, |lock_requests| {
+            fds.push(lock_requests);
             dispatch::wait_readable(&fds, Some(timeout))
         });
         let ready = slept.transpose()?.unwrap_or_default();
@@ -605,8 +607,8 @@ impl Handlers for Work<'_> {
 }
 
 impl dataflow::Work for Work<'_> {
-    fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant) {
-        let (from, came) = (post::port_of(lane), burst.len());
+    fn run(&mut self, thread: usize, burst: &mut Burst, now: Instant) {
+        let (from, came) = (post::port_of(thread), burst.len());
         let (bridge, out) = (&mut *self.bridge, &mut self.ports.out);
         self.lap.mark(Stage::Polling, 0);
         self.average.of(came, || bridge.input(from, burst, now, out));
