@@ -158,7 +158,7 @@ impl Conn {
             };
             at += 4 + record.len();
             let (number, op) = proto::request(record);
-            let done = op.ok_or(Status::Invalid).and_then(|op| tree.obey(op, now));
+            let done = op.ok_or(Status::Invalid).and_then(|op| tree.execute(op, now));
             if done.is_ok() {
                 counts.requests.bump()
             } else {

@@ -291,7 +291,7 @@ impl App for Ftp {
         let late = self.sessions.iter().filter(|(_, session)| session.deadline(config) <= now);
         let late: Vec<u32> = late.map(|(at, _)| at).collect();
         for at in late {
-            self.with(at, now, |session, cx| session.on_late(cx));
+            self.with(at, now, |session, cx| session.on_timeout(cx));
         }
         self.check = self.sessions.iter().map(|(_, session)| session.deadline(&self.config)).min();
     }

@@ -178,7 +178,7 @@ fn answers<M: Mix>(mut mix: M, data: &[u8]) {
             false => Some(mix.ask(0, &mut asked)),
         };
         assert!(!asked.is_empty());
-        let Ok(Some(len)) = mix.hear(0, kind, rest) else { break };
+        let Ok(Some(len)) = mix.on_reply(0, kind, rest) else { break };
         assert!(len > 0);
         rest = rest.get(len..).expect("an answer is no longer than its bytes");
     }
@@ -189,9 +189,9 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     let mut rest = data;
     let mut conns: Vec<Far> = Vec::new();
     for _ in 0..RECORDS {
-        rig.settle();
+        rig.run_until_idle();
         conns.extend(rig.net.answer_connects());
-        rig.settle();
+        rig.run_until_idle();
         let ([what, len, behind @ ..], Some(last)) = (rest, conns.len().checked_sub(1)) else { break };
         rest = behind;
         let conn = conns[usize::from(what >> 3).min(last)];
@@ -213,7 +213,7 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
             4 => rig.net.far_reset(conn),
             _ => rig.pass(Duration::from_millis(u64::from(*len) * 20)),
         }
-        rig.settle();
+        rig.run_until_idle();
         rig.server.check(rig.now);
     }
 }
@@ -224,7 +224,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     let mut net = Net { seed: u64::from(seed / 2), window: 3_000, datagrams_wait: 20, ..Net::default() };
     net.far_listens.insert(SocketAddr::from(([1, 0, 0, 2], 50_000)));
     let mut rig = Rig::new(app, net);
-    rig.settle();
+    rig.run_until_idle();
     // The listener and the UDP socket, if any, stay open.
     let (chans, fds) = (rig.server.open_chans(), rig.net.fds());
     let mut clients: Vec<Far> = vec![rig.client()];
@@ -261,7 +261,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
             }
             _ => clients.extend(rig.net.answer_connects()),
         }
-        rig.settle();
+        rig.run_until_idle();
         rig.server.check(rig.now);
         holds(&rig.server.app);
         let most = clients.len() * 2 * 3_000;
@@ -269,7 +269,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     }
     clients.into_iter().for_each(|client| rig.net.far_reset(client));
     rig.net.answer_connects();
-    rig.settle();
+    rig.run_until_idle();
     for _ in 0..20 {
         rig.pass(Duration::from_secs(100));
     }

@@ -309,7 +309,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
                 let patience = programs.patience(|| host.clock.now(), timeout);
                 let mut others = || look() + programs.turn(host);
                 runner.round_with(host, pairs, &mut |text| notices.push(text), patience, &mut others);
-                programs.tell(&mut |line| notices.push(format!("{}: {line}", host.stack.name)));
+                programs.report(&mut |line| notices.push(format!("{}: {line}", host.stack.name)));
             }
             None => _ = look(),
         }

@@ -107,16 +107,16 @@ stats::counters! {
 pub struct Http {
     config: Config,
     pub counts: HttpCounts,
-    conns: Slots<Seat>,
+    conns: Slots<PeerSlot>,
     actions: VecDeque<Action>,
     check: Option<Instant>,
 }
 
 /// A connection and its peer.
 #[derive(Debug)]
-struct Seat(IpAddr, Conn);
+struct PeerSlot(IpAddr, Conn);
 
-impl Connection for Seat {
+impl Connection for PeerSlot {
     fn peer(&self) -> IpAddr {
         self.0
     }
@@ -138,8 +138,8 @@ impl Http {
     }
 
     /// Updates the timer and closes or resets the connection if its state requires that.
-    fn settle(&mut self, chan: Chan) {
-        let Some(Seat(_, conn)) = self.conns.get(chan.0) else { return };
+    fn update(&mut self, chan: Chan) {
+        let Some(PeerSlot(_, conn)) = self.conns.get(chan.0) else { return };
         let due = conn.deadline(&self.config);
         self.check = Some(self.check.map_or(due, |at| at.min(due)));
         let end = match conn.status() {
@@ -163,7 +163,7 @@ impl App for Http {
             self.counts.evicted.bump();
             self.conns.remove(at);
         }
-        let place = if room == Room::None { None } else { self.conns.insert(Seat(peer, Conn::new(now))).ok() };
+        let place = if room == Room::None { None } else { self.conns.insert(PeerSlot(peer, Conn::new(now))).ok() };
         let Some(at) = place else {
             self.counts.refused.bump();
             return Accept::Refuse(
@@ -173,38 +173,38 @@ impl App for Http {
         self.counts.accepted.bump();
         // Answers are written whole, so delaying segments would only delay their ends.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
-        self.settle(Chan(at));
+        self.update(Chan(at));
         if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
-        let Some(Seat(_, conn)) = self.conns.get_mut(chan.0) else { return };
+        let Some(PeerSlot(_, conn)) = self.conns.get_mut(chan.0) else { return };
         match event {
             Event::Bytes(bytes) => conn.on_bytes(bytes, &self.config, &self.counts, now),
             Event::Eof => conn.on_eof(),
             Event::Gone(_) => drop(self.conns.remove(chan.0)),
             Event::Connected(_) | Event::Listening(_) | Event::Bound(_) | Event::Datagram(..) | Event::Info(_) => {}
         }
-        self.settle(chan);
+        self.update(chan);
     }
 
     fn room(&self, chan: Chan) -> usize {
-        self.conns.get(chan.0).map_or(0, |Seat(_, conn)| conn.room())
+        self.conns.get(chan.0).map_or(0, |PeerSlot(_, conn)| conn.room())
     }
 
     fn output(&mut self, chan: Chan, now: Instant) -> &[u8] {
-        let is_broken = self.conns.get_mut(chan.0).is_some_and(|Seat(_, conn)| conn.output(now).is_err());
+        let is_broken = self.conns.get_mut(chan.0).is_some_and(|PeerSlot(_, conn)| conn.output(now).is_err());
         if is_broken {
-            self.settle(chan);
+            self.update(chan);
         }
-        self.conns.get_mut(chan.0).and_then(|Seat(_, conn)| conn.output(now).ok()).unwrap_or_default()
+        self.conns.get_mut(chan.0).and_then(|PeerSlot(_, conn)| conn.output(now).ok()).unwrap_or_default()
     }
 
     fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
-        if let Some(Seat(_, conn)) = self.conns.get_mut(chan.0) {
+        if let Some(PeerSlot(_, conn)) = self.conns.get_mut(chan.0) {
             conn.sent(n, &self.config, &self.counts, now);
         }
-        self.settle(chan);
+        self.update(chan);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -218,18 +218,18 @@ impl App for Http {
     fn on_timer(&mut self, now: Instant) {
         let config = &self.config;
         let late: Vec<u32> =
-            self.conns.iter().filter(|(_, Seat(_, conn))| conn.deadline(config) <= now).map(|(at, _)| at).collect();
+            self.conns.iter().filter(|(_, PeerSlot(_, conn))| conn.deadline(config) <= now).map(|(at, _)| at).collect();
         for at in late {
-            if let Some(Seat(_, conn)) = self.conns.get_mut(at) {
-                conn.on_late(&self.config, &self.counts, now);
+            if let Some(PeerSlot(_, conn)) = self.conns.get_mut(at) {
+                conn.on_timeout(&self.config, &self.counts, now);
                 self.actions.push_back(if conn.is_stuck() { Action::Abort(Chan(at)) } else { Action::Wake(Chan(at)) });
                 if conn.is_stuck() {
                     self.conns.remove(at);
                 }
             }
-            self.settle(Chan(at));
+            self.update(Chan(at));
         }
-        self.check = self.conns.iter().map(|(_, Seat(_, conn))| conn.deadline(&self.config)).min();
+        self.check = self.conns.iter().map(|(_, PeerSlot(_, conn))| conn.deadline(&self.config)).min();
     }
 }
 

@@ -27,7 +27,7 @@ pub use report::Report;
 pub use zipf::{Draw, Zipf};
 
 use crate::app::App;
-use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
 use crate::streams::Failure;
@@ -72,7 +72,7 @@ pub trait Mix {
     ///
     /// # Errors
     /// It is not a valid answer to the request.
-    fn hear(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>>;
+    fn on_reply(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>>;
 
     /// Describes the mix in one line.
     fn describe(&self) -> String;
@@ -123,7 +123,7 @@ impl<M: Mix> Play for Load<'_, M> {
 #[derive(Debug)]
 pub struct Service<M>(PhantomData<M>);
 
-impl<M: Mix> Asked for Service<M> {
+impl<M: Mix> FarEnd for Service<M> {
     type End<S: Sockets> = Hosted<M::App, S>;
 
     const PORT: u16 = M::PORT;

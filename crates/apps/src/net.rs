@@ -447,13 +447,13 @@ impl<A: crate::app::App> Rig<A> {
         self.next_port += 1;
         let from = SocketAddr::from((ip, self.next_port));
         let far = self.net.connect_from(from, self.at).expect("the service listens");
-        self.settle();
+        self.run_until_idle();
         far
     }
 
     /// Runs turns until nothing is left to do. A service that sends endlessly stops when its window
     /// is full.
-    pub fn settle(&mut self) {
+    pub fn run_until_idle(&mut self) {
         for turn in 0.. {
             assert!(turn < 100_000, "did not settle");
             let worked = self.server.turn(&mut self.net, self.now, Duration::ZERO);
@@ -471,13 +471,13 @@ impl<A: crate::app::App> Rig<A> {
         let until = self.now.after(by);
         while let Some(at) = self.server.next_timer().filter(|at| *at <= until) {
             self.now = self.now.max(at);
-            self.settle();
+            self.run_until_idle();
             if self.server.next_timer() == Some(at) {
                 break; // a timer that is not served would loop forever here
             }
         }
         self.now = until;
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Sends all bytes from the client and runs turns; returns what the client can then read.
@@ -486,21 +486,21 @@ impl<A: crate::app::App> Rig<A> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let n = self.net.far_send(far, rest);
-            self.settle();
+            self.run_until_idle();
             if n == 0 {
                 break;
             }
             rest = &rest[n..];
         }
-        self.hear(far)
+        self.receive(far)
     }
 
     /// Returns what the client can read now.
     #[cfg(test)]
-    pub fn hear(&mut self, far: Far) -> String {
+    pub fn receive(&mut self, far: Far) -> String {
         let mut heard = Vec::new();
         loop {
-            self.settle();
+            self.run_until_idle();
             let some = self.net.far_recv(far, 1 << 20);
             if some.is_empty() || heard.len() > 1 << 22 {
                 return String::from_utf8_lossy(&heard).into_owned();

@@ -239,7 +239,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 }
                 self.queue(chan);
             }
-            Some(Place::Linger) => self.read_away(streams, fd),
+            Some(Place::Linger) => self.discard_input(streams, fd),
             None => {}
         }
     }
@@ -369,7 +369,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             Ok(ends) => {
                 (entry.kind, entry.may_recv, entry.may_send) = (Kind::Stream, true, true);
                 self.counts.connected.bump();
-                self.tell(streams, chan, Event::Connected(ends), now);
+                self.on_event(streams, chan, Event::Connected(ends), now);
                 self.queue(chan);
             }
             Err(Failure::Again) => {}
@@ -378,7 +378,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         1
     }
 
-    fn tell<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, event: Event<'_>, now: Instant) {
+    fn on_event<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, event: Event<'_>, now: Instant) {
         self.app.on_event(chan, event, now);
         self.act(streams, now);
     }
@@ -388,7 +388,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         if let Some(entry) = self.remove(chan) {
             streams.close(entry.fd);
             self.counts.gone.bump();
-            self.tell(streams, chan, Event::Gone(failure), now);
+            self.on_event(streams, chan, Event::Gone(failure), now);
         }
     }
 
@@ -414,7 +414,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                     if let Some(entry) = self.entry(chan) {
                         (entry.may_recv, entry.at_eof) = (false, true);
                     }
-                    self.tell(streams, chan, Event::Eof, now);
+                    self.on_event(streams, chan, Event::Eof, now);
                 }
                 Ok(n) => {
                     left = left.saturating_sub(n);
@@ -556,10 +556,10 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
         self.places.insert(fd, Place::Linger);
         // Data that arrived earlier is not reported by another event.
-        self.read_away(streams, fd);
+        self.discard_input(streams, fd);
     }
 
-    fn read_away<S: Streams<Fd = F>>(&mut self, streams: &mut S, fd: F) {
+    fn discard_input<S: Streams<Fd = F>>(&mut self, streams: &mut S, fd: F) {
         if self.lingering.read(streams, fd, &mut self.buffer, &self.counts) {
             self.places.remove(&fd);
         }

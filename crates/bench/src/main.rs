@@ -16,7 +16,7 @@ enum Group {
 
 /// Parsed command line.
 #[derive(Debug)]
-struct Asked {
+struct Arguments {
     group: Group,
     options: Options,
     json: bool,
@@ -24,16 +24,16 @@ struct Asked {
 }
 
 fn main() -> ExitCode {
-    lab::child_main_if_asked();
+    lab::child_main_if_requested();
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let asked = match asked(&words) {
-        Ok(asked) => asked,
+    let arguments = match arguments(&words) {
+        Ok(arguments) => arguments,
         Err(why) => {
             eprintln!("linerate-bench: {why}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    match run(&asked) {
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("linerate-bench: {why:#}");
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn asked(words: &[String]) -> Result<Asked, String> {
+fn arguments(words: &[String]) -> Result<Arguments, String> {
     let mut words = words.iter();
     let group = match words.next().map(String::as_str) {
         Some("udp") => Group::Udp,
@@ -69,25 +69,25 @@ fn asked(words: &[String]) -> Result<Asked, String> {
             other => return Err(format!("unknown option '{other}'")),
         }
     }
-    Ok(Asked { group, options, json, trials })
+    Ok(Arguments { group, options, json, trials })
 }
 
-fn run(asked: &Asked) -> anyhow::Result<()> {
-    let trials = asked.trials.as_ref().map(std::fs::File::create).transpose()?;
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let trials = arguments.trials.as_ref().map(std::fs::File::create).transpose()?;
     let quiet = !std::io::stderr().is_terminal();
     let mut tell = |progress: Progress| {
         if !quiet {
             eprint!("\r\x1b[K{}/{} {}", progress.done, progress.total, progress.what);
         }
     };
-    let report = match asked.group {
-        Group::Udp => udp(&asked.options, &mut tell)?,
-        Group::Tcp => tcp(&asked.options, &mut tell)?,
+    let report = match arguments.group {
+        Group::Udp => udp(&arguments.options, &mut tell)?,
+        Group::Tcp => tcp(&arguments.options, &mut tell)?,
     };
     if !quiet {
         eprint!("\r\x1b[K");
     }
-    if asked.json {
+    if arguments.json {
         println!("{}", report.to_json()?);
     } else {
         print!("{}", lab::table::render(&report));
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn zero_rounds_are_rejected() {
-        let with = |rounds: &str| asked(&["udp", "--rounds", rounds].map(str::to_owned));
-        assert_eq!(with("3").ok().and_then(|asked| asked.options.rounds), Some(3));
+        let with = |rounds: &str| arguments(&["udp", "--rounds", rounds].map(str::to_owned));
+        assert_eq!(with("3").ok().and_then(|arguments| arguments.options.rounds), Some(3));
         assert_eq!(with("0").err().as_deref(), Some("--rounds '0': must be a number of at least 1"));
     }
 
@@ -137,10 +137,10 @@ mod tests {
             for line in shown {
                 let words: Vec<String> =
                     line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
-                assert!(asked(&words).is_ok(), "{line}: {:?}", asked(&words));
+                assert!(arguments(&words).is_ok(), "{line}: {:?}", arguments(&words));
             }
         }
-        assert_eq!(asked(&["tcp".to_owned()]).unwrap().group, Group::Tcp);
-        assert!(asked(&["sctp".to_owned()]).is_err());
+        assert_eq!(arguments(&["tcp".to_owned()]).unwrap().group, Group::Tcp);
+        assert!(arguments(&["sctp".to_owned()]).is_err());
     }
 }

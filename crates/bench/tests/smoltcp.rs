@@ -288,7 +288,11 @@ fn converse(opens: Opens, loses: u64, seed: u64) -> (Duration, u64) {
     let state = meeting.sockets.get_mut::<Socket<'_>>(meeting.theirs).state();
     assert!(matches!(state, State::Closed | State::TimeWait), "{state}");
     let audit = meeting.stack.audit(meeting.cx());
-    assert_eq!((audit.imbalance(), audit.held, meeting.stack.tcp_late(meeting.cx())), (0, 0, 0), "{audit:?}");
+    assert_eq!(
+        (audit.imbalance(), audit.held, meeting.stack.tcp_time_wait_count(meeting.cx())),
+        (0, 0, 0),
+        "{audit:?}"
+    );
     assert_eq!(meeting.pool.stats().live(), 0, "buffers are missing");
     (took, meeting.stack.counter("tcp.out.retransmitted"))
 }

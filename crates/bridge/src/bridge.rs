@@ -22,7 +22,7 @@ mod tests;
 mod vlan;
 mod watch;
 
-pub use announce::{About, Said, SyncEvent};
+pub use announce::{EventKind, GroupMessage, SyncEvent};
 pub use local::{Local, Reserved};
 pub use mute::{Move, Mute};
 pub use rules::{Action, Direction, MAX_RULES, Rule, RuleCounts, Rules};
@@ -295,7 +295,7 @@ impl Bridge {
         if self.checked {
             self.input_checked(from, member, burst, now, out);
         } else {
-            self.input_plain(from, member, burst, now, out);
+            self.input_fast(from, member, burst, now, out);
         }
         if self.muting.is_some() {
             self.mute_port(now);

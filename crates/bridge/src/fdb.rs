@@ -157,7 +157,7 @@ fn units(nanos: u64) -> u32 {
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
 
 /// A sighting of an address: port, time and window for counting moves, and the bits of a new entry.
-struct Seen {
+struct LastSeen {
     port: PortNo,
     bits: u16,
     seen: u32,
@@ -411,14 +411,14 @@ impl Fdb {
             }
             return Learned::Known;
         }
-        self.learn_more(key, hash, Seen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
+        self.learn_more(key, hash, LastSeen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
     }
 
     /// Learns from another replica, which saw the address at `port` at time `at`. The report does
     /// not replace a later sighting at this replica, nor move a configured or sticky entry. A
     /// report that has timed out on its way is ignored. Within one unit of age (67 ms) the report
     /// counts as newer than the local sighting.
-    pub fn hear(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
+    pub fn learn_from_event(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
         let cluster = self.cluster(port);
         let (hash, now, seen) = (self.hash(key, cluster), units(now.nanos()), units(at.min(now).nanos()));
         let age = now.wrapping_sub(seen);
@@ -439,12 +439,12 @@ impl Fdb {
                 return;
             }
         }
-        self.learn_more(key, hash, Seen { port, bits: kind_of(sticky) | HEARD, seen, window: self.window(now) });
+        self.learn_more(key, hash, LastSeen { port, bits: kind_of(sticky) | HEARD, seen, window: self.window(now) });
     }
 
     #[cold]
-    fn learn_more(&mut self, key: Key, hash: u64, events: Seen) -> Learned {
-        let Seen { port, bits, seen, window } = events;
+    fn learn_more(&mut self, key: Key, hash: u64, events: LastSeen) -> Learned {
+        let LastSeen { port, bits, seen, window } = events;
         let Some(at) = self.find(key, self.cluster(port), hash) else {
             return self.learn_new(key, hash, Place { port, bits, seen });
         };

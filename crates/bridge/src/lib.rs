@@ -29,10 +29,10 @@ pub mod fuzz;
 mod stp;
 
 pub use bridge::{
-    About, Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Buckets, Carrier, Counts, Direction, Leave, Listener,
-    Local, MAX_RULES, MOST_VLANS, MdbPage, Member, Move, Mute, PortState, PortVlan, Querier, Query, Rate, Reserved,
-    RouterPort, Rule, RuleCounts, Rules, Running, Said, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, SyncEvent,
-    Unknown, VlanSet,
+    Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Buckets, Carrier, Counts, Direction, EventKind, GroupMessage,
+    Leave, Listener, Local, MAX_RULES, MOST_VLANS, MdbPage, Member, Move, Mute, PortState, PortVlan, Querier, Query,
+    Rate, Reserved, RouterPort, Rule, RuleCounts, Rules, Running, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm,
+    SyncEvent, Unknown, VlanSet,
 };
 pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};
 #[cfg(any(test, fuzzing))]

@@ -45,7 +45,7 @@ use clock::{Duration, Instant};
 use port::{Port, RcvdInfo};
 use std::collections::BTreeMap;
 use std::mem;
-use tree::{Asked, Tree};
+use tree::{Tree, TreeRequests};
 use wire::bpdu::Bpdu;
 
 /// Tick of the port timers (IEEE 802.1D-2004 17.22).
@@ -129,7 +129,7 @@ impl Stp {
         let p = self.ports.get_mut(&no).ok_or(StpError::NoPort(no))?;
         p.asked = asked;
         p.silent &= asked.loop_guard;
-        p.settle_link();
+        p.update_link();
         self.reselect = true;
         self.run(now);
         Ok(())
@@ -143,7 +143,7 @@ impl Stp {
         if mem::replace(&mut p.link, link) == link {
             return;
         }
-        p.settle_link();
+        p.update_link();
         self.reselect = true;
         self.run(now);
     }
@@ -153,7 +153,7 @@ impl Stp {
         self.advance(now);
         let Some(p) = self.ports.get_mut(&no) else { return };
         if p.guarded.take().is_some() {
-            p.settle_link();
+            p.update_link();
             self.run(now);
         }
     }
@@ -212,7 +212,7 @@ impl Stp {
         let Some(p) = self.ports.get_mut(&no) else { return };
         p.counts.guarded += 1;
         p.guarded = Some(p.asked.guard_recovery.map_or(Instant::NEVER, |time| now.after(time)));
-        p.settle_link();
+        p.update_link();
         self.run(now);
     }
 
@@ -301,7 +301,7 @@ impl Stp {
             }
             if p.guarded.is_some_and(|till| till <= now) {
                 p.guarded = None;
-                p.settle_link();
+                p.update_link();
             }
         }
         self.run(now);
@@ -309,19 +309,19 @@ impl Stp {
 
     /// Runs the machines after an event at one port; usually the other ports are not affected.
     fn work(&mut self, no: PortNo, now: Instant) {
-        match self.settle(no) {
+        match self.update(no) {
             true => self.run(now),
             false => {
                 self.note_held();
                 if let Some(p) = self.ports.get_mut(&no) {
-                    machines::speak(p, &mut self.tree);
+                    machines::transmit(p, &mut self.tree);
                 }
             }
         }
     }
 
     /// Steps one port's machines until none moves. Returns whether other ports are affected.
-    fn settle(&mut self, no: PortNo) -> bool {
+    fn update(&mut self, no: PortNo) -> bool {
         let mut touched = false;
         for _ in 0..machines::MOST_ROUNDS {
             let Some(p) = self.ports.get_mut(&no) else { return touched };
@@ -332,8 +332,8 @@ impl Stp {
             let asked = mem::take(&mut self.tree.asked);
             self.tree.unsynced = self.tree.unsynced + usize::from(before.0) - usize::from(after.0);
             self.tree.re_rooting = self.tree.re_rooting + usize::from(after.1) - usize::from(before.1);
-            self.tell_all(asked);
-            touched |= before != after || asked != Asked::default() || self.reselect;
+            self.notify_all(asked);
+            touched |= before != after || asked != TreeRequests::default() || self.reselect;
             if !moved {
                 return touched;
             }
@@ -343,8 +343,8 @@ impl Stp {
     }
 
     /// setSyncTree, setReRootTree, setTcPropTree (17.21.14, 17.21.15, 17.21.18).
-    fn tell_all(&mut self, asked: Asked) {
-        if asked == Asked::default() {
+    fn notify_all(&mut self, asked: TreeRequests) {
+        if asked == TreeRequests::default() {
             return;
         }
         for p in self.ports.values_mut() {
@@ -368,7 +368,7 @@ impl Stp {
             self.tree.re_rooting = self.ports.values().filter(|p| p.rr_while != 0).count();
             let mut touched = false;
             for no in &numbers {
-                touched |= self.settle(*no);
+                touched |= self.update(*no);
             }
             rounds += 1;
             if !touched {
@@ -381,7 +381,7 @@ impl Stp {
         }
         self.note_held();
         for p in self.ports.values_mut() {
-            machines::speak(p, &mut self.tree);
+            machines::transmit(p, &mut self.tree);
         }
         self.note_changes(now);
     }

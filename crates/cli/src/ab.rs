@@ -19,15 +19,15 @@ use wire::checksum;
 /// Arguments of `ab`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "linerate ab [OPTIONS] --a KNOBS --b KNOBS {WORKLOAD | -- COMMAND...}",
+    override_usage = "linerate ab [OPTIONS] --a SETTINGS --b SETTINGS {WORKLOAD | -- COMMAND...}",
     after_help = "\
-KNOBS are K=V[,K=V...]. A test between hosts takes any key or knob of 'linerate up --set', which applies to every \
+SETTINGS are K=V[,K=V...]. A test between hosts takes any key or setting of 'linerate up --set', which applies to every \
 host, and these:
   over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE
   locks=up|light|heavy (hosts on one thread)   checksum=KIND
   workstreams=N   net.isr.dispatch=direct|hybrid|deferred (of the router or far end)
 Other workloads: send takes the ladder's settings (locks, context, pool, pages, clock, burst, ...); route takes \
-routes, burst, locks and any key or knob of a host; bridge takes addresses, size and burst; filter takes expr; text \
+routes, burst, locks and any key or setting of a host; bridge takes addresses, size and burst; filter takes expr; text \
 takes kind and way. In a command line after --, {} is replaced by the settings of a side; sh runs {} alone. Prints a \
 table with the verdict and the noise floor. For tests between hosts it also prints the ticks of an operation by stage \
 and the counters that differ; then ministat's output.
@@ -42,13 +42,13 @@ Examples:
 )]
 pub struct AbArgs {
     /// Use these settings for A
-    #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SETTINGS", required = true, allow_hyphen_values = true)]
     pub a: String,
     /// Use these settings for B
-    #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SETTINGS", required = true, allow_hyphen_values = true)]
     pub b: String,
     /// Use these settings for both, before their own
-    #[arg(long, value_name = "KNOBS", value_delimiter = ',', value_parser = knob)]
+    #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = setting)]
     pub both: Vec<(String, String)>,
     /// Run a netperf test, tcpconnect, a service, send, route, bridge, filter, text
     #[arg(value_name = "WORKLOAD", required_unless_present = "command", value_parser = workload)]
@@ -90,21 +90,21 @@ fn workload(word: &str) -> Result<Workload, String> {
     word.parse().map(Workload::Netperf).map_err(|why: String| format!("{why}, tcpconnect, {}", others.join(", ")))
 }
 
-fn knob(word: &str) -> Result<(String, String), String> {
+fn setting(word: &str) -> Result<(String, String), String> {
     let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}': expected K=V"))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
 /// Returns the settings of a side: those of both sides, then its own.
-fn knobs(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
-    let own = own.split(',').filter(|word| !word.is_empty()).map(knob).collect::<Result<Vec<_>, _>>()?;
+fn settings(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
+    let own = own.split(',').filter(|word| !word.is_empty()).map(setting).collect::<Result<Vec<_>, _>>()?;
     Ok(args.both.iter().cloned().chain(own).collect())
 }
 
 /// Returns whether a side uses several threads. Processor time then measures nothing useful, so
 /// both sides are measured in wall-clock time.
 fn has_threads(args: &AbArgs, own: &str) -> bool {
-    let place = knobs(args, own).and_then(|knobs| place(knobs.iter()));
+    let place = settings(args, own).and_then(|settings| place(settings.iter()));
     place.is_ok_and(|place| !place.is_one_thread())
 }
 
@@ -113,10 +113,10 @@ fn variant(args: &AbArgs, id: &str, own: &str, wall_clock: bool) -> Result<(Vari
     let Some(of) = args.workload else {
         return Ok((workload::command(id, own, &args.command).map_err(|why| format!("{why:#}"))?, false));
     };
-    let knobs = knobs(args, own)?;
+    let settings = settings(args, own)?;
     let work = match of {
         Workload::Rig(name) => {
-            return Ok((workload::rig(name, id, &knobs).map_err(|why| format!("{why:#}"))?, false));
+            return Ok((workload::rig(name, id, &settings).map_err(|why| format!("{why:#}"))?, false));
         }
         Workload::Netperf(test) => {
             let options = Options { length: Length::Time(args.length), ..Options::new(test) };
@@ -126,7 +126,7 @@ fn variant(args: &AbArgs, id: &str, own: &str, wall_clock: bool) -> Result<(Vari
         Workload::Connect => Work::Connect(args.length),
         Workload::Serve(service) => Work::Serve(service, args.length),
     };
-    let place = Place { wall_clock, ..place(knobs.iter())? };
+    let place = Place { wall_clock, ..place(settings.iter())? };
     let apart = place.wants_namespace();
     Ok((workload::hosts(id, own, place, work), apart))
 }
@@ -146,11 +146,11 @@ pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
     run::show(|options, progress| lab::ab::ab([a, b], options, progress), &args.study, None)
 }
 
-/// Returns the placement of both ends that the knobs select.
-fn place<'k>(knobs: impl Iterator<Item = &'k (String, String)>) -> Result<Place, String> {
+/// Returns the placement of both ends that the settings select.
+fn place<'k>(settings: impl Iterator<Item = &'k (String, String)>) -> Result<Place, String> {
     let mut place = Place::new(Over::Pair);
     let mut isr: (Option<usize>, Option<Mode>) = (None, None);
-    for (key, value) in knobs {
+    for (key, value) in settings {
         match key.as_str() {
             "over" => place.over = value.parse()?,
             "locks" => {
@@ -217,12 +217,12 @@ mod tests {
     use super::*;
 
     fn of(words: &str) -> Result<Place, String> {
-        let knobs: Vec<(String, String)> = words.split(',').map(|word| knob(word).unwrap()).collect();
-        place(knobs.iter())
+        let settings: Vec<(String, String)> = words.split(',').map(|word| setting(word).unwrap()).collect();
+        place(settings.iter())
     }
 
     #[test]
-    fn knobs_set_the_placement_netisr_or_the_hosts() {
+    fn settings_set_the_placement_netisr_or_the_hosts() {
         let made =
             of("over=router,threads=on,link.tso=on,link.csum=on,net.inet.tcp.delay_fin_ack=0,pool.kind=zone").unwrap();
         assert_eq!((made.over, made.drivers, made.link.as_str()), (Over::Router, Drivers::Each, "tso=on,csum=on"));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_knobs_are_rejected() {
+    fn invalid_settings_are_rejected() {
         for (words, part) in [
             ("over=moon", "pair, nic, router"),
             ("threads=maybe", "on or off"),

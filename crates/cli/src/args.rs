@@ -252,7 +252,7 @@ pub struct UpArgs {
     /// Write a newline to this open descriptor when all hosts run
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// Set a key or knob of every host, as in the file: pool.kind=zone
+    /// Set a key or sysctl of every host, as in the file: pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Check the file and exit
@@ -321,7 +321,7 @@ pub struct HostArgs {
     /// Pin the host to this CPU core
     #[arg(long, value_name = "N")]
     pub core: Option<String>,
-    /// Set a key or knob: pool.kind=zone, net.inet.ip.forwarding=1
+    /// Set a key or sysctl: pool.kind=zone, net.inet.ip.forwarding=1
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Create the control socket at this path
@@ -570,7 +570,7 @@ pub struct ProfileArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Prints one line for each script. For a failed script, it also prints the expected and the actual event. Shell commands \
-are not run. 'sysctl' and similar commands set knobs, also in shell scripts that consist of such lines.
+are not run. 'sysctl' and similar commands set sysctls, also in shell scripts that consist of such lines.
 
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]

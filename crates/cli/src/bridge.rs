@@ -4,7 +4,7 @@ use crate::ctl;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts;
 use crate::ready::Ready;
-use crate::sandbox::{SandboxArgs, tell_refused};
+use crate::sandbox::{SandboxArgs, warn_if_unavailable};
 use anyhow::Context;
 use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
 use clap::{Args, ValueHint};
@@ -53,7 +53,7 @@ pub struct BridgeArgs {
     /// Name the bridge
     #[arg(long, value_name = "NAME", default_value = "bridge0", value_parser = word)]
     pub name: String,
-    /// Set a knob; may be repeated
+    /// Set a sysctl; may be repeated
     #[arg(long = "set", value_name = "K=V", value_parser = crate::args::key_value)]
     pub set: Vec<(String, String)>,
     /// Run a spanning tree protocol on all ports
@@ -94,10 +94,10 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     config.workers = args.workers.into();
     config.bridge.fdb = FdbConfig { most: args.table as usize, timeout: args.age, ..FdbConfig::new() };
     config.pool.stride = port::stride_for(&specs);
-    let mut knobs = Vec::new();
+    let mut sysctls = Vec::new();
     for (name, value) in &args.set {
         if !commands::preset(&mut config, name, value).map_err(Fault::usage)? {
-            knobs.push((name, value));
+            sysctls.push((name, value));
         }
     }
     port::fit_pool(&mut config.pool, &specs);
@@ -105,11 +105,11 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {
             AddError::Taken(_) | AddError::TooMany(_) | AddError::NoLoopLeft { .. } => Fault::usage(why),
-            why => anyhow::anyhow!("port {}", port::said_of(&spec.to_string(), &why)),
+            why => anyhow::anyhow!("port {}", port::port_message(&spec.to_string(), &why)),
         })?;
     }
-    // After the ports: knobs of cards exist only once there are cards.
-    for (name, value) in knobs {
+    // After the ports: sysctls of cards exist only once there are cards.
+    for (name, value) in sysctls {
         commands::set(&switch, name, value).map_err(Fault::usage)?;
     }
     if let Some(proto) = &args.stp {
@@ -125,7 +125,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     args.sandbox.with_control(control.is_some()).enter()?.into_iter().for_each(notice);
     let path = control.as_ref().map(|server| server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
-    hosts::tell(&running, &mut ready);
+    hosts::print_event(&running, &mut ready);
     let at_start = commands::warnings(&switch);
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };
@@ -135,7 +135,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         .filter(|warning| !at_start.contains(warning))
         .for_each(|warning| notice(warning));
     commands::report(&switch).lines().for_each(notice);
-    tell_refused();
+    warn_if_unavailable();
     ran.context("waiting for ports")?;
     let lost = commands::lost(&switch);
     lost.iter().for_each(|port| notice(port));

@@ -31,7 +31,7 @@ pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
     if words.is_empty() && args.wait.is_some() {
         return Ok(Exit::Fine);
     }
-    obey(&mut client, &words, flags.json)
+    run_one(&mut client, &words, flags.json)
 }
 
 /// Sends one command to the host at `url`.
@@ -40,7 +40,7 @@ pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
 /// No control socket, or one that does not answer.
 pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<Exit> {
     let (words, flags) = Flags::of(words, url.map(str::to_string), json)?;
-    obey(&mut flags.connect(None)?, &words, flags.json)
+    run_one(&mut flags.connect(None)?, &words, flags.json)
 }
 
 /// Flags that may be anywhere in the line: 'netstat -Q -j' is 'netstat -j -Q'.
@@ -97,15 +97,15 @@ fn fault(why: ControlError) -> anyhow::Error {
 }
 
 /// Runs one command: `ip monitor` here, others at the host.
-fn obey(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
-    match monitor::asked(words) {
+fn run_one(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
+    match monitor::requested(words) {
         Some(objects) => monitor::run(client, &objects?),
-        None => say(client, words, json),
+        None => request(client, words, json),
     }
 }
 
 /// Sends one command and prints the reply.
-fn say(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
+fn request(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
     let answer = client.request(words, json, PATIENCE).map_err(fault)?;
     if answer.ok {
         return print(&printable(&answer.text)).map(|()| Exit::Fine);
@@ -133,7 +133,7 @@ fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::R
         let mut words = line::split(text.as_bytes()).map_err(|why| Fault::usage(at(&why)))?;
         let before = words.len();
         words.retain(|word| word != "-j" && word != "--json");
-        if monitor::asked(&words).is_some() {
+        if monitor::requested(&words).is_some() {
             return Err(Fault::usage(at(&"ip monitor does not end: run it by itself")));
         }
         let answer = client.request(&words, json || words.len() < before, PATIENCE).map_err(fault)?;

@@ -58,7 +58,7 @@ impl Fault {
 }
 
 /// Prints an error as one line, and returns the exit code.
-pub fn explain(error: &anyhow::Error) -> Exit {
+pub fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
         return Exit::Fine; // `linerate ... | head -1` has read all it needs
     }

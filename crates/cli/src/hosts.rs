@@ -6,14 +6,14 @@ use crate::ask;
 use crate::exit::{Exit, Fault, misused, notice, print};
 use crate::ready::Ready;
 use crate::running::Works;
-use crate::sandbox::tell_refused;
+use crate::sandbox::warn_if_unavailable;
 use anyhow::Context;
 use clock::Instant;
 use dispatch::sandbox::Sandbox;
 use node::config::{self, HostConfig, IfaceConfig, Network};
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
-use sim::probe::{Heard, probe};
+use sim::probe::{EchoReplies, probe};
 use sim::programs::WithPrograms;
 use sim::shape;
 use std::cell::RefCell;
@@ -65,7 +65,7 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
     let span = span.saturating_sub(world.now().since(begin));
     let heard = probe(&mut programs, &network.hosts, span, Duration::from_secs(1)).context("cannot open a socket")?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    for Heard { from, to, sent, answered, least, most, sum } in heard {
+    for EchoReplies { from, to, sent, answered, least, most, sum } in heard {
         let times = match answered {
             0 => String::new(),
             _ => format!("  {:.1} {:.1} {:.1} ms", ms(least), ms(sum) / f64::from(answered), ms(most)),
@@ -186,7 +186,8 @@ fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow::Re
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::run::up_network(network, apps::host::Servers::LIVE, sandbox, |event| tell(event, &mut ready));
+    let outcomes =
+        node::run::up_network(network, apps::host::Servers::LIVE, sandbox, |event| print_event(event, &mut ready));
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
@@ -213,7 +214,7 @@ impl Audits {
 }
 
 /// Reports events of running hosts on standard error.
-pub fn tell(event: &Event, ready: &mut Ready) {
+pub fn print_event(event: &Event, ready: &mut Ready) {
     if let Err(why) = ready.note(event) {
         notice(&format!("{why:#}"));
     }
@@ -236,12 +237,12 @@ pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
         let [stack, rx, tx] = outcome.imbalance;
         notice(&format!("{}: frames unaccounted for: {stack} in the stack, {rx} received, {tx} sent", outcome.name));
     }
-    tell_refused();
+    warn_if_unavailable();
     let fine = |outcome: &Outcome| outcome.is_balanced() && !outcome.lost_ports;
     Ok(if outcomes.iter().all(fine) { Exit::Fine } else { Exit::Failed })
 }
 
-/// Sets keys or knobs of a host.
+/// Sets keys or sysctls of a host.
 pub fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<()> {
     pairs.iter().try_for_each(|(key, value)| host.set(key, value)).map_err(Fault::usage)
 }

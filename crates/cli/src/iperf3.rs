@@ -399,7 +399,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
         }
         let is_enough = one_off && app.counts.tests.get() > 0 && !app.is_testing();
         if is_enough {
-            app.retire();
+            app.reset();
         }
         Ok(is_enough)
     };

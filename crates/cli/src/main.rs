@@ -43,7 +43,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    lab::child_main_if_asked();
+    lab::child_main_if_requested();
     // ministat parses its own arguments, unchanged, but for --help: clap is bypassed.
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some((first, rest)) = words.split_first()
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     if let Some(ran) = pipe::in_a_row(&words) {
         return match ran {
             Ok(exit) => exit.code(),
-            Err(error) => exit::explain(&error).code(),
+            Err(error) => exit::report(&error).code(),
         };
     }
     let whole = std::iter::once(OsString::from("linerate")).chain(words.iter().cloned());
@@ -71,9 +71,9 @@ fn main() -> ExitCode {
             return exit::misuse(&error, &words).code();
         }
     };
-    match obey(cli.command, &words) {
+    match run_command(cli.command, &words) {
         Ok(exit) => exit.code(),
-        Err(error) => exit::explain(&error).code(),
+        Err(error) => exit::report(&error).code(),
     }
 }
 
@@ -94,7 +94,7 @@ fn put_flags_behind_command(words: &mut [OsString]) {
 }
 
 /// Runs a command. `words` are its command line, starting with its name.
-fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
+fn run_command(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => hosts::up(args),
         Command::Bridge(args) => bridge::run(&args),

@@ -4,7 +4,7 @@ use crate::args::{FamilyArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
 use crate::surroundings::{self, Form};
-use apps::netperf::confidence::Wish;
+use apps::netperf::confidence::ConfidenceGoal;
 use apps::netperf::report::Style;
 use apps::netperf::session::{Netserver, Session};
 use apps::netperf::{BufferSizes, Length, Options, PORT, Test};
@@ -121,7 +121,7 @@ pub struct NetserverArgs {
 /// Runs `netperf`.
 pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let options = options(args)?;
-    let wish = Wish::of(args.runs, args.interval);
+    let wish = ConfidenceGoal::of(args.runs, args.interval);
     let place = args.place.place(words, PORT)?;
     let style = Style {
         headers: args.print.headers == 1,

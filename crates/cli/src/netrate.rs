@@ -5,7 +5,7 @@ use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, Where, seconds, serve_kernel, serve_ours};
 use crate::surroundings::{self, Form};
 use anyhow::Context;
-use apps::netperf::session::{Asked, Play};
+use apps::netperf::session::{FarEnd, Play};
 use apps::netrate::{
     CLIENTS_MAX, Cpu, Fetch, Figure, Httpd, Juggle, Netblast, Netreceive, Netsend, PATH, PAYLOAD_MAX, SETS_MAX,
     Tcpconnect, Tcpp, TcppServer, Tcpreceive, juggle,
@@ -244,7 +244,7 @@ fn play<P: Play>(place: &PlaceArgs, words: &[OsString], tool: &mut P) -> anyhow:
     place.place(words, <P::Far>::PORT)?.play(tool)
 }
 
-fn receive<A: Asked>(name: &str, args: &ReceiverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+fn receive<A: FarEnd>(name: &str, args: &ReceiverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(A::PORT);
     match args.native {
         true => serve_kernel::<A>(name, &args.served, args.family, port, args.limits),

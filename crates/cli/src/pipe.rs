@@ -252,7 +252,7 @@ fn between(
             if stages.timed().next().is_some() {
                 let read = input.format().with_context(|| ends::name(stream))?;
                 let sink = open_sink(stages.passes(), to, form.output.unwrap_or(read), form.tick())?;
-                return Ok(by_the_clock(input, ends::tell, stages, sink));
+                return Ok(by_the_clock(input, ends::print_warnings, stages, sink));
             }
             let passes = stages.passes();
             let sink = |format| open_sink(passes, to, format, form.tick());
@@ -345,6 +345,6 @@ fn from_stream(
     };
     // Ended also after an error: a file without frames still needs its header.
     let ran = sink.end().and(ran);
-    let undone = ends::tell(&input) | sink.tell();
+    let undone = ends::print_warnings(&input) | sink.tell();
     Ok((ran, undone))
 }

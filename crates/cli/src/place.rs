@@ -5,11 +5,11 @@ use crate::args::{FamilyArgs, HostArgs, LimitArgs, ServedArgs};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::ready::Ready;
-use crate::sandbox::tell_refused;
+use crate::sandbox::warn_if_unavailable;
 use anyhow::Context;
 use apps::host::{RunError, everywhere_of};
 use apps::netperf::serve as ends;
-use apps::netperf::session::{Asked, Play};
+use apps::netperf::session::{FarEnd, Play};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use dispatch::netisr::Mode;
@@ -110,7 +110,7 @@ pub enum FromArg {
 }
 
 /// Runs a far end on the kernel's sockets.
-pub fn serve_kernel<A: Asked>(
+pub fn serve_kernel<A: FarEnd>(
     name: &str,
     args: &ServedArgs,
     family: FamilyArgs,
@@ -139,12 +139,12 @@ pub fn serve_kernel<A: Asked>(
         notice(&format!("{name}: listening on kernel sockets, L4 port {port}"));
         ready.note(&Event::Running { name: name.to_string(), control: None })
     })?;
-    tell_refused();
+    warn_if_unavailable();
     Ok(Exit::Fine)
 }
 
 /// Runs one of our hosts as a far end.
-pub fn serve_ours<A: Asked>(
+pub fn serve_ours<A: FarEnd>(
     args: &ServedArgs,
     words: &[OsString],
     family: FamilyArgs,
@@ -161,7 +161,7 @@ pub fn serve_ours<A: Asked>(
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     let sandbox = args.sandbox.with_control(config.control.is_some());
-    let mut each = |event: &_| hosts::tell(event, &mut ready);
+    let mut each = |event: &_| hosts::print_event(event, &mut ready);
     let at = everywhere_of(family.families(), port);
     let ended = ends::serve::<A>(&config, at, limits, &sandbox, &mut each).map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),

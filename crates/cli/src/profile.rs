@@ -42,7 +42,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
             let status = lab::ministat::main(&words, &mut std::io::stdout(), &mut std::io::stderr());
             Ok(if status == 0 { Exit::Fine } else { Exit::Failed })
         }
-        Inner::Clap(command) => crate::obey(*command, &args.command),
+        Inner::Clap(command) => crate::run_command(*command, &args.command),
     };
     let profile = running.stop()?;
     drop(aside);

@@ -190,7 +190,7 @@ fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
     let mut runs = Vec::new();
     loop {
         let bar = bar();
-        let run = run::study(group)(&options, &mut |progress| run::tell(&bar, progress));
+        let run = run::study(group)(&options, &mut |progress| run::show_progress(&bar, progress));
         bar.finish_and_clear();
         runs.push(run.map_err(|why| unknown(&why))?);
         let found = gate::judge(baseline, &runs, args.tolerance);

@@ -9,7 +9,7 @@ use buf::{Pool, PoolConfig, PoolLocks};
 use clap::{Args, ValueEnum, ValueHint};
 use lab::measuring::Measuring;
 use lab::rfc2544::trial::Refusal;
-use lab::rfc2544::{Domain, Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
+use lab::rfc2544::{Directions, Domain, Max, Plan, Results, Test, Tester, dut, frames, report};
 use lab::study::Progress;
 use node::remote::Families;
 use pipe::units::{self, Rate};
@@ -225,7 +225,7 @@ fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
     let pairs = Pairs::new();
     let open = |spec: &Spec, unit| {
         let env = Env { pool: pool.clone(), pairs: &pairs, mac: frames::MACS[usize::from(unit)], unit };
-        port::open(spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::said_of(&spec.to_string(), &why)))
+        port::open(spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::port_message(&spec.to_string(), &why)))
     };
     let ports = [open(&a, 0)?, open(&b, 1)?];
     if let Some(name) = pairs.unfinished().first().or(pairs.unfinished_wires().first()) {
@@ -266,7 +266,7 @@ fn measure(
         time: &mut time,
         stop: &dispatch::stop_requested,
         refusal,
-        ways: if args.bidirectional { Ways::Both } else { Ways::One },
+        ways: if args.bidirectional { Directions::Both } else { Directions::One },
         drain: args.drain.unwrap_or(drain),
         family: family(args),
         ident: std::process::id(),

@@ -33,10 +33,10 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
         let why = "testtool --native: --pool, --clock, --context and --checksum do not apply to the kernel";
         return Err(Fault::usage(why));
     }
-    let mut knobs = HostConfig::default();
+    let mut sysctls = HostConfig::default();
     for (key, value) in &args.set {
         let item = node::config::keys::Item::Word(value.clone());
-        knobs.set_knob(key, &item).map_err(Fault::usage)?;
+        sysctls.set_sysctl(key, &item).map_err(Fault::usage)?;
     }
     let options = testtool::Options {
         mode: match args.mode {
@@ -60,7 +60,7 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
         clock: args.clock.unwrap_or_default(),
         context: args.context.unwrap_or_default(),
         checksum: args.checksum,
-        sysctl: knobs.sysctl.into_iter().collect(),
+        sysctl: sysctls.sysctl.into_iter().collect(),
         json: args.json,
     };
     surroundings::measured(Form::of(options.json), |out| {
@@ -124,7 +124,8 @@ pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     watch(|_| ())?; // the self-test has no rows to report
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, ..Options::default() };
     let bar = bar();
-    let outcome = lab::selftest::selftest(args.comparisons, args.busy, &options, &mut |progress| tell(&bar, progress));
+    let outcome =
+        lab::selftest::selftest(args.comparisons, args.busy, &options, &mut |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
     let outcome = outcome?;
     print(&if args.json { outcome.to_json()? } else { outcome.text() })?;
@@ -211,7 +212,7 @@ pub fn show(
     let limit = args.limit.map(Duration::from_secs);
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source, limit };
     let bar = bar();
-    let report = study(&options, &mut |progress| tell(&bar, progress));
+    let report = study(&options, &mut |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
     let report = report?;
     files.write(&report)?;
@@ -227,7 +228,7 @@ pub fn show(
 }
 
 /// Shows the progress of a study.
-pub fn tell(bar: &ProgressBar, progress: Progress) {
+pub fn show_progress(bar: &ProgressBar, progress: Progress) {
     bar.set_length(progress.total as u64);
     bar.set_position(progress.done as u64);
     bar.set_message(progress.what);

@@ -33,7 +33,7 @@ impl SandboxArgs {
 }
 
 /// Reports how many system calls the sandbox refused, if any.
-pub fn tell_refused() {
+pub fn warn_if_unavailable() {
     let count = refused();
     if count > 0 {
         notice(&format!("sandbox: {count} system calls were not allowed; --no-sandbox allows all"));

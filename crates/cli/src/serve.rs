@@ -123,7 +123,7 @@ pub fn run_as<A: App>(
         })
     };
     let sandbox = args.sandbox.with_control(config.control.is_some());
-    let mut each = |event: &_| hosts::tell(event, &mut ready);
+    let mut each = |event: &_| hosts::print_event(event, &mut ready);
     let ended = host::run_as(&config, role, &sandbox, app, &mut each, &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),

@@ -15,7 +15,7 @@ use anyhow::Context;
 use files::{Files, Origin};
 use node::capture::{Batch, Fate};
 use port::pcap::{Direction, Reader, Record, Section};
-use print::{Lines, Seen};
+use print::{Capture, Lines};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
@@ -188,7 +188,7 @@ impl Sink {
             let has_room = match &mut self.out {
                 Out::Lines(lines) => {
                     let (iface, fate, len) = (frame.iface.as_str(), Some(frame.fate), frame.len as usize);
-                    text += &lines.line(&Seen { ts_ns, iface, fate, data: &frame.data, len });
+                    text += &lines.line(&Capture { ts_ns, iface, fate, data: &frame.data, len });
                     true
                 }
                 Out::Files(files) => {
@@ -219,7 +219,7 @@ impl Sink {
                 if let Some(frame) = print::as_ethernet(record.linktype, record.data) {
                     let cut = (record.orig_len as usize).saturating_sub(record.data.len());
                     let len = frame.len() + cut;
-                    let seen = Seen { ts_ns: record.ts_ns, iface: "", fate: None, data: &frame, len };
+                    let seen = Capture { ts_ns: record.ts_ns, iface: "", fate: None, data: &frame, len };
                     crate::exit::print(&lines.line(&seen))?;
                 }
                 true

@@ -11,7 +11,7 @@ use crate::args::WhyArgs;
 use crate::exit::{Exit, Fault, print};
 use crate::running::Running;
 use anyhow::Context;
-use flow::{Asked, Ends};
+use flow::{Ends, FlowQuery};
 use node::capture::{Caught, Fate};
 use port::pcap::Direction;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ const FLOWS_MAX: usize = 8;
 /// # Errors
 /// Invalid flow, or no host.
 pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
-    let asked = Asked::parse(&args.flow).map_err(Fault::usage)?;
+    let asked = FlowQuery::parse(&args.flow).map_err(Fault::usage)?;
     Filter::compile(&asked.expression).map_err(Fault::usage)?;
     let host = Running::of(args.url.as_deref())?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
@@ -122,7 +122,14 @@ struct Report {
 }
 
 impl Report {
-    fn of(host: &Running, asked: &Asked, before: Vec<Caught>, mut tally: Tally, missed: u64, seconds: f64) -> Report {
+    fn of(
+        host: &Running,
+        asked: &FlowQuery,
+        before: Vec<Caught>,
+        mut tally: Tally,
+        missed: u64,
+        seconds: f64,
+    ) -> Report {
         before.iter().for_each(|frame| tally.take_flow(frame));
         let Tally { groups, mut flows, stations } = tally;
         if flows.is_empty() {

@@ -1,5 +1,5 @@
-//! The live clock: a source and a representation of time (REPORTS A9), selected by a knob and read
-//! by the modules that own a thread.
+//! The live clock: a source and a representation of time (REPORTS A9), selected by a setting and
+//! read by the modules that own a thread.
 //!
 //! | strategy | word | source | representation | cost per reading |
 //! |---|---|---|---|---|

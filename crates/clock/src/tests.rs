@@ -45,7 +45,7 @@ fn instants_saturate_instead_of_wrapping() {
 }
 
 #[test]
-fn strategy_names_match_the_knob() {
+fn strategy_names_match_the_setting() {
     let words = ["timespec", "timespec-tsc", "ns", "tsc"];
     assert_eq!(words.map(|word| word.parse::<Strategy>().unwrap()), Strategy::ALL);
     assert_eq!(Strategy::ALL.map(|strategy| strategy.to_string()), words);

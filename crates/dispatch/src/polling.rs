@@ -73,10 +73,10 @@ impl FromStr for Mode {
     }
 }
 
-stats::knobs! {
-    /// `kern.polling`: FreeBSD's knobs with their ranges and defaults, and additional ones (mode,
+stats::sysctls! {
+    /// `kern.polling`: FreeBSD's sysctls with their ranges and defaults, and additional ones (mode,
     /// hz, idle_us, round).
-    pub struct Knobs {
+    pub struct Sysctls {
         /// Polling mode: 0 adaptive (poll while frames arrive, then sleep on descriptors), 1 clock,
         /// 2 wakeup (descriptors only).
         mode = "kern.polling.mode", 0..=2, 0;
@@ -99,7 +99,7 @@ stats::knobs! {
     }
 }
 
-impl Knobs {
+impl Sysctls {
     /// Returns the polling mode.
     pub fn mode(&self) -> Mode {
         usize::try_from(self.mode.get()).ok().and_then(|at| Mode::ALL.get(at)).copied().unwrap_or_default()
@@ -196,7 +196,7 @@ pub enum Then {
 /// State of the polling algorithm.
 #[derive(Debug)]
 pub struct Polling {
-    knobs: Arc<Knobs>,
+    sysctls: Arc<Sysctls>,
     gauges: Arc<Gauges>,
     /// Counters of the loop.
     pub counts: Counts,
@@ -216,9 +216,9 @@ const STALLED: u64 = 100;
 
 impl Polling {
     /// Creates the initial state.
-    pub fn new(knobs: Arc<Knobs>) -> Polling {
+    pub fn new(sysctls: Arc<Sysctls>) -> Polling {
         Polling {
-            knobs,
+            sysctls,
             gauges: Arc::default(),
             counts: Counts::default(),
             burst: FIRST_BURST,
@@ -234,17 +234,17 @@ impl Polling {
         self.gauges.clone()
     }
 
-    /// Returns the knobs of the loop.
-    pub fn knobs(&self) -> &Arc<Knobs> {
-        &self.knobs
+    /// Returns the sysctls of the loop.
+    pub fn sysctls(&self) -> &Arc<Sysctls> {
+        &self.sysctls
     }
 
     /// Runs one turn of the loop and returns how to continue.
     pub fn turn(&mut self, work: &mut impl Handlers, clock: impl Fn() -> Instant) -> Then {
         self.show(&self.gauges.handlers, work.count() as u64);
-        let then = match self.knobs.mode() {
+        let then = match self.sysctls.mode() {
             Mode::Clock => self.by_clock(work, clock),
-            Mode::Adaptive => self.by_need(work, clock(), Duration::from_micros(positive(self.knobs.idle_us.get()))),
+            Mode::Adaptive => self.by_need(work, clock(), Duration::from_micros(positive(self.sysctls.idle_us.get()))),
             Mode::Wakeup => self.by_need(work, clock(), Duration::ZERO),
         };
         let sleeps = matches!(then, Then::Sleep(_) | Then::Wait);
@@ -270,7 +270,7 @@ impl Polling {
     /// Runs a round, and sleeps when no frame has arrived for `patience`.
     fn by_need(&mut self, work: &mut impl Handlers, now: Instant, patience: Duration) -> Then {
         self.next_tick = None;
-        if self.round(work, positive(self.knobs.round.get()) as usize, Ask::Frames, now) > 0 {
+        if self.round(work, positive(self.sysctls.round.get()) as usize, Ask::Frames, now) > 0 {
             self.idle = None;
             return Then::Again;
         }
@@ -283,13 +283,13 @@ impl Polling {
     }
 
     fn by_clock(&mut self, work: &mut impl Handlers, clock: impl Fn() -> Instant) -> Then {
-        let period = Duration::from_nanos(1_000_000_000 / positive(self.knobs.hz.get()));
+        let period = Duration::from_nanos(1_000_000_000 / positive(self.sysctls.hz.get()));
         let now = clock();
         let due = *self.next_tick.get_or_insert(now);
         if now < due {
-            if self.knobs.idle_poll.on() {
+            if self.sysctls.idle_poll.on() {
                 self.counts.idle_rounds.bump();
-                self.round(work, positive(self.knobs.each_burst.get()) as usize, Ask::Frames, now);
+                self.round(work, positive(self.sysctls.each_burst.get()) as usize, Ask::Frames, now);
                 return Then::Yield;
             }
             return Then::Sleep(due);
@@ -316,11 +316,11 @@ impl Polling {
         self.until_status -= 1;
         let mut ask = Ask::Frames;
         if self.until_status <= 0 {
-            self.until_status = self.knobs.reg_frac.get();
+            self.until_status = self.sysctls.reg_frac.get();
             self.counts.status.bump();
             ask = Ask::Status;
         }
-        let each = positive(self.knobs.each_burst.get()) as usize;
+        let each = positive(self.sysctls.each_burst.get()) as usize;
         let mut residual = self.burst;
         while residual > 0 {
             self.show(&self.gauges.residual_burst, residual as u64);
@@ -341,7 +341,7 @@ impl Polling {
     /// Adjusts `burst` by the duration of the tick's work.
     fn account(&mut self, took: Duration, period: Duration) {
         let load = took.as_nanos() as u64 * 100 / (period.as_nanos() as u64).max(1);
-        let ours = 100 - positive(self.knobs.user_frac.get()).min(99);
+        let ours = 100 - positive(self.sysctls.user_frac.get()).min(99);
         if load > ours {
             self.burst = self.burst.saturating_sub(1).max(1);
         } else {
@@ -352,7 +352,7 @@ impl Polling {
     }
 
     fn limit_burst(&mut self) {
-        self.burst = self.burst.clamp(1, positive(self.knobs.burst_max.get()) as usize);
+        self.burst = self.burst.clamp(1, positive(self.sysctls.burst_max.get()) as usize);
         self.show(&self.gauges.burst, self.burst as u64);
     }
 
@@ -375,7 +375,7 @@ impl Polling {
     }
 }
 
-/// Returns the value of a knob that cannot be negative.
+/// Returns the value of a sysctl that cannot be negative.
 fn positive(value: i64) -> u64 {
     value.max(0) as u64
 }

@@ -10,7 +10,7 @@ pub struct Value {
     pub name: &'static str,
     /// Description of a valid value, for error messages.
     pub expected: &'static str,
-    /// Whether a word may be such a value; decides about optional values.
+    /// Returns whether a word may be such a value; decides about optional values.
     accepts: fn(&str) -> bool,
 }
 

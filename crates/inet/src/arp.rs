@@ -34,7 +34,7 @@ impl<L: Locks> Stack<L> {
         if !is_station || packet.spa.is_multicast() || packet.spa.is_broadcast() {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
         }
-        if iface.probe.heard(&packet) {
+        if iface.probe.input(&packet) {
             self.count(cx).arp.conflicts.bump();
             return self.drop_frame(cx, frame, DropReason::ArpConflict);
         }
@@ -78,7 +78,7 @@ impl<L: Locks> Stack<L> {
         } else if !for_us {
             why = DropReason::ArpIgnored;
         }
-        if for_us && packet.op == Op::Request && self.knobs.arp_answer.get() == 1 {
+        if for_us && packet.op == Op::Request && self.sysctls.arp_answer.get() == 1 {
             let reply = Packet { op: Op::Reply, sha: iface.mac, spa: packet.tpa, tha: packet.sha, tpa: packet.spa };
             self.arp_send(cx, iface, packet.sha, &reply);
             self.count(cx).arp.replies_sent.bump();
@@ -88,7 +88,7 @@ impl<L: Locks> Stack<L> {
 
     fn conflict(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
         self.count(cx).arp.conflicts.bump();
-        if self.knobs.arp_answer.get() == 1 && self.limiter.lock(cx).may_defend(cx.now) {
+        if self.sysctls.arp_answer.get() == 1 && self.limiter.lock(cx).may_defend(cx.now) {
             self.announce(cx, iface, addr);
         }
     }
@@ -147,11 +147,11 @@ impl<L: Locks> Stack<L> {
 
     pub(crate) fn neigh_rules(&self) -> neigh::Rules {
         neigh::Rules {
-            limit: self.knobs.neigh_limit.get() as usize,
-            hold: self.knobs.neigh_queue.get() as usize,
-            hold_all: self.knobs.neigh_queue_all.get() as usize,
-            tries: self.knobs.neigh_tries.get() as u32,
-            max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
+            limit: self.sysctls.neigh_limit.get() as usize,
+            hold: self.sysctls.neigh_queue.get() as usize,
+            hold_all: self.sysctls.neigh_queue_all.get() as usize,
+            tries: self.sysctls.neigh_tries.get() as u32,
+            max_age: Duration::from_secs(self.sysctls.neigh_max_age.get() as u64),
         }
     }
 

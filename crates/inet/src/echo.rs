@@ -97,7 +97,7 @@ impl<L: Locks> Stack<L> {
         }
         let sent = match dst {
             IpAddr::V4(dst) => {
-                let ttl = ttl.unwrap_or(self.knobs.ttl.get() as u8);
+                let ttl = ttl.unwrap_or(self.sysctls.ttl.get() as u8);
                 let src = match src {
                     Some(IpAddr::V4(src)) => Some(src),
                     _ => None,
@@ -105,7 +105,7 @@ impl<L: Locks> Stack<L> {
                 self.ip4_output(cx, frame, &Outgoing { src, iface, df: whole, ..Outgoing::new(dst, Proto::ICMP, ttl) })
             }
             IpAddr::V6(dst) => {
-                let hop_limit = ttl.unwrap_or(self.knobs.hop_limit6.get() as u8);
+                let hop_limit = ttl.unwrap_or(self.sysctls.hop_limit6.get() as u8);
                 let out = Outgoing6::new(dst, Proto::IPV6_ICMP, hop_limit);
                 self.ip6_output(cx, frame, &Outgoing6 { src: own6, iface, whole, ..out })
             }

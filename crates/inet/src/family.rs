@@ -14,7 +14,7 @@ use crate::ip::exit::{Exit, OutputError, Target};
 use crate::ip4::Outgoing;
 use crate::ip4::pmtu::LARGEST;
 use crate::ip6::Outgoing6;
-use crate::route::{RouteCache, Routes, Ways};
+use crate::route::{RouteCache, RouteReader, Routes};
 use crate::stack::OwnAddresses;
 use crate::zone;
 use buf::Frame;
@@ -91,7 +91,7 @@ pub(crate) trait Family: Bits + Matched {
     /// Returns the routes (control plane).
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
     /// Returns the routes as the packet path reads them.
-    fn ways<L: Locks>(stack: &Stack<L>) -> &Ways<Self>;
+    fn routes_reader<L: Locks>(stack: &Stack<L>) -> &RouteReader<Self>;
     fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<Self>>;
     /// Returns the filter over this host's own addresses.
     fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses;
@@ -131,7 +131,7 @@ pub(crate) trait Family: Bits + Matched {
     /// Returns the path MTU to `dst`, as far as it was discovered.
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
     /// Returns whether a socket of this host has joined the group `dst` on `iface`.
-    fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
+    fn accepts_group<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     fn counts(counters: &Counters) -> IpCounts<'_>;
     /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes; returns its
     /// partial checksum (IPv4 only).
@@ -174,7 +174,7 @@ impl Family for u32 {
     }
 
     #[inline(always)]
-    fn ways<L: Locks>(stack: &Stack<L>) -> &Ways {
+    fn routes_reader<L: Locks>(stack: &Stack<L>) -> &RouteReader {
         &stack.ways
     }
 
@@ -190,7 +190,7 @@ impl Family for u32 {
 
     #[inline(always)]
     fn hop_limit(packet: &[u8]) -> Option<u8> {
-        ip4::Glance::of(packet).map(ip4::Glance::ttl)
+        ip4::HeaderView::of(packet).map(ip4::HeaderView::ttl)
     }
 
     fn flow(key: Key, packet: &[u8]) -> Option<u64> {
@@ -222,7 +222,7 @@ impl Family for u32 {
 
     #[inline(always)]
     fn glimpse(packet: &[u8], _: Option<IfaceId>) -> Option<Glimpse<u32>> {
-        let ip = ip4::Glance::of(packet)?;
+        let ip = ip4::HeaderView::of(packet)?;
         let end = usize::from(ip.total_len()).min(packet.len());
         Some(Glimpse { src: ip.src().to_bits(), dst: ip.dst().to_bits(), tos: ip.tos(), upper: (ip.ihl_len(), end) })
     }
@@ -236,7 +236,7 @@ impl Family for u32 {
     }
 
     fn ttl<L: Locks>(stack: &Stack<L>) -> u8 {
-        stack.knobs.ttl.get() as u8
+        stack.sysctls.ttl.get() as u8
     }
 
     fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Ipv4Addr) -> Option<Mac> {
@@ -251,7 +251,7 @@ impl Family for u32 {
         stack.path_mtus.lock(cx).get(v4(dst), cx.now)
     }
 
-    fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u32) -> bool {
+    fn accepts_group<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u32) -> bool {
         stack.groups.lock(cx).is_member(iface, v4(dst))
     }
 
@@ -328,7 +328,7 @@ impl Family for u128 {
     }
 
     #[inline(always)]
-    fn ways<L: Locks>(stack: &Stack<L>) -> &Ways<u128> {
+    fn routes_reader<L: Locks>(stack: &Stack<L>) -> &RouteReader<u128> {
         &stack.six.ways
     }
 
@@ -404,7 +404,7 @@ impl Family for u128 {
     }
 
     fn ttl<L: Locks>(stack: &Stack<L>) -> u8 {
-        stack.knobs.hop_limit6.get() as u8
+        stack.sysctls.hop_limit6.get() as u8
     }
 
     fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Ipv6Addr) -> Option<Mac> {
@@ -419,7 +419,7 @@ impl Family for u128 {
         stack.six.path_mtus.lock(cx).get(v6(dst), cx.now).min(LARGEST)
     }
 
-    fn is_heard<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
+    fn accepts_group<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
         stack.groups.lock(cx).is_member(iface, v6(dst))
     }
 
@@ -477,7 +477,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the flow label of a flow's packets (RFC 6437): 20 bits, constant within the flow and
     /// unpredictable.
     pub(crate) fn flow_label(&self, src: u128, dst: u128, [src_port, dst_port]: [L4Port; 2]) -> u32 {
-        if !self.knobs.auto_flowlabel.on() {
+        if !self.sysctls.auto_flowlabel.on() {
             return 0;
         }
         let folded = |bits: u128| (bits >> 64) as u64 ^ (bits as u64).rotate_left(32);

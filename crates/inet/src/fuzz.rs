@@ -20,9 +20,9 @@ pub use tunnel::tunnel;
 
 use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, Offload, Output};
-use crate::knobs::Knobs;
 use crate::raw::{RawKind, SEND_ONLY};
 use crate::route::{Path, Via};
+use crate::sysctls::Sysctls;
 use crate::udp::{Domain, SourceChange};
 use crate::{Config, Stack};
 use buf::{Burst, Pool, PoolConfig};
@@ -130,7 +130,7 @@ impl Side {
     fn check(&self, cx: Cx) {
         let imbalance = self.stack.imbalance(cx);
         assert_eq!(imbalance, 0, "{:#?}", self.stack.audit(cx));
-        assert!(self.stack.neighbors(cx).len() <= self.stack.knobs.neigh_limit.get() as usize);
+        assert!(self.stack.neighbors(cx).len() <= self.stack.sysctls.neigh_limit.get() as usize);
     }
 }
 
@@ -472,7 +472,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     let addr = tape.addr();
     match what % 8 {
         0 | 1 => {
-            let info = &Knobs::INFO[usize::from(tape.byte()) % Knobs::INFO.len()];
+            let info = &Sysctls::INFO[usize::from(tape.byte()) % Sysctls::INFO.len()];
             let value = match tape.byte() {
                 0 => info.min,
                 1 => info.max.min(1 << 20),
@@ -481,7 +481,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
             };
             // The neighbor table limit applies to new entries: lowering it does not evict old ones.
             if info.name != "net.link.ether.inet.max_entries" {
-                stack.knobs.set(info.name, value).unwrap().unwrap();
+                stack.sysctls.set(info.name, value).unwrap().unwrap();
             }
         }
         2 => stack.set_up(cx, EM0, what & 0x80 != 0),

@@ -53,22 +53,22 @@ impl<L: Locks> Stack<L> {
                     unreachable::FRAG_NEEDED => Kind::TooBig(next_mtu.into()),
                     code => Kind::Unreachable(code),
                 };
-                self.echo_heard(cx, header, &inner, kind);
-                if !self.tunnel_told(cx, Problem::Unreachable { code, next_mtu }, &inner) {
+                self.echo_error_input(cx, header, &inner, kind);
+                if !self.tunnel_error_input(cx, Problem::Unreachable { code, next_mtu }, &inner) {
                     self.unreachable(cx, code, next_mtu, &inner);
                 }
                 DropReason::IcmpConsumed
             }
             Ok(Message::TimeExceeded { code, inner }) => {
-                self.echo_heard(cx, header, &inner, Kind::TimeExceeded);
-                if !self.tunnel_told(cx, Problem::TimeExceeded { code }, &inner) {
-                    self.tell_socket(cx, &inner, SoError::HostUnreachable, 0);
+                self.echo_error_input(cx, header, &inner, Kind::TimeExceeded);
+                if !self.tunnel_error_input(cx, Problem::TimeExceeded { code }, &inner) {
+                    self.deliver_error_to_socket(cx, &inner, SoError::HostUnreachable, 0);
                 }
                 DropReason::IcmpConsumed
             }
             Ok(Message::ParameterProblem { inner, .. }) => {
-                self.echo_heard(cx, header, &inner, Kind::Error);
-                self.tell_socket(cx, &inner, SoError::ProtocolOption, 0);
+                self.echo_error_input(cx, header, &inner, Kind::Error);
+                self.deliver_error_to_socket(cx, &inner, SoError::ProtocolOption, 0);
                 DropReason::IcmpConsumed
             }
             Ok(Message::Redirect { gateway, inner, .. }) => self.redirected(cx, iface, header.src, gateway, &inner),
@@ -91,7 +91,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Queues an error about an echo request of this host in the exchange that sent it.
-    fn echo_heard(&self, cx: Cx, header: &ip4::Header, inner: &Inner<'_>, kind: Kind) {
+    fn echo_error_input(&self, cx: Cx, header: &ip4::Header, inner: &Inner<'_>, kind: Kind) {
         if inner.header.proto == Proto::ICMP && inner.header.frag_off == 0 {
             self.echo_failed(cx, header.src.into(), header.ttl, inner.payload, kind);
         }
@@ -100,14 +100,14 @@ impl<L: Locks> Stack<L> {
     /// Answers an echo request, reusing its frame (RFC 1122 3.2.2.6).
     fn echo(&self, cx: Cx, mut packet: Frame, header: &ip4::Header) {
         let to_all = !matches!(self.ways.lookup(cx, header.dst).map(|h| h.via), Some(Via::Local(_)));
-        if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.knobs.broadcast_echo.on() {
+        if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.sysctls.broadcast_echo.on() {
             return self.drop_frame(cx, packet, DropReason::IcmpBroadcastEcho);
         }
         let looped = packet.flags().has(Flags::LOOPBACK);
         if !looped && self.is_own(cx, header.src) {
             return self.drop_frame(cx, packet, DropReason::Ip4OwnSource);
         }
-        if !self.limiter.lock(cx).echo_allowed(self.knobs.echo_rate.get() as u64, cx.now) {
+        if !self.limiter.lock(cx).echo_allowed(self.sysctls.echo_rate.get() as u64, cx.now) {
             return self.drop_frame(cx, packet, DropReason::IcmpRateLimited);
         }
         if icmp4::echo_reply_in_place(packet.bytes_mut()).is_none() {
@@ -176,7 +176,7 @@ impl<L: Locks> Stack<L> {
             unreachable::FRAG_NEEDED => {
                 // Accepted only for a packet that one of our sockets may have sent (RFC 5927 7).
                 let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
-                if self.tell_socket(cx, inner, SoError::MessageSize, told) {
+                if self.deliver_error_to_socket(cx, inner, SoError::MessageSize, told) {
                     self.note_path(cx, inner.header.dst, told);
                 }
                 return;
@@ -184,7 +184,7 @@ impl<L: Locks> Stack<L> {
             unreachable::NET => SoError::NetUnreachable,
             _ => SoError::HostUnreachable,
         };
-        self.tell_socket(cx, inner, error, 0);
+        self.deliver_error_to_socket(cx, inner, error, 0);
     }
 
     /// Stores `mtu` as the path MTU to `dst`.
@@ -198,10 +198,10 @@ impl<L: Locks> Stack<L> {
 
     /// Reports an error about the sent packet `inner` to its socket; the error may be from ICMP or
     /// local.
-    pub(crate) fn tell_own(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
+    pub(crate) fn deliver_error(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
         match problem {
             Problem::Unreachable { code, next_mtu } => self.unreachable(cx, code, next_mtu, inner),
-            _ => drop(self.tell_socket(cx, inner, SoError::HostUnreachable, 0)),
+            _ => drop(self.deliver_error_to_socket(cx, inner, SoError::HostUnreachable, 0)),
         }
     }
 
@@ -209,7 +209,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// Packets not sent from an address of ours have no socket here, and later fragments have no
     /// ports.
-    fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
+    fn deliver_error_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
         self.report_to_socket(cx, inner, error, notice(error, mtu))
     }
 
@@ -233,31 +233,31 @@ impl<L: Locks> Stack<L> {
     /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate
     /// limit forbids it.
     pub(crate) fn icmp4_error(&self, cx: Cx, packet: &Frame, cause: Cause) {
-        self.complain(cx, packet.l3_bytes(), packet.flags(), cause);
+        self.send_error(cx, packet.l3_bytes(), packet.flags(), cause);
     }
 
     /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
     /// about a packet of this host is reported to its socket instead.
-    pub(crate) fn complain(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
+    pub(crate) fn send_error(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
         let counters = &self.count(cx).icmp4;
-        let Some(header) = self.may_complain(cx, quoted, flags) else {
+        let Some(header) = self.may_send_error(cx, quoted, flags) else {
             return counters.errors_forbidden.bump();
         };
         if self.is_own(cx, header.src) {
             // For a packet of our own (no neighbor or no receiver on this host): report directly to
             // the socket.
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
-                && !self.tunnel_told(cx, cause.problem(), &inner)
+                && !self.tunnel_error_input(cx, cause.problem(), &inner)
             {
                 if let Problem::Unreachable { code, .. } = cause.problem() {
-                    self.echo_heard(cx, &header, &inner, Kind::Unreachable(code));
+                    self.echo_error_input(cx, &header, &inner, Kind::Unreachable(code));
                 }
                 let what = if matches!(cause, Cause::NoNeighbor) { IcmpNotice::NoNeighbor } else { notice(error, 0) };
                 self.report_to_socket(cx, &inner, error, what);
             }
             return;
         }
-        if !self.limiter.lock(cx).error_allowed(header.src, self.knobs.icmp_rate.get() as u64, cx.now) {
+        if !self.limiter.lock(cx).error_allowed(header.src, self.sysctls.icmp_rate.get() as u64, cx.now) {
             return counters.errors_limited.bump();
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
@@ -288,7 +288,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the header of a packet that an error may be sent about (RFC 1122 3.2.2).
-    fn may_complain(&self, cx: Cx, quoted: &[u8], flags: Flags) -> Option<ip4::Header> {
+    fn may_send_error(&self, cx: Cx, quoted: &[u8], flags: Flags) -> Option<ip4::Header> {
         let whole = ip4::Header::parse(quoted);
         let header = whole.or_else(|_| Inner::parse(quoted).map(|inner| inner.header)).ok()?;
         let forbidden = flags.has(Flags::LINK_BROADCAST)

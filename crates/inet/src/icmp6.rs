@@ -44,8 +44,8 @@ impl<L: Locks> Stack<L> {
             Err(_) => DropReason::Icmp6Malformed,
             Ok(Message::EchoRequest { .. }) => return self.echo6(cx, iface, packet, header, chain),
             Ok(Message::Error { problem, inner }) => {
-                self.echo_heard6(cx, header, &inner, problem);
-                self.heard6(cx, iface.map(|iface| iface.id), problem, &inner);
+                self.echo_error_input6(cx, header, &inner, problem);
+                self.error_input6(cx, iface.map(|iface| iface.id), problem, &inner);
                 DropReason::Icmp6Consumed
             }
             Ok(Message::Nd(_)) if fragmented => DropReason::NdMalformed,
@@ -85,7 +85,7 @@ impl<L: Locks> Stack<L> {
         if header.src.is_unspecified() {
             return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
         }
-        if !self.six.limiter.lock(cx).echo_allowed(self.knobs.echo_rate.get() as u64, cx.now) {
+        if !self.six.limiter.lock(cx).echo_allowed(self.sysctls.echo_rate.get() as u64, cx.now) {
             return self.drop_frame(cx, packet, DropReason::Icmp6RateLimited);
         }
         let to_group = header.dst.is_multicast();
@@ -106,7 +106,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Queues an error about an echo request of this host in the exchange that sent it.
-    fn echo_heard6(&self, cx: Cx, header: &ip6::Header, inner: &Inner<'_>, problem: Problem) {
+    fn echo_error_input6(&self, cx: Cx, header: &ip6::Header, inner: &Inner<'_>, problem: Problem) {
         let kind = match problem {
             Problem::Unreachable { code } => Kind::Unreachable(code),
             Problem::TooBig { mtu } => Kind::TooBig(mtu),
@@ -119,9 +119,9 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Handles an error about a packet that this host or one of its tunnels sent.
-    fn heard6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
-        if !self.tunnel_told6(cx, problem, inner) {
-            self.tell_own6(cx, iface, problem, inner);
+    fn error_input6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
+        if !self.tunnel_error_input6(cx, problem, inner) {
+            self.deliver_error6(cx, iface, problem, inner);
         }
     }
 
@@ -129,7 +129,7 @@ impl<L: Locks> Stack<L> {
     /// error arrived. A smaller path MTU is accepted only if a socket may have sent the packet, or
     /// if it is an echo request or reply (RFC 5927 7); an MTU below 1280 is never accepted (RFC
     /// 8201 4).
-    pub(crate) fn tell_own6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
+    pub(crate) fn deliver_error6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
         let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
         if is_no_path || !self.is_own6(cx, header.src) {
@@ -173,26 +173,26 @@ impl<L: Locks> Stack<L> {
     /// it. The frame's bytes begin at the IPv6 header.
     #[cold]
     pub(crate) fn icmp6_error(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame, problem: Problem) {
-        self.complain6(cx, iface, packet.bytes(), packet.flags(), problem);
+        self.send_error6(cx, iface, packet.bytes(), packet.flags(), problem);
     }
 
     /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
     /// about a packet of this host is reported to its socket instead.
-    pub(crate) fn complain6(&self, cx: Cx, iface: Option<IfaceId>, quoted: &[u8], flags: Flags, problem: Problem) {
+    pub(crate) fn send_error6(&self, cx: Cx, iface: Option<IfaceId>, quoted: &[u8], flags: Flags, problem: Problem) {
         let counters = &self.count(cx).icmp6;
-        let Some(header) = may_complain(quoted, flags, problem) else {
+        let Some(header) = may_send_error(quoted, flags, problem) else {
             return counters.errors_forbidden.bump();
         };
         if self.state6(cx, self.iface_of(iface), header.src).is_some() {
             if let Ok(inner) = Inner::parse(quoted)
-                && !self.tunnel_told6(cx, problem, &inner)
+                && !self.tunnel_error_input6(cx, problem, &inner)
             {
-                self.echo_heard6(cx, &header, &inner, problem);
-                self.tell_own6(cx, iface, problem, &inner);
+                self.echo_error_input6(cx, &header, &inner, problem);
+                self.deliver_error6(cx, iface, problem, &inner);
             }
             return;
         }
-        if !self.six.limiter.lock(cx).error_allowed6(header.src, self.knobs.icmp6_rate.get() as u64, cx.now) {
+        if !self.six.limiter.lock(cx).error_allowed6(header.src, self.sysctls.icmp6_rate.get() as u64, cx.now) {
             return counters.errors_limited.bump();
         }
         // The source is the original destination if it is ours, else the address of the outgoing
@@ -270,7 +270,7 @@ fn notice(problem: Problem) -> IcmpNotice {
 }
 
 /// Returns the header of a packet that an error may be sent about (RFC 4443 2.4 e).
-fn may_complain(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::Header> {
+fn may_send_error(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::Header> {
     let header = ip6::Header::parse_quoted(quoted).ok()?;
     let to_groups = matches!(problem, Problem::TooBig { .. } | Problem::Parameter { code: parameter::OPTION, .. });
     let group = header.dst.is_multicast() || flags.has(Flags::LINK_BROADCAST);

@@ -29,9 +29,10 @@ const OLD_QUERIER: Duration = Duration::from_secs(260);
 const SOURCES: i64 = 3;
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether IGMPv2 reports are used on `iface`: because of an older querier or the knob.
+    /// Returns whether IGMPv2 reports are used on `iface`: because of an older querier or the
+    /// sysctl.
     pub(crate) fn has_old_querier(&self, cx: Cx, memberships: &Memberships, iface: IfaceId) -> bool {
-        self.knobs.igmp_version.get() < SOURCES
+        self.sysctls.igmp_version.get() < SOURCES
             || memberships.old_querier.get(&iface).is_some_and(|until| cx.now < *until)
     }
 

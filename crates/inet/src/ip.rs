@@ -13,14 +13,14 @@ mod source;
 use crate::Stack;
 use crate::fib::{AddrBits, NextHopId};
 use crate::iface::{Iface, IfaceId};
-use crate::knobs::Knobs;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
-use crate::stack::{Odd, OwnFilter};
+use crate::stack::{OwnFilter, SlowFrames};
+use crate::sysctls::Sysctls;
 use crate::{tcp, udp};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
-use stats::{DropReason, Knob, Lap};
+use stats::{DropReason, Lap, Sysctl};
 use wire::eth::{self, EtherType};
 use wire::gso::Segment;
 use wire::{Mac, Proto};
@@ -52,21 +52,21 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
     /// Returns whether a socket's fast path may accept packets to the address `dst` of `iface`.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
-    /// Returns the knob of source validation.
-    fn source_validation(knobs: &Knobs) -> &Knob;
+    /// Returns the sysctl of source validation.
+    fn source_validation(sysctls: &Sysctls) -> &Sysctl;
     /// Returns the source address of an opened packet.
     fn source_in(packet: &[u8]) -> Self;
     /// Returns whether the source is of link scope, so that the routes do not cover it.
     fn is_near(self) -> bool;
-    /// Slow path: processes a chunk in which the packets of `odd` are not opened, and counts all of
-    /// it as received. `framed`: the `odd` packets have their link header.
-    fn input_odd<L: Locks>(
+    /// Slow path: processes a chunk in which the packets of `slow` are not opened, and counts all
+    /// of it as received. `framed`: the `slow` packets have their link header.
+    fn input_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
         iface: Option<&Iface<L>>,
         framed: bool,
         packets: &mut Burst,
-        odd: Odd,
+        slow: SlowFrames,
         lap: Lap<'_>,
     );
     /// Slow path: processes opened packets with the next hops `ids`.

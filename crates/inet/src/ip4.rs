@@ -143,7 +143,7 @@ impl<L: Locks> Stack<L> {
     #[cold]
     fn check_options(&self, cx: Cx, header: &ip4::Header, packet: &Frame) -> Result<(), DropReason> {
         if let Err(fault) = ip4::check_options(packet.bytes().get(..header.ihl_len).unwrap_or_default()) {
-            if self.knobs.forwarding.on() || self.is_own(cx, header.dst) {
+            if self.sysctls.forwarding.on() || self.is_own(cx, header.dst) {
                 self.icmp4_error(cx, packet, Cause::Parameter(fault.octet));
             }
             return Err(DropReason::Ip4BadOptions);

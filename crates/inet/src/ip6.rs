@@ -57,7 +57,7 @@ impl<L: Locks> Stack<L> {
     /// Processes one packet. `iface`: receiving interface; `None` for loopback.
     #[inline(never)]
     pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
-        if iface.is_some_and(|iface| !iface.speaks6()) {
+        if iface.is_some_and(|iface| !iface.has_ip6()) {
             return self.drop_frame(cx, packet, DropReason::EtherUnknownType);
         }
         self.count(cx).ip6.received.bump();
@@ -71,7 +71,7 @@ impl<L: Locks> Stack<L> {
             Ok((header, Destination::Here)) => self.ip6_deliver(cx, iface, packet, header),
             Ok((header, Destination::Onward)) => {
                 let pinned = self.six.ways.pin(cx);
-                let hop = self.way_to(cx, &pinned, header.dst.to_bits());
+                let hop = self.route_lookup(cx, &pinned, header.dst.to_bits());
                 let hop = hop.and_then(|hop| self.choose_path::<u128>(cx, &pinned, hop, &packet));
                 let is_sent = self.ip6_forward(cx, iface, packet, &header, hop.as_ref());
                 self.count(cx).ip6.forwarded.add(u64::from(is_sent));
@@ -97,7 +97,7 @@ impl<L: Locks> Stack<L> {
         }
         // Before the Hop-by-Hop options are processed, which are for forwarding nodes (RFC 8200
         // 4.3).
-        if matches!(destination, Destination::Onward) && !self.knobs.forwarding6.on() {
+        if matches!(destination, Destination::Onward) && !self.sysctls.forwarding6.on() {
             return Err(DropReason::Ip6NotForwarding);
         }
         if header.next == Proto::HOP_BY_HOP {
@@ -116,7 +116,7 @@ impl<L: Locks> Stack<L> {
         header: &ip6::Header,
         via: Option<Via6>,
     ) -> Option<DropReason> {
-        if !iface.speaks6() {
+        if !iface.has_ip6() {
             return Some(DropReason::EtherUnknownType);
         }
         if let Err(why) = self.check_addresses(cx, iface, header) {
@@ -125,7 +125,7 @@ impl<L: Locks> Stack<L> {
         match self.destination6(cx, Some(iface), header) {
             Err(why) => Some(why),
             Ok(Destination::Here) => None,
-            Ok(Destination::Onward) if !self.knobs.forwarding6.on() => Some(DropReason::Ip6NotForwarding),
+            Ok(Destination::Onward) if !self.sysctls.forwarding6.on() => Some(DropReason::Ip6NotForwarding),
             Ok(Destination::Onward) => self.next6(cx, Some(iface), header, via).err().map(|(why, _)| why),
         }
     }
@@ -202,7 +202,7 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the route of packets to `dst`.
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
-        self.way_from_here(cx, dst.to_bits()).map(|hop| hop.via)
+        self.route_output(cx, dst.to_bits()).map(|hop| hop.via)
     }
 
     /// Delivers a packet for this host to its protocol, reassembling fragments first. A reassembled

@@ -58,7 +58,7 @@ impl<L: Locks> Stack<L> {
     /// Reports all groups that an interface receives.
     pub(crate) fn mld_report_all(&self, cx: Cx, iface: &Iface<L>) {
         let mut own: Vec<_> = iface.addrs6(cx).into_iter().map(|own| ip6::solicited_node(own.addr)).collect();
-        if self.knobs.forwarding6.on() {
+        if self.sysctls.forwarding6.on() {
             own.push(ip6::ALL_ROUTERS);
         }
         own.sort_unstable();

@@ -116,7 +116,7 @@ impl<L: Locks> Stack<L> {
         let why = link.map_or(DropReason::NdConsumed, |mac| self.learn_neighbor(cx, iface, header.src, mac));
         // 7.2.4: to all nodes if the sender has no address.
         let dst = if probe { ip6::ALL_NODES } else { header.src };
-        let router = self.knobs.forwarding6.on();
+        let router = self.sysctls.forwarding6.on();
         let advert = Advert { router, solicited: !probe, replaces: true, target };
         self.nd_send(cx, iface, (target, dst), nd::NEIGHBOR_LEN, |mac, out| {
             nd::emit_advert(advert, mac, (target, dst), out)
@@ -273,11 +273,11 @@ impl<L: Locks> Stack<L> {
 
     pub(crate) fn neigh_rules6(&self) -> neigh::Rules {
         neigh::Rules {
-            limit: self.knobs.neigh6_limit.get() as usize,
-            hold: self.knobs.neigh6_queue.get() as usize,
-            hold_all: self.knobs.neigh6_queue_all.get() as usize,
-            tries: self.knobs.neigh6_tries.get() as u32,
-            max_age: Duration::from_secs(self.knobs.neigh6_reachable.get() as u64),
+            limit: self.sysctls.neigh6_limit.get() as usize,
+            hold: self.sysctls.neigh6_queue.get() as usize,
+            hold_all: self.sysctls.neigh6_queue_all.get() as usize,
+            tries: self.sysctls.neigh6_tries.get() as u32,
+            max_age: Duration::from_secs(self.sysctls.neigh6_reachable.get() as u64),
         }
     }
 

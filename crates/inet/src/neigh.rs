@@ -156,7 +156,7 @@ pub enum Learned {
     Permanent,
 }
 
-/// Limits of the table, read from the knobs each time.
+/// Limits of the table, read from the sysctls each time.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Maximum number of entries.
@@ -211,16 +211,16 @@ impl<A: Address> Idle<A> {
 }
 
 /// Keys of the Incomplete entries by serial number, longest unresolved first.
-struct Asked<A> {
+struct PendingRequest<A> {
     all: BTreeMap<u64, (Instant, (IfaceId, A))>,
     /// Entries with held packets.
     holding: BTreeMap<u64, (IfaceId, A)>,
     serial: u64,
 }
 
-impl<A: Address> Asked<A> {
-    fn new() -> Asked<A> {
-        Asked { all: BTreeMap::new(), holding: BTreeMap::new(), serial: 0 }
+impl<A: Address> PendingRequest<A> {
+    fn new() -> PendingRequest<A> {
+        PendingRequest { all: BTreeMap::new(), holding: BTreeMap::new(), serial: 0 }
     }
 
     fn add(&mut self, key: (IfaceId, A), now: Instant) -> u64 {
@@ -239,7 +239,7 @@ impl<A: Address> Asked<A> {
 pub struct Table<A = Ipv4Addr> {
     entries: HashMap<(IfaceId, A), Entry, Keyed>,
     idle: Idle<A>,
-    asked: Asked<A>,
+    asked: PendingRequest<A>,
     next: Instant,
     held: usize,
     evicted: u64,
@@ -250,7 +250,7 @@ impl<A: Address> Table<A> {
     /// Creates an empty table with its hash key.
     pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
-        let (idle, asked) = (Idle::new(), Asked::new());
+        let (idle, asked) = (Idle::new(), PendingRequest::new());
         Table { entries, idle, asked, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
     }
 

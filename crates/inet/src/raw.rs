@@ -34,7 +34,7 @@ impl<L: Locks> Stack<L> {
             RawKind::Icmp => L4Port(0),
             RawKind::Raw(proto) => L4Port(proto.0.into()),
         };
-        let mut pcb = Pcb::new(domain, options, self.knobs.udp_recvspace.get() as usize);
+        let mut pcb = Pcb::new(domain, options, self.sysctls.udp_recvspace.get() as usize);
         pcb.set_ends(domain.any(true, local_port));
         pcb.set_raw(state);
         let mut entries = self.raw.entries.lock(cx);

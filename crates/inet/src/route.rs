@@ -4,17 +4,17 @@
 //! addresses: one lookup decides whether a packet is delivered, forwarded or dropped. Next hops are
 //! shared: a million routes through eight gateways have eight next hops.
 //!
-//! [`Routes`] belongs to the control plane, one thread at a time; [`Ways`] is read by the packet
-//! path, on any thread, without a lock.
+//! [`Routes`] belongs to the control plane, one thread at a time; [`RouteReader`] is read by the
+//! packet path, on any thread, without a lock.
 
 mod cache;
 pub(crate) mod connected;
 mod hops;
 pub(crate) mod paths;
+mod reader;
 #[cfg(test)]
 mod tests;
 mod via;
-mod ways;
 mod why;
 
 use crate::fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
@@ -22,10 +22,10 @@ use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
 pub use hops::{Adjacency, Hop};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
+pub use reader::RouteReader;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 pub use via::{PathsId, Via, Via6};
-pub use ways::Ways;
 pub use why::{Choice, Question, Why};
 
 /// A route, for listings.
@@ -75,7 +75,7 @@ impl std::error::Error for RouteError {}
 /// Routing table of a stack.
 pub struct Routes<A: Matched = u32> {
     fib: Fib<A>,
-    ways: Ways<A>,
+    ways: RouteReader<A>,
     by_via: HashMap<Via<A::Addr>, NextHopId>,
     /// Number of routes and path sets that use each next hop.
     uses: Vec<u32>,
@@ -96,7 +96,7 @@ impl<A: Matched> Routes<A> {
         // With many routes, the table is read at random: huge pages save a page walk per lookup.
         let fib = Fib::with_readers(limit, threads).with_huge_pages();
         Routes {
-            ways: Ways::new(fib.reader()),
+            ways: RouteReader::new(fib.reader()),
             fib,
             by_via: HashMap::new(),
             uses: Vec::new(),
@@ -108,7 +108,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Returns the read access of the packet path.
-    pub fn ways(&self) -> Ways<A> {
+    pub fn reader(&self) -> RouteReader<A> {
         self.ways.clone()
     }
 

@@ -1,20 +1,20 @@
 //! A host: its interfaces, tables and sockets, with two entry points: [`Stack::input`] for bursts
 //! and [`Stack::poll`] for timers.
 
-mod books;
 mod buffers;
 mod lock_use;
-mod odd;
+mod lookup;
 mod own;
 mod queues;
+mod slow;
 mod stage;
+mod statistics;
 mod transmit;
-mod ways;
 
-pub use books::LoopUse;
 pub use lock_use::LockUse;
-pub(crate) use odd::{CHUNK, Odd};
 pub(crate) use own::{OwnAddresses, OwnFilter};
+pub(crate) use slow::{CHUNK, SlowFrames};
+pub use statistics::LoopUse;
 
 use crate::counters::Counters;
 use crate::demux::Demux;
@@ -26,15 +26,15 @@ use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::{FLOOR, PathMtus};
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
-use crate::knobs::Knobs;
 use crate::limit::Limiter;
 use crate::neigh::{self, Neighbor};
 use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
 use crate::route::connected::connected_routes;
-use crate::route::{Path, Route, RouteCache, RouteError, Routes, Via, Ways};
+use crate::route::{Path, Route, RouteCache, RouteError, RouteReader, Routes, Via};
 use crate::slots::Slots;
+use crate::sysctls::Sysctls;
 use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
@@ -106,8 +106,8 @@ type DropWatch = Box<dyn Fn(&Frame, DropReason, Instant) + Send + Sync>;
 pub struct Stack<L: Locks> {
     /// Name of the host.
     pub name: String,
-    /// Knobs of the host.
-    pub knobs: Knobs,
+    /// Sysctls of the host.
+    pub sysctls: Sysctls,
     /// Pool of the frames.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
@@ -117,7 +117,7 @@ pub struct Stack<L: Locks> {
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
     /// Routes as the packet path reads them, without a lock.
-    pub(crate) ways: Ways,
+    pub(crate) ways: RouteReader,
     pub(crate) route_cache: Guarded<L, RouteCache<u32>>,
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
@@ -185,11 +185,11 @@ impl<L: Locks> Stack<L> {
             name: config.name,
             large: Guarded::new(None),
             large_config,
-            knobs: Knobs::default(),
+            sysctls: Sysctls::default(),
             has_ledger: Mutex::default(),
             counters: Shards::new(if L::SHARED { USUAL_THREADS } else { 1 }),
             ifaces: Ifaces::new(),
-            ways: routes.ways(),
+            ways: routes.reader(),
             routes: Guarded::new(routes),
             route_cache: Guarded::default(),
             neighbors: Guarded::new(neigh::Table::new(key(1))),
@@ -237,13 +237,13 @@ impl<L: Locks> Stack<L> {
 
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
+        self.epoch.load(Ordering::Acquire).wrapping_add(self.sysctls.generation())
     }
 
     /// Returns the epoch of cached next hop data.
     #[inline(always)]
     pub(crate) fn links_epoch(&self) -> u64 {
-        self.links.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
+        self.links.load(Ordering::Acquire).wrapping_add(self.sysctls.generation())
     }
 
     /// Invalidates cached routes and next hop data after a change of a neighbor, an address, an
@@ -291,7 +291,7 @@ impl<L: Locks> Stack<L> {
             return self.flush(cx);
         }
         let mut chunk = Burst::new();
-        if self.knobs.prefetch.on() {
+        if self.sysctls.prefetch.on() {
             burst.as_slice().iter().for_each(Frame::prefetch);
         }
         self.fetch_routes(burst.as_slice());
@@ -327,7 +327,7 @@ impl<L: Locks> Stack<L> {
         }
         lap.mark(Stage::LinkInput, frames.len() as u64);
         // Frames of the other family are sorted out.
-        if begins_with_ip6(frames.as_slice()) && iface.speaks6() {
+        if begins_with_ip6(frames.as_slice()) && iface.has_ip6() {
             self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), frames, lap);
         } else {
             self.ip_input::<u32>(cx, Some(iface), Some(iface.mac), frames, lap);
@@ -405,7 +405,7 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
         packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
         let mut queue = self.loopback.lock(cx);
-        if queue.len() as i64 >= self.knobs.loop_queue.get() {
+        if queue.len() as i64 >= self.sysctls.loop_queue.get() {
             if let Some(lo) = self.ifaces.get(LOOPBACK) {
                 lo.tx.errors.bump();
             }

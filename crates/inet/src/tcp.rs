@@ -68,7 +68,7 @@ pub use show::{Memory, Timer};
 /// Options set on a socket, which may be set before the connection and outlive it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live; `None`: value of the knob.
+    /// Time to live; `None`: value of the sysctl.
     pub ttl: Option<u8>,
     /// Type of service, without the ECN bits.
     pub tos: u8,
@@ -253,11 +253,11 @@ pub(crate) struct Stream {
     /// The peer's FIN has arrived: a reset after it is not reported to a reader.
     ended: bool,
     /// An unreachable error was received for the host, and no segment since.
-    soft: bool,
+    has_soft_error: bool,
     /// Set while the writer waits for memory.
     memory_wait: MemoryWait,
     /// Time when the peer last accepted data, or there was none to accept.
-    progress: Instant,
+    last_progress: Instant,
     /// Latest time passed to the connection. Threads of a shared host do not run in the order of
     /// their clocks, and a timestamp that went back would be an old duplicate for the peer (RFC
     /// 7323 5.3).
@@ -279,9 +279,9 @@ impl Stream {
             found: false,
             counted: State::Closed,
             ended: false,
-            soft: false,
+            has_soft_error: false,
             memory_wait: MemoryWait::No,
-            progress: Instant::ZERO,
+            last_progress: Instant::ZERO,
             latest: Instant::ZERO,
             charge,
         }
@@ -290,7 +290,7 @@ impl Stream {
     /// Resets everything but the connection itself, when reusing one that was
     /// [retired](Stream::retire).
     #[inline(always)]
-    fn renew(&mut self, send_space: u32, now: Instant) {
+    fn reinit(&mut self, send_space: u32, now: Instant) {
         let Stream {
             tcb: _,
             send,
@@ -303,16 +303,16 @@ impl Stream {
             found,
             counted,
             ended,
-            soft,
+            has_soft_error,
             memory_wait,
-            progress,
+            last_progress,
             latest,
             charge: _,
         } = self;
         send.set_space(send_space);
         (*headers, *armed, *counted) = (Headers::default(), Instant::NEVER, State::Closed);
-        (*dirty, *connected, *found, *ended, *soft) = (false, false, false, false, false);
-        (*progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
+        (*dirty, *connected, *found, *ended, *has_soft_error) = (false, false, false, false, false);
+        (*last_progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
     }
 
     /// Returns the context with the connection's time.
@@ -506,8 +506,8 @@ impl<L: Locks> Sock<L> {
         if events == Events::NONE {
             return;
         }
-        let (ended, soft) = match &self.kind {
-            Kind::Stream(stream) => (stream.ended && !stream.tcb.has_shut_send(), stream.soft),
+        let (ended, has_soft_error) = match &self.kind {
+            Kind::Stream(stream) => (stream.ended && !stream.tcb.has_shut_send(), stream.has_soft_error),
             _ => (false, false),
         };
         let error = match events {
@@ -516,7 +516,7 @@ impl<L: Locks> Sock<L> {
             _ if events.contains(Events::RESET) => Some(Failure::Reset),
             // RFC 9293 3.9.2.2: a soft error does not end the connection, but is reported as the
             // reason when it times out.
-            _ if events.contains(Events::TIMED_OUT) && soft => Some(Failure::HostUnreachable),
+            _ if events.contains(Events::TIMED_OUT) && has_soft_error => Some(Failure::HostUnreachable),
             _ if events.contains(Events::TIMED_OUT) => Some(Failure::TimedOut),
             _ if events.contains(Events::UNREACHABLE) => Some(Failure::HostUnreachable),
             _ => None,
@@ -527,7 +527,7 @@ impl<L: Locks> Sock<L> {
         if let Kind::Stream(stream) = &mut self.kind {
             stream.connected |= events.intersects(Events::CONNECTED | Events::ACCEPTABLE);
             stream.ended |= events.contains(Events::PEER_CLOSED);
-            stream.soft |= events.contains(Events::SOFT_ERROR);
+            stream.has_soft_error |= events.contains(Events::SOFT_ERROR);
         }
         self.wake(cx, id);
     }
@@ -547,7 +547,7 @@ pub(crate) struct Tcp<L: Locks> {
     /// Time of the next check for free memory, in nanoseconds.
     retry_at: AtomicU64,
     reap_at: Guarded<L, Instant>,
-    /// Memory limit of TCP unless the knob is set.
+    /// Memory limit of TCP unless the sysctl is set.
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
@@ -571,7 +571,7 @@ const BASE_MSS: u16 = 1460;
 const TIME_WAIT_LIMIT: u32 = 32_768;
 
 impl<L: Locks> Tcp<L> {
-    /// Creates the state; `share`: memory limit in bytes unless the knob is set.
+    /// Creates the state; `share`: memory limit in bytes unless the sysctl is set.
     pub(crate) fn new(demux: hash::Key, secret: siphash::Key, share: usize) -> Tcp<L> {
         Tcp {
             socks: crate::slots::Slots::new(),
@@ -617,7 +617,7 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// Configurations of the core by family and MSS, until a knob changes.
+/// Configurations of the core by family and MSS, until a sysctl changes.
 #[derive(Debug, Default)]
 struct Configs {
     generation: u64,

@@ -14,8 +14,8 @@
 //! ```
 //! Packets are decapsulated only for a configured tunnel, and only from its far end. Inner IPv6
 //! packets need an interface with an IPv6 address. The encapsulation limit, which RFC 2473 4.1.1
-//! puts into each packet, is the local knob `net.link.gif.max_nesting`. A tunnel cannot be a bridge
-//! member.
+//! puts into each packet, is the local sysctl `net.link.gif.max_nesting`. A tunnel cannot be a
+//! bridge member.
 
 mod config;
 mod ecn;
@@ -41,7 +41,7 @@ use crate::route::{RouteError, Via};
 use clock::Instant;
 use lock::{Cx, Locks};
 use std::net::{IpAddr, Ipv4Addr};
-use table::{Tunnel, Way};
+use table::{OuterRoute, Tunnel};
 use wire::{Mac, ip6, vxlan};
 
 /// Reason why a tunnel configuration was rejected.
@@ -135,7 +135,8 @@ impl<L: Locks> Stack<L> {
         else {
             return;
         };
-        let path = self.tunnel_way(cx, config.remote).filter(|way| way.iface != id).map_or(USUAL_PATH, |way| way.path);
+        let path =
+            self.tunnel_route(cx, config.remote).filter(|way| way.iface != id).map_or(USUAL_PATH, |way| way.path);
         let mtu = fixed.map_or(path.saturating_sub(config.overhead()), usize::from).max(MTU_MIN);
         if let Some(iface) = self.ifaces.get(id) {
             iface.set_mtu(mtu.min(LARGEST - config.overhead()) as u16);
@@ -144,14 +145,14 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the route to a tunnel's far end; `None` if there is none.
-    fn tunnel_way(&self, cx: Cx, remote: IpAddr) -> Option<Way> {
+    fn tunnel_route(&self, cx: Cx, remote: IpAddr) -> Option<OuterRoute> {
         match remote {
-            IpAddr::V4(remote) => self.way_to_end::<u32>(cx, remote.to_bits()),
-            IpAddr::V6(remote) => self.way_to_end::<u128>(cx, remote.to_bits()),
+            IpAddr::V4(remote) => self.route_to_end::<u32>(cx, remote.to_bits()),
+            IpAddr::V6(remote) => self.route_to_end::<u128>(cx, remote.to_bits()),
         }
     }
 
-    fn way_to_end<F: Family>(&self, cx: Cx, remote: F) -> Option<Way> {
+    fn route_to_end<F: Family>(&self, cx: Cx, remote: F) -> Option<OuterRoute> {
         let epoch = self.epoch(); // before the lookups: a change meanwhile makes the result stale, not wrong
         let exit: Exit<F::Addr> = F::exit(self, cx, remote, None).ok()?;
         let link = F::mtu(self.ifaces.get(exit.iface)?);
@@ -162,7 +163,7 @@ impl<L: Locks> Stack<L> {
                 (link.min(F::path_mtu(self, cx, remote)), F::neighbor(self, cx, exit.iface, next))
             }
         };
-        Some(Way { epoch, iface: exit.iface, path, station })
+        Some(OuterRoute { epoch, iface: exit.iface, path, station })
     }
 
     /// Lowers a tunnel's MTU for ten minutes, after a router has reported a smaller path MTU.

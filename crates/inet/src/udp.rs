@@ -42,7 +42,7 @@ pub(crate) use receive::Receive;
 /// Options of a datagram socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live or IPv6 hop limit; `None`: value of the knob.
+    /// Time to live or IPv6 hop limit; `None`: value of the sysctl.
     pub ttl: Option<u8>,
     /// Type of service or IPv6 traffic class.
     pub tos: u8,

@@ -33,7 +33,7 @@ const ENDING: Duration = Duration::from_secs(10);
 static SERVING: AtomicBool = AtomicBool::new(false);
 
 /// Returns the kind and role that this process was started with, if it is a child.
-pub(crate) fn asked() -> Option<(String, String)> {
+pub(crate) fn requested_role() -> Option<(String, String)> {
     let asked = std::env::var(ASKED).ok()?;
     let (kind, role) = asked.split_once(' ')?;
     Some((kind.to_owned(), role.to_owned()))

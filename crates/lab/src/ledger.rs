@@ -66,10 +66,10 @@ trait Rig {
 
     /// Makes a trial while the core has its usual speed, as the rows of a study do; after [`TRIES`]
     /// returns the last one.
-    fn settled(&mut self, machine: &mut Machine) -> anyhow::Result<Reading> {
+    fn warmed_up(&mut self, machine: &mut Machine) -> anyhow::Result<Reading> {
         let mut tries = 0;
         loop {
-            machine.settle();
+            machine.warm_up();
             let reading = self.trial()?;
             tries += 1;
             if tries == TRIES || !machine.is_slow() {
@@ -82,11 +82,11 @@ trait Rig {
     fn account(&mut self, call: &'static str, core: Option<usize>) -> anyhow::Result<Account> {
         let machine = &mut Machine::new(core);
         self.trial()?; // warm-up: fills the caches and the header cache
-        let mut off = (0..TRIALS).map(|_| Ok(self.settled(machine)?.ticks)).collect::<anyhow::Result<Vec<u64>>>()?;
+        let mut off = (0..TRIALS).map(|_| Ok(self.warmed_up(machine)?.ticks)).collect::<anyhow::Result<Vec<u64>>>()?;
         self.stack().set_ledger(true);
         let (mut on, mut earlier) = (Vec::new(), Probe::measure(tsc::ticks));
         for _ in 0..TRIALS {
-            machine.settle();
+            machine.warm_up();
             let before = self.stack().ledger();
             let total = self.trial()?.ticks;
             let later = Probe::measure(tsc::ticks);

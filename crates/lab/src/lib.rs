@@ -75,11 +75,11 @@ pub mod verdict;
 
 /// Runs the child's main loop and exits, if this process was started as a child of a rig; returns
 /// otherwise. A measuring program calls it first, before it reads its arguments or starts a thread.
-pub fn child_main_if_asked() {
+pub fn child_main_if_requested() {
     use native::{forward, routed, send, tap};
     use repro::curl;
     use rigs::idle;
-    let Some((kind, role)) = child::asked() else { return };
+    let Some((kind, role)) = child::requested_role() else { return };
     let served = match kind.as_str() {
         send::KIND => send::serve(&role),
         tap::KIND => tap::serve(&role),

@@ -14,7 +14,7 @@
 //! One thread measures the processor's own time: generator, wire and cards are stepped in between,
 //! and the time they take is subtracted ([`rig`]). Register accesses cost what the model of `nic:`
 //! states. On virtual time all costs are constants, and the tests check those results. [`obeyed`]
-//! measures whether a switch's loop follows polling's knobs on the machine's own time.
+//! measures whether a switch's loop follows polling's settings on the machine's own time.
 
 mod modes;
 mod obeyed;
@@ -23,7 +23,7 @@ mod rig;
 mod tests;
 
 pub use modes::Mode;
-pub use obeyed::Obeyed;
+pub use obeyed::Checked;
 
 use crate::env::Environment;
 use crate::measuring::Measuring;
@@ -130,8 +130,8 @@ pub struct Curves {
     pub notes: Vec<String>,
     /// One series for each mode.
     pub series: Vec<Series>,
-    /// Check of polling's knobs on the machine's time; empty on virtual time.
-    pub obeyed: Vec<Obeyed>,
+    /// Check of polling's settings on the machine's time; empty on virtual time.
+    pub obeyed: Vec<Checked>,
 }
 
 /// Returns the number of times that [`measure`] calls `progress`.
@@ -217,13 +217,13 @@ fn medians(rounds: &[Vec<Point>]) -> Vec<Point> {
 }
 
 fn notes(options: &Options, gaps: u64) -> Vec<String> {
-    let knobs = port::nic::Knobs::default();
+    let settings = port::nic::Settings::default();
     vec![
         format!(
             "frames of 64 bytes with FCS, {} ns of work per frame in addition to the bridge; register read {} ns, write {} ns, one write per frame and direction",
             options.cost_ns,
-            knobs.reg_read_ns.get(),
-            knobs.reg_write_ns.get()
+            settings.reg_read_ns.get(),
+            settings.reg_write_ns.get()
         ),
         format!(
             "moderated: {} us; clock: hz {}, user_frac {}; rings of {} descriptors; input queue of {} frames",

@@ -20,14 +20,14 @@ mod threads;
 pub mod veth;
 
 pub use kernel::{ask_native, serve_native};
-pub use seen::{Dispatched, Seen};
+pub use seen::{Dispatched, Observed};
 pub use shape::Shape;
 pub use threads::THREADS_MAX;
 use veth::{Segments, Veth};
 
 use anyhow::{Context, anyhow};
 use apps::netperf::ours::{OurSockets, Rest};
-use apps::netperf::session::{Asked, Play, Turn};
+use apps::netperf::session::{FarEnd, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
 use dispatch::netisr::Mode;
@@ -96,7 +96,7 @@ pub trait Ground {
     ///
     /// # Errors
     /// A host, port or namespace that cannot be created; an error of the play.
-    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen>;
+    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed>;
 
     /// Returns whether one thread drives everything, so that only the processor time of that thread
     /// counts.
@@ -140,7 +140,7 @@ pub struct Place {
     pub checksum: Option<checksum::Kind>,
     /// Port options, as in `tso=on,csum=on`; empty for the defaults.
     pub link: String,
-    /// Keys and knobs of every host, as given by `--set`.
+    /// Keys and settings of every host, as given by `--set`.
     pub set: Vec<(String, String)>,
     /// Turns on the hosts' cost ledger.
     pub ledger: bool,
@@ -291,7 +291,7 @@ impl Place {
                 config.isr.workstreams = of.workstreams;
                 config.sysctl.insert(DISPATCH.to_owned(), i64::from(of.dispatch.number()));
             }
-            None => config.sysctl.retain(|knob, _| !knob.starts_with("net.isr.")),
+            None => config.sysctl.retain(|setting, _| !setting.starts_with("net.isr.")),
         }
         Ok(config)
     }
@@ -316,8 +316,8 @@ impl Place {
             return Ok(None);
         }
         let mut config = self.config("router", L::NAME)?;
-        for knob in ["net.inet.ip.forwarding", "net.inet6.ip6.forwarding"] {
-            config.sysctl.insert(knob.to_owned(), 1);
+        for setting in ["net.inet.ip.forwarding", "net.inet6.ip6.forwarding"] {
+            config.sysctl.insert(setting.to_owned(), 1);
         }
         for net in 0..2 {
             config.ifaces.push(IfaceConfig {
@@ -339,13 +339,13 @@ impl Place {
     }
 
     /// Returns the default listening address of a far end.
-    fn usual<A: Asked>(&self) -> SocketAddr {
+    fn usual<A: FarEnd>(&self) -> SocketAddr {
         any(self.family, A::PORT)
     }
 
     /// Runs all hosts on this thread; `lend` runs the play, and may run threads for the judged
     /// host's netisr at the same time.
-    fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Seen> {
+    fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Observed> {
         let pairs = Pairs::new();
         let near = self.host::<L>(0, &pairs)?;
         let router = self.router::<L>(&pairs)?;
@@ -369,10 +369,10 @@ impl Place {
         };
         let judged = router.as_ref().unwrap_or(&far);
         lend(judged, &mut || play.near(&mut here, &mut round, self.far_at(port)))?;
-        let mut seen = Seen::default();
+        let mut seen = Observed::default();
         for host in [Some(&near), router.as_ref(), Some(&far)].into_iter().flatten() {
             balanced(host)?;
-            seen.add(&Seen::of(host));
+            seen.add(&Observed::of(host));
             // frames under way at the end of a trial are discarded: no host waits for them
             host.discard();
         }
@@ -385,8 +385,8 @@ impl Place {
     }
 
     /// Runs the far end on its thread.
-    fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, told: &Told) -> anyhow::Result<Seen> {
-        fn go<A: Asked, L: Locks>(
+    fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, told: &Told) -> anyhow::Result<Observed> {
+        fn go<A: FarEnd, L: Locks>(
             host: &Host<L>,
             at: SocketAddr,
             over: &AtomicBool,
@@ -400,16 +400,16 @@ impl Place {
             let host = self.host::<Light>(1, pairs).inspect_err(gone)?;
             with_threads(&host, || go::<P::Far, _>(&host, at, over, told))?;
             balanced(&host)?;
-            return Ok(Seen::of(&host));
+            return Ok(Observed::of(&host));
         }
         let host = self.host::<Up>(1, pairs).inspect_err(gone)?;
         go::<P::Far, _>(&host, at, over, told)?;
         balanced(&host)?;
-        Ok(Seen::of(&host))
+        Ok(Observed::of(&host))
     }
 
     /// Runs the router on its thread.
-    fn router_there(&self, pairs: &Pairs, over: &AtomicBool) -> anyhow::Result<Seen> {
+    fn router_there(&self, pairs: &Pairs, over: &AtomicBool) -> anyhow::Result<Observed> {
         fn go<L: Locks>(host: &Host<L>, over: &AtomicBool) {
             let mut sockets = OurSockets::new(host, Rest::Spins);
             while !over.load(Ordering::Acquire) {
@@ -423,16 +423,16 @@ impl Place {
                 Ok(())
             })?;
             balanced(&host)?;
-            return Ok(Seen::of(&host));
+            return Ok(Observed::of(&host));
         }
         let host = self.router::<Up>(pairs)?.context("no router in this setup")?;
         go(&host, over);
         balanced(&host)?;
-        Ok(Seen::of(&host))
+        Ok(Observed::of(&host))
     }
 
     /// Runs the far end, and the router if any, on threads of their own.
-    fn apart<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+    fn apart<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed> {
         let (pairs, over) = (Pairs::new(), AtomicBool::new(false));
         let (told, heard) = mpsc::channel();
         thread::scope(|scope| {
@@ -455,9 +455,9 @@ impl Place {
             over.store(true, Ordering::Release);
             let ended =
                 threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a host's thread panicked"))?);
-            let ended: Vec<anyhow::Result<Seen>> = ended.collect();
+            let ended: Vec<anyhow::Result<Observed>> = ended.collect();
             played?;
-            let mut seen = Seen::of(&near);
+            let mut seen = Observed::of(&near);
             for counted in ended {
                 seen.add(&counted?);
             }
@@ -478,7 +478,7 @@ impl Ground for Place {
         one && !self.wall_clock
     }
 
-    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed> {
         let before = checksum::kind();
         if let Some(kind) = self.checksum {
             checksum::select(kind)?;
@@ -490,8 +490,8 @@ impl Ground for Place {
 }
 
 impl Place {
-    fn run_on<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
-        let none = |()| Seen::default();
+    fn run_on<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed> {
+        let none = |()| Observed::default();
         match (self.over, self.drivers) {
             (Over::Native, Drivers::One | Drivers::Workers) => kernel::native_together(self, play).map(none),
             (Over::Native, Drivers::Each) => kernel::native_apart(self, play).map(none),
@@ -517,7 +517,7 @@ fn lend_none<L: Locks>(_: &Host<L>, run: &mut dyn FnMut() -> anyhow::Result<()>)
     run()
 }
 
-/// Sysctl knob of netisr's dispatch mode.
+/// Sysctl setting of netisr's dispatch mode.
 pub const DISPATCH: &str = "net.isr.dispatch";
 /// Configuration keys set by [`Place`], which `--set` may not change.
 const OURS_TO_SET: [&str; 7] = ["name", "locks", "threads", "stay", "control", "isr.workstreams", DISPATCH];
@@ -526,7 +526,7 @@ const TAP: &str = "np0";
 const OURS: u8 = 1;
 /// Number of a router in each of its networks.
 const ROUTER: u8 = 254;
-/// Sysctl knob of duplicate address detection.
+/// Sysctl setting of duplicate address detection.
 const DAD: &str = "net.inet6.ip6.dad_count";
 
 /// Channel for the far end's L4 port, or for the error that prevented it.
@@ -608,7 +608,7 @@ fn balanced<L: Locks>(host: &Host<L>) -> anyhow::Result<()> {
 }
 
 /// Opens a far end, sends its L4 port to `told`, and serves until `over` is set.
-fn far_end<A: Asked, S: Sockets>(
+fn far_end<A: FarEnd, S: Sockets>(
     sockets: &mut S,
     at: SocketAddr,
     over: &AtomicBool,

@@ -24,7 +24,7 @@ mod tests;
 pub mod trial;
 
 pub use report::render;
-pub use trial::{Cut, Tester, Time, Ways};
+pub use trial::{Cut, Directions, Tester, Time};
 
 use crate::study::Progress;
 use clock::Duration;

@@ -323,7 +323,7 @@ fn keep(
     host: &mut dyn Host,
 ) -> anyhow::Result<()> {
     loop {
-        host.settle();
+        host.warm_up();
         let steal = host.steal();
         let reading = one()?;
         if reading.ops == 0 {

@@ -24,7 +24,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// threads get theirs on first use; there is no limit.
 pub const USUAL_THREADS: usize = 64;
 
-/// Method to find the current context (the knob `kern.context`; rump2014 step 3).
+/// Method to find the current context (the setting `kern.context`; rump2014 step 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum How {
     /// Passed as an argument.

@@ -33,7 +33,7 @@ pub use up::Up;
 
 /// A kind of lock.
 pub trait Locks: Sized + 'static {
-    /// Name used as the knob's value.
+    /// Name used as the value of the setting.
     const NAME: &'static str;
     /// Set if several threads can enter.
     const SHARED: bool;

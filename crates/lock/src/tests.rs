@@ -127,7 +127,7 @@ fn threads_alive_together_have_different_indexes() {
 }
 
 #[test]
-fn context_names_match_the_knob() {
+fn context_names_match_the_setting() {
     for word in ["register", "inline", "call"] {
         assert_eq!(word.parse::<How>().unwrap().to_string(), word);
     }

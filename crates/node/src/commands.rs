@@ -37,8 +37,8 @@ pub(crate) use audit::{of as audit_of, port_imbalance, to_text as audit_text};
 pub use grammar::CommandError;
 use grammar::{Args, Command, Form, Usage, Words, parse_all, usage};
 pub(crate) use sysctl::{
-    apply as apply_knob, check as check_knob, check_number as check_knob_number, documented as documented_knobs,
-    names as knob_names,
+    apply as apply_sysctl, check as check_sysctl, check_number as check_sysctl_number,
+    documented as documented_sysctls, names as sysctl_names,
 };
 
 use crate::Host;

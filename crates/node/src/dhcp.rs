@@ -87,7 +87,7 @@ impl Dhcp {
         let (stack, cx) = (calls.stack(), calls.cx());
         let mut clients = self.lock();
         if let Some(entry) = clients.v4.iter_mut().find(|entry| entry.iface == iface) {
-            entry.client.renew(cx.now, stack.draw(cx, u64::from(iface.0)));
+            entry.client.start_renewal(cx.now, stack.draw(cx, u64::from(iface.0)));
             stack.end_probe(iface);
             return Ok(());
         }
@@ -346,7 +346,7 @@ fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Optio
         add(*to, Via::Gateway(id, *gateway));
     }
     let before = iface.mtu() as u16;
-    let mtu = lease.mtu.filter(|mtu| *mtu < before && !(iface.speaks6() && *mtu < 1280));
+    let mtu = lease.mtu.filter(|mtu| *mtu < before && !(iface.has_ip6() && *mtu < 1280));
     if let Some(mtu) = mtu {
         stack.set_mtu(id, mtu);
     }

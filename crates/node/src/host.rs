@@ -258,7 +258,7 @@ impl<L: Locks> Host<L> {
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
             // Names and ranges were checked before.
-            crate::commands::apply_knob(&stack.knobs, name, *value);
+            crate::commands::apply_sysctl(&stack.sysctls, name, *value);
         }
         if crate::ledgers::keeping() {
             stack.set_ledger(true);
@@ -438,7 +438,7 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {}", addr.addr, addr.len, crate::commands::six::refused(why)),
             })?;
         }
-        let accept_rtadv = config.accept_rtadv || self.stack.knobs.accept_rtadv.on();
+        let accept_rtadv = config.accept_rtadv || self.stack.sysctls.accept_rtadv.on();
         if accept_rtadv {
             self.stack.set_accept_rtadv(cx, id, true).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),

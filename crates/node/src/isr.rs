@@ -362,7 +362,7 @@ fn of_loop<L: Locks>(host: &crate::Host<L>) -> Snapshot {
     let protocol = |(name, number): &(&'static str, u8)| ProtocolRow {
         name,
         number: *number,
-        qlimit: if *name == "ip" { host.stack.knobs.loop_queue.get() as usize } else { 0 },
+        qlimit: if *name == "ip" { host.stack.sysctls.loop_queue.get() as usize } else { 0 },
         policy: Default::default(),
         dispatch: None,
         m2cpuid: false,

@@ -141,7 +141,7 @@ impl Runner {
     pub fn report_warnings<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
         let warnings = host.warnings();
         let rest = warnings.iter().filter(|(id, _)| !self.gone.contains(id));
-        rest.for_each(|(id, warning)| notice(said_of(host, *id, warning)));
+        rest.for_each(|(id, warning)| notice(port_message(host, *id, warning)));
     }
 
     /// Returns the number of requests served at the control socket.
@@ -166,14 +166,14 @@ impl Runner {
                 self.gone.push(id);
                 let warnings = host.warnings();
                 let of_it = warnings.iter().filter(|(of, _)| *of == id);
-                of_it.for_each(|(_, warning)| notice(said_of(host, id, warning)));
+                of_it.for_each(|(_, warning)| notice(port_message(host, id, warning)));
                 self.lost |= why.is_some();
                 let why = why.unwrap_or_else(|| "end of input".to_string());
                 let then = match host.is_over() && !self.stay {
                     true => "no port is left: the host ends",
                     false => "the host keeps running",
                 };
-                notice(said_of(host, id, &format!("port closed: {why}; {then}")));
+                notice(port_message(host, id, &format!("port closed: {why}; {then}")));
             }
         }
         for id in host.duplicates() {
@@ -181,7 +181,7 @@ impl Runner {
                 self.duplicates.push(id);
                 let mac = host.stack.iface(id).map_or(wire::Mac::ZERO, |iface| iface.mac);
                 let what = format!("another station uses the MAC address {mac}, or the link loops; set --mac");
-                notice(said_of(host, id, &what));
+                notice(port_message(host, id, &what));
             }
         }
         if !host.is_over() {
@@ -193,7 +193,7 @@ impl Runner {
 }
 
 /// Returns a message about an iface, prefixed with the names of host and iface.
-fn said_of<L: Locks>(host: &Host<L>, id: inet::iface::IfaceId, what: &str) -> String {
+fn port_message<L: Locks>(host: &Host<L>, id: inet::iface::IfaceId, what: &str) -> String {
     let name = host.stack.iface(id).map_or("?", |iface| &iface.name);
     format!("{}: {name}: {what}", host.stack.name)
 }

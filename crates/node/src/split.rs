@@ -8,9 +8,9 @@
 //!                                   Stack::input (counted as Handled)
 //! stack -> ShardTx                   a ring per stack and port -> Dispatcher::turn -> the same port
 //! ```
-//! The dispatcher (`Dispatcher`) is a thread of its own, and owns the ports. The stacks are ordinary
-//! hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with one
-//! stack from its first frame to its last: a TCP connection, the fragments of a datagram, ICMP
+//! The dispatcher (`Dispatcher`) is a thread of its own, and owns the ports. The stacks are
+//! ordinary hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with
+//! one stack from its first frame to its last: a TCP connection, the fragments of a datagram, ICMP
 //! errors about either (`net.isr.proto.ip.policy=flow`, the default). Alternatively all flows of a
 //! peer go to one stack (`cpu`), or all frames of a port (`source`). The first stack answers ARP;
 //! all learn from it (`net.link.ether.inet.answer`). Decision 20 gives the reasons.

@@ -7,10 +7,10 @@
 //!   Bridge::input     learning and forwarding decision; into a burst for each port
 //!   flush             tx_burst of the thread's own ports; a ring to the thread of any other port
 //! ```
-//! A [`SwitchThread`] is a thread with its own ports and its own replica of the bridge, so that forwarding
-//! shares nothing. Replicas exchange what they learn ([`sync`]). A port is polled by one loop only
-//! (bridge2004): see [`dispatch::polling::Loops`]. With workers there is one loop, which dispatches
-//! received frames, and each worker is a `SwitchThread` without ports ([`post`]).
+//! A [`SwitchThread`] is a thread with its own ports and its own replica of the bridge, so that
+//! forwarding shares nothing. Replicas exchange what they learn ([`sync`]). A port is polled by one
+//! loop only (bridge2004): see [`dispatch::polling::Loops`]. With workers there is one loop, which
+//! dispatches received frames, and each worker is a `SwitchThread` without ports ([`post`]).
 //!
 //! Configuration requires the lock of a `SwitchThread`. The thread holds its lock all the time, and
 //! releases it on request.
@@ -43,7 +43,7 @@ use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
 use dispatch::dataflow::{self, Dataflow, dataflow};
-use dispatch::polling::{Knobs, Taken};
+use dispatch::polling::{Sysctls, Taken};
 pub(crate) use exchange::Call;
 
 use exchange::{Arrivals, Outbox};
@@ -125,7 +125,7 @@ pub struct Switch {
     /// MAC address of the bridge itself.
     pub mac: Mac,
     /// Polling sysctls.
-    pub knobs: Arc<Knobs>,
+    pub sysctls: Arc<Sysctls>,
     /// Clock of the switch.
     pub clock: Clock,
     pool: Pool,
@@ -175,13 +175,13 @@ impl Switch {
         let locks = if threads > 1 { PoolLocks::Light } else { config.pool.locks };
         let pool_config = PoolConfig { locks, ..config.pool.clone() };
         let pool = Pool::new(&pool_config)?;
-        let knobs = Arc::new(Knobs::default());
+        let sysctls = Arc::new(Sysctls::default());
         let calls = (0..threads).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
         let inbox = SharedInbox::default();
         let captures: Arc<Captures> = Arc::default();
         let common = Common {
             bridge: config.bridge,
-            knobs: knobs.clone(),
+            sysctls: sysctls.clone(),
             clock: clock.clone(),
             calls: calls.clone(),
             inbox: inbox.clone(),
@@ -212,7 +212,7 @@ impl Switch {
             name: config.name.clone(),
             mac,
             threads: all.into_iter().map(Mutex::new).collect(),
-            knobs,
+            sysctls,
             clock,
             pool,
             pool_config,
@@ -256,8 +256,8 @@ impl Switch {
         &self.pool
     }
 
-    /// Locks the [`SwitchThread`] of thread `number`, between two of its turns. To lock several at once,
-    /// lock them in ascending order.
+    /// Locks the [`SwitchThread`] of thread `number`, between two of its turns. To lock several at
+    /// once, lock them in ascending order.
     pub fn thread(&self, number: usize) -> Option<MutexGuard<'_, SwitchThread>> {
         let (thread, call) = (self.threads.get(number)?, self.calls.get(number)?);
         Some(call.ask(|| lock(thread)))
@@ -272,8 +272,8 @@ impl Switch {
         }
     }
 
-    /// Opens the port `spec` and adds it as a member, polled by loop `thread`, or by the one with the
-    /// fewest ports.
+    /// Opens the port `spec` and adds it as a member, polled by loop `thread`, or by the one with
+    /// the fewest ports.
     ///
     /// # Errors
     /// Returns an [`AddError`]; nothing has been added then.

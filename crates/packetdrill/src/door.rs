@@ -122,7 +122,7 @@ impl Door {
     }
 
     fn leave(&self, state: &mut State) {
-        state.settle();
+        state.run_until_idle();
         if state.waits.iter().any(|wait| wait.done.is_some()) {
             self.woken.notify_all();
         }
@@ -290,7 +290,7 @@ fn seconds(at: Instant) -> (u64, u32) {
 }
 
 impl State {
-    /// Updates knobs and time at the start of a call.
+    /// Updates sysctls and time at the start of a call.
     fn begin(&mut self) {
         self.entered += 1;
         if let Some(follow) = &mut self.follow {
@@ -311,7 +311,7 @@ impl State {
     /// Advances time to `to`; events due before are processed at their own time.
     fn advance(&mut self, to: Instant) {
         for _ in 0..EVENTS_MAX {
-            self.settle();
+            self.run_until_idle();
             let next = self.next();
             if next > to || next == Instant::NEVER || to <= self.host.now {
                 break;
@@ -321,11 +321,11 @@ impl State {
         if to != Instant::NEVER {
             self.host.now = self.host.now.max(to);
         }
-        self.settle();
+        self.run_until_idle();
     }
 
     /// Processes all work due now, timers and blocked calls, until there is no more progress.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         loop {
             self.host.poll();
             let mut waits = std::mem::take(&mut self.waits);

@@ -189,7 +189,7 @@ unsafe fn copy(from: &[u8], at: *mut c_void, len: usize) -> usize {
 ///
 /// # Safety
 /// `addr` is null or has room for the number of bytes that `len` points to.
-unsafe fn tell_name(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) {
+unsafe fn write_name(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) {
     if addr.is_null() || len.is_null() {
         return;
     }
@@ -239,7 +239,7 @@ unsafe extern "C" fn accept(userdata: *mut c_void, fd: c_int, addr: *mut sockadd
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.accept(fd), |(token, name)| {
         // SAFETY: see above.
-        unsafe { tell_name(&name, addr, len) };
+        unsafe { write_name(&name, addr, len) };
         token
     })
 }
@@ -318,7 +318,7 @@ unsafe extern "C" fn recvfrom(
     // SAFETY: see above.
     returns(unsafe { receive(door(userdata), fd, &[piece], flags) }, |got| {
         // SAFETY: see above.
-        unsafe { tell_name(&got.from.unwrap_or_default(), addr, addr_len) };
+        unsafe { write_name(&got.from.unwrap_or_default(), addr, addr_len) };
         got.len as ssize_t
     })
 }

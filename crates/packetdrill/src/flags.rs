@@ -1,7 +1,7 @@
 //! `--so_flags`: configuration of the interface and its host, as comma-separated `name=value`
 //! pairs.
 //!
-//! A name that is not one of the interface's own flags is a knob, ours or Linux's:
+//! A name that is not one of the interface's own flags is a sysctl, ours or Linux's:
 //! `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux separates by blanks may use colons:
 //! `tcp_rmem=4096:540000:15728640`.
 
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub interpose: bool,
     /// Applies sysctls of this network namespace that are set during the run.
     pub follow: bool,
-    pub knobs: Vec<(String, String)>,
+    pub sysctls: Vec<(String, String)>,
 }
 
 /// Default IPv6 address of the host: that of packetdrill's own tests.
@@ -61,7 +61,7 @@ impl Settings {
             seed: Some(1),
             interpose: true,
             follow: true,
-            knobs: Vec::new(),
+            sysctls: Vec::new(),
         };
         let mut profile: &[_] = &[];
         for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
@@ -99,12 +99,12 @@ impl Settings {
                         _ => return Err(bad("linux or rfc")),
                     };
                 }
-                "cc" => out.knobs.push(("tcp_congestion_control".to_owned(), value.to_owned())),
-                _ => out.knobs.push((name.to_owned(), value.to_owned())),
+                "cc" => out.sysctls.push(("tcp_congestion_control".to_owned(), value.to_owned())),
+                _ => out.sysctls.push((name.to_owned(), value.to_owned())),
             }
         }
         let profile = profile.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        out.knobs = profile.chain(out.knobs).collect(); // explicit flags override the profile
+        out.sysctls = profile.chain(out.sysctls).collect(); // explicit flags override the profile
         Ok(out)
     }
 }
@@ -117,10 +117,10 @@ mod tests {
     fn settings_and_sysctls_are_parsed() {
         let settings = Settings::parse("tcp_ecn=1, tcp_timestamps=0,cc=reno,mtu=1400,clock=live,profile=rfc").unwrap();
         assert_eq!((settings.mtu, settings.time), (1400, Time::Live));
-        let knobs: Vec<_> = settings.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(knobs, ["tcp_ecn=1", "tcp_timestamps=0", "tcp_congestion_control=reno"]);
-        assert!(Settings::parse("").unwrap().knobs.is_empty(), "the product's own settings, unless told otherwise");
-        assert_eq!(Settings::parse("profile=linux").unwrap().knobs.len(), LINUX.len());
+        let sysctls: Vec<_> = settings.sysctls.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(sysctls, ["tcp_ecn=1", "tcp_timestamps=0", "tcp_congestion_control=reno"]);
+        assert!(Settings::parse("").unwrap().sysctls.is_empty(), "the product's own settings, unless told otherwise");
+        assert_eq!(Settings::parse("profile=linux").unwrap().sysctls.len(), LINUX.len());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Follows sysctls that a script sets during the run: applies them to knobs.
+//! Follows sysctls that a script sets during the run: applies them to sysctls.
 //!
 //! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the written file, and its
-//! content is applied to the equivalent knob. Files that are not written are not read, since the
+//! content is applied to the equivalent sysctl. Files that are not written are not read, since the
 //! initial values of the namespace are not set by the script.
 
 use crate::host::Host;
@@ -37,7 +37,7 @@ impl Follow {
         Some(Follow { notes, names })
     }
 
-    /// Applies the sysctls written since the last call. Sysctls without a knob are ignored, since
+    /// Applies the sysctls written since the last call. Sysctls without a sysctl are ignored, since
     /// the script may not depend on them.
     pub fn apply(&mut self, host: &mut Host) {
         let mut buffer = [0; 4096];

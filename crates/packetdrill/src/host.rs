@@ -92,28 +92,28 @@ impl Host {
         if settings.mtu >= MTU6_MIN {
             let [a, b, c, ..] = settings.local6.segments();
             let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
-            host.stack.knobs.dad_count.set(0); // no other host on the link
+            host.stack.sysctls.dad_count.set(0); // no other host on the link
             host.add_address6(settings.local6, 48)?;
             host.stack.set_neighbor6(cx, IFACE, router, ROUTER_MAC);
             let via = Via6::Gateway(IFACE, router);
             host.stack.add_route6(cx, Prefix6::DEFAULT, via).map_err(|why| format!("{why:?}"))?;
         }
-        for (name, value) in &settings.knobs {
+        for (name, value) in &settings.sysctls {
             host.set(name, value)?;
         }
         Ok(host)
     }
 
-    /// Sets a knob by our name or Linux's.
+    /// Sets a sysctl by our name or Linux's.
     ///
     /// # Errors
-    /// A message: unknown knob or invalid value.
+    /// A message: unknown sysctl or invalid value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name.ends_with("tcp_notsent_lowat") {
             self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: expected a number of bytes"))?;
             return Ok(());
         }
-        self.stack.knobs.set_as_linux(name, value)
+        self.stack.sysctls.set_as_linux(name, value)
     }
 
     /// Returns a context for the calling thread, at the host's time.

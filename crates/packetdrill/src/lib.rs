@@ -10,7 +10,7 @@
 //!  host       one stack with one iface; packets from netdev_send and for netdev_receive
 //!  files      descriptors: each of our sockets has a real kernel descriptor
 //!  options, info, addr   numbers and layouts of Linux's C interface
-//!  flags, follow   knobs: from --so_flags, and from sysctls set by a running script
+//!  flags, follow   sysctls: from --so_flags, and from sysctls set by a running script
 //!  os         system calls on pipes and files
 //!  interpose  redirects packetdrill's direct system calls for our descriptors
 //! ```

@@ -20,7 +20,7 @@ const FIN: Flags = Flags(Flags::FIN.0 | Flags::ACK.0);
 /// Text of a full segment without options.
 const MSS: u32 = 1460;
 
-/// A knob of the profile, a conversation that depends on it, and its outcome under `linux` and
+/// A sysctl of the profile, a conversation that depends on it, and its outcome under `linux` and
 /// under `rfc`.
 type Habit = (&'static str, fn(&Loaded) -> String, &'static str, &'static str);
 
@@ -44,12 +44,12 @@ const HABITS: &[Habit] = &[
 #[test]
 fn each_entry_takes_effect_only_with_the_profile() {
     let mut wrong = Vec::new();
-    for (knob, seen, linux, rfc) in HABITS {
+    for (sysctl, seen, linux, rfc) in HABITS {
         for (profile, expected) in [("linux", linux), ("rfc", rfc)] {
             for version in Version::ALL {
                 let found = seen(&Loaded::of(version, &format!("profile={profile}")));
                 if found != *expected {
-                    wrong.push(format!("{knob}, profile={profile}, {version:?}: {found}, expected {expected}"));
+                    wrong.push(format!("{sysctl}, profile={profile}, {version:?}: {found}, expected {expected}"));
                 }
             }
         }
@@ -64,7 +64,7 @@ fn each_entry_of_the_profile_has_a_conversation() {
     let list = source.split_once("const LINUX").unwrap().1.split_once("];").unwrap().0;
     let listed: Vec<&str> =
         list.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next()).collect();
-    assert_eq!(listed, HABITS.iter().map(|(knob, ..)| *knob).collect::<Vec<_>>());
+    assert_eq!(listed, HABITS.iter().map(|(sysctl, ..)| *sysctl).collect::<Vec<_>>());
 }
 
 fn info(linux: &Loaded, fd: c_int, at: usize) -> u32 {

@@ -47,7 +47,7 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
                 pages.send(out, used)?;
                 used = 0;
                 if most + SLACK > pages.room().len() {
-                    pages.renew()?;
+                    pages.reopen()?;
                 }
             }
             let room = pages.room().get_mut(used..).unwrap_or_default();

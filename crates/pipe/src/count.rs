@@ -130,7 +130,7 @@ impl Count {
         Sums { frames: frames.load(Relaxed), text: text.load(Relaxed), wire: wire.load(Relaxed), ns }
     }
 
-    fn speak(&mut self, sums: Sums) -> io::Result<()> {
+    fn print(&mut self, sums: Sums) -> io::Result<()> {
         match &mut self.say {
             Some(say) => say(&if self.json { sums.json() } else { sums.to_string() }),
             None => Ok(()),
@@ -160,7 +160,7 @@ impl Stage for Count {
 
     fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
         let sums = self.sums(self.clock.now());
-        Ok(self.speak(sums)?)
+        Ok(self.print(sums)?)
     }
 
     fn passes(&self) -> bool {
@@ -181,7 +181,7 @@ impl Timed for Count {
             return;
         }
         let sums = self.sums(now);
-        self.failed = self.speak(sums.since(self.before)).err();
+        self.failed = self.print(sums.since(self.before)).err();
         self.before = sums;
         let late = now.since(next).as_nanos() / every.as_nanos().max(1);
         let next = next.after(every.saturating_mul(u32::try_from(late + 1).unwrap_or(u32::MAX)));

@@ -56,12 +56,12 @@ pub struct Wanted {
 #[derive(Debug, Clone)]
 pub struct Matcher {
     columns: Option<Columns>,
-    plain: Plain,
+    plain: FixedPattern,
 }
 
 /// Matcher for lines of any shape.
 #[derive(Debug, Clone)]
-enum Plain {
+enum FixedPattern {
     Words(AhoCorasick),
     Regex(Regex),
 }
@@ -88,7 +88,7 @@ impl Matcher {
         if fixed {
             let words = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
             let words = words.map_err(|error| BadPattern::whole(error.to_string()))?;
-            return Ok(Matcher { columns, plain: Plain::Words(words) });
+            return Ok(Matcher { columns, plain: FixedPattern::Words(words) });
         }
         let parts: Result<Vec<String>, BadPattern> =
             patterns.iter().map(|pattern| syntax::translate(pattern, syntax)).collect();
@@ -105,8 +105,8 @@ impl Matcher {
             .case_insensitive(wanted.ignore_case)
             .size_limit(64 << 20)
             .build();
-        let regex = built.map_err(|error| BadPattern::whole(syntax::plainly(&error)))?;
-        Ok(Matcher { columns, plain: Plain::Regex(regex) })
+        let regex = built.map_err(|error| BadPattern::whole(syntax::message_of(&error)))?;
+        Ok(Matcher { columns, plain: FixedPattern::Regex(regex) })
     }
 
     /// Returns whether the fast path applies to lines in their standard form.
@@ -117,8 +117,8 @@ impl Matcher {
     /// Returns the first match in `text` at or after `from`. A match never spans lines.
     fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
         match &self.plain {
-            Plain::Regex(regex) => regex.find_at(text, from).map(|found| (found.start(), found.end())),
-            Plain::Words(words) => {
+            FixedPattern::Regex(regex) => regex.find_at(text, from).map(|found| (found.start(), found.end())),
+            FixedPattern::Words(words) => {
                 let found = words.find(aho_corasick::Input::new(text).range(from..))?;
                 Some((found.start(), found.end()))
             }

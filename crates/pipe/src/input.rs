@@ -10,7 +10,7 @@ mod text;
 pub use cut::Cut;
 pub(crate) use json::write as write_json;
 pub(crate) use text::decode_line;
-pub use text::{Tally, Told};
+pub use text::{Tally, Warned};
 
 use crate::grep::Front;
 use crate::{About, Format, Frames, Time};
@@ -351,7 +351,7 @@ impl Capture {
             if !pushed {
                 let (len, captured) = (record.orig_len, record.data.len());
                 let why = format!("length {len}, captured {captured}: too short or too long for a frame");
-                tally.tell(Told::Record(why), frames.len());
+                tally.warn(Warned::Record(why), frames.len());
             }
             if self.reader.section().interfaces.len() > self.known {
                 self.describe(origin);

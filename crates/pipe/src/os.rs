@@ -146,7 +146,7 @@ impl Pages {
     ///
     /// # Errors
     /// System errors of madvise(2).
-    pub fn renew(&mut self) -> io::Result<()> {
+    pub fn reopen(&mut self) -> io::Result<()> {
         // SAFETY: the mapping is our own. Its pages are released, which leaves them to other
         // owners, and zeroed pages are mapped at the next access.
         match unsafe { libc::madvise(self.at.cast(), self.len, libc::MADV_DONTNEED) } {
@@ -212,7 +212,7 @@ mod tests {
         const ROUND: usize = 1 << 14;
         for round in 0..4_u8 {
             if round == 2 {
-                pages.renew().unwrap();
+                pages.reopen().unwrap();
             }
             pages.room()[..ROUND].fill(b'a' + round);
             pages.send(&to, ROUND).unwrap();
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(moved, ROUND as isize);
         }
         pages.room().fill(b'!');
-        pages.renew().unwrap();
+        pages.reopen().unwrap();
         pages.room().fill(b'!');
         drop(pages);
         let mut all = vec![0; 4 * ROUND];
@@ -244,7 +244,7 @@ mod tests {
         pages.send(&file, 5).unwrap();
         assert_eq!(pages.room()[..5], [0; 5]);
         assert_eq!(pages.room().len(), HUGE - PAGE);
-        pages.renew().unwrap();
+        pages.reopen().unwrap();
         assert_eq!((pages.room().len(), pages.room()[0]), (HUGE, 0));
         pages.room()[..3].copy_from_slice(b"abc");
         let kept = pages.keep();

@@ -39,7 +39,7 @@ use buf::{Burst, Frame};
 use clock::Instant;
 pub use counts::{PortCounts, RxCounts, TxCounts};
 pub use open::{
-    Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, said_of, stride_for,
+    Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, port_message, stride_for,
 };
 pub use spec::{Spec, SpecError};
 use std::os::fd::BorrowedFd;
@@ -159,7 +159,7 @@ pub struct Port {
     pub tx: Box<dyn TxHalf>,
     /// Counters of the port, readable from any thread.
     pub counts: Arc<PortCounts>,
-    /// The controller (knobs, doorbells, bus) of a [`nic`] port, also under wrappers.
+    /// The controller (sysctls, doorbells, bus) of a [`nic`] port, also under wrappers.
     pub nic: Option<Arc<nic::Nic>>,
 }
 

@@ -5,7 +5,7 @@
 //! in rings, announces them to the card by writing a tail register, and finds completed descriptors
 //! by a bit that the card writes back into memory. Polling reads no register. The card ([`Card`])
 //! owns the other side of the rings and one end of a [`wire`](mod@wire). Each optimization of
-//! bridge2004 is a knob ([`knobs`]), its savings are counted ([`counts`]), and the costs of
+//! bridge2004 is a setting ([`settings`]), its savings are counted ([`counts`]), and the costs of
 //! register accesses and of the bus are modelled, with their sources ([`bus`]).
 //!
 //! A live port steps its card inside the driver's calls. The laboratory steps the card separately
@@ -17,9 +17,9 @@ pub mod bus;
 pub mod card;
 pub mod counts;
 pub mod driver;
-pub mod knobs;
 mod live;
 pub mod regs;
+pub mod settings;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -28,8 +28,8 @@ mod work;
 pub use card::Card;
 pub use counts::NicCounts;
 pub use driver::{RxDriver, TxDriver};
-pub use knobs::{KnobError, Knobs};
 pub use regs::Status;
+pub use settings::{SettingError, Settings};
 pub use wire::{End, wire};
 
 use crate::os::event::Event;
@@ -47,13 +47,13 @@ pub const WIRE_SLOTS: usize = 4096;
 /// Length of the Ethernet header and a VLAN tag.
 const LINK: usize = 14 + 4;
 
-/// State shared by driver, card and observers: registers, knobs, counters.
+/// State shared by driver, card and observers: registers, settings, counters.
 #[derive(Debug)]
 pub struct Nic {
     /// Name of the port.
     pub name: String,
-    /// Knobs of the card and its driver.
-    pub knobs: Knobs,
+    /// Settings of the card and its driver.
+    pub settings: Settings,
     /// Counters of the card and its driver.
     pub counts: NicCounts,
     pub(in crate::nic) bus: Arc<Bus>,
@@ -115,13 +115,13 @@ pub struct Parts {
     pub counts: Arc<PortCounts>,
 }
 
-/// Creates a card with `knobs`, on a bus of its own, and its driver, which posts buffers of `pool`.
-/// Without a wire the link is down.
+/// Creates a card with `settings`, on a bus of its own, and its driver, which posts buffers of
+/// `pool`. Without a wire the link is down.
 ///
 /// # Errors
 /// Buffers too small for `mtu`; no memory or no event for the card.
-pub fn assemble(name: &str, knobs: Knobs, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
-    assemble_on(&Arc::default(), name, knobs, mtu, end, pool)
+pub fn assemble(name: &str, settings: Settings, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
+    assemble_on(&Arc::default(), name, settings, mtu, end, pool)
 }
 
 /// Creates a card as [`assemble`] does, on a bus that other cards may share.
@@ -131,7 +131,7 @@ pub fn assemble(name: &str, knobs: Knobs, mtu: u16, end: Option<End>, pool: &Poo
 pub fn assemble_on(
     bus: &Arc<Bus>,
     name: &str,
-    knobs: Knobs,
+    settings: Settings,
     mtu: u16,
     mut end: Option<End>,
     pool: &Pool,
@@ -140,20 +140,20 @@ pub fn assemble_on(
     if need > have {
         return Err(NicError::SmallBuffers { need, have });
     }
-    let caps = caps(&knobs, mtu);
-    let fifo = fifo(&knobs, need, pool.headroom())?;
+    let caps = caps(&settings, mtu);
+    let fifo = fifo(&settings, need, pool.headroom())?;
     let side = end.as_ref().map(|end| end.rx.near());
     if let (Some(end), Some(side)) = (&mut end, &side) {
-        end.tx.set_pace(knobs.bits_a_second());
-        side.waits.store(knobs.pauses(), Ordering::Relaxed);
+        end.tx.set_pace(settings.bits_a_second());
+        side.waits.store(settings.pauses(), Ordering::Relaxed);
     }
-    let (rx_size, tx_size) = knobs.rings();
+    let (rx_size, tx_size) = settings.rings();
     let (rx_driver, rx_card) = buf::ring::desc::descriptors(rx_size);
     let (tx_driver, tx_card) = buf::ring::desc::descriptors(tx_size);
     let link_up = AtomicBool::new(end.is_some());
     let counts = NicCounts::default();
-    let nic = Arc::new(Nic { name: name.to_string(), knobs, counts, bus: bus.clone(), side, link_up, fifo });
-    if nic.knobs.intr.on() {
+    let nic = Arc::new(Nic { name: name.to_string(), settings, counts, bus: bus.clone(), side, link_up, fifo });
+    if nic.settings.intr.on() {
         nic.enable_interrupts(regs::RXT0 | regs::RXO | regs::LSC).map_err(NicError::Event)?;
     }
     let (tx_end, rx_end) = end.map_or((None, None), |end| (Some(end.tx), Some(end.rx)));
@@ -168,23 +168,23 @@ pub fn assemble_on(
 ///
 /// # Errors
 /// As for [`assemble`].
-pub fn open(name: &str, knobs: Knobs, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Port, NicError> {
-    let Parts { rx, tx, card, nic, caps, counts } = assemble(name, knobs, mtu, end, pool)?;
+pub fn open(name: &str, settings: Settings, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Port, NicError> {
+    let Parts { rx, tx, card, nic, caps, counts } = assemble(name, settings, mtu, end, pool)?;
     let (rx, tx) = live::halves(rx, tx, card);
     let spec = format!("nic:{name}");
     Ok(Port { name: name.to_string(), spec, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: Some(nic) })
 }
 
-fn caps(knobs: &Knobs, mtu: u16) -> Caps {
-    let large = knobs.tso.on();
-    let csum = large || knobs.csum.on();
+fn caps(settings: &Settings, mtu: u16) -> Caps {
+    let large = settings.tso.on();
+    let csum = large || settings.csum.on();
     let tso_max = if large { u32::from(u16::MAX) } else { 0 };
-    Caps { mtu, tx_ip_csum: csum, tx_l4_csum: csum, rx_csum: knobs.csum.on(), tso_max, lro: false }
+    Caps { mtu, tx_ip_csum: csum, tx_l4_csum: csum, rx_csum: settings.csum.on(), tso_max, lro: false }
 }
 
 /// Creates the card's own buffers, unless frames are moved without copying.
-fn fifo(knobs: &Knobs, data: usize, headroom: usize) -> Result<Option<Pool>, NicError> {
-    if knobs.dma.get() == knobs::MOVE && !knobs.tso.on() && !knobs.vlan.on() {
+fn fifo(settings: &Settings, data: usize, headroom: usize) -> Result<Option<Pool>, NicError> {
+    if settings.dma.get() == settings::MOVE && !settings.tso.on() && !settings.vlan.on() {
         return Ok(None);
     }
     let headroom = u16::try_from(headroom).unwrap_or(0);
@@ -195,7 +195,7 @@ fn fifo(knobs: &Knobs, data: usize, headroom: usize) -> Result<Option<Pool>, Nic
 impl Nic {
     fn enable_interrupts(&self, mask: u32) -> io::Result<()> {
         if let Some(side) = &self.side {
-            side.interrupts.moderate(self.knobs.itr_us.get());
+            side.interrupts.moderate(self.settings.itr_us.get());
             side.interrupts.enable(mask, Event::new()?);
             self.counts.register_writes.add(2); // ITR, IMS
         }
@@ -206,7 +206,7 @@ impl Nic {
     /// receiving thread.
     pub fn check_status(&self) -> Status {
         self.counts.register_reads.add(2);
-        self.access(2 * bus::REGISTER_READ, 2 * self.knobs.reg_read_ns.get());
+        self.access(2 * bus::REGISTER_READ, 2 * self.settings.reg_read_ns.get());
         let cause = self.side.as_ref().map_or(0, |side| side.interrupts.read_cause());
         Status { link_up: self.is_up(), cause }
     }
@@ -229,7 +229,7 @@ impl Nic {
 
     /// Returns the bus model used for counting clocks.
     pub fn bus_model(&self) -> Option<Model> {
-        Bus::model(&self.knobs)
+        Bus::model(&self.settings)
     }
 
     /// Returns the counters per frame as lines of text.
@@ -244,7 +244,7 @@ impl Nic {
     /// `ns`.
     #[inline(always)]
     pub(in crate::nic) fn access(&self, clocks: u64, ns: u64) {
-        self.bus.occupy(&self.knobs, clocks);
+        self.bus.occupy(&self.settings, clocks);
         bus::wait(ns);
     }
 

@@ -12,7 +12,7 @@ pub use pairs::{PairError, Pairs};
 pub use wires::WireError;
 
 use crate::impair::{self, Impairment};
-use crate::nic::{self, Knobs, NicError};
+use crate::nic::{self, NicError, Settings};
 use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Family, Order, Source};
@@ -132,7 +132,7 @@ impl std::error::Error for OpenError {}
 
 /// Joins a port's name and an error message. Device errors already begin with the port's kind and
 /// name, which are then not repeated.
-pub fn said_of(spec: &str, why: &dyn fmt::Display) -> String {
+pub fn port_message(spec: &str, why: &dyn fmt::Display) -> String {
     let why = why.to_string();
     let named = why.split_once(": ").map(|(first, _)| without_options(first));
     let own = without_options(spec);
@@ -214,14 +214,14 @@ fn plain(layer: &Layer) -> Caps {
 }
 
 fn open_nic(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
-    let (layer, knobs) = (&spec.port, Knobs::default());
-    layer.options().for_each(|(option, value)| knobs.preset(option, value));
+    let (layer, sysctls) = (&spec.port, Settings::default());
+    layer.options().for_each(|(option, value)| sysctls.preset(option, value));
     let end = match layer.get_text("wire") {
         Some(wire) => Some(env.pairs.wires().end(&wire, &spec.name, layer.word("speed")).map_err(OpenError::Wire)?),
         None => None,
     };
     let error = |error| OpenError::Nic { spec: spec.to_string(), error };
-    nic::open(&spec.name, knobs, narrow(layer.count("mtu")), end, &env.pool).map_err(error)
+    nic::open(&spec.name, sysctls, narrow(layer.count("mtu")), end, &env.pool).map_err(error)
 }
 
 fn open_pktgen(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {

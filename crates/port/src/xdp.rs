@@ -95,7 +95,7 @@ struct Fit {
 /// See [`XdpError`]: a missing privilege or part of the kernel, no such device, a queue in use,
 /// buffers that do not fit.
 pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpError> {
-    let Found { ifindex, present, is_virtual } = find(name)?;
+    let DeviceInfo { ifindex, present, is_virtual } = find(name)?;
     let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
     let fit = fit(name, mtu as usize, config.mode, pool)?;
     let mut warnings = Vec::new();
@@ -145,7 +145,7 @@ fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
 }
 
 /// Properties of a device before it is opened.
-struct Found {
+struct DeviceInfo {
     ifindex: u32,
     /// Number of the XDP program on the device, if any.
     present: Option<u32>,
@@ -153,10 +153,10 @@ struct Found {
     is_virtual: bool,
 }
 
-fn find(name: &str) -> Result<Found, XdpError> {
+fn find(name: &str) -> Result<DeviceInfo, XdpError> {
     let found = Netlink::open().and_then(|mut netlink| {
         let (ifindex, present) = (netlink.ifindex(name)?, netlink.xdp_program(name)?);
-        Ok(Found { ifindex, present, is_virtual: netlink.kind(name)?.is_some() })
+        Ok(DeviceInfo { ifindex, present, is_virtual: netlink.kind(name)?.is_some() })
     });
     found.map_err(|error| {
         let name = name.to_string();

@@ -152,7 +152,7 @@ impl<L: Locks> Rig<L> {
                 stack.add_addr(cx, pg0, IfaceAddr { addr, len: 24 }).map_err(|error| format!("{error:?}"))?;
             }
             IpAddr::V6(addr) => {
-                stack.knobs.dad_count.set(0); // no other host is on the link
+                stack.sysctls.dad_count.set(0); // no other host is on the link
                 stack.add_addr6(cx, pg0, IfaceAddr6::new(addr, 64)).map_err(|error| format!("{error:?}"))?;
             }
         }
@@ -161,8 +161,8 @@ impl<L: Locks> Rig<L> {
             IpAddr::V6(addr) => stack.set_neighbor6(cx, pg0, addr, REMOTE_MAC),
         }
         stack.set_offload(pg0, Offload { tx_ip: settings.offload, tx_l4: settings.offload, rx: false, tso: false });
-        stack.knobs.header_cache.set(i64::from(settings.header_cache));
-        stack.knobs.tx_burst.set(settings.burst as i64);
+        stack.sysctls.header_cache.set(i64::from(settings.header_cache));
+        stack.sysctls.tx_burst.set(settings.burst as i64);
         stack.set_ledger(settings.ledger);
         stack.flush(cx);
         Ok(())

@@ -155,18 +155,18 @@ impl World {
     fn run_beside(&self, span: Duration, programs: &mut [OfHost<'_>]) {
         let end = self.now().after(span);
         loop {
-            let next = self.settle(programs);
+            let next = self.run_until_idle(programs);
             match next {
                 Some(next) if next <= end => self.clock.advance_to(next.max(self.now().after(Duration::from_nanos(1)))),
                 _ => break,
             }
         }
         self.clock.advance_to(end);
-        self.settle(programs);
+        self.run_until_idle(programs);
     }
 
     /// Steps all nodes until nothing changes at this instant. Returns the time of the next event.
-    fn settle(&self, programs: &mut [OfHost<'_>]) -> Option<Instant> {
+    fn run_until_idle(&self, programs: &mut [OfHost<'_>]) -> Option<Instant> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
             let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();

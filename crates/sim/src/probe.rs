@@ -13,7 +13,7 @@ pub const GRAIN: Duration = Duration::from_micros(100);
 
 /// Result for one host and one echo service.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Heard {
+pub struct EchoReplies {
     /// Name of the sending host.
     pub from: String,
     /// Name of the probed host.
@@ -35,7 +35,7 @@ struct Asker {
     fd: Fd,
     to: SocketAddr,
     waits: bool,
-    heard: Heard,
+    heard: EchoReplies,
 }
 
 /// Advances the time by `span` in a world made of `hosts`; each host probes each echo service once
@@ -48,7 +48,7 @@ pub fn probe(
     hosts: &[HostConfig],
     span: Duration,
     every: Duration,
-) -> Result<Vec<Heard>, Errno> {
+) -> Result<Vec<EchoReplies>, Errno> {
     let world = programs.world();
     let mut askers = askers(world, hosts)?;
     let end = world.now().after(span);
@@ -78,7 +78,7 @@ fn askers(world: &World, hosts: &[HostConfig]) -> Result<Vec<Asker>, Errno> {
             let calls = world.hosts[at].calls();
             let fd = calls.socket()?;
             calls.set_option(fd, Opt::NonBlocking(true))?;
-            let heard = Heard {
+            let heard = EchoReplies {
                 from: from.name.clone(),
                 to: to.name.clone(),
                 sent: 0,

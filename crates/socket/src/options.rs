@@ -269,10 +269,10 @@ impl<L: Locks> Calls<'_, L> {
         if let Some(id) = fd.sock() {
             return self.stream_option(id, kind);
         }
-        let knobs = &self.stack.knobs;
+        let sysctls = &self.stack.sysctls;
         let default_ttl = |pcb: &Pcb<L>| match pcb.domain() {
-            Domain::Inet => knobs.ttl.get() as u8,
-            Domain::Inet6 => knobs.hop_limit6.get() as u8,
+            Domain::Inet => sysctls.ttl.get() as u8,
+            Domain::Inet6 => sysctls.hop_limit6.get() as u8,
         };
         self.stack
             .with_pcb(self.cx(), fd.0, |pcb| {
@@ -398,20 +398,20 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     fn stream_option(&self, id: usize, kind: OptKind) -> Result<Opt, Errno> {
-        let knobs = &self.stack.knobs;
+        let sysctls = &self.stack.sysctls;
         let now = self.cx().now;
-        let ms = |knob: &inet::knobs::Knob| Duration::from_millis(knob.get() as u64);
+        let ms = |sysctl: &inet::sysctls::Sysctl| Duration::from_millis(sysctl.get() as u64);
         self.stack
             .with_sock(self.cx(), id, |sock| {
                 let options = sock.options();
                 let info = sock.tcb().map(|tcb| tcb.info(now));
                 Ok(match kind {
                     OptKind::RecvBuffer => {
-                        let tuned = sock.tcb().map_or(knobs.tcp_recvspace.get() as u32, tcp::Tcb::recv_space);
+                        let tuned = sock.tcb().map_or(sysctls.tcp_recvspace.get() as u32, tcp::Tcb::recv_space);
                         Opt::RecvBuffer(options.recv_space.unwrap_or(tuned) as usize)
                     }
                     OptKind::SendBuffer => {
-                        Opt::SendBuffer(options.send_space.unwrap_or(knobs.tcp_sendspace.get() as u32) as usize)
+                        Opt::SendBuffer(options.send_space.unwrap_or(sysctls.tcp_sendspace.get() as u32) as usize)
                     }
                     OptKind::RecvTimeout => Opt::RecvTimeout(options.recv_timeout),
                     OptKind::SendTimeout => Opt::SendTimeout(options.send_timeout),
@@ -421,26 +421,26 @@ impl<L: Locks> Calls<'_, L> {
                     OptKind::ReusePort => Opt::ReusePort(options.reuse_port),
                     OptKind::BindAny => Opt::BindAny(options.bind_any),
                     OptKind::Ttl if sock.domain() == Domain::Inet6 => {
-                        Opt::Ttl(options.ttl.unwrap_or(knobs.hop_limit6.get() as u8))
+                        Opt::Ttl(options.ttl.unwrap_or(sysctls.hop_limit6.get() as u8))
                     }
-                    OptKind::Ttl => Opt::Ttl(options.ttl.unwrap_or(knobs.ttl.get() as u8)),
+                    OptKind::Ttl => Opt::Ttl(options.ttl.unwrap_or(sysctls.ttl.get() as u8)),
                     OptKind::V6Only if sock.domain() == Domain::Inet6 => Opt::V6Only(options.v6only),
                     OptKind::Tos => Opt::Tos(options.tos),
                     OptKind::KeepAlive => Opt::KeepAlive(options.keepalive),
                     OptKind::NoDelay => Opt::NoDelay(options.nodelay),
                     OptKind::Cork => Opt::Cork(options.cork),
-                    OptKind::KeepIdle => Opt::KeepIdle(options.keep_idle.unwrap_or(ms(&knobs.tcp_keepidle))),
+                    OptKind::KeepIdle => Opt::KeepIdle(options.keep_idle.unwrap_or(ms(&sysctls.tcp_keepidle))),
                     OptKind::KeepInterval => {
-                        Opt::KeepInterval(options.keep_interval.unwrap_or(ms(&knobs.tcp_keepintvl)))
+                        Opt::KeepInterval(options.keep_interval.unwrap_or(ms(&sysctls.tcp_keepintvl)))
                     }
-                    OptKind::KeepCount => Opt::KeepCount(options.keep_count.unwrap_or(knobs.tcp_keepcnt.get() as u8)),
+                    OptKind::KeepCount => Opt::KeepCount(options.keep_count.unwrap_or(sysctls.tcp_keepcnt.get() as u8)),
                     OptKind::UserTimeout => Opt::UserTimeout(options.user_timeout),
                     OptKind::MaxSegment => {
-                        let mss = info.map_or(knobs.tcp_mssdflt.get() as u32, |info| info.snd_mss);
+                        let mss = info.map_or(sysctls.tcp_mssdflt.get() as u32, |info| info.snd_mss);
                         Opt::MaxSegment(options.maxseg.unwrap_or(mss as u16))
                     }
                     OptKind::Congestion => {
-                        let default = if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno };
+                        let default = if sysctls.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno };
                         Opt::Congestion(options.congestion.unwrap_or(default))
                     }
                     OptKind::NotSentLowat => Opt::NotSentLowat(options.notsent_lowat.unwrap_or(0)),

@@ -135,7 +135,7 @@ fn sending_allocates_nothing() {
     let fd = calls.socket().unwrap();
     let to = SocketAddr::from((PEER.1, 9));
     for cache in [1, 0] {
-        stack.knobs.header_cache.set(cache);
+        stack.sysctls.header_cache.set(cache);
         assert_eq!(taken(|| assert_eq!(calls.send_to(fd, b"hello", &to), Ok(5))), 0, "header_cache {cache}");
     }
     stack.flush(cx());
@@ -163,7 +163,7 @@ fn receiving_allocates_nothing() {
 fn forwarding_allocates_nothing() {
     let own = (Mac([2, 0, 0, 0, 1, 1]), Ipv4Addr::new(10, 0, 1, 1));
     let (stack, _) = host(&[(HOST, PEER), (own, BEYOND)]);
-    stack.knobs.forwarding.set(1);
+    stack.sysctls.forwarding.set(1);
     let bytes = frame_to(SocketAddr::from((BEYOND.1, 9)));
     for frames in [1, 32] {
         let before = stack.counter("inet.ip4.forwarded");

@@ -1,21 +1,21 @@
-//! Statistics: counters, drop reasons, the cost ledger and tracepoints; and knobs.
+//! Statistics: counters, drop reasons, the cost ledger and tracepoints; and sysctls.
 //!
-//! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`knobs!`]) gives the struct, the
+//! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`sysctls!`]) gives the struct, the
 //! dotted name, and the description that the documentation and `linerate netstat` print. Each
 //! writer owns its shard, so counting is a plain load, add and store; readers sum the shards and
 //! may lag a few events behind.
 
 mod counter;
 mod drops;
-mod knob;
 mod ledger;
 mod shards;
+mod sysctl;
 #[cfg(test)]
 mod tests;
 pub mod trace;
 
 pub use counter::{Counter, Described, Entry};
 pub use drops::{DropReason, Drops, End};
-pub use knob::{Knob, KnobInfo, KnobSet, OutOfRange};
 pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};
 pub use shards::Shards;
+pub use sysctl::{OutOfRange, Sysctl, SysctlInfo, SysctlSet};

@@ -63,7 +63,7 @@ fn drops_count_by_reason() {
     assert_eq!(drops.nonzero()[0].name, "inet.ip4.in.bad_checksum");
 }
 
-knobs! {
+sysctls! {
     /// Two.
     pub struct Two {
         /// The first.
@@ -75,9 +75,9 @@ knobs! {
 }
 
 #[test]
-fn a_knob_is_set_by_its_name_within_its_range() {
+fn a_sysctl_is_set_by_its_name_within_its_range() {
     let two = Two::default();
-    let set: &dyn KnobSet = &two;
+    let set: &dyn SysctlSet = &two;
     assert_eq!((set.read("a.first"), set.read("a.third"), two.generation()), (Some(3), None, 0));
     assert_eq!(set.write("a.first", 10), Some(Err(OutOfRange { min: 0, max: 9 })));
     assert_eq!(set.write("a.second", -1), Some(Ok(())));

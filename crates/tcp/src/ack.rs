@@ -6,7 +6,7 @@
 //! the timers.
 
 use crate::cc::{Ack, Congestion};
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::recovery::Shown;
 use crate::rtt::us_since;
 use crate::scoreboard::Delivered;
@@ -27,7 +27,7 @@ impl Tcb {
         if seg.ack.before(una.minus(self.snd.max_wnd)) {
             return self.challenge(reply, Dropped::AckTooOld, now);
         }
-        self.wishes.more = false;
+        self.options.more = false;
         let advanced = seg.ack.after(una);
         let backoff = self.recovery.backoff;
         let mut shown = Shown { advanced, backoff, prior_in_flight: self.in_flight(), ..Shown::default() };
@@ -38,7 +38,7 @@ impl Tcb {
         if advanced || seg.ack == una {
             self.take_window(seg.window, seg.seq, seg.ack, advanced);
             if self.snd.wnd > window_before && !advanced && !text {
-                self.notes |= Notes::WINDOW_UPDATE;
+                self.rare_events |= RareEvents::WINDOW_UPDATE;
             }
         }
         let dsack = match self.sack && !seg.options.sack.is_empty() {
@@ -56,7 +56,7 @@ impl Tcb {
         // data is outstanding.
         shown.duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
         if shown.duplicate {
-            self.notes |= Notes::DUPLICATE_ACK;
+            self.rare_events |= RareEvents::DUPLICATE_ACK;
         }
         (shown.dsack, shown.ece) = (dsack, self.ecn.on && seg.has(Flags::ECE));
         reply.measured = self.learn(&shown, seg, now);
@@ -127,10 +127,10 @@ impl Tcb {
         if let Some(block) = first {
             self.on_dsack(block);
         } else if dsack {
-            self.notes |= Notes::DSACK_OLD;
+            self.rare_events |= RareEvents::DSACK_OLD;
         }
         if lies {
-            self.notes |= Notes::SACK_INVALID;
+            self.rare_events |= RareEvents::SACK_INVALID;
         }
         let una = self.snd.una;
         for block in blocks.iter().skip(usize::from(dsack)) {
@@ -150,8 +150,8 @@ impl Tcb {
         let delivered = shown.got.segments;
         self.counts.delivered = self.counts.delivered.wrapping_add(delivered);
         if shown.ece {
-            let met = self.met();
-            met.delivered_ce = met.delivered_ce.wrapping_add(delivered);
+            let cold_events = self.cold_events();
+            cold_events.delivered_ce = cold_events.delivered_ce.wrapping_add(delivered);
         }
         if self.sack {
             // If the ACK echoes a timestamp older than the retransmission, the original was
@@ -162,9 +162,9 @@ impl Tcb {
                 .map(|at| !at.is_some_and(left_later));
             let late = self.rack.update(&shown.got, of_copy, self.rtt.min_us(), self.snd.mss, now);
             if late {
-                let met = self.met();
-                met.reord_seen = met.reord_seen.wrapping_add(1);
-                self.notes |= Notes::REORDERED;
+                let cold_events = self.cold_events();
+                cold_events.reord_seen = cold_events.reord_seen.wrapping_add(1);
+                self.rare_events |= RareEvents::REORDERED;
             }
             self.rack.reached(self.snd.una);
             for block in seg.options.sack.as_slice() {
@@ -226,7 +226,7 @@ impl Tcb {
         let first_slow_start = self.cc.ssthresh() == u32::MAX;
         self.cc.on_ack(&ack, now);
         if first_slow_start && self.cc.ssthresh() != u32::MAX {
-            self.notes |= Notes::HYSTART_EXIT;
+            self.rare_events |= RareEvents::HYSTART_EXIT;
         }
         if round_start {
             self.snd.round_end = self.snd.nxt;

@@ -1,7 +1,7 @@
 //! Replies outside the data stream: RSTs and rate-limited challenge ACKs (RFC 9293 3.5.2, RFC
 //! 5961).
 
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::segment::OutOptions;
 use crate::tcb::Tcb;
 use crate::{Dropped, Ecn, Out, Reply, Segment, SeqNum};
@@ -52,7 +52,7 @@ impl Tcb {
     #[inline(never)]
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
         let average = self.config.challenge_acks;
-        if self.met().answers.challenge(average, now) {
+        if self.cold_events().answers.challenge(average, now) {
             reply.answer = Some(self.make_ack(now));
         }
         Err(why)
@@ -69,10 +69,10 @@ impl Tcb {
         }
         let counts = seg.len > 0 && !seg.has(Flags::SYN);
         let interval = self.config.invalid_interval;
-        if counts || self.met().answers.invalid(interval, now) {
+        if counts || self.cold_events().answers.invalid(interval, now) {
             self.rcv.ack_now = true;
         } else {
-            self.notes |= Notes::INVALID_LIMITED;
+            self.rare_events |= RareEvents::INVALID_LIMITED;
         }
         Err(why)
     }

@@ -33,9 +33,9 @@ impl Tcb {
             return;
         }
         self.snd.end = self.snd.end.plus(bytes);
-        self.wishes.more = tail == Tail::More;
-        self.wishes.flush = false;
-        self.wishes.starved = false;
+        self.options.more = tail == Tail::More;
+        self.options.flush = false;
+        self.options.starved = false;
         if matches!(tail, Tail::Push | Tail::Record) {
             self.snd.push = self.snd.end;
         }
@@ -48,7 +48,7 @@ impl Tcb {
     #[cold]
     fn mark_end(&mut self, tail: Tail) {
         let end = self.snd.end;
-        let ends = &mut self.rare().ends;
+        let ends = &mut self.cold_options().ends;
         if ends.len() == ENDS_MAX {
             ends.pop_back(); // under a flood of small writes, boundaries are merged
         }
@@ -61,7 +61,7 @@ impl Tcb {
             return;
         }
         self.queued(bytes, true);
-        self.met().snd_urgent = self.snd.end;
+        self.cold_events().snd_urgent = self.snd.end;
         self.snd.urgent_on = true;
     }
 
@@ -81,7 +81,7 @@ impl Tcb {
     /// (`SIOCATMARK`).
     pub fn urgent_mark(&self) -> Option<u32> {
         let first = self.rcv.nxt.minus(self.rcv.unread);
-        let urgent = self.met.as_ref().filter(|_| self.rcv.urgent_on)?.rcv_urgent;
+        let urgent = self.cold_events.as_ref().filter(|_| self.rcv.urgent_on)?.rcv_urgent;
         urgent.after(first).then(|| urgent.since(first))
     }
 
@@ -109,7 +109,7 @@ impl Tcb {
         if self.rcv.unread > 0 && self.state != State::TimeWait {
             return Closed { reset: self.abort(now), over: true };
         }
-        self.wishes.orphan = true;
+        self.options.orphan = true;
         self.shutdown_send(now);
         self.await_fin(now);
         Closed { reset: None, over: self.state == State::Closed }
@@ -169,24 +169,24 @@ impl Tcb {
 
     /// Returns whether little enough is unsent that more may be queued (`TCP_NOTSENT_LOWAT`).
     pub fn is_unsent_low(&self) -> bool {
-        let limit = self.rare.as_ref().and_then(|rare| rare.notsent_lowat);
+        let limit = self.cold_options.as_ref().and_then(|cold_options| cold_options.notsent_lowat);
         limit.is_none_or(|limit| self.not_sent() < limit)
     }
 
     /// Turns the Nagle algorithm off or on (`TCP_NODELAY`).
     pub fn set_nodelay(&mut self, on: bool) {
-        self.wishes.nodelay = on;
+        self.options.nodelay = on;
     }
 
     /// Releases data held back by Nagle or cork, once (as Linux does when `TCP_NODELAY` is set).
     pub fn flush(&mut self) {
-        self.wishes.flush = true;
+        self.options.flush = true;
     }
 
     /// Holds back partial segments while `on` (`TCP_CORK`).
     pub fn set_cork(&mut self, on: bool) {
-        self.wishes.cork = on;
-        self.wishes.more &= on;
+        self.options.cork = on;
+        self.options.more &= on;
     }
 
     /// The largest window that the peer has advertised.
@@ -196,23 +196,23 @@ impl Tcb {
 
     /// Sets how long data may stay unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
     pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
-        self.rare().user_timeout = limit;
+        self.cold_options().user_timeout = limit;
     }
 
     /// Sets how long an orphan stays in FIN-WAIT-2 (`TCP_LINGER2`).
     pub fn set_linger2(&mut self, limit: Option<Duration>) {
-        self.rare().linger2 = limit;
+        self.cold_options().linger2 = limit;
     }
 
     /// Sets the limit of unsent bytes below which the socket is writable (`TCP_NOTSENT_LOWAT`).
     pub fn set_notsent_lowat(&mut self, bytes: Option<u32>) {
-        self.rare().notsent_lowat = bytes;
+        self.cold_options().notsent_lowat = bytes;
     }
 
     /// Sets the maximum segment size (`TCP_MAXSEG`): before the handshake also the advertised MSS,
     /// later only the sending limit.
     pub fn set_maxseg(&mut self, mss: u16) {
-        self.rare().maxseg = Some(mss.max(self.config.min_mss));
+        self.cold_options().maxseg = Some(mss.max(self.config.min_mss));
         if self.state.is_synchronized() {
             self.set_mss();
         }
@@ -220,13 +220,13 @@ impl Tcb {
 
     /// Sets the number of SYN retransmissions (`TCP_SYNCNT`).
     pub fn set_syn_count(&mut self, count: u8) {
-        self.rare().syn_count = Some(count.max(1));
+        self.cold_options().syn_count = Some(count.max(1));
     }
 
     /// Turns pacing on or off: data is spread over the round trip, at most `max_rate` bytes per
     /// second (`SO_MAX_PACING_RATE`).
     pub fn set_pacing(&mut self, on: bool, max_rate: Option<u64>) {
-        self.rare().pacer = on.then(|| {
+        self.cold_options().pacer = on.then(|| {
             let mut pacer = Pacer::default();
             pacer.set_max_rate(max_rate.unwrap_or(pacing::UNLIMITED));
             pacer
@@ -236,8 +236,8 @@ impl Tcb {
 
     /// Stops the pacing timer.
     pub(crate) fn stop_pace(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.pace_at = None;
+        if let Some(cold_options) = &mut self.cold_options {
+            cold_options.pace_at = None;
         }
     }
 
@@ -255,7 +255,7 @@ impl Tcb {
 
     /// Returns whether no process holds the connection any more.
     pub fn is_orphan(&self) -> bool {
-        self.wishes.orphan
+        self.options.orphan
     }
 
     /// Bytes received in order and not yet consumed.
@@ -272,17 +272,17 @@ impl Tcb {
 
     #[inline]
     fn pacer(&self) -> Option<&Pacer> {
-        self.rare.as_ref().and_then(|rare| rare.pacer.as_ref())
+        self.cold_options.as_ref().and_then(|cold_options| cold_options.pacer.as_ref())
     }
 
     /// Charges `bytes` just sent to the pacer.
     #[inline]
     pub(crate) fn paced(&mut self, bytes: u32, now: Instant) {
-        if self.rare.is_none() || bytes == 0 {
+        if self.cold_options.is_none() || bytes == 0 {
             return;
         }
         let rate = self.pacing_rate();
-        if let Some(pacer) = self.rare.as_mut().and_then(|rare| rare.pacer.as_mut()) {
+        if let Some(pacer) = self.cold_options.as_mut().and_then(|cold_options| cold_options.pacer.as_mut()) {
             pacer.on_sent(bytes, rate, now);
         }
     }
@@ -291,7 +291,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn held_by_pace(&mut self, now: Instant) -> bool {
         let Some(next) = self.pacer().filter(|pacer| !pacer.ready(now)).map(Pacer::next) else { return false };
-        self.rare().pace_at = Some(next);
+        self.cold_options().pace_at = Some(next);
         true
     }
 

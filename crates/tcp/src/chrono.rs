@@ -23,8 +23,8 @@ impl Tcb {
         let spent = match self.held_by {
             Why::Idle => None,
             Why::Busy => Some(&mut self.chrono.busy),
-            Why::Window => self.met().held_up.first_mut(),
-            Why::Writer => self.met().held_up.last_mut(),
+            Why::Window => self.cold_events().held_up.first_mut(),
+            Why::Writer => self.cold_events().held_up.last_mut(),
         };
         if let Some(spent) = spent {
             *spent = spent.saturating_add(passed);
@@ -34,8 +34,8 @@ impl Tcb {
 
     /// Returns the time busy, limited by the window, and limited by the buffer; busy includes the
     /// other two.
-    pub(crate) fn chrono_told(&self, now: Instant) -> [Duration; 3] {
-        let [window, writer] = self.met.as_ref().map_or([0; 2], |met| met.held_up);
+    pub(crate) fn chrono_report(&self, now: Instant) -> [Duration; 3] {
+        let [window, writer] = self.cold_events.as_ref().map_or([0; 2], |cold_events| cold_events.held_up);
         let mut spent = [self.chrono.busy, window, writer];
         if let Some(spent) = spent.get_mut((self.held_by as usize).wrapping_sub(1)) {
             *spent = spent.saturating_add(now.since(self.chrono.since).as_nanos() as u64);
@@ -47,7 +47,7 @@ impl Tcb {
     /// Records that the application waits for room in the send buffer, or would if its socket were
     /// blocking.
     pub fn writer_waits(&mut self, now: Instant) {
-        self.wishes.starved = true;
+        self.options.starved = true;
         self.chrono_sent(now);
     }
 
@@ -75,7 +75,7 @@ impl Tcb {
         if self.held_by == Why::Window {
             self.chrono_turn(Why::Busy, now);
         }
-        let starved = self.wishes.starved && self.unsent() == 0 && !self.board.is_empty();
+        let starved = self.options.starved && self.unsent() == 0 && !self.board.is_empty();
         if starved && self.held_by == Why::Busy && self.in_flight() < self.cc.cwnd() {
             self.chrono_turn(Why::Writer, now);
         }

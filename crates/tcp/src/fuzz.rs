@@ -15,7 +15,7 @@
 use crate::counters::Counters;
 use crate::listen::{self, Answer, CookieMode, Limits, Listener};
 use crate::siphash::Key;
-use crate::time_wait::{self, Late, TimeWaitTable};
+use crate::time_wait::{self, TimeWaitAction, TimeWaitTable};
 use crate::{
     Block, Blocks, Config, Ecn, EcnMode, Ends, IcmpNotice, Out, Segment, SegmentOptions, SeqNum, Tcb, Text, Timestamps,
 };
@@ -286,13 +286,13 @@ fn ask(
 ) -> Option<Out> {
     let context = time_wait::Context { config, counts: &counts.time_wait, now };
     let above = match late.on_segment(context, ends, seg) {
-        Late::Unknown => None,
-        Late::Reusable { above } => {
+        TimeWaitAction::Unknown => None,
+        TimeWaitAction::Reusable { above } => {
             assert!(late.reuse(context, ends), "it is there to be reused");
             Some(above)
         }
-        Late::Answer(out) => return Some(out),
-        Late::Dropped => return None,
+        TimeWaitAction::Answer(out) => return Some(out),
+        TimeWaitAction::Dropped => return None,
     };
     let context = listen::Context { config, counts: &counts.listen, now, above };
     match listener.on_segment(context, ends, seg) {

@@ -3,7 +3,7 @@
 
 use crate::State;
 use crate::cc::Congestion;
-use crate::tcb::{Ca, Met, Rtx, Tcb};
+use crate::tcb::{Ca, ColdEvents, Rtx, Tcb};
 use clock::{Duration, Instant};
 
 /// Statistics of a connection. Windows that Linux counts in segments are in segments.
@@ -78,10 +78,14 @@ impl Tcb {
         let mss = u32::from(snd.mss.max(1));
         let segments = |bytes: u32| if bytes == u32::MAX { i32::MAX as u32 } else { bytes / mss };
         let persisting = self.timers.rtx == Rtx::Persist;
-        let keepalive = self.rare.as_ref().and_then(|rare| rare.keepalive).map_or(0, |keepalive| keepalive.probes);
-        let none = Met::new(snd.iss);
-        let met = self.met.as_deref().unwrap_or(&none);
-        let [busy_time, rwnd_limited, sndbuf_limited] = self.chrono_told(now);
+        let keepalive = self
+            .cold_options
+            .as_ref()
+            .and_then(|cold_options| cold_options.keepalive)
+            .map_or(0, |keepalive| keepalive.probes);
+        let none = ColdEvents::new(snd.iss);
+        let cold_events = self.cold_events.as_deref().unwrap_or(&none);
+        let [busy_time, rwnd_limited, sndbuf_limited] = self.chrono_report(now);
         Info {
             state: self.state,
             ca_state: self.recovery.ca as u8,
@@ -114,7 +118,7 @@ impl Tcb {
             reordering: self.rack.degree.into(),
             rcv_rtt: Duration::from_micros(rcv.sizing.rtt_us.into()),
             rcv_space: rcv.sizing.most.max(rcv.space.min(u16::MAX.into())),
-            total_retrans: met.total_retrans,
+            total_retrans: cold_events.total_retrans,
             pacing_rate: self.pacing_rate(),
             bytes_acked: counts.bytes_acked,
             bytes_received: counts.bytes_received,
@@ -125,12 +129,12 @@ impl Tcb {
             data_segs_in: counts.data_segs_in,
             data_segs_out: counts.data_segs_out,
             delivered: counts.delivered,
-            delivered_ce: met.delivered_ce,
-            bytes_sent: counts.bytes_sent.wrapping_add(met.bytes_retrans),
-            bytes_retrans: met.bytes_retrans,
-            dsack_dups: met.dsack_dups,
-            reord_seen: met.reord_seen,
-            rcv_ooopack: met.ooo_packets,
+            delivered_ce: cold_events.delivered_ce,
+            bytes_sent: counts.bytes_sent.wrapping_add(cold_events.bytes_retrans),
+            bytes_retrans: cold_events.bytes_retrans,
+            dsack_dups: cold_events.dsack_dups,
+            reord_seen: cold_events.reord_seen,
+            rcv_ooopack: cold_events.ooo_packets,
             snd_wnd: snd.wnd,
             rcv_wnd: self.recv_window(),
             busy_time,

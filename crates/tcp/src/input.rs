@@ -252,7 +252,7 @@ impl Tcb {
         }
         reply.events |= match self.state {
             // Back to LISTEN: not yet visible to the application.
-            State::SynReceived if self.wishes.passive => Events::NONE,
+            State::SynReceived if self.options.passive => Events::NONE,
             State::SynReceived => Events::REFUSED,
             _ => Events::RESET,
         };
@@ -288,7 +288,7 @@ impl Tcb {
         self.snd.una = seg.ack;
         self.snd.wl1 = seg.seq.minus(1);
         self.establish(now);
-        reply.events |= if self.wishes.passive { Events::ACCEPTABLE } else { Events::CONNECTED };
+        reply.events |= if self.options.passive { Events::ACCEPTABLE } else { Events::CONNECTED };
         reply.events |= Events::WRITABLE;
         self.begin_to_close(now);
         if seg.has(Flags::SYN) {
@@ -341,8 +341,8 @@ impl Tcb {
     /// Limits the time in FIN-WAIT-2 without a process (Linux, BSD; RFC 9293 3.6 does not forbid
     /// it).
     pub(crate) fn await_fin(&mut self, now: Instant) {
-        if self.state == State::FinWait2 && self.wishes.orphan {
-            let asked = self.rare.as_ref().and_then(|rare| rare.linger2);
+        if self.state == State::FinWait2 && self.options.orphan {
+            let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.linger2);
             self.timers.long_at = now.after(asked.unwrap_or(self.config.fin_timeout));
         }
     }
@@ -363,8 +363,8 @@ impl Tcb {
             return;
         }
         let mark = seg.text_seq().plus(seg.urgent.into());
-        if mark.after(self.rcv.nxt) && (!self.rcv.urgent_on || mark.after(self.met().rcv_urgent)) {
-            self.met().rcv_urgent = mark;
+        if mark.after(self.rcv.nxt) && (!self.rcv.urgent_on || mark.after(self.cold_events().rcv_urgent)) {
+            self.cold_events().rcv_urgent = mark;
             self.rcv.urgent_on = true;
             reply.events |= Events::URGENT;
         }
@@ -388,7 +388,7 @@ impl Tcb {
         if !self.state.may_receive() {
             return Err(Dropped::TextAfterFin);
         }
-        if self.wishes.orphan {
+        if self.options.orphan {
             // No process will read the data: reset, so that the peer learns of it (RFC 9293 3.6.1,
             // RFC 1122 4.2.2.13).
             reply.answer = Some(reset_for(seg));
@@ -449,8 +449,8 @@ impl Tcb {
         reply: &mut Reply,
     ) -> Result<(), Dropped> {
         self.rcv.ack_now = true;
-        let met = self.met();
-        met.ooo_packets = met.ooo_packets.wrapping_add(1);
+        let cold_events = self.cold_events();
+        cold_events.ooo_packets = cold_events.ooo_packets.wrapping_add(1);
         let most = usize::from(self.config.reassembly_ranges).max(1);
         let ooo = self.ooo.get_or_insert_with(|| Box::new(Reassembly::default()));
         let again = ooo.held_of(left, right).filter(|_| self.sack);

@@ -15,7 +15,7 @@ impl Tcb {
         let (idle, interval, count) =
             times.unwrap_or((config.keepalive_idle, config.keepalive_interval, config.keepalive_count));
         let count = count.max(1);
-        self.rare().keepalive = on.then_some(Keepalive { idle, interval, count, probes: 0 });
+        self.cold_options().keepalive = on.then_some(Keepalive { idle, interval, count, probes: 0 });
         self.timers.long_at = match self.state {
             State::TimeWait | State::FinWait2 => self.timers.long_at,
             _ => Instant::NEVER,
@@ -26,8 +26,8 @@ impl Tcb {
     /// Starts the keepalive idle timer.
     pub(crate) fn arm_keepalive(&mut self, now: Instant) {
         let counts = self.state.is_synchronized() && self.state != State::TimeWait;
-        let taken = self.state == State::FinWait2 && self.wishes.orphan;
-        if let Some(keepalive) = self.rare.as_ref().and_then(|rare| rare.keepalive)
+        let taken = self.state == State::FinWait2 && self.options.orphan;
+        if let Some(keepalive) = self.cold_options.as_ref().and_then(|cold_options| cold_options.keepalive)
             && counts
             && !taken
         {
@@ -38,7 +38,9 @@ impl Tcb {
     /// Handles expiry of the keepalive timer. Silence is checked only here, so that no segment has
     /// to move the deadline.
     pub(crate) fn on_keepalive(&mut self, now: Instant, events: &mut Events) {
-        let Some(mut keepalive) = self.rare.as_ref().and_then(|rare| rare.keepalive) else { return };
+        let Some(mut keepalive) = self.cold_options.as_ref().and_then(|cold_options| cold_options.keepalive) else {
+            return;
+        };
         let silent = self.silent_for(now);
         if !self.board.is_empty() || self.unsent() > 0 {
             // Retransmission or window probes already check the peer.
@@ -51,7 +53,7 @@ impl Tcb {
             // A RST ends the connection at a peer that still holds it (Linux, FreeBSD).
             let reset = self.make_reset(now);
             self.over();
-            self.rare().reset = Some(reset);
+            self.cold_options().reset = Some(reset);
             *events |= Events::TIMED_OUT | Events::CLOSED;
             return;
         } else {
@@ -59,11 +61,11 @@ impl Tcb {
             self.recovery.probe = Some(Probe::Ask);
             self.timers.long_at = now.after(keepalive.interval);
         }
-        self.rare().keepalive = Some(keepalive);
+        self.cold_options().keepalive = Some(keepalive);
     }
 
     fn keepalive_failed(&self, keepalive: &Keepalive, silent: Duration) -> bool {
-        match self.rare.as_ref().and_then(|rare| rare.user_timeout) {
+        match self.cold_options.as_ref().and_then(|cold_options| cold_options.user_timeout) {
             Some(limit) => silent >= limit && keepalive.probes > 0,
             None => keepalive.probes >= keepalive.count,
         }
@@ -88,13 +90,13 @@ impl Tcb {
             // A held-back tail waits for more data, not for the window: it has waited long enough
             // (Linux: tcp_check_probe_timer).
             self.queued_as(0, Tail::Push);
-            self.wishes.flush = true;
+            self.options.flush = true;
             return;
         }
         if self.recovery.unanswered_since == Instant::NEVER {
             self.recovery.unanswered_since = now;
         }
-        let most = if self.wishes.orphan { self.config.orphan_retries } else { self.config.retries2 };
+        let most = if self.options.orphan { self.config.orphan_retries } else { self.config.retries2 };
         let given_up = self.user_timeout_passed(now).unwrap_or(self.recovery.retransmits >= most);
         if given_up {
             self.over();

@@ -6,8 +6,8 @@
 //! [`Tcb::on_not_sent`](crate::Tcb::on_not_sent).
 
 use crate::cc::Congestion;
-use crate::note::Notes;
 use crate::pacing;
+use crate::rare_events::RareEvents;
 use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
 use crate::segment::OutOptions;
@@ -100,7 +100,7 @@ impl Tcb {
         self.snd.nxt = self.snd.iss.plus(1);
         self.snd.last_at = now;
         let timestamps = self.ts.map(|ts| (self.ts_now(now), ts.recent));
-        let scales = self.config.window_scaling && (!answering || self.wishes.scaling);
+        let scales = self.config.window_scaling && (!answering || self.options.scaling);
         let shift = scales.then_some(self.rcv.wscale);
         let mut flags = if answering { Flags::SYN | Flags::ACK } else { Flags::SYN };
         if self.ecn.on {
@@ -121,8 +121,8 @@ impl Tcb {
         }
         self.booked(&out, now);
         if again {
-            let met = self.met();
-            met.total_retrans = met.total_retrans.wrapping_add(1);
+            let cold_events = self.cold_events();
+            cold_events.total_retrans = cold_events.total_retrans.wrapping_add(1);
         }
         Some(out)
     }
@@ -180,9 +180,9 @@ impl Tcb {
         if self.timers.rtx_at == Instant::NEVER || self.timers.rtx == Rtx::Persist {
             self.arm_rto(now);
         }
-        let met = self.met();
-        met.total_retrans = met.total_retrans.wrapping_add(1);
-        met.bytes_retrans = met.bytes_retrans.wrapping_add(out.text_len.into());
+        let cold_events = self.cold_events();
+        cold_events.total_retrans = cold_events.total_retrans.wrapping_add(1);
+        cold_events.bytes_retrans = cold_events.bytes_retrans.wrapping_add(out.text_len.into());
         self.paced(out.text_len, now);
         self.booked(&out, now);
         out
@@ -255,7 +255,7 @@ impl Tcb {
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight).min(self.recovery.burst());
         let room = cwnd_room.min(window_room);
         // Up to the end of the queue, or of a record in it.
-        let there = if self.rare.is_some() { self.record_there(unsent) } else { unsent };
+        let there = if self.cold_options.is_some() { self.record_there(unsent) } else { unsent };
         let most = there.min(room).min(self.most_at_once(max_text, mss));
         // All of it, if it fits and need not wait; otherwise whole segments of it.
         let whole = most - most % mss;
@@ -305,7 +305,7 @@ impl Tcb {
         let mss = u32::from(self.full_segment());
         if !self.snd.run.right.after(self.snd.nxt) {
             let next = self.snd.nxt;
-            let mut ends = self.rare.iter().flat_map(|rare| rare.ends.iter());
+            let mut ends = self.cold_options.iter().flat_map(|cold_options| cold_options.ends.iter());
             let part = ends.find(|(end, tail)| end.after(next) && matches!(tail, Tail::Part | Tail::Record));
             let there = part.map_or(there, |(end, _)| there.min(end.since(next)));
             let half = (self.cc.cwnd() / mss / 2).max(1) * mss;
@@ -340,19 +340,19 @@ impl Tcb {
     /// more data.
     #[inline]
     fn tail_may_go(&mut self, whole: u32, unsent: u32) -> bool {
-        if self.snd.fin || self.wishes.flush {
+        if self.snd.fin || self.options.flush {
             return true;
         }
-        if self.wishes.cork || self.wishes.more {
+        if self.options.cork || self.options.more {
             return false;
         }
         if self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty() {
-            self.notes |= Notes::SCOREBOARD_FULL;
+            self.rare_events |= RareEvents::SCOREBOARD_FULL;
             return false;
         }
         let urgent = self.snd_urgent().is_some_and(|end| end.after(self.snd.nxt));
         let small_under_way = self.snd.small.after(self.snd.una) && whole < unsent;
-        self.wishes.nodelay || urgent || !small_under_way
+        self.options.nodelay || urgent || !small_under_way
     }
 
     /// Builds a FIN without data (RFC 9293 3.10.4). Returns whether there is one.
@@ -422,7 +422,7 @@ impl Tcb {
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
         self.paced(len, now);
         self.booked(out, now);
-        if !self.is_busy() || self.wishes.starved {
+        if !self.is_busy() || self.options.starved {
             self.chrono_sent(now);
         }
     }
@@ -442,7 +442,7 @@ impl Tcb {
     fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
         let (run, exact) = (self.snd.run, self.config.push_runs > 0);
         let mut push = !exact && (end == self.snd.end || self.snd.push.within(start.plus(1), end.plus(1)));
-        let ends = &mut self.rare().ends;
+        let ends = &mut self.cold_options().ends;
         while let Some((_, tail)) = ends.front().filter(|front| front.0.at_or_before(end)) {
             push |= *tail != Tail::Part;
             ends.pop_front();
@@ -453,17 +453,19 @@ impl Tcb {
     /// Returns whether write boundaries are pending.
     #[inline(always)]
     fn has_ends(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| !rare.ends.is_empty())
+        self.cold_options.as_ref().is_some_and(|cold_options| !cold_options.ends.is_empty())
     }
 
     /// Returns how many of `unsent` bytes belong to the first record (`MSG_EOR`).
     fn record_there(&mut self, unsent: u32) -> u32 {
         let next = self.snd.nxt;
-        let Some(rare) = self.rare.as_mut().filter(|rare| !rare.ends.is_empty()) else { return unsent };
-        while rare.ends.front().is_some_and(|front| front.0.at_or_before(next)) {
-            rare.ends.pop_front();
+        let Some(cold_options) = self.cold_options.as_mut().filter(|cold_options| !cold_options.ends.is_empty()) else {
+            return unsent;
+        };
+        while cold_options.ends.front().is_some_and(|front| front.0.at_or_before(next)) {
+            cold_options.ends.pop_front();
         }
-        let record = rare.ends.iter().find(|(_, tail)| *tail == Tail::Record);
+        let record = cold_options.ends.iter().find(|(_, tail)| *tail == Tail::Record);
         record.map_or(unsent, |(end, _)| end.since(next).min(unsent))
     }
 
@@ -497,7 +499,7 @@ impl Tcb {
         if self.config.idle_restart && self.board.is_empty() {
             let rto = self.rtt.rto_us(0);
             if u64::from(us_since(now, self.snd.last_at)) > rto {
-                self.notes |= Notes::IDLE_RESTART;
+                self.rare_events |= RareEvents::IDLE_RESTART;
                 self.cc.on_idle_restart(now.since(self.snd.last_at), self.rtt.rto(0));
                 // The initial window may predate an increase of the MSS.
                 if self.cc.cwnd() < u32::from(self.snd.mss) {
@@ -639,8 +641,8 @@ impl Tcb {
 }
 
 /// Copies an infrequent segment into `out`; returns whether there was one.
-fn put(rare: Option<Out>, out: &mut Out) -> bool {
-    let Some(rare) = rare else { return false };
-    *out = rare;
+fn put(reset: Option<Out>, out: &mut Out) -> bool {
+    let Some(reset) = reset else { return false };
+    *out = reset;
     true
 }

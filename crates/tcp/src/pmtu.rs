@@ -6,7 +6,7 @@
 //! an ICMP message, the MSS falls after some timeouts to a size that any path carries (RFC 8899
 //! 4.3). With probing enabled, the search then goes up again, by bisection, with data as probes.
 
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::scoreboard::mark;
 use crate::tcb::{Pmtu, Tcb};
 use crate::{Events, SeqNum, State};
@@ -50,7 +50,7 @@ impl Tcb {
     pub fn on_icmp(&mut self, what: IcmpNotice, seq: SeqNum, now: Instant) -> Events {
         // RFC 5927 4.1: only a segment in flight can have been dropped.
         if !(seq.at_or_after(self.snd.una) && seq.before(self.snd.nxt)) || self.state == State::Closed {
-            self.notes |= Notes::ICMP_REFUSED;
+            self.rare_events |= RareEvents::ICMP_REFUSED;
             return Events::NONE;
         }
         match what {
@@ -99,7 +99,7 @@ impl Tcb {
         self.shrink(mss, now);
         if self.state.may_send() && self.board.mark_lost_above(self.snd.mss.into()) {
             self.recovery.force_front = true;
-            self.notes |= Notes::MTU_RESEND;
+            self.rare_events |= RareEvents::MTU_RESEND;
             self.enter_loss_of_size();
         }
     }
@@ -128,9 +128,9 @@ impl Tcb {
         }
         let present = self.path_mss();
         let next = if present > BASE { BASE } else { self.floor() };
-        self.notes |= Notes::BLACK_HOLE;
+        self.rare_events |= RareEvents::BLACK_HOLE;
         if next < present {
-            self.notes |= Notes::MTU_LOWERED;
+            self.rare_events |= RareEvents::MTU_LOWERED;
             self.shrink(next, now);
         }
     }
@@ -173,7 +173,7 @@ impl Tcb {
         let Some((size, end)) = pmtu.probe else { return };
         if una.at_or_after(end) {
             (pmtu.mss, pmtu.failed, pmtu.probe) = (pmtu.mss.max(size), 0, None);
-            self.notes |= Notes::MTU_PROBE_ACKED;
+            self.rare_events |= RareEvents::MTU_PROBE_ACKED;
             self.set_mss();
         }
     }
@@ -185,7 +185,7 @@ impl Tcb {
         if self.board.lost().segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
             return false;
         }
-        self.notes |= Notes::MTU_PROBE_LOST;
+        self.rare_events |= RareEvents::MTU_PROBE_LOST;
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.probe = None;
             pmtu.failed += 1;

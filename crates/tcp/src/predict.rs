@@ -64,7 +64,7 @@ impl Tcb {
         };
         self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
         self.recovery.heard_at = now;
-        self.wishes.more = false;
+        self.options.more = false;
         match sent {
             Some(sent) => self.all_acknowledged(seg, (acked, acked), sent, now),
             None => {
@@ -101,7 +101,7 @@ impl Tcb {
             && self.recovery.is_quiet()
             && self.board.sacked().segments == 0
             && self.timers.rtx != Rtx::Persist
-            && !self.wishes.orphan
+            && !self.options.orphan
     }
 
     /// Returns whether `ack` covers all data in flight and needs no slow-path processing.

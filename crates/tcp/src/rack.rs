@@ -1,7 +1,7 @@
 //! RACK: a segment is lost when one sent later has arrived and a short time has passed (RFC 8985
 //! 6).
 
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::tcb::{Ca, DUPTHRESH, Early, Tcb};
 use clock::{Duration, Instant};
 
@@ -48,7 +48,7 @@ impl Tcb {
         let spared_wait = wait.max(self.rtt.srtt().unwrap_or_default() + self.reorder_window());
         let (lost, due) = self.board.detect_lost((self.rack.at, self.rack.end), wait, spared_wait, now);
         if self.board.retrans().segments < resent {
-            self.notes |= Notes::REXMIT_LOST;
+            self.rare_events |= RareEvents::REXMIT_LOST;
         }
         if let Some(due) = due.filter(|_| self.config.rack) {
             self.timers.early = Early::Reorder;

@@ -14,7 +14,7 @@
 //! evidence.
 
 use crate::cc::{Congestion, Signal};
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::scoreboard::Delivered;
 use crate::tcb::{Ca, DUPTHRESH, Frto, Tcb};
 use crate::{Segment, SeqNum};
@@ -209,7 +209,7 @@ impl Tcb {
     /// RFC 6582 3.2 step 2).
     pub(crate) fn enter_recovery(&mut self, acked: u32, sacked: u32, now: Instant) {
         self.begin_undo();
-        self.notes |= if self.sack { Notes::SACK_EPISODE } else { Notes::RENO_EPISODE };
+        self.rare_events |= if self.sack { RareEvents::SACK_EPISODE } else { RareEvents::RENO_EPISODE };
         if self.recovery.ca != Ca::Cwr {
             self.begin_reduction(Signal::Loss, acked, sacked, now);
         }
@@ -246,7 +246,7 @@ impl Tcb {
         if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {
             self.recovery.clear_undo();
             self.begin_reduction(Signal::Ecn, shown.got.acked, shown.got.sacked, now);
-            self.notes |= Notes::ECN_REDUCTION;
+            self.rare_events |= RareEvents::ECN_REDUCTION;
             self.recovery.ca = Ca::Cwr;
             // No segment has to leave at once.
             self.recovery.episode().prr_out = self.snd.mss.into();
@@ -268,7 +268,7 @@ impl Tcb {
                 if self.board.retrans().segments > 0 {
                     return Doubt::Waits;
                 }
-                self.undo(Notes::UNDONE_BY_TIMESTAMP, now);
+                self.undo(RareEvents::UNDONE_BY_TIMESTAMP, now);
                 return Doubt::Undone;
             }
         } else if !self.sack && shown.duplicate {
@@ -290,7 +290,7 @@ impl Tcb {
         let again = self.recovery.ca == Ca::Loss && self.recovery.retransmits > 0;
         let reneged = self.board.is_reneged();
         if reneged {
-            self.notes |= Notes::RENEGED;
+            self.rare_events |= RareEvents::RENEGED;
             self.board.forget_sacked();
         }
         let first = !again
@@ -347,13 +347,13 @@ impl Tcb {
     fn after_timeout(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let recovered = self.snd.una.at_or_after(self.recovery.high);
         if let Some(why) = self.may_undo(seg, shown.advanced).filter(|_| shown.advanced) {
-            self.undo(why | Notes::SPURIOUS_RTO, now);
+            self.undo(why | RareEvents::SPURIOUS_RTO, now);
             return true;
         }
         match self.recovery.frto {
             // Step 3: a segment arrived that was sent before the timeout and never retransmitted.
             Frto::Second if shown.got.original && self.recovery.undo().is_some() => {
-                self.undo(Notes::SPURIOUS_RTO, now);
+                self.undo(RareEvents::SPURIOUS_RTO, now);
                 return true;
             }
             // Step 3a: the ACK is for the new data, not for earlier data: the loss was real.
@@ -396,7 +396,7 @@ impl Tcb {
 
     /// Records that a tail loss probe was sent.
     pub(crate) fn on_probed(&mut self, resent: bool) {
-        self.notes |= Notes::LOSS_PROBE;
+        self.rare_events |= RareEvents::LOSS_PROBE;
         self.recovery.tlp_end = Some(self.snd.nxt);
         self.recovery.tlp_resent = resent;
     }
@@ -414,7 +414,7 @@ impl Tcb {
         } else if una.after(end) {
             // Newer data was acknowledged without a D-SACK: one copy was lost, so the window is
             // reduced.
-            self.notes |= Notes::LOSS_PROBE_RECOVERY;
+            self.rare_events |= RareEvents::LOSS_PROBE_RECOVERY;
             self.recovery.clear_undo();
             if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {
                 self.begin_reduction(Signal::Loss, shown.got.acked, shown.got.sacked, now);

@@ -8,7 +8,7 @@
 
 use crate::cc::{Congestion, Control};
 use crate::config::MOST_SCALE;
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::reassembly::Reassembly;
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
@@ -19,19 +19,19 @@ use wire::tcp::Flags;
 
 mod answer;
 mod chrono;
+mod cold;
 mod pmtu;
 mod rack;
-mod rare;
 mod recovery;
 mod sizing;
 mod spaces;
 mod timers;
 
 pub(crate) use chrono::{Chrono, Why};
+pub use cold::Tail;
+pub(crate) use cold::{ColdEvents, ColdOptions, Keepalive};
 pub(crate) use pmtu::Pmtu;
 pub(crate) use rack::{DUPTHRESH, Rack};
-pub use rare::Tail;
-pub(crate) use rare::{Keepalive, Met, Rare};
 pub(crate) use recovery::{Ca, Frto, Probe, Recovery};
 pub(crate) use spaces::{Rcv, Snd};
 pub(crate) use timers::{Early, Rtx, Timers};
@@ -80,7 +80,7 @@ pub(crate) struct EcnState {
 
 /// Options and requests of the application.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct TcbOptions {
     pub nodelay: bool,
     pub cork: bool,
     /// The last write had `Tail::More`, and nothing was acknowledged since.
@@ -114,7 +114,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug)]
 pub struct Tcb {
     pub(crate) state: State,
-    pub(crate) wishes: Wishes,
+    pub(crate) options: TcbOptions,
     pub(crate) sack: bool,
     pub(crate) ecn: EcnState,
     pub(crate) snd: Snd,
@@ -130,10 +130,10 @@ pub struct Tcb {
     pub(crate) chrono: Chrono,
     /// Cause that currently delays data.
     pub(crate) held_by: Why,
-    pub(crate) notes: Notes,
+    pub(crate) rare_events: RareEvents,
     pub(crate) ooo: Option<Box<Reassembly>>,
-    pub(crate) rare: Option<Box<Rare>>,
-    pub(crate) met: Option<Box<Met>>,
+    pub(crate) cold_options: Option<Box<ColdOptions>>,
+    pub(crate) cold_events: Option<Box<ColdEvents>>,
     pub(crate) pmtu: Option<Box<Pmtu>>,
     pub(crate) config: Arc<Config>,
 }
@@ -142,7 +142,7 @@ impl Tcb {
     fn new(config: &Arc<Config>, iss: SeqNum, now: Instant) -> Tcb {
         Tcb {
             state: State::Closed,
-            wishes: Wishes::default(),
+            options: TcbOptions::default(),
             sack: config.sack,
             ecn: EcnState::default(),
             snd: Snd::new(config, iss, now),
@@ -157,10 +157,10 @@ impl Tcb {
             counts: Counts::default(),
             chrono: Chrono::default(),
             held_by: Why::Idle,
-            notes: Notes::default(),
+            rare_events: RareEvents::default(),
             ooo: None,
-            rare: None,
-            met: None,
+            cold_options: None,
+            cold_events: None,
             pmtu: None,
             config: Arc::clone(config),
         }
@@ -169,10 +169,10 @@ impl Tcb {
     /// Reinitialises the value of a closed connection as [`Tcb::new`] would. Each part is written
     /// in place: building it elsewhere and moving it in would copy 600 bytes twice.
     #[inline(always)]
-    fn renew(&mut self, config: &Arc<Config>, iss: SeqNum, now: Instant) {
+    fn reinit(&mut self, config: &Arc<Config>, iss: SeqNum, now: Instant) {
         let Tcb {
             state,
-            wishes,
+            options,
             sack,
             ecn,
             snd,
@@ -187,14 +187,14 @@ impl Tcb {
             counts,
             chrono,
             held_by,
-            notes,
+            rare_events,
             ooo,
-            rare,
-            met,
+            cold_options,
+            cold_events,
             pmtu,
             config: before,
         } = self;
-        (*state, *wishes, *sack, *ecn) = (State::Closed, Wishes::default(), config.sack, EcnState::default());
+        (*state, *options, *sack, *ecn) = (State::Closed, TcbOptions::default(), config.sack, EcnState::default());
         *snd = Snd::new(config, iss, now);
         *rcv = Rcv::new(config);
         (*timers, *ts, *rtt) = (Timers::default(), None, Rtt::new(config));
@@ -202,17 +202,17 @@ impl Tcb {
         *cc = Control::new(config.algorithm, config.default_mss, 0);
         (*recovery, *rack) = (Recovery::new(iss), Rack::new(iss));
         (*counts, *chrono, *held_by) = (Counts::default(), Chrono::default(), Why::Idle);
-        (*notes, *ooo, *rare, *met, *pmtu) = (Notes::default(), None, None, None, None);
+        (*rare_events, *ooo, *cold_options, *cold_events, *pmtu) = (RareEvents::default(), None, None, None, None);
         if !Arc::ptr_eq(before, config) {
             *before = Arc::clone(config);
         }
     }
 
     /// Closes the connection and frees its cold state so that the slot can be reused.
-    pub fn retire(&mut self) {
+    pub fn reset(&mut self) {
         self.over();
         self.board.keep_little();
-        (self.rare, self.met, self.pmtu) = (None, None, None);
+        (self.cold_options, self.cold_events, self.pmtu) = (None, None, None);
     }
 
     /// Begins an active open in SYN-SENT; the SYN is ready to be polled (RFC 9293 3.10.1).
@@ -226,7 +226,7 @@ impl Tcb {
 
     /// Begins an active open as [`Tcb::connect`] does, reusing the value of a closed connection.
     pub fn connect_again(&mut self, config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) {
-        self.renew(config, iss, now);
+        self.reinit(config, iss, now);
         self.begin(config, ts_offset, now);
     }
 
@@ -246,7 +246,7 @@ impl Tcb {
     pub fn accept(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, syn: &Segment, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(config, iss, now);
         tcb.state = State::SynReceived;
-        tcb.wishes.passive = true;
+        tcb.options.passive = true;
         tcb.ts = config.timestamps.then_some(Ts::new(0, ts_offset, now));
         let asks_for_ecn = syn.has(Flags::ECE | Flags::CWR);
         tcb.ecn.on = asks_for_ecn && config.ecn != EcnMode::Off;
@@ -265,13 +265,13 @@ impl Tcb {
     /// Makes a connection as [`Tcb::from_handshake`] does, reusing the value of a closed
     /// connection.
     pub fn from_handshake_again(&mut self, config: &Arc<Config>, done: &Handshake, now: Instant) {
-        self.renew(config, done.iss, now);
+        self.reinit(config, done.iss, now);
         self.take_over(done, now);
     }
 
     #[inline(always)]
     fn take_over(&mut self, done: &Handshake, now: Instant) {
-        self.wishes.passive = true;
+        self.options.passive = true;
         self.snd.syn_due = false;
         self.snd.una = done.iss.plus(1);
         self.snd.nxt = self.snd.una;
@@ -305,7 +305,7 @@ impl Tcb {
             _ => None,
         };
         let offered = syn.options.window_scale.filter(|_| self.config.window_scaling);
-        self.wishes.scaling = offered.is_some();
+        self.options.scaling = offered.is_some();
         match offered {
             // RFC 7323 2.3: a shift above 14 counts as 14.
             Some(shift) => self.snd.wscale = shift.min(MOST_SCALE),
@@ -350,7 +350,7 @@ impl Tcb {
 
     /// Returns the MSS that we advertise.
     pub(crate) fn own_mss(&self) -> u16 {
-        let asked = self.rare.as_ref().and_then(|rare| rare.maxseg);
+        let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.maxseg);
         asked.map_or(self.config.mss, |asked| asked.min(self.config.mss)).max(1)
     }
 
@@ -369,7 +369,7 @@ impl Tcb {
         }
         self.cc = Control::new(self.config.algorithm, self.snd.mss, self.initial_window());
         if self.ecn.on {
-            self.notes |= Notes::ECN_HANDSHAKE;
+            self.rare_events |= RareEvents::ECN_HANDSHAKE;
         }
         self.snd.last_at = now;
         self.rcv.last_at = Instant::ZERO;
@@ -453,20 +453,20 @@ impl Tcb {
 
     /// Returns and clears the recorded events.
     #[inline]
-    pub fn take_notes(&mut self) -> Notes {
-        std::mem::take(&mut self.notes)
+    pub fn take_notes(&mut self) -> RareEvents {
+        std::mem::take(&mut self.rare_events)
     }
 
     /// Returns the state of infrequently used options, allocating it on first use.
-    pub(crate) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(crate) fn cold_options(&mut self) -> &mut ColdOptions {
+        self.cold_options.get_or_insert_default()
     }
 
     /// Returns the state of infrequent events, allocating it on first use.
     #[cold]
-    pub(crate) fn met(&mut self) -> &mut Met {
+    pub(crate) fn cold_events(&mut self) -> &mut ColdEvents {
         let iss = self.snd.iss;
-        self.met.get_or_insert_with(|| Box::new(Met::new(iss)))
+        self.cold_events.get_or_insert_with(|| Box::new(ColdEvents::new(iss)))
     }
 
     /// Returns the sequence number after the last urgent byte that we send.
@@ -475,7 +475,7 @@ impl Tcb {
         if !self.snd.urgent_on {
             return None;
         }
-        self.met.as_ref().map(|met| met.snd_urgent)
+        self.cold_events.as_ref().map(|cold_events| cold_events.snd_urgent)
     }
 
     /// Enters CLOSED: discards the queues and stops all timers.

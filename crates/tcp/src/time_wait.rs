@@ -64,7 +64,7 @@ pub struct Context<'a> {
 
 /// Action for a late segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Late {
+pub enum TimeWaitAction {
     /// No such connection is in TIME-WAIT.
     Unknown,
     /// Send this ACK.
@@ -162,9 +162,9 @@ impl Record {
     }
 
     /// Acknowledges a late segment, subject to the rate limit.
-    fn acknowledge(&mut self, cx: Context<'_>) -> Late {
+    fn acknowledge(&mut self, cx: Context<'_>) -> TimeWaitAction {
         cx.counts.late.bump();
-        if self.may_answer(cx) { Late::Answer(self.ack(cx.now)) } else { Late::Dropped }
+        if self.may_answer(cx) { TimeWaitAction::Answer(self.ack(cx.now)) } else { TimeWaitAction::Dropped }
     }
 
     /// Builds the ACK `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`.
@@ -205,25 +205,29 @@ impl TimeWaitTable {
     }
 
     /// Processes a segment that belongs to no Tcb.
-    pub fn on_segment(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Late {
-        let Some(at) = self.find(ends) else { return Late::Unknown };
-        let Some(record) = self.table.get_mut(at) else { return Late::Unknown };
+    pub fn on_segment(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> TimeWaitAction {
+        let Some(at) = self.find(ends) else { return TimeWaitAction::Unknown };
+        let Some(record) = self.table.get_mut(at) else { return TimeWaitAction::Unknown };
         if seg.has(Flags::RST) {
             cx.counts.resets_ignored.bump();
-            return Late::Dropped;
+            return TimeWaitAction::Dropped;
         }
         if seg.has(Flags::SYN | Flags::FIN) || !seg.flags.intersects(Flags::SYN | Flags::ACK) {
-            return Late::Dropped;
+            return TimeWaitAction::Dropped;
         }
         let old = record.is_old(seg);
         if seg.has(Flags::SYN) && !seg.has(Flags::ACK) {
             if !old && record.may_be_reused_by(seg) {
-                return Late::Reusable { above: record.snd_nxt.plus(u32::from(u16::MAX) + 2) };
+                return TimeWaitAction::Reusable { above: record.snd_nxt.plus(u32::from(u16::MAX) + 2) };
             }
         } else if seg.has(Flags::FIN) && !old && seg.seq.plus(seg.seq_len()) == record.rcv_nxt {
             cx.counts.fins_again.bump();
             record.deadline = cx.now.after(cx.config.time_wait);
-            let answer = if record.may_answer(cx) { Late::Answer(record.ack(cx.now)) } else { Late::Dropped };
+            let answer = if record.may_answer(cx) {
+                TimeWaitAction::Answer(record.ack(cx.now))
+            } else {
+                TimeWaitAction::Dropped
+            };
             self.table.requeue(at, 0);
             return answer;
         } else if !old && seg.seq_len() == 0 && seg.seq == record.rcv_nxt && seg.ack == record.snd_nxt {
@@ -231,16 +235,16 @@ impl TimeWaitTable {
             // start an ACK loop.
             let ts = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS));
             record.ts_recent = ts.map_or(record.ts_recent, |ts| ts.val);
-            return Late::Dropped;
+            return TimeWaitAction::Dropped;
         }
         record.acknowledge(cx)
     }
 
     /// Challenges a SYN that could have begun a new connection but found no listener (RFC 5961
     /// 4.2).
-    pub fn challenge(&mut self, cx: Context<'_>, ends: &Ends) -> Late {
+    pub fn challenge(&mut self, cx: Context<'_>, ends: &Ends) -> TimeWaitAction {
         let record = self.find(ends).and_then(|at| self.table.get_mut(at));
-        record.map_or(Late::Unknown, |record| record.acknowledge(cx))
+        record.map_or(TimeWaitAction::Unknown, |record| record.acknowledge(cx))
     }
 
     /// Removes the entry of `ends`, which a new connection reuses. Returns whether there was one.

@@ -4,7 +4,7 @@
 //! delayed ACK, the long one of its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing.
 //! `next_timer` returns the earliest.
 
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::rtt::after_us;
 use crate::tcb::{Ca, Early, Probe, Rtx, Tcb};
 use crate::{Events, Out, State};
@@ -16,21 +16,24 @@ impl Tcb {
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timers.next();
-        self.rare.as_ref().and_then(|rare| rare.pace_at).map_or(next, |pace_at| next.min(pace_at))
+        self.cold_options
+            .as_ref()
+            .and_then(|cold_options| cold_options.pace_at)
+            .map_or(next, |pace_at| next.min(pace_at))
     }
 
     /// Takes the RST to send for a connection that [`Tcb::on_timer`] ended because of unanswered
     /// keepalives.
     pub fn take_reset_due(&mut self) -> Option<Out> {
-        self.rare.as_mut().and_then(|rare| rare.reset.take())
+        self.cold_options.as_mut().and_then(|cold_options| cold_options.reset.take())
     }
 
     /// Runs the timers that are due. Segments to send are then available from
     /// [`Tcb::poll_segment`].
     pub fn on_timer(&mut self, now: Instant) -> Events {
         let mut events = Events::NONE;
-        if let Some(rare) = &mut self.rare {
-            rare.pace_at = rare.pace_at.filter(|pace_at| now < *pace_at);
+        if let Some(cold_options) = &mut self.cold_options {
+            cold_options.pace_at = cold_options.pace_at.filter(|pace_at| now < *pace_at);
         }
         if now >= self.timers.ack_at {
             self.on_delayed_ack();
@@ -73,7 +76,7 @@ impl Tcb {
     /// Handles the deadline of the current state.
     fn on_long(&mut self, now: Instant, events: &mut Events) {
         match self.state {
-            State::FinWait2 if self.wishes.orphan => {
+            State::FinWait2 if self.options.orphan => {
                 self.over();
                 *events |= Events::CLOSED;
             }
@@ -90,7 +93,7 @@ impl Tcb {
     pub(crate) fn arm_rto(&mut self, now: Instant) {
         self.timers.rtx = Rtx::Rto;
         self.timers.rtx_at = after_us(now, self.rtt.rto_us(self.recovery.backoff));
-        if self.rare.is_some() {
+        if self.cold_options.is_some() {
             self.timers.rtx_at = now.after(self.within_user_timeout(self.rto(), now));
         }
     }
@@ -103,7 +106,9 @@ impl Tcb {
 
     /// Shortens a wait so that it does not pass the user timeout.
     fn within_user_timeout(&self, wait: Duration, now: Instant) -> Duration {
-        let Some(limit) = self.rare.as_ref().and_then(|rare| rare.user_timeout) else { return wait };
+        let Some(limit) = self.cold_options.as_ref().and_then(|cold_options| cold_options.user_timeout) else {
+            return wait;
+        };
         if self.recovery.unanswered_since == Instant::NEVER {
             return wait;
         }
@@ -114,7 +119,7 @@ impl Tcb {
     /// Returns whether the user timeout has passed since the first transmission of unanswered data;
     /// `None` if none is set.
     pub(crate) fn user_timeout_passed(&self, now: Instant) -> Option<bool> {
-        let limit = self.rare.as_ref().and_then(|rare| rare.user_timeout)?;
+        let limit = self.cold_options.as_ref().and_then(|cold_options| cold_options.user_timeout)?;
         let since = self.recovery.unanswered_since;
         Some(since != Instant::NEVER && now.since(since) >= limit)
     }
@@ -165,12 +170,12 @@ impl Tcb {
         if let Some(passed) = self.user_timeout_passed(now) {
             return passed;
         }
-        let most = if self.wishes.orphan { self.config.orphan_retries } else { self.config.retries2 };
+        let most = if self.options.orphan { self.config.orphan_retries } else { self.config.retries2 };
         self.recovery.retransmits >= most
     }
 
     fn on_syn_rto(&mut self, now: Instant, events: &mut Events) {
-        let asked = self.rare.as_ref().and_then(|rare| rare.syn_count);
+        let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.syn_count);
         let most = match self.state {
             State::SynSent => asked.unwrap_or(self.config.syn_retries),
             _ => self.config.synack_retries,
@@ -222,7 +227,7 @@ impl Tcb {
 
     /// Handles the reordering timeout (RFC 8985 6.3).
     fn on_reorder(&mut self, now: Instant) {
-        self.notes |= Notes::REORDER_TIMEOUT;
+        self.rare_events |= RareEvents::REORDER_TIMEOUT;
         let lost = self.detect_lost(now);
         if lost > 0 {
             self.recovery.new_first = false;

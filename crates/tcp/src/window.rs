@@ -5,7 +5,7 @@
 //! It advances only by at least a segment or half the buffer (silly window avoidance, MUST-39), so
 //! that a reader of single bytes does not cause a stream of window updates.
 
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use clock::Instant;
@@ -46,7 +46,7 @@ impl Tcb {
         self.rcv.adv = self.rcv.adv.later(edge);
         if self.rcv.shut != (units == 0) {
             self.rcv.shut = units == 0;
-            self.notes |= if self.rcv.shut { Notes::WINDOW_CLOSED } else { Notes::WINDOW_OPENED };
+            self.rare_events |= if self.rcv.shut { RareEvents::WINDOW_CLOSED } else { RareEvents::WINDOW_OPENED };
         }
         units as u16
     }
@@ -110,10 +110,10 @@ impl Tcb {
     /// Measures the peer's RTT without timestamps: the time in which a window of data arrives.
     pub(crate) fn time_window(&mut self, now: Instant) {
         let (nxt, window) = (self.rcv.nxt, self.recv_window());
-        let met = self.met();
-        let (since, end) = (met.window_at, met.window_end);
+        let cold_events = self.cold_events();
+        let (since, end) = (cold_events.window_at, cold_events.window_end);
         if since == Instant::ZERO || nxt.at_or_after(end) {
-            (met.window_at, met.window_end) = (now, nxt.plus(window));
+            (cold_events.window_at, cold_events.window_end) = (now, nxt.plus(window));
             if since != Instant::ZERO {
                 self.rcv.sizing.sample(now.since(since), false);
             }

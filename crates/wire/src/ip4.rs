@@ -175,20 +175,20 @@ impl Header {
 /// Checking here that a header is valid, without options and not a fragment takes about 45
 /// (callgrind).
 #[derive(Clone, Copy, Debug)]
-pub struct Glance {
+pub struct HeaderView {
     first: u64,  // version to fragment offset, in memory order
     second: u64, // TTL, protocol, checksum, source
     dst: u32,
 }
 
-impl Glance {
+impl HeaderView {
     /// Loads the fixed header; `None` if it is incomplete.
     #[inline(always)]
-    pub fn of(packet: &[u8]) -> Option<Glance> {
+    pub fn of(packet: &[u8]) -> Option<HeaderView> {
         let header = packet.first_chunk::<HEADER_LEN>()?; // the only bounds check
         let (first, rest) = header.split_first_chunk()?;
         let (second, rest) = rest.split_first_chunk()?;
-        Some(Glance {
+        Some(HeaderView {
             first: u64::from_le_bytes(*first),
             second: u64::from_le_bytes(*second),
             dst: u32::from_le_bytes(*rest.first_chunk()?),
@@ -197,7 +197,7 @@ impl Glance {
 
     /// Returns whether this is version 4, without options, and not a fragment.
     #[inline(always)]
-    pub fn is_plain(self) -> bool {
+    pub fn is_unfragmented_without_options(self) -> bool {
         const MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
         self.first & MASK == 0x45
     }

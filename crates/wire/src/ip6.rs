@@ -99,7 +99,7 @@ impl Header {
 
 /// The fixed header as words: the fields that input reads of nearly every packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Glance {
+pub struct HeaderView {
     first: u64, // version to hop limit
     /// Bits of the source address.
     pub src: u128,
@@ -107,15 +107,15 @@ pub struct Glance {
     pub dst: u128,
 }
 
-impl Glance {
+impl HeaderView {
     /// Loads the fixed header; `None` if it is incomplete, or the version is not 6.
     #[inline(always)]
-    pub fn of(packet: &[u8]) -> Option<Glance> {
+    pub fn of(packet: &[u8]) -> Option<HeaderView> {
         let (first, addrs) = packet.first_chunk::<HEADER_LEN>()?.split_first_chunk::<8>()?;
         let (src, dst) = addrs.split_first_chunk::<16>()?;
         let first = u64::from_be_bytes(*first);
         let (src, dst) = (u128::from_be_bytes(*src), u128::from_be_bytes(*dst.first_chunk()?));
-        (first >> 60 == 6).then_some(Glance { first, src, dst })
+        (first >> 60 == 6).then_some(HeaderView { first, src, dst })
     }
 
     /// Returns DSCP and ECN.

@@ -19,7 +19,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },
     Room { path: "crates/node/src/run", why: "the loop that passes `now` to the hosts" },
     Room {
-        path: "crates/inet/src/stack/books",
+        path: "crates/inet/src/stack/statistics",
         why: "passes the counter to the cost ledger when it is switched or read",
     },
     Room { path: "crates/node/src/switch/costs", why: "passes the counter to the cost ledgers of a switch" },

@@ -215,7 +215,7 @@ pub fn answer(out: &mut Replies, number: u32, done: Result<Answer<'_>, Status>) 
 }
 
 /// Parses an answer into request number, status (0: success) and body.
-pub fn said(record: &[u8]) -> Option<(u32, u8, &[u8])> {
+pub fn parse_reply(record: &[u8]) -> Option<(u32, u8, &[u8])> {
     let (number, rest) = split(record)?;
     let (status, body) = rest.split_first()?;
     Some((u32::from_be_bytes(number), *status, body))

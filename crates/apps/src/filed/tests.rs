@@ -1,4 +1,4 @@
-use super::proto::{Kind, Op, ROOT, ask, handle, record, said};
+use super::proto::{Kind, Op, ROOT, ask, handle, parse_reply, record};
 use super::*;
 use crate::net::{Far, Net, Rig};
 
@@ -16,7 +16,7 @@ fn exchange(rig: &mut Rig<Filed>, client: Far, bytes: &[u8]) -> Vec<u8> {
     for _ in 0..1000 {
         let n = rig.net.far_send(client, rest);
         rest = &rest[n..];
-        rig.settle();
+        rig.run_until_idle();
         let some = rig.net.far_recv(client, 1 << 20);
         if some.is_empty() && rest.is_empty() {
             break;
@@ -33,7 +33,7 @@ fn say(rig: &mut Rig<Filed>, client: Far, op: Op<'_>) -> (u8, Vec<u8>) {
     let got = exchange(rig, client, &out);
     let answer = record(&got).unwrap().unwrap();
     assert_eq!(answer.len() + 4, got.len());
-    let (number, status, body) = said(answer).unwrap();
+    let (number, status, body) = parse_reply(answer).unwrap();
     assert_eq!(number, 7);
     (status, body.to_vec())
 }
@@ -154,17 +154,17 @@ fn pipelined_requests_are_answered_in_order_with_backpressure() {
     let mut asked = Vec::new();
     (0..100).for_each(|number| ask(&mut asked, number, &Op::Read(a, 0, 60_000)));
     rig.net.far_send(c, &asked);
-    rig.settle();
+    rig.run_until_idle();
     assert!(rig.server.app.counts.requests.get() < 8, "{}", rig.server.app.counts.requests.get());
     let mut got = Vec::new();
     for _ in 0..1000 {
         got.extend(rig.net.far_recv(c, 10_000));
-        rig.settle();
+        rig.run_until_idle();
     }
     let mut rest = got.as_slice();
     for number in 0..100 {
         let answer = record(rest).unwrap().unwrap();
-        assert_eq!((said(answer).unwrap().0, answer.len()), (number, 60_006));
+        assert_eq!((parse_reply(answer).unwrap().0, answer.len()), (number, 60_006));
         rest = &rest[4 + answer.len()..];
     }
     assert!(rest.is_empty());

@@ -94,7 +94,7 @@ impl Tree {
     ///
     /// # Errors
     /// The [`Status`] to answer; the tree is unchanged.
-    pub fn obey(&mut self, op: Op<'_>, now: Instant) -> Result<Answer<'_>, Status> {
+    pub fn execute(&mut self, op: Op<'_>, now: Instant) -> Result<Answer<'_>, Status> {
         match op {
             Op::Lookup(dir, name) => self.lookup(dir, name),
             Op::GetAttr(handle) => Ok(Answer::Attributes(self.node(handle)?.attributes())),

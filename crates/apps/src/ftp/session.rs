@@ -55,7 +55,7 @@ enum Login {
 
 /// State of setting up the data connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum DataConnection {
     None,
     /// A listener was requested; reply 227 or 229 follows.
     Opening {
@@ -89,7 +89,7 @@ pub(super) struct Session {
     lines: Lines,
     replies: Vec<u8>,
     replies_at: usize,
-    way: Way,
+    way: DataConnection,
     job: Option<Job>,
     errors: u32,
     began: Instant,
@@ -130,7 +130,7 @@ impl Session {
             lines: Lines::default(),
             replies: Vec::new(),
             replies_at: 0,
-            way: Way::None,
+            way: DataConnection::None,
             job: None,
             errors: 0,
             began: now,
@@ -189,7 +189,7 @@ impl Session {
 
     pub(super) fn on_control_gone(&mut self, cx: &mut Cx<'_>) {
         self.drop_job(cx);
-        self.drop_way(cx);
+        self.drop_data_connection(cx);
         self.is_over = true;
     }
 
@@ -212,7 +212,7 @@ impl Session {
         while !self.is_over && !self.is_closing && self.replies.len() < REPLIES_MAX && self.status.is_none() {
             let may_go_on = match &self.job {
                 Some(_) => self.lines.next_is(b"ABOR"),
-                None => !matches!(self.way, Way::Opening { .. }),
+                None => !matches!(self.way, DataConnection::Opening { .. }),
             };
             if !may_go_on {
                 break;
@@ -237,12 +237,16 @@ impl Session {
         if self.is_over {
             return; // commands after a failed connection are dropped
         }
-        if self.at_eof && self.job.is_none() && self.status.is_none() && !matches!(self.way, Way::Opening { .. }) {
+        if self.at_eof
+            && self.job.is_none()
+            && self.status.is_none()
+            && !matches!(self.way, DataConnection::Opening { .. })
+        {
             self.is_closing = true; // half-closed and the last command is done
         }
         let is_said = self.replies.is_empty();
         if self.is_closing && self.job.is_none() && is_said {
-            self.drop_way(cx);
+            self.drop_data_connection(cx);
             cx.act(Action::Close(cx.control));
             self.is_over = true;
         } else if !is_said {
@@ -356,25 +360,25 @@ impl Session {
         replies.min(rest)
     }
 
-    pub(super) fn on_late(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
         if self.deadline(cx.config) > cx.now {
             return;
         }
         if !self.replies.is_empty() && self.reply_at.after(cx.config.data_time) <= cx.now {
             cx.counts.deaf.bump();
             self.drop_job(cx);
-            self.drop_way(cx);
+            self.drop_data_connection(cx);
             cx.act(Action::Abort(cx.control));
             self.is_over = true;
         } else if self.job.is_some() {
             cx.counts.stalled.bump();
             cx.counts.transfers_failed.bump();
             let code = match self.way {
-                Way::Open => "426 Connection closed; transfer aborted: no progress",
+                DataConnection::Open => "426 Connection closed; transfer aborted: no progress",
                 _ => "425 Can't open data connection: no connection",
             };
             self.drop_job(cx);
-            self.drop_way(cx);
+            self.drop_data_connection(cx);
             self.command_at = cx.now;
             self.reply(cx.now, &format!("{code} for {} s.", cx.config.data_time.as_secs()));
         } else {

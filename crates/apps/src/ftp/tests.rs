@@ -20,7 +20,7 @@ fn rig() -> Rig<Ftp> {
 /// Returns a client that has logged in.
 fn login(rig: &mut Rig<Ftp>) -> Far {
     let client = rig.client();
-    assert_eq!(rig.hear(client), "220 Service ready for new user: linerate FTP server.\r\n");
+    assert_eq!(rig.receive(client), "220 Service ready for new user: linerate FTP server.\r\n");
     assert!(rig.say(client, b"USER anonymous\r\n").starts_with("331 "));
     assert!(rig.say(client, b"PASS a@b\r\n").starts_with("230 "));
     client
@@ -48,7 +48,7 @@ fn place(reply: &str) -> SocketAddr {
 fn passive(rig: &mut Rig<Ftp>, client: Far) -> Far {
     let at = place(&rig.say(client, b"EPSV\r\n"));
     let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
-    rig.settle();
+    rig.run_until_idle();
     data
 }
 
@@ -165,7 +165,7 @@ fn downloads_in_image_and_ascii_type() {
         let data = passive(&mut rig, client);
         let replies = rig.say(client, b"RETR /pub/two\r\n");
         assert_eq!(codes(&replies), ["150", "226"], "{replies}");
-        assert_eq!(rig.hear(data), expected);
+        assert_eq!(rig.receive(data), expected);
         assert!(rig.net.far_eof(data) && !rig.net.is_reset(data));
         rig.net.far_shut(data);
     }
@@ -175,7 +175,7 @@ fn downloads_in_image_and_ascii_type() {
         let data = passive(&mut rig, client);
         rig.say(client, rest.as_bytes());
         rig.say(client, b"RETR /pub/two\r\n");
-        assert_eq!(rig.hear(data), expected, "{rest:?}");
+        assert_eq!(rig.receive(data), expected, "{rest:?}");
     }
     passive(&mut rig, client);
     assert_eq!(codes(&rig.say(client, b"REST 9\r\nRETR /pub/two\r\n")), ["350", "554"]);
@@ -189,8 +189,8 @@ fn the_data_connection_may_precede_or_follow_the_command() {
     let at = place(&rig.say(client, b"PASV\r\n"));
     assert_eq!(codes(&rig.say(client, b"RETR /pub/long\r\n")), ["150"]);
     let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_001)), at).unwrap();
-    assert_eq!(rig.hear(data).lines().count(), 2_000);
-    assert_eq!(codes(&rig.hear(client)), ["226"]);
+    assert_eq!(rig.receive(data).lines().count(), 2_000);
+    assert_eq!(codes(&rig.receive(client)), ["226"]);
 }
 
 #[test]
@@ -213,12 +213,12 @@ fn active_leads_to_the_client_and_nowhere_else() {
     rig.net.far_listens.insert(there);
     assert_eq!(codes(&rig.say(client, b"PORT 1,0,0,2,200,1\r\nRETR /pub/two\r\n")), ["200", "150"]);
     let data = rig.net.answer_connects();
-    assert_eq!(rig.hear(data[0]), "one\r\ntwo\r\n");
-    assert_eq!(codes(&rig.hear(client)), ["226"]);
+    assert_eq!(rig.receive(data[0]), "one\r\ntwo\r\n");
+    assert_eq!(codes(&rig.receive(client)), ["226"]);
     // No listener at the client.
     assert_eq!(codes(&rig.say(client, b"EPRT |1|1.0.0.2|1024|\r\nRETR /pub/two\r\n")), ["200", "150"]);
     assert!(rig.net.answer_connects().is_empty());
-    assert_eq!(codes(&rig.hear(client)), ["425"]);
+    assert_eq!(codes(&rig.receive(client)), ["425"]);
     assert_eq!(rig.net.refused, [SocketAddr::from(([1, 0, 0, 2], 1024))]);
 }
 
@@ -232,7 +232,7 @@ fn a_thief_gets_nothing_and_the_owner_still_does() {
     assert!(rig.net.is_reset(thief));
     assert_eq!(rig.server.app.counts.thefts.get(), 1);
     let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
-    assert_eq!(rig.hear(data), "one\r\ntwo\r\n");
+    assert_eq!(rig.receive(data), "one\r\ntwo\r\n");
     // Its listener is closed as well.
     assert!(rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_001)), at).is_none());
 }
@@ -260,7 +260,7 @@ fn listings() {
     ] {
         let data = passive(&mut rig, client);
         assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["150", "226"], "{line}");
-        assert_eq!(rig.hear(data), expected, "{line}");
+        assert_eq!(rig.receive(data), expected, "{line}");
     }
     assert_eq!(codes(&rig.say(client, b"LIST /nowhere\r\n")), ["450"]);
     assert_eq!(codes(&rig.say(client, b"NLST *nothing\r\nLIST /nowhere/*\r\n")), ["450", "450"]);
@@ -282,7 +282,7 @@ fn uploads_to_dev_null_and_to_a_file() {
         let begun = rig.say(client, format!("{line}\r\n").as_bytes());
         rig.say(data, bytes);
         rig.net.far_shut(data);
-        codes(&(begun + &rig.hear(client))).join(" ")
+        codes(&(begun + &rig.receive(client))).join(" ")
     };
     assert_eq!(up("STOR /dev/null", &[7; 300_000]), "150 226");
     assert_eq!(up("STOR text", b"a\r\nb\rc\r\r\n\r"), "150 226");
@@ -391,7 +391,7 @@ fn patterns_match_names_on_disk() {
     ] {
         let data = passive(&mut rig, client);
         assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["150", "226"], "{line}");
-        assert_eq!(rig.hear(data), expected, "{line}");
+        assert_eq!(rig.receive(data), expected, "{line}");
     }
     for line in ["NLST out/*", "NLST link*", "LIST */b.txt"] {
         assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["450"], "{line}");
@@ -419,7 +419,7 @@ fn mlst_lists_the_selected_facts() {
     assert_eq!(rig.say(client, b"MLST full\r\n").lines().nth(1), Some(" perm=cdeflmp; /full"));
     let data = passive(&mut rig, client);
     assert_eq!(codes(&rig.say(client, b"MLSD full\r\n")), ["150", "226"]);
-    assert_eq!(rig.hear(data), "size=1;perm=adfrw; b.txt\r\n");
+    assert_eq!(rig.receive(data), "size=1;perm=adfrw; b.txt\r\n");
     assert_eq!(rig.say(client, b"OPTS MLST\r\n"), "200 MLST OPTS\r\n");
     assert_eq!(rig.say(client, b"MLST full\r\n").lines().nth(1), Some("  /full"));
     std::fs::remove_dir_all(&dir).unwrap();
@@ -435,7 +435,7 @@ fn a_long_listing_on_the_control_connection_waits_for_its_reader() {
     let mut said = rig.say(client, b"USER ftp\r\nPASS x\r\nSTAT /\r\nNOOP\r\n");
     let mut most = 0;
     for _ in 0..10_000 {
-        let some = rig.hear(client);
+        let some = rig.receive(client);
         most = most.max(some.len());
         said += &some;
         if said.ends_with("200 Command okay.\r\n") {
@@ -456,13 +456,13 @@ fn abor_ends_a_download_and_other_commands_are_queued() {
     let mut bytes = 0;
     for _ in 0..100 {
         bytes += rig.net.far_recv(data, 1 << 20).len();
-        rig.settle();
+        rig.run_until_idle();
     }
     assert_eq!(bytes, 100 * 64 * 1024);
     assert_eq!(rig.say(client, b"NOOP\r\n"), "", "a transfer is going on");
     assert_eq!(rig.say(client, b"ABOR\r\n"), "", "it is behind the NOOP");
     rig.net.far_reset(data);
-    assert_eq!(codes(&rig.hear(client)), ["426", "200", "226"]);
+    assert_eq!(codes(&rig.receive(client)), ["426", "200", "226"]);
     // The Telnet form: IP, DM, ABOR.
     let data = passive(&mut rig, client);
     rig.say(client, b"RETR /dev/zero\r\n");
@@ -491,11 +491,11 @@ fn login_has_limits() {
     assert_eq!(rig.server.app.counts.logins_refused.get(), 5);
     // No login within a minute.
     let client = rig.client();
-    rig.hear(client);
+    rig.receive(client);
     rig.pass(Duration::from_secs(59));
     rig.say(client, b"NOOP\r\n");
     rig.pass(Duration::from_secs(1));
-    assert_eq!(codes(&rig.hear(client)), ["421"]);
+    assert_eq!(codes(&rig.receive(client)), ["421"]);
     assert_eq!((rig.server.app.counts.idle.get(), rig.server.app.sessions()), (1, 0));
 }
 
@@ -505,13 +505,13 @@ fn sessions_have_limits() {
     let mut rig = Rig::new(Ftp::new(config), Net::default());
     let clients =
         [rig.client(), rig.client(), rig.client(), rig.client_from([1, 0, 0, 3]), rig.client_from([1, 0, 0, 4])];
-    let heard = clients.map(|client| codes(&rig.hear(client)).join(" "));
+    let heard = clients.map(|client| codes(&rig.receive(client)).join(" "));
     assert_eq!(heard, ["220", "220", "421", "220", "421"]);
     assert_eq!((rig.server.app.counts.sessions.get(), rig.server.app.counts.refused.get()), (3, 2));
     rig.net.far_reset(clients[0]);
-    rig.settle();
+    rig.run_until_idle();
     let next = rig.client();
-    assert_eq!(codes(&rig.hear(next)), ["220"]);
+    assert_eq!(codes(&rig.receive(next)), ["220"]);
 }
 
 #[test]
@@ -525,10 +525,10 @@ fn the_longest_idle_session_is_evicted_with_all_its_channels() {
     for _ in 0..4 {
         rig.pass(Duration::from_millis(500));
         rig.net.far_recv(data, 1 << 20);
-        rig.settle();
+        rig.run_until_idle();
     }
     let next = rig.client_from([1, 0, 0, 3]);
-    assert_eq!(codes(&rig.hear(next)), ["220"]);
+    assert_eq!(codes(&rig.receive(next)), ["220"]);
     assert!(rig.net.is_reset(idle) && !rig.net.is_reset(busy) && !rig.net.is_reset(data));
     assert_eq!(rig.net.listeners().len(), 1, "the service alone");
     // A session with a stalled data connection is evicted together with it.
@@ -536,7 +536,7 @@ fn the_longest_idle_session_is_evicted_with_all_its_channels() {
     rig.pass(Duration::from_secs(2));
     rig.say(next, b"NOOP\r\n");
     let last = rig.client_from([1, 0, 0, 4]);
-    assert_eq!(codes(&rig.hear(last)), ["220"]);
+    assert_eq!(codes(&rig.receive(last)), ["220"]);
     assert!(rig.net.is_reset(busy) && rig.net.is_reset(data) && !rig.net.is_reset(next));
     assert_eq!((rig.server.app.counts.evicted.get(), rig.server.app.sessions(), rig.net.fds()), (2, 2, 3));
 }
@@ -548,7 +548,7 @@ fn the_silent_and_the_stalled_are_ended() {
     // A listener without any connection.
     rig.say(client, b"EPSV\r\nRETR /pub/two\r\n");
     rig.pass(Duration::from_secs(60));
-    assert_eq!(codes(&rig.hear(client)), ["425"]);
+    assert_eq!(codes(&rig.receive(client)), ["425"]);
     assert_eq!(rig.net.listeners().len(), 1, "the service alone");
     // A client that does not read.
     let data = passive(&mut rig, client);
@@ -556,20 +556,20 @@ fn the_silent_and_the_stalled_are_ended() {
     rig.pass(Duration::from_secs(59));
     assert!(!rig.net.is_reset(data));
     rig.pass(Duration::from_secs(1));
-    assert_eq!(codes(&rig.hear(client)), ["426"]);
+    assert_eq!(codes(&rig.receive(client)), ["426"]);
     assert!(rig.net.is_reset(data));
     // A client that does not send.
     let data = passive(&mut rig, client);
     rig.say(client, b"STOR /dev/null\r\n");
     rig.say(data, b"x");
     rig.pass(Duration::from_secs(60));
-    assert_eq!(codes(&rig.hear(client)), ["426"]);
+    assert_eq!(codes(&rig.receive(client)), ["426"]);
     assert_eq!(rig.server.app.counts.stalled.get(), 3);
     // No command for five minutes.
     rig.pass(Duration::from_secs(299));
-    assert_eq!(rig.hear(client), "");
+    assert_eq!(rig.receive(client), "");
     rig.pass(Duration::from_secs(1));
-    assert_eq!(codes(&rig.hear(client)), ["421"]);
+    assert_eq!(codes(&rig.receive(client)), ["421"]);
     rig.pass(Duration::from_secs(3));
     assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 1));
 }
@@ -581,7 +581,7 @@ fn unread_replies_are_bounded() {
     let mut taken = 0;
     for _ in 0..2_000 {
         taken += rig.net.far_send(client, b"HELP\r\n");
-        rig.settle();
+        rig.run_until_idle();
     }
     // One full reply buffer, one buffer of commands, and the socket windows.
     assert!(taken < 6_000, "{taken}");
@@ -618,7 +618,7 @@ fn a_half_closed_client_receives_all_replies() {
     let client = rig.client();
     rig.net.far_send(client, b"USER ftp\r\nPASS x\r\nPWD\r\n");
     rig.net.far_shut(client);
-    assert_eq!(codes(&rig.hear(client)), ["220", "331", "230", "257"]);
+    assert_eq!(codes(&rig.receive(client)), ["220", "331", "230", "257"]);
     assert!(rig.net.far_eof(client) && !rig.net.is_reset(client));
     assert_eq!((rig.server.app.sessions(), rig.net.fds()), (0, 1));
 }
@@ -630,7 +630,7 @@ fn a_reset_session_closes_its_data_connection() {
     let data = passive(&mut rig, client);
     rig.say(client, b"RETR /dev/zero\r\n");
     rig.net.far_reset(client);
-    rig.settle();
+    rig.run_until_idle();
     assert!(rig.net.is_reset(data));
     assert_eq!((rig.server.app.sessions(), rig.server.open_chans(), rig.net.fds()), (0, 0, 1));
 }

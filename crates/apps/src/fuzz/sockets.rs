@@ -275,12 +275,12 @@ fn near(data: &[u8]) {
     let fd = sockets.open(Fd::Stream(stream));
     let mut talk = Talk::new(fd);
     for _ in 0..64 {
-        match talk.hear::<Memory, Say>(&mut sockets) {
+        match talk.receive::<Memory, Say>(&mut sockets) {
             Ok(say) => talk.say(&say),
             Err(Failure::Invalid) => {}
             Err(_) => break,
         }
-        if talk.hear::<Memory, Ask>(&mut sockets).is_err_and(|why| why == Failure::Gone) {
+        if talk.receive::<Memory, Ask>(&mut sockets).is_err_and(|why| why == Failure::Gone) {
             break;
         }
     }

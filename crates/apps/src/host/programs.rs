@@ -4,7 +4,7 @@ use super::{HostStreams, everywhere};
 use crate::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
 use crate::netperf::far::Far;
 use crate::netperf::ours::{OurSockets, Rest};
-use crate::netperf::session::{self, Asked};
+use crate::netperf::session::{self, FarEnd};
 use crate::serve::Server;
 use crate::slots::Limits;
 use crate::streams::any_towards;
@@ -224,7 +224,7 @@ struct Netserver<'h, L: Locks> {
 impl<'h, L: Locks> Netserver<'h, L> {
     fn open(host: &'h Host<L>, at: SocketAddr) -> Result<Netserver<'h, L>, String> {
         let mut sockets = OurSockets::new(host, Rest::Never);
-        let most = <session::Netserver as Asked>::CONNECTIONS;
+        let most = <session::Netserver as FarEnd>::CONNECTIONS;
         let limits = Limits { most, per_peer: most.div_ceil(2) };
         let far = Far::open(&mut sockets, at, limits).map_err(|why| why.to_string())?;
         Ok(Netserver { sockets, far })

@@ -108,7 +108,7 @@ pub(super) fn refusal(bad: Bad, config: &Config, now: Instant) -> Answer {
 }
 
 /// Builds the answer to a request that was not completed in time.
-pub(super) fn too_late(config: &Config, now: Instant) -> Answer {
+pub(super) fn request_timeout(config: &Config, now: Instant) -> Answer {
     sentence(Head::new(408, config, now), "request timeout", Keep::Close, true)
 }
 
@@ -122,8 +122,8 @@ pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: In
         return sentence(head, "only GET and HEAD are supported", keep, true);
     }
     match find(request, config) {
-        Ok(Found::File(name, source, meta)) => of_file(request, &name, source, meta, keep, config, now),
-        Ok(Found::Moved(to)) => {
+        Ok(Target::File(name, source, meta)) => of_file(request, &name, source, meta, keep, config, now),
+        Ok(Target::Moved(to)) => {
             let mut head = Head::new(301, config, now);
             head.field("Location", to);
             sentence(head, "the path of a directory ends with /", keep, with_body)
@@ -140,23 +140,23 @@ pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: In
     }
 }
 
-enum Found {
+enum Target {
     File(Name, Source, Meta),
     Moved(String),
 }
 
-fn find(request: &Request, config: &Config) -> Result<Found, Refusal> {
+fn find(request: &Request, config: &Config) -> Result<Target, Refusal> {
     let mut name = Name::root().join(&request.path)?;
     if config.root.meta(&name)?.is_dir {
         if !request.path.ends_with(b"/") {
-            return Ok(Found::Moved(format!("{}/", percent_encoded(name.as_str()))));
+            return Ok(Target::Moved(format!("{}/", percent_encoded(name.as_str()))));
         }
         name = name.join(b"index.html")?;
     } else if request.path.ends_with(b"/") {
         return Err(Refusal::NotFound);
     }
     let (source, meta) = config.root.open(&name, 0)?;
-    Ok(Found::File(name, source, meta))
+    Ok(Target::File(name, source, meta))
 }
 
 /// Percent-encodes a path for use in a field.

@@ -200,7 +200,7 @@ impl Conn {
         self.since.after(if self.is_sending() { config.send_time } else { config.head_time })
     }
 
-    pub(super) fn on_late(&mut self, config: &Config, counts: &HttpCounts, now: Instant) {
+    pub(super) fn on_timeout(&mut self, config: &Config, counts: &HttpCounts, now: Instant) {
         if self.is_sending() {
             counts.stalled.bump();
             self.was_stalled = true;
@@ -209,7 +209,7 @@ impl Conn {
             self.is_last = true;
         } else {
             counts.head_late.bump();
-            let answer = answer::too_late(config, now);
+            let answer = answer::request_timeout(config, now);
             self.begin(answer, now);
         }
     }

@@ -253,9 +253,9 @@ fn conditional_requests() {
     // A file truncated while being sent resets the connection; the answer is not padded.
     std::fs::write(dir.join("f.txt"), vec![b'y'; 1_000_000]).unwrap();
     rig.net.far_send(client, b"GET /f.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-    rig.settle();
+    rig.run_until_idle();
     std::fs::write(dir.join("f.txt"), "").unwrap();
-    assert!(rig.hear(client).len() < 1_000_000);
+    assert!(rig.receive(client).len() < 1_000_000);
     assert!(rig.net.is_reset(client));
     assert_eq!(rig.server.app.counts.cut_short.get(), 1);
     std::fs::remove_dir_all(&dir).unwrap();
@@ -266,14 +266,14 @@ fn dev_zero_over_http() {
     let mut rig = rig();
     let client = rig.client();
     rig.net.far_send(client, b"GET /dev/zero?bytes=300000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    let answer = rig.hear(client);
+    let answer = rig.receive(client);
     assert!(answer.contains("Content-Length: 300000\r\n") && body(&answer).len() == 300_000);
     rig.net.far_send(client, b"GET /dev/zero HTTP/1.1\r\nHost: a\r\n\r\n");
-    rig.settle();
+    rig.run_until_idle();
     let mut bytes = 0;
     for _ in 0..100 {
         bytes += rig.net.far_recv(client, 1 << 20).len();
-        rig.settle();
+        rig.run_until_idle();
     }
     assert_eq!(bytes, 100 * 64 * 1024);
     assert!(!rig.net.far_eof(client));
@@ -308,7 +308,7 @@ fn pipelining_does_not_pile_up() {
     let mut taken = 0;
     for _ in 0..5_000 {
         taken += rig.net.far_send(client, b"GET /ten HTTP/1.1\r\nHost: a\r\n\r\n");
-        rig.settle();
+        rig.run_until_idle();
     }
     // One head buffer, the socket windows, and the few requests answered into them.
     assert!(taken < HEAD_MAX + 3_000, "{taken}");
@@ -366,7 +366,7 @@ fn the_longest_idle_connection_is_evicted() {
     for _ in 0..4 {
         rig.pass(Duration::from_millis(500));
         rig.net.far_recv(reader, 1 << 20);
-        rig.settle();
+        rig.run_until_idle();
     }
     let next = rig.client_from([1, 0, 0, 4]);
     assert_eq!(status(&rig.say(next, one.as_bytes())), 200);

@@ -353,7 +353,7 @@ impl Client {
     }
 
     /// Returns whether the final message is being sent.
-    fn has_said_all(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         matches!(self.state, State::Done | State::Stopping)
     }
 
@@ -364,7 +364,7 @@ impl Client {
         }
         self.print_lines();
         self.schedule();
-        if self.has_said_all() && self.talk.output().is_empty() {
+        if self.has_sent_all() && self.talk.output().is_empty() {
             self.conclude();
         }
     }
@@ -428,7 +428,7 @@ impl App for Client {
             _ if self.state == State::Over => 0,
             CONTROL => {
                 let most = if self.test.params.wants_output { REPORT_MAX } else { RESULTS_MAX };
-                (most + 4).saturating_sub(self.talk.heard())
+                (most + 4).saturating_sub(self.talk.received())
             }
             PROBE_CHAN => super::proto::PROBE_BYTES,
             // Data outside the test is discarded.
@@ -479,7 +479,7 @@ impl App for Client {
         match chan {
             CONTROL => {
                 self.talk.sent(n);
-                if self.has_said_all() {
+                if self.has_sent_all() {
                     self.after();
                 }
             }

@@ -69,12 +69,12 @@ impl Talk {
         }
     }
 
-    pub(super) fn hear(&mut self, bytes: &[u8]) {
+    pub(super) fn input(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
     /// Returns the number of unparsed bytes.
-    pub(super) fn heard(&self) -> usize {
+    pub(super) fn received(&self) -> usize {
         self.input.len()
     }
 

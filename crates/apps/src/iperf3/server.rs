@@ -168,7 +168,7 @@ impl Iperf3 {
     }
 
     /// Closes the UDP socket; no further UDP tests are accepted.
-    pub fn retire(&mut self) {
+    pub fn reset(&mut self) {
         if let Some(chan) = self.datagrams.take() {
             self.conns.remove(chan.0);
             self.actions.push_back(Action::Close(chan));
@@ -353,10 +353,10 @@ impl Iperf3 {
             session.on_control(&[], &self.config, now);
             self.follow(id, now);
         }
-        self.end_if_said(chan, id, now);
+        self.end_if_results_sent(chan, id, now);
     }
 
-    fn end_if_said(&mut self, chan: Chan, id: u32, now: Instant) {
+    fn end_if_results_sent(&mut self, chan: Chan, id: u32, now: Instant) {
         if self.sessions.get(id).is_some_and(|session| session.is_over() && session.output().is_empty()) {
             self.end_control(chan, id, now);
         }
@@ -591,7 +591,7 @@ impl App for Iperf3 {
                 if let Some(session) = self.sessions.get_mut(id) {
                     session.sent(n);
                 }
-                self.end_if_said(chan, id, now);
+                self.end_if_results_sent(chan, id, now);
             }
             Some(&mut Conn::Stream((id, at))) => {
                 if let Some(session) = self.sessions.get_mut(id) {
@@ -641,9 +641,9 @@ impl App for Iperf3 {
             session.terminate(now);
             let control = session.control;
             self.follow(*id, now);
-            self.end_if_said(control, *id, now);
+            self.end_if_results_sent(control, *id, now);
         }
-        self.retire();
+        self.reset();
         !tests.is_empty()
     }
 

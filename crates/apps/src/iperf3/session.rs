@@ -108,12 +108,12 @@ impl Session {
     }
 
     pub(super) fn room(&self) -> usize {
-        if self.is_over() { 0 } else { (RESULTS_MAX + 4).saturating_sub(self.talk.heard()) }
+        if self.is_over() { 0 } else { (RESULTS_MAX + 4).saturating_sub(self.talk.received()) }
     }
 
     pub(super) fn on_control(&mut self, bytes: &[u8], config: &Config, now: Instant) {
-        self.talk.hear(bytes);
-        while self.talk.heard() > 0 && !self.is_over() {
+        self.talk.input(bytes);
+        while self.talk.received() > 0 && !self.is_over() {
             let done = match self.phase {
                 Phase::Params => self.on_params(now),
                 Phase::Results => self.on_results(config, now),

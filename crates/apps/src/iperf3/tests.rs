@@ -19,7 +19,7 @@ fn framed(json: &str) -> Vec<u8> {
 }
 
 fn bytes(rig: &mut Rig<Iperf3>, far: Far) -> Vec<u8> {
-    rig.settle();
+    rig.run_until_idle();
     rig.net.far_recv(far, 1 << 20)
 }
 
@@ -56,7 +56,7 @@ fn end(rig: &mut Rig<Iperf3>, control: Far, theirs: &[(u32, u64)]) -> Value {
     let len = u32::from_be_bytes(answer[..4].try_into().unwrap()) as usize;
     assert_eq!(answer.len(), 4 + len);
     rig.net.far_send(control, &[16]);
-    rig.settle();
+    rig.run_until_idle();
     assert!(rig.net.far_eof(control) && !rig.net.is_reset(control));
     assert!(!rig.server.app.is_testing());
     serde_json::from_slice(&answer[4..]).unwrap()
@@ -271,7 +271,7 @@ fn a_client_disconnect_ends_the_test() {
             1 => rig.net.far_shut(control),
             _ => drop(rig.net.far_send(control, &[12])),
         }
-        rig.settle();
+        rig.run_until_idle();
         assert!(rig.net.is_reset(streams[0]));
         assert_eq!((rig.server.app.counts.abandoned.get(), rig.server.app.is_testing()), (1, false));
         let report: Value = serde_json::from_str(&rig.server.app.take_output()).unwrap();

@@ -34,7 +34,7 @@ pub(super) fn keys(call: &mut Call<'_>) -> Done {
 }
 
 /// Cursor and options of a SCAN command.
-struct Asked<'a> {
+struct ScanOptions<'a> {
     cursor: u64,
     pattern: Option<Glob<'a>>,
     count: usize,
@@ -44,12 +44,13 @@ struct Asked<'a> {
     is_undecided: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ScanOptions<'a> {
     /// Parses the arguments from the cursor on.
-    fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<Asked<'a>, Refusal> {
+    fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<ScanOptions<'a>, Refusal> {
         let cursor = std::str::from_utf8(call.args.get(from)).ok().and_then(|text| text.parse().ok());
         let cursor = cursor.ok_or(Refusal::Cursor)?;
-        let mut asked = Asked { cursor, pattern: None, count: COUNT, kind: None, fuel: FUEL, is_undecided: false };
+        let mut asked =
+            ScanOptions { cursor, pattern: None, count: COUNT, kind: None, fuel: FUEL, is_undecided: false };
         let rest = call.args.from(from + 1);
         if !rest.len().is_multiple_of(2) {
             return Err(Refusal::Syntax);
@@ -82,7 +83,7 @@ impl<'a> Asked<'a> {
 }
 
 pub(super) fn scan(call: &mut Call<'_>) -> Done {
-    let mut asked = Asked::parse(call, 1, true)?;
+    let mut asked = ScanOptions::parse(call, 1, true)?;
     let mut names = Vec::new();
     let cursor = call.store.scan(asked.cursor, asked.count, call.now, |name, value| {
         let is_kind = asked.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(value.name().as_bytes()));
@@ -132,7 +133,7 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Done {
     })
 }
 
-fn set_scan<'v>(set: &'v Members<()>, asked: &mut Asked<'_>, found: &mut Vec<Element<'v>>) -> u64 {
+fn set_scan<'v>(set: &'v Members<()>, asked: &mut ScanOptions<'_>, found: &mut Vec<Element<'v>>) -> u64 {
     let (cursor, count) = (asked.cursor, asked.count);
     set.scan(cursor, count, |name, ()| {
         found.extend(asked.wants(name).then_some(Element::Bytes(name)));
@@ -140,7 +141,7 @@ fn set_scan<'v>(set: &'v Members<()>, asked: &mut Asked<'_>, found: &mut Vec<Ele
     })
 }
 
-fn sorted_scan<'v>(sorted: &'v Sorted, asked: &mut Asked<'_>, found: &mut Vec<Element<'v>>) -> u64 {
+fn sorted_scan<'v>(sorted: &'v Sorted, asked: &mut ScanOptions<'_>, found: &mut Vec<Element<'v>>) -> u64 {
     let (cursor, count) = (asked.cursor, asked.count);
     sorted.scan(cursor, count, |name, score| {
         if asked.wants(name) {
@@ -159,9 +160,9 @@ enum Element<'v> {
 /// Scans the members of a value. `walk` returns the next cursor, or `None` for another type.
 fn members(
     call: &mut Call<'_>,
-    walk: impl for<'v> Fn(&'v Value, &mut Asked<'_>, &mut Vec<Element<'v>>) -> Option<u64>,
+    walk: impl for<'v> Fn(&'v Value, &mut ScanOptions<'_>, &mut Vec<Element<'v>>) -> Option<u64>,
 ) -> Done {
-    let mut asked = Asked::parse(call, 2, false)?;
+    let mut asked = ScanOptions::parse(call, 2, false)?;
     let mut found = Vec::new();
     let cursor = match call.store.get(call.args.get(1), call.now) {
         Some(value) => walk(value, &mut asked, &mut found).ok_or(Refusal::WrongType)?,

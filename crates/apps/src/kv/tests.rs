@@ -19,7 +19,7 @@ fn talk(rig: &mut Rig<Kv>, lines: &[(&str, &str)]) {
         assert_eq!(rig.server.app.store.bytes(), rig.server.app.store.count_bytes(), "{said}");
     }
     rig.net.far_reset(client);
-    rig.settle();
+    rig.run_until_idle();
 }
 
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
@@ -333,7 +333,7 @@ fn a_watched_key_that_changes_discards_the_transaction() {
     rig.say(client, b"WATCH a b\r\n");
     rig.say(other, b"WATCH b\r\n");
     rig.net.far_reset(client);
-    rig.settle();
+    rig.run_until_idle();
     assert_eq!((rig.server.app.store.watched(), rig.server.app.clients()), (1, 1));
 }
 
@@ -540,7 +540,7 @@ fn mass_expiry_is_split_into_steps() {
     assert_eq!(rig.server.app.keys(), 2500 - SWEEP);
     assert_eq!(rig.say(client, b"EXISTS 2499\r\n"), ":0\r\n");
     while rig.server.next_timer().is_some_and(|at| at <= rig.now) {
-        rig.settle();
+        rig.run_until_idle();
     }
     assert_eq!((rig.server.app.keys(), rig.server.app.bytes()), (0, 0));
 }
@@ -657,8 +657,8 @@ fn pipelined_requests_are_answered_in_order() {
         let (mut heard, mut at) = (String::new(), 0);
         while heard.len() < wanted.len() {
             at += rig.net.far_send(client, &asked[at..]);
-            rig.settle();
-            heard += &rig.hear(client);
+            rig.run_until_idle();
+            heard += &rig.receive(client);
         }
         assert!(heard == wanted, "seed {seed}");
     }
@@ -671,13 +671,13 @@ fn requests_wait_while_the_client_does_not_read() {
     rig.say(other, format!("SET a {}\r\n", "x".repeat(5_000)).as_bytes());
     for _ in 0..5_000 {
         rig.net.far_send(deaf, b"GET a\r\n");
-        rig.settle();
+        rig.run_until_idle();
     }
     let served = rig.server.app.counts.requests.get();
     assert!(served < 30, "{served} of 5000");
     assert_eq!(rig.say(other, b"PING\r\n"), "+PONG\r\n");
     // When the client reads at last, it receives all replies.
-    assert!(rig.hear(deaf).len() > 1_000_000);
+    assert!(rig.receive(deaf).len() > 1_000_000);
 }
 
 #[test]
@@ -746,7 +746,7 @@ fn clients_are_limited_and_idle_ones_disconnected() {
     let first = rig.client();
     rig.client();
     let third = rig.client();
-    assert_eq!(rig.hear(third), "-ERR max number of clients reached\r\n");
+    assert_eq!(rig.receive(third), "-ERR max number of clients reached\r\n");
     let elsewhere = rig.client_from([1, 0, 0, 3]);
     assert_eq!(rig.say(elsewhere, b"PING\r\n"), "+PONG\r\n");
     rig.pass(Duration::from_secs(299));
@@ -756,7 +756,7 @@ fn clients_are_limited_and_idle_ones_disconnected() {
     // Requests before the end of input are answered.
     rig.net.far_send(first, b"PING\r\n");
     rig.net.far_shut(first);
-    assert_eq!(rig.hear(first), "+PONG\r\n");
+    assert_eq!(rig.receive(first), "+PONG\r\n");
     assert_eq!((rig.server.app.clients(), rig.server.app.buffers), (0, 0));
 }
 

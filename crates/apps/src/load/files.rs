@@ -167,10 +167,10 @@ impl Mix for Fileload {
         self.make_or_remove(client, out)
     }
 
-    fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+    fn on_reply(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
         let record = proto::record(bytes).map_err(|_| anyhow::anyhow!("invalid record from the server"))?;
         let Some(record) = record else { return Ok(None) };
-        let (_, status, body) = proto::said(record).context("record too short for an answer")?;
+        let (_, status, body) = proto::parse_reply(record).context("record too short for an answer")?;
         let exists = status == Status::Exists as u8;
         match kind {
             None if exists && !self.exists => {

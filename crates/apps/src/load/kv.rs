@@ -112,7 +112,7 @@ impl Mix for Kvload {
         SET
     }
 
-    fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+    fn on_reply(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
         // No request returns an array, so none is awaited.
         anyhow::ensure!(bytes.first() != Some(&b'*'), "unexpected type or length of the reply");
         let Some((says, len)) = first(bytes, self.proportions.value)? else { return Ok(None) };

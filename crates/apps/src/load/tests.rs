@@ -106,8 +106,8 @@ impl Mix for Slow {
         self.0.ask(client, out)
     }
 
-    fn hear(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
-        self.0.hear(client, kind, bytes)
+    fn on_reply(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+        self.0.on_reply(client, kind, bytes)
     }
 
     fn describe(&self) -> String {
@@ -174,7 +174,7 @@ fn repeated_exists_errors_end_the_fill() {
     let exists = [0, 0, 0, 5, 0, 0, 0, 1, crate::filed::proto::Status::Exists as u8];
     for wanted in ["CREATE", "LOOKUP"] {
         assert!(load.fill(&mut Vec::new()), "{wanted}");
-        let heard = load.hear(0, None, &exists);
+        let heard = load.on_reply(0, None, &exists);
         assert_eq!(heard.is_ok(), wanted == "CREATE", "{wanted}: {heard:?}");
     }
 }

@@ -7,7 +7,7 @@
 
 /// Requested confidence.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Wish {
+pub struct ConfidenceGoal {
     /// Minimum number of runs.
     pub min: usize,
     /// Maximum number of runs.
@@ -21,17 +21,17 @@ pub struct Wish {
 /// Maximum number of runs, limited by the table of t.
 pub const RUNS_MAX: usize = 30;
 
-impl Wish {
+impl ConfidenceGoal {
     /// Evaluates `-i max,min` and `-I level,width`. If only one is given, the other has netperf's
     /// default (10,3 or 99,5). Returns `None` without either.
-    pub fn of(runs: Option<(usize, usize)>, interval: Option<(u32, f64)>) -> Option<Wish> {
+    pub fn of(runs: Option<(usize, usize)>, interval: Option<(u32, f64)>) -> Option<ConfidenceGoal> {
         if runs.is_none() && interval.is_none() {
             return None;
         }
         let (max, min) = runs.unwrap_or((10, 3));
         let (level, percent) = interval.unwrap_or((99, 5.0));
         let within = |n: usize| n.clamp(3, RUNS_MAX);
-        Some(Wish { min: within(min), max: within(max.max(min)), level, width: percent / 100.0 })
+        Some(ConfidenceGoal { min: within(min), max: within(max.max(min)), level, width: percent / 100.0 })
     }
 }
 
@@ -75,7 +75,7 @@ impl Runs {
     }
 
     /// Returns whether no further run is needed.
-    pub fn is_enough(&self, wish: &Wish) -> bool {
+    pub fn is_enough(&self, wish: &ConfidenceGoal) -> bool {
         let n = self.figures.len();
         n >= wish.min && (n >= wish.max || self.width(wish.level) <= wish.width)
     }
@@ -105,11 +105,17 @@ mod tests {
 
     #[test]
     fn confidence_options_have_netperf_defaults_and_limits() {
-        assert_eq!(Wish::of(None, None), None);
-        assert_eq!(Wish::of(Some((10, 3)), None), Some(Wish { min: 3, max: 10, level: 99, width: 0.05 }));
-        assert_eq!(Wish::of(None, Some((95, 10.0))), Some(Wish { min: 3, max: 10, level: 95, width: 0.1 }));
-        assert_eq!(Wish::of(Some((99, 1)), None).map(|wish| (wish.min, wish.max)), Some((3, 30)));
-        assert_eq!(Wish::of(Some((2, 7)), None).map(|wish| (wish.min, wish.max)), Some((7, 7)));
+        assert_eq!(ConfidenceGoal::of(None, None), None);
+        assert_eq!(
+            ConfidenceGoal::of(Some((10, 3)), None),
+            Some(ConfidenceGoal { min: 3, max: 10, level: 99, width: 0.05 })
+        );
+        assert_eq!(
+            ConfidenceGoal::of(None, Some((95, 10.0))),
+            Some(ConfidenceGoal { min: 3, max: 10, level: 95, width: 0.1 })
+        );
+        assert_eq!(ConfidenceGoal::of(Some((99, 1)), None).map(|wish| (wish.min, wish.max)), Some((3, 30)));
+        assert_eq!(ConfidenceGoal::of(Some((2, 7)), None).map(|wish| (wish.min, wish.max)), Some((7, 7)));
     }
 
     #[test]
@@ -118,7 +124,7 @@ mod tests {
         [100.0, 102.0, 104.0].into_iter().for_each(|figure| runs.add(figure));
         // s = 2, t(2) = 4.303: 2 * 4.303 * 2 / sqrt(3) / 102
         assert!((runs.width(95) - 0.097_42).abs() < 1e-5, "{}", runs.width(95));
-        let wish = |width| Wish { min: 3, max: 10, level: 95, width };
+        let wish = |width| ConfidenceGoal { min: 3, max: 10, level: 95, width };
         assert!(runs.is_enough(&wish(0.1)) && !runs.is_enough(&wish(0.09)));
         (0..7).for_each(|_| runs.add(50.0));
         assert!(runs.is_enough(&wish(0.0001)), "ten are all there may be");

@@ -119,7 +119,7 @@ impl<F: Copy> Talk<F> {
     ///
     /// # Errors
     /// `Again`; `Gone` at the end of the connection; `Invalid` for an unknown or too long line.
-    pub fn hear<S: Sockets<Fd = F>, T: DeserializeOwned>(&mut self, sockets: &mut S) -> Result<T, Failure> {
+    pub fn receive<S: Sockets<Fd = F>, T: DeserializeOwned>(&mut self, sockets: &mut S) -> Result<T, Failure> {
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.heard.drain(..=end).collect();

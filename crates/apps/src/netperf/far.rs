@@ -172,7 +172,7 @@ impl<S: Sockets> Far<S> {
         let waits = if self.sessions.len() > 1 { Waits::Never } else { Waits::Briefly };
         let Some(session) = self.sessions.get_mut(at) else { return false };
         let heard = match session.talk.flush(sockets) {
-            Ok(()) => session.talk.hear::<S, Ask>(sockets),
+            Ok(()) => session.talk.receive::<S, Ask>(sockets),
             Err(why) => Err(why),
         };
         match heard {

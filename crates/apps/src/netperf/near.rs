@@ -39,7 +39,7 @@ pub struct Near<'s, S, R, E> {
 
 /// Results of one end.
 #[derive(Debug, Default)]
-struct Found {
+struct Measured {
     took: Took,
     sizes: Sizes,
     send_size: usize,
@@ -121,7 +121,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
         talk.say(ask);
         self.wait("waiting for the answer of netserver", |sockets| {
             talk.flush(sockets)?;
-            talk.hear(sockets)
+            talk.receive(sockets)
         })
     }
 
@@ -268,7 +268,7 @@ fn size_of(asked: Option<usize>, buffer: usize, test: Test) -> usize {
     asked.unwrap_or(buffer).clamp(1, if test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX })
 }
 
-fn outcome(options: &Options, ready: &Ready, found: Found, tally: Tally) -> Outcome {
+fn outcome(options: &Options, ready: &Ready, found: Measured, tally: Tally) -> Outcome {
     Outcome {
         test: options.test,
         elapsed: found.took.seconds,

@@ -222,7 +222,7 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
         };
         let send = match calls.option(fd, OptKind::SendBuffer) {
             Ok(Opt::SendBuffer(bytes)) => bytes,
-            _ => self.host.stack.knobs.udp_sendspace.get().max(0) as usize,
+            _ => self.host.stack.sysctls.udp_sendspace.get().max(0) as usize,
         };
         Sizes { send, recv }
     }

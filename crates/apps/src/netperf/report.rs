@@ -4,7 +4,7 @@
 //! tests. The words of the banner that depend on netperf's build options (`demo`, `histogram`,
 //! `first burst N`) appear where the feature is in use.
 
-use super::confidence::{Runs, Wish};
+use super::confidence::{ConfidenceGoal, Runs};
 use super::hist::PERCENTILES;
 use super::near::Interim;
 use super::{Outcome, Test};
@@ -24,7 +24,7 @@ pub struct Style {
 }
 
 /// Formats the banner printed before the test; the options in use are appended.
-pub fn banner(style: &Style, options: &super::Options, wish: Option<&Wish>) -> String {
+pub fn banner(style: &Style, options: &super::Options, wish: Option<&ConfidenceGoal>) -> String {
     let name = match options.test {
         Test::TcpStream => "TCP STREAM TEST",
         Test::TcpMaerts => "TCP MAERTS TEST",
@@ -66,7 +66,7 @@ pub fn interim(test: Test, interim: &Interim, at: f64) -> String {
 ///
 /// netperf's two rows of CPU utilization are omitted: it is not measured, and netperf without -c
 /// and -C prints 0.000% there.
-pub fn warning(runs: &Runs, wish: &Wish) -> String {
+pub fn warning(runs: &Runs, wish: &ConfidenceGoal) -> String {
     format!(
         "!!! WARNING\n\
          !!! Desired confidence was not achieved within the specified iterations.\n\
@@ -230,7 +230,7 @@ fn round_trips(outcome: &Outcome) -> String {
 }
 
 /// Returns all results as one JSON object.
-pub fn json(style: &Style, outcome: &Outcome, runs: &Runs, wish: Option<&Wish>) -> Value {
+pub fn json(style: &Style, outcome: &Outcome, runs: &Runs, wish: Option<&ConfidenceGoal>) -> Value {
     let unit = if outcome.test.is_stream() { "10^6bits/s" } else { "trans/s" };
     let mut found = json!({
         "test": outcome.test.name(),

@@ -1,7 +1,7 @@
 //! One end of a play on a host configured by flags; the other end is another process or machine.
 
 use super::ours::{OurSockets, Rest};
-use super::session::{Asked, Play, Turn};
+use super::session::{FarEnd, Play, Turn};
 use super::sockets::{Pace, Sockets};
 use crate::host::{PATIENCE, RunError, enter, runner, stay_on_core};
 use crate::slots::Limits;
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 ///
 /// # Errors
 /// [`RunError`].
-pub fn serve<A: Asked>(
+pub fn serve<A: FarEnd>(
     config: &HostConfig,
     at: SocketAddr,
     limits: Limits,
@@ -37,7 +37,7 @@ pub fn serve<A: Asked>(
     }
 }
 
-fn live<L: Locks, A: Asked>(
+fn live<L: Locks, A: FarEnd>(
     config: &HostConfig,
     at: SocketAddr,
     limits: Limits,
@@ -58,7 +58,7 @@ fn live<L: Locks, A: Asked>(
             usize::from(far.turn(&mut sockets, now)) + programs.turn(&host)
         };
         runner.round_with(&host, &pairs, &mut |text| each(&Event::Notice(text)), patience, turn);
-        programs.tell(&mut |line| each(&Event::Notice(format!("{}: {line}", config.name))));
+        programs.report(&mut |line| each(&Event::Notice(format!("{}: {line}", config.name))));
     }
     programs.end();
     let lost_ports = runner.is_over(host.clock.now()) && runner.has_lost_a_port();

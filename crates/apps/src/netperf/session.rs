@@ -1,7 +1,7 @@
 //! A test from banner to results, repeated until the requested confidence; and the traits for
 //! running such plays between arbitrary ends.
 
-use super::confidence::{Runs, Wish};
+use super::confidence::{ConfidenceGoal, Runs};
 use super::far::Far;
 use super::near::{Interim, Near};
 use super::report::{self, Style};
@@ -29,7 +29,7 @@ impl<S: Sockets> Turn<S> for Far<S> {
 }
 
 /// A kind of far end, independent of its sockets and location.
-pub trait Asked {
+pub trait FarEnd {
     /// The far end on sockets of type `S`.
     type End<S: Sockets>: Turn<S>;
 
@@ -57,7 +57,7 @@ pub trait Asked {
 /// A program with a near and a far end, independent of the network between them.
 pub trait Play {
     /// The far end it needs.
-    type Far: Asked;
+    type Far: FarEnd;
 
     /// Runs the near end against the far end at `at`; `round` is called while it waits.
     ///
@@ -70,7 +70,7 @@ pub trait Play {
 #[derive(Debug)]
 pub struct Netserver;
 
-impl Asked for Netserver {
+impl FarEnd for Netserver {
     type End<S: Sockets> = Far<S>;
 
     const PORT: u16 = PORT;
@@ -89,7 +89,7 @@ pub struct Session<'o> {
     /// Options of the test.
     pub options: Options,
     /// Requested confidence; `None`: a single run.
-    pub wish: Option<Wish>,
+    pub wish: Option<ConfidenceGoal>,
     pub style: Style,
     /// Prints one JSON object instead of text.
     pub json: bool,

@@ -1,4 +1,4 @@
-use super::confidence::{Runs, Wish};
+use super::confidence::{ConfidenceGoal, Runs};
 use super::far::Far;
 use super::near::Near;
 use super::ours::{OurSockets, Rest};
@@ -173,7 +173,7 @@ fn silent_clients_are_disconnected() {
         near.step(Pace::Go);
         let now = there.step(Pace::Go);
         far.turn(&mut there, now);
-        match talk.hear::<_, control::Say>(&mut near) {
+        match talk.receive::<_, control::Say>(&mut near) {
             Err(crate::streams::Failure::Again) => {}
             said => break said.unwrap(),
         }
@@ -277,7 +277,7 @@ fn a_datagram_is_answered_from_the_address_it_was_sent_to() {
         round(&mut near);
         near.connected(control).ok()?;
         let _ = talk.flush(&mut near);
-        talk.hear::<_, Say>(&mut near).ok()
+        talk.receive::<_, Say>(&mut near).ok()
     });
     let Some(Say::Ready(ready)) = ready else { panic!("{ready:?}") };
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -377,7 +377,7 @@ bytes  bytes   bytes    secs.    10^6bits/sec  \n\
 
 #[test]
 fn banners_and_the_warning_match_netperf() {
-    let wish = Wish { min: 3, max: 10, level: 99, width: 0.05 };
+    let wish = ConfidenceGoal { min: 3, max: 10, level: 99, width: 0.05 };
     let options = Options { nodelay: true, burst: 4, ..Options::new(Test::TcpRr) };
     assert_eq!(
         report::banner(&style(true, 1), &options, Some(&wish)),
@@ -386,7 +386,7 @@ fn banners_and_the_warning_match_netperf() {
     );
     let mut runs = Runs::default();
     [100.0, 102.0, 104.0].into_iter().for_each(|figure| runs.add(figure));
-    let block = report::warning(&runs, &Wish { level: 95, ..wish });
+    let block = report::warning(&runs, &ConfidenceGoal { level: 95, ..wish });
     assert!(block.contains("!!! Confidence intervals: Throughput      : 9.743%\n"), "{block}");
     // CPU utilization is not measured: no row, and no misleading 0.000 %.
     assert!(block.ends_with(": 9.743%\n\n") && !block.contains("CPU"), "{block}");

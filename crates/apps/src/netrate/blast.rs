@@ -3,7 +3,7 @@
 //! failed sends are numbered too.
 
 use super::{Kind, Out, Services, stamp, wall};
-use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
 use crate::streams::{Failure, any_towards};
@@ -151,7 +151,7 @@ impl Play for Netsend<'_> {
 #[derive(Debug)]
 pub struct Netreceive;
 
-impl Asked for Netreceive {
+impl FarEnd for Netreceive {
     type End<S: Sockets> = Services<S>;
 
     const PORT: u16 = AT;

@@ -1,7 +1,7 @@
 //! `tcpconnect`: connections, one after the other, for some time; `tcpreceive`: accepts them.
 
 use super::{Kind, Out, Services};
-use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits, connect};
 use crate::slots::Limits;
 use crate::span::{Span, Took};
@@ -68,7 +68,7 @@ impl Play for Tcpconnect<'_> {
 #[derive(Debug)]
 pub struct Tcpreceive;
 
-impl Asked for Tcpreceive {
+impl FarEnd for Tcpreceive {
     type End<S: Sockets> = Services<S>;
 
     const PORT: u16 = AT;

@@ -7,7 +7,7 @@ use super::{Out, warm_up};
 use crate::files::Root;
 use crate::http::{Config, Http};
 use crate::load::Hosted;
-use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
 use crate::span::{Span, Took};
@@ -154,7 +154,7 @@ fn request(path: &str) -> String {
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn tell(out: Out<'_>, transfers: u64, errors: u64, seconds: f64) -> io::Result<()> {
+pub fn print_rates(out: Out<'_>, transfers: u64, errors: u64, seconds: f64) -> io::Result<()> {
     writeln!(out, "{:.0} transfers/second", transfers as f64 / seconds)?;
     writeln!(out, "{:.0} errors/second", errors as f64 / seconds)
 }
@@ -213,7 +213,7 @@ impl Play for Fetch<'_> {
         open.iter().for_each(|conn| sockets.close(conn.fd));
         let took = span.end(round(sockets, Pace::Go));
         self.done = Some((transfers, took));
-        Ok(tell(self.out, transfers, errors, took.seconds)?)
+        Ok(print_rates(self.out, transfers, errors, took.seconds)?)
     }
 }
 
@@ -221,7 +221,7 @@ impl Play for Fetch<'_> {
 #[derive(Debug)]
 pub struct Httpd;
 
-impl Asked for Httpd {
+impl FarEnd for Httpd {
     type End<S: Sockets> = Hosted<Http, S>;
 
     const PORT: u16 = AT;

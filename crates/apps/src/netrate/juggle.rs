@@ -7,7 +7,7 @@
 //! not reported; each time is divided by the number of messages in flight.
 
 use super::{Kind, Out, Services};
-use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits, connect, wait};
 use crate::slots::Limits;
 use crate::streams::{Failure, any_towards};
@@ -143,7 +143,7 @@ impl Play for Juggle<'_> {
 #[derive(Debug)]
 pub struct Partner;
 
-impl Asked for Partner {
+impl FarEnd for Partner {
     type End<S: Sockets> = Services<S>;
 
     const PORT: u16 = AT;

@@ -6,7 +6,7 @@
 //! many local addresses from `-l` on in turn; `-T` reports CPU usage during the run.
 
 use super::{Kind, Out, Services, warm_up};
-use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
 use crate::streams::{Failure, at_port};
@@ -160,12 +160,12 @@ impl Play for Tcpp<'_> {
             Figure::Cps => writeln!(self.out, "{:.6} cps", done as f64 / seconds)?,
         }
         let after = self.cpu.and_then(|cpu| cpu());
-        cpu.zip(after).map_or(Ok(()), |(before, after)| tell_cpu(self.out, before, after))
+        cpu.zip(after).map_or(Ok(()), |(before, after)| print_cpu(self.out, before, after))
     }
 }
 
 /// Prints the CPU usage between two readings, in percent.
-fn tell_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
+fn print_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
     let spent: Vec<u64> = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect();
     let all = spent.iter().sum::<u64>().max(1);
     let shares: Vec<String> = spent.iter().map(|spent| format!("{:.2}%", *spent as f64 * 100.0 / all as f64)).collect();
@@ -176,7 +176,7 @@ fn tell_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
 #[derive(Debug)]
 pub struct TcppServer;
 
-impl Asked for TcppServer {
+impl FarEnd for TcppServer {
     type End<S: Sockets> = Services<S>;
 
     const PORT: u16 = AT;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::netperf::ours::{OurSockets, Rest};
-use crate::netperf::session::{Asked, Play, Turn};
+use crate::netperf::session::{FarEnd, Play, Turn};
 use crate::netperf::sockets::{Pace, Setup, Sockets};
 use crate::slots::Limits;
 use clock::{Clock, Strategy};
@@ -22,7 +22,7 @@ fn host(n: u8, pairs: &Pairs) -> Host<Up> {
 /// Runs both ends on this thread; passes the far end's counters to `check`.
 fn play<'o, P>(make: impl FnOnce(Out<'o>) -> P, out: &'o mut Vec<u8>, check: impl FnOnce(u64, u64))
 where
-    P: Play<Far: for<'h> Asked<End<OurSockets<'h, Up>> = Services<OurSockets<'h, Up>>>>,
+    P: Play<Far: for<'h> FarEnd<End<OurSockets<'h, Up>> = Services<OurSockets<'h, Up>>>>,
 {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];

@@ -13,13 +13,13 @@ fn one_who_does_not_read_costs_what_is_held_for_him_and_nobody_else_waits() {
     let mut taken = 0;
     for _ in 0..10_000 {
         taken += rig.net.far_send(deaf, &[7; 1000]);
-        rig.settle();
+        rig.run_until_idle();
     }
     // Our window, the echo buffer and the return window are full: nothing more is accepted.
     assert_eq!(taken, 1000 + crate::small::ECHO_MAX + 1000);
     assert_eq!(rig.say(polite, b"hello"), "hello");
     // When the client reads at last, it receives everything.
-    assert_eq!(rig.hear(deaf).len(), taken);
+    assert_eq!(rig.receive(deaf).len(), taken);
     assert_eq!(rig.server.counts.bytes_in.get(), taken as u64 + 5);
     assert_eq!(rig.server.counts.bytes_out.get(), taken as u64 + 5);
 }
@@ -31,8 +31,8 @@ fn accept_is_retried_after_a_descriptor_is_freed() {
     assert_eq!(rig.server.counts.accept_failed.get(), 1);
     assert_eq!(rig.say(third, b"a"), "", "it waits at the listener");
     rig.net.far_shut(first);
-    rig.settle();
-    assert_eq!(rig.hear(third), "a");
+    rig.run_until_idle();
+    assert_eq!(rig.receive(third), "a");
     assert_eq!(rig.server.counts.accepted.get(), 3);
 }
 
@@ -43,7 +43,7 @@ fn a_stalled_listener_retries_after_a_timeout() {
     rig.net.fds_max = 0;
     assert_eq!(rig.say(client, b"a"), "");
     rig.pass(STALL);
-    assert_eq!(rig.hear(client), "a");
+    assert_eq!(rig.receive(client), "a");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_closed_connection_lingers_for_a_limited_time() {
     // Further data is discarded and does not reset the connection.
     for _ in 0..4 {
         assert_eq!(rig.net.far_send(client, &[b'x'; 50_000]), 50_000);
-        rig.settle();
+        rig.run_until_idle();
     }
     assert!(!rig.net.is_reset(client));
     rig.pass(Duration::from_secs(2));
@@ -72,7 +72,7 @@ fn endless_data_on_a_closed_connection_is_cut_off() {
     rig.say(client, b"nonsense\r\n\r\n");
     for _ in 0..20 {
         rig.net.far_send(client, &[b'x'; 60_000]);
-        rig.settle();
+        rig.run_until_idle();
     }
     assert_eq!((rig.server.lingering(), rig.server.counts.linger_cut.get(), rig.net.fds()), (0, 1, 1));
 }
@@ -99,8 +99,8 @@ fn short_reads_and_writes_change_nothing() {
         let (mut heard, mut at) = (String::new(), 0);
         while heard.len() < bytes.len() {
             at += rig.net.far_send(client, &bytes[at..]);
-            rig.settle();
-            heard += &rig.hear(client);
+            rig.run_until_idle();
+            heard += &rig.receive(client);
         }
         assert!(heard.as_bytes() == bytes, "seed {seed}");
     }

@@ -11,7 +11,7 @@ fn echo_returns_all_bytes_and_then_closes() {
     let client = rig.client();
     rig.net.far_send(client, b"0123456789");
     rig.net.far_shut(client);
-    assert_eq!(rig.hear(client), "0123456789");
+    assert_eq!(rig.receive(client), "0123456789");
     assert!(rig.net.far_eof(client) && !rig.net.is_reset(client));
     assert_eq!((rig.server.open_chans(), rig.server.app.conns.len()), (0, 0));
 }
@@ -22,7 +22,7 @@ fn sink_reports_the_bytes_received() {
     let client = rig.client();
     assert_eq!(rig.say(client, &[1; 300_000]), "");
     rig.net.far_shut(client);
-    assert_eq!(rig.hear(client), "300000 bytes\n");
+    assert_eq!(rig.receive(client), "300000 bytes\n");
     assert!(rig.net.far_eof(client));
 }
 
@@ -30,14 +30,14 @@ fn sink_reports_the_bytes_received() {
 fn chargen_rotates_its_pattern_with_backpressure() {
     let mut rig = rig(Kind::Chargen, Net { window: 500, seed: 9, ..Net::default() });
     let client = rig.client();
-    rig.settle();
+    rig.run_until_idle();
     assert_eq!(rig.net.held(), 500);
     let mut got = Vec::new();
     while got.len() < 300_000 {
         let some = rig.net.far_recv(client, 499);
         assert!(!some.is_empty());
         got.extend(some);
-        rig.settle();
+        rig.run_until_idle();
     }
     for (at, line) in got.chunks_exact(LINE).enumerate() {
         for (place, byte) in line[..LINE - 2].iter().enumerate() {
@@ -86,7 +86,7 @@ fn a_reset_frees_the_connection() {
         let client = rig.client();
         rig.say(client, b"x");
         rig.net.far_reset(client);
-        rig.settle();
+        rig.run_until_idle();
         assert_eq!((rig.server.counts.gone.get(), rig.net.fds()), (1, 1), "{kind:?}");
     }
 }

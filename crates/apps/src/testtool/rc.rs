@@ -36,8 +36,8 @@ fn default_words(options: &Options) -> Vec<String> {
         lines.push(format!("{table} -s {other} 12:23:34:45:56:{n:02x}"));
     }
     if options.mode == Mode::Route {
-        let knob = if options.family == Family::V4 { "net.inet.ip" } else { "net.inet6.ip6" };
-        lines.push(format!("sysctl -w {knob}.forwarding=1"));
+        let sysctl = if options.family == Family::V4 { "net.inet.ip" } else { "net.inet6.ip6" };
+        lines.push(format!("sysctl -w {sysctl}.forwarding=1"));
     }
     lines
 }

@@ -18,7 +18,7 @@ pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result
     let calls = host.calls();
     let to = SocketAddr::new(pktgen::net(options.family, 0, 2), PORT);
     let fd = calls.socket_of(Domain::of(&to))?;
-    host.stack.knobs.tx_burst.set(options.burst as i64);
+    host.stack.sysctls.tx_burst.set(options.burst as i64);
     let payload = vec![0x5a; options.size];
     host.step(); // finishes the work of the configuration
     let port = host.ports().into_iter().next().context("rc script created no iface")?.counts;

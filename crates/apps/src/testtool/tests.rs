@@ -158,8 +158,8 @@ fn host_options_are_applied() {
         ..Options::default()
     };
     let host = host::<Light>("testtool", &options).unwrap();
-    let knobs = (host.stack.pool.stats().kind, host.clock.strategy(), host.context());
-    assert_eq!(knobs, (options.pool, Some(options.clock), options.context));
+    let sysctls = (host.stack.pool.stats().kind, host.clock.strategy(), host.context());
+    assert_eq!(sysctls, (options.pool, Some(options.clock), options.context));
     assert_moved(&options, 1000);
     assert_eq!(wire::checksum::kind(), wire::checksum::Kind::Word64);
 }

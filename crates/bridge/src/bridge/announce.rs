@@ -10,8 +10,8 @@
 //! An event that does not fit in its queue is lost and counted ([`Bridge::take_lost_events`]). The
 //! receivers are then notified ([`Bridge::miss`]) and fall back on what they have learned
 //! themselves: frames for addresses learned from other replicas are flooded. The other replicas
-//! announce everything again ([`Bridge::announce_all`]). Until then, frames for an address that moved
-//! may go to where the replica itself saw it last.
+//! announce everything again ([`Bridge::announce_all`]). Until then, frames for an address that
+//! moved may go to where the replica itself saw it last.
 
 use super::Bridge;
 use crate::{Cursor, Key, Kind, Learned, PortNo};
@@ -38,22 +38,22 @@ pub enum SyncEvent {
     /// A port is muted until the given time.
     Muted(PortNo, Instant),
     /// A multicast report, query or hello arrived on a port.
-    Said(Arc<Said>),
+    Said(Arc<GroupMessage>),
 }
 
 impl SyncEvent {
     /// Returns the queue that the event belongs to.
-    pub fn about(&self) -> About {
+    pub fn kind(&self) -> EventKind {
         match self {
-            SyncEvent::At(..) => About::Addresses,
-            SyncEvent::Muted(..) | SyncEvent::Said(_) => About::Ports,
+            SyncEvent::At(..) => EventKind::Addresses,
+            SyncEvent::Muted(..) | SyncEvent::Said(_) => EventKind::Ports,
         }
     }
 }
 
 /// Class of an event. Each class has its own queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum About {
+pub enum EventKind {
     /// Locations of addresses, by port.
     Addresses,
     /// Muted ports, and multicast messages.
@@ -62,7 +62,7 @@ pub enum About {
 
 /// IGMP, MLD or PIM message.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct GroupMessage {
     pub(super) from: PortNo,
     pub(super) vid: u16,
     pub(super) ethertype: u16,
@@ -130,18 +130,24 @@ impl Announced {
 
     /// Queues a message received on `from` in VLAN `vid`: an IP packet without padding. A message
     /// longer than `LONGEST` is lost.
-    pub fn said(&mut self, from: PortNo, vid: u16, (ethertype, packet): (u16, &[u8]), at: Instant) {
+    pub fn note_message(&mut self, from: PortNo, vid: u16, (ethertype, packet): (u16, &[u8]), at: Instant) {
         if packet.len() <= LONGEST && self.ports.room() > 0 {
-            self.ports.push(SyncEvent::Said(Arc::new(Said { from, vid, ethertype, packet: packet.into(), at })));
+            self.ports.push(SyncEvent::Said(Arc::new(GroupMessage {
+                from,
+                vid,
+                ethertype,
+                packet: packet.into(),
+                at,
+            })));
         } else {
             self.ports.unsaid += 1;
         }
     }
 
-    fn of(&mut self, about: About) -> &mut Queue {
+    fn of(&mut self, about: EventKind) -> &mut Queue {
         match about {
-            About::Addresses => &mut self.addresses,
-            About::Ports => &mut self.ports,
+            EventKind::Addresses => &mut self.addresses,
+            EventKind::Ports => &mut self.ports,
         }
     }
 }
@@ -160,13 +166,13 @@ impl Bridge {
 
     /// Returns the number of events lost since the last call. If it is not 0, the caller must call
     /// [`Bridge::miss`] on all other replicas.
-    pub fn take_lost_events(&mut self, about: About) -> u64 {
+    pub fn take_lost_events(&mut self, about: EventKind) -> u64 {
         self.announced.as_mut().map_or(0, |announced| std::mem::take(&mut announced.of(about).unsaid))
     }
 
     /// Applies an event of another replica. Ignores events for removed ports and sightings from
     /// before the last flush.
-    pub fn hear(&mut self, events: &SyncEvent, now: Instant) {
+    pub fn apply_event(&mut self, events: &SyncEvent, now: Instant) {
         let port = match events {
             SyncEvent::At(_, port, _) | SyncEvent::Muted(port, _) => *port,
             SyncEvent::Said(said) => said.from,
@@ -178,7 +184,7 @@ impl Bridge {
             SyncEvent::At(_, _, at) if *at < self.forgot => {}
             SyncEvent::At(key, port, at) => {
                 let sticky = self.member(*port).is_some_and(|member| member.sticky);
-                self.fdb.hear(*key, *port, sticky, *at, now);
+                self.fdb.learn_from_event(*key, *port, sticky, *at, now);
             }
             SyncEvent::Muted(port, until) if now < *until => self.mute_until(*port, *until),
             SyncEvent::Muted(..) => {}
@@ -188,10 +194,10 @@ impl Bridge {
 
     /// Handles lost events: flushes the addresses learned from other replicas, or sends multicast
     /// frames to all ports until listeners have reported again.
-    pub fn miss(&mut self, about: About, now: Instant) {
+    pub fn on_events_lost(&mut self, about: EventKind, now: Instant) {
         match about {
-            About::Addresses => drop(self.fdb.flush(|entry| entry.heard && entry.kind == Kind::Learned, now)),
-            About::Ports => self.mistrust_listeners(now),
+            EventKind::Addresses => drop(self.fdb.flush(|entry| entry.heard && entry.kind == Kind::Learned, now)),
+            EventKind::Ports => self.mistrust_listeners(now),
         }
     }
 

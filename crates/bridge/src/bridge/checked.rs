@@ -5,8 +5,8 @@
 //! 8.6.2); ingress rules; source learned in its VLAN (8.7); port forwarding; destination lookup
 //! (8.6.3). On egress: port open and in the VLAN (8.6.4), then the tag, then the egress rules.
 
-use super::flood::Way;
-use super::input::{CHUNK, FLOOD, GROUP, OWN, RESERVED, Seen, Verdict};
+use super::flood::Ingress;
+use super::input::{CHUNK, FLOOD, GROUP, OWN, ParsedFrame, RESERVED, Verdict};
 use super::rules::Action;
 use super::state::Extra;
 use super::vlan::Tagging;
@@ -18,13 +18,13 @@ use stats::DropReason;
 
 /// A parsed frame: its addresses, and its VLAN and tag or the reason why it has none.
 #[derive(Clone, Copy)]
-struct Look {
-    seen: Seen,
+struct CheckedFrame {
+    seen: ParsedFrame,
     vlan: Result<(u16, Tagging), DropReason>,
 }
 
-const NOTHING: Look =
-    Look { seen: Seen { dst: 0, src: 0, dst_hash: 0, src_hash: 0 }, vlan: Ok((0, Tagging::Untouched)) };
+const NOTHING: CheckedFrame =
+    CheckedFrame { seen: ParsedFrame { dst: 0, src: 0, dst_hash: 0, src_hash: 0 }, vlan: Ok((0, Tagging::Untouched)) };
 
 impl Bridge {
     /// Processes a burst: in chunks, so that the table buckets are prefetched together, then frame
@@ -62,31 +62,39 @@ impl Bridge {
     }
 
     #[inline(always)]
-    fn look_closely(&self, from: PortNo, frame: &Frame) -> Look {
+    fn look_closely(&self, from: PortNo, frame: &Frame) -> CheckedFrame {
         let vlan = self.classify(from, frame.bytes());
         let cluster = self.member(from).map_or(0, |member| member.cluster);
-        let seen = self.look(frame, vlan.map_or(0, |(vid, _)| vid), cluster);
+        let seen = self.parse_addresses(frame, vlan.map_or(0, |(vid, _)| vid), cluster);
         self.fdb.prefetch(seen.src_hash);
         self.fdb.prefetch(seen.dst_hash);
-        Look { seen, vlan }
+        CheckedFrame { seen, vlan }
     }
 
     #[inline(always)]
-    fn pass(&mut self, from: PortNo, member: Member, look: &Look, frame: Frame, now: Instant, out: &mut [Burst]) {
-        let mut way = Way::plain(from);
+    fn pass(
+        &mut self,
+        from: PortNo,
+        member: Member,
+        look: &CheckedFrame,
+        frame: Frame,
+        now: Instant,
+        out: &mut [Burst],
+    ) {
+        let mut way = Ingress::untagged(from);
         let verdict = self.check(&mut way, member, look, &frame, now).unwrap_or_else(Verdict::drop);
         self.give(way, verdict, frame, now, out);
     }
 
     fn check(
         &mut self,
-        way: &mut Way,
+        way: &mut Ingress,
         member: Member,
-        look: &Look,
+        look: &CheckedFrame,
         frame: &Frame,
         now: Instant,
     ) -> Result<Verdict, DropReason> {
-        let (from, Seen { dst, src, dst_hash, src_hash }) = (way.from, look.seen);
+        let (from, ParsedFrame { dst, src, dst_hash, src_hash }) = (way.from, look.seen);
         if self.running == Running::Down {
             return Err(DropReason::BridgeDown);
         }
@@ -141,7 +149,7 @@ impl Bridge {
         }
     }
 
-    fn towards(&self, way: Way, member: Member, known: Option<PortNo>) -> Result<Verdict, DropReason> {
+    fn towards(&self, way: Ingress, member: Member, known: Option<PortNo>) -> Result<Verdict, DropReason> {
         match known {
             None => Ok(FLOOD),
             Some(LOCAL) => Ok(OWN),
@@ -154,13 +162,13 @@ impl Bridge {
     }
 
     /// Returns whether a frame for several ports may leave through `to`.
-    pub(super) fn is_open(&self, way: Way, to: PortNo) -> bool {
+    pub(super) fn is_open(&self, way: Ingress, to: PortNo) -> bool {
         self.extra(to).is_some_and(Extra::is_open) && self.is_in(to, way.vid)
     }
 
     /// Adds a frame to the burst of `to`, with the tag that the port requires, if the egress rules
     /// of the port pass it. Returns whether it was added.
-    pub(super) fn put_checked(&mut self, way: Way, mut frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
+    pub(super) fn put_checked(&mut self, way: Ingress, mut frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         let passes = self.retag(&mut frame, way.tagging, way.vid, to).and_then(|()| self.ask_rules_out(to, &frame));
         match passes {
             Ok(()) => self.put(frame, to, out),

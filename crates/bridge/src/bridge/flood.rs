@@ -16,17 +16,17 @@ use stats::DropReason;
 
 /// Ingress classification of a frame.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct Ingress {
     /// Ingress port; [`LOCAL`] for frames of the bridge itself.
     pub from: PortNo,
     pub vid: u16,
     pub tagging: Tagging,
 }
 
-impl Way {
+impl Ingress {
     #[inline(always)]
-    pub fn plain(from: PortNo) -> Way {
-        Way { from, vid: 0, tagging: Tagging::Untouched }
+    pub fn untagged(from: PortNo) -> Ingress {
+        Ingress { from, vid: 0, tagging: Tagging::Untouched }
     }
 }
 
@@ -61,7 +61,7 @@ impl Class {
 
 impl Bridge {
     #[inline]
-    pub(super) fn give(&mut self, way: Way, verdict: Verdict, frame: Frame, now: Instant, out: &mut [Burst]) {
+    pub(super) fn give(&mut self, way: Ingress, verdict: Verdict, frame: Frame, now: Instant, out: &mut [Burst]) {
         match (verdict.port(), verdict.reason()) {
             (Some(to), _) => {
                 let given = self.leave(way, frame, to, out);
@@ -86,7 +86,7 @@ impl Bridge {
 
     /// Floods a frame to the ports that may have it.
     #[inline(never)] // inlined, it makes the other cases of `give` 3 % slower (36 ticks, not 35)
-    pub(super) fn flood(&mut self, way: Way, frame: Frame, now: Instant, out: &mut [Burst]) {
+    pub(super) fn flood(&mut self, way: Ingress, frame: Frame, now: Instant, out: &mut [Burst]) {
         let class = Class::of(&frame);
         if let Some(why) = self.storm(way.from, class, now) {
             return self.dropped(way.from, why, &frame);
@@ -110,7 +110,7 @@ impl Bridge {
     /// Returns the frame if no port takes it.
     fn spread(
         &mut self,
-        way: Way,
+        way: Ingress,
         class: Class,
         chosen: Option<&PortSet>,
         frame: Frame,
@@ -130,7 +130,7 @@ impl Bridge {
     }
 
     /// Returns whether a flooded frame goes to port `to`.
-    fn takes(&self, way: Way, class: Class, chosen: Option<&PortSet>, to: PortNo) -> bool {
+    fn takes(&self, way: Ingress, class: Class, chosen: Option<&PortSet>, to: PortNo) -> bool {
         let Some(other) = self.member(to) else { return false };
         let together = match self.member(way.from) {
             Some(member) => to != way.from && self.may_go(member, to),
@@ -141,7 +141,7 @@ impl Bridge {
     }
 
     /// Passes a copy to port `to`.
-    fn copy(&mut self, way: Way, frame: &Frame, to: PortNo, out: &mut [Burst]) {
+    fn copy(&mut self, way: Ingress, frame: &Frame, to: PortNo, out: &mut [Burst]) {
         self.copied += 1;
         match frame.try_clone() {
             Some(copy) => {
@@ -153,7 +153,7 @@ impl Bridge {
 
     /// Passes a frame to `to`, by the fast or the slow path. Returns whether it was taken.
     #[inline(always)]
-    fn leave(&mut self, way: Way, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
+    fn leave(&mut self, way: Ingress, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         if self.checked { self.put_checked(way, frame, to, out) } else { self.put(frame, to, out) }
     }
 
@@ -217,7 +217,7 @@ impl Bridge {
         }
         let tagging = if self.tags.is_some() { Tagging::Bare } else { Tagging::Untouched };
         let class = Class::of(&frame);
-        if let Err(frame) = self.spread(Way { from: LOCAL, vid, tagging }, class, Some(&PortSet::ALL), frame, out) {
+        if let Err(frame) = self.spread(Ingress { from: LOCAL, vid, tagging }, class, Some(&PortSet::ALL), frame, out) {
             self.lose(LOCAL, DropReason::BridgeNowhere, &frame);
         }
     }

@@ -6,7 +6,7 @@
 //! [`Verdict`]; then each frame is sent to its port. Tags are not parsed: all frames are in VLAN 0
 //! and cluster 0.
 
-use super::flood::Way;
+use super::flood::Ingress;
 use super::{Bridge, Member};
 use crate::{Key, LOCAL, Learned, PortNo};
 use buf::{Burst, Frame};
@@ -67,7 +67,7 @@ pub(super) const NO_HEADER: u64 = u64::MAX;
 
 /// A parsed frame before the decision.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct ParsedFrame {
     pub(super) dst: u64,
     pub(super) src: u64,
     pub(super) dst_hash: u64,
@@ -77,7 +77,7 @@ pub(super) struct Seen {
 impl Bridge {
     /// Processes a burst in chunks.
     #[inline(always)]
-    pub(super) fn input_plain(
+    pub(super) fn input_fast(
         &mut self,
         from: PortNo,
         member: Member,
@@ -95,16 +95,16 @@ impl Bridge {
 
     /// Returns the addresses of a frame and their hashes.
     #[inline(always)]
-    pub(super) fn look(&self, frame: &Frame, vid: u16, cluster: u16) -> Seen {
+    pub(super) fn parse_addresses(&self, frame: &Frame, vid: u16, cluster: u16) -> ParsedFrame {
         let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
         let hash = |mac| self.fdb.hash(Key::of(vid, mac), cluster);
-        Seen { dst, src, dst_hash: hash(dst), src_hash: hash(src) }
+        ParsedFrame { dst, src, dst_hash: hash(dst), src_hash: hash(src) }
     }
 
     /// Processes a single frame.
     #[inline]
     fn one(&mut self, from: PortNo, member: Member, frame: Frame, now: Instant, out: &mut [Burst]) {
-        let seen = self.look(&frame, 0, 0);
+        let seen = self.parse_addresses(&frame, 0, 0);
         self.fdb.prefetch(seen.dst_hash);
         let verdict = self.decide(from, member, &seen, now);
         let mut frame = frame;
@@ -116,7 +116,7 @@ impl Bridge {
                 Err(frame) => frame, // dropped below, like any other without room
             };
         }
-        self.give(Way::plain(from), verdict, frame, now, out);
+        self.give(Ingress::untagged(from), verdict, frame, now, out);
     }
 
     #[inline]
@@ -124,9 +124,9 @@ impl Bridge {
         let n = burst.len().min(CHUNK);
         let frames = burst.as_slice().get(..n).unwrap_or_default();
         frames.iter().for_each(Frame::prefetch);
-        let mut seen = [Seen::default(); CHUNK];
+        let mut seen = [ParsedFrame::default(); CHUNK];
         for (frame, seen) in frames.iter().zip(&mut seen) {
-            *seen = self.look(frame, 0, 0);
+            *seen = self.parse_addresses(frame, 0, 0);
             self.fdb.prefetch(seen.src_hash);
             self.fdb.prefetch(seen.dst_hash);
         }
@@ -151,7 +151,7 @@ impl Bridge {
         }
         for verdict in verdicts {
             if let Some(frame) = burst.pop() {
-                self.give(Way::plain(from), *verdict, frame, now, out);
+                self.give(Ingress::untagged(from), *verdict, frame, now, out);
             }
         }
     }
@@ -174,7 +174,7 @@ impl Bridge {
 
     /// Learns the source and decides where the frame goes.
     #[inline(always)]
-    fn decide(&mut self, from: PortNo, member: Member, seen: &Seen, now: Instant) -> Verdict {
+    fn decide(&mut self, from: PortNo, member: Member, seen: &ParsedFrame, now: Instant) -> Verdict {
         if seen.src & GROUP != 0 || seen.src == 0 || member.span {
             return self.refused(member, seen.src);
         }

@@ -6,7 +6,7 @@
 //! them, add a port.
 
 use super::Bridge;
-use super::flood::Way;
+use super::flood::Ingress;
 use super::input::{OWN, Verdict};
 use crate::{Key, Kind, PortNo};
 use buf::Frame;
@@ -75,7 +75,7 @@ impl Bridge {
     }
 
     #[cold]
-    pub(super) fn keep(&mut self, way: Way, frame: Frame) {
+    pub(super) fn keep(&mut self, way: Ingress, frame: Frame) {
         if self.outlet.0.len() >= MOST {
             return self.dropped(way.from, DropReason::BridgeLocalFull, &frame);
         }

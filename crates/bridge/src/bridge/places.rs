@@ -32,14 +32,14 @@ impl Bridge {
             self.members.push((NOBODY, Counts::default()));
             self.extras.push(Extra::default());
         }
-        self.settle(port);
+        self.update(port);
         self.set_member(port, member);
         true
     }
 
     /// Removes a port and flushes the addresses learned there.
     pub fn remove(&mut self, port: PortNo, now: Instant) {
-        self.settle(port);
+        self.update(port);
         self.set_member(port, NOBODY);
         self.forget(|entry| entry.port == port, now);
     }
@@ -64,7 +64,7 @@ impl Bridge {
     }
 
     /// Moves the counters of a port to those of removed ports, and resets the port.
-    fn settle(&mut self, port: PortNo) {
+    fn update(&mut self, port: PortNo) {
         if let Some((_, counts)) = self.members.get_mut(usize::from(port)) {
             self.gone.received += counts.received;
             self.gone.given += counts.given;

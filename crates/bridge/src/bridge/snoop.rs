@@ -19,14 +19,14 @@ pub use mdb::{Listener, MdbPage};
 pub use querier::{MOST_VLANS, Querier, Query};
 pub(super) use set::PortSet;
 
-use super::announce::Said;
-use super::flood::{Class, Way};
+use super::announce::GroupMessage;
+use super::flood::{Class, Ingress};
 use super::{Bridge, vlan::Tagging};
 use crate::PortNo;
 use buf::Frame;
 use clock::{Duration, Instant};
 use mdb::Mdb;
-use message::{Heard, hear, without_padding};
+use message::{Message, parse, without_padding};
 use querier::Asker;
 use routers::{Domain, Routers};
 use stats::DropReason;
@@ -154,25 +154,25 @@ impl Snoop {
     }
 
     /// Learns from a multicast frame received on `from`.
-    fn input(&mut self, vid: u16, from: PortNo, port: SnoopPort, heard: Heard<'_>, now: Instant) -> Option<Choice> {
+    fn input(&mut self, vid: u16, from: PortNo, port: SnoopPort, heard: Message<'_>, now: Instant) -> Option<Choice> {
         Some(match heard {
-            Heard::Other => Choice::All,
-            Heard::Malformed => {
+            Message::Other => Choice::All,
+            Message::Malformed => {
                 self.counts.malformed += 1;
                 return None;
             }
-            Heard::Data(group) => Choice::Listeners(Domain::of(vid, group), group),
-            Heard::Hello(of) => {
+            Message::Data(group) => Choice::Listeners(Domain::of(vid, group), group),
+            Message::Hello(of) => {
                 self.counts.hellos += 1;
                 self.router_at(Domain::of(vid, of), from, port, now);
                 Choice::All
             }
-            Heard::Query(query) => {
+            Message::Query(query) => {
                 self.counts.queries += 1;
                 self.query(vid, from, port, &query, now);
                 Choice::Everybody
             }
-            Heard::Reports(reports) => {
+            Message::Reports(reports) => {
                 for (group, listens) in reports.records() {
                     if listens { self.report(vid, group, from, now) } else { self.leave(vid, group, from, port, now) }
                 }
@@ -188,15 +188,15 @@ impl Snoop {
         }
     }
 
-    fn query(&mut self, vid: u16, from: PortNo, port: SnoopPort, query: &message::QueryHeard, now: Instant) {
+    fn query(&mut self, vid: u16, from: PortNo, port: SnoopPort, query: &message::ReceivedQuery, now: Instant) {
         let domain = Domain::of(vid, query.src);
-        self.routers.heard_querier(domain, query.src, now, now.after(self.config.router));
+        self.routers.on_query(domain, query.src, now, now.after(self.config.router));
         // RFC 4541 2.1.1 (1): a query without a source address does not come from a router.
         if !query.src.is_unspecified() {
             self.router_at(domain, from, port, now);
         }
         if let Some(group) = query.group.filter(|_| query.shortens) {
-            self.mdb.shorten((vid, group), None, self.said_by(now), now.after(query.max_resp * 2));
+            self.mdb.shorten((vid, group), None, self.deadline(now), now.after(query.max_resp * 2));
         }
     }
 
@@ -210,9 +210,9 @@ impl Snoop {
     fn leave(&mut self, vid: u16, group: IpAddr, from: PortNo, port: SnoopPort, now: Instant) {
         self.counts.leaves += 1;
         if port.leave == Leave::Fast {
-            return self.mdb.leave((vid, group), from, self.said_by(now));
+            return self.mdb.leave((vid, group), from, self.deadline(now));
         }
-        let said_by = self.said_by(now);
+        let said_by = self.deadline(now);
         let Some(asker) = &mut self.asker else { return };
         if self.mdb.listens((vid, group), from, now) && asker.is_elected(&self.routers, Domain::of(vid, group), now) {
             asker.ask_about(vid, group, now);
@@ -221,7 +221,7 @@ impl Snoop {
     }
 
     /// Returns the latest expiry of a listener that reported by `now`.
-    fn said_by(&self, now: Instant) -> Instant {
+    fn deadline(&self, now: Instant) -> Instant {
         now.after(self.config.membership)
     }
 
@@ -315,7 +315,7 @@ impl Bridge {
     /// frame.
     pub(super) fn snoop(
         &mut self,
-        way: Way,
+        way: Ingress,
         class: Class,
         frame: &Frame,
         now: Instant,
@@ -330,9 +330,9 @@ impl Bridge {
             return Ok(None);
         };
         let ethertype = u16::from_be_bytes(*tpe);
-        let heard = hear(ethertype, packet);
-        if let Some(announced) = self.announced.as_mut().filter(|_| heard.is_said()) {
-            announced.said(way.from, way.vid, (ethertype, without_padding(ethertype, packet)), now);
+        let heard = parse(ethertype, packet);
+        if let Some(announced) = self.announced.as_mut().filter(|_| heard.is_valid()) {
+            announced.note_message(way.from, way.vid, (ethertype, without_padding(ethertype, packet)), now);
         }
         let choice = snoop.input(way.vid, way.from, port, heard, now);
         match choice.ok_or(DropReason::BridgeSnoopMalformed)? {
@@ -344,10 +344,10 @@ impl Bridge {
     }
 
     /// Learns from a message received by another replica, as of its arrival there.
-    pub(super) fn apply_message(&mut self, said: &Said, now: Instant) {
+    pub(super) fn apply_message(&mut self, said: &GroupMessage, now: Instant) {
         let port = self.snoop_port(said.from).unwrap_or_default();
         if let Some(snoop) = self.snoop.as_deref_mut() {
-            snoop.input(said.vid, said.from, port, hear(said.ethertype, &said.packet), said.at.min(now));
+            snoop.input(said.vid, said.from, port, parse(said.ethertype, &said.packet), said.at.min(now));
         }
     }
 
@@ -355,7 +355,7 @@ impl Bridge {
     /// were lost.
     pub(super) fn mistrust_listeners(&mut self, now: Instant) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
-            snoop.mistrusts_until = snoop.said_by(now);
+            snoop.mistrusts_until = snoop.deadline(now);
         }
     }
 

@@ -182,20 +182,20 @@ fn most_addresses_are_in_their_first_bucket() {
 fn late_announcements_do_not_undo_newer_entries() {
     let mut fdb = table(100, 300);
     fdb.learn(key(1), 1, false, at(100));
-    fdb.hear(key(1), 2, false, at(90), at(101));
+    fdb.learn_from_event(key(1), 2, false, at(90), at(101));
     assert_eq!((fdb.lookup(key(1), at(101)), fdb.counts().moved), (Some(1), 0), "it was there before it came here");
-    fdb.hear(key(1), 1, false, at(90), at(101));
+    fdb.learn_from_event(key(1), 1, false, at(90), at(101));
     assert_eq!(fdb.entries(at(110)).next().map(|entry| (entry.age.as_secs(), entry.heard)), Some((9, false)));
-    fdb.hear(key(1), 2, false, at(105), at(106));
+    fdb.learn_from_event(key(1), 2, false, at(105), at(106));
     assert_eq!((fdb.lookup(key(1), at(106)), fdb.moves(key(1), 1, at(106))), (Some(2), 1));
     assert!(fdb.entries(at(106)).all(|entry| entry.heard));
     // Of two reported sightings the later one wins, in whichever order they arrive.
-    fdb.hear(key(1), 3, false, at(104), at(107));
+    fdb.learn_from_event(key(1), 3, false, at(104), at(107));
     assert_eq!(fdb.lookup(key(1), at(404)), Some(2));
     assert_eq!(fdb.lookup(key(1), at(406)), None, "it lasts as long as if it had been seen here");
-    fdb.hear(key(2), 1, false, at(100), at(400));
+    fdb.learn_from_event(key(2), 1, false, at(100), at(400));
     assert_eq!(fdb.lookup(key(2), at(400)), None, "aged on its way");
-    fdb.hear(key(3), 1, false, at(500), at(400));
+    fdb.learn_from_event(key(3), 1, false, at(500), at(400));
     assert_eq!(fdb.lookup(key(3), at(400)), Some(1), "another thread's clock may be ahead");
     assert_eq!(fdb.learn(key(3), 1, false, at(401)), Learned::Known);
     assert!(fdb.entries(at(401)).all(|entry| entry.key != key(3) || !entry.heard), "seen here since");
@@ -207,7 +207,7 @@ fn announcements_do_not_change_static_or_sticky_entries() {
     assert!(fdb.insert_static(key(1), 1, at(0)));
     assert_eq!(fdb.learn(key(2), 1, true, at(0)), Learned::New);
     for n in [1, 2] {
-        fdb.hear(key(n), 2, false, at(50), at(50));
+        fdb.learn_from_event(key(n), 2, false, at(50), at(50));
         assert_eq!(fdb.lookup(key(n), at(50)), Some(1));
     }
     assert!(fdb.entries(at(50)).all(|entry| entry.age.as_secs() == 49 || entry.age.as_secs() == 50));
@@ -217,6 +217,6 @@ fn announcements_do_not_change_static_or_sticky_entries() {
 fn announced_addresses_do_not_evict_active_ones() {
     let mut fdb = table(1, 300);
     fdb.learn(key(1), 1, false, at(200));
-    fdb.hear(key(2), 2, false, at(100), at(200));
+    fdb.learn_from_event(key(2), 2, false, at(100), at(200));
     assert_eq!((fdb.lookup(key(1), at(200)), fdb.counts().full), (Some(1), 1));
 }

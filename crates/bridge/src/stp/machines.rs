@@ -44,7 +44,7 @@ pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
 }
 
 /// Runs Port Transmit once the others rest, so that a port sends only its final state.
-pub(super) fn speak(p: &mut Port, b: &mut Tree) {
+pub(super) fn transmit(p: &mut Port, b: &mut Tree) {
     let mut steps = 0;
     while transmit::step(p, b) && steps < MOST_ROUNDS {
         steps += 1;

@@ -249,7 +249,7 @@ impl Port {
     }
 
     /// Derives variables from the settings and the link of the port (17.19.18, 17.19.20, 17.19.19).
-    pub fn settle_link(&mut self) {
+    pub fn update_link(&mut self) {
         self.port_enabled = self.link != Link::Down && self.guarded.is_none();
         let speed = if let Link::Up { speed_kbps, .. } = self.link { speed_kbps } else { 0 };
         self.port_path_cost = self.asked.path_cost.unwrap_or(path_cost(speed));

@@ -23,13 +23,13 @@ pub(super) struct Tree {
     pub unsynced: usize,
     /// Ports with a running rrWhile timer.
     pub re_rooting: usize,
-    pub asked: Asked,
+    pub asked: TreeRequests,
     pub out: Outbox,
 }
 
 /// Pending requests to all ports.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct TreeRequests {
     /// setSyncTree (17.21.14).
     pub sync: bool,
     /// setReRootTree (17.21.15).
@@ -52,7 +52,7 @@ impl Tree {
             held: 0,
             unsynced: 0,
             re_rooting: 0,
-            asked: Asked::default(),
+            asked: TreeRequests::default(),
             out: Outbox::default(),
         };
         tree.root_priority = tree.bridge_priority();

@@ -5,7 +5,7 @@ use crate::mem::Pages;
 use std::fmt;
 use std::str::FromStr;
 
-/// Storage of a pool's free buffers (the knob `pool.kind`).
+/// Storage of a pool's free buffers (the sysctl `pool.kind`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// An array of pointers, last in first out.

@@ -55,7 +55,7 @@ pub struct TesttoolArgs {
     /// Compute checksums with generic16, word64, neon, avx2 or avx512 [default: the widest]
     #[arg(long, value_name = "KIND")]
     pub checksum: Option<wire::checksum::Kind>,
-    /// Set a knob, as in net.inet.udp.checksum=0
+    /// Set a sysctl, as in net.inet.udp.checksum=0
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Print one JSON object instead of the result block

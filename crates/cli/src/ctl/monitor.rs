@@ -24,13 +24,13 @@ struct Watched {
 type Object = (&'static str, &'static str);
 
 /// A parsed `ip monitor`: the address family option, if given, and the objects to watch.
-pub(super) struct Asked {
+pub(super) struct Objects {
     family: Option<&'static str>,
     objects: Vec<Object>,
 }
 
 /// Parses `ip [-4|-6] [-o] monitor [all|link|address|route|neigh]...`; `None` for other commands.
-pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
+pub(super) fn requested(words: &[String]) -> Option<anyhow::Result<Objects>> {
     let (ip, rest) = words.split_first()?;
     let (mut family, mut options) = (None, 0);
     for word in rest {
@@ -46,7 +46,7 @@ pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
     if ip != "ip" || !(monitor.len() >= 2 && "monitor".starts_with(monitor.as_str())) {
         return None;
     }
-    let asked = |objects| Asked { family, objects };
+    let asked = |objects| Objects { family, objects };
     if rest.is_empty() || rest == ["all"] {
         return Some(Ok(asked(OBJECTS.to_vec())));
     }
@@ -60,7 +60,7 @@ pub(super) fn asked(words: &[String]) -> Option<anyhow::Result<Asked>> {
 }
 
 /// Prints changes until Ctrl-C or until the host exits.
-pub(super) fn run(client: &mut Client, asked: &Asked) -> anyhow::Result<Exit> {
+pub(super) fn run(client: &mut Client, asked: &Objects) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut list = |words: &[String]| -> anyhow::Result<Vec<String>> {
         let answer = client.request(words, false, PATIENCE).map_err(fault)?;
@@ -114,13 +114,13 @@ fn about(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{asked, changes};
+    use super::{changes, requested};
 
     #[test]
     fn options_stand_before_the_object() {
         let asked = |text: &str| {
             let words: Vec<String> = text.split(' ').map(str::to_string).collect();
-            asked(&words)
+            requested(&words)
                 .map(|asked| asked.map(|asked| (asked.family, asked.objects.len())).map_err(|why| why.to_string()))
         };
         for (text, family, objects) in

@@ -53,7 +53,11 @@ impl Interface {
         match self {
             Interface::Any => format!("interface {{value={ANY}}}{{display=Any port of linerate, by its name}}\n"),
             Interface::Running { name, iface, spec, .. } => {
-                format!("interface {{value={name}}}{{display={} of a running host: {}}}\n", plain(iface), plain(spec))
+                format!(
+                    "interface {{value={name}}}{{display={} of a running host: {}}}\n",
+                    printable_label(iface),
+                    printable_label(spec)
+                )
             }
         }
     }
@@ -121,7 +125,7 @@ fn word(name: &str) -> String {
 }
 
 /// Replaces the delimiters of the list format.
-fn plain(text: &str) -> String {
+fn printable_label(text: &str) -> String {
     text.replace(['{', '}'], "_")
 }
 

@@ -153,7 +153,7 @@ impl Sources {
     /// Reports errors of the input; returns whether frames are missing.
     pub fn tell(&self) -> bool {
         match self {
-            Sources::Stream(limited, _) => tell(&limited.input),
+            Sources::Stream(limited, _) => print_warnings(&limited.input),
             Sources::Port(source, counts, is_text) => {
                 source.warnings().iter().for_each(|warning| notice(warning));
                 if source.refused() > 0 {
@@ -371,7 +371,7 @@ pub fn name(stream: &StreamArgs) -> String {
 
 /// Reports errors in lines or packets of `input`. Returns whether they count as a failure: packets
 /// of a capture always do, lines only if none of them is a frame.
-pub fn tell(input: &Input) -> bool {
+pub fn print_warnings(input: &Input) -> bool {
     let tally = input.tally();
     let is_capture = input.section().is_some();
     let (one, all) = if is_capture { ("packet", "packets") } else { ("line", "lines") };
@@ -415,7 +415,7 @@ pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool
     let pairs = Pairs::new();
     let mac = wire::Mac([0x02, 0, 0, 0, 0, 1]);
     let env = Env { pool: pool.clone(), pairs: &pairs, mac, unit: 0 };
-    let port = port::open(&spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::said_of(&name, &why)))?;
+    let port = port::open(&spec, &env).map_err(|why| anyhow::anyhow!("port {}", port::port_message(&name, &why)))?;
     Ok((port, pool))
 }
 
@@ -433,7 +433,7 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     dispatch::spawn_worker("pipe-in", None, move |_| {
         let ran = run::run(&mut input, &mut Chain(Vec::new()), &mut sink, dispatch::stop_requested);
         let ran = ran.and_then(|()| sink.drain());
-        tell(&input);
+        print_warnings(&input);
         if let Err(why) = &ran
             && !why.is_closed_pipe()
         {

@@ -74,13 +74,13 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
         other => other.into(),
     })?;
     // Every report is printed, also after a failure.
-    let undone = reports.iter().filter(|report| tell(report)).count();
+    let undone = reports.iter().filter(|report| print_report(report)).count();
     Ok(if undone > 0 { Exit::Failed } else { Exit::Fine })
 }
 
 /// Reports a port's losses. Returns whether the port was lost, or a frame was too long or too
 /// short.
-fn tell(report: &Report) -> bool {
+fn print_report(report: &Report) -> bool {
     let Report { port, counts, lost, warnings } = report;
     let say = |count: u64, what: &str| {
         if count > 0 {

@@ -11,7 +11,7 @@ use wire::eth;
 use wire::link::LinkType;
 
 /// Frame to print.
-pub struct Seen<'a> {
+pub struct Capture<'a> {
     /// Nanoseconds since 1970.
     pub ts_ns: u64,
     /// Iface at which it was captured; empty for a packet of a file.
@@ -53,7 +53,7 @@ impl Lines {
     }
 
     /// Returns the line of one frame, with its line break, and those of its bytes.
-    pub fn line(self, frame: &Seen<'_>) -> String {
+    pub fn line(self, frame: &Capture<'_>) -> String {
         let mut out = if self.time { clock_time(frame.ts_ns) + " " } else { String::new() };
         if self.iface {
             let way = match frame.fate {

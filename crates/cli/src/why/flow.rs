@@ -7,7 +7,7 @@ use wire::{Layer, Proto, ip4, ip6, vlan};
 
 /// Flow to explain.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct FlowQuery {
     /// Filter that matches its frames in both directions.
     pub expression: String,
     /// Ends in both directions, if addresses were given.
@@ -103,12 +103,12 @@ impl Ends {
     }
 }
 
-impl Asked {
+impl FlowQuery {
     /// Parses `[tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]]`, or a filter expression.
     ///
     /// # Errors
     /// No words were given.
-    pub fn parse(words: &[String]) -> Result<Asked, String> {
+    pub fn parse(words: &[String]) -> Result<FlowQuery, String> {
         if words.is_empty() {
             return Err("why: no flow given; expected e.g. 'tcp 10.0.0.1 10.0.0.2:80', or a filter expression".into());
         }
@@ -120,7 +120,7 @@ impl Asked {
         };
         let ends: Option<Vec<(IpAddr, u16)>> = rest.iter().map(|word| end(word)).collect();
         let Some(ends) = ends.filter(|ends| (1..=2).contains(&ends.len())) else {
-            return Ok(Asked { expression, ends: Vec::new() });
+            return Ok(FlowQuery { expression, ends: Vec::new() });
         };
         let number = match proto {
             Some("tcp") => Proto::TCP,
@@ -145,7 +145,7 @@ impl Asked {
             [a, b] => vec![Ends::new(number, Some(a), b), Ends::new(number, Some(b), a)],
             _ => vec![Ends::new(number, None, ends[0])],
         };
-        Ok(Asked { expression, ends })
+        Ok(FlowQuery { expression, ends })
     }
 }
 
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn asked(text: &str) -> Asked {
-        Asked::parse(&[text.to_string()]).unwrap()
+    fn asked(text: &str) -> FlowQuery {
+        FlowQuery::parse(&[text.to_string()]).unwrap()
     }
 
     #[test]
@@ -174,12 +174,12 @@ mod tests {
         assert_eq!(asked("10.0.0.1").expression, "((src host 10.0.0.1) or (dst host 10.0.0.1))");
         assert_eq!(asked("udp [2001:db8::1]:53").ends.len(), 1);
         for text in ["tcp port 80 and host 10.0.0.1", "arp", "udp"] {
-            assert_eq!(asked(text), Asked { expression: text.into(), ends: vec![] });
+            assert_eq!(asked(text), FlowQuery { expression: text.into(), ends: vec![] });
         }
         for text in ["tcp 10.0.0.1:4000 10.0.0.2:80", "10.0.0.1", "udp [2001:db8::1]:53", "icmp6 fe80::1 fe80::2"] {
             wire::filter::Filter::compile(&asked(text).expression).unwrap();
         }
-        assert!(Asked::parse(&[]).unwrap_err().contains("no flow given"));
+        assert!(FlowQuery::parse(&[]).unwrap_err().contains("no flow given"));
     }
 
     #[test]

@@ -326,9 +326,13 @@ fn files_without_an_end_are_refused() {
         common::refused(line, code, why);
     }
     let host = Running::start("endless", &["--port", "null:n0"]);
-    common::refused(&format!("ctl --url {} -f /dev/zero", host.url()), 1, "/dev/zero: more than 16777216 bytes");
+    common::refused(
+        &format!("ctl --url {} -f /dev/zero", host.url()),
+        1,
+        "/dev/zero: file is larger than 16777216 bytes",
+    );
     let (code, out, _) = common::said(&run(&mut linerate(&["pkt", "/dev/zero"])));
-    assert!(code == Some(1) && out.contains("more than 16777216 bytes"), "{out}");
+    assert!(code == Some(1) && out.contains("file is larger than 16777216 bytes"), "{out}");
 }
 
 /// `--url` and `-j` in front of the command, as iproute2 has its options.

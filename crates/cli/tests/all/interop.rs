@@ -90,7 +90,7 @@ fn start(ends: Ends, options: &str, mtu: u16) -> Host<Up> {
     let config = HostConfig { pool_buffers: 1024, pool_data: usize::from(mtu).max(2048) + 64, ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
     // Nobody else has these addresses: neither side waits for an answer to that question.
-    assert_eq!(host.stack.knobs.set("net.inet6.ip6.dad_count", 0), Some(Ok(())));
+    assert_eq!(host.stack.sysctls.set("net.inet6.ip6.dad_count", 0), Some(Ok(())));
     let mut iface = IfaceConfig { mtu: Some(mtu), ..IfaceConfig::on(&port) };
     iface.add_address(ends.ours, ends.prefix_len);
     host.add_port(&iface, &port::Pairs::new()).unwrap();
@@ -108,9 +108,9 @@ fn end(host: &Host<Up>) {
     assert_eq!(host.stack.counter("inet.tcp.in.bad_checksum") + host.stack.counter("inet.ip4.in.bad_checksum"), 0);
 }
 
-/// Sets a knob of the kernel's in this namespace; false: it has no such value.
-fn kernel(knob: &str, value: &str) -> bool {
-    std::fs::write(format!("/proc/sys/net/ipv4/{knob}"), value).is_ok()
+/// Sets a sysctl of the kernel's in this namespace; false: it has no such value.
+fn kernel(sysctl: &str, value: &str) -> bool {
+    std::fs::write(format!("/proc/sys/net/ipv4/{sysctl}"), value).is_ok()
 }
 
 /// The kernel's part: says its text and hears ours.
@@ -333,7 +333,7 @@ const ECN: u8 = 8;
 fn options_are_agreed_with_the_kernel() {
     isolated("options_are_agreed_with_the_kernel", || {
         let usual = TIMESTAMPS | SACK | SCALE;
-        // The kernel's knob and its value, ours and its value; what both agree on.
+        // The kernel's sysctl and its value, ours and its value; what both agree on.
         let cases = [
             ("tcp_ecn", "1", "net.inet.tcp.ecn.enable", 1, usual | ECN),
             ("tcp_ecn", "0", "net.inet.tcp.ecn.enable", 1, usual),
@@ -349,7 +349,7 @@ fn options_are_agreed_with_the_kernel() {
             let host = start(FOUR, "", 1500);
             let usually = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{theirs}")).unwrap();
             assert!(kernel(theirs, value), "{theirs}={value}");
-            assert_eq!(host.stack.knobs.set(ours, set), Some(Ok(())), "{ours}");
+            assert_eq!(host.stack.sysctls.set(ours, set), Some(Ok(())), "{ours}");
             for role in ROLES {
                 let what = format!("{theirs}={value}, {ours}={set}");
                 let info = converse(&host, FOUR, role, "reno", &what);

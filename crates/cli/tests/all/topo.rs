@@ -164,7 +164,7 @@ fn netperf_runs_in_every_topology() {
     }
 }
 
-/// Netisr's workstreams and knobs, in one file that runs in three ways. Where one thread steps all hosts their work is its own, and who had
+/// Netisr's workstreams and sysctls, in one file that runs in three ways. Where one thread steps all hosts their work is its own, and who had
 /// threads is told so.
 #[test]
 fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
@@ -175,10 +175,10 @@ fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
              addresses = ['{addr}/24']\n[[host.service]]\nkind = 'echo'\n{rest}\n"
         )
     };
-    let knobs = "[host.sysctl]\n'net.isr.dispatch' = 'deferred'\n'net.isr.proto.ip.qlimit' = 100";
-    let a = host("a", "10.0.0.1", "isr = { workstreams = 1 }", knobs);
+    let sysctls = "[host.sysctl]\n'net.isr.dispatch' = 'deferred'\n'net.isr.proto.ip.qlimit' = 100";
+    let a = host("a", "10.0.0.1", "isr = { workstreams = 1 }", sysctls);
     let threads = "locks = 'light'\nisr = { workstreams = 2, bind = true }";
-    let b = host("b", "10.0.0.2", threads, &format!("[[host.service]]\nkind = 'iperf3'\n{knobs}"));
+    let b = host("b", "10.0.0.2", threads, &format!("[[host.service]]\nkind = 'iperf3'\n{sysctls}"));
     let file = dir.path("isr.toml");
     std::fs::write(&file, a + &b).unwrap();
     let own = "linerate: b: isr.workstreams = 2 and isr.bind: netisr has no threads here; the host's own thread runs \

@@ -77,9 +77,9 @@ impl Ours {
     fn new() -> Ours {
         let config = HostConfig { seed: Some(1), ..HostConfig::default() };
         let host = Host::<Up>::new(&config, Clock::sim(&SimClock::new())).unwrap();
-        let knobs = &host.stack.knobs;
-        knobs.forwarding6.set(1);
-        [&knobs.icmp6_rate, &knobs.echo_rate, &knobs.dad_count].into_iter().for_each(|knob| knob.set(0));
+        let sysctls = &host.stack.sysctls;
+        sysctls.forwarding6.set(1);
+        [&sysctls.icmp6_rate, &sysctls.echo_rate, &sysctls.dad_count].into_iter().for_each(|sysctl| sysctl.set(0));
         let ends = LINKS.iter().enumerate().map(|(n, (addr, mtu, mac))| {
             let (near, far) = port::pair::pair(&format!("p{n}"), 64, Caps::PLAIN);
             let addresses6 = vec![IfaceAddr6::new(at(addr), 64)];

@@ -65,7 +65,7 @@ fn ab_reports_the_faster_variant_with_reasons() {
 }
 
 #[test]
-fn invalid_knobs_have_exit_code_two() {
+fn invalid_sysctls_have_exit_code_two() {
     for (line, part) in [
         ("ab --a over=moon --b over=pair TCP_RR", "--a over=moon"),
         ("ab --a burst=8 --b brst=8 TCP_RR", "--b brst=8"),
@@ -106,5 +106,5 @@ fn a_bridge_is_watched_too() {
     bridge.ok("ip link set dev bridge0 down");
     assert_eq!(bridge.json("ip link show bridge0")[0]["operstate"], "DOWN");
     assert!(bridge.no("ip addr").contains("a bridge has no IP addresses"));
-    assert!(bridge.no("ip link set dev n0 down").contains("only the bridge is set up or down here"));
+    assert!(bridge.no("ip link set dev n0 down").contains("only the bridge can be set up or down here"));
 }

@@ -51,12 +51,14 @@ impl<W: Work + Send + 'static> Crew<W> {
     /// Waits for all workers, which end when the dispatcher is gone. Returns their work functions.
     pub fn join(self) -> Vec<Result<W, Panicked>> {
         let joined = self.0.into_iter().map(JoinHandle::join).enumerate();
-        joined.map(|(worker, work)| work.map_err(|panic| Panicked { worker, said: said(panic.as_ref()) })).collect()
+        joined
+            .map(|(worker, work)| work.map_err(|panic| Panicked { worker, said: panic_message(panic.as_ref()) }))
+            .collect()
     }
 }
 
 /// Returns the message of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let words = panic.downcast_ref::<&str>().map(ToString::to_string);
     words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "nothing".to_string())
 }

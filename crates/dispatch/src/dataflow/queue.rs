@@ -113,7 +113,7 @@ impl Queue {
     pub fn enqueue(&self, lanes: &[u32]) -> usize {
         let mut runnable = lock(&self.runnable);
         runnable.lanes.extend(lanes);
-        self.settle(runnable, lanes.len())
+        self.wake_workers(runnable, lanes.len())
     }
 
     /// Gives lanes back and takes up to `most` others, leaving a fair share to the other workers.
@@ -128,11 +128,11 @@ impl Queue {
         let fair = runnable.lanes.len().div_ceil(self.workers).min(most);
         taken.extend(runnable.lanes.drain(..fair));
         let wanted = wanted.min(runnable.lanes.len());
-        self.settle(runnable, wanted)
+        self.wake_workers(runnable, wanted)
     }
 
     /// Releases the lock, and wakes up to `wanted` sleeping workers.
-    fn settle(&self, mut runnable: MutexGuard<'_, Runnable>, wanted: usize) -> usize {
+    fn wake_workers(&self, mut runnable: MutexGuard<'_, Runnable>, wanted: usize) -> usize {
         let woken = wanted.min(runnable.sleeping);
         runnable.sleeping -= woken;
         self.level.store(runnable.lanes.len(), Ordering::Relaxed);

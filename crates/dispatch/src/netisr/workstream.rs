@@ -142,7 +142,7 @@ impl<T> Workstream<T> {
     }
 
     /// Schedules the worker if necessary, releases the lock, and wakes the worker if it sleeps.
-    fn settle(&self, mut state: MutexGuard<'_, State<T>>) {
+    fn finish_change(&self, mut state: MutexGuard<'_, State<T>>) {
         let wake = state.schedule();
         if state.turn == Turn::Scheduled {
             self.scheduled.store(true, Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl<T> Workstream<T> {
         if !queue.items.is_empty() {
             state.pending |= 1 << protocol;
         }
-        self.settle(state);
+        self.finish_change(state);
     }
 
     /// Starts dispatching in a turn, if no thread is working or scheduled; the turn lasts until the
@@ -227,7 +227,7 @@ impl<T> Workstream<T> {
         if state.turn == Turn::Running {
             state.turn = Turn::Idle;
         }
-        self.settle(state);
+        self.finish_change(state);
     }
 
     /// Releases the claim of a worker that ends, and puts `items` of `protocol`, which it had not
@@ -329,7 +329,7 @@ impl<T> Drop for Inline<'_, T> {
         let mut state = self.0.state();
         state.turn = Turn::Idle;
         let ends = state.ending != Ending::Never;
-        self.0.settle(state);
+        self.0.finish_change(state);
         if ends {
             self.0.bell.notify_one(); // it was waiting for this turn to end
         }

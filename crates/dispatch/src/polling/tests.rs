@@ -63,11 +63,11 @@ fn run(polling: &mut Polling, model: &mut Model, ms: u64) -> u64 {
 }
 
 fn polling(settings: &[(&str, i64)]) -> Polling {
-    let knobs = Arc::new(Knobs::default());
+    let sysctls = Arc::new(Sysctls::default());
     for (name, value) in settings {
-        knobs.set(&format!("kern.polling.{name}"), *value).unwrap().unwrap();
+        sysctls.set(&format!("kern.polling.{name}"), *value).unwrap().unwrap();
     }
-    Polling::new(knobs)
+    Polling::new(sysctls)
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn an_adaptive_loop_sleeps_when_idle_and_takes_all_frames() {
 fn the_polling_mode_may_change_at_run_time() {
     let (mut poll, mut model) = (polling(&[]), Model::new(1, 100, Some(100_000)));
     for mode in [1, 2, 0, 1] {
-        poll.knobs().set("kern.polling.mode", mode).unwrap().unwrap();
+        poll.sysctls().set("kern.polling.mode", mode).unwrap().unwrap();
         let before = model.taken[0];
         run(&mut poll, &mut model, 1000);
         assert!((98_000..102_000).contains(&(model.taken[0] - before)), "mode {mode}");

@@ -33,7 +33,7 @@ impl Probe {
     /// Records a conflict: another station uses the address or probes for it too (RFC 5227 2.1.1).
     /// Returns whether `packet` shows one.
     #[inline]
-    pub(super) fn heard(&self, packet: &Packet) -> bool {
+    pub(super) fn input(&self, packet: &Packet) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & Probe::IS_ON == 0 {
             return false;

@@ -143,7 +143,7 @@ impl Groups {
     /// inside it find its last entries.
     pub(super) fn close(&self, entry: &AtomicU32, len: u8, spare: &mut Spare, pins: &Pins) {
         let group = entry.load(Ordering::Relaxed);
-        if !is_group(group) || spare.is_behind() {
+        if !is_group(group) || spare.is_full() {
             return;
         }
         let inside = self.of(group);
@@ -200,7 +200,7 @@ impl Spare {
     }
 
     /// Returns whether too many numbers wait for readers, so that optional removals must stop.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.groups.waiting.len().max(self.quarters.waiting.len()) >= WAITING
     }
 

@@ -392,7 +392,7 @@ impl<'a> Change<'a> {
     fn tidy(&mut self, slot: &AtomicU32, depth: u8) {
         let now = slot.load(Ordering::Relaxed);
         let shorter = if is_jump(now) { self.without_jump(now) } else { self.without_group(now, depth) };
-        if let Some(shorter) = shorter.filter(|_| !self.spare.is_behind()) {
+        if let Some(shorter) = shorter.filter(|_| !self.spare.is_full()) {
             slot.store(shorter, Ordering::Release);
             self.retire(now);
         }

@@ -220,12 +220,12 @@ fn play(data: &[u8]) -> Echoed {
     let cx = |now| Cx::enter(How::Register, now);
     let side = Side::new(1, cx(now));
     let stack = &side.stack;
-    stack.knobs.neigh6_limit.set(NEIGHBORS);
+    stack.sysctls.neigh6_limit.set(NEIGHBORS);
     let how = tape.byte();
-    stack.knobs.forwarding6.set(i64::from(how & 1));
+    stack.sysctls.forwarding6.set(i64::from(how & 1));
     let believes = how & 2 != 0;
     stack.set_accept_rtadv(cx(now), EM0, believes).unwrap();
-    stack.knobs.accept_redirects6.set(i64::from(believes));
+    stack.sysctls.accept_redirects6.set(i64::from(believes));
     stack.add_addr6(cx(now), EM0, IfaceAddr6::new(US, 64)).unwrap();
     let ids = tunnels(&side, cx(now));
     if how & 4 != 0 {
@@ -341,7 +341,7 @@ fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Opt
         4 => stack.set_up(cx, EM0, tape.byte() & 1 != 0),
         5 => drop(stack.remove_neighbor6(cx, EM0, addr(tape))),
         6 => stack.set_mtu(EM0, 1280 + tape.word() % 300),
-        _ => stack.knobs.forwarding6.set(i64::from(tape.byte() & 1)),
+        _ => stack.sysctls.forwarding6.set(i64::from(tape.byte() & 1)),
     }
     Some(stack.routes6(cx).len())
 }

@@ -74,7 +74,7 @@ pub fn tunnel(data: &[u8]) {
     let side = Side::new(1, cx(now));
     let manner = tape.byte();
     side.stack.set_neighbor(cx(now), EM0, FAR, mac(2));
-    side.stack.knobs.forwarding.set(i64::from(manner >> 6 & 1));
+    side.stack.sysctls.forwarding.set(i64::from(manner >> 6 & 1));
     let ids: Vec<IfaceId> = Kind::ALL.into_iter().map(|kind| add(&side, cx(now), kind, manner)).collect();
     let socket = side.stack.udp_open(cx(now), Domain::Inet).unwrap();
     side.stack.udp_bind(cx(now), socket, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 7))).unwrap();

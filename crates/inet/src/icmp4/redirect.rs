@@ -21,7 +21,7 @@ impl<L: Locks> Stack<L> {
         gateway: Ipv4Addr,
         inner: &Inner<'_>,
     ) -> DropReason {
-        let Some(iface) = iface.filter(|_| self.knobs.accept_redirects.on()) else {
+        let Some(iface) = iface.filter(|_| self.sysctls.accept_redirects.on()) else {
             return DropReason::IcmpRedirectIgnored;
         };
         let current = self.ways.lookup(cx, inner.header.dst).map(|hop| hop.via);

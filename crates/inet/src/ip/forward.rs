@@ -11,7 +11,7 @@ use crate::fib::NextHopId;
 use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
 use crate::route::{Adjacency, Hop, Via};
-use crate::stack::Odd;
+use crate::stack::SlowFrames;
 use buf::{Burst, Frame};
 use lock::{Cx, Locks, Pinned};
 use stats::DropReason;
@@ -29,24 +29,24 @@ impl<L: Locks> Stack<L> {
         if !F::is_router(self) {
             return packets.drain().for_each(|packet| self.drop_frame(cx, packet, F::NOT_FORWARDING));
         }
-        let Some((hop, out)) = hop.and_then(|hop| Some((hop, self.way_out::<F>(from, hop)?))) else {
+        let Some((hop, out)) = hop.and_then(|hop| Some((hop, self.egress_iface::<F>(from, hop)?))) else {
             return self.forward_each::<F>(cx, from, packets, hop);
         };
         let on_link = matches!(hop.via, Via::Link(_));
         let (mut link, mut link_of) = (hop.adjacency, F::default()); // unspecified: no packet has it
-        let (n, mtu, mut odd) = (packets.len(), F::mtu(out), Odd::default());
+        let (n, mtu, mut slow) = (packets.len(), F::mtu(out), SlowFrames::default());
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
             match F::passable(packet, mtu) {
                 Some(dst) if on_link && dst != link_of => match F::neighbor(self, cx, out.id, dst.to_addr()) {
                     Some(mac) => (link, link_of) = (out.header_to(mac, F::ETHERTYPE), dst),
                     None => {
-                        odd.add(at);
+                        slow.add(at);
                         continue;
                     }
                 },
                 Some(_) => {}
                 None => {
-                    odd.add(at);
+                    slow.add(at);
                     continue;
                 }
             }
@@ -55,8 +55,8 @@ impl<L: Locks> Stack<L> {
                 *header = link;
             }
         }
-        if odd.any() {
-            return self.forward_mixed::<F>(cx, from, packets, hop, out, odd);
+        if slow.any() {
+            return self.forward_partly_slow::<F>(cx, from, packets, hop, out, slow);
         }
         self.stage_all(cx, out, packets);
         F::counts(self.count(cx)).forwarded.add(n as u64);
@@ -74,15 +74,15 @@ impl<L: Locks> Stack<L> {
         ids: &[Option<NextHopId>],
         pinned: &Pinned<'_>,
     ) -> usize {
-        let (epoch, ways) = (self.links_epoch(), F::ways(self));
-        let first = ids.first().and_then(|id| ways.hop(pinned, (*id)?));
+        let (epoch, reader) = (self.links_epoch(), F::routes_reader(self));
+        let first = ids.first().and_then(|id| reader.hop(pinned, (*id)?));
         let Some(Via::Gateway(id, _)) = first.map(|hop| hop.via).filter(|_| F::is_router(self)) else {
             return 0;
         };
         let Some(out) = self.ifaces.get(id).filter(|out| from.is_none_or(|from| from.id != out.id)) else { return 0 };
         let (mtu, all) = (F::mtu(out), packets.len());
         let pass = |(packet, id): (&mut Frame, &Option<NextHopId>)| {
-            let adjacency = id.and_then(|id| ways.adjacency_to(pinned, id, out.id, epoch));
+            let adjacency = id.and_then(|id| reader.adjacency_to(pinned, id, out.id, epoch));
             adjacency.is_some_and(|adjacency| F::pass_on(packet, mtu, adjacency))
         };
         let n = packets.as_mut_slice().iter_mut().zip(ids).map(pass).take_while(|passed| *passed).count();
@@ -100,7 +100,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the interface to stations on a link, or to a gateway with a resolved MAC address;
     /// never the one where the packets came from.
     #[inline(always)]
-    fn way_out<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
+    fn egress_iface<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
         let out = match hop.via {
             Via::Link(out) => out,
             Via::Gateway(out, _) if hop.epoch == self.links_epoch() => out,
@@ -112,21 +112,21 @@ impl<L: Locks> Stack<L> {
         self.ifaces.get(out).filter(|out| out.kind == IfaceKind::Ethernet) // a tunnel has no link header
     }
 
-    /// Sends a chunk in which the packets of `odd` need the slow path and the others have their
+    /// Sends a chunk in which the packets of `slow` need the slow path and the others have their
     /// link header.
     #[inline(never)]
-    fn forward_mixed<F: Input>(
+    fn forward_partly_slow<F: Input>(
         &self,
         cx: Cx,
         from: Option<&Iface<L>>,
         packets: &mut Burst,
         hop: &Hop<F::Addr>,
         out: &Iface<L>,
-        odd: Odd,
+        slow: SlowFrames,
     ) {
         let mut sent = 0;
         for (at, packet) in packets.drain().enumerate() {
-            if odd.has(at) {
+            if slow.has(at) {
                 sent += u64::from(F::forward_slow(self, cx, from, packet, Some(hop)));
             } else {
                 self.stage(cx, out, packet, AtOnce::Later);
@@ -170,7 +170,7 @@ impl<L: Locks> Stack<L> {
         match resolved {
             Resolved::To(packet, mac) => {
                 if let Some(hop) = hop.filter(|hop| matches!(hop.via, Via::Gateway(..))) {
-                    F::ways(self).remember(cx, hop.id, hop.via, iface.header_to(mac, F::ETHERTYPE), epoch);
+                    F::routes_reader(self).remember(cx, hop.id, hop.via, iface.header_to(mac, F::ETHERTYPE), epoch);
                 }
                 self.ether_output::<F>(cx, iface, mac, packet, at_once);
             }

@@ -9,7 +9,7 @@ use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::Iface;
 use crate::route::{Hop, Via};
-use crate::stack::{CHUNK, Odd, OwnFilter};
+use crate::stack::{CHUNK, OwnFilter, SlowFrames};
 use buf::{Burst, Frame};
 use lock::{Cx, Locks, Pinned};
 use stats::{DropReason, Lap, Stage};
@@ -60,7 +60,7 @@ impl<L: Locks> Stack<L> {
         }
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         let own = if iface.is_some() { F::own(self).now() } else { OwnFilter::NONE };
-        let (mut dst, mut odd) = ([F::default(); CHUNK], Odd::default());
+        let (mut dst, mut slow) = ([F::default(); CHUNK], SlowFrames::default());
         let mut protos = Protos::NONE;
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
             match F::open(packet, station, trusted, own) {
@@ -68,14 +68,14 @@ impl<L: Locks> Stack<L> {
                     protos.note(opened.proto);
                     *dst = opened.dst;
                 }
-                None => odd.add(at),
+                None => slow.add(at),
             }
         }
         if let Some(iface) = iface.filter(|_| station.is_none() && self.validates::<F>()) {
-            odd = odd.or(self.invalid_sources::<F>(cx, iface, packets));
+            slow = slow.or(self.invalid_sources::<F>(cx, iface, packets));
         }
-        if odd.any() {
-            return F::input_odd(self, cx, iface, station.is_some(), packets, odd, lap);
+        if slow.any() {
+            return F::input_slow(self, cx, iface, station.is_some(), packets, slow, lap);
         }
         F::counts(self.count(cx)).received.add(n as u64);
         lap.mark(Stage::Ip4Input, n as u64);
@@ -93,11 +93,11 @@ impl<L: Locks> Stack<L> {
         protos: Protos,
         lap: Lap<'_>,
     ) {
-        let (n, ways, counts) = (packets.len(), F::ways(self), F::counts(self.count(cx)));
+        let (n, reader, counts) = (packets.len(), F::routes_reader(self), F::counts(self.count(cx)));
         let mut ids = [None; CHUNK];
-        let pinned = ways.pin(cx); // keeps the next hops in `ids` valid until the chunk is processed
-        let mut common = ways.lookup_chunk(&pinned, dst, &mut ids);
-        if ways.has_paths() {
+        let pinned = reader.pin(cx); // keeps the next hops in `ids` valid until the chunk is processed
+        let mut common = reader.lookup_chunk(&pinned, dst, &mut ids);
+        if reader.has_paths() {
             common = self.choose_paths::<F>(cx, &pinned, packets, &mut ids);
         }
         match common.map(|hop| (hop.via, hop)) {
@@ -165,12 +165,12 @@ impl<L: Locks> Stack<L> {
         let counts = F::counts(self.count(cx));
         let opened = F::open(&mut packet, None, iface.offload().rx, F::own(self).now());
         let Some(opened) = opened.filter(|opened| self.is_valid_source(cx, iface.id, opened.src)) else {
-            return F::input_odd(self, cx, Some(iface), false, &mut Burst::of(packet), Odd::FIRST, lap);
+            return F::input_slow(self, cx, Some(iface), false, &mut Burst::of(packet), SlowFrames::FIRST, lap);
         };
         counts.received.bump();
         lap.mark(Stage::Ip4Input, 1);
-        let pinned = F::ways(self).pin(cx);
-        let hop = self.way_to(cx, &pinned, opened.dst);
+        let pinned = F::routes_reader(self).pin(cx);
+        let hop = self.route_lookup(cx, &pinned, opened.dst);
         let hop = hop.and_then(|hop| self.choose_path::<F>(cx, &pinned, hop, &packet));
         match hop {
             Some(hop @ Hop { via: Via::Local(_), .. })

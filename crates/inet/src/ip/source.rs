@@ -1,46 +1,46 @@
 //! Source address validation: drops packets that arrive by another interface than the route to
 //! their source (reverse path check, uRPF: RFC 1812 5.3.8, RFC 3704).
 //!
-//! The knobs net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by default.
-//! With one of them on, the sources of a chunk are looked up in the FIB like its destinations.
-//! Packets that fail take the slow path, where they are dropped.
+//! The sysctls net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by
+//! default. With one of them on, the sources of a chunk are looked up in the FIB like its
+//! destinations. Packets that fail take the slow path, where they are dropped.
 
 use super::Input;
 use crate::Stack;
 use crate::iface::{Iface, IfaceId};
 use crate::route::Via;
-use crate::stack::{CHUNK, Odd};
+use crate::stack::{CHUNK, SlowFrames};
 use buf::Burst;
 use lock::{Cx, Locks, Pinned};
 
-/// Knob value of strict mode: the route to the source must leave by the interface that received the
-/// packet (RFC 3704 2.2, 2.3).
+/// Sysctl value of strict mode: the route to the source must leave by the interface that received
+/// the packet (RFC 3704 2.2, 2.3).
 const STRICT: i64 = 2;
 
 impl<L: Locks> Stack<L> {
     /// Returns whether source validation is on for a family.
     #[inline(always)]
     pub(crate) fn validates<F: Input>(&self) -> bool {
-        F::source_validation(&self.knobs).on()
+        F::source_validation(&self.sysctls).on()
     }
 
     /// Returns the packets of a chunk with sources that are not valid at `iface`.
     #[cold]
-    pub(crate) fn invalid_sources<F: Input>(&self, cx: Cx, iface: &Iface<L>, packets: &Burst) -> Odd {
-        let (mut src, mut ids, mut odd) = ([F::default(); CHUNK], [None; CHUNK], Odd::default());
+    pub(crate) fn invalid_sources<F: Input>(&self, cx: Cx, iface: &Iface<L>, packets: &Burst) -> SlowFrames {
+        let (mut src, mut ids, mut slow) = ([F::default(); CHUNK], [None; CHUNK], SlowFrames::default());
         for (packet, src) in packets.as_slice().iter().zip(&mut src) {
             *src = F::source_in(packet.bytes());
         }
-        let ways = F::ways(self);
-        let pinned = ways.pin(cx);
-        ways.lookup_chunk(&pinned, src.get(..packets.len()).unwrap_or_default(), &mut ids);
+        let reader = F::routes_reader(self);
+        let pinned = reader.pin(cx);
+        reader.lookup_chunk(&pinned, src.get(..packets.len()).unwrap_or_default(), &mut ids);
         for (at, (id, src)) in ids.iter().zip(src).enumerate().take(packets.len()) {
-            let via = id.and_then(|id| ways.hop(&pinned, id)).map(|hop| hop.via);
+            let via = id.and_then(|id| reader.hop(&pinned, id)).map(|hop| hop.via);
             if !src.is_near() && !self.leads_back::<F>(&pinned, via, iface.id) {
-                odd.add(at);
+                slow.add(at);
             }
         }
-        odd
+        slow
     }
 
     /// Returns whether a packet from `src` may arrive by `iface`.
@@ -51,19 +51,19 @@ impl<L: Locks> Stack<L> {
 
     #[inline(never)]
     fn is_behind<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
-        let ways = F::ways(self);
-        let pinned = ways.pin(cx);
-        src.is_near() || self.leads_back::<F>(&pinned, ways.lookup_within(&pinned, src).map(|hop| hop.via), iface)
+        let reader = F::routes_reader(self);
+        let pinned = reader.pin(cx);
+        src.is_near() || self.leads_back::<F>(&pinned, reader.lookup_within(&pinned, src).map(|hop| hop.via), iface)
     }
 
     /// Returns whether a route leads to a source. In loose mode, by any interface (RFC 3704 2.4);
     /// in strict mode, by `iface`, which may be one of several paths. Reject and blackhole routes
     /// do not count, so a source can be blocked at all interfaces (RFC 5635 4).
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
-        let strict = F::source_validation(&self.knobs).get() >= STRICT;
+        let strict = F::source_validation(&self.sysctls).get() >= STRICT;
         match via {
             Some(Via::Link(out) | Via::Gateway(out, _)) => !strict || out == iface,
-            Some(Via::Paths(set)) => !strict || F::ways(self).has_path_by(pinned, set, iface),
+            Some(Via::Paths(set)) => !strict || F::routes_reader(self).has_path_by(pinned, set, iface),
             Some(Via::Local(_) | Via::Broadcast(_) | Via::Reject | Via::Prohibit | Via::Blackhole) | None => false,
         }
     }

@@ -32,7 +32,7 @@ impl<L: Locks> Stack<L> {
         let Some(hop) = hop else {
             return Obstacle::Tell(DropReason::Ip4NoRoute, Cause::Unreachable(unreachable::NET));
         };
-        let Some(header) = ip4::Glance::of(packet.bytes()) else {
+        let Some(header) = ip4::HeaderView::of(packet.bytes()) else {
             return Obstacle::Drop(DropReason::Ip4Malformed);
         };
         let (out, next) = match hop.via {
@@ -151,7 +151,7 @@ impl<L: Locks> Stack<L> {
     /// Fills in address and time in the options that request them (RFC 1812 5.3.13.5, .6); `false`
     /// if the options are invalid.
     fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
-        if ip4::Glance::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
+        if ip4::HeaderView::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
             return true;
         }
         let addr = self.ifaces.get(out).and_then(|out| self.source_for(cx, out, next));
@@ -176,7 +176,7 @@ impl<L: Locks> Stack<L> {
     fn maybe_redirect(&self, cx: Cx, from: &Iface<L>, packet: &Frame, gateway: Ipv4Addr) {
         let Ok(header) = ip4::Header::parse(packet.bytes()) else { return };
         let neighbor = from.addrs(cx).iter().any(|addr| addr.contains(header.src) && addr.contains(gateway));
-        if self.knobs.send_redirects.on() && neighbor {
+        if self.sysctls.send_redirects.on() && neighbor {
             self.icmp4_error(cx, packet, Cause::Redirect(gateway));
         }
     }

@@ -5,13 +5,13 @@ use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
-use crate::knobs::Knobs;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
-use crate::stack::{CHUNK, Odd, OwnFilter};
+use crate::stack::{CHUNK, OwnFilter, SlowFrames};
+use crate::sysctls::Sysctls;
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
-use stats::{DropReason, Knob, Lap, Stage};
+use stats::{DropReason, Lap, Stage, Sysctl};
 use std::net::Ipv4Addr;
 use wire::eth::{self, EtherType};
 use wire::{Mac, ip4};
@@ -29,21 +29,26 @@ impl Input for u32 {
 
     #[inline(always)]
     fn is_router<L: Locks>(stack: &Stack<L>) -> bool {
-        stack.knobs.forwarding.on()
+        stack.sysctls.forwarding.on()
     }
 
     #[inline(always)]
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<u32>> {
         let bytes = header::<{ ip4::HEADER_LEN }, FRAMED>(packet, station, EtherType::IPV4)?;
-        let header = ip4::Glance::of(bytes)?;
+        let header = ip4::HeaderView::of(bytes)?;
         let len = usize::from(header.total_len());
         let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
         let flags = packet.flags();
         // `open_link` checks that the frame is long enough.
         let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
         let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
-        let plain =
-            header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
+        let plain = header.is_unfragmented_without_options()
+            && fits
+            && sound
+            && is_host(src)
+            && is_host(dst)
+            && src != dst
+            && !own.may_have(src);
         if !plain || flags.has(Flags::LINK_BROADCAST) {
             return None;
         }
@@ -56,12 +61,12 @@ impl Input for u32 {
     }
 
     #[inline(always)]
-    fn source_validation(knobs: &Knobs) -> &Knob {
-        &knobs.source_validation
+    fn source_validation(sysctls: &Sysctls) -> &Sysctl {
+        &sysctls.source_validation
     }
 
     fn source_in(packet: &[u8]) -> u32 {
-        ip4::Glance::of(packet).map_or(0, |header| header.src().to_bits())
+        ip4::HeaderView::of(packet).map_or(0, |header| header.src().to_bits())
     }
 
     fn is_near(self) -> bool {
@@ -69,25 +74,25 @@ impl Input for u32 {
     }
 
     #[inline(never)]
-    fn input_odd<L: Locks>(
+    fn input_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
         iface: Option<&Iface<L>>,
         framed: bool,
         packets: &mut Burst,
-        odd: Odd,
+        slow: SlowFrames,
         lap: Lap<'_>,
     ) {
         let (n, mut udp) = (packets.len() as u64, Burst::new());
-        stack.count(cx).ip4.received.add(n - odd.count() as u64);
+        stack.count(cx).ip4.received.add(n - slow.count() as u64);
         let (mut six, lost) = (Burst::new(), || stack.count_bug(cx));
-        odd.sort(packets, lost, |mut packet| {
+        slow.sort(packets, lost, |mut packet| {
             if let Some(iface) = iface.filter(|_| framed) {
-                if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV6) && iface.speaks6() {
+                if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV6) && iface.has_ip6() {
                     six.put(packet, lost); // no more than arrived
                     return None;
                 }
-                packet = stack.ether_odd(cx, iface, packet)?;
+                packet = stack.ether_slow(cx, iface, packet)?;
             }
             stack.count(cx).ip4.received.bump();
             match stack.ip4_check(cx, iface, &mut packet) {
@@ -104,7 +109,7 @@ impl Input for u32 {
         lap.mark(Stage::Ip4Input, n);
         let (mut dst, mut ids) = ([0; CHUNK], [None; CHUNK]);
         for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
-            *dst = ip4::Glance::of(packet.bytes()).map_or(0, |header| header.dst().to_bits());
+            *dst = ip4::HeaderView::of(packet.bytes()).map_or(0, |header| header.dst().to_bits());
         }
         let pinned = stack.ways.pin(cx);
         stack.ways.lookup_chunk(&pinned, dst.get(..packets.len()).unwrap_or_default(), &mut ids);
@@ -127,7 +132,7 @@ impl Input for u32 {
 
     #[inline(always)]
     fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
-        let header = ip4::Glance::of(packet.bytes())?;
+        let header = ip4::HeaderView::of(packet.bytes())?;
         let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
         let room = room && header.ihl_len() == ip4::HEADER_LEN; // the slow path may have to fill options in
         (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())

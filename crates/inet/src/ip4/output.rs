@@ -29,7 +29,7 @@ impl<L: Locks> Stack<L> {
             let mac = if dst.is_broadcast() { Mac::BROADCAST } else { Mac::multicast4(dst) };
             return Ok(Exit { iface: out, to: Target::Station(mac) });
         }
-        let hop = self.way_from_here(cx, dst.to_bits()).ok_or(OutputError::NoRoute)?;
+        let hop = self.route_output(cx, dst.to_bits()).ok_or(OutputError::NoRoute)?;
         Ok(match hop.via {
             Via::Local(iface) => Exit { iface, to: Target::Here },
             Via::Broadcast(iface) => Exit { iface, to: Target::Station(Mac::BROADCAST) },
@@ -208,6 +208,6 @@ impl<L: Locks> Stack<L> {
     }
     /// Returns the parameters of a reply that this host itself sends from `src`.
     pub(crate) fn reply_to(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: Proto) -> Outgoing {
-        Outgoing { src: Some(src), dst, proto, ..Outgoing::new(dst, proto, self.knobs.ttl.get() as u8) }
+        Outgoing { src: Some(src), dst, proto, ..Outgoing::new(dst, proto, self.sysctls.ttl.get() as u8) }
     }
 }

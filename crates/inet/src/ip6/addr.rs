@@ -26,13 +26,13 @@ pub(crate) const RETRANS: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Iface<L> {
     /// Returns whether the interface has an IPv6 address.
-    pub fn speaks6(&self) -> bool {
+    pub fn has_ip6(&self) -> bool {
         self.speaks6.load(Ordering::Relaxed)
     }
 
     /// Returns the IPv6 addresses.
     pub fn addrs6(&self, cx: Cx) -> Vec<IfaceAddr6> {
-        if self.speaks6() { self.six.lock(cx).addrs.clone() } else { Vec::new() }
+        if self.has_ip6() { self.six.lock(cx).addrs.clone() } else { Vec::new() }
     }
 
     pub(crate) fn has_addr6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
@@ -40,7 +40,7 @@ impl<L: Locks> Iface<L> {
     }
 
     pub(crate) fn addr6(&self, cx: Cx, addr: Ipv6Addr) -> Option<IfaceAddr6> {
-        if !self.speaks6() {
+        if !self.has_ip6() {
             return None;
         }
         self.six.lock(cx).addrs.iter().find(|own| own.addr == addr).copied()
@@ -58,7 +58,7 @@ impl<L: Locks> Iface<L> {
 
     /// Returns our address on the point-to-point link whose far end is `peer`.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
-        if !self.speaks6() {
+        if !self.has_ip6() {
             return None;
         }
         let six = self.six.lock(cx);
@@ -114,9 +114,9 @@ impl<L: Locks> Stack<L> {
             return Err(Refused6::NoRoom);
         }
         drop(routes);
-        let asked = iface.kind == IfaceKind::Ethernet && self.knobs.dad_count.get() > 0;
+        let asked = iface.kind == IfaceKind::Ethernet && self.sysctls.dad_count.get() > 0;
         let state =
-            if asked { AddrState::Tentative(cx.now, self.knobs.dad_count.get() as u32) } else { AddrState::Valid };
+            if asked { AddrState::Tentative(cx.now, self.sysctls.dad_count.get() as u32) } else { AddrState::Valid };
         self.six.own.add(addr.addr.to_bits());
         let mut six = iface.six.lock(cx);
         iface.unsure6.store(true, Ordering::Release);
@@ -198,10 +198,10 @@ impl<L: Locks> Stack<L> {
     /// Repeats duplicate address detection for an interface; called when its port has just been
     /// connected.
     pub(crate) fn announce6(&self, cx: Cx, iface: &Iface<L>) {
-        if !iface.speaks6() || iface.kind != IfaceKind::Ethernet {
+        if !iface.has_ip6() || iface.kind != IfaceKind::Ethernet {
             return;
         }
-        let tries = self.knobs.dad_count.get() as u32;
+        let tries = self.sysctls.dad_count.get() as u32;
         if tries > 0 {
             let mut six = iface.six.lock(cx);
             iface.unsure6.store(true, Ordering::Release);
@@ -218,7 +218,7 @@ impl<L: Locks> Stack<L> {
             return;
         }
         self.six.due.store(Instant::NEVER.nanos(), Ordering::Relaxed);
-        self.ifaces.iter().filter(|iface| iface.speaks6()).for_each(|iface| self.poll_iface6(cx, iface));
+        self.ifaces.iter().filter(|iface| iface.has_ip6()).for_each(|iface| self.poll_iface6(cx, iface));
     }
 
     /// Sends due solicitations for tentative addresses, and makes an address valid that no other
@@ -262,7 +262,7 @@ impl<L: Locks> Stack<L> {
     /// Returns whether an interface receives this group.
     pub(crate) fn is_member6(&self, cx: Cx, iface: &Iface<L>, group: Ipv6Addr) -> bool {
         group == ip6::ALL_NODES
-            || group == ip6::ALL_ROUTERS && self.knobs.forwarding6.on()
+            || group == ip6::ALL_ROUTERS && self.sysctls.forwarding6.on()
             || iface.addrs6(cx).iter().any(|own| ip6::solicited_node(own.addr) == group)
             || self.groups.lock(cx).is_member(iface.id, group)
     }

@@ -88,7 +88,7 @@ impl<L: Locks> Stack<L> {
         }
         let random = self.random_of(cx, iface);
         let mut six = iface.six.lock(cx);
-        let Some(advertiser) = six.advertiser.as_mut().filter(|_| self.knobs.forwarding6.on()) else {
+        let Some(advertiser) = six.advertiser.as_mut().filter(|_| self.sysctls.forwarding6.on()) else {
             self.count(cx).nd.ignored.bump();
             return DropReason::NdIgnored;
         };
@@ -104,7 +104,7 @@ impl<L: Locks> Stack<L> {
         if due > cx.now {
             return due;
         }
-        let is_ready = self.knobs.forwarding6.on() && iface.link_local6(cx).is_some();
+        let is_ready = self.sysctls.forwarding6.on() && iface.link_local6(cx).is_some();
         let random = self.random_of(cx, iface);
         let (config, next) = {
             let mut six = iface.six.lock(cx);
@@ -141,7 +141,7 @@ impl<L: Locks> Stack<L> {
             prefix: prefix.addr(),
         };
         let prefixes: Vec<_> = prefixes.iter().map(info).collect();
-        let hop_limit = self.knobs.hop_limit6.get() as u8;
+        let hop_limit = self.sysctls.hop_limit6.get() as u8;
         let mtu = iface.mtu() as u32;
         let emit = |link: Option<Mac>, out: &mut [u8]| {
             let advert = RouterAdvert { hop_limit, lifetime: config.lifetime, link, mtu, prefixes: &prefixes };

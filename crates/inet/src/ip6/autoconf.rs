@@ -20,7 +20,7 @@
 //! router is kept among equals. A default route that was configured is not replaced.
 //!
 //! Advertised hop limits and timers are ignored: a forged hop limit disconnects a host
-//! (CVE-2015-2922), and the knobs have defaults for all of them.
+//! (CVE-2015-2922), and the sysctls have defaults for all of them.
 
 pub(crate) mod state;
 
@@ -72,7 +72,7 @@ struct AutonomousPrefix {
 impl<L: Locks> Iface<L> {
     /// Returns whether router advertisements are processed on this interface.
     pub fn accepts_rtadv(&self, cx: Cx) -> bool {
-        self.speaks6() && self.six.lock(cx).autoconf.is_some()
+        self.has_ip6() && self.six.lock(cx).autoconf.is_some()
     }
 
     /// Returns the default routers.
@@ -83,7 +83,7 @@ impl<L: Locks> Iface<L> {
     /// Returns whether a router advertised that DHCPv6 servers provide configuration other than
     /// addresses, such as name servers.
     pub fn has_other_config(&self, cx: Cx) -> bool {
-        self.speaks6() && self.six.lock(cx).autoconf.as_ref().is_some_and(|autoconf| autoconf.has_other_config)
+        self.has_ip6() && self.six.lock(cx).autoconf.as_ref().is_some_and(|autoconf| autoconf.has_other_config)
     }
 
     /// Returns the advertised on-link prefixes.
@@ -156,7 +156,7 @@ impl<L: Locks> Stack<L> {
         let mut has_room;
         {
             let mut six = iface.six.lock(cx);
-            let Some(autoconf) = six.autoconf.as_mut().filter(|_| !self.knobs.forwarding6.on()) else {
+            let Some(autoconf) = six.autoconf.as_mut().filter(|_| !self.sysctls.forwarding6.on()) else {
                 self.count(cx).nd.ignored.bump();
                 return DropReason::NdIgnored;
             };
@@ -350,7 +350,7 @@ impl<L: Locks> Stack<L> {
             let is_link_local_tentative =
                 |own: &IfaceAddr6| ip6::is_link_local(own.addr) && matches!(own.state, AddrState::Tentative(..));
             let is_ready =
-                iface.is_up() && !self.knobs.forwarding6.on() && !six.addrs.iter().any(is_link_local_tentative);
+                iface.is_up() && !self.sysctls.forwarding6.on() && !six.addrs.iter().any(is_link_local_tentative);
             let expired = autoconf.expire(&six.addrs, cx.now);
             let solicits = autoconf.take_due_solicit(is_ready, cx.now);
             (expired, solicits, autoconf.next_event(&six.addrs, cx.now))

@@ -5,13 +5,13 @@ use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
-use crate::knobs::Knobs;
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
-use crate::stack::{Odd, OwnFilter};
+use crate::stack::{OwnFilter, SlowFrames};
+use crate::sysctls::Sysctls;
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
-use stats::{DropReason, Knob, Lap};
+use stats::{DropReason, Lap, Sysctl};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use wire::eth::{self, EtherType};
@@ -25,18 +25,18 @@ impl Input for u128 {
 
     #[inline(always)]
     fn is_spoken<L: Locks>(iface: &Iface<L>) -> bool {
-        iface.speaks6()
+        iface.has_ip6()
     }
 
     #[inline(always)]
     fn is_router<L: Locks>(stack: &Stack<L>) -> bool {
-        stack.knobs.forwarding6.on()
+        stack.sysctls.forwarding6.on()
     }
 
     #[inline(always)]
     fn open(packet: &mut Frame, station: Option<Mac>, _: bool, own: OwnFilter) -> Option<Opened<u128>> {
-        let header = ip6::Glance::of(header::<{ ip6::HEADER_LEN }, FRAMED>(packet, station, EtherType::IPV6)?)?;
-        let ip6::Glance { src, dst, .. } = header;
+        let header = ip6::HeaderView::of(header::<{ ip6::HEADER_LEN }, FRAMED>(packet, station, EtherType::IPV6)?)?;
+        let ip6::HeaderView { src, dst, .. } = header;
         let len = ip6::HEADER_LEN + usize::from(header.payload_len());
         let fits = station.is_some() || len <= packet.len();
         let plain = fits && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
@@ -54,12 +54,12 @@ impl Input for u128 {
     }
 
     #[inline(always)]
-    fn source_validation(knobs: &Knobs) -> &Knob {
-        &knobs.source_validation6
+    fn source_validation(sysctls: &Sysctls) -> &Sysctl {
+        &sysctls.source_validation6
     }
 
     fn source_in(packet: &[u8]) -> u128 {
-        ip6::Glance::of(packet).map_or(0, |header| header.src)
+        ip6::HeaderView::of(packet).map_or(0, |header| header.src)
     }
 
     /// Returns whether the address is link-local or unspecified (RFC 4291 2.5.2, 2.5.6).
@@ -68,22 +68,22 @@ impl Input for u128 {
     }
 
     #[inline(never)]
-    fn input_odd<L: Locks>(
+    fn input_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
         iface: Option<&Iface<L>>,
         framed: bool,
         packets: &mut Burst,
-        odd: Odd,
+        slow: SlowFrames,
         lap: Lap<'_>,
     ) {
         let (mut four, mut opened, lost) = (Burst::new(), Burst::new(), || stack.count_bug(cx));
-        odd.sort(packets, lost, |packet| {
+        slow.sort(packets, lost, |packet| {
             match iface.filter(|_| framed) {
                 None => stack.ip6_input(cx, iface, packet),
                 Some(iface) if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV4) => four.put(packet, lost),
                 Some(iface) => {
-                    if let Some(packet) = stack.ether_odd(cx, iface, packet) {
+                    if let Some(packet) = stack.ether_slow(cx, iface, packet) {
                         opened.put(packet, lost);
                     }
                 }
@@ -109,7 +109,7 @@ impl Input for u128 {
 
     #[inline(always)]
     fn passable(packet: &Frame, mtu: usize) -> Option<u128> {
-        let header = ip6::Glance::of(packet.bytes())?;
+        let header = ip6::HeaderView::of(packet.bytes())?;
         let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
         (room && header.hop_limit() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then_some(header.dst)
     }

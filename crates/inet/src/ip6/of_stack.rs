@@ -5,7 +5,7 @@ use crate::ip4::pmtu::{FLOOR6, PathMtus};
 use crate::limit::Limiter;
 use crate::neigh;
 use crate::redirect::Redirects;
-use crate::route::{RouteCache, Routes, Via6, Ways};
+use crate::route::{RouteCache, RouteReader, Routes, Via6};
 use crate::stack::OwnAddresses;
 use clock::Instant;
 use lock::{Guarded, Locks};
@@ -20,7 +20,7 @@ pub const ROUTES_MAX: usize = 1 << 19;
 pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
     /// Routes as the packet path reads them.
-    pub(crate) ways: Ways<u128>,
+    pub(crate) ways: RouteReader<u128>,
     pub(crate) route_cache: Guarded<L, RouteCache<u128>>,
     /// Filter over this host's own addresses.
     pub(crate) own: OwnAddresses,
@@ -44,7 +44,7 @@ impl<L: Locks> Ip6<L> {
     pub(crate) fn new(key: impl Fn(u64) -> Key, threads: usize) -> Ip6<L> {
         let routes = Routes::new(ROUTES_MAX, threads);
         Ip6 {
-            ways: routes.ways(),
+            ways: routes.reader(),
             routes: Guarded::new(routes),
             route_cache: Guarded::default(),
             own: OwnAddresses::default(),

@@ -23,7 +23,7 @@ impl<L: Locks> Stack<L> {
         iface: Option<IfaceId>,
     ) -> Result<Exit<Ipv6Addr>, OutputError> {
         if dst.is_multicast() {
-            let first = || self.ifaces.iter().find(|iface| iface.kind == IfaceKind::Ethernet && iface.speaks6());
+            let first = || self.ifaces.iter().find(|iface| iface.kind == IfaceKind::Ethernet && iface.has_ip6());
             let iface = iface.or_else(|| first().map(|iface| iface.id)).ok_or(OutputError::NoRoute)?;
             return Ok(Exit { iface, to: Target::Station(Mac::multicast6(dst)) });
         }
@@ -138,6 +138,6 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the parameters of a packet that this host itself sends.
     pub(crate) fn reply_to6(&self, dst: Ipv6Addr, next: Proto, iface: Option<IfaceId>) -> Outgoing6 {
-        Outgoing6 { iface, ..Outgoing6::new(dst, next, self.knobs.hop_limit6.get() as u8) }
+        Outgoing6 { iface, ..Outgoing6::new(dst, next, self.sysctls.hop_limit6.get() as u8) }
     }
 }

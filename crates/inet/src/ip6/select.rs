@@ -30,7 +30,7 @@ impl<L: Locks> Stack<L> {
 impl<L: Locks> Iface<L> {
     /// Returns the best valid address that `takes` accepts.
     fn best_source6(&self, cx: Cx, dst: Ipv6Addr, takes: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
-        if !self.speaks6() {
+        if !self.has_ip6() {
             return None;
         }
         let six = self.six.lock(cx);

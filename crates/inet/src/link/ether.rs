@@ -9,7 +9,7 @@ use crate::Stack;
 use crate::family::Family;
 use crate::iface::{AtOnce, Iface, IfaceKind};
 use crate::ip::Input;
-use crate::stack::{Odd, begins_with_ip6};
+use crate::stack::{SlowFrames, begins_with_ip6};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage};
@@ -30,18 +30,18 @@ impl<L: Locks> Stack<L> {
 
     /// Processes a chunk of frames, most of them of the family `F`.
     fn ether_input_of<F: Input>(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        let (n, mac, mut odd, mut four) = (frames.len(), iface.mac, Odd::default(), Burst::new());
+        let (n, mac, mut slow, mut four) = (frames.len(), iface.mac, SlowFrames::default(), Burst::new());
         for (at, frame) in frames.as_mut_slice().iter_mut().enumerate() {
             if eth::is_between(frame.bytes(), mac, F::ETHERTYPE) {
                 frame.pull_link(eth::HEADER_LEN);
             } else {
-                odd.add(at);
+                slow.add(at);
             }
         }
-        if odd.any() {
+        if slow.any() {
             let lost = || self.count_bug(cx);
-            odd.sort(frames, lost, |frame| {
-                let packet = self.ether_odd(cx, iface, frame)?;
+            slow.sort(frames, lost, |frame| {
+                let packet = self.ether_slow(cx, iface, frame)?;
                 if F::ETHERTYPE == EtherType::IPV4 {
                     return Some(packet);
                 }
@@ -62,12 +62,12 @@ impl<L: Locks> Stack<L> {
             lap.mark(Stage::LinkInput, 1);
             return self.ip_input_one::<u32>(cx, iface, frame, lap);
         }
-        if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV6) && iface.speaks6() {
+        if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV6) && iface.has_ip6() {
             frame.pull_link(eth::HEADER_LEN);
             lap.mark(Stage::LinkInput, 1);
             return self.ip_input_one::<u128>(cx, iface, frame, lap);
         }
-        let packet = self.ether_odd(cx, iface, frame);
+        let packet = self.ether_slow(cx, iface, frame);
         lap.mark(Stage::LinkInput, 1);
         if let Some(packet) = packet {
             self.ip_input_one::<u32>(cx, iface, packet, lap);
@@ -76,7 +76,7 @@ impl<L: Locks> Stack<L> {
 
     /// Processes a frame of any kind; returns the IPv4 packet in it if there is one for us.
     #[inline(never)]
-    pub(crate) fn ether_odd(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
+    pub(crate) fn ether_slow(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {
             Ok(header) => header,
             Err(_) => {

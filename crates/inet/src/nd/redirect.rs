@@ -31,7 +31,7 @@ impl<L: Locks> Stack<L> {
         if !is_valid || link.is_some_and(|mac| !is_anothers(iface, mac)) {
             return DropReason::NdMalformed; // 8.1
         }
-        let is_wanted = self.knobs.accept_redirects6.on() && !self.knobs.forwarding6.on();
+        let is_wanted = self.sysctls.accept_redirects6.on() && !self.sysctls.forwarding6.on();
         let is_by_first_hop = self.via6(cx, dst) == Some(Via6::Gateway(iface.id, router));
         let is_own = iface.addr6(cx, target).is_some();
         let via = if target == dst { Via6::Link(iface.id) } else { Via6::Gateway(iface.id, target) };
@@ -63,11 +63,11 @@ impl<L: Locks> Stack<L> {
     ) {
         let is_neighbor = iface.kind == IfaceKind::Ethernet && iface.on_link6(cx, header.src);
         let is_first_hop = next == header.dst || ip6::is_link_local(next);
-        if !self.knobs.send_redirects6.on() || !is_neighbor || !is_first_hop {
+        if !self.sysctls.send_redirects6.on() || !is_neighbor || !is_first_hop {
             return;
         }
         let Some(src) = iface.link_local6(cx) else { return };
-        let rate = self.knobs.icmp6_rate.get() as u64;
+        let rate = self.sysctls.icmp6_rate.get() as u64;
         if !self.six.limiter.lock(cx).error_allowed6(header.src, rate, cx.now) {
             return self.count(cx).icmp6.errors_limited.bump();
         }

@@ -201,7 +201,7 @@ fn a_small_pool_keeps_its_reserve() {
     table.assert_sound();
 }
 
-/// The knob sets the share, and one packet may always be held.
+/// The sysctl sets the share, and one packet may always be held.
 #[test]
 fn the_share_is_as_configured_and_never_zero() {
     let (pool, mut table) = (pool(16), table());

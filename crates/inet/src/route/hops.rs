@@ -181,7 +181,7 @@ impl Hops {
             cells.get_or_init(|| (0..FIRST << segment).map(|_| Cell::default()).collect());
         }
         if let Some(cell) = self.cell(id) {
-            self.revive(id);
+            self.mark_alive(id);
             cell.remember([0; 14], 0);
             cell.set::<A>(via);
         }
@@ -196,7 +196,7 @@ impl Hops {
 
     /// Marks a gateway that did not answer as dead until `until`; it is avoided if there is another
     /// path.
-    pub(super) fn bury(&self, id: NextHopId, until: Instant) {
+    pub(super) fn mark_dead(&self, id: NextHopId, until: Instant) {
         if let Some(cell) = self.cell(id)
             && cell.dead_until.swap(until.nanos().max(1), Ordering::AcqRel) == 0
         {
@@ -205,7 +205,7 @@ impl Hops {
     }
 
     /// Marks a gateway that answers as alive.
-    pub(super) fn revive(&self, id: NextHopId) {
+    pub(super) fn mark_alive(&self, id: NextHopId) {
         if self.dead.load(Ordering::Acquire) == 0 {
             return;
         }

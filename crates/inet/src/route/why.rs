@@ -150,10 +150,10 @@ impl<L: Locks> Stack<L> {
             Some((_, src)) => A::flow_of(self, src, question),
             None => self.own_hash(A::of(question.dst)),
         };
-        let (routes, ways) = (A::routes(self).lock(cx), A::ways(self));
-        let dead = |path: &Path<A::Addr>| routes.hop_to(path.via).and_then(|id| ways.dead_until(id));
+        let (routes, reader) = (A::routes(self).lock(cx), A::routes_reader(self));
+        let dead = |path: &Path<A::Addr>| routes.hop_to(path.via).and_then(|id| reader.dead_until(id));
         let paths = routes.paths(set).iter().map(|path| (*path, dead(path))).collect();
-        let chosen = ways.would_choose(&ways.pin(cx), set, hash, cx.now);
+        let chosen = reader.would_choose(&reader.pin(cx), set, hash, cx.now);
         (chosen, Some(Choice { paths, hash, bucket: super::paths::bucket(hash) }))
     }
 }
@@ -207,7 +207,7 @@ impl Explained for u32 {
             Some(DropReason::Ip4MartianDestination)
         } else if question.dst.is_multicast() && !stack.groups.lock(cx).is_member(iface, question.dst) {
             Some(DropReason::Ip4NotMember)
-        } else if !here && !stack.knobs.forwarding.on() {
+        } else if !here && !stack.sysctls.forwarding.on() {
             Some(DropReason::Ip4NotForwarding)
         } else {
             u32::unroutable(via)

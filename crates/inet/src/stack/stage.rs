@@ -136,7 +136,7 @@ impl<L: Locks> Stack<L> {
             Err(frame) => frame,
         };
         self.stage_locked(cx, iface, &mut stage, frame);
-        if stage.burst.len() as i64 >= self.knobs.tx_burst.get() {
+        if stage.burst.len() as i64 >= self.sysctls.tx_burst.get() {
             flush_counted(cx, counters, &mut stage, lap);
             self.report_held(cx, &stage);
         } else {
@@ -172,7 +172,7 @@ impl<L: Locks> Stack<L> {
         frame: Frame,
     ) -> Result<(), Frame> {
         match &mut stage.output {
-            Some(output) if stage.burst.is_empty() && self.knobs.tx_burst.get() <= 1 && iface.is_up() => {
+            Some(output) if stage.burst.is_empty() && self.sysctls.tx_burst.get() <= 1 && iface.is_up() => {
                 output.output_one(frame, cx.now)?;
                 counters.audit.sent.bump();
                 counters.ether.sent.bump();
@@ -189,7 +189,7 @@ impl<L: Locks> Stack<L> {
             return frames.drain().for_each(|frame| self.tunnel_output(cx, iface, frame, AtOnce::Later));
         }
         let mut stage = self.queue_of(cx, iface).lock(cx);
-        let room = self.knobs.tx_queue.get() as usize;
+        let room = self.sysctls.tx_queue.get() as usize;
         if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
             stage.burst.take_from(frames);
             self.count(cx).staged.add(stage.own);
@@ -200,7 +200,7 @@ impl<L: Locks> Stack<L> {
 
     #[inline(always)]
     pub(crate) fn stage_locked(&self, cx: Cx, iface: &Iface<L>, stage: &mut TxStage, frame: Frame) {
-        let full = stage.burst.len() as i64 >= self.knobs.tx_queue.get() && !self.make_room(cx, stage);
+        let full = stage.burst.len() as i64 >= self.sysctls.tx_queue.get() && !self.make_room(cx, stage);
         if stage.output.is_none() || !iface.is_up() {
             return self.drop_frame(cx, frame, DropReason::TxNoPort);
         }
@@ -217,7 +217,7 @@ impl<L: Locks> Stack<L> {
     #[inline(never)]
     fn make_room(&self, cx: Cx, stage: &mut TxStage) -> bool {
         self.flush_stage(cx, stage);
-        (stage.burst.len() as i64) < self.knobs.tx_queue.get()
+        (stage.burst.len() as i64) < self.sysctls.tx_queue.get()
     }
 }
 

@@ -10,8 +10,8 @@ use crate::Stack;
 use crate::ends::{Domain, SockEnds};
 use crate::iface::AtOnce;
 use crate::iface::IfaceKind;
-use crate::knobs::{Knob, Knobs};
 use crate::ready::ReadySet;
+use crate::sysctls::{Sysctl, Sysctls};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
 use ::tcp::{Config, EcnMode, Tail};
@@ -37,21 +37,21 @@ pub type Linger = Option<Duration>;
 
 impl<L: Locks> Sock<L> {
     /// Applies the options to the connection: when it begins, and when one changes.
-    pub(super) fn apply_options(&mut self, knobs: &Knobs, now: Instant) {
+    pub(super) fn apply_options(&mut self, sysctls: &Sysctls, now: Instant) {
         let options = self.options.as_deref().unwrap_or(&super::NO_OPTIONS);
         let Kind::Stream(stream) = &mut self.kind else { return };
         let tcb = &mut stream.tcb;
         tcb.set_nodelay(options.nodelay);
         tcb.set_cork(options.cork);
         stream.dirty = true;
-        let ms = |knob: &Knob| Duration::from_millis(knob.get() as u64);
+        let ms = |sysctl: &Sysctl| Duration::from_millis(sysctl.get() as u64);
         let times = (options.keep_idle, options.keep_interval, options.keep_count);
         let times = match times {
             (None, None, None) => None,
             (idle, interval, count) => Some((
-                idle.unwrap_or(ms(&knobs.tcp_keepidle)),
-                interval.unwrap_or(ms(&knobs.tcp_keepintvl)),
-                count.unwrap_or(knobs.tcp_keepcnt.get() as u8),
+                idle.unwrap_or(ms(&sysctls.tcp_keepidle)),
+                interval.unwrap_or(ms(&sysctls.tcp_keepintvl)),
+                count.unwrap_or(sysctls.tcp_keepcnt.get() as u8),
             )),
         };
         let rare = options.rare_set || times.is_some();
@@ -80,7 +80,7 @@ impl<L: Locks> Stack<L> {
     /// Opens a TCP socket; `None` if there are too many.
     pub fn tcp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
         let mut sock = Sock::new(Kind::Fresh, domain);
-        if domain == Domain::Inet6 && self.knobs.v6only.on() {
+        if domain == Domain::Inet6 && self.sysctls.v6only.on() {
             sock.options = self.tcp.shared_options(cx, Options { v6only: true, ..Options::NONE });
         }
         self.tcp.socks.insert(cx, sock)
@@ -97,7 +97,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the number of connections in TIME-WAIT.
-    pub fn tcp_late(&self, cx: Cx) -> usize {
+    pub fn tcp_time_wait_count(&self, cx: Cx) -> usize {
         self.tcp.late.lock(cx).len()
     }
 
@@ -117,9 +117,9 @@ impl<L: Locks> Stack<L> {
         };
         let result = f(sock);
         self.tcp_charge(sock);
-        let over = self.tcp_settle(cx, id, sock, AtOnce::Yes);
+        let over = self.tcp_output(cx, id, sock, AtOnce::Yes);
         drop(slot);
-        self.tcp_bury(cx, id, over);
+        self.tcp_free(cx, id, over);
         lap.mark(Stage::Socket, 1);
         result
     }
@@ -135,7 +135,7 @@ impl<L: Locks> Stack<L> {
             options.rare_set |= options.keepalive || options.user_timeout.is_some();
             let flush = std::mem::take(&mut options.flush);
             sock.options = self.tcp.shared_options(cx, options);
-            sock.apply_options(&self.knobs, cx.now);
+            sock.apply_options(&self.sysctls, cx.now);
             if let Kind::Stream(stream) = &mut sock.kind
                 && flush
             {
@@ -179,14 +179,14 @@ impl<L: Locks> Stack<L> {
             let ends = self.with_sock(cx, id, |sock| sock.ends()).ok_or(TcpError::NoSocket)?;
             self.tcp_may_listen(cx, id, ends)?;
         }
-        let knobs = &self.knobs;
-        let cookies = match knobs.tcp_syncookies.get() {
+        let sysctls = &self.sysctls;
+        let cookies = match sysctls.tcp_syncookies.get() {
             0 => CookieMode::Never,
             1 => CookieMode::WhenFull,
             _ => CookieMode::Always,
         };
-        let backlog = backlog.min(knobs.tcp_somaxconn.get() as u32);
-        let limits = Limits { backlog, syn_queue: knobs.tcp_syncache.get() as u32, cookies };
+        let backlog = backlog.min(sysctls.tcp_somaxconn.get() as u32);
+        let limits = Limits { backlog, syn_queue: sysctls.tcp_syncache.get() as u32, cookies };
         let ends = self.act(cx, id, |sock| match &mut sock.kind {
             Kind::Listening(listening) => {
                 listening.listener.set_limits(limits);
@@ -280,7 +280,7 @@ impl<L: Locks> Stack<L> {
             }
             let offered = bytes.get(..allowed).unwrap_or(bytes);
             if !fixed && stream.send.room() < bytes.len() && self.tcp_shortage() < Shortage::Growth {
-                let most = self.knobs.tcp_sendspace_max.get() as u32;
+                let most = self.sysctls.tcp_sendspace_max.get() as u32;
                 let wanted = stream.tcb.send_space_wanted().min(most);
                 if wanted as usize > stream.send.space() {
                     stream.send.set_space(wanted);
@@ -302,7 +302,7 @@ impl<L: Locks> Stack<L> {
                 stream.memory_wait = MemoryWait::Listed;
             }
             if stream.send.len() == taken {
-                stream.progress = cx.now; // no data was queued before
+                stream.last_progress = cx.now; // no data was queued before
             }
             match urgent && taken == bytes.len() {
                 true => stream.tcb.queued_urgent(taken as u32),
@@ -432,7 +432,7 @@ impl<L: Locks> Stack<L> {
             if write {
                 stream.tcb.shutdown_send(cx.now);
                 if stream.send.is_empty() {
-                    stream.progress = cx.now; // the FIN is new
+                    stream.last_progress = cx.now; // the FIN is new
                 }
                 stream.dirty = true;
             }
@@ -469,9 +469,9 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(stream) => {
                 let cx = stream.on_time(cx);
                 if stream.send.is_empty() {
-                    stream.progress = cx.now; // the FIN is new
+                    stream.last_progress = cx.now; // the FIN is new
                 }
-                let reset = if abort || !stream.charge.orphaned(self.knobs.tcp_max_orphans.get()) {
+                let reset = if abort || !stream.charge.orphaned(self.sysctls.tcp_max_orphans.get()) {
                     if !abort && stream.tcb.state() != ::tcp::State::Closed {
                         self.count(cx).tcp_memory.orphans_refused.bump();
                     }
@@ -493,11 +493,11 @@ impl<L: Locks> Stack<L> {
                     self.tcp_answer(cx, sock, &reset);
                 }
                 self.tcp_charge(sock);
-                self.tcp_settle(cx, id, sock, AtOnce::Yes)
+                self.tcp_output(cx, id, sock, AtOnce::Yes)
             }
         };
         drop(slot);
-        self.tcp_bury(cx, id, over);
+        self.tcp_free(cx, id, over);
         for child in children {
             self.tcp_close(cx, child, true);
         }
@@ -519,7 +519,7 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the initial configuration, by the knobs, of connections over a link with this MTU.
+    /// Returns the initial configuration, by the sysctls, of connections over a link with this MTU.
     pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
         self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
     }
@@ -541,7 +541,7 @@ impl<L: Locks> Stack<L> {
     /// lock: this one is the last in the lock order.
     pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
-        if configs.generation == self.knobs.generation()
+        if configs.generation == self.sysctls.generation()
             && let Some(config) = configs.kept.first()
         {
             return f(config);
@@ -551,7 +551,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn tcp_config_in<A: Net>(&self, configs: &mut Configs, mss: u16) -> Arc<Config> {
-        let generation = self.knobs.generation();
+        let generation = self.sysctls.generation();
         if configs.generation != generation {
             (configs.generation, configs.kept) = (generation, Vec::new());
         }
@@ -560,48 +560,48 @@ impl<L: Locks> Stack<L> {
         if let Some(config) = configs.kept.iter().find(is_it) {
             return Arc::clone(config);
         }
-        let config = Arc::new(self.config_of_knobs(mss, default_mss));
+        let config = Arc::new(self.config_of_sysctls(mss, default_mss));
         if configs.kept.len() < CONFIGS_MAX {
             configs.kept.push(Arc::clone(&config));
         }
         config
     }
 
-    fn config_of_knobs(&self, mss: u16, default_mss: u16) -> Config {
-        let knobs = &self.knobs;
-        let ms = |knob: &crate::knobs::Knob| Duration::from_millis(knob.get() as u64);
+    fn config_of_sysctls(&self, mss: u16, default_mss: u16) -> Config {
+        let sysctls = &self.sysctls;
+        let ms = |sysctl: &crate::sysctls::Sysctl| Duration::from_millis(sysctl.get() as u64);
         Config {
             mss,
             default_mss,
-            min_mss: knobs.tcp_minmss.get() as u16,
-            recv_space: knobs.tcp_recvspace.get() as u32,
-            recv_space_max: knobs.tcp_recvspace_max.get().max(knobs.tcp_recvspace.get()) as u32,
-            send_space: knobs.tcp_sendspace.get() as u32,
-            window_scaling: knobs.tcp_rfc1323.on(),
-            timestamps: knobs.tcp_rfc1323.get() == 1,
-            sack: knobs.tcp_sack.on(),
-            ecn: match knobs.tcp_ecn.get() {
+            min_mss: sysctls.tcp_minmss.get() as u16,
+            recv_space: sysctls.tcp_recvspace.get() as u32,
+            recv_space_max: sysctls.tcp_recvspace_max.get().max(sysctls.tcp_recvspace.get()) as u32,
+            send_space: sysctls.tcp_sendspace.get() as u32,
+            window_scaling: sysctls.tcp_rfc1323.on(),
+            timestamps: sysctls.tcp_rfc1323.get() == 1,
+            sack: sysctls.tcp_sack.on(),
+            ecn: match sysctls.tcp_ecn.get() {
                 0 => EcnMode::Off,
                 1 => EcnMode::On,
                 _ => EcnMode::Passive,
             },
-            algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
-            initial_window: knobs.tcp_initcwnd.get() as u8,
-            idle_restart: knobs.tcp_idle_restart.on(),
-            limit_growth: knobs.tcp_rfc3465.on(),
-            reduce_cwnd: knobs.tcp_reduce_cwnd.on(),
-            delay_fin_ack: knobs.tcp_delay_fin_ack.on(),
-            rto_max: ms(&knobs.tcp_rto_max),
-            syn_retries: knobs.tcp_syn_retries.get() as u8,
-            synack_retries: knobs.tcp_synack_retries.get() as u8,
-            push_runs: knobs.tcp_push_runs.get() as u8,
-            time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
-            delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
-            delayed_ack_max: ms(&knobs.tcp_delacktime),
-            keepalive_idle: ms(&knobs.tcp_keepidle),
-            keepalive_interval: ms(&knobs.tcp_keepintvl),
-            keepalive_count: knobs.tcp_keepcnt.get() as u8,
-            mtu_probing: knobs.tcp_pmtud.on(),
+            algorithm: if sysctls.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
+            initial_window: sysctls.tcp_initcwnd.get() as u8,
+            idle_restart: sysctls.tcp_idle_restart.on(),
+            limit_growth: sysctls.tcp_rfc3465.on(),
+            reduce_cwnd: sysctls.tcp_reduce_cwnd.on(),
+            delay_fin_ack: sysctls.tcp_delay_fin_ack.on(),
+            rto_max: ms(&sysctls.tcp_rto_max),
+            syn_retries: sysctls.tcp_syn_retries.get() as u8,
+            synack_retries: sysctls.tcp_synack_retries.get() as u8,
+            push_runs: sysctls.tcp_push_runs.get() as u8,
+            time_wait: Duration::from_millis(2 * sysctls.tcp_msl.get() as u64),
+            delayed_ack_min: ms(&sysctls.tcp_delacktime).min(Duration::from_millis(40)),
+            delayed_ack_max: ms(&sysctls.tcp_delacktime),
+            keepalive_idle: ms(&sysctls.tcp_keepidle),
+            keepalive_interval: ms(&sysctls.tcp_keepintvl),
+            keepalive_count: sysctls.tcp_keepcnt.get() as u8,
+            mtu_probing: sysctls.tcp_pmtud.on(),
             ..Config::default()
         }
     }

@@ -36,7 +36,7 @@ impl<L: Locks> Stack<L> {
         if port.0 == 0 || dst.is_for_many() {
             return Err(TcpError::Invalid);
         }
-        self.tcp_revive(cx, id)?;
+        self.tcp_reuse(cx, id)?;
         let bound = self
             .with_sock(cx, id, |sock| match &sock.kind {
                 Kind::Fresh => A::ends_of(sock).ok_or(TcpError::Family), // bound to an address of the other family
@@ -70,16 +70,16 @@ impl<L: Locks> Stack<L> {
         self.tcp.demux.insert(cx, &tuple, id);
         let begun = self.act(cx, id, |sock| {
             let config = configured(base, sock.options());
-            let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
+            let space = sock.options().send_space.unwrap_or(self.sysctls.tcp_sendspace.get() as u32);
             let mut stream = self.tcp_place(cx, &config);
             stream.tcb.connect_again(&config, iss, offset, cx.now);
             stream.tcb.know_path(path, cx.now);
-            stream.renew(space, cx.now);
+            stream.reinit(space, cx.now);
             (stream.dirty, stream.found) = (true, true);
             sock.kind = Kind::Stream(stream);
             sock.set_ends(SockEnds::of(ends));
             if sock.options.is_some() {
-                sock.apply_options(&self.knobs, cx.now);
+                sock.apply_options(&self.sysctls, cx.now);
             }
             Ok(())
         });
@@ -91,7 +91,7 @@ impl<L: Locks> Stack<L> {
 
     /// Resets a socket after a failed connect, so that it can connect again. Returns the error of
     /// that connect if it was not reported yet.
-    fn tcp_revive(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
+    fn tcp_reuse(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
         let revive = |sock: &mut Sock<L>| match &sock.kind {
             Kind::Stream(stream) if stream.is_stillborn() => {
                 let before = sock.tuple();

@@ -73,9 +73,9 @@ impl<L: Locks> Stack<L> {
             self.tcp_give_up(cx, sock, Failure::TimedOut);
             sock.wake(cx, *id);
             self.tcp_charge(sock);
-            let over = self.tcp_settle(cx, *id, sock, AtOnce::Later);
+            let over = self.tcp_output(cx, *id, sock, AtOnce::Later);
             drop(slot);
-            self.tcp_bury(cx, *id, over);
+            self.tcp_free(cx, *id, over);
         }
         self.flush(cx);
         all.into_iter().map(|(_, left)| left).collect()

@@ -70,7 +70,7 @@ impl Headers {
 
     /// Returns whether the interface accepts no more than an Ethernet segment at once.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
+    pub(super) fn has_ethernet_limits(&self) -> bool {
         !self.tso && self.mtu <= 1500 + HEADERS as u32 + 40
     }
 

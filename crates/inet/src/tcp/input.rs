@@ -28,7 +28,7 @@ use wire::{L4Port, Proto, ip4};
 
 /// Header fields of a valid segment.
 #[derive(Default)]
-pub(super) struct Seen<A> {
+pub(super) struct ParsedSegment<A> {
     pub(super) ends: Ends<A>,
     pub(super) segment: Segment,
     /// Start and end of the data in the packet.
@@ -38,7 +38,7 @@ pub(super) struct Seen<A> {
 /// Maximum size of a run of segments, the same as of a packet.
 const RUN_MOST: u32 = 65_535;
 
-impl<A: Net> Seen<A> {
+impl<A: Net> ParsedSegment<A> {
     /// Returns whether this segment can begin a run: it has data, and no flag or option that must
     /// be processed alone.
     #[inline]
@@ -50,7 +50,7 @@ impl<A: Net> Seen<A> {
     /// Returns whether `next` continues this segment's data with the same header fields. All pieces
     /// but the last have one size.
     #[inline]
-    fn goes_on_with(&self, next: &Seen<A>, piece: u32) -> bool {
+    fn goes_on_with(&self, next: &ParsedSegment<A>, piece: u32) -> bool {
         let (a, b) = (&self.segment, &next.segment);
         let flags = wire::tcp::Flags(b.flags.0 & !wire::tcp::Flags::PSH.0);
         flags == a.flags
@@ -108,9 +108,9 @@ impl<L: Locks> Stack<L> {
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
         // While memory is short, each segment is accepted or rejected separately: a reader without
         // unread data gets one segment, not a run that uses up the rest.
-        let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
+        let lro = self.sysctls.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
         while let Some(packet) = packets.pop() {
-            let mut seen = Seen::<A>::default();
+            let mut seen = ParsedSegment::<A>::default();
             match next.take() {
                 Some(known) => seen = known,
                 None => {
@@ -136,13 +136,13 @@ impl<L: Locks> Stack<L> {
         &self,
         cx: Cx,
         (trusted, zone): (bool, Option<IfaceId>),
-        seen: &mut Seen<A>,
+        seen: &mut ParsedSegment<A>,
         packets: &mut Burst,
         run: &mut Burst,
-    ) -> Option<Seen<A>> {
+    ) -> Option<ParsedSegment<A>> {
         let piece = seen.segment.piece();
         while let Some(packet) = packets.as_slice().first() {
-            let mut next = Seen::default();
+            let mut next = ParsedSegment::default();
             let checked = check(packet, zone, is_sound(packet, trusted), &mut next);
             if checked.is_ok() && !seen.goes_on_with(&next, piece) {
                 return Some(next);
@@ -184,7 +184,7 @@ impl<L: Locks> Stack<L> {
                 }
             }
         }
-        let mut seen = Seen::<A>::default();
+        let mut seen = ParsedSegment::<A>::default();
         if let Err(why) = check(&packet, zone, sound, &mut seen) {
             return self.drop_frame(cx, packet, why);
         }
@@ -195,7 +195,7 @@ impl<L: Locks> Stack<L> {
 
     /// Counts a large segment as its number of packets; the first was counted before.
     #[inline(always)]
-    fn tcp_count_large<A: Net>(&self, cx: Cx, packet: &Frame, seen: &Seen<A>) {
+    fn tcp_count_large<A: Net>(&self, cx: Cx, packet: &Frame, seen: &ParsedSegment<A>) {
         if packet.flags().has(Flags::GSO) {
             self.count(cx).tcp.input.received.add(u64::from(seen.segment.segments() - 1));
         }
@@ -206,7 +206,7 @@ impl<L: Locks> Stack<L> {
         &'a self,
         cx: Cx,
         open: &mut Option<Owner<'a, L, A>>,
-        seen: &Seen<A>,
+        seen: &ParsedSegment<A>,
         packet: Frame,
         run: Option<&mut Burst>,
     ) {
@@ -247,9 +247,9 @@ impl<L: Locks> Stack<L> {
         let Some(sock) = slot.as_mut() else { return };
         self.tcp_charge(sock);
         let cx = if let Kind::Stream(stream) = &mut sock.kind { stream.on_time(cx) } else { cx };
-        let over = self.tcp_settle(cx, id, sock, at_once);
+        let over = self.tcp_output(cx, id, sock, at_once);
         drop(slot);
-        self.tcp_bury(cx, id, over);
+        self.tcp_free(cx, id, over);
     }
 
     /// Processes a segment of a connection.
@@ -259,7 +259,7 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         id: usize,
         sock: &mut Sock<L>,
-        seen: &Seen<A>,
+        seen: &ParsedSegment<A>,
         packet: Frame,
         run: Option<&mut Burst>,
     ) {
@@ -268,7 +268,7 @@ impl<L: Locks> Stack<L> {
         };
         let cx = stream.on_time(cx);
         let had_room = stream.has_room();
-        stream.soft = false;
+        stream.has_soft_error = false;
         let before = stream.recv.end();
         stream.dirty = true;
         let counted = self.count(cx);
@@ -311,7 +311,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_count_state(cx, stream, reply.events);
         if reply.acked > 0 {
             stream.send.release(reply.acked);
-            stream.progress = cx.now;
+            stream.last_progress = cx.now;
         }
         if sock.shut_read
             && let Kind::Stream(stream) = &mut sock.kind
@@ -380,14 +380,14 @@ impl<L: Locks> Stack<L> {
         &self,
         cx: Cx,
         listener: Option<usize>,
-        seen: &Seen<A>,
+        seen: &ParsedSegment<A>,
         packet: Frame,
         run: Option<&mut Burst>,
     ) {
         let Some(run) = run.filter(|run| !run.is_empty()) else {
             return self.tcp_for_listener(cx, listener, seen, packet);
         };
-        let mut one = Seen { segment: seen.segment, ..*seen };
+        let mut one = ParsedSegment { segment: seen.segment, ..*seen };
         one.segment.gso_size = 0;
         one.segment.len = (seen.text.1 - seen.text.0) as u32;
         self.tcp_for_listener(cx, listener, &one, packet);
@@ -463,9 +463,9 @@ impl<L: Locks> Stack<L> {
             }
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
+        let over = self.tcp_output(cx, id, sock, AtOnce::Later);
         drop(slot);
-        self.tcp_bury(cx, id, over);
+        self.tcp_free(cx, id, over);
         sent
     }
 }
@@ -478,7 +478,7 @@ impl Stream {
         counts: &::tcp::counters::In,
         text: Text,
         before: u64,
-        seen: &Seen<A>,
+        seen: &ParsedSegment<A>,
         mut packet: Frame,
     ) -> Option<Frame> {
         let Text::Accept { skip, len, at } = text else { return Some(packet) };
@@ -541,7 +541,12 @@ fn is_sound(packet: &Frame, trusted: bool) -> bool {
 /// Checks lengths and checksum (unless `sound`) and fills in `seen` (RFC 9293 3.1). `seen` is 130
 /// bytes: passing it by reference avoids a copy.
 #[inline(always)]
-fn check<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool, seen: &mut Seen<A>) -> Result<(), DropReason> {
+fn check<A: Net>(
+    packet: &Frame,
+    zone: Option<IfaceId>,
+    sound: bool,
+    seen: &mut ParsedSegment<A>,
+) -> Result<(), DropReason> {
     let bytes = packet.bytes();
     let ip = A::glimpse(bytes, zone).ok_or(A::MALFORMED)?;
     let (start, end) = ip.upper;

@@ -55,7 +55,7 @@ impl<L: Locks> Stack<L> {
 
     /// Keeps the memory of an ended connection, but frees what it held.
     pub(super) fn tcp_keep_place(&self, cx: Cx, mut place: Box<Stream>) {
-        place.retire();
+        place.reset();
         let mut spare = self.tcp.spare.lock(cx);
         if spare.len() < SPARE {
             spare.push(place);
@@ -73,7 +73,7 @@ const FAIR: usize = 4;
 
 /// Minimum time between two checks for memory that writers wait for; each writer adds a
 /// microsecond. Not every release is signaled: buffers return to the pool from elsewhere, and the
-/// limit is a knob.
+/// limit is a sysctl.
 const RETRY: Duration = Duration::from_millis(1);
 /// Number of waiting writers from which all are checked even if the pool is empty, to remove closed
 /// ones.
@@ -92,7 +92,7 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the memory limit of all connections, in bytes.
     pub fn tcp_memory_limit(&self) -> usize {
-        match self.knobs.tcp_memlimit.get() {
+        match self.sysctls.tcp_memlimit.get() {
             0 => self.tcp.share,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         }
@@ -298,7 +298,7 @@ impl<L: Locks> Stack<L> {
 
     /// Returns how long a peer may accept no data.
     fn tcp_patience(&self) -> Duration {
-        Duration::from_millis(self.knobs.tcp_stall_time.get().unsigned_abs())
+        Duration::from_millis(self.sysctls.tcp_stall_time.get().unsigned_abs())
     }
 
     /// Drops an orphan if its peer has accepted no data for too long; called when its timer
@@ -374,9 +374,9 @@ impl<L: Locks> Stack<L> {
         self.tcp_give_up(cx, sock, Failure::TimedOut);
         sock.wake(cx, id);
         self.tcp_charge(sock);
-        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
+        let over = self.tcp_output(cx, id, sock, AtOnce::Later);
         drop(slot);
-        self.tcp_bury(cx, id, over);
+        self.tcp_free(cx, id, over);
     }
 }
 
@@ -390,10 +390,10 @@ fn pinned_by(len: usize, buffers: usize, buffer: usize) -> usize {
 
 impl Stream {
     /// Frees everything that an ended connection held, except its own memory.
-    fn retire(&mut self) {
-        self.tcb.retire();
-        self.send.renew(0);
-        self.recv.renew();
+    fn reset(&mut self) {
+        self.tcb.reset();
+        self.send.reinit(0);
+        self.recv.reinit();
         self.ooo = None;
         self.charge.clear();
     }
@@ -411,6 +411,6 @@ impl Stream {
     fn stalls(&self, now: Instant) -> Duration {
         let state = self.tcb.state();
         let waits = !self.send.is_empty() || matches!(state, State::FinWait1 | State::Closing | State::LastAck);
-        if waits { now.since(self.progress) } else { Duration::ZERO }
+        if waits { now.since(self.last_progress) } else { Duration::ZERO }
     }
 }

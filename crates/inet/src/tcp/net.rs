@@ -37,7 +37,7 @@ impl Net for u32 {
     }
 
     fn default_mss<L: Locks>(stack: &Stack<L>) -> u16 {
-        stack.knobs.tcp_mssdflt.get() as u16
+        stack.sysctls.tcp_mssdflt.get() as u16
     }
 
     #[inline(always)]
@@ -67,7 +67,7 @@ impl Net for u128 {
     }
 
     fn default_mss<L: Locks>(stack: &Stack<L>) -> u16 {
-        stack.knobs.tcp_v6mssdflt.get() as u16
+        stack.sysctls.tcp_v6mssdflt.get() as u16
     }
 
     #[inline(always)]
@@ -79,7 +79,7 @@ impl Net for u128 {
     /// links.
     #[inline(always)]
     fn leads(headers: &[u8], ends: Ends6, tos: u8, ttl: u8) -> bool {
-        let Some(ip) = headers.get(LINK..).and_then(ip6::Glance::of) else { return false };
+        let Some(ip) = headers.get(LINK..).and_then(ip6::HeaderView::of) else { return false };
         let is_link_local = |bits: u128| bits >> 118 == 0xfe80 >> 6;
         (ip.traffic_class(), ip.hop_limit(), ip.src, ip.dst) == (tos, ttl, ends.local, ends.remote)
             && !is_link_local(ends.local)

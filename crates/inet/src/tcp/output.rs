@@ -86,17 +86,17 @@ impl<L: Locks> Stack<L> {
     /// Sends pending segments, sets the timer, and returns the cleanup that the socket needs. Must
     /// be called before the lock is released whenever the connection was changed.
     #[inline(always)]
-    pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
+    pub(super) fn tcp_output(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         match (std::mem::take(&mut stream.dirty), sock.is_six()) {
             (false, _) => Over::No,
-            (true, false) => self.tcp_settle_stream::<u32>(cx, id, sock, at_once),
-            (true, true) => self.tcp_settle_stream::<u128>(cx, id, sock, at_once),
+            (true, false) => self.tcp_output_stream::<u32>(cx, id, sock, at_once),
+            (true, true) => self.tcp_output_stream::<u128>(cx, id, sock, at_once),
         }
     }
 
     #[inline(never)]
-    fn tcp_settle_stream<A: Net>(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
+    fn tcp_output_stream<A: Net>(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let Some(ends) = A::ends_of(sock) else { return Over::No };
         let is_bound = sock.place.is_bound();
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
@@ -174,7 +174,7 @@ impl<L: Locks> Stack<L> {
     /// if it is large and must be copied.
     #[inline]
     fn tcp_largest(&self, cx: Cx, stream: &mut Stream) -> (u32, Option<Frame>) {
-        if stream.headers.is_plain() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {
+        if stream.headers.has_ethernet_limits() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {
             return (0, None);
         }
         let (rest, front) = stream.send.rest_of_piece_at(next_text(&stream.tcb));
@@ -380,7 +380,7 @@ impl<L: Locks> Stack<L> {
         let Some(ip_sum) = A::emit(self, &head, network) else { return };
         headers.ip_sum = ip_sum.folded();
         headers.pseudo = A::pseudo(src, dst, Proto::TCP, 0).folded();
-        headers.fill::<A, L>(epoch, iface, self.knobs.tcp_tso.on());
+        headers.fill::<A, L>(epoch, iface, self.sysctls.tcp_tso.on());
     }
 }
 
@@ -474,14 +474,14 @@ fn next_text(tcb: &Tcb) -> u32 {
 impl<L: Locks> Stack<L> {
     /// Frees a socket that has ended. Its lock must not be held.
     #[inline(always)]
-    pub(super) fn tcp_bury(&self, cx: Cx, id: usize, over: Over) {
+    pub(super) fn tcp_free(&self, cx: Cx, id: usize, over: Over) {
         if over != Over::No {
-            self.tcp_bury_it(cx, id, over);
+            self.tcp_free_ended(cx, id, over);
         }
     }
 
     #[inline(never)]
-    fn tcp_bury_it(&self, cx: Cx, id: usize, over: Over) {
+    fn tcp_free_ended(&self, cx: Cx, id: usize, over: Over) {
         match over {
             Over::No => {}
             Over::Late => {

@@ -86,13 +86,13 @@ impl<L: Locks> Stack<L> {
         let Some(Taken { acked }) = stream.tcb.on_expected(seg, cx.now) else {
             return if self.tcp_ends(cx, open, seg) { Ok(Owes::Segments) } else { Err(packet) };
         };
-        stream.soft = false;
+        stream.has_soft_error = false;
         let counted = self.count(cx);
         counted.audit.consumed.bump();
         counts::expected(&counted.tcp, &mut stream.tcb, seg, acked);
         if acked > 0 {
             stream.send.release(acked);
-            stream.progress = cx.now;
+            stream.last_progress = cx.now;
         }
         if seg.len > 0 && packet.pull(headers::<A>()) {
             stream.recv.push(packet);
@@ -120,14 +120,14 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return false };
         let had_room = stream.has_room();
         let Some(Ended { acked, measured, mut events }) = stream.tcb.on_end(seg, cx.now) else { return false };
-        (stream.soft, stream.dirty) = (false, true);
+        (stream.has_soft_error, stream.dirty) = (false, true);
         let counted = self.count(cx);
         counted.audit.consumed.bump();
         counts::ended(&counted.tcp, &mut stream.tcb, seg, acked, measured);
         self.tcp_count_state(cx, stream, events);
         if acked > 0 {
             stream.send.release(acked);
-            stream.progress = cx.now;
+            stream.last_progress = cx.now;
         }
         if had_room || !stream.has_room() {
             events = Events(events.0 & !Events::WRITABLE.0);

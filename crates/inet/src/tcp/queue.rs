@@ -115,7 +115,7 @@ impl SendQueue {
 
     /// Resets the queue for a new connection. Its content is dropped, and capacity for more than
     /// two pieces is freed.
-    pub fn renew(&mut self, space: u32) {
+    pub fn reinit(&mut self, space: u32) {
         self.pieces.clear();
         self.pieces.shrink_to(2);
         (self.front, self.len, self.space, self.near) = (0, 0, space.min(MOST), 0);
@@ -336,7 +336,7 @@ impl RecvQueue {
 
     /// Resets the queue for a new connection. Its content is dropped, and capacity for more than
     /// two chunks is freed.
-    pub fn renew(&mut self) {
+    pub fn reinit(&mut self) {
         self.chunks.clear();
         self.chunks.shrink_to(2);
         (self.len, self.end) = (0, 0);

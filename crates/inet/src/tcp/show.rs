@@ -128,7 +128,7 @@ fn tuple_of(ends: &::tcp::Ends) -> Tuple {
 
 impl<L: Locks> Stack<L> {
     /// Runs `f` on every connection in TIME-WAIT, with its ends and remaining time.
-    pub fn for_each_late(&self, cx: Cx, mut f: impl FnMut(Tuple, Duration)) {
+    pub fn for_each_time_wait(&self, cx: Cx, mut f: impl FnMut(Tuple, Duration)) {
         let late = self.tcp.late.lock(cx);
         for (ends, deadline) in late.iter() {
             f(tuple_of(&ends), deadline.since(cx.now));

@@ -25,7 +25,7 @@ impl<L: Locks> Stack<L> {
             self.with_tcp_wheel(cx, |wheel| wheel.expire(cx.now, AT_ONCE, |key| due.push(key as usize)));
         }
         let next = self.tcp_wheel_next(cx);
-        let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx)).min(self.tcp_retry_at());
+        let late = self.tcp_poll_time_wait(cx).min(self.tcp_reap(cx)).min(self.tcp_retry_at());
         if due.is_empty() {
             return next.min(late);
         }
@@ -78,7 +78,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_wheel_next(cx).min(self.tcp_retry_at())
     }
 
-    fn tcp_poll_late(&self, cx: Cx) -> Instant {
+    fn tcp_poll_time_wait(&self, cx: Cx) -> Instant {
         let mut table = self.tcp.late.lock(cx);
         if table.next_timer() <= cx.now {
             let counts = &self.count(cx).tcp.time_wait;
@@ -119,11 +119,11 @@ impl<L: Locks> Stack<L> {
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
+        let over = self.tcp_output(cx, id, sock, AtOnce::Later);
         // An ACK alone sent by a timer was delayed; a keepalive probe does not count as one.
         counted.output.delayed_acks.add(counted.output.acks.get().wrapping_sub(acks));
         drop(slot);
-        self.tcp_bury(cx, id, over);
+        self.tcp_free(cx, id, over);
     }
 
     /// Retransmits SYN-ACKs.

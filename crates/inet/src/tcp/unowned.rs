@@ -2,7 +2,7 @@
 //! socket; and handshakes of listeners.
 
 use super::counts;
-use super::input::{Seen, mss_of};
+use super::input::{ParsedSegment, mss_of};
 use super::net::Net;
 use super::output::IpOptions;
 use super::{Kind, Sock, Stream, core_ends};
@@ -11,7 +11,7 @@ use crate::demux::Ends;
 use crate::ends::{Domain, SockEnds};
 use crate::iface::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
-use ::tcp::time_wait::{self, Late};
+use ::tcp::time_wait::{self, TimeWaitAction};
 use ::tcp::{Config, Events, SeqNum};
 use buf::Frame;
 use lock::{Cx, Locks};
@@ -22,20 +22,26 @@ impl<L: Locks> Stack<L> {
     /// Processes a segment without an active connection: for one in TIME-WAIT, for a listener, or
     /// without a socket.
     #[inline(never)]
-    pub(super) fn tcp_for_listener<A: Net>(&self, cx: Cx, listener: Option<usize>, seen: &Seen<A>, packet: Frame) {
+    pub(super) fn tcp_for_listener<A: Net>(
+        &self,
+        cx: Cx,
+        listener: Option<usize>,
+        seen: &ParsedSegment<A>,
+        packet: Frame,
+    ) {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let mut table = self.tcp.late.lock(cx);
         // On a server the table is empty if clients close first.
         let late = if table.is_empty() {
-            Late::Unknown
+            TimeWaitAction::Unknown
         } else {
             self.with_tcp_config(cx, |config| {
                 let context = time_wait::Context { config, counts: &counts.time_wait, now: cx.now };
                 let late = table.on_segment(context, &ends, &seen.segment);
                 match late {
-                    Late::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
-                    Late::Reusable { .. } => {
+                    TimeWaitAction::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
+                    TimeWaitAction::Reusable { .. } => {
                         table.reuse(context, &ends);
                         late
                     }
@@ -45,13 +51,13 @@ impl<L: Locks> Stack<L> {
         };
         drop(table);
         let above = match late {
-            Late::Unknown => None,
-            Late::Reusable { above } => Some(above),
-            Late::Answer(out) => {
+            TimeWaitAction::Unknown => None,
+            TimeWaitAction::Reusable { above } => Some(above),
+            TimeWaitAction::Answer(out) => {
                 self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip::<A>());
                 return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
             }
-            Late::Dropped => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
+            TimeWaitAction::Dropped => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
         };
         match listener {
             Some(id) => self.tcp_listener(cx, id, seen, packet, above),
@@ -64,8 +70,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Answers a segment without a socket (RFC 9293 3.10.7.1).
-    fn tcp_nobody<A: Net>(&self, cx: Cx, seen: &Seen<A>, packet: Frame) {
-        let silent = self.knobs.tcp_blackhole.on();
+    fn tcp_nobody<A: Net>(&self, cx: Cx, seen: &ParsedSegment<A>, packet: Frame) {
+        let silent = self.sysctls.tcp_blackhole.on();
         if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
             self.tcp_send_bare(cx, seen.ends, &reset, &self.tcp_default_ip::<A>());
         }
@@ -73,7 +79,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a segment for a listener: a SYN, or the ACK that completes a handshake.
-    fn tcp_listener<A: Net>(&self, cx: Cx, id: usize, seen: &Seen<A>, packet: Frame, above: Option<SeqNum>) {
+    fn tcp_listener<A: Net>(&self, cx: Cx, id: usize, seen: &ParsedSegment<A>, packet: Frame, above: Option<SeqNum>) {
         let Some(mut slot) = self.tcp.socks.get(id).map(|slot| slot.lock(cx)) else {
             return self.tcp_nobody(cx, seen, packet);
         };
@@ -149,15 +155,15 @@ impl<L: Locks> Stack<L> {
         mut stream: Box<Stream>,
         options: Option<Arc<super::Options>>,
     ) -> Option<usize> {
-        let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-        stream.renew(space, cx.now);
+        let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.sysctls.tcp_sendspace.get() as u32);
+        stream.reinit(space, cx.now);
         (stream.connected, stream.found) = (true, true);
         self.tcp_count_state(cx, &mut stream, Events::NONE);
         let mut sock = Sock::new(Kind::Stream(stream), domain);
         sock.set_ends(SockEnds::of(ends));
         sock.options = options;
         if sock.options.is_some() {
-            sock.apply_options(&self.knobs, cx.now);
+            sock.apply_options(&self.sysctls, cx.now);
         }
         let id = self.tcp.socks.insert(cx, sock)?;
         self.tcp.demux.insert(cx, &ends.into(), id);
@@ -165,7 +171,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes the ACK that completed the handshake, which may carry data.
-    fn tcp_child_segment<A: Net>(&self, cx: Cx, child: usize, seen: &Seen<A>, packet: Frame) {
+    fn tcp_child_segment<A: Net>(&self, cx: Cx, child: usize, seen: &ParsedSegment<A>, packet: Frame) {
         let Some(slot) = self.tcp.socks.get(child) else {
             return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
         };
@@ -173,7 +179,7 @@ impl<L: Locks> Stack<L> {
         let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
         self.tcp_segment(cx, child, sock, seen, packet, None);
         self.tcp_charge(sock);
-        self.tcp_settle(cx, child, sock, AtOnce::Later);
+        self.tcp_output(cx, child, sock, AtOnce::Later);
     }
 }
 

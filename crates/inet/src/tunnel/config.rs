@@ -98,7 +98,7 @@ pub struct Config {
     pub l4port: L4Port,
     /// VXLAN over IPv6: handling of datagrams without a checksum.
     pub unchecked: Unchecked,
-    /// Time to live of the outer packet; `None`: the knob `net.inet.ip.gifttl`.
+    /// Time to live of the outer packet; `None`: the sysctl `net.inet.ip.gifttl`.
     pub ttl: Option<u8>,
     /// DF flag of the outer packet.
     pub df: DontFragment,

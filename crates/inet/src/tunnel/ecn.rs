@@ -23,7 +23,7 @@ pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
     let six = ip6::is_version(inner);
     let tos = match six {
         true => ip6::Header::parse_quoted(inner).ok().map(|header| header.traffic_class),
-        false => ip4::Glance::of(inner).map(|header| header.tos()),
+        false => ip4::HeaderView::of(inner).map(|header| header.tos()),
     };
     let Some(tos) = tos else { return Ok(()) };
     let mark = match (tos & MASK, outer & MASK) {

@@ -21,7 +21,7 @@ use wire::ip6::{self, Chain};
 use wire::{L4Port, Malformed, Proto, etherip, gre, ip4, udp, vxlan};
 
 /// Contents of a tunnel header: its length, key or VNI, sequence number, protocol of the payload.
-struct Seen {
+struct ParsedOuter {
     len: usize,
     key: Option<u32>,
     sequence: Option<u32>,
@@ -70,7 +70,7 @@ impl<L: Locks> Stack<L> {
     /// Processes a datagram without a socket, which begins with its IP header; returns it if there
     /// is no VXLAN tunnel for it.
     pub(crate) fn vxlan_input(&self, cx: Cx, packet: Frame) -> Option<Frame> {
-        let Some(outer) = ip4::Glance::of(packet.bytes()) else { return Some(packet) };
+        let Some(outer) = ip4::HeaderView::of(packet.bytes()) else { return Some(packet) };
         let (ends, before) = ((outer.src().into(), outer.dst().into()), (outer.ihl_len(), outer.tos()));
         self.take_datagram_out(cx, packet, ends, before)
     }
@@ -118,7 +118,7 @@ impl<L: Locks> Stack<L> {
         mut packet: Frame,
         (before, tos): (usize, u8),
         came: Arrival,
-        seen: Result<Seen, DropReason>,
+        seen: Result<ParsedOuter, DropReason>,
     ) {
         let seen = match seen {
             Ok(seen) => seen,
@@ -136,7 +136,7 @@ impl<L: Locks> Stack<L> {
         };
         let known = match seen.inside {
             EtherType::IPV4 => Ok(()),
-            EtherType::IPV6 if self.ifaces.get(iface).is_some_and(|iface| iface.speaks6()) => Ok(()),
+            EtherType::IPV6 if self.ifaces.get(iface).is_some_and(|iface| iface.has_ip6()) => Ok(()),
             EtherType::IPV6 => Err(DropReason::TunnelIp6),
             _ => Err(DropReason::TunnelUnknownType),
         };
@@ -195,9 +195,9 @@ pub(super) fn inside_ethernet(frame: &Frame) -> Option<usize> {
 }
 
 /// Parses the header of a tunnel of this kind at the beginning of `payload`.
-fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<Seen, DropReason> {
+fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<ParsedOuter, DropReason> {
     let malformed = |_: Malformed| DropReason::TunnelMalformed;
-    let plain = |len, inside| Seen { len, key: None, sequence: None, inside };
+    let plain = |len, inside| ParsedOuter { len, key: None, sequence: None, inside };
     match kind {
         Kind::Gif if proto == Proto::IPV6 => Ok(plain(0, EtherType::IPV6)),
         Kind::Gif => Ok(plain(0, EtherType::IPV4)),
@@ -207,14 +207,14 @@ fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<Seen, DropReason> {
                 return Err(DropReason::TunnelBadChecksum);
             }
             let (key, sequence) = (header.key, header.sequence);
-            Ok(Seen { len: header.header_len(), key, sequence, inside: header.protocol })
+            Ok(ParsedOuter { len: header.header_len(), key, sequence, inside: header.protocol })
         }
         Kind::EtherIp => {
             etherip::check(payload).map_err(malformed).map(|()| plain(etherip::HEADER_LEN, EtherType::IPV4))
         }
         Kind::Vxlan => {
             let header = vxlan::Header::parse(payload).map_err(malformed)?;
-            Ok(Seen { key: Some(header.vni), ..plain(vxlan::HEADER_LEN, EtherType::IPV4) })
+            Ok(ParsedOuter { key: Some(header.vni), ..plain(vxlan::HEADER_LEN, EtherType::IPV4) })
         }
     }
 }

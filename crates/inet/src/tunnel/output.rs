@@ -8,7 +8,7 @@
 //! header, DF controls fragmentation by this host. A tunnel may lead into another, up to
 //! `net.link.gif.max_nesting` deep, which also stops a tunnel that leads into itself.
 
-use super::table::Way;
+use super::table::OuterRoute;
 use super::trouble::Trouble;
 use super::{Config, DontFragment, Kind, input};
 use crate::Stack;
@@ -49,7 +49,7 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn tunnel_output(&self, cx: Cx, iface: &Iface<L>, inner: Frame, at_once: AtOnce) {
         let depth = &self.count(cx).nesting;
         let level = depth.load(Ordering::Relaxed);
-        if i64::from(level) >= self.knobs.tunnel_nesting.get() {
+        if i64::from(level) >= self.sysctls.tunnel_nesting.get() {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         depth.store(level + 1, Ordering::Relaxed);
@@ -94,9 +94,9 @@ impl<L: Locks> Stack<L> {
         let way = match way {
             Some(way) if way.epoch == self.epoch() => way,
             _ => {
-                found = self.find_way(cx, iface.id, config.remote);
+                found = self.find_outer_route(cx, iface.id, config.remote);
                 let Some(found) = &found else {
-                    self.tell_sender(cx, config, &mut inner, Trouble::Host);
+                    self.report_to_sender(cx, config, &mut inner, Trouble::Host);
                     return self.not_sent(cx, iface, inner, DropReason::TunnelNoRoute);
                 };
                 found
@@ -111,7 +111,7 @@ impl<L: Locks> Stack<L> {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let inside = if ip6::is_version(inner.bytes()) { EtherType::IPV6 } else { EtherType::IPV4 };
-        let Some(about) = settle(config, &mut inner) else {
+        let Some(about) = complete(config, &mut inner) else {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNoBuffer);
         };
         let df = config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df;
@@ -119,7 +119,7 @@ impl<L: Locks> Stack<L> {
         if df && inner.len() + overhead > way.path {
             let mtu = way.path.saturating_sub(config.overhead());
             self.narrow_tunnel(cx, iface.id, mtu);
-            self.tell_sender(cx, config, &mut inner, Trouble::TooBig(mtu));
+            self.report_to_sender(cx, config, &mut inner, Trouble::TooBig(mtu));
             return self.not_sent(cx, iface, inner, DropReason::TunnelTooBig);
         }
         let Some(mut packet) = self.with_room(cx, iface, inner, overhead + eth::HEADER_LEN) else { return };
@@ -134,8 +134,8 @@ impl<L: Locks> Stack<L> {
 
     /// Finds the route to a tunnel's far end, and caches it if the next hop is resolved.
     #[inline(never)]
-    fn find_way(&self, cx: Cx, id: IfaceId, remote: IpAddr) -> Option<Way> {
-        let way = self.tunnel_way(cx, remote)?;
+    fn find_outer_route(&self, cx: Cx, id: IfaceId, remote: IpAddr) -> Option<OuterRoute> {
+        let way = self.tunnel_route(cx, remote)?;
         if way.station.is_some()
             && let Some(tunnel) = self.tunnels.lock(cx).get_mut(id)
         {
@@ -148,7 +148,7 @@ impl<L: Locks> Stack<L> {
         &self,
         cx: Cx,
         packet: Frame,
-        (config, way): (&Config, &Way),
+        (config, way): (&Config, &OuterRoute),
         inside: EtherType,
         about: Inner,
         at_once: AtOnce,
@@ -156,13 +156,13 @@ impl<L: Locks> Stack<L> {
         let (proto, ttl) = (config.kind.proto(inside), config.ttl.map(i64::from));
         match (config.local, config.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
-                let ttl = ttl.unwrap_or_else(|| self.knobs.tunnel_ttl.get()) as u8;
+                let ttl = ttl.unwrap_or_else(|| self.sysctls.tunnel_ttl.get()) as u8;
                 let (src, tos, df, exit) = (Some(local), about.tos, about.df, way.exit());
                 let out = Outgoing { src, tos, df, exit, at_once, ..Outgoing::new(remote, proto, ttl) };
                 self.ip4_output(cx, packet, &out)
             }
             (IpAddr::V6(local), IpAddr::V6(remote)) => {
-                let hops = ttl.unwrap_or_else(|| self.knobs.tunnel_hop_limit.get()) as u8;
+                let hops = ttl.unwrap_or_else(|| self.sysctls.tunnel_hop_limit.get()) as u8;
                 let (src, class, whole, exit) = (Some(local), about.tos, about.df, way.exit());
                 let out = Outgoing6 { src, class, whole, exit, at_once, ..Outgoing6::new(remote, proto, hops) };
                 self.ip6_output(cx, packet, &out)
@@ -248,7 +248,7 @@ impl<L: Locks> Stack<L> {
 
     /// Reports the failure of an inner packet to its sender. For a local sender this is deferred to
     /// the next poll, since its socket may be locked now.
-    fn tell_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, trouble: Trouble) {
+    fn report_to_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, trouble: Trouble) {
         if config.kind.is_ethernet() {
             match input::inside_ethernet(inner) {
                 Some(at) => drop(inner.pull_link(at)),
@@ -262,14 +262,14 @@ impl<L: Locks> Stack<L> {
             None => return,
         };
         match ip6::is_version(inner.bytes()) {
-            _ if is_local => self.tell_later(cx, trouble, inner.bytes()),
+            _ if is_local => self.queue_report(cx, trouble, inner.bytes()),
             true => self.icmp6_error(cx, None, inner, trouble.problem6()),
             false => self.icmp4_error(cx, inner, trouble.cause()),
         }
     }
 }
 
-impl Way {
+impl OuterRoute {
     /// Returns the exit, if the next hop is resolved.
     fn exit<A>(&self) -> Option<Exit<A>> {
         self.station.map(|mac| Exit { iface: self.iface, to: Target::Station(mac) })
@@ -280,7 +280,7 @@ impl Way {
 fn source_of(packet: &[u8]) -> Option<IpAddr> {
     match ip6::is_version(packet) {
         true => ip6::Header::parse_quoted(packet).ok().map(|header| header.src.into()),
-        false => ip4::Glance::of(packet).map(|header| header.src().into()),
+        false => ip4::HeaderView::of(packet).map(|header| header.src().into()),
     }
 }
 
@@ -294,17 +294,17 @@ fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
 /// Completes the checksums that were left to a port, which cannot compute them inside a tunnel.
 /// Returns the fields of the inner header that are copied to the outer one; `None` if no buffer is
 /// available to compute a checksum in.
-fn settle(config: &Config, inner: &mut Frame) -> Option<Inner> {
+fn complete(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();
     inner.set_flags(Flags::default());
     let Some(at) = at.filter(|at| inner.pull(*at)) else { return Some(Inner::default()) };
-    let about = settle_packet(work, inner);
+    let about = complete_packet(work, inner);
     inner.push_n(at); // the link header, which is still in place
     about
 }
 
-fn settle_packet(work: Flags, packet: &mut Frame) -> Option<Inner> {
+fn complete_packet(work: Flags, packet: &mut Frame) -> Option<Inner> {
     if ip6::is_version(packet.bytes()) {
         let Ok(header) = ip6::Header::parse(packet.bytes()) else { return Some(Inner::default()) };
         if work.has(Flags::TX_L4_CSUM) {

@@ -51,18 +51,18 @@ impl Trouble {
 impl<L: Locks> Stack<L> {
     /// Processes an error of a router (or our own ARP) about the packet `quoted`; `false` if no
     /// tunnel has sent it.
-    pub(crate) fn tunnel_told(&self, cx: Cx, problem: Problem, quoted: &icmp4::Inner<'_>) -> bool {
-        self.told(cx, Trouble::of(problem, quoted.header.total_len), Quote::V4(*quoted))
+    pub(crate) fn tunnel_error_input(&self, cx: Cx, problem: Problem, quoted: &icmp4::Inner<'_>) -> bool {
+        self.relay_error(cx, Trouble::of(problem, quoted.header.total_len), Quote::V4(*quoted))
     }
 
     /// Processes an error about an IPv6 packet, like [`Stack::tunnel_told`].
-    pub(crate) fn tunnel_told6(&self, cx: Cx, problem: icmp6::Problem, quoted: &icmp6::Inner<'_>) -> bool {
-        self.told(cx, Trouble::of6(problem), Quote::V6(*quoted))
+    pub(crate) fn tunnel_error_input6(&self, cx: Cx, problem: icmp6::Problem, quoted: &icmp6::Inner<'_>) -> bool {
+        self.relay_error(cx, Trouble::of6(problem), Quote::V6(*quoted))
     }
 
-    fn told(&self, cx: Cx, trouble: Option<Trouble>, quoted: Quote<'_>) -> bool {
+    fn relay_error(&self, cx: Cx, trouble: Option<Trouble>, quoted: Quote<'_>) -> bool {
         let (mut trouble, mut quoted, mut ours) = (trouble, quoted, false);
-        for _ in 0..self.knobs.tunnel_nesting.get() {
+        for _ in 0..self.sysctls.tunnel_nesting.get() {
             let Some((id, config)) = self.tunnels.lock(cx).quoted(&quoted) else { break };
             if quoted.is_later() {
                 break;
@@ -77,8 +77,8 @@ impl<L: Locks> Stack<L> {
                 if self.leads_through(cx, inner.ends().1, id) && minds(&config, &quoted, &inner, within) {
                     self.count(cx).tunnel.relayed.bump();
                     match inner {
-                        Quote::V4(_) => self.complain(cx, inside, Flags::default(), within.cause()),
-                        Quote::V6(_) => self.complain6(cx, None, inside, Flags::default(), within.problem6()),
+                        Quote::V4(_) => self.send_error(cx, inside, Flags::default(), within.cause()),
+                        Quote::V6(_) => self.send_error6(cx, None, inside, Flags::default(), within.problem6()),
                     }
                 }
                 return true;
@@ -87,8 +87,8 @@ impl<L: Locks> Stack<L> {
         }
         if let Some(trouble) = trouble.filter(|_| ours) {
             match quoted {
-                Quote::V4(inner) => self.tell_own(cx, trouble.cause().problem(), &inner),
-                Quote::V6(inner) => self.tell_own6(cx, None, trouble.problem6(), &inner),
+                Quote::V4(inner) => self.deliver_error(cx, trouble.cause().problem(), &inner),
+                Quote::V6(inner) => self.deliver_error6(cx, None, trouble.problem6(), &inner),
             }
         }
         ours
@@ -110,11 +110,11 @@ impl<L: Locks> Stack<L> {
     }
 
     fn leads_by<F: Family>(&self, cx: Cx, dst: F, id: IfaceId) -> bool {
-        let ways = F::ways(self);
-        let pinned = ways.pin(cx);
-        match self.way_to(cx, &pinned, dst).map(|hop| hop.via) {
+        let reader = F::routes_reader(self);
+        let pinned = reader.pin(cx);
+        match self.route_lookup(cx, &pinned, dst).map(|hop| hop.via) {
             Some(Via::Link(out) | Via::Gateway(out, _)) => out == id,
-            Some(Via::Paths(set)) => ways.has_path_by(&pinned, set, id),
+            Some(Via::Paths(set)) => reader.has_path_by(&pinned, set, id),
             _ => false,
         }
     }

@@ -26,7 +26,7 @@ impl<L: Locks> Stack<L> {
     /// Queues a frame as if received on `iface`; limited by `net.link.tunnel.queue`.
     pub(super) fn requeue(&self, cx: Cx, iface: IfaceId, frame: Frame) {
         let mut queue = self.requeued.queue.lock(cx);
-        if queue.len() as i64 >= self.knobs.tunnel_queue.get() {
+        if queue.len() as i64 >= self.sysctls.tunnel_queue.get() {
             drop(queue);
             self.count_tunnel_error(cx, iface, |iface| &iface.rx);
             return self.drop_frame(cx, frame, DropReason::TunnelQueueFull);
@@ -48,7 +48,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Stores `trouble` with the beginning of a packet of ours, to report it to its socket later.
-    pub(super) fn tell_later(&self, cx: Cx, trouble: Trouble, packet: &[u8]) {
+    pub(super) fn queue_report(&self, cx: Cx, trouble: Trouble, packet: &[u8]) {
         let mut troubles = self.requeued.troubles.lock(cx);
         if troubles.len() < TROUBLES_MAX {
             troubles.push_back((trouble, packet.get(..QUOTED).unwrap_or(packet).to_vec()));
@@ -56,13 +56,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn tell_troubles(&self, cx: Cx) {
+    fn send_queued_reports(&self, cx: Cx) {
         let troubles = std::mem::take(&mut *self.requeued.troubles.lock(cx));
         for (trouble, packet) in troubles {
             if ip6::is_version(&packet) {
-                self.complain6(cx, None, &packet, Flags::default(), trouble.problem6());
+                self.send_error6(cx, None, &packet, Flags::default(), trouble.problem6());
             } else if let Ok(quoted) = Inner::parse(&packet) {
-                self.tell_own(cx, trouble.cause().problem(), &quoted);
+                self.deliver_error(cx, trouble.cause().problem(), &quoted);
             }
         }
     }
@@ -73,7 +73,7 @@ impl<L: Locks> Stack<L> {
         if !self.requeued.has_some() {
             return;
         }
-        self.tell_troubles(cx);
+        self.send_queued_reports(cx);
         let mut left = self.requeued.queue.lock(cx).len();
         let mut frames = Burst::new();
         while left > 0 {

@@ -21,14 +21,14 @@ pub(super) struct Tunnel {
     /// Lowest sequence number that is not late (RFC 2890 2.2); `None` before the first packet.
     pub(super) expected: Option<u32>,
     /// Cached route to the far end.
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<OuterRoute>,
     /// Point-to-point addresses: ours and the peer's.
     pub(super) peers: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
 /// Route to a tunnel's far end, valid while the epoch is unchanged.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct OuterRoute {
     /// Epoch of the stack at the lookup.
     pub(super) epoch: u64,
     pub(super) iface: IfaceId,
@@ -84,7 +84,7 @@ impl Tunnels {
 
     /// Returns the configuration of tunnel `id`, the sequence number of the next packet, and the
     /// cached route; `None` if the tunnel has no ends yet.
-    pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<Way>)> {
+    pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<OuterRoute>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;
         tunnel.sent = sequence.wrapping_add(u32::from(tunnel.config.sequence));

@@ -17,8 +17,8 @@ const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 impl<L: Locks> Stack<L> {
     /// Opens a UDP socket; `None` if there are too many.
     pub fn udp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
-        let options = Options { v6only: self.knobs.v6only.on(), ..Options::default() };
-        self.pcbs.insert(cx, Pcb::new(domain, options, self.knobs.udp_recvspace.get() as usize))
+        let options = Options { v6only: self.sysctls.v6only.on(), ..Options::default() };
+        self.pcbs.insert(cx, Pcb::new(domain, options, self.sysctls.udp_recvspace.get() as usize))
     }
 
     /// Runs `f` on socket `id`; `None` if there is no such socket.

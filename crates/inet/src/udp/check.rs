@@ -25,9 +25,9 @@ impl Check {
 
     /// Checks lengths, checksum and ports (RFC 768, RFC 1122 4.1.3). Counts datagrams without a
     /// checksum.
-    pub(super) fn look(self, packet: &Frame, without_checksum: &mut u64) -> Result<Seen, DropReason> {
+    pub(super) fn look(self, packet: &Frame, without_checksum: &mut u64) -> Result<ParsedDatagram, DropReason> {
         let bytes = packet.bytes();
-        let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
+        let ip = ip4::HeaderView::of(bytes).ok_or(DropReason::Ip4Malformed)?;
         let ihl = ip.ihl_len();
         let segment = bytes.get(ihl..).ok_or(DropReason::Ip4Malformed)?;
         let pseudo = |len| Partial::pseudo4(ip.src(), ip.dst(), Proto::UDP, len);
@@ -39,7 +39,7 @@ impl Check {
             local_port: header.dst,
             remote_port: header.src,
         };
-        Ok(Seen { ends, header_len: ihl + udp::HEADER_LEN, len: ihl + usize::from(header.len) })
+        Ok(ParsedDatagram { ends, header_len: ihl + udp::HEADER_LEN, len: ihl + usize::from(header.len) })
     }
 
     /// Checks a UDP header and its payload; a checksum of 0 means that there is none.
@@ -69,13 +69,13 @@ impl Check {
 }
 
 /// Ends of a valid datagram, length of its headers, and length of the whole packet.
-pub(super) struct Seen {
+pub(super) struct ParsedDatagram {
     pub(super) ends: Ends4,
     header_len: usize,
     len: usize,
 }
 
-impl Seen {
+impl ParsedDatagram {
     /// Leaves the payload; the headers stay in the headroom.
     pub(super) fn strip(&self, packet: &mut Frame) {
         packet.truncate(self.len);

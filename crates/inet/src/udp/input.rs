@@ -17,7 +17,7 @@ use super::{Pcb, SoError};
 use crate::demux::{Ends, Ends6, EndsProbe};
 use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceId, LOOPBACK};
-use crate::stack::{CHUNK, Odd};
+use crate::stack::{CHUNK, SlowFrames};
 use crate::{Slot, Stack, zone};
 use buf::{Burst, Drain, Frame};
 use lock::{Cx, Guarded, Locks};
@@ -55,11 +55,11 @@ impl<L: Locks> Stack<L> {
     fn udp_input_chunk<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let (n, came_by) = (packets.len(), came_by(iface));
         let check = Check::of(iface);
-        let ahead = self.udp.is_large() && n > 1 && self.knobs.prefetch.on();
+        let ahead = self.udp.is_large() && n > 1 && self.sysctls.prefetch.on();
         let probe = self.udp.ends_probe::<A>();
         let mut lookups = self.udp.run();
         let (mut hashes, mut ends) = ([0; CHUNK], [A::Wire::default(); CHUNK]); // of the first datagram of each run
-        let (mut firsts, mut odd, mut without_checksum) = (Odd::default(), Odd::default(), 0);
+        let (mut firsts, mut slow, mut without_checksum) = (SlowFrames::default(), SlowFrames::default(), 0);
         let mut before = A::Wire::default(); // differs from any: no datagram is for port 0
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
             let seen = match A::strip(check, packet, came_by, &mut without_checksum) {
@@ -68,7 +68,7 @@ impl<L: Locks> Stack<L> {
                     Some(seen) => seen,
                     None => {
                         before = A::Wire::default();
-                        odd.add(at);
+                        slow.add(at);
                         continue;
                     }
                 },
@@ -88,14 +88,14 @@ impl<L: Locks> Stack<L> {
         let found = if ahead { Some(self.find_ahead::<A>(cx, &mut lookups, &hashes, n)) } else { None };
         drop(lookups);
         let counters = self.count(cx);
-        counters.udp.received.add((n - odd.count()) as u64); // the slow path counts its own
+        counters.udp.received.add((n - slow.count()) as u64); // the slow path counts its own
         counters.udp.no_checksum.add(without_checksum);
         let (mut delivered, mut at) = (0, 0);
         let mut packets = packets.drain();
         while at < n {
-            let run = firsts.or(odd).next_after(at).min(n) - at;
-            if odd.has(at) {
-                delivered += packets.next().map_or(0, |packet| A::input_slow(self, cx, iface, packet));
+            let run = firsts.or(slow).next_after(at).min(n) - at;
+            if slow.has(at) {
+                delivered += packets.next().map_or(0, |packet| A::udp_input_slow(self, cx, iface, packet));
             } else if let (Some(&hash), Some(&ends)) = (hashes.get(at), ends.get(at)) {
                 let found = found.as_ref().and_then(|found| found.get(at).copied().flatten());
                 let first = Run { hash, ends: ends.into(), iface, found };
@@ -176,7 +176,7 @@ impl<L: Locks> Stack<L> {
         let seen = seen.or_else(|| A::strip_options(check, &mut packet, &mut without_checksum));
         counters.udp.no_checksum.add(without_checksum);
         let Some(seen) = seen else {
-            return counters.udp.delivered.add(A::input_slow(self, cx, Some(iface), packet)); // counts it as received
+            return counters.udp.delivered.add(A::udp_input_slow(self, cx, Some(iface), packet)); // counts it as received
         };
         counters.udp.received.bump();
         let ends = seen.into();
@@ -199,7 +199,7 @@ impl<L: Locks> Stack<L> {
     /// Drops a datagram that failed its checks, with the reason; a broadcast or multicast goes to
     /// all its sockets.
     #[inline(never)]
-    pub(super) fn udp_odd(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
+    pub(super) fn udp_slow(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
         self.count(cx).udp.received.bump();
         match Check::of(iface).look(&packet, &mut 0) {
             Ok(seen) => {
@@ -218,7 +218,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn udp_no_socket(&self, cx: Cx, mut packet: Frame) {
         packet.rewind_to_l3();
         let Some(packet) = self.vxlan_input(cx, packet) else { return };
-        if !self.knobs.udp_blackhole.on() {
+        if !self.sysctls.udp_blackhole.on() {
             self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
         }
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
@@ -278,7 +278,7 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(super) fn udp_no_socket6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
-        if !self.knobs.udp_blackhole.on() {
+        if !self.sysctls.udp_blackhole.on() {
             let problem = Problem::Unreachable { code: icmp6::unreachable::PORT };
             self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
         }

@@ -4,7 +4,7 @@
 //! headers are cached in the Pcb, as 42 or 62 bytes with their checksum sums, valid while the
 //! stack's epoch is unchanged. Sending is then a copy of the payload, a copy of the headers, and a
 //! few patched fields. All other datagrams (the first, other destinations, an unresolved neighbor,
-//! fragments, multicast, loopback) pass layer by layer, and so do all with the knob
+//! fragments, multicast, loopback) pass layer by layer, and so do all with the sysctl
 //! `net.inet.udp.header_cache` off.
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
@@ -462,7 +462,7 @@ impl<L: Locks> Stack<L> {
         let head = Head { src: to.src, dst: to.dst, proto, tos, ttl, df, has_header, ports };
         let comes_back = match to.exit.to {
             Target::Station(_) if multicast => {
-                to.options.multicast_loop && A::is_heard(self, cx, to.exit.iface, to.dst)
+                to.options.multicast_loop && A::accepts_group(self, cx, to.exit.iface, to.dst)
             }
             Target::Station(_) => true, // a broadcast includes this host (BSD's if_simloop)
             Target::Neighbor(_) | Target::Here => false,
@@ -482,7 +482,7 @@ impl<L: Locks> Stack<L> {
             return Ok(len);
         }
         self.count(cx).udp.sent.bump();
-        if self.knobs.header_cache.on() && fits && to.keeps {
+        if self.sysctls.header_cache.on() && fits && to.keeps {
             self.keep_headers(cx, id, &to, port);
             lap.mark(Stage::UdpOutput, 0);
         }
@@ -501,7 +501,7 @@ impl<L: Locks> Stack<L> {
     ) -> Result<bool, SendError> {
         let len = frame.len();
         let looped = matches!(to.exit.to, Target::Here);
-        let summed = A::IS_SUMMED || self.knobs.udp_checksum.on();
+        let summed = A::IS_SUMMED || self.sysctls.udp_checksum.on();
         let by_port = iface.is_some_and(|iface| iface.offload().tx_l4) && fits && !looped && summed;
         let header = udp::Header { src: to.src_port, dst: port, len: (len + udp::HEADER_LEN) as u16, checksum: 0 };
         let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, header.len.into());
@@ -540,7 +540,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn longest_payload(&self) -> usize {
-        self.knobs.udp_maxdgram.get().min(self.knobs.udp_sendspace.get()) as usize
+        self.sysctls.udp_maxdgram.get().min(self.sysctls.udp_sendspace.get()) as usize
     }
 
     /// Returns a frame with a copy of `bytes`: from the pool, or a large one if they do not fit.
@@ -594,7 +594,7 @@ impl<L: Locks> Stack<L> {
         let transport = rest.get_mut(A::IP_LEN..)?.first_chunk_mut::<{ udp::HEADER_LEN }>()?;
         udp::Header { src: to.src_port, dst: port, len: 0, checksum: 0 }.emit(transport);
         let pseudo = A::pseudo(to.src, to.dst, Proto::UDP, 0);
-        let who = match (A::IS_SUMMED || self.knobs.udp_checksum.on(), offload.tx_l4) {
+        let who = match (A::IS_SUMMED || self.sysctls.udp_checksum.on(), offload.tx_l4) {
             (false, _) => Checksum::Nobody,
             (true, true) => Checksum::Port,
             (true, false) => Checksum::Ours,

@@ -131,12 +131,12 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
 #[inline(always)]
 fn ends6(frame: &Frame) -> Option<Headers> {
     let headers = frame.headers::<PLAIN6>()?;
-    let (ip, port) = (ip6::Glance::of(headers)?, headers.get(ip6::HEADER_LEN..)?.first_chunk()?);
+    let (ip, port) = (ip6::HeaderView::of(headers)?, headers.get(ip6::HEADER_LEN..)?.first_chunk()?);
     Some(headers6(ip, L4Port(u16::from_be_bytes(*port))))
 }
 
 #[inline(always)]
-fn headers6(ip: ip6::Glance, port: L4Port) -> Headers {
+fn headers6(ip: ip6::HeaderView, port: L4Port) -> Headers {
     let noted = IfaceId(ip.payload_len());
     let scope_id = if ip6::is_link_local(Ipv6Addr::from_bits(ip.src)) { zone::scope_id(noted) } else { 0 };
     let (from, to) = (Sender::V6(ip.src, port, scope_id), Ipv6Addr::from_bits(ip.dst).into());
@@ -149,12 +149,12 @@ fn headers6(ip: ip6::Glance, port: L4Port) -> Headers {
 fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());
     if pulled == NOTE {
-        let header = ip4::Glance::of(frame.bytes())?;
+        let header = ip4::HeaderView::of(frame.bytes())?;
         let from = Sender::V4(header.src().to_bits(), L4Port(0));
         let noted = IfaceId(u16::from_be_bytes(*packet.first_chunk()?));
         return Some(Headers { from, to: header.dst().into(), ttl: header.ttl(), tos: header.tos(), noted });
     }
-    if let Some(ip) = ip6::Glance::of(packet) {
+    if let Some(ip) = ip6::HeaderView::of(packet) {
         let port = packet.get(ip6::HEADER_LEN..)?.first_chunk().filter(|_| pulled > ip6::HEADER_LEN);
         return Some(headers6(ip, L4Port(port.map_or(0, |port| u16::from_be_bytes(*port)))));
     }

@@ -26,7 +26,7 @@ pub(crate) trait Receive: Family + OfPcb {
     fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<Self::Wire>;
     /// Slow path: delivers a datagram that is not stripped, or drops it with the reason; returns
     /// the number of deliveries.
-    fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
+    fn udp_input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
     /// Ends a stripped datagram without a socket.
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame);
     /// Returns the ends of a stripped datagram in the run of `first`, with the same local port.
@@ -69,8 +69,8 @@ impl Receive for u32 {
         })
     }
 
-    fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64 {
-        stack.udp_odd(cx, iface, packet)
+    fn udp_input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64 {
+        stack.udp_slow(cx, iface, packet)
     }
 
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, _: Option<&Iface<L>>, packet: Frame) {
@@ -92,7 +92,7 @@ impl Receive for u128 {
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, _: &mut u64) -> Option<Ends6> {
         let (flags, whole) = (packet.flags(), packet.bytes());
         let headers = whole.first_chunk::<PLAIN6>()?;
-        let (ip, udp) = (ip6::Glance::of(headers)?, u64::from_be_bytes(*headers.last_chunk()?));
+        let (ip, udp) = (ip6::HeaderView::of(headers)?, u64::from_be_bytes(*headers.last_chunk()?));
         let (len, checksum) = ((udp >> 16) as u16, udp as u16);
         let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
         let is_all = len == ip.payload_len() && payload <= whole.len() - PLAIN6;
@@ -127,7 +127,7 @@ impl Receive for u128 {
     }
 
     #[inline(never)]
-    fn input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64 {
+    fn udp_input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64 {
         let Ok(header) = ip6::Header::parse(packet.bytes()) else {
             stack.drop_frame(cx, packet, Self::MALFORMED);
             return 0;

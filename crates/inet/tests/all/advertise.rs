@@ -125,12 +125,12 @@ fn intervals_are_random_within_bounds<L: Locks>() {
 
 fn a_host_that_does_not_forward_sends_none<L: Locks>() {
     let h = advertising::<L>(Advertising::default());
-    h.stack.knobs.forwarding6.set(0);
+    h.stack.sysctls.forwarding6.set(0);
     assert_eq!(adverts(&h, 30_000), Vec::new());
     h.forget_counters();
     solicit(&h, PEER6);
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1"); // not in the group of routers
-    h.stack.knobs.forwarding6.set(1);
+    h.stack.sysctls.forwarding6.set(1);
     assert_eq!(adverts(&h, 3000).len(), 1);
     h.stack.set_advertising(h.cx(), EM0, None).unwrap();
     let last = adverts(&h, 60_000);
@@ -170,7 +170,7 @@ fn prefixes_are_limited_by_number_and_by_buffer<L: Locks>() {
         let config = PoolConfig { buffers: 256, data, locks: PoolLocks::Light, ..PoolConfig::default() };
         let h = Host::<L>::configured(Pool::new(&config).unwrap(), |_| {});
         h.add_iface("em0", ME, 1500);
-        h.stack.knobs.forwarding6.set(1);
+        h.stack.sysctls.forwarding6.set(1);
         for n in 0..20 {
             let addr = format!("2001:db8:{n:x}::1").parse().unwrap();
             h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(addr, 64)).unwrap();

@@ -413,7 +413,7 @@ fn crowded<L: Locks>() -> Host<L> {
     let h = Host::<L>::bare(512, 1);
     h.add_iface("em0", ME, 1500);
     h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: ME.ip, len: 16 }).unwrap();
-    h.stack.knobs.neigh_limit.set(64);
+    h.stack.sysctls.neigh_limit.set(64);
     h.stack.flush(h.cx());
     h.sent(EM0);
     h
@@ -464,8 +464,8 @@ fn a_flood_of_requests_does_not_block_new_neighbors<L: Locks>() {
 /// Row 31 (RFC 6583's exhaustion, with ARP): a scan of a connected subnet fills the table with open questions.
 fn a_scan_through_a_router_is_bounded_and_leaves_neighbors_alone<L: Locks>() {
     let h = Host::<L>::router();
-    h.stack.knobs.neigh_limit.set(64);
-    h.stack.knobs.icmp_rate.set(0);
+    h.stack.sysctls.neigh_limit.set(64);
+    h.stack.sysctls.icmp_rate.set(0);
     h.inject(EM1, arp(Op::Request, station_on_1(3), ME2));
     h.sent(EM1);
     let far = |n: u8| Ip::udp((PEER.ip, 5), (Ipv4Addr::new(10, 0, 1, n), 6), b"scan").between(PEER, ME);

@@ -384,7 +384,7 @@ fn floods_are_bounded<L: Locks>() {
 
 fn a_forwarding_host_ignores_advertisements<L: Locks>() {
     let h = accepting::<L>();
-    h.stack.knobs.forwarding6.set(1);
+    h.stack.sysctls.forwarding6.set(1);
     usual(PEER6, "2001:db8:1::/64").received_by(&h);
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.ignored 1, nd.in.ignored 1");
     assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));

@@ -188,7 +188,7 @@ fn result<L: Locks>(h: &Host<L>, sockets: &[usize], frames: &[Vec<u8>], come: Co
     match come {
         Come::Alone => order.into_iter().for_each(|frame| h.inject(EM0, frame)),
         Come::Slowly => {
-            h.stack.knobs.source_validation.set(1);
+            h.stack.sysctls.source_validation.set(1);
             order.chunks(32).for_each(|burst| h.inject_all(EM0, burst));
         }
         Come::Together(seed) => {
@@ -200,7 +200,7 @@ fn result<L: Locks>(h: &Host<L>, sockets: &[usize], frames: &[Vec<u8>], come: Co
             }
         }
     }
-    h.stack.knobs.source_validation.set(0);
+    h.stack.sysctls.source_validation.set(0);
     let counted = h.counted();
     h.audit();
     let ifaces: Vec<_> = [EM0, EM1].into_iter().filter(|id| h.stack.iface(*id).is_some()).collect();

@@ -411,7 +411,7 @@ fn no_redirect_is_sent_to_a_remote_sender_or_if_turned_off<L: Locks>() {
     // The sender is not on this link: it could not use that gateway.
     h.inject(EM0, Ip::udp((Ipv4Addr::new(192, 0, 2, 1), 1), (NET, 9), b"x").between(PEER, ME));
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, GATEWAY.mac);
-    h.stack.knobs.send_redirects.set(0);
+    h.stack.sysctls.send_redirects.set(0);
     h.inject(EM0, onward(NET, b"x").between(PEER, ME));
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, GATEWAY.mac);
     assert_eq!(h.counter("inet.icmp4.redirects_sent"), 0);
@@ -422,7 +422,7 @@ fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     let (a, b) = (Host::<L>::new(), Host::<L>::bare(64, 2));
     b.add_iface("em0", PEER, 1500);
     for (host, other) in [(&a, PEER), (&b, ME)] {
-        host.stack.knobs.forwarding.set(1);
+        host.stack.sysctls.forwarding.set(1);
         host.knows(EM0, other);
         host.route("198.51.100.0/24", Via::Gateway(EM0, other.ip));
     }

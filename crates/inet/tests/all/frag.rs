@@ -87,7 +87,7 @@ fn a_datagram_of_65507_bytes_crosses_between_two_hosts<L: Locks>() {
     let (s, t) = (a.bound(1000), b.bound(9));
     b.stack.with_pcb(b.cx(), t, |pcb| pcb.set_recv_limit(1 << 20)).unwrap();
     let sent = payload(65_507);
-    a.stack.knobs.neigh_queue.set(64); // all its fragments wait for ARP
+    a.stack.sysctls.neigh_queue.set(64); // all its fragments wait for ARP
     for _ in 0..3 {
         assert_eq!(a.send(s, &sent, at(PEER, 9)), Ok(65_507));
         pump(&a, &b);
@@ -108,7 +108,7 @@ fn a_datagram_of_every_awkward_length_crosses_at_every_awkward_mtu<L: Locks>() {
     let (a, b) = two::<L>();
     let (s, t) = (a.bound(1000), b.bound(9));
     b.stack.with_pcb(b.cx(), t, |pcb| pcb.set_recv_limit(1 << 20)).unwrap();
-    a.stack.knobs.neigh_queue.set(256);
+    a.stack.sysctls.neigh_queue.set(256);
     for mtu in [68u16, 69, 75, 76, 77, 576, 1006, 1492, 1499, 1500] {
         a.stack.set_mtu(EM0, mtu);
         let room = usize::from(mtu) - 28;
@@ -335,7 +335,7 @@ fn an_oversized_datagram_is_rejected<L: Locks>() {
     h.knows(EM0, PEER);
     let s = h.bound(1000);
     assert_eq!(h.send(s, &payload(65_508), at(PEER, 9)), Err(SendError::TooLong));
-    h.stack.knobs.udp_maxdgram.set(9000);
+    h.stack.sysctls.udp_maxdgram.set(9000);
     assert_eq!(h.send(s, &payload(9001), at(PEER, 9)), Err(SendError::TooLong));
     assert_eq!(h.send(s, &payload(9000), at(PEER, 9)), Ok(9000));
     assert_eq!(h.send(s, &payload(9000), at(PEER, 9)), Ok(9000), "the one long buffer came home");

@@ -189,7 +189,7 @@ fn identifications_are_unpredictable<L: Locks>() {
 fn a_lower_path_mtu_is_kept_for_ten_minutes<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.stack.knobs.icmp6_rate.set(0);
+    h.stack.sysctls.icmp6_rate.set(0);
     h.forget_counters();
     let answers = || {
         h.inject(EM0, ping6(PEER6.ip, ME6.ip, &[1; 1400]).between(PEER6, ME6));

@@ -46,7 +46,7 @@ conversations! {
 
 fn host<L: Locks>() -> Host<L> {
     let h = Host::new();
-    h.stack.knobs.igmp_version.set(2);
+    h.stack.sysctls.igmp_version.set(2);
     h.knows(EM0, PEER);
     h.forget_counters();
     h

@@ -149,7 +149,7 @@ fn a_ping_to_a_group_is_not_answered<L: Locks>() {
 
 fn a_ping_to_a_group_is_answered_from_our_own_address_if_turned_on<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.broadcast_echo.set(1);
+    h.stack.sysctls.broadcast_echo.set(1);
     for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 1)] {
         h.inject(EM0, ping(PEER, dst, 1, 1, b"x").frame(Mac::BROADCAST, PEER.mac));
         let (link, ip, _) = {
@@ -178,7 +178,7 @@ fn a_ping_from_an_address_of_ours_is_not_answered<L: Locks>() {
 
 fn pings_are_answered_at_their_rate<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.echo_rate.set(10);
+    h.stack.sysctls.echo_rate.set(10);
     let request = ping(PEER, ME.ip, 1, 1, b"x").between(PEER, ME);
     (0..100).for_each(|_| h.inject(EM0, &request));
     assert_eq!(h.sent(EM0).len(), 10);
@@ -189,7 +189,7 @@ fn pings_are_answered_at_their_rate<L: Locks>() {
     h.advance(Duration::from_millis(500));
     (0..100).for_each(|_| h.inject(EM0, &request));
     assert_eq!(h.sent(EM0).len(), 5);
-    h.stack.knobs.echo_rate.set(0);
+    h.stack.sysctls.echo_rate.set(0);
     (0..100).for_each(|_| h.inject(EM0, &request));
     assert_eq!(h.sent(EM0).len(), 100);
 }
@@ -236,7 +236,7 @@ fn an_unknown_protocol_and_tunnel_packets_are_unreachable<L: Locks>() {
 /// RFC 1812 4.3.2.3: as much as fits into 576 bytes. Row 21: no information leaks, no reply is longer than it may be.
 fn an_error_has_at_most_576_bytes_and_quotes_received_bytes_only<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.icmp_rate.set(0);
+    h.stack.sysctls.icmp_rate.set(0);
     for len in [0, 1, 2, 17, 18, 519, 520, 521, 1472] {
         let datagram = Ip::udp((PEER.ip, 1000), (ME.ip, 9), &vec![0x5a; len]);
         let mut frame = datagram.between(PEER, ME);
@@ -255,7 +255,7 @@ fn an_error_has_at_most_576_bytes_and_quotes_received_bytes_only<L: Locks>() {
 
 fn no_error_is_sent_in_udp_blackhole_mode<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.udp_blackhole.set(1);
+    h.stack.sysctls.udp_blackhole.set(1);
     h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"anybody?"));
     h.sent_nothing(EM0);
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.in.no_socket 1");
@@ -264,7 +264,7 @@ fn no_error_is_sent_in_udp_blackhole_mode<L: Locks>() {
 /// Row 70, RFC 1122 3.2.2: not about errors, not about what went to many, not about later fragments, not to nobody.
 fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     let h = Host::<L>::router();
-    h.stack.knobs.icmp_rate.set(0);
+    h.stack.sysctls.icmp_rate.set(0);
     let closed = |src: Ipv4Addr, dst: Ipv4Addr| Ip::udp((src, 1000), (dst, 9), b"x");
     let quoted = closed(ME.ip, PEER.ip).packet();
     let nowhere = Ipv4Addr::new(203, 0, 113, 1);
@@ -363,7 +363,7 @@ fn errors_to_all_destinations_together_are_limited<L: Locks>() {
     let h = host::<L>();
     let n = storm(&h, 2000);
     assert!((100..=200).contains(&n), "{n} of at most 200 a second");
-    h.stack.knobs.icmp_rate.set(0);
+    h.stack.sysctls.icmp_rate.set(0);
     assert_eq!(storm(&h, 300), 300, "0 is no limit");
 }
 
@@ -565,7 +565,7 @@ fn a_redirect_is_ignored_by_default<L: Locks>() {
 /// RFC 1122 3.2.2.2.
 fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.accept_redirects.set(1);
+    h.stack.sysctls.accept_redirects.set(1);
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     let not_ours = Ip::udp((OTHER.ip, 1000), (FARAWAY, 9), b"x").packet();
     for frame in [
@@ -601,7 +601,7 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
 
 fn a_redirect_does_not_change_a_configured_route<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.accept_redirects.set(1);
+    h.stack.sysctls.accept_redirects.set(1);
     h.route("198.51.100.7/32", Via::Gateway(EM0, PEER.ip));
     h.inject(EM0, redirect(PEER, OTHER.ip));
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.redirect_ignored 1");
@@ -617,7 +617,7 @@ fn a_redirect_does_not_change_a_configured_route<L: Locks>() {
 /// A gateway, or who speaks for it, cannot fill the FIB.
 fn routes_made_by_redirects_are_bounded<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.accept_redirects.set(1);
+    h.stack.sysctls.accept_redirects.set(1);
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     let before = h.stack.routes(h.cx()).len();
     let faraway = |n: u32| Ipv4Addr::from(0xc633_0000 + n);

@@ -79,7 +79,7 @@ fn unsolicited_messages_are_ignored<L: Locks>() {
 fn a_flood_of_echoes_is_bounded<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.stack.knobs.echo_rate.set(10);
+    h.stack.sysctls.echo_rate.set(10);
     h.forget_counters();
     for _ in 0..30 {
         h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));

@@ -297,7 +297,7 @@ fn a_unicast_packet_in_a_link_broadcast_is_dropped<L: Locks>() {
 
 fn packets_for_others_are_dropped_when_forwarding_is_off<L: Locks>() {
     let h = Host::<L>::router();
-    h.stack.knobs.forwarding.set(0);
+    h.stack.sysctls.forwarding.set(0);
     h.inject(EM0, Ip::udp((PEER.ip, 1), (FAR.ip, 9), b"x").between(PEER, ME));
     h.inject(EM0, Ip::udp((PEER.ip, 1), (Ipv4Addr::new(192, 0, 2, 1), 9), b"x").between(PEER, ME));
     h.sent_nothing(EM0);

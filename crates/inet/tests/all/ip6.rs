@@ -404,7 +404,7 @@ fn a_packet_too_big_for_the_next_link_is_reported<L: Locks>() {
 
 fn a_host_forwards_nothing<L: Locks>() {
     let h = Host::<L>::router6();
-    h.stack.knobs.forwarding6.set(0);
+    h.stack.sysctls.forwarding6.set(0);
     h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_forwarding 1");
 }

@@ -83,7 +83,7 @@ fn a_long_looped_back_datagram_is_not_fragmented<L: Locks>() {
 
 fn the_queue_is_bounded<L: Locks>() {
     let h = Host::<L>::new();
-    h.stack.knobs.loop_queue.set(10);
+    h.stack.sysctls.loop_queue.set(10);
     let (s, t) = (h.bound(1000), h.bound(9));
     for n in 0..25u8 {
         h.send(s, &[n], here(9)).unwrap();

@@ -79,7 +79,7 @@ fn an_address_is_probed_before_use<L: Locks>() {
     h.inject(EM0, asks(PEER6, ME6.ip));
     assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
     // Without asking, where that is wished.
-    h.stack.knobs.dad_count.set(0);
+    h.stack.sysctls.dad_count.set(0);
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(OTHER6.ip, 64)).unwrap();
     assert_eq!(states(&h)[2], (OTHER6.ip, true));
 }
@@ -158,7 +158,7 @@ fn a_solicitation_is_answered_and_its_sender_cached<L: Locks>() {
     h.assert_counters(
         "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.in.ignored 1",
     );
-    h.stack.knobs.forwarding6.set(1);
+    h.stack.sysctls.forwarding6.set(1);
     h.inject(EM0, asks(PEER6, ME6.ip));
     let (_, header, payload) = h.sent6_one(EM0);
     assert!(message_of(&header, &payload).contains("router: true"));
@@ -291,7 +291,7 @@ fn a_stale_neighbor_is_probed_by_unicast<L: Locks>() {
 /// RFC 6583.
 fn a_scan_does_not_evict_neighbors<L: Locks>() {
     let h = Host::<L>::router6();
-    h.stack.knobs.neigh6_limit.set(64);
+    h.stack.sysctls.neigh6_limit.set(64);
     h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
     h.inject(EM0, ping6(PEER6.ip, FAR6.ip, b"1").between(PEER6, ME6));
     h.inject(EM1, advert(FAR6.ip, MY6.ip, solicited(FAR6.ip), Some(FAR6.mac)).between(FAR6, MY6));

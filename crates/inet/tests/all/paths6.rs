@@ -160,7 +160,7 @@ fn why_predicts_the_drop_reason<L: Locks>() {
     comes_true(PEER6.ip, parse("2001:db8:1::1"), "prohibited");
     comes_true(PEER6.ip, parse("3fff::1"), "no_route");
     comes_true(PEER6.ip, parse("fe80::99"), "not_here");
-    h.stack.knobs.forwarding6.set(0);
+    h.stack.sysctls.forwarding6.set(0);
     comes_true(PEER6.ip, BEYOND6, "not_forwarding");
     // Packets of this host.
     let s = h.bound6(any6(1000));

@@ -28,10 +28,10 @@ fn busy<L: Locks>() -> (Host<L>, Vec<usize>) {
     h.add_iface("em0", ME, 1500);
     h.add_iface("em1", ME2, 576);
     [EM0, EM1].iter().for_each(|iface| h.set_checked(*iface, Checked::Network));
-    h.stack.knobs.forwarding.set(1);
-    h.stack.knobs.accept_redirects.set(1);
-    h.stack.knobs.icmp_rate.set(0);
-    h.stack.knobs.neigh_limit.set(NEIGHBORS);
+    h.stack.sysctls.forwarding.set(1);
+    h.stack.sysctls.accept_redirects.set(1);
+    h.stack.sysctls.icmp_rate.set(0);
+    h.stack.sysctls.neigh_limit.set(NEIGHBORS);
     h.knows(EM0, PEER);
     h.knows(EM1, FAR);
     h.route("198.51.100.0/24", Via::Gateway(EM0, GATEWAY.ip));
@@ -250,7 +250,7 @@ fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let seed = 0xfa57;
     println!("seed {seed:#x}");
     let [(together, _), (apart, _)] = [busy::<L>(), busy::<L>()];
-    apart.stack.knobs.source_validation.set(1);
+    apart.stack.sysctls.source_validation.set(1);
     // With a default route every source is valid.
     [&together, &apart].iter().for_each(|h| h.route("0.0.0.0/0", Via::Gateway(EM1, FAR_GATEWAY.ip)));
     let mut rng = Rng::new(seed);

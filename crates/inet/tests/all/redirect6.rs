@@ -48,7 +48,7 @@ impl Redirect {
 /// A host with the default router PEER6 that accepts redirects.
 fn accepting<L: Locks>() -> Host<L> {
     let h = Host::<L>::six();
-    h.stack.knobs.accept_redirects6.set(1);
+    h.stack.sysctls.accept_redirects6.set(1);
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
     h.route6("::/0", Via6::Gateway(EM0, PEER6.near));
     h.forget_counters();
@@ -112,8 +112,8 @@ fn forged_redirects_are_ignored<L: Locks>() {
         assert_eq!((h.stack.routes6(h.cx()), h.counter("inet.nd.redirects_accepted")), (routes.clone(), 0), "{what}");
     }
     for setting in ["router", "off"] {
-        h.stack.knobs.forwarding6.set(i64::from(setting == "router"));
-        h.stack.knobs.accept_redirects6.set(i64::from(setting != "off"));
+        h.stack.sysctls.forwarding6.set(i64::from(setting == "router"));
+        h.stack.sysctls.accept_redirects6.set(i64::from(setting != "off"));
         USUAL.received_by(&h);
         assert_eq!(h.stack.routes6(h.cx()), routes, "{setting}");
     }
@@ -190,11 +190,11 @@ fn a_router_sends_no_other_redirects<L: Locks>() {
     h.inject(EM0, ping6(PEER6.ip, behind, b"?").between(PEER6, ME6));
     h.inject(EM0, ping6(BEYOND6, far, b"?").between(PEER6, ME6));
     h.inject(EM0, ping6(PEER6.ip, FAR6.ip, b"?").between(PEER6, ME6));
-    h.stack.knobs.send_redirects6.set(0);
+    h.stack.sysctls.send_redirects6.set(0);
     h.inject(EM0, ping6(PEER6.ip, far, b"?").between(PEER6, ME6));
     assert_eq!((h.counter("inet.nd.redirects_sent"), h.counter("inet.ip6.forwarded")), (0, 4));
     // A flood is told of within the limit of errors.
-    h.stack.knobs.send_redirects6.set(1);
+    h.stack.sysctls.send_redirects6.set(1);
     for _ in 0..1000 {
         h.inject(EM0, ping6(PEER6.ip, far, b"?").between(PEER6, ME6));
     }

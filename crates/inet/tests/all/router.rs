@@ -73,7 +73,7 @@ fn a_bad_option_is_reported_with_its_offset<L: Locks>() {
     let group = Ipv4Addr::new(224, 0, 0, 1);
     h.inject(EM0, Ip::udp(([240, 0, 0, 1].into(), 1), (FAR.ip, 9), b"x").options(&twice).between(PEER, ME));
     h.inject(EM0, onward(group, b"x").options(&twice).frame(Mac::multicast4(group), PEER.mac));
-    h.stack.knobs.forwarding.set(0);
+    h.stack.sysctls.forwarding.set(0);
     h.inject(EM0, onward(FAR.ip, b"x").options(&twice).between(PEER, ME));
     h.sent_nothing(EM0);
     h.sent_nothing(EM1);
@@ -123,7 +123,7 @@ fn a_source_without_a_route_is_dropped_if_validated<L: Locks>() {
     let all = [[203, 0, 113, 1], [198, 18, 0, 1], [192, 0, 2, 1], [10, 0, 0, 77]];
     h.inject_all(EM0, all.map(from));
     assert_eq!(h.sent(EM1).len(), 4, "off by default");
-    h.stack.knobs.source_validation.set(1);
+    h.stack.sysctls.source_validation.set(1);
     h.forget_counters();
     h.inject_all(EM0, all.map(from));
     all.map(from).iter().for_each(|frame| h.inject(EM0, frame));
@@ -135,7 +135,7 @@ fn a_source_without_a_route_is_dropped_if_validated<L: Locks>() {
 fn a_source_on_another_link_is_dropped_if_validated<L: Locks>() {
     let h = Host::<L>::router();
     h.route("203.0.113.0/24", Via::Gateway(EM1, FAR.ip));
-    h.stack.knobs.source_validation.set(2);
+    h.stack.sysctls.source_validation.set(2);
     h.forget_counters();
     let from = |src: [u8; 4]| Ip::udp((src.into(), 1000), (FAR.ip, 9), b"x").between(PEER, ME);
     h.inject_all(EM0, [from([203, 0, 113, 1]), from([10, 0, 0, 2]), from([10, 0, 1, 9])]);
@@ -147,7 +147,7 @@ fn a_source_may_come_by_any_of_several_paths<L: Locks>() {
     let h = Host::<L>::router();
     let paths = [Via::Gateway(EM1, FAR_GATEWAY.ip), Via::Gateway(EM0, GATEWAY.ip)].map(|via| Path { via, weight: 1 });
     h.stack.add_paths(h.cx(), prefix("203.0.113.0/24"), &paths).unwrap();
-    h.stack.knobs.source_validation.set(2);
+    h.stack.sysctls.source_validation.set(2);
     h.inject(EM0, Ip::udp(([203, 0, 113, 1].into(), 1000), (FAR.ip, 9), b"x").between(PEER, ME));
     assert_eq!(h.sent(EM1).len(), 1);
 }
@@ -312,7 +312,7 @@ fn why_explains_every_step<L: Locks>() {
         [prefix("198.51.0.0/16"), prefix("0.0.0.0/0")]
     );
     assert_eq!(why.source, Some(ME2.ip));
-    h.stack.knobs.source_validation.set(2);
+    h.stack.sysctls.source_validation.set(2);
     for (src, word) in [(ME.ip, "own_source"), (FAR.ip, "invalid_source"), (Ipv4Addr::LOCALHOST, "martian_source")] {
         let why = h.stack.why(h.cx(), &asked(Some((EM0, src)), (1, 2)));
         assert_eq!(why.end.map(stats::DropReason::word), Some(word), "{src}");

@@ -151,7 +151,7 @@ impl<L: Locks> Pair<L> {
         for node in &self.nodes {
             let audit = node.stack.audit(self.cx());
             assert_eq!((audit.imbalance(), audit.held), (0, 0), "{audit:?}");
-            assert_eq!(node.stack.tcp_late(self.cx()), 0);
+            assert_eq!(node.stack.tcp_time_wait_count(self.cx()), 0);
             assert_eq!(node.pool.stats().live(), 0);
         }
     }
@@ -324,11 +324,11 @@ fn a_large_segment_counts_as_its_pieces() {
 #[test]
 fn without_the_offload_no_large_segments_are_received_or_sent() {
     let mut pair: Pair<Up> = Pair::new(1500, TSO);
-    pair.stack(0).knobs.set("net.inet.tcp.tso", 0).unwrap().unwrap();
+    pair.stack(0).sysctls.set("net.inet.tcp.tso", 0).unwrap().unwrap();
     let (client, _, server) = pair.connect();
     transfer(&mut pair, 0, (client, server), 1 << 18);
     assert_eq!(pair.large, 0);
-    pair.stack(0).knobs.set("net.inet.tcp.tso", 1).unwrap().unwrap();
+    pair.stack(0).sysctls.set("net.inet.tcp.tso", 1).unwrap().unwrap();
     transfer(&mut pair, 0, (client, server), 1 << 18);
     assert!(pair.large > 0);
 }
@@ -337,7 +337,7 @@ fn without_the_offload_no_large_segments_are_received_or_sent() {
 fn merged_segments_give_the_same_bytes_and_counters() {
     let run = |lro: i64| {
         let mut pair: Pair<Up> = Pair::new(1500, SOFT);
-        pair.stack(1).knobs.set("net.inet.tcp.lro", lro).unwrap().unwrap();
+        pair.stack(1).sysctls.set("net.inet.tcp.lro", lro).unwrap().unwrap();
         let (client, listener, server) = pair.connect();
         let mut n = 0u32;
         pair.lose = Box::new(move |_| {

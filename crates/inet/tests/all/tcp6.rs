@@ -103,7 +103,7 @@ fn a_connection_opens_carries_text_and_closes<L: Locks>() {
     assert_eq!(b.stack.tcp_recv(b.cx(), server, &mut [0; 8]), Ok(0));
     b.stack.tcp_close(b.cx(), server, false);
     pump(&a, &b);
-    assert_eq!((a.stack.tcp_late(a.cx()), b.stack.tcp_late(b.cx())), (1, 0));
+    assert_eq!((a.stack.tcp_time_wait_count(a.cx()), b.stack.tcp_time_wait_count(b.cx())), (1, 0));
     a.audit();
     b.audit();
 }
@@ -113,7 +113,7 @@ fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let mut labels = Vec::new();
     let second = "fd00::1:1".parse().unwrap();
-    h.stack.knobs.dad_count.set(0);
+    h.stack.sysctls.dad_count.set(0);
     h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(second, 64)).unwrap();
     h.sent(EM0);
     let (me, none) = (ME6.ip, None);
@@ -148,8 +148,8 @@ fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
 // Both IPv4 addresses stand in the IPv6 source address, where an IPv4 header has them, and the TTL before them.
 fn cached_headers_are_not_shared_between_families<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
-    h.stack.knobs.auto_flowlabel.set(0);
-    h.stack.knobs.dad_count.set(0);
+    h.stack.sysctls.auto_flowlabel.set(0);
+    h.stack.sysctls.dad_count.set(0);
     let (own, far) = ("2001:db8:a00:1:a00:2:0:1".parse().unwrap(), "2001:db8:a00:1::a00:2".parse().unwrap());
     h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(own, 64)).unwrap();
     h.stack.set_neighbor6(h.cx(), EM0, far, PEER6.mac);
@@ -237,7 +237,7 @@ fn a_listener_offers_the_mss_of_its_family<L: Locks>() {
 
 fn a_cookie_opens_a_connection<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
-    h.stack.knobs.tcp_syncookies.set(2);
+    h.stack.sysctls.tcp_syncookies.set(2);
     let listener = listen(&h, any6(80));
     let (ours, theirs) = handshake(&h, (PEER6.ip, 5000), ME6.ip);
     let (server, _) = h.stack.tcp_accept(h.cx(), listener).unwrap();
@@ -263,7 +263,7 @@ fn closed_ports_are_reset_and_groups_are_not_answered<L: Locks>() {
     let to_all = tcp6((PEER6.ip, 5000), (ALL_NODES, 80), |_| (), &[], b"");
     h.inject(EM0, to_all.frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, tcp.in.received 1, tcp.in.group 1");
-    h.stack.knobs.tcp_blackhole.set(1);
+    h.stack.sysctls.tcp_blackhole.set(1);
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 81), |_| (), &[], b"").between(PEER6, ME6));
     h.sent_nothing(EM0);
     h.audit();

@@ -631,7 +631,7 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     apart(|| _ = w.h.stack.poll(cx()));
     assert_eq!(w.handed().len(), 3);
     // What an earlier thread left is sent before an iface goes, and what a queue held that is no more is dropped.
-    w.h.stack.knobs.tx_burst.set(8);
+    w.h.stack.sysctls.tx_burst.set(8);
     apart(|| _ = send(7));
     w.h.stack.flush(cx()); // of this thread alone
     assert_eq!(w.h.stack.iface(EM0).unwrap().staged(cx()), 1);
@@ -639,13 +639,13 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     assert_eq!(w.handed().len(), 1);
     w.h.stack.set_queue(cx(), Some(3));
     send(8);
-    w.h.stack.knobs.tx_burst.set(1);
+    w.h.stack.sysctls.tx_burst.set(1);
     w.h.stack.set_queue(cx(), None);
     w.h.stack.set_outputs(cx(), EM0, Vec::new());
     assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 1));
     // So is what an ended thread left when the host goes.
     let left = wide(4);
-    left.h.stack.knobs.tx_burst.set(8);
+    left.h.stack.sysctls.tx_burst.set(8);
     let s = left.h.bound(1001);
     apart(|| _ = left.h.stack.udp_send(cx(), s, b"x", Some(&at(PEER, 7))).unwrap());
     left.h.stack.shutdown(cx());

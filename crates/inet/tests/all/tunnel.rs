@@ -475,7 +475,7 @@ fn nine_nested_tunnels_and_loops_are_dropped<L: Locks>() {
     h.send(s, b"x", std::net::SocketAddr::from(([172, 16, 8, 2], 9))).unwrap();
     h.sent_nothing(EM1);
     assert_eq!(h.counter("inet.tunnel.out.nested"), 1);
-    h.stack.knobs.tunnel_nesting.set(9);
+    h.stack.sysctls.tunnel_nesting.set(9);
     h.send(s, b"x", std::net::SocketAddr::from(([172, 16, 8, 2], 9))).unwrap();
     h.sent_one(EM1);
     // The way to the far end leads into the tunnel itself; and in a ring of two.
@@ -497,7 +497,7 @@ fn nine_nested_tunnels_and_loops_are_dropped<L: Locks>() {
 
 fn the_queue_is_bounded<L: Locks>() {
     let (h, id) = gif::<L>();
-    h.stack.knobs.tunnel_queue.set(3);
+    h.stack.sysctls.tunnel_queue.set(3);
     h.forget_counters();
     (0..5).for_each(|_| from_far(&h, Proto::IPIP, &hello()));
     assert_eq!((h.stack.held(h.cx()), h.counter("inet.tunnel.in.queue_full")), (3, 2));
@@ -520,7 +520,7 @@ fn an_unresolved_far_end_gives_host_unreachable<L: Locks>() {
     let told = h.sent_one(EM0);
     let (icmp, body) = icmp_of(&told);
     assert_eq!((icmp.ty, icmp.code), (3, unreachable::HOST));
-    assert_eq!(ip4::Glance::of(body).unwrap().dst(), BEYOND);
+    assert_eq!(ip4::HeaderView::of(body).unwrap().dst(), BEYOND);
     // Without a route there is nobody to wait for.
     h.stack.remove_route(h.cx(), prefix("10.0.1.0/24"));
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
@@ -538,7 +538,7 @@ fn without_headroom_the_payload_is_moved<L: Locks>() {
     let h = Host::<L>::configured(pool.unwrap(), |_| {});
     h.add_iface("em0", ME, 1500);
     h.add_iface("em1", ME2, 1500);
-    h.stack.knobs.forwarding.set(1);
+    h.stack.sysctls.forwarding.set(1);
     h.knows(EM1, FAR);
     let id = tunnel(&h, Config { key: Some(1), ..between_us(Kind::Gre) });
     h.route("192.168.7.0/24", Via::Gateway(id, FAR_IN));

@@ -36,7 +36,7 @@ conversations! {
     an_empty_pool_is_a_temporary_error
     a_full_port_queues_frames_and_then_drops_them
     options_changed_between_two_datagrams_apply_to_the_second
-    knobs_changed_between_two_datagrams_apply_to_the_second
+    sysctls_changed_between_two_datagrams_apply_to_the_second
     the_broadcast_option_can_be_cleared
     identifications_to_one_destination_do_not_reveal_those_to_another
     identifications_of_consecutive_datagrams_differ
@@ -113,7 +113,7 @@ fn payloads_of_every_length_are_sent_with_and_without_cached_headers<L: Locks>()
     let h = host::<L>();
     let s = h.bound(1000);
     for cache in [0, 1] {
-        h.stack.knobs.header_cache.set(cache);
+        h.stack.sysctls.header_cache.set(cache);
         for len in 0..=1472usize {
             let payload: Vec<u8> = (0..len).map(|i| (i * 5 + len) as u8).collect();
             assert_eq!(h.send(s, &payload, at(PEER, 9)), Ok(len));
@@ -158,7 +158,7 @@ fn a_checksum_of_zero_is_sent_as_all_ones<L: Locks>() {
     let s = h.bound(1000);
     let mut seen = [false; 2];
     for cache in [0, 1] {
-        h.stack.knobs.header_cache.set(cache);
+        h.stack.sysctls.header_cache.set(cache);
         for word in 0..=u16::MAX {
             h.send(s, &word.to_be_bytes(), at(PEER, 9)).unwrap();
             if udp_of(&h.sent_one(EM0)).0.checksum == 0xffff {
@@ -171,7 +171,7 @@ fn a_checksum_of_zero_is_sent_as_all_ones<L: Locks>() {
 
 fn checksums_can_be_switched_off_at_once<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.udp_checksum.set(0);
+    h.stack.sysctls.udp_checksum.set(0);
     let s = h.bound(1000);
     for _ in 0..2 {
         h.send(s, b"x", at(PEER, 9)).unwrap();
@@ -453,7 +453,7 @@ fn an_empty_pool_is_a_temporary_error<L: Locks>() {
 
 fn a_full_port_queues_frames_and_then_drops_them<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.tx_queue.set(10);
+    h.stack.sysctls.tx_queue.set(10);
     let s = h.bound(1000);
     h.set_room(EM0, Some(2));
     for n in 0..20u8 {
@@ -492,7 +492,7 @@ fn options_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
 }
 
 /// "All are plain numbers that may change while the stack runs."
-fn knobs_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
+fn sysctls_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     let frame = |_: &str| {
@@ -501,25 +501,25 @@ fn knobs_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
     };
     frame("first");
     frame("with kept headers");
-    h.stack.knobs.set("net.inet.ip.ttl", 9).unwrap().unwrap();
+    h.stack.sysctls.set("net.inet.ip.ttl", 9).unwrap().unwrap();
     assert_eq!(ip_of(&frame("ttl")).1.ttl, 9);
-    h.stack.knobs.set("net.inet.udp.checksum", 0).unwrap().unwrap();
+    h.stack.sysctls.set("net.inet.udp.checksum", 0).unwrap().unwrap();
     assert_eq!(udp_of(&frame("checksum")).0.checksum, 0);
-    h.stack.knobs.set("net.inet.udp.checksum", 1).unwrap().unwrap();
+    h.stack.sysctls.set("net.inet.udp.checksum", 1).unwrap().unwrap();
     frame("again");
-    h.stack.knobs.set("net.inet.udp.header_cache", 0).unwrap().unwrap();
+    h.stack.sysctls.set("net.inet.udp.header_cache", 0).unwrap().unwrap();
     let before = h.counter("inet.udp.header_cached");
     frame("not cached");
     assert_eq!(h.counter("inet.udp.header_cached"), before);
-    h.stack.knobs.set("net.inet.udp.header_cache", 1).unwrap().unwrap();
+    h.stack.sysctls.set("net.inet.udp.header_cache", 1).unwrap().unwrap();
     frame("kept again");
     for limit in ["net.inet.udp.maxdgram", "net.inet.udp.sendspace"] {
-        h.stack.knobs.set(limit, 512).unwrap().unwrap();
+        h.stack.sysctls.set(limit, 512).unwrap().unwrap();
         for _ in 0..2 {
             assert_eq!(h.send(s, &[0; 513], at(PEER, 9)), Err(SendError::TooLong), "{limit}");
             assert_eq!(h.send(s, &[0; 512], at(PEER, 9)), Ok(512), "kept headers do not lift the limit");
         }
-        h.stack.knobs.set(limit, 65_507).unwrap().unwrap();
+        h.stack.sysctls.set(limit, 65_507).unwrap().unwrap();
     }
     h.sent(EM0);
 }
@@ -541,7 +541,7 @@ fn the_broadcast_option_can_be_cleared<L: Locks>() {
 fn identifications_to_one_destination_do_not_reveal_those_to_another<L: Locks>() {
     let h = host::<L>();
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
-    h.stack.knobs.header_cache.set(0);
+    h.stack.sysctls.header_cache.set(0);
     let s = h.bound(1000);
     let id_to = |n: u32| {
         h.send(s, b"x", SocketAddr::from((Ipv4Addr::from(0xc000_0200 + n), 9))).unwrap();
@@ -576,7 +576,7 @@ fn identifications_to_one_destination_do_not_reveal_those_to_another<L: Locks>()
 /// Row 49, RFC 6864 4.1. (The short way counts on from a start of the socket's own: as good.)
 fn a_datagram_with_df_has_no_identification<L: Locks>() {
     let h = host::<L>();
-    h.stack.knobs.header_cache.set(0);
+    h.stack.sysctls.header_cache.set(0);
     let s = h.bound(1000);
     h.options(s, |o| o.dont_fragment = true);
     for _ in 0..3 {
@@ -589,7 +589,7 @@ fn identifications_of_consecutive_datagrams_differ<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
     for cache in [0, 1] {
-        h.stack.knobs.header_cache.set(cache);
+        h.stack.sysctls.header_cache.set(cache);
         h.send(s, b"x", at(PEER, 9)).unwrap(); // the long way: the numbers of kept headers begin elsewhere
         h.sent(EM0);
         let ids: HashSet<u16> = (0..5000)

@@ -91,11 +91,11 @@ fn a_socket_of_ipv6_alone_leaves_ipv4_to_others<L: Locks>() {
     let other = h.open6();
     h.options(other, |options| options.v6only = true);
     assert_eq!(h.stack.udp_bind(h.cx(), other, any6(9)), Err(BindError::InUse));
-    h.stack.knobs.v6only.set(1);
-    let by_knob = h.bound6(any6(10));
+    h.stack.sysctls.v6only.set(1);
+    let by_sysctl = h.bound6(any6(10));
     h.forget_counters();
     h.inject(EM0, udp_frame(PEER, 5, ME, 10, b"four"));
-    assert_eq!(h.recv(by_knob), None);
+    assert_eq!(h.recv(by_sysctl), None);
     h.sent(EM0);
     h.audit();
 }
@@ -429,8 +429,8 @@ fn options_set_the_header_fields<L: Locks>() {
         assert_eq!((header.hop_limit, header.traffic_class), (3, 0xb8));
     }
     h.options(s, |options| options.ttl = None);
-    h.stack.knobs.hop_limit6.set(9);
-    h.stack.knobs.auto_flowlabel.set(0);
+    h.stack.sysctls.hop_limit6.set(9);
+    h.stack.sysctls.auto_flowlabel.set(0);
     h.send(s, b"x", to).unwrap();
     let (_, header, _) = h.sent6_one(EM0);
     assert_eq!((header.hop_limit, header.flow_label), (9, 0));

@@ -27,7 +27,7 @@ fn router<L: Locks>(validation: i64) -> Host<L> {
     let h = Host::<L>::router6();
     h.stack.add_route6(h.cx(), "2001:db8:77::/48".parse().unwrap(), Via6::Gateway(EM1, FAR6.ip)).unwrap();
     h.stack.add_route6(h.cx(), "2001:db8:bad::/48".parse().unwrap(), Via6::Blackhole).unwrap();
-    h.stack.knobs.source_validation6.set(validation);
+    h.stack.sysctls.source_validation6.set(validation);
     h.forget_counters();
     h
 }
@@ -86,7 +86,7 @@ fn a_burst_of_both_families_is_validated_packet_by_packet<L: Locks>() {
     for (four, six) in [(0, 1), (1, 0), (1, 1)] {
         for six_first in [false, true] {
             let h = router::<L>(six);
-            h.stack.knobs.source_validation.set(four);
+            h.stack.sysctls.source_validation.set(four);
             let ip4 = |src: [u8; 4]| Ip::udp((src.into(), 1000), (ME.ip, 9), b"x").between(PEER, ME);
             let mut burst = vec![ip4([198, 18, 0, 1]), ip4([10, 0, 0, 77]), from(UNROUTED), from(PEER6.ip)];
             if six_first {

@@ -3,7 +3,7 @@
 
 use super::{Spent, Trials, Variant};
 use crate::bench::{Codec, GIGABYTES};
-use crate::netperf::{Ground, Place, Seen};
+use crate::netperf::{Ground, Observed, Place};
 use crate::rigs::{BridgeRig, NetperfRig, RouteRig, SendRig, Work};
 use crate::side::Side;
 use crate::study::Unit;
@@ -19,12 +19,12 @@ use wire::filter::Filter;
 use wire::text::Kind as TextKind;
 
 /// A setting and its value.
-pub type Knob = (String, String);
+pub type Setting = (String, String);
 
 /// Names and descriptions of the workloads that have settings of their own.
 pub const RIGS: [(&str, &str); 5] = [
     ("send", "sendto of 22 bytes; settings: the ladder's (locks, context, pool, clock, burst, ...)"),
-    ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and knob of a host"),
+    ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and setting of a host"),
     ("bridge", "a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
     ("filter", "frames matched; settings: expr=EXPRESSION (tcpdump filter)"),
     ("text", "frames to lines and back; settings: kind=NAME, way=encode|decode"),
@@ -47,7 +47,7 @@ pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
 fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
     let (many, each) = work.each();
     let ops = rig.trial()?.ops as f64 / many;
-    let Seen { netisr, counters, stages, switches } = rig.seen();
+    let Observed { netisr, counters, stages, switches } = rig.seen();
     let also = [
         ("netisr.directly", netisr.directly),
         ("netisr.queued", netisr.queued),
@@ -69,8 +69,8 @@ fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
 ///
 /// # Errors
 /// Unknown workload, unknown setting or invalid value, named in the message.
-pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> {
-    let words = words(knobs);
+pub fn rig(workload: &str, id: &str, settings: &[Setting]) -> anyhow::Result<Variant> {
+    let words = words(settings);
     let variant = |side: Side, unit: Unit| Variant {
         words: words.clone(),
         side,
@@ -86,10 +86,10 @@ pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> 
             let _: Settings = line.parse()?;
             Side::new(id, move || SendRig::new(&name, &line, false))
         }
-        "route" => route(id, knobs)?,
+        "route" => route(id, settings)?,
         "bridge" => {
             let (mut addresses, mut size, mut burst) = (1000, 64, 32);
-            for (key, value) in knobs {
+            for (key, value) in settings {
                 match key.as_str() {
                     "addresses" => addresses = number(key, value, 2, 1 << 20)?,
                     "size" => size = number(key, value, 64, 1518)?,
@@ -99,10 +99,10 @@ pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> 
             }
             Side::new(id, move || BridgeRig::new(&name, addresses, size - 4, burst))
         }
-        "filter" => filter(id, knobs)?,
+        "filter" => filter(id, settings)?,
         "text" => {
             let (mut kind, mut decode) = (TextKind::best(), false);
-            for (key, value) in knobs {
+            for (key, value) in settings {
                 match (key.as_str(), value.as_str()) {
                     ("kind", name) => {
                         let names: Vec<&str> = TextKind::available().map(TextKind::name).collect();
@@ -123,8 +123,8 @@ pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> 
     Ok(variant(side, Unit::TICKS))
 }
 
-fn words(knobs: &[Knob]) -> String {
-    knobs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+fn words(settings: &[Setting]) -> String {
+    settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 fn number(key: &str, value: &str, least: usize, most: usize) -> anyhow::Result<usize> {
@@ -132,9 +132,9 @@ fn number(key: &str, value: &str, least: usize, most: usize) -> anyhow::Result<u
     number.with_context(|| format!("{key}={value}: expected {least} to {most}"))
 }
 
-fn route(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
+fn route(id: &str, settings: &[Setting]) -> anyhow::Result<Side> {
     let (mut routes, mut burst, mut locks, mut config) = (10_000, 32, LockKind::Up, HostConfig::default());
-    for (key, value) in knobs {
+    for (key, value) in settings {
         match key.as_str() {
             "routes" => routes = number(key, value, 1, 2_000_000)?,
             "burst" => burst = number(key, value, 1, 256)?,
@@ -160,9 +160,9 @@ fn route(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
 /// Frames passed through the filter in a trial of `filter`.
 const FILTERED: u64 = 100_000;
 
-fn filter(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
+fn filter(id: &str, settings: &[Setting]) -> anyhow::Result<Side> {
     let mut text = String::new();
-    for (key, value) in knobs {
+    for (key, value) in settings {
         ensure!(key == "expr", "unknown setting '{key}' of filter: expected expr");
         text.clone_from(value);
     }
@@ -235,7 +235,7 @@ fn run(id: &str, line: &[String]) -> anyhow::Result<Reading> {
 mod tests {
     use super::*;
 
-    fn knobs(text: &str) -> Vec<Knob> {
+    fn parsed(text: &str) -> Vec<Setting> {
         let pairs = text.split(',').filter_map(|word| word.split_once('='));
         pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
@@ -249,7 +249,7 @@ mod tests {
             ("filter", "expr=udp port 53"),
             ("text", "kind=portable,way=decode"),
         ] {
-            let variant = rig(workload, "a", &knobs(settings)).unwrap();
+            let variant = rig(workload, "a", &parsed(settings)).unwrap();
             assert!(variant.patience.is_some() && variant.side.build().unwrap().trial().unwrap().ops > 0, "{workload}");
             assert_eq!(variant.words, settings);
         }
@@ -268,7 +268,7 @@ mod tests {
             ("text", "way=up", "encode or decode"),
             ("moon", "", "unknown workload 'moon'"),
         ] {
-            let why = rig(workload, "a", &knobs(settings)).err().map(|why| format!("{why:#}")).unwrap_or_default();
+            let why = rig(workload, "a", &parsed(settings)).err().map(|why| format!("{why:#}")).unwrap_or_default();
             assert!(why.contains(part), "{workload} {settings}: {why}");
         }
     }

@@ -256,7 +256,7 @@ fn listens(at: SocketAddr) -> anyhow::Result<()> {
 }
 
 /// Runs a tool and returns its output. Fails if the tool fails or exceeds [`TRIAL_MAX`].
-fn said(command: &mut Command) -> anyhow::Result<String> {
+fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
@@ -315,7 +315,7 @@ fn keys(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         Tool::new(id, tsc_hz, move || {
             let (at, n) = (at.to_string(), n.to_string());
             let words = ["-h", &at, "-t", test, "-n", &n, "-c", "50", "-P", "16", "--csv"];
-            let text = said(Command::new("redis-benchmark").args(words))?;
+            let text = output_of(Command::new("redis-benchmark").args(words))?;
             let rate = text.lines().filter(|line| line.starts_with(&format!("\"{}\"", test.to_uppercase())));
             let rate = rate.filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse::<f64>().ok()).next();
             let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("redis-benchmark: {text}"))?;
@@ -349,7 +349,7 @@ fn files(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let seconds = if size.n < 100_000 { "1s" } else { "2s" };
     let tool = |id: &str, url: String| {
         Tool::new(id, tsc_hz, move || {
-            let text = said(Command::new("wrk").args(["-t", "2", "-c", "32", "-d", seconds, &url]))?;
+            let text = output_of(Command::new("wrk").args(["-t", "2", "-c", "32", "-d", seconds, &url]))?;
             ensure!(!text.contains("Non-2xx") && !text.contains("Socket errors"), "wrk: {text}");
             let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse::<f64>().ok());
             let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("wrk: {text}"))?;
@@ -408,7 +408,7 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
                 "--addr",
                 "10.0.12.1/24",
             ];
-            let text = said(&mut linerate(&[&words[..], load].concat()))?;
+            let text = output_of(&mut linerate(&[&words[..], load].concat()))?;
             let report: Value = serde_json::from_str(&text).context("invalid report of our client")?;
             let us = report["end"]["latency"][which].as_f64();
             Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
@@ -469,7 +469,7 @@ fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<
     seen.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let seen = seen.spawn().context("cannot start tcpdump")?;
     std::thread::sleep(Duration::from_millis(300)); // until tcpdump captures
-    said(sender)?;
+    output_of(sender)?;
     let text = String::from_utf8_lossy(&finish(seen).context("tcpdump")?.stdout).into_owned();
     let times: Vec<u64> = text.lines().filter_map(|line| nanos(line.split_whitespace().next()?)).collect();
     ensure!(times.len() == DEPARTURES + LEFT_OUT + 1, "tcpdump captured {} datagrams", times.len());
@@ -504,11 +504,11 @@ mod tests {
 
     #[test]
     fn a_missing_or_failed_tool_is_reported() {
-        let why = said(&mut Command::new("/nowhere/tool")).unwrap_err();
+        let why = output_of(&mut Command::new("/nowhere/tool")).unwrap_err();
         assert!(format!("{why:#}").contains("/nowhere/tool"), "{why:#}");
-        let why = said(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).unwrap_err();
+        let why = output_of(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).unwrap_err();
         assert!(format!("{why:#}").contains("no"), "{why:#}");
-        let much = said(Command::new("sh").args(["-c", "head -c 1000000 /dev/zero"])).unwrap();
+        let much = output_of(Command::new("sh").args(["-c", "head -c 1000000 /dev/zero"])).unwrap();
         assert_eq!(much.len(), 1_000_000);
     }
 }

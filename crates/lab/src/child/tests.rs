@@ -3,7 +3,7 @@ use super::*;
 /// The child process of the other tests: they start this test in a new process.
 #[test]
 fn the_child() {
-    crate::child_main_if_asked();
+    crate::child_main_if_requested();
 }
 
 pub(super) const CHILD: [&str; 2] = ["child::tests::the_child", "--exact"];

@@ -4,7 +4,7 @@ use super::rig::{Rig, Tally};
 use anyhow::ensure;
 use buf::{Burst, Frame};
 use clock::Instant;
-use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
+use dispatch::polling::{Ask, Handlers, Polling, Sysctls, Then};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -145,11 +145,11 @@ impl Engine {
 }
 
 fn polling(settings: &[(&str, i64)]) -> Polling {
-    let knobs = Arc::new(Knobs::default());
+    let sysctls = Arc::new(Sysctls::default());
     for (name, value) in settings {
-        let _ = knobs.set(&format!("kern.polling.{name}"), *value); // in range
+        let _ = sysctls.set(&format!("kern.polling.{name}"), *value); // in range
     }
-    Polling::new(knobs)
+    Polling::new(sysctls)
 }
 
 /// The receiving card as the polling loop's handler.

@@ -1,4 +1,4 @@
-//! Measures whether polling's knobs take effect on the machine's time: a switch's loop with more
+//! Measures whether polling's settings take effect on the machine's time: a switch's loop with more
 //! frames than it may take, and a user thread that competes for its core.
 //!
 //! ```text
@@ -41,12 +41,12 @@ const PORTS: usize = 16;
 const FEW: usize = 2;
 
 /// A setting and the expected effect on the loop.
-struct Asked {
+struct Request {
     settings: &'static [(&'static str, i64)],
     ports: usize,
     what: &'static str,
     unit: &'static str,
-    figure: fn(&Seen) -> f64,
+    figure: fn(&Observed) -> f64,
     wanted: Wanted,
 }
 
@@ -66,11 +66,11 @@ const CLOCK: (&str, i64) = ("mode", 1);
 const HZ: (&str, i64) = ("hz", 1000);
 const MOST: (&str, i64) = ("burst_max", 1000);
 
-const ASKED: [Asked; 6] = [
+const ASKED: [Request; 6] = [
     share(&[CLOCK, HZ, MOST, ("user_frac", 20)], 20.0),
     share(&[CLOCK, HZ, MOST, ("user_frac", 50)], 50.0),
     share(&[CLOCK, HZ, MOST, ("user_frac", 80)], 80.0),
-    Asked {
+    Request {
         settings: &[CLOCK, HZ, ("burst_max", 50), ("user_frac", 0)],
         ports: FEW,
         what: "frames per port",
@@ -78,7 +78,7 @@ const ASKED: [Asked; 6] = [
         figure: |seen| seen.frames as f64 / FEW as f64 / seen.wall_s / 1e3,
         wanted: Wanted::Rate(50.0),
     },
-    Asked {
+    Request {
         settings: &[CLOCK, HZ, ("burst_max", 50), ("user_frac", 0), ("idle_poll", 1)],
         ports: FEW,
         what: "frames per port",
@@ -86,7 +86,7 @@ const ASKED: [Asked; 6] = [
         figure: |seen| seen.frames as f64 / FEW as f64 / seen.wall_s / 1e3,
         wanted: Wanted::Above(50.0),
     },
-    Asked {
+    Request {
         settings: &[CLOCK, HZ, ("burst_max", 50), ("reg_frac", 10)],
         ports: FEW,
         what: "ticks per error check",
@@ -96,14 +96,14 @@ const ASKED: [Asked; 6] = [
     },
 ];
 
-const fn share(settings: &'static [(&'static str, i64)], wanted: f64) -> Asked {
-    let figure = |seen: &Seen| 100.0 * seen.user_ns as f64 / ((seen.user_ns + seen.loop_ns) as f64).max(1.0);
-    Asked { settings, ports: PORTS, what: "CPU share of the user", unit: "%", figure, wanted: Wanted::Share(wanted) }
+const fn share(settings: &'static [(&'static str, i64)], wanted: f64) -> Request {
+    let figure = |seen: &Observed| 100.0 * seen.user_ns as f64 / ((seen.user_ns + seen.loop_ns) as f64).max(1.0);
+    Request { settings, ports: PORTS, what: "CPU share of the user", unit: "%", figure, wanted: Wanted::Share(wanted) }
 }
 
 /// Measured values of a span.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct Observed {
     wall_s: f64,
     loop_ns: u64,
     user_ns: u64,
@@ -114,11 +114,11 @@ struct Seen {
     status: u64,
 }
 
-/// Measured effect of polling's knobs.
+/// Measured effect of polling's settings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Obeyed {
-    /// The knobs and their values, without the prefix kern.polling.
-    pub knobs: String,
+pub struct Checked {
+    /// The settings and their values, without the prefix kern.polling.
+    pub settings: String,
     /// Quantity that is measured.
     pub what: &'static str,
     /// Unit of the figures.
@@ -141,7 +141,7 @@ pub(super) fn spans(options: &Options) -> usize {
 }
 
 /// Measures all settings on the options' core.
-pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Vec<Obeyed>> {
+pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Vec<Checked>> {
     let span = Duration::from_millis(10 * options.span_ms);
     let mut all = Vec::new();
     for asked in &ASKED {
@@ -151,7 +151,7 @@ pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyh
                 break;
             }
             progress(asked.what);
-            figures.push((asked.figure)(&seen(asked, options.core, span)?));
+            figures.push((asked.figure)(&observe(asked, options.core, span)?));
         }
         figures.sort_by(f64::total_cmp);
         if !figures.is_empty() {
@@ -161,8 +161,8 @@ pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyh
     Ok(all)
 }
 
-impl Asked {
-    fn judged(&self, figures: &[f64]) -> Obeyed {
+impl Request {
+    fn judged(&self, figures: &[f64]) -> Checked {
         let median = figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN);
         let (asked, obeyed) = match self.wanted {
             Wanted::Share(share) => (format!("{share:.0} +-{BAND:.0}"), (median - share).abs() <= BAND),
@@ -174,7 +174,7 @@ impl Asked {
         let settings: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let range = [figures.first(), figures.last()].map(|end| end.copied().unwrap_or(f64::NAN));
         let (what, unit, n) = (self.what, self.unit, figures.len());
-        Obeyed { knobs: settings.join(" "), what, unit, asked, median, range, n, obeyed }
+        Checked { settings: settings.join(" "), what, unit, asked, median, range, n, obeyed }
     }
 }
 
@@ -183,14 +183,14 @@ const WAITS: u8 = 0;
 const COUNTS: u8 = 1;
 const ENDS: u8 = 2;
 
-fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Seen> {
+fn observe(asked: &'static Request, core: usize, span: Duration) -> anyhow::Result<Observed> {
     let config = SwitchConfig::default();
     let switch = Switch::new(&config, Clock::live(Strategy::TscScaled))?;
     for at in 0..asked.ports {
         switch.add(&Spec::parse(&format!("pktgen(static=on):pg{at}"))?, None)?;
     }
     for (name, value) in asked.settings {
-        let set = switch.knobs.set(&format!("kern.polling.{name}"), *value);
+        let set = switch.sysctls.set(&format!("kern.polling.{name}"), *value);
         set.context("unknown sysctl")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
     }
     let phase = Arc::new(AtomicU8::new(WAITS));
@@ -211,11 +211,11 @@ fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Se
     };
     let seen = polls.join().map_err(|_| anyhow!("the loop's thread panicked"))?;
     let user_ns = user.join().map_err(|_| anyhow!("the user thread panicked"))?;
-    Ok(Seen { user_ns: user_ns?, ..seen? })
+    Ok(Observed { user_ns: user_ns?, ..seen? })
 }
 
 /// Runs the loop until its burst has settled, then measures for `span`.
-fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> anyhow::Result<Seen> {
+fn poll(switch: &Switch, asked: &Request, phase: &AtomicU8, span: Duration) -> anyhow::Result<Observed> {
     let run = |time: Duration| {
         let until = Instant::now() + time;
         switch.run(None, Until::Stopped, || Instant::now() >= until)
@@ -234,7 +234,7 @@ fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> any
     let [frames, ticks, status] = counts()?;
     let audit = switch.audit();
     ensure!(audit.holds(), "{audit:?}");
-    Ok(Seen { wall_s, loop_ns, user_ns: 0, frames: frames - before, ticks, status })
+    Ok(Observed { wall_s, loop_ns, user_ns: 0, frames: frames - before, ticks, status })
 }
 
 /// Uses the core until the phase is `ENDS`; returns the CPU time it had while the phase was
@@ -252,17 +252,17 @@ fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<
     Ok(until(ENDS) - began)
 }
 
-pub(super) fn text(rows: &[Obeyed]) -> String {
+pub(super) fn text(rows: &[Checked]) -> String {
     let mut out = format!(
         "\nkern.polling in real time, with a user thread on the loop's core\n\n{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  met\n",
-        "knobs", "what", "expected", "median", "least, most", "n"
+        "settings", "what", "expected", "median", "least, most", "n"
     );
     for row in rows {
         let range = row.range.map(table::number).join(", ");
         let _ = writeln!(
             out,
             "{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  {}",
-            row.knobs,
+            row.settings,
             format!("{}, {}", row.what, row.unit),
             row.asked,
             table::number(row.median),

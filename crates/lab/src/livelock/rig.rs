@@ -12,7 +12,7 @@ use anyhow::Context;
 use bridge::{Bridge, BridgeConfig, Key, Member};
 use buf::{BURST_MAX, Burst, Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Instant, Strategy};
-use port::nic::{self, Card, End, Knobs, Nic, RxDriver, TxDriver};
+use port::nic::{self, Card, End, Nic, RxDriver, Settings, TxDriver};
 use port::{RxHalf, Spec, TxHalf};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -201,13 +201,13 @@ pub struct Rig {
     charged: u64,
 }
 
-/// Returns the knobs of one card. On virtual time register accesses are charged instead of
+/// Returns the settings of one card. On virtual time register accesses are charged instead of
 /// busy-waited.
-fn knobs(words: &str) -> anyhow::Result<Knobs> {
-    let knobs = Knobs::default();
+fn settings(words: &str) -> anyhow::Result<Settings> {
+    let settings = Settings::default();
     let spec = Spec::parse(&format!("nic({words}):em"))?;
-    spec.port.options().for_each(|(option, value)| knobs.preset(option, value));
-    Ok(knobs)
+    spec.port.options().for_each(|(option, value)| settings.preset(option, value));
+    Ok(settings)
 }
 
 impl Rig {
@@ -222,14 +222,14 @@ impl Rig {
         let registers = if matches!(*time.0, Source::Virtual(_)) { ",reg_read_ns=0,reg_write_ns=0" } else { "" };
         let common = format!("rx_ring={RING},tx_ring={RING},pause=off,bus=off{registers}");
         let [(near0, source), (near1, sink)] = [nic::wire(nic::WIRE_SLOTS), nic::wire(nic::WIRE_SLOTS)];
-        let em0 = nic::assemble("em0", knobs(&format!("{common}{intr}"))?, 1500, Some(near0), &host)?;
-        let em1 = nic::assemble("em1", knobs(&common)?, 1500, Some(near1), &host)?;
+        let em0 = nic::assemble("em0", settings(&format!("{common}{intr}"))?, 1500, Some(near0), &host)?;
+        let em1 = nic::assemble("em1", settings(&common)?, 1500, Some(near1), &host)?;
         let mut bridge = Bridge::new(BridgeConfig::default());
         for _ in 0..2 {
             bridge.add(Member::default()).context("cannot add a port to the bridge")?;
         }
         bridge.fdb_mut().learn(Key::new(0, SINK), 1, false, time.instant());
-        let defaults = Knobs::default();
+        let defaults = Settings::default();
         let world = World {
             source,
             sink,

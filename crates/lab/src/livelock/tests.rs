@@ -70,7 +70,7 @@ fn every_frame_is_accounted_for_in_real_time() {
 }
 
 #[test]
-fn knobs_are_measured_in_real_time_and_checked_against_their_bands() {
+fn settings_are_measured_in_real_time_and_checked_against_their_bands() {
     let options = Options { span_ms: 5, rounds: 1, timing: Timing::Live, ..options() };
     let mut told = 0;
     let rows = obeyed::measure(&options, |_| told += 1).unwrap();

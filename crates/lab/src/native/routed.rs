@@ -69,13 +69,13 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     };
     let begin = || Ok((Veth::new(Domain::Inet, segments?, Drivers::One)?, role.to_owned()));
     let obey = |veth: &mut Veth, order: &str| {
-        let Reading { ops, ticks, wall_ns, cpu_ns } = obey(veth, order)?;
+        let Reading { ops, ticks, wall_ns, cpu_ns } = run_command(veth, order)?;
         Ok(format!("{ops} {ticks} {wall_ns} {cpu_ns}"))
     };
     child::serve(begin, obey).map(|_| ())
 }
 
-fn obey(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
+fn run_command(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
     let (of, word) = line.rsplit_once(' ').context("no test name in the command")?;
     let [core, ms] = numbers(of)?;
     let time = Duration::from_millis(ms);

@@ -99,7 +99,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
         let device = sink.device.clone();
         Ok((sink, device))
     };
-    child::serve(begin, |sink, order| obey(sink, &mut pinned, order)).map(|_| ())
+    child::serve(begin, |sink, order| run_command(sink, &mut pinned, order)).map(|_| ())
 }
 
 fn sink(role: &str) -> anyhow::Result<Sink> {
@@ -113,7 +113,7 @@ fn sink(role: &str) -> anyhow::Result<Sink> {
     }
 }
 
-fn obey(sink: &mut Sink, pinned: &mut Option<(usize, dispatch::Pinned)>, order: &str) -> anyhow::Result<String> {
+fn run_command(sink: &mut Sink, pinned: &mut Option<(usize, dispatch::Pinned)>, order: &str) -> anyhow::Result<String> {
     let [count, size, burst, cpu] = numbers(order.strip_prefix("run ").context("unknown command: expected 'run'")?)?;
     let job = Job { count, size: size as usize, burst: burst as usize };
     job.check()?;

@@ -139,7 +139,7 @@ impl Sink {
         let mut refused: Vec<String> = Vec::new();
         for means in DropBy::ALL.map(Some).into_iter().chain([None]) {
             match self.drop_by(means).and_then(|()| self.prove()) {
-                Ok(()) => return Ok(means.map_or("the blackhole queue".to_owned(), said) + &not_there(&refused)),
+                Ok(()) => return Ok(means.map_or("the blackhole queue".to_owned(), filter_text) + &not_there(&refused)),
                 Err(why) => refused.push(one_line(&why)),
             }
             refused.dedup(); // without clsact every filter fails the same way
@@ -160,7 +160,7 @@ impl Sink {
     }
 }
 
-fn said(filter: DropBy) -> String {
+fn filter_text(filter: DropBy) -> String {
     format!("the filter `{filter}`")
 }
 

@@ -95,7 +95,7 @@ fn unsupported_native_options_are_rejected() {
         (Options { mode: Mode::Route, ..native.clone() }, "mode 'route'"),
         (Options { rc: Some("x".into()), ..native.clone() }, "rc script"),
         (Options { locks: "heavy".to_owned(), ..native.clone() }, "--locks heavy"),
-        (Options { sysctl: vec![("x".to_owned(), 1)], ..native.clone() }, "knobs"),
+        (Options { sysctl: vec![("x".to_owned(), 1)], ..native.clone() }, "settings"),
         (Options { size: 1473, ..native.clone() }, "'1473'"),
         (Options { burst: 257, ..native.clone() }, "-b 257"),
     ] {

@@ -3,7 +3,7 @@
 //!
 //! The source is the kernel's connected socket; the sink is a device that drops, with its own
 //! count. The time is that of the calls alone. `-b` above 1 uses sendmmsg(2) with that many
-//! datagrams per call. The program's main must call [`crate::child_main_if_asked`] first.
+//! datagrams per call. The program's main must call [`crate::child_main_if_requested`] first.
 
 use std::io::Write;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn job(options: &Options) -> anyhow::Result<Job> {
         "--native: --locks {} applies to our stack, not to the host kernel",
         options.locks
     );
-    ensure!(options.sysctl.is_empty(), "--native: knobs configure our stack, not the host kernel");
+    ensure!(options.sysctl.is_empty(), "--native: settings configure our stack, not the host kernel");
     let count = if options.count == 0 { u64::MAX } else { options.count };
     let job = Job { count, size: options.size, burst: options.burst };
     job.check()?;

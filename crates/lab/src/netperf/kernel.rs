@@ -4,7 +4,7 @@ use super::{Asker, OURS, Place, TAP, address, any, balanced, beside, far_end, if
 use crate::native::sockets::{Calls, KernelSockets};
 use anyhow::Context;
 use apps::netperf::ours::{OurSockets, Rest};
-use apps::netperf::session::{Asked, Play, Turn};
+use apps::netperf::session::{FarEnd, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use apps::slots::Limits;
 use lock::Up;
@@ -100,7 +100,7 @@ pub(super) fn native_apart<P: Play>(place: &Place, play: &mut P) -> anyhow::Resu
 ///
 /// # Errors
 /// The port is taken; `ready`'s.
-pub fn serve_native<A: Asked>(
+pub fn serve_native<A: FarEnd>(
     families: Families,
     port: u16,
     limits: Limits,

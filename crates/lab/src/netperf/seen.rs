@@ -20,7 +20,7 @@ pub struct Dispatched {
 
 /// Counters summed over all hosts of this project.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Seen {
+pub struct Observed {
     /// Netisr of the judged host.
     pub netisr: Dispatched,
     /// Counters by name, as in `show counters`.
@@ -31,17 +31,17 @@ pub struct Seen {
     pub stages: BTreeMap<&'static str, (u64, u64)>,
 }
 
-impl Seen {
-    /// Returns the counters of `host` since it was built; the caller fills in [`Seen::switches`].
-    pub fn of<L: Locks>(host: &Host<L>) -> Seen {
+impl Observed {
+    /// Returns the counters of `host` since it was built; the caller fills in [`Observed::switches`].
+    pub fn of<L: Locks>(host: &Host<L>) -> Observed {
         let counters = host.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect();
         let costs = host.stack.ledger();
         let stages = costs.stages.iter().map(|cost| (cost.stage.word(), (cost.ticks, cost.units))).collect();
-        Seen { netisr: dispatched(host), counters, stages, switches: [0; 2] }
+        Observed { netisr: dispatched(host), counters, stages, switches: [0; 2] }
     }
 
     /// Adds the counters of another host.
-    pub fn add(&mut self, other: &Seen) {
+    pub fn add(&mut self, other: &Observed) {
         let (to, from) = (&mut self.netisr, &other.netisr);
         to.directly += from.directly;
         to.queued += from.queued;

@@ -4,7 +4,7 @@
 use super::{any, balanced};
 use anyhow::Context;
 use apps::netperf::ours::{OurSockets, Rest};
-use apps::netperf::session::{Asked, Play, Turn};
+use apps::netperf::session::{FarEnd, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
 use inet::udp::Domain;
@@ -87,7 +87,7 @@ impl Shape {
             node::run::await_addresses(host, &mut |_| {}, step)?;
         }
         let mut there = OurSockets::new(far, Rest::Never);
-        let listen = any(Domain::of(&SocketAddr::new(self.address, 0)), <P::Far as Asked>::PORT);
+        let listen = any(Domain::of(&SocketAddr::new(self.address, 0)), <P::Far as FarEnd>::PORT);
         let (mut end, port) = <P::Far>::open_for_one(&mut there, listen).context("cannot open the far end")?;
         let mut here = OurSockets::new(near, Rest::Never);
         let mut round = |here: &mut OurSockets<'_, Up>, pace| {

@@ -115,7 +115,7 @@ fn each<C: Read + Write>(fetch: &mut Fetch<'_>, connect: impl Fn() -> io::Result
     })?;
     let seconds = start.elapsed().as_secs_f64();
     fetch.done = Some((transfers, Took { seconds, preempted: 0.0 }));
-    Ok(http::tell(fetch.out, transfers, errors, seconds)?)
+    Ok(http::print_rates(fetch.out, transfers, errors, seconds)?)
 }
 
 #[cfg(test)]

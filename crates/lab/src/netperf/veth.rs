@@ -10,10 +10,10 @@
 //! One thread drives both ends as in [`super::Place`]: when a send call returns, the packet has
 //! passed the router, in the kernel's softirq.
 
-use super::{Drivers, Ground, Seen, address, any, beside, far_end, kernel, prefix_len};
+use super::{Drivers, Ground, Observed, address, any, beside, far_end, kernel, prefix_len};
 use crate::native::sockets::{Calls, KernelSockets};
 use anyhow::Context;
-use apps::netperf::session::{Asked, Play};
+use apps::netperf::session::{FarEnd, Play};
 use port::os::netlink::Netlink;
 use port::os::netns::Namespace;
 use port::os::tun;
@@ -65,11 +65,11 @@ impl Veth {
         router.within(|| {
             device("vr", router_at(0), segments)?;
             device("vs", router_at(1), segments)?;
-            let knob = match family {
+            let setting = match family {
                 Domain::Inet => "/proc/sys/net/ipv4/ip_forward",
                 Domain::Inet6 => "/proc/sys/net/ipv6/conf/all/forwarding",
             };
-            std::fs::write(knob, "1").with_context(|| format!("cannot enable forwarding: {knob}"))
+            std::fs::write(setting, "1").with_context(|| format!("cannot enable forwarding: {setting}"))
         })??;
         await_path(address(family, 1, 2))?;
         Ok(Veth { family, drivers, far, _router: router })
@@ -85,9 +85,9 @@ impl Ground for Veth {
         self.drivers != Drivers::Each
     }
 
-    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed> {
         let at = |port| SocketAddr::new(address(self.family, 1, 2), port);
-        let usual = any(self.family, <P::Far as Asked>::PORT);
+        let usual = any(self.family, <P::Far as FarEnd>::PORT);
         match self.drivers {
             Drivers::One | Drivers::Workers => kernel::together(play, self.far_sockets(Calls::Return)?, usual, at)?,
             Drivers::Each => {
@@ -99,7 +99,7 @@ impl Ground for Veth {
                 )?;
             }
         }
-        Ok(Seen::default())
+        Ok(Observed::default())
     }
 }
 

@@ -10,7 +10,7 @@
 
 use crate::ab::Trials;
 use crate::ministat;
-use crate::netperf::{Drivers, Isr, Over, Place, Seen};
+use crate::netperf::{Drivers, Isr, Observed, Over, Place};
 use crate::result::{Cell, Report, Row, Sheet};
 use crate::rigs::{NetperfRig, Work};
 use crate::run;
@@ -283,7 +283,7 @@ fn counted(
             anyhow::ensure!(!dispatch::stop_requested(), "interrupted");
             let mut rig = NetperfRig::counted(place(row, column, mode), work);
             let ops = rig.trial()?.ops.max(1) as f64 / many;
-            let Seen { netisr, switches: [waited, others], .. } = rig.seen();
+            let Observed { netisr, switches: [waited, others], .. } = rig.seen();
             let seen = [netisr.directly, netisr.queued, netisr.wakeups, *waited, *others];
             counts[at].push(seen.map(|count| count as f64 / ops));
             let place = Place { ledger: true, ..place(row, column, mode) };

@@ -68,7 +68,7 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
             switch.attach(left, None)?;
             switch.attach(right, None)?;
             // Rings have no notification: a sleeping loop would add its sleep to the latency.
-            switch.knobs.idle_us.set(1_000_000);
+            switch.sysctls.idle_us.set(1_000_000);
             let until = stop.clone();
             let work = move |_| {
                 // An error shows as loss.

@@ -158,7 +158,7 @@ pub fn read_tag(frame: &[u8], ident: u32, from: Station, to: Station) -> Option<
     let (rest, is_ours) = match (from.addr, to.addr) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let (head, rest) = packet.split_first_chunk::<{ ip4::HEADER_LEN }>()?;
-            let glance = ip4::Glance::of(head)?;
+            let glance = ip4::HeaderView::of(head)?;
             let is_ours = ethertype == EtherType::IPV4
                 && glance.ihl_len() == ip4::HEADER_LEN
                 && (glance.proto(), glance.src(), glance.dst()) == (Proto::UDP, src, dst)

@@ -161,11 +161,11 @@ fn ports(model: Model) -> [Port; 2] {
 }
 
 /// Runs a plan at 64 bytes, and checks that no buffer leaks.
-fn results(model: Model, ways: Ways, change: impl FnOnce(&mut Plan)) -> Results {
+fn results(model: Model, ways: Directions, change: impl FnOnce(&mut Plan)) -> Results {
     results_over(Domain::Inet, model, ways, change)
 }
 
-fn results_over(family: Domain, model: Model, ways: Ways, change: impl FnOnce(&mut Plan)) -> Results {
+fn results_over(family: Domain, model: Model, ways: Directions, change: impl FnOnce(&mut Plan)) -> Results {
     let mut plan = Plan { sizes: vec![64], max: Max::Frames(200_000), settle: Duration::from_secs(5), ..Plan::quick() };
     change(&mut plan);
     let pool = Pool::new(&PoolConfig::default()).unwrap();
@@ -196,7 +196,7 @@ fn only(tests: &[Test]) -> impl FnOnce(&mut Plan) {
 #[test]
 fn a_devices_rate_is_found_within_the_resolution_and_its_latency_exactly() {
     let model = Model { rate: 100_000, queue: 16, delay: Duration::from_micros(50), ..FINE };
-    for ways in [Ways::One, Ways::Both] {
+    for ways in [Directions::One, Directions::Both] {
         let results = results(model, ways, only(&[Test::Throughput, Test::Latency]));
         let found = results.sizes[0].throughput.as_ref().unwrap();
         assert_eq!((found.bound, found.max), (Bound::Found, 200_000));
@@ -218,7 +218,7 @@ fn a_devices_rate_is_found_within_the_resolution_and_its_latency_exactly() {
 fn a_devices_rate_and_latency_are_found_over_ipv6() {
     let model = Model { rate: 100_000, queue: 16, delay: Duration::from_micros(50), strangers: true, ..FINE };
     let model = Model { rate: 200_000, ..model }; // a foreign frame follows each frame
-    let results = results_over(Domain::Inet6, model, Ways::Both, |plan| {
+    let results = results_over(Domain::Inet6, model, Directions::Both, |plan| {
         (plan.tests, plan.sizes) = (vec![Test::Throughput, Test::Latency], vec![84]);
     });
     let (found, latency) = (results.sizes[0].throughput.as_ref(), results.sizes[0].latency.as_ref());
@@ -229,7 +229,7 @@ fn a_devices_rate_and_latency_are_found_over_ipv6() {
 
 #[test]
 fn a_device_without_loss_reaches_the_lines_limit() {
-    let results = results(FINE, Ways::One, |plan| {
+    let results = results(FINE, Directions::One, |plan| {
         (plan.tests, plan.max) = (vec![Test::Throughput, Test::Loss], Max::Line(100_000_000));
         plan.sizes = vec![64, 1518];
     });
@@ -244,7 +244,7 @@ fn a_device_without_loss_reaches_the_lines_limit() {
 
 #[test]
 fn a_device_that_loses_at_every_rate_has_none() {
-    let results = results(Model { loses: 100, ..FINE }, Ways::One, |plan| {
+    let results = results(Model { loses: 100, ..FINE }, Directions::One, |plan| {
         plan.tests = vec![Test::Throughput, Test::Latency, Test::Loss];
         plan.duration = Duration::from_millis(500);
     });
@@ -259,7 +259,7 @@ fn a_device_that_loses_at_every_rate_has_none() {
 #[test]
 fn loss_above_the_rate_is_the_excess() {
     let model = Model { rate: 100_000, queue: 1, ..FINE };
-    let results = results(model, Ways::One, only(&[Test::Loss]));
+    let results = results(model, Directions::One, only(&[Test::Loss]));
     let loss: Vec<f64> = results.sizes[0].loss.iter().flatten().map(|tried| tried.loss_percent().round()).collect();
     assert_eq!(loss.len(), 7, "down to 80 thousand: two without loss");
     assert_eq!((loss[0], loss[5], loss[6]), (50.0, 0.0, 0.0), "{loss:?}");
@@ -268,7 +268,7 @@ fn loss_above_the_rate_is_the_excess() {
 #[test]
 fn the_longest_burst_is_what_the_queue_holds() {
     let model = Model { rate: 1000, queue: 50, ..FINE };
-    let results = results(model, Ways::One, |plan| {
+    let results = results(model, Directions::One, |plan| {
         plan.tests = vec![Test::BackToBack];
         plan.burst = Duration::from_millis(20);
     });
@@ -280,7 +280,7 @@ fn the_longest_burst_is_what_the_queue_holds() {
 #[test]
 fn reordered_and_repeated_frames_are_counted_apart_and_are_no_loss() {
     let model = Model { late: 10, twice: 7, ..FINE };
-    let results = results(model, Ways::One, only(&[Test::Throughput]));
+    let results = results(model, Directions::One, only(&[Test::Throughput]));
     let found = results.sizes[0].throughput.as_ref().unwrap();
     assert_eq!(found.bound, Bound::Line, "{found:?}");
     let (sent, odds) = (results.odds.sent as f64, results.odds);
@@ -293,7 +293,7 @@ fn reordered_and_repeated_frames_are_counted_apart_and_are_no_loss() {
 #[test]
 fn foreign_frames_are_not_counted() {
     let model = Model { strangers: true, loses: 20, ..FINE };
-    let results = results(model, Ways::One, only(&[Test::Loss]));
+    let results = results(model, Directions::One, only(&[Test::Loss]));
     let loss = results.sizes[0].loss.as_ref().unwrap();
     // If foreign frames counted, none would be missing.
     assert!(loss.iter().all(|tried| (1.0..3.0).contains(&tried.loss_percent())), "{loss:?}");
@@ -302,11 +302,11 @@ fn foreign_frames_are_not_counted() {
 
 #[test]
 fn an_early_end_has_the_reason() {
-    let gone = results(Model { lives: 20_000, ..FINE }, Ways::One, only(&[Test::Throughput, Test::Loss]));
+    let gone = results(Model { lives: 20_000, ..FINE }, Directions::One, only(&[Test::Throughput, Test::Loss]));
     let why = gone.cut.as_deref().unwrap();
     assert!(why.contains("closed: the cable was pulled") && why.contains("model:"), "{why}");
     assert!(text_of(&gone).contains("cut short: port"), "{}", text_of(&gone));
-    let deaf = results(Model { deaf: true, ..FINE }, Ways::One, only(&[Test::Throughput]));
+    let deaf = results(Model { deaf: true, ..FINE }, Directions::One, only(&[Test::Throughput]));
     assert!(deaf.sizes.is_empty() && deaf.cut.as_deref().unwrap().contains("arrived at model:b"), "{deaf:?}");
 }
 
@@ -325,7 +325,7 @@ fn a_stop_keeps_the_partial_results() {
         time: &mut time,
         stop: &stop,
         refusal: Refusal::Limit,
-        ways: Ways::One,
+        ways: Directions::One,
         drain: Duration::from_secs(2),
         family: Domain::Inet,
         ident: 1,
@@ -339,7 +339,7 @@ fn a_stop_keeps_the_partial_results() {
 
 #[test]
 fn json_and_chart() {
-    let results = results(FINE, Ways::One, |plan| plan.duration = Duration::from_millis(10));
+    let results = results(FINE, Directions::One, |plan| plan.duration = Duration::from_millis(10));
     let json = serde_json::to_value(&results).unwrap();
     assert_eq!(json["sizes"][0]["throughput"]["bound"], "line");
     assert_eq!(json["sizes"][0]["latency"]["median_ns"], 7000);
@@ -358,7 +358,7 @@ fn our_bridge_forwards_all_frames_at_a_low_rate() {
         time: &mut time,
         stop: &|| false,
         refusal,
-        ways: Ways::Both,
+        ways: Directions::Both,
         drain: Duration::from_secs(2),
         family: Domain::Inet,
         ident: 2,

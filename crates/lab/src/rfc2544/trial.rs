@@ -59,7 +59,7 @@ pub enum Amount {
 
 /// Directions of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ways {
+pub enum Directions {
     /// From the first port to the second.
     #[default]
     One,
@@ -67,12 +67,12 @@ pub enum Ways {
     Both,
 }
 
-impl Ways {
+impl Directions {
     /// Returns the number of directions.
     pub fn count(self) -> u64 {
         match self {
-            Ways::One => 1,
-            Ways::Both => 2,
+            Directions::One => 1,
+            Directions::Both => 2,
         }
     }
 }
@@ -113,7 +113,7 @@ pub struct Ask {
 
 /// Results of one direction of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Way {
+pub struct Path {
     /// Number of test frames sent.
     pub sent: u64,
     /// Counts of the frames received at the port.
@@ -130,7 +130,7 @@ pub struct Way {
     pub starved: u64,
 }
 
-impl Way {
+impl Path {
     /// Returns the number of frames that did not arrive.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.came.frames)
@@ -143,7 +143,7 @@ pub struct Trial {
     /// Parameters of the trial.
     pub ask: Ask,
     /// Results from A to B; and from B to A, if both directions were requested.
-    pub ways: Vec<Way>,
+    pub ways: Vec<Path>,
     /// Time during which frames were sent.
     pub took: Duration,
 }
@@ -156,7 +156,7 @@ impl Trial {
 
     /// Returns the frames that did not arrive, in all directions together.
     pub fn lost(&self) -> u64 {
-        self.ways.iter().map(Way::lost).sum()
+        self.ways.iter().map(Path::lost).sum()
     }
 
     /// Returns the rate actually sent, in frames per second: that of the slower direction, and at
@@ -204,7 +204,7 @@ pub struct Tester<'a> {
     /// Meaning of a full port.
     pub refusal: Refusal,
     /// Directions of the frames.
-    pub ways: Ways,
+    pub ways: Directions,
     /// Maximum wait for learning frames and for the last test frames.
     pub drain: Duration,
     /// Address family of the test frames.
@@ -220,7 +220,7 @@ struct Flow {
     from: usize,
     to: usize,
     template: Vec<u8>,
-    way: Way,
+    way: Path,
     receiver: Receiver,
     /// Frames given up because the tester was too late.
     given_up: u64,
@@ -269,7 +269,7 @@ impl Tester<'_> {
         self.await_rest(&mut flows)?;
         let ways = flows.into_iter().map(|flow| {
             let Receiver { came, latencies, .. } = flow.receiver;
-            Way { came, latencies, ..flow.way }
+            Path { came, latencies, ..flow.way }
         });
         Ok(Trial { ask: *ask, ways: ways.collect(), took })
     }
@@ -304,7 +304,7 @@ impl Tester<'_> {
             let latencies = (ask.clocking == Clocking::On).then(|| Latencies::new(expected));
             let template = frames::template(self.ident, source, sink, ask.size);
             let receiver = Receiver::new(self.trials, latencies);
-            Flow { from, to, template, way: Way::default(), receiver, given_up: 0 }
+            Flow { from, to, template, way: Path::default(), receiver, given_up: 0 }
         };
         [(0, 1), (1, 0)].into_iter().take(self.ways.count() as usize).map(flow).collect()
     }

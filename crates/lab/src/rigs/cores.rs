@@ -155,7 +155,7 @@ impl CoresRig {
         let mut host: Host<Light> = Host::new(&config, live())?;
         host.divide(n);
         host.set_burst(32);
-        host.stack.knobs.forwarding.set(1);
+        host.stack.sysctls.forwarding.set(1);
         let host = Arc::new(host);
         let net = |unit: usize, host| match pktgen::net(Family::V4, unit as u16, host) {
             IpAddr::V4(addr) => addr,

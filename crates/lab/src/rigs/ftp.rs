@@ -66,9 +66,9 @@ pub struct Setup {
 impl Setup {
     /// Returns the configuration of a host with this setup, without ports.
     pub fn host(&self, name: &str) -> HostConfig {
-        let knobs = ["recvspace", "recvbuf_max", "sendspace", "sendbuf_max"];
-        let knob = |name| (format!("net.inet.tcp.{name}"), BUFFER);
-        let mut sysctl: std::collections::BTreeMap<String, i64> = knobs.into_iter().map(knob).collect();
+        let settings = ["recvspace", "recvbuf_max", "sendspace", "sendbuf_max"];
+        let setting = |name| (format!("net.inet.tcp.{name}"), BUFFER);
+        let mut sysctl: std::collections::BTreeMap<String, i64> = settings.into_iter().map(setting).collect();
         // TIME-WAIT lasts 2 ms, because hundreds of sessions follow each other.
         sysctl.insert("net.inet.tcp.msl".to_owned(), 1);
         HostConfig {

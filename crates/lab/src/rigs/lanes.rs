@@ -159,8 +159,8 @@ impl Outside {
         Ok(())
     }
 
-    /// Turns loop `number` until as many frames as were filled in have left by its ports; returns the
-    /// start and the end in ticks.
+    /// Turns loop `number` until as many frames as were filled in have left by its ports; returns
+    /// the start and the end in ticks.
     fn turn(&self, switch: &Switch, number: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
         let mut thread = switch.thread(number).context("the switch has no such loop")?;
         let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();

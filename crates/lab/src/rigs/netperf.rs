@@ -4,7 +4,7 @@
 //! Each trial creates its hosts anew, so that nothing remains of an earlier trial. Creating them is
 //! not in the figure, nor is a warm-up on them; the test takes the time itself.
 
-use crate::netperf::{Ground, Place, Seen};
+use crate::netperf::{Ground, Observed, Place};
 use crate::os;
 use crate::sample::Sample;
 use crate::subject::{Reading, Subject};
@@ -84,7 +84,7 @@ struct Warmed<P> {
 
 impl<P: Play> Warmed<P> {
     /// Runs `plays` on `ground`: the measured one, and if `warm` the other before it.
-    fn run(ground: &impl Ground, warm: bool, [warm_up, play]: [P; 2]) -> anyhow::Result<(P, Seen)> {
+    fn run(ground: &impl Ground, warm: bool, [warm_up, play]: [P; 2]) -> anyhow::Result<(P, Observed)> {
         let mut both = Warmed { warm_up: warm.then_some(warm_up), play };
         let seen = ground.run_counted(&mut both)?;
         Ok((both.play, seen))
@@ -123,23 +123,29 @@ pub struct NetperfRig {
     place: Place,
     work: Work,
     warm: bool,
-    seen: Seen,
+    seen: Observed,
 }
 
 impl NetperfRig {
     /// Creates a rig at `place`; its trials begin with a warm-up.
     pub fn new(id: &str, place: Place, work: Work) -> NetperfRig {
-        NetperfRig { id: id.to_owned(), place, work, warm: true, seen: Seen::default() }
+        NetperfRig { id: id.to_owned(), place, work, warm: true, seen: Observed::default() }
     }
 
     /// Creates a rig at `place` for one trial made for its counters ([`NetperfRig::seen`]): without
     /// a warm-up, and several times as long.
     pub fn counted(place: Place, work: &Work) -> NetperfRig {
-        NetperfRig { id: "counted".to_owned(), place, work: work.times(COUNTED), warm: false, seen: Seen::default() }
+        NetperfRig {
+            id: "counted".to_owned(),
+            place,
+            work: work.times(COUNTED),
+            warm: false,
+            seen: Observed::default(),
+        }
     }
 
     /// Returns the counts of the last trial.
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &Observed {
         &self.seen
     }
 }
@@ -149,7 +155,7 @@ impl NetperfRig {
 struct Done {
     ops: u64,
     took: Took,
-    seen: Seen,
+    seen: Observed,
 }
 
 impl Work {
@@ -191,7 +197,7 @@ impl Work {
     ///
     /// # Errors
     /// As [`Work::run`].
-    pub fn reading(&self, ground: &impl Ground, warm: bool) -> anyhow::Result<(Reading, Seen)> {
+    pub fn reading(&self, ground: &impl Ground, warm: bool) -> anyhow::Result<(Reading, Observed)> {
         let (cpu, wall, switches) = (os::thread_cpu_ns(), os::monotonic_ns(), os::context_switches());
         let (Done { ops, mut seen, .. }, seconds) = self.run(ground, warm)?;
         let after = os::context_switches();

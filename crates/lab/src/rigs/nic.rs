@@ -136,7 +136,7 @@ impl NicRig {
             let [comes, leaves] = setup.loops_of(port, loops);
             let (near, far) = nic::wire(1024);
             let (name, pool) = (format!("em{port}"), rigs[comes].pool.clone());
-            let parts = nic::assemble_on(&bus, &name, setup.knobs()?, 1500, Some(near), &pool);
+            let parts = nic::assemble_on(&bus, &name, setup.settings()?, 1500, Some(near), &pool);
             let Parts { rx, tx, card, nic, .. } = parts.map_err(|why| anyhow::anyhow!("{id}: {why}"))?;
             let port = port as PortNo;
             rigs[comes].comes.push(Comes { port, wire: far.tx, engine: card.rx, rx, nic });
@@ -201,7 +201,7 @@ impl NicRig {
 
     /// Returns the frames that precede a trial, since other subjects have used the cache.
     fn warming(&self) -> usize {
-        let rings: usize = self.comes.iter().map(|card| card.nic.knobs.rings().0).sum();
+        let rings: usize = self.comes.iter().map(|card| card.nic.settings.rings().0).sum();
         (self.setup.frames / 4).max(rings)
     }
 
@@ -285,7 +285,7 @@ impl NicRig {
         self.turns += 1;
         self.forward();
         if self.turns.is_multiple_of(CHECK_EVERY) {
-            for card in self.comes.iter().filter(|card| !card.nic.knobs.intr.on()) {
+            for card in self.comes.iter().filter(|card| !card.nic.settings.intr.on()) {
                 card.nic.check_status();
             }
         }

@@ -81,8 +81,8 @@ impl RouteRig {
     pub fn six(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
         let config = HostConfig { name: "router".to_owned(), ..HostConfig::default() };
         let host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
-        host.stack.knobs.dad_count.set(0); // no other host is on these links
-        host.stack.knobs.forwarding6.set(1);
+        host.stack.sysctls.dad_count.set(0); // no other host is on these links
+        host.stack.sysctls.forwarding6.set(1);
         let [near, far] = [0, 1].map(|unit| pktgen::net(Family::V6, unit, 1));
         let mut source = Source { dst: pktgen::net(Family::V6, 2, 2), src: pktgen::net(Family::V6, 0, 2), ..source6() };
         source.destinations = destinations6(routes).collect();
@@ -206,7 +206,7 @@ pub(super) fn router<L: Locks>(config: &HostConfig, routes: usize) -> anyhow::Re
     host.add_port(&iface("pktgen(random_dst=on,id=off,ttl=64):pg0", Ipv4Addr::new(1, 0, 0, 1)), &Pairs::new())?;
     let out = host.add_port(&iface("pktgen(source=off):pg1", Ipv4Addr::new(2, 0, 0, 1)), &Pairs::new())?;
     let cx = host.cx();
-    host.stack.knobs.forwarding.set(1);
+    host.stack.sysctls.forwarding.set(1);
     for g in 0..GATEWAYS {
         host.stack.set_neighbor(cx, out, gateway(g), Mac([0x12, 0x23, 0x34, 0x45, 0x57, g]));
     }

@@ -65,7 +65,7 @@ impl TunnelRig {
 fn router(name: &str) -> anyhow::Result<Host<Up>> {
     let config = HostConfig { name: name.to_owned(), ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
-    host.stack.knobs.forwarding.set(1);
+    host.stack.sysctls.forwarding.set(1);
     Ok(host)
 }
 

@@ -26,7 +26,7 @@ pub trait Host {
     fn steal(&mut self) -> u64;
 
     /// Waits until the core has its usual speed, for 0.1 s at most.
-    fn settle(&mut self);
+    fn warm_up(&mut self);
 
     /// Returns whether the core is slower than usual now.
     fn is_slow(&mut self) -> bool;
@@ -65,7 +65,7 @@ impl Host for Machine {
         fs::read_to_string("/proc/stat").map_or(0, |text| steal_of(&text, &self.line).unwrap_or(0))
     }
 
-    fn settle(&mut self) {
+    fn warm_up(&mut self) {
         // A thread that is not pinned may run on another core next.
         if self.cpu.is_none() || !self.speed.is_slow(probe(), true) {
             return;
@@ -111,10 +111,10 @@ mod tests {
         // No probe is as fast as this one, so `settle` waits until the attempts are used up.
         (0..64).for_each(|_| _ = machine.speed.is_slow(1, true));
         let begun = Instant::now();
-        machine.settle();
+        machine.warm_up();
         assert!(machine.is_slow() && begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
         let mut anywhere = Machine::new(None);
-        anywhere.settle();
+        anywhere.warm_up();
         assert!(!anywhere.is_slow());
     }
 

@@ -37,7 +37,7 @@ impl Host for Scripted {
         self.stolen
     }
 
-    fn settle(&mut self) {
+    fn warm_up(&mut self) {
         self.settled += 1;
     }
 

@@ -65,7 +65,7 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, found: Vec<Neighbor>) -> String {
 fn row<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor) -> String {
     let name = ctl.iface_name(n.iface);
     let mac = if n.state == State::Incomplete { "(incomplete)".to_string() } else { n.mac.to_string() };
-    let age = Duration::from_secs(ctl.host.stack.knobs.neigh_max_age.get() as u64);
+    let age = Duration::from_secs(ctl.host.stack.sysctls.neigh_max_age.get() as u64);
     let left = age.saturating_sub(ctl.cx.now.since(n.since)).as_secs();
     let life = match n.state {
         State::Permanent => "permanent".to_string(),

@@ -62,7 +62,7 @@ pub(crate) const FORMS: &[CaptureForm] = &[
     },
 ];
 
-/// Whose frames are copied, the time, and the format of the output.
+/// The host or bridge, the time, and the format of the output.
 pub(crate) struct Around<'a> {
     watched: &'a dyn Watched,
     now: Instant,

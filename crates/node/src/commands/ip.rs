@@ -1,7 +1,7 @@
 //! `ip addr` and `ip link`, with iproute2's text and the key names of `ip -j`; `ip route` and
 //! `ip neigh` have files of their own.
 
-use super::link::{Link, Passed, Style, one_line};
+use super::link::{Link, LinkCounters, Style, one_line};
 use super::parse;
 use super::{Ctl, ifconfig, ipneigh, iproute, six, tunnel};
 use crate::PortInfo;
@@ -258,7 +258,7 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
 pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
     let (kind, own, other) = link_type(ctl, iface);
     let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
-    let through = ports.iter().filter(|port| port.iface == iface.id).map(|port| Passed::through(&port.counts));
+    let through = ports.iter().filter(|port| port.iface == iface.id).map(|port| LinkCounters::through(&port.counts));
     let passed = through.reduce(|mut sum, queue| {
         sum.add(queue);
         sum
@@ -274,7 +274,7 @@ pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[Por
         addresses: Some((own, other)),
         is_tunnel: iface.kind == IfaceKind::Tunnel,
         info,
-        passed: passed.unwrap_or_else(|| Passed { rx: (&iface.rx).into(), tx: (&iface.tx).into() }),
+        passed: passed.unwrap_or_else(|| LinkCounters { rx: (&iface.rx).into(), tx: (&iface.tx).into() }),
     }
 }
 

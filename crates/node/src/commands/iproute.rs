@@ -19,8 +19,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         "get" => get(ctl, words),
         "flush" => flush(ctl, words),
         "del" => {
-            let (prefix, ways) = describe(ctl, words, Wanted::Prefix)?;
-            let is_it = |there| ways.first().is_none_or(|way| way.via == there) || is_by(ctl, there, &ways);
+            let (prefix, paths) = describe(ctl, words, Wanted::Prefix)?;
+            let is_it = |there| paths.first().is_none_or(|way| way.via == there) || is_by(ctl, there, &paths);
             if !ctl.route_at(prefix).is_some_and(is_it) {
                 return Err(no_route(prefix));
             }
@@ -28,13 +28,13 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             Ok(String::new())
         }
         verb => {
-            let (prefix, ways) = describe(ctl, words, Wanted::Whole)?;
+            let (prefix, paths) = describe(ctl, words, Wanted::Whole)?;
             match (verb, ctl.route_at(prefix)) {
                 ("add" | "append", Some(_)) => {
                     Err(CommandError::failed(format!("{prefix}: a route exists; use replace")))
                 }
                 ("change", None) => Err(no_route(prefix)),
-                _ => ctl.add_route(prefix, &ways).map(|()| String::new()),
+                _ => ctl.add_route(prefix, &paths).map(|()| String::new()),
             }
         }
     }
@@ -42,9 +42,9 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
 
 /// Returns whether the route `there` has exactly the paths `ways` or, for a gateway, leaves through
 /// their iface.
-fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, ways: &[Path]) -> bool {
-    match (there, ways) {
-        (Via::Paths(_), ways) => ctl.host.stack.paths(ctl.cx, there) == ways,
+fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, paths: &[Path]) -> bool {
+    match (there, paths) {
+        (Via::Paths(_), paths) => ctl.host.stack.paths(ctl.cx, there) == paths,
         (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev, // `dev` without `via`
         _ => false,
     }
@@ -327,11 +327,11 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
     let (_, args) = parse_all(why::GET, words)?;
-    got(ctl, &why::asked::<u32, L>(ctl, &args)?)
+    got(ctl, &why::route_query::<u32, L>(ctl, &args)?)
 }
 
 /// Shows the next hop requested, or the reasons for it.
-pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u32>) -> Result<String, CommandError> {
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u32>) -> Result<String, CommandError> {
     if asked.why {
         return Ok(asked.explain(ctl));
     }

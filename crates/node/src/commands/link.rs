@@ -17,7 +17,7 @@ pub(crate) struct Style {
 
 /// Packet counters of one direction.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Way {
+pub(crate) struct Direction {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) errors: u64,
@@ -27,37 +27,38 @@ pub(crate) struct Way {
     pub(crate) missed: u64,
 }
 
-impl From<&Traffic> for Way {
-    fn from(traffic: &Traffic) -> Way {
+impl From<&Traffic> for Direction {
+    fn from(traffic: &Traffic) -> Direction {
         let (packets, bytes, errors) = (traffic.packets.get(), traffic.bytes.get(), traffic.errors.get());
-        Way { packets, bytes, errors, ..Way::default() }
+        Direction { packets, bytes, errors, ..Direction::default() }
     }
 }
 
 /// Packet counters of a link.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Passed {
-    pub(crate) rx: Way,
-    pub(crate) tx: Way,
+pub(crate) struct LinkCounters {
+    pub(crate) rx: Direction,
+    pub(crate) tx: Direction,
 }
 
-impl Passed {
+impl LinkCounters {
     /// Returns the counters of a port.
-    pub(crate) fn through(counts: &PortCounts) -> Passed {
+    pub(crate) fn through(counts: &PortCounts) -> LinkCounters {
         let (rx, tx) = (&counts.rx, &counts.tx);
-        let received = Way {
+        let received = Direction {
             packets: rx.frames.get(),
             bytes: rx.bytes.get(),
             errors: rx.errors.get() + rx.malformed.get(),
             dropped: rx.no_buffer.get(),
             missed: rx.missed.get(),
         };
-        let sent = Way { packets: tx.frames.get(), bytes: tx.bytes.get(), errors: tx.dropped(), ..Way::default() };
-        Passed { rx: received, tx: sent }
+        let sent =
+            Direction { packets: tx.frames.get(), bytes: tx.bytes.get(), errors: tx.dropped(), ..Direction::default() };
+        LinkCounters { rx: received, tx: sent }
     }
 
     /// Adds the counters of another queue of the same port.
-    pub(crate) fn add(&mut self, other: Passed) {
+    pub(crate) fn add(&mut self, other: LinkCounters) {
         for (way, more) in [(&mut self.rx, other.rx), (&mut self.tx, other.tx)] {
             way.packets += more.packets;
             way.bytes += more.bytes;
@@ -116,7 +117,7 @@ pub(crate) struct Link {
     pub(crate) is_tunnel: bool,
     /// Details, as a line of text and as the JSON `linkinfo`.
     pub(crate) info: Option<(String, Value)>,
-    pub(crate) passed: Passed,
+    pub(crate) passed: LinkCounters,
 }
 
 impl Link {
@@ -174,7 +175,7 @@ impl Link {
 
     /// Returns its line in `netstat -i`.
     pub(crate) fn netstat(&self) -> String {
-        let Link { name, mtu, passed: Passed { rx, tx }, .. } = self;
+        let Link { name, mtu, passed: LinkCounters { rx, tx }, .. } = self;
         let (link, address) = (format!("<Link#{}>", self.index), self.addresses.as_ref().map_or("-", |(own, _)| own));
         format!(
             "{name:<8} {mtu:>6} {link:<18} {address:<18} {:>10} {:>6} {:>10} {:>6}\n",
@@ -184,7 +185,7 @@ impl Link {
 
     /// Returns its JSON object in `netstat -i`, with network layer addresses.
     pub(crate) fn netstat_json(&self, addresses: &[String]) -> Value {
-        let Passed { rx, tx } = self.passed;
+        let LinkCounters { rx, tx } = self.passed;
         json!({
             "ifname": self.name, "mtu": self.mtu, "address": self.addresses.as_ref().map(|(own, _)| own),
             "addresses": addresses,

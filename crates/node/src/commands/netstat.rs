@@ -95,7 +95,7 @@ fn grouped(entries: &[Entry], all: bool) -> String {
         [("tcp", sentences::TCP), ("udp", sentences::UDP), ("ip6", sentences::IP6), ("icmp6", sentences::ICMP6)]
     {
         if entries.iter().any(|entry| paragraph(&entry.name) == module) {
-            let (text, names) = sentences::told(sentences, entries, all);
+            let (text, names) = sentences::paragraph(sentences, entries, all);
             groups.insert(module, text);
             said.extend(names);
         }

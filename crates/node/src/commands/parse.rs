@@ -170,10 +170,10 @@ impl<L: Locks> Ctl<'_, L> {
     }
 
     /// Adds or replaces a route, with one path or several.
-    pub(crate) fn add_route(&self, prefix: Prefix, ways: &[Path]) -> Result<(), CommandError> {
-        let added = match ways {
+    pub(crate) fn add_route(&self, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
+        let added = match paths {
             [only] => self.host.stack.add_route(self.cx, prefix, only.via),
-            _ => self.host.stack.add_paths(self.cx, prefix, ways),
+            _ => self.host.stack.add_paths(self.cx, prefix, paths),
         };
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
     }

@@ -171,7 +171,7 @@ pub(super) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
-    let asked = why::asked::<u32, L>(ctl, args)?;
+    let asked = why::route_query::<u32, L>(ctl, args)?;
     if asked.why || ctl.json {
         return iproute::got(ctl, &asked);
     }

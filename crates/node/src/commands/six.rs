@@ -108,13 +108,13 @@ impl<L: Locks> Ctl<'_, L> {
     }
 
     /// Adds or replaces a route, with one path or several.
-    fn add_route6(&self, prefix: Prefix6, ways: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
+    fn add_route6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
             return Err(CommandError::failed(format!("{prefix}: link-local and multicast prefixes cannot be routed")));
         }
-        let added = match ways {
+        let added = match paths {
             [only] => self.host.stack.add_route6(self.cx, prefix, only.via),
-            _ => self.host.stack.add_paths6(self.cx, prefix, ways),
+            _ => self.host.stack.add_paths6(self.cx, prefix, paths),
         };
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
     }

@@ -138,7 +138,7 @@ pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
         let handshakes = sock.handshakes(cx.now).into_iter();
         late.extend(handshakes.map(|(tuple, left, again)| bare(State::SynReceived, tuple, (Timer::On, left, again))));
     });
-    stack.for_each_late(cx, |tuple, left| late.push(bare(State::TimeWait, tuple, (Timer::TimeWait, left, 0))));
+    stack.for_each_time_wait(cx, |tuple, left| late.push(bare(State::TimeWait, tuple, (Timer::TimeWait, left, 0))));
     late.sort_by_key(|socket| (socket.local, socket.peer));
     sockets.extend(late);
     sockets

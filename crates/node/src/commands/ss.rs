@@ -15,7 +15,7 @@ use tcp::State;
 
 /// Options, one per letter.
 #[derive(Clone, Copy, Default)]
-struct Asked {
+struct SsOptions {
     tcp: bool,
     udp: bool,
     listening: bool,
@@ -49,7 +49,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
     // A filter is often quoted as one word: ss 'sport = :7'.
     let parts: Vec<&str> = words.rest().iter().flat_map(|word| word.split_whitespace()).collect();
     let mut words = Words::new(&parts);
-    let mut asked = Asked { json: ctl.json, ..Asked::default() };
+    let mut asked = SsOptions { json: ctl.json, ..SsOptions::default() };
     while let Some(word) = words.peek().filter(|word| word.starts_with('-')) {
         words.take();
         let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
@@ -71,10 +71,10 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
 /// Lists all sockets, for `show sockets`.
 pub(super) fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let sockets = sockets::all(ctl);
-    listing(ctl, &sockets.iter().collect::<Vec<_>>(), Asked { all: true, json: ctl.json, ..Asked::default() })
+    listing(ctl, &sockets.iter().collect::<Vec<_>>(), SsOptions { all: true, json: ctl.json, ..SsOptions::default() })
 }
 
-impl Asked {
+impl SsOptions {
     /// Sets the option of a letter. Returns `false` if there is no such option.
     fn take(&mut self, letter: char) -> bool {
         let place = match letter {
@@ -121,7 +121,7 @@ impl Asked {
     }
 }
 
-fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: Asked) -> String {
+fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: SsOptions) -> String {
     if asked.json {
         return format!("{}\n", Value::Array(rows.iter().map(|row| to_json(ctl, row)).collect()));
     }
@@ -215,7 +215,7 @@ fn to_json<L: Locks>(ctl: &Ctl<'_, L>, row: &Socket) -> Value {
 }
 
 /// Returns the summary of `-s`: the number of sockets of each kind.
-fn summary(sockets: &[Socket], asked: Asked) -> String {
+fn summary(sockets: &[Socket], asked: SsOptions) -> String {
     let count = |is: &dyn Fn(&Socket) -> bool| sockets.iter().filter(|socket| is(socket)).count();
     let tcp = |state: State| count(&|s| s.netid == Netid::Tcp && s.state == SockState::Tcp(state));
     let syn_recv = tcp(State::SynReceived); // these have no socket yet

@@ -4,10 +4,10 @@ use super::{Ctl, isr};
 use crate::Host;
 use dispatch::netisr::Settings;
 use grammar::{CommandError, Form, Words, parse};
-use inet::knobs::Knobs;
+use inet::sysctls::Sysctls;
 use lock::{Locks, Up};
 use serde_json::{Map, Value};
-use stats::KnobInfo;
+use stats::SysctlInfo;
 
 /// BSD's name for the congestion control of new connections, set by name; the numeric form here is
 /// `net.inet.tcp.cc.cubic`.
@@ -169,13 +169,13 @@ fn show(of: &dyn Variables, json: bool, names: &[String], form: Shown) -> String
         return format!("{}\n", Value::Object(all));
     }
     let line = |name: &String| {
-        let value = plain(value(name));
+        let value = plain_text(value(name));
         if form == Shown::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
     };
     names.iter().map(line).collect()
 }
 
-fn plain(value: Value) -> String {
+fn plain_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
         other => other.to_string(),
@@ -183,9 +183,9 @@ fn plain(value: Value) -> String {
 }
 
 fn set(of: &dyn Variables, name: &str, text: &str, form: Shown) -> Result<String, CommandError> {
-    let before = plain(of.value(name));
+    let before = plain_text(of.value(name));
     of.set(name, text)?;
-    let after = plain(of.value(name));
+    let after = plain_text(of.value(name));
     Ok(if form == Shown::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
 }
 
@@ -202,16 +202,16 @@ impl<L: Locks> Variables for Ctl<'_, L> {
             return sentence.to_string();
         }
         let fixed = Fixed::<L>::named(name).map(|fixed| format!("{} Read only.", fixed.about));
-        fixed.or_else(|| Knobs::INFO.iter().find(|info| info.name == name).map(said_of)).unwrap_or_default()
+        fixed.or_else(|| Sysctls::INFO.iter().find(|info| info.name == name).map(describe)).unwrap_or_default()
     }
 
     fn value(&self, name: &str) -> Value {
         let host = self.host;
         if name == ALGORITHM {
-            return ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into();
+            return ALGORITHMS.get(usize::from(host.stack.sysctls.tcp_cc_cubic.on())).copied().into();
         }
         let fixed = Fixed::<L>::named(name).map(|fixed| (fixed.value)(host));
-        fixed.or_else(|| isr::value(host, name)).unwrap_or_else(|| host.stack.knobs.get(name).into())
+        fixed.or_else(|| isr::value(host, name)).unwrap_or_else(|| host.stack.sysctls.get(name).into())
     }
 
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
@@ -221,19 +221,19 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         let value = check(name, text)?;
         let netisr = self.host.isr.as_ref().map(|isr| isr.netisr.as_ref());
         isr::set(netisr, name, value).map_err(|why| CommandError::failed(why.to_string()))?;
-        apply(&self.host.stack.knobs, name, value);
+        apply(&self.host.stack.sysctls, name, value);
         Ok(())
     }
 }
 
 /// Returns a setting's description, range and default.
-pub(crate) fn said_of(info: &KnobInfo) -> String {
+pub(crate) fn describe(info: &SysctlInfo) -> String {
     format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
 }
 
 /// Returns all names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
+    let mut all: Vec<&'static str> = Sysctls::INFO.iter().map(|info| info.name).collect();
     all.extend(Fixed::<Up>::ALL.iter().map(|fixed| fixed.name).chain([ALGORITHM]).chain(isr::names()));
     all.sort_unstable();
     all.into_iter()
@@ -249,13 +249,13 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
     if let Some(checked) = isr::check(name, text) {
         return checked;
     }
-    let info = Knobs::INFO.iter().find(|info| info.name == name);
+    let info = Sysctls::INFO.iter().find(|info| info.name == name);
     in_range(info.ok_or_else(|| CommandError::unknown("sysctl", name, names()))?, text)
 }
 
 /// Returns every name accepted by [`check`]: name, value, default, description.
 pub(crate) fn documented() -> Vec<[String; 4]> {
-    let own = Knobs::INFO.iter().map(|info| {
+    let own = Sysctls::INFO.iter().map(|info| {
         let range = format!("integer, {} to {}", info.min, info.max);
         [info.name.to_string(), range, info.default.to_string(), info.sentence.to_string()]
     });
@@ -272,8 +272,8 @@ pub(crate) fn documented() -> Vec<[String; 4]> {
 }
 
 /// Parses `text` as a number in the range of the setting.
-pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, CommandError> {
-    let KnobInfo { name, min, max, .. } = *info;
+pub(crate) fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandError> {
+    let SysctlInfo { name, min, max, .. } = *info;
     let number = match text {
         "on" | "true" if (min, max) == (0, 1) => Some(1),
         "off" | "false" if (min, max) == (0, 1) => Some(0),
@@ -297,7 +297,7 @@ pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
 }
 
 /// Sets a value accepted by [`check`].
-pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
+pub(crate) fn apply(sysctls: &Sysctls, name: &str, value: i64) {
     let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
-    let _ = knobs.set(name, value); // cannot fail: checked before
+    let _ = sysctls.set(name, value); // cannot fail: checked before
 }

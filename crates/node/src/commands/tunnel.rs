@@ -334,8 +334,8 @@ pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
 
 /// Returns the TTL of outer packets: the tunnel's own, or the sysctl's.
 fn outer_ttl<L: Locks>(ctl: &Ctl<'_, L>, config: &Config) -> i64 {
-    let knobs = &ctl.host.stack.knobs;
-    let usual = if config.remote.is_ipv6() { &knobs.tunnel_hop_limit } else { &knobs.tunnel_ttl };
+    let sysctls = &ctl.host.stack.sysctls;
+    let usual = if config.remote.is_ipv6() { &sysctls.tunnel_hop_limit } else { &sysctls.tunnel_ttl };
     config.ttl.map_or_else(|| usual.get(), i64::from)
 }
 

@@ -72,7 +72,7 @@ impl WhyFamily for u128 {
 }
 
 /// Parameters of `get ADDR [from SRC iif IF] [ipproto N] [sport N] [dport N] [--why]`.
-pub(super) struct Asked<A: WhyFamily> {
+pub(super) struct RouteQuery<A: WhyFamily> {
     question: Question<A::Addr>,
     /// Explain the choice of the next hop (`--why`).
     pub why: bool,
@@ -90,7 +90,10 @@ pub(super) const GET: &[Form<()>] = &[Form {
 /// # Errors
 /// Returns an error for an address of another family, an unknown interface, or one of `from` and
 /// `iif` without the other.
-pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Asked<A>, CommandError> {
+pub(super) fn route_query<A: WhyFamily, L: Locks>(
+    ctl: &Ctl<'_, L>,
+    args: &Args<'_>,
+) -> Result<RouteQuery<A>, CommandError> {
     let (dst, zone) = A::addr(ctl, "address", args.text("ADDR"))?;
     let src = args.get("SRC").map(|word| A::addr(ctl, "source", word)).transpose()?.map(|(src, _)| src);
     let iface = args.get("IF").map(|name| ctl.iface(name)).transpose()?.map(|iface| iface.id);
@@ -102,7 +105,7 @@ pub(super) fn asked<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -
     let port = |name| args.number(name).unwrap_or(0) as u16;
     let proto = args.get("PROTO").map(proto).transpose()?.unwrap_or(0);
     let question = Question { dst, zone, from, proto, l4_ports: (port("sport"), port("dport")) };
-    Ok(Asked { question, why: args.has("--why") })
+    Ok(RouteQuery { question, why: args.has("--why") })
 }
 
 fn proto(word: &str) -> Result<u8, CommandError> {
@@ -115,7 +118,7 @@ fn proto(word: &str) -> Result<u8, CommandError> {
     }
 }
 
-impl<A: WhyFamily> Asked<A> {
+impl<A: WhyFamily> RouteQuery<A> {
     /// Returns the queried address.
     pub fn dst(&self) -> A::Addr {
         self.question.dst
@@ -134,7 +137,7 @@ impl<A: WhyFamily> Asked<A> {
 }
 
 /// Returns a next hop as text: `via 10.0.0.1 dev em0`.
-fn way<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) -> String {
+fn next_hop_text<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) -> String {
     let dev = |id: IfaceId| format!("dev {}", ctl.iface_name(id));
     match via {
         Via::Local(id) => format!("to this host ({})", dev(id)),
@@ -155,16 +158,16 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
     }
     match why.matched {
         Some(Route { prefix, via }) => {
-            let way = way::<A, L>(ctl, via);
+            let way = next_hop_text::<A, L>(ctl, via);
             out.push(format!("{} is in {prefix}, the longest prefix of a route: {way}", question.dst));
         }
         None => out.push(match why.via {
-            Some(via) => format!("{} is looked up in no table: {}", question.dst, way::<A, L>(ctl, via)),
+            Some(via) => format!("{} is looked up in no table: {}", question.dst, next_hop_text::<A, L>(ctl, via)),
             None => format!("no route leads to {}", question.dst),
         }),
     }
     for Route { prefix, via } in &why.passed_over {
-        out.push(format!("passed over, as it is shorter: {prefix}, {}", way::<A, L>(ctl, *via)));
+        out.push(format!("passed over, as it is shorter: {prefix}, {}", next_hop_text::<A, L>(ctl, *via)));
     }
     if let Some(choice) = &why.choice {
         out.extend(choice_sentences(ctl, why, choice));
@@ -189,7 +192,10 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
     }
     match why.back {
         Some(Some(Route { prefix, via })) => {
-            out.push(format!("source validation: packets back would go by {prefix}, {}", way::<A, L>(ctl, via)));
+            out.push(format!(
+                "source validation: packets back would go by {prefix}, {}",
+                next_hop_text::<A, L>(ctl, via)
+            ));
         }
         Some(None) => out.push("source validation: no route leads back to the source".to_owned()),
         None => {}
@@ -205,9 +211,9 @@ fn choice_sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, why: &Why<A>, choi
     let mut out = Vec::new();
     for (Path { via, weight }, dead) in &choice.paths {
         let avoided = if dead.is_some() { ", avoided: its gateway did not answer" } else { "" };
-        out.push(format!("path: {} weight {weight}{avoided}", way::<A, L>(ctl, *via)));
+        out.push(format!("path: {} weight {weight}{avoided}", next_hop_text::<A, L>(ctl, *via)));
     }
-    let chosen = why.via.map(|via| way::<A, L>(ctl, via)).unwrap_or_default();
+    let chosen = why.via.map(|via| next_hop_text::<A, L>(ctl, via)).unwrap_or_default();
     out.push(format!("the flow's hash {:016x} names bucket {}: {chosen}", choice.hash, choice.bucket));
     out
 }
@@ -223,7 +229,8 @@ fn state_word(state: State) -> &'static str {
 }
 
 fn fields<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Value {
-    let route = |route: &Route<A>| json!({ "dst": A::shown(route.prefix), "way": way::<A, L>(ctl, route.via) });
+    let route =
+        |route: &Route<A>| json!({ "dst": A::shown(route.prefix), "way": next_hop_text::<A, L>(ctl, route.via) });
     let mut out = json!({
         "dst": question.dst.to_string(),
         "matched": why.matched.as_ref().map(route),
@@ -235,7 +242,7 @@ fn fields<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>
         set(&mut out, "iif", ctl.iface_name(iface));
     }
     if let Some(choice) = &why.choice {
-        let path = |(path, dead): &(Path<A::Addr>, Option<_>)| json!({ "way": way::<A, L>(ctl, path.via), "weight": path.weight, "dead": dead.is_some() });
+        let path = |(path, dead): &(Path<A::Addr>, Option<_>)| json!({ "way": next_hop_text::<A, L>(ctl, path.via), "weight": path.weight, "dead": dead.is_some() });
         set(&mut out, "paths", choice.paths.iter().map(path).collect::<Vec<_>>());
         set(&mut out, "hash", format!("{:016x}", choice.hash));
         set(&mut out, "bucket", choice.bucket);

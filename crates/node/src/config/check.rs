@@ -129,7 +129,7 @@ impl HostConfig {
                 return Err("advertise = true needs stacks = 1: each stack would send its own advertisements".into());
             }
             for (name, value) in &self.sysctl {
-                commands::check_knob_number(name, *value).map_err(|why| why.to_string())?;
+                commands::check_sysctl_number(name, *value).map_err(|why| why.to_string())?;
             }
             Ok(())
         };

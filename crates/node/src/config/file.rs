@@ -195,7 +195,7 @@ impl Source<'_> {
                 ("route", _) => host.routes = self.routes(value)?,
                 ("neighbor", _) => host.neighbors = self.neighbors(value)?,
                 ("service", _) => host.services = self.services(value)?,
-                ("sysctl", DeValue::Table(knobs)) => self.knobs(knobs, "", &mut host)?,
+                ("sysctl", DeValue::Table(sysctls)) => self.sysctls(sysctls, "", &mut host)?,
                 (group @ ("pool" | "isr"), DeValue::Table(keys)) => {
                     for (key, value) in keys {
                         let name = format!("{group}.{}", key.get_ref());
@@ -285,13 +285,13 @@ impl Source<'_> {
 
     /// Reads sysctls such as `"net.inet.ip.forwarding" = 1`. Without the quotes TOML makes nested
     /// tables of the name, which are accepted too.
-    fn knobs(&self, table: &DeTable<'_>, above: &str, host: &mut HostConfig) -> Result<(), ConfigError> {
+    fn sysctls(&self, table: &DeTable<'_>, above: &str, host: &mut HostConfig) -> Result<(), ConfigError> {
         for (key, value) in table {
             let name = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
             if let DeValue::Table(below) = value.get_ref() {
-                self.knobs(below, &name, host)?;
+                self.sysctls(below, &name, host)?;
             } else {
-                let set = host.set_knob(&name, &item(value.get_ref()));
+                let set = host.set_sysctl(&name, &item(value.get_ref()));
                 set.map_err(|what| self.error(Some(key.span()), what))?;
             }
         }

@@ -432,7 +432,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("dstport", Number(1, 65_535), Is("4789"), "VXLAN: UDP destination port.", |c, v| {
         put(&mut c.ends.l4port, v.number().map(L4Port))
     }),
-    key("ttl", Number(1, 255), Means("the knob net.inet.ip.ttl"), "Tunnel: TTL of the outer header.", |c, v| {
+    key("ttl", Number(1, 255), Means("the sysctl net.inet.ip.ttl"), "Tunnel: TTL of the outer header.", |c, v| {
         put(&mut c.ends.ttl, v.number().map(Some))
     }),
     key(
@@ -594,25 +594,25 @@ impl HostConfig {
         if HOST.iter().any(|key| key.name == name) {
             return set_key(HOST, self, name, &Item::Word(value.to_string()));
         }
-        if !commands::knob_names().any(|knob| knob == name) {
-            let known = HOST.iter().map(|key| key.name).chain(commands::knob_names());
+        if !commands::sysctl_names().any(|sysctl| sysctl == name) {
+            let known = HOST.iter().map(|key| key.name).chain(commands::sysctl_names());
             return Err(unknown(name, known));
         }
-        self.set_knob(name, &Item::Word(value.to_string()))
+        self.set_sysctl(name, &Item::Word(value.to_string()))
     }
 
     /// Sets a sysctl.
     ///
     /// # Errors
     /// As [`HostConfig::set`].
-    pub fn set_knob(&mut self, name: &str, value: &Item) -> Result<(), String> {
+    pub fn set_sysctl(&mut self, name: &str, value: &Item) -> Result<(), String> {
         let word = match value {
             Item::Word(word) | Item::Text(word) => word.clone(),
             Item::Number(n) => n.to_string(),
             Item::Bool(on) => on.to_string(),
             other => other.shown(),
         };
-        let number = commands::check_knob(name, &word).map_err(|why| why.to_string())?;
+        let number = commands::check_sysctl(name, &word).map_err(|why| why.to_string())?;
         self.sysctl.insert(name.to_string(), number);
         Ok(())
     }

@@ -47,8 +47,8 @@ pub const TABLES: &[Table] = &[
     Table { name: "host.service", about: "A service of the host.", rows: || rows(keys::SERVICE) },
     Table {
         name: "host.sysctl",
-        about: "Knobs of the host; 'linerate sysctl' shows and sets them at run time.",
-        rows: knobs,
+        about: "Sysctls of the host; 'linerate sysctl' shows and sets them at run time.",
+        rows: sysctls,
     },
     Table { name: "switch", about: "A learning bridge between hosts.", rows: || rows(keys::SWITCH) },
 ];
@@ -84,13 +84,13 @@ fn rows<T>(keys: &[Key<T>]) -> Vec<Row> {
     keys.iter().map(row).collect()
 }
 
-fn knobs() -> Vec<Row> {
+fn sysctls() -> Vec<Row> {
     let row = |[name, value, default, about]: [String; 4]| Row { name: format!("\"{name}\""), value, default, about };
-    commands::documented_knobs().into_iter().map(row).collect()
+    commands::documented_sysctls().into_iter().map(row).collect()
 }
 
 const INTRODUCTION: &str = "'linerate up' runs the hosts and switches of a TOML file, 'linerate up --check' checks it. \
-    --set and 'linerate host --set' set keys and knobs of a host as KEY=VALUE. A default in parentheses is a \
+    --set and 'linerate host --set' set keys and sysctls of a host as KEY=VALUE. A default in parentheses is a \
     description, not a value.";
 
 /// Returns the page in Markdown.

@@ -66,7 +66,7 @@ fn every_key_sets_its_field() {
 }
 
 #[test]
-fn knobs_may_be_written_without_quotes() {
+fn sysctls_may_be_written_without_quotes() {
     assert_eq!(one("[host.sysctl]\nnet.inet.ip.ttl = 32\n").sysctl["net.inet.ip.ttl"], 32);
     assert_eq!(one("[host.sysctl]\n\"net.inet.ip.forwarding\" = true\n").sysctl["net.inet.ip.forwarding"], 1);
 }

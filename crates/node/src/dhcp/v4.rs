@@ -256,7 +256,7 @@ impl Client {
     }
 
     /// Starts renewing the lease with the next poll; without a lease, starts discovery.
-    pub(crate) fn renew(&mut self, now: Instant, random: u64) {
+    pub(crate) fn start_renewal(&mut self, now: Instant, random: u64) {
         match (&self.lease, self.state) {
             (Some(_), _) => self.enter(State::Renewing, now, random),
             (None, _) => self.start(now),

@@ -151,7 +151,7 @@ fn packets_to_the_host_are_queued_in_every_mode() {
 }
 
 #[test]
-fn isr_knobs_have_old_names_and_reject_invalid_values() {
+fn isr_sysctls_have_old_names_and_reject_invalid_values() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
     assert_eq!(
         say(&two.b, "sysctl -n net.isr.dispatch net.isr.direct net.isr.numthreads net.isr.maxprot"),

@@ -121,7 +121,7 @@ impl Ping {
             }
             Err(why) => {
                 self.errors += 1;
-                self.tell(out, seq, &format!("ping: sendmsg: {}", refused(why)), json!({ "error": refused(why) }));
+                self.print(out, seq, &format!("ping: sendmsg: {}", refused(why)), json!({ "error": refused(why) }));
             }
         }
         let is_last = self.config.count.is_some_and(|count| self.sent >= count);
@@ -133,7 +133,7 @@ impl Ping {
         }
     }
 
-    fn tell(&self, out: &mut String, seq: u16, line: &str, mut fields: serde_json::Value) {
+    fn print(&self, out: &mut String, seq: u16, line: &str, mut fields: serde_json::Value) {
         if !self.config.json {
             *out += &format!("{line}\n");
             return;
@@ -142,13 +142,13 @@ impl Ping {
         *out += &format!("{fields}\n");
     }
 
-    fn hear(&mut self, answer: &Answer, out: &mut String) {
+    fn on_reply(&mut self, answer: &Answer, out: &mut String) {
         let Answer { from, seq, ttl, len, kind, .. } = *answer;
         let found = self.pending.iter().position(|(sent, _)| *sent == seq);
         let what = match kind {
             Kind::Reply => {
                 let Some((_, sent)) = found.and_then(|at| self.pending.remove(at)) else {
-                    self.tell(
+                    self.print(
                         out,
                         seq,
                         &format!("{len} bytes from {from}: icmp_seq={seq} (DUP!)"),
@@ -162,7 +162,7 @@ impl Ping {
                 let line = format!("{len} bytes from {from}: icmp_seq={seq} ttl={ttl} time={} ms", ms(time));
                 let fields =
                     json!({ "from": from.to_string(), "bytes": len, "ttl": ttl, "time_ms": time.as_secs_f64() * 1e3 });
-                return self.tell(out, seq, &line, fields);
+                return self.print(out, seq, &line, fields);
             }
             Kind::TimeExceeded => "Time to live exceeded".to_string(),
             Kind::Unreachable(code) => format!("Destination {} Unreachable", unreachable_word(from.is_ipv6(), code)),
@@ -170,7 +170,7 @@ impl Ping {
             Kind::Error => "Parameter problem".to_string(),
         };
         self.errors += u64::from(found.and_then(|at| self.pending.remove(at)).is_some());
-        self.tell(
+        self.print(
             out,
             seq,
             &format!("From {from} icmp_seq={seq} {what}"),
@@ -240,7 +240,7 @@ impl<L: Locks> Work<L> for Ping {
             },
         };
         while let Some(answer) = around.stack.take_answer(around.cx, ident) {
-            self.hear(&answer, out);
+            self.on_reply(&answer, out);
         }
         let now = around.cx.now;
         if now >= self.due {

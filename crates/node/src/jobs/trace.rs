@@ -47,7 +47,7 @@ impl Trace {
         Trace { hop: config.first, config, ident, probe: 0, seq: 0, sent, shown, reached: false }
     }
 
-    fn hear(&mut self, answer: &Answer, sent: Instant, out: &mut String) {
+    fn on_reply(&mut self, answer: &Answer, sent: Instant, out: &mut String) {
         if self.shown != Some(answer.from) {
             *out += &format!("  {}", answer.from);
             self.shown = Some(answer.from);
@@ -94,7 +94,7 @@ impl<L: Locks> Work<L> for Trace {
             if answer.seq == self.seq
                 && let Some(sent) = self.sent
             {
-                self.hear(&answer, sent, out);
+                self.on_reply(&answer, sent, out);
             }
         }
         if self.sent.is_some_and(|sent| around.cx.now.since(sent) >= timeout) {

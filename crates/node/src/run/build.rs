@@ -46,7 +46,7 @@ pub enum BuildError {
         why: split::OpenError,
     },
     /// A port could not be added.
-    #[error("{host}: {}", port::said_of(port, why))]
+    #[error("{host}: {}", port::port_message(port, why))]
     Port {
         /// Name of the host.
         host: String,

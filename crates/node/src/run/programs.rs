@@ -143,7 +143,7 @@ impl<'h> Running<'h> {
     }
 
     /// Passes the output of the services to `notice`, line by line.
-    pub fn tell(&mut self, notice: &mut dyn FnMut(&str)) {
+    pub fn report(&mut self, notice: &mut dyn FnMut(&str)) {
         for program in &mut self.services {
             program.take_output().lines().for_each(&mut *notice);
         }

@@ -101,7 +101,7 @@ pub enum UpError {
 }
 
 /// Message of a host's thread.
-enum Said {
+enum Report {
     Running(Event),
     Notice(String),
     Failed(UpError),
@@ -235,7 +235,7 @@ pub fn up_network<P: Programs + 'static>(
 
 /// Passes on the messages of the threads, until all have ended or one has failed.
 fn attend<P>(
-    said: &Receiver<Said>,
+    said: &Receiver<Report>,
     hosts: usize,
     shared: &Shared<P>,
     sandbox: &Sandbox,
@@ -245,9 +245,9 @@ fn attend<P>(
     let (mut running, mut started) = (0, Vec::new());
     for said in said {
         match said {
-            Said::Failed(why) => return Some(why),
-            Said::Notice(text) => each(&Event::Notice(text)),
-            Said::Running(event) => {
+            Report::Failed(why) => return Some(why),
+            Report::Notice(text) => each(&Event::Notice(text)),
+            Report::Running(event) => {
                 running += 1;
                 started.push(event);
                 if running == hosts {
@@ -269,17 +269,17 @@ fn attend<P>(
 }
 
 /// Thread of a switch.
-fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Said>) -> Option<Outcome> {
+fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Report>) -> Option<Outcome> {
     let run = || {
         let switch = Switch::of_file(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
         let mut control = file.control.as_ref().map(|path| bind(&file.name, path)).transpose()?;
         let path = control.as_ref().map(|server| server.path().to_path_buf());
-        let _ = say.send(Said::Running(Event::Running { name: file.name.clone(), control: path }));
+        let _ = say.send(Report::Running(Event::Running { name: file.name.clone(), control: path }));
         shared.gate.pass();
         let over = || shared.is_over() || shared.hosts.load(Ordering::Relaxed) == 0;
         Ok(switch.run_as_node(control.as_mut(), over)?)
     };
-    run().map_err(|why| say.send(Said::Failed(why))).ok()
+    run().map_err(|why| say.send(Report::Failed(why))).ok()
 }
 
 /// Thread of a host.
@@ -287,11 +287,11 @@ fn live<P: Programs>(
     config: &HostConfig,
     pin: Option<io::Error>,
     shared: &Shared<P>,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
 ) -> Vec<Outcome> {
     if let (Some(why), Some(core)) = (pin, config.core) {
         let text = format!("{}: cannot pin to core {core}: {why}; running on any core", config.name);
-        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
+        let _ = say.send(Report::Notice(text)); // fails only when everything has ended
     }
     let lived = match config.locks.as_str() {
         _ if config.stacks > 1 => live_split(config, shared, say),
@@ -302,14 +302,14 @@ fn live<P: Programs>(
             run(config, &host, runner, shared, say).map(|outcome| vec![outcome])
         }),
     };
-    lived.map_err(|why| say.send(Said::Failed(why))).unwrap_or_default()
+    lived.map_err(|why| say.send(Report::Failed(why))).unwrap_or_default()
 }
 
 /// Runs a split host: this thread is the dispatcher, and each stack has a thread of its own.
 fn live_split<P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
 ) -> Result<Vec<Outcome>, UpError> {
     let fault = |why| BuildError::Split { host: config.name.clone(), why };
     let (mut dispatcher, shards) = Dispatcher::open(config, &shared.pairs, Clock::live(config.clock)).map_err(fault)?;
@@ -321,7 +321,7 @@ fn live_split<P: Programs>(
             let end = Ends(&living);
             let live = move || {
                 let _end = end;
-                live_sharded(part, shard, shared, say).map_err(|why| say.send(Said::Failed(why))).ok()
+                live_sharded(part, shard, shared, say).map_err(|why| say.send(Report::Failed(why))).ok()
             };
             match dispatch::spawn_scoped(scope, &part.name, live) {
                 Ok(thread) => threads.push((part.name.clone(), thread)),
@@ -362,11 +362,11 @@ fn live_sharded<P: Programs>(
     part: &HostConfig,
     shard: Shard,
     shared: &Shared<P>,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
 ) -> Result<Outcome, UpError> {
     if let Some((core, Err(why))) = part.core.map(|core| (core, dispatch::pin_to_core(core))) {
         let text = format!("{}: cannot pin to core {core}: {why}; running on any core", part.name);
-        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
+        let _ = say.send(Report::Notice(text)); // fails only when everything has ended
     }
     let mut host = build_sharded(part, &shared.pairs, Clock::live(part.clock), shard)?;
     host.set_topology(shared.topology.clone());
@@ -379,7 +379,7 @@ fn live_sharded<P: Programs>(
 fn live_shared<L: Locks, P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
 ) -> Result<Outcome, UpError>
 where
     Host<L>: Sync,
@@ -434,8 +434,9 @@ where
             end();
             for (name, thread) in threads {
                 if thread.join().is_err() {
-                    let _ = say
-                        .send(Said::Notice(format!("{name}: thread panicked; the frames it was processing are lost")));
+                    let _ = say.send(Report::Notice(format!(
+                        "{name}: thread panicked; the frames it was processing are lost"
+                    )));
                 }
             }
         })
@@ -466,14 +467,14 @@ fn run_part<L: Locks>(
     part: usize,
     gate: &Gate,
     over: &AtomicBool,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
 ) {
     let is_over = || over.load(Ordering::Relaxed);
     if let Some(core) = config.core.map(|core| dispatch::core_at(core + part))
         && let Err(why) = dispatch::pin_to_core(core)
     {
         let text = format!("{}.ports{part}: cannot pin to core {core}: {why}; running on any core", config.name);
-        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
+        let _ = say.send(Report::Notice(text)); // fails only when everything has ended
     }
     while !gate.is_open() && !is_over() {
         std::thread::sleep(GATE_LOOK); // if the start fails, `over` is set before the gate opens
@@ -482,15 +483,15 @@ fn run_part<L: Locks>(
 }
 
 /// Runs a workstream of netisr, on a core of its own if configured.
-fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<Said>) {
+fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<Report>) {
     let core = dispatch::core_at(at);
     let pinned = if config.isr.bind { dispatch::pin_to_core(core) } else { Ok(()) };
     if let Err(why) = pinned {
         let text = format!("{}.isr{at}: cannot pin to core {core}: {why}; running on any core", config.name);
-        let _ = say.send(Said::Notice(text)); // fails only when everything has ended
+        let _ = say.send(Report::Notice(text)); // fails only when everything has ended
     }
     if let Err(why) = host.run_isr(at) {
-        let _ = say.send(Said::Notice(format!("{}.isr{at}: {why}", config.name)));
+        let _ = say.send(Report::Notice(format!("{}.isr{at}: {why}", config.name)));
     }
 }
 
@@ -537,7 +538,7 @@ fn run<L: Locks, P: Programs>(
     host: &Host<L>,
     runner: Runner,
     shared: &Shared<P>,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
 ) -> Result<Outcome, UpError> {
     run_with(config, host, runner, shared, say, || {})
 }
@@ -548,7 +549,7 @@ fn run_with<L: Locks, P: Programs>(
     host: &Host<L>,
     mut runner: Runner,
     shared: &Shared<P>,
-    say: &Sender<Said>,
+    say: &Sender<Report>,
     over: impl FnOnce(),
 ) -> Result<Outcome, UpError> {
     let opened = Running::open(&shared.programs, host, &config.services);
@@ -562,13 +563,13 @@ fn run_with<L: Locks, P: Programs>(
     shared.unfinished.fetch_add(1, Ordering::AcqRel);
     let mut unfinished = Some(Ends(&shared.unfinished));
     let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
-    let _ = say.send(Said::Running(Event::Running { name: host.stack.name.clone(), control }));
+    let _ = say.send(Report::Running(Event::Running { name: host.stack.name.clone(), control }));
     shared.gate.pass();
-    let mut notice = |text| drop(say.send(Said::Notice(text)));
+    let mut notice = |text| drop(say.send(Report::Notice(text)));
     while !shared.is_over() && !runner.is_over(host.clock.now()) {
         let patience = programs.patience(|| host.clock.now(), IDLE);
         runner.round_with(host, &shared.pairs, &mut notice, patience, || programs.turn(host));
-        programs.tell(&mut |line| notice(format!("{}: {line}", config.name)));
+        programs.report(&mut |line| notice(format!("{}: {line}", config.name)));
     }
     programs.end();
     let is_needed = || {

@@ -44,7 +44,7 @@ pub enum OpenError {
     #[error(transparent)]
     Pool(#[from] buf::PoolError),
     /// A port could not be opened.
-    #[error("{}", port::said_of(port, why))]
+    #[error("{}", port::port_message(port, why))]
     Port {
         /// Specification of the port.
         port: String,

@@ -49,13 +49,13 @@ impl Call {
 
     /// Runs `take` while the thread releases its lock.
     pub fn ask<R>(&self, take: impl FnOnce() -> R) -> R {
-        self.0.lock_requests.ask(|| self.0.ring(), take)
+        self.0.lock_requests.request(|| self.0.ring(), take)
     }
 
     /// Returns whether a thread waits for the lock.
     #[inline]
-    pub fn is_asked(&self) -> bool {
-        self.0.lock_requests.is_asked()
+    pub fn is_pending(&self) -> bool {
+        self.0.lock_requests.is_pending()
     }
 
     /// Wakes the thread, if it sleeps: at most one byte per sleep, so that the pipe never fills.
@@ -78,7 +78,7 @@ impl Call {
 }
 
 /// Path to a port of another thread.
-enum Way {
+enum Route {
     /// A ring of this thread's own.
     Ring(Producer<Frame>),
     /// The common queue of the workers.
@@ -86,23 +86,23 @@ enum Way {
 }
 
 /// Path to a port of another thread.
-pub struct Away {
-    way: Way,
+pub struct RemotePort {
+    way: Route,
     to: usize,
     /// Frames dropped: the workers' queue was full.
     pub full: u64,
 }
 
-impl Away {
+impl RemotePort {
     /// Creates both ends of a ring.
-    pub fn ring(to: usize) -> (Away, Arrivals<Frame>) {
+    pub fn ring(to: usize) -> (RemotePort, Arrivals<Frame>) {
         let (ring, arrivals) = ring(FRAMES);
-        (Away { way: Way::Ring(ring), to, full: 0 }, Arrivals::Ring(arrivals))
+        (RemotePort { way: Route::Ring(ring), to, full: 0 }, Arrivals::Ring(arrivals))
     }
 
     /// Creates a worker's end of a queue.
-    pub fn queue(to: usize, queue: &Arc<Outbox<Frame>>) -> Away {
-        Away { way: Way::Queue(queue.clone()), to, full: 0 }
+    pub fn queue(to: usize, queue: &Arc<Outbox<Frame>>) -> RemotePort {
+        RemotePort { way: Route::Queue(queue.clone()), to, full: 0 }
     }
 
     /// Moves the frames of `out` into the ring or queue, as far as there is room, and wakes the
@@ -111,8 +111,8 @@ impl Away {
     /// the same flow meanwhile.
     pub fn send(&mut self, out: &mut Burst, calls: &[Call]) {
         let sent = match &mut self.way {
-            Way::Ring(ring) => ring.push_from(|| out.pop()),
-            Way::Queue(queue) => {
+            Route::Ring(ring) => ring.push_from(|| out.pop()),
+            Route::Queue(queue) => {
                 let sent = queue.push(out.len(), || out.pop());
                 self.full += out.len() as u64;
                 out.clear();

@@ -1,9 +1,9 @@
-//! Wake-up protocol between a switch thread (`SwitchThread`) and the threads that need it, without lost
-//! wake-ups.
+//! Wake-up protocol between a switch thread (`SwitchThread`) and the threads that need it, without
+//! lost wake-ups.
 //!
-//! A thread with a request stores it (a frame, or a request for the lock) and wakes the `SwitchThread` if
-//! it sleeps ([`lock::Doorbell`]). Checked with loom (`cargo xtask loom`), with a lock and a count
-//! in place of the pipe ([`super::exchange::Call`]).
+//! A thread with a request stores it (a frame, or a request for the lock) and wakes the
+//! `SwitchThread` if it sleeps ([`lock::Doorbell`]). Checked with loom (`cargo xtask loom`), with a
+//! lock and a count in place of the pipe ([`super::exchange::Call`]).
 
 use lock::Doorbell;
 #[cfg(loom)]
@@ -22,7 +22,7 @@ pub struct LockRequests {
 
 impl LockRequests {
     /// Runs `take` while the `SwitchThread` releases its lock; calls `ring` if it sleeps.
-    pub fn ask<R>(&self, ring: impl FnOnce(), take: impl FnOnce() -> R) -> R {
+    pub fn request<R>(&self, ring: impl FnOnce(), take: impl FnOnce() -> R) -> R {
         self.asking.fetch_add(1, Ordering::SeqCst);
         self.wake(ring);
         let taken = take();
@@ -32,12 +32,12 @@ impl LockRequests {
 
     /// Returns whether a thread waits for the lock.
     #[inline]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.asking.load(Ordering::Relaxed) > 0
     }
 
-    /// Calls `ring` if the `SwitchThread` sleeps, at most once per sleep. The request must be stored
-    /// before.
+    /// Calls `ring` if the `SwitchThread` sleeps, at most once per sleep. The request must be
+    /// stored before.
     #[inline]
     pub fn wake(&self, ring: impl FnOnce()) {
         self.asleep.wake(0, ring);
@@ -46,7 +46,7 @@ impl LockRequests {
     /// Runs `sleep`, which ends on a wake-up, unless `stay` finds work or a thread waits for the
     /// lock. `rung` consumes the wake-up, and is called once it has come or is about to.
     pub fn sleep<R>(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce() -> R, rung: impl FnOnce()) -> Option<R> {
-        self.asleep.sleep(u64::MAX, || stay() || self.is_asked(), sleep, rung)
+        self.asleep.sleep(u64::MAX, || stay() || self.is_pending(), sleep, rung)
     }
 }
 

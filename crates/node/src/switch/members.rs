@@ -70,7 +70,7 @@ impl Info {
     pub fn link(&self) -> (Link, Carrier) {
         let carrier = |up: bool| if up { Carrier::Up } else { Carrier::None };
         let (carrier, speed_kbps, duplex) = match (&self.nic, &self.interface) {
-            (Some(nic), _) => (carrier(nic.is_up()), nic.knobs.bits_a_second().unwrap_or(0) / 1000, Duplex::Full),
+            (Some(nic), _) => (carrier(nic.is_up()), nic.settings.bits_a_second().unwrap_or(0) / 1000, Duplex::Full),
             (None, Some((name, has_speed))) => match link::status(name) {
                 Ok(status) => {
                     let kbps = status.speed_mbps.filter(|_| *has_speed).map_or(0, |mbps| u64::from(mbps) * 1000);

@@ -113,8 +113,8 @@ impl Switch {
         let (Some(thread), Some(flow)) = (self.threads.get(number), &self.flow) else { return };
         loop {
             let mut thread = lock(thread);
-            while thread.turn() == Then::Again && !thread.is_asked() {}
-            let asked = thread.is_asked();
+            while thread.turn() == Then::Again && !thread.is_lock_requested() {}
+            let asked = thread.is_lock_requested();
             drop(thread);
             if asked {
                 std::thread::sleep(Duration::from_micros(20));
@@ -168,11 +168,11 @@ impl Switch {
             if then != Then::Again && done(thread.sleep(then, fds)?, thread.now()) {
                 break;
             }
-            if thread.is_asked() {
+            if thread.is_lock_requested() {
                 break;
             }
         }
-        let asked = thread.is_asked();
+        let asked = thread.is_lock_requested();
         drop(thread);
         if asked {
             std::thread::sleep(Duration::from_micros(20));

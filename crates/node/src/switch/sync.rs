@@ -11,7 +11,7 @@
 //! ([`Bridge::miss`]) and requests that all threads send their events again
 //! ([`Bridge::announce_all`]); by then it has emptied the rings.
 
-use bridge::{About, Bridge, SyncEvent};
+use bridge::{Bridge, EventKind, SyncEvent};
 use buf::ring::{Consumer, Producer, ring};
 use clock::Instant;
 #[cfg(loom)]
@@ -47,10 +47,10 @@ struct Missed {
 }
 
 impl Missed {
-    fn of(&self, about: About) -> &AtomicBool {
+    fn of(&self, about: EventKind) -> &AtomicBool {
         match about {
-            About::Addresses => &self.addresses,
-            About::Ports => &self.ports,
+            EventKind::Addresses => &self.addresses,
+            EventKind::Ports => &self.ports,
         }
     }
 
@@ -74,7 +74,7 @@ struct EventReceiver {
 }
 
 /// Creates both ends, with room for this many address events and other events.
-fn way(addresses: usize, other: usize) -> (EventSender, EventReceiver) {
+fn channel(addresses: usize, other: usize) -> (EventSender, EventReceiver) {
     let ((to_addresses, addresses), (to_ports, ports)) = (ring(addresses), ring(other));
     let missed = Arc::<Missed>::default();
     let sender = EventSender { addresses: to_addresses, ports: to_ports, missed: missed.clone() };
@@ -83,19 +83,19 @@ fn way(addresses: usize, other: usize) -> (EventSender, EventReceiver) {
 
 impl EventSender {
     /// Queues an event for the other thread. Returns `false` if it is lost.
-    fn tell(&mut self, sync: &SyncEvent) -> bool {
-        let ring = match sync.about() {
-            About::Addresses => &mut self.addresses,
-            About::Ports => &mut self.ports,
+    fn send(&mut self, sync: &SyncEvent) -> bool {
+        let ring = match sync.kind() {
+            EventKind::Addresses => &mut self.addresses,
+            EventKind::Ports => &mut self.ports,
         };
         let told = ring.push(sync.clone()).is_ok();
         if !told {
-            self.lose(sync.about());
+            self.lose(sync.kind());
         }
         told
     }
 
-    fn lose(&mut self, about: About) {
+    fn lose(&mut self, about: EventKind) {
         self.missed.of(about).store(true, Ordering::Release);
     }
 
@@ -109,19 +109,21 @@ impl EventSender {
 impl EventReceiver {
     /// Receives the events. Returns whether addresses were flushed, from whichever thread they had
     /// come.
-    fn hear(&mut self, bridge: &mut Bridge, counts: &SyncCounts, now: Instant) -> bool {
-        self.ports.pop_into(EVENTS_MAX, |sync| bridge.hear(&sync, now));
-        self.addresses.pop_into(ADDRESSES, |sync| bridge.hear(&sync, now));
+    fn receive(&mut self, bridge: &mut Bridge, counts: &SyncCounts, now: Instant) -> bool {
+        self.ports.pop_into(EVENTS_MAX, |sync| bridge.apply_event(&sync, now));
+        self.addresses.pop_into(ADDRESSES, |sync| bridge.apply_event(&sync, now));
         if !self.missed.any() {
             return false;
         }
         let mut forgot = false;
-        for (about, times) in [(About::Addresses, &counts.missed_addresses), (About::Ports, &counts.missed_ports)] {
+        for (about, times) in
+            [(EventKind::Addresses, &counts.missed_addresses), (EventKind::Ports, &counts.missed_ports)]
+        {
             if self.missed.of(about).swap(false, Ordering::AcqRel) {
-                bridge.miss(about, now);
+                bridge.on_events_lost(about, now);
                 times.bump();
                 self.request_resend();
-                forgot |= about == About::Addresses;
+                forgot |= about == EventKind::Addresses;
             }
         }
         forgot
@@ -146,7 +148,7 @@ impl SyncExchange {
         let mut all: Vec<SyncExchange> = (0..threads).map(|_| SyncExchange::default()).collect();
         for one in 0..threads {
             for other in (0..threads).filter(|other| *other != one) {
-                let (sender, receiver) = way(ADDRESSES, EVENTS_MAX);
+                let (sender, receiver) = channel(ADDRESSES, EVENTS_MAX);
                 if let Some(thread) = all.get_mut(one) {
                     thread.to.push(sender);
                 }
@@ -161,7 +163,7 @@ impl SyncExchange {
     /// Sends the events of this thread's replica, and applies those of the others.
     pub fn exchange(&mut self, bridge: &mut Bridge, now: Instant) {
         let SyncExchange { to, from, counts } = self;
-        let forgot: u32 = from.iter_mut().map(|receiver| u32::from(receiver.hear(bridge, counts, now))).sum();
+        let forgot: u32 = from.iter_mut().map(|receiver| u32::from(receiver.receive(bridge, counts, now))).sum();
         if forgot > 0 {
             from.iter().for_each(EventReceiver::request_resend);
         }
@@ -172,10 +174,10 @@ impl SyncExchange {
         }
         bridge.announce_again(now);
         while let Some(sync) = bridge.take_event() {
-            let lost = to.iter_mut().map(|sender| u64::from(!sender.tell(&sync))).sum();
+            let lost = to.iter_mut().map(|sender| u64::from(!sender.send(&sync))).sum();
             counts.lost.add(lost);
         }
-        for about in [About::Addresses, About::Ports] {
+        for about in [EventKind::Addresses, EventKind::Ports] {
             let lost = bridge.take_lost_events(about);
             if lost > 0 {
                 counts.lost.add(lost);

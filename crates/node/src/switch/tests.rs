@@ -230,7 +230,7 @@ fn bridge_cost_is_measured_one_burst_in_16() {
 }
 
 #[test]
-fn nic_knobs_are_set_while_it_runs() {
+fn nic_sysctls_are_set_while_it_runs() {
     let mut lan = Lan::new(1, 1);
     lan.say("ifconfig bridge0 addm nic(wire=w):em0 addm nic(wire=w):em1").unwrap();
     assert_eq!(

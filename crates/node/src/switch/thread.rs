@@ -1,7 +1,7 @@
 //! A thread of a switch: its ports, its replica of the bridge, and their scheduling.
 
 use super::Average;
-use super::exchange::{Arrivals, Away, Call, Outbox};
+use super::exchange::{Arrivals, Call, Outbox, RemotePort};
 use super::post::{self, Poster};
 use super::sync::{SyncCounts, SyncExchange};
 use super::tree::SharedInbox;
@@ -10,7 +10,7 @@ use bridge::{Bridge, BridgeConfig, Member, PortNo};
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant, tsc};
 use dispatch::dataflow::{self, Worker};
-use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
+use dispatch::polling::{Ask, Handlers, Polling, Sysctls, Then};
 use port::nic::Nic;
 use port::offload::soft::Soft;
 use port::pcap::Direction;
@@ -148,7 +148,7 @@ impl Own {
 enum Place {
     Free,
     Own(Box<Own>),
-    Other(Away),
+    Other(RemotePort),
 }
 
 /// Role of a thread.
@@ -191,7 +191,7 @@ pub struct SwitchThread {
 /// State that a thread gets from its switch.
 pub(super) struct Common {
     pub bridge: BridgeConfig,
-    pub knobs: Arc<Knobs>,
+    pub sysctls: Arc<Sysctls>,
     pub clock: Clock,
     pub calls: Vec<Call>,
     pub inbox: SharedInbox,
@@ -217,7 +217,7 @@ impl SwitchThread {
             number,
             role,
             bridge,
-            polling: Polling::new(common.knobs.clone()),
+            polling: Polling::new(common.sysctls.clone()),
             average: Average::default(),
             ledger: Ledger::default(),
             ports: Ports { places: Vec::new(), own: Vec::new(), out: Vec::new(), burst: Burst::new() },
@@ -264,14 +264,14 @@ impl SwitchThread {
 
     /// Adds a port of another thread; returns the receiving end for frames sent to it.
     pub(super) fn add_foreign(&mut self, number: PortNo, thread: usize) -> Arrivals<Frame> {
-        let (away, arrivals) = Away::ring(thread);
+        let (away, arrivals) = RemotePort::ring(thread);
         self.put(number, Place::Other(away));
         arrivals
     }
 
     /// Adds a port of loop `thread`; frames for it go into the workers' `queue`.
     pub(super) fn add_queued(&mut self, number: PortNo, thread: usize, queue: &Arc<Outbox<Frame>>) {
-        self.put(number, Place::Other(Away::queue(thread, queue)));
+        self.put(number, Place::Other(RemotePort::queue(thread, queue)));
     }
 
     fn put(&mut self, number: PortNo, place: Place) {
@@ -411,8 +411,8 @@ impl SwitchThread {
 
     /// Returns whether a thread waits for this one's lock.
     #[inline]
-    pub fn is_asked(&self) -> bool {
-        self.calls.get(self.number).is_some_and(Call::is_asked)
+    pub fn is_lock_requested(&self) -> bool {
+        self.calls.get(self.number).is_some_and(Call::is_pending)
     }
 
     /// Runs one turn of the thread.

@@ -195,13 +195,13 @@ impl Switch {
         let now = self.clock.now();
         let look = self.look_at_links(guard.as_mut(), now);
         let Some(tree) = guard.as_mut() else { return look };
-        self.settle(tree);
+        self.update(tree);
         for (from, bytes) in heard {
             tree.stp.on_bpdu(from, &bytes, now);
-            self.settle(tree);
+            self.update(tree);
         }
         let next = tree.stp.poll(now);
-        self.settle(tree);
+        self.update(tree);
         if now.since(tree.aged) >= Duration::from_secs(1) {
             tree.aged = now;
             for (port, most) in &tree.ageing {
@@ -257,7 +257,7 @@ impl Switch {
     }
 
     /// Applies the effects of the protocol: states in every replica before BPDUs are sent.
-    fn settle(&self, tree: &mut Tree) {
+    fn update(&self, tree: &mut Tree) {
         while let Some(effect) = tree.stp.next_effect() {
             match effect {
                 Effect::State(port, state) => self.each_thread(|thread| thread.bridge.set_state(port, state)),

@@ -42,14 +42,14 @@ impl State {
     /// Returns the send buffer size that `SO_SNDBUF` reports.
     pub fn send_buffer(&self, token: c_int) -> Done<usize> {
         let socket = self.files.get(token)?;
-        let first = self.host.stack.knobs.tcp_sendspace.get() as usize;
+        let first = self.host.stack.sysctls.tcp_sendspace.get() as usize;
         Ok(socket.send_buffer.unwrap_or(socket.grown.max(first)))
     }
 
     /// Grows a send buffer of default size to two windows when a writer waits and the congestion
     /// window has room (Linux: tcp_new_space, tcp_sndbuf_expand).
     fn grow(&mut self, token: c_int) -> Done<()> {
-        let most = self.host.stack.knobs.tcp_sendspace_max.get() as usize;
+        let most = self.host.stack.sysctls.tcp_sendspace_max.get() as usize;
         let socket = self.files.get(token)?;
         if !socket.no_space || socket.send_buffer.is_some() {
             return Ok(());

@@ -48,7 +48,7 @@ impl fmt::Display for BadPattern {
 impl std::error::Error for BadPattern {}
 
 /// Returns an error of the regex crate about a translated pattern in one line.
-pub(super) fn plainly(error: &regex::Error) -> String {
+pub(super) fn message_of(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "pattern too large: needs more than 64 MiB".to_owned(),
         other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),

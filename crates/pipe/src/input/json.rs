@@ -11,7 +11,7 @@
 //! cannot be read.
 
 use super::Tally;
-use super::Told;
+use super::Warned;
 use crate::{About, Frames, Time};
 use port::pcap::{Direction, notes};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
                 break;
             }
             tally.lines += 1;
-            tally.tell(Told::Json(format!("no newline within {MAX_READ} bytes")), frames.len());
+            tally.warn(Warned::Json(format!("no newline within {MAX_READ} bytes")), frames.len());
             return from + MAX_READ + 1;
         };
         let line = rest.get(..end).unwrap_or_default();
@@ -43,9 +43,9 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
         match frame(line) {
             Ok((bytes, time, about)) if frames.push_about(&bytes, time, &about) => {}
             Ok((bytes, ..)) => {
-                tally.tell(Told::Json(format!("frame of {} bytes: must be 14 to 262144", bytes.len())), frames.len())
+                tally.warn(Warned::Json(format!("frame of {} bytes: must be 14 to 262144", bytes.len())), frames.len())
             }
-            Err(why) => tally.tell(Told::Json(why), frames.len()),
+            Err(why) => tally.warn(Warned::Json(why), frames.len()),
         }
     }
     from

@@ -17,14 +17,14 @@ pub struct Tally {
     /// Lines or records that are not frames.
     pub bad: u64,
     /// The first bad ones: line number and error.
-    pub told: Vec<(u64, Told)>,
+    pub told: Vec<(u64, Warned)>,
     /// Number of frames in the batch before the first bad line.
     pub good: usize,
 }
 
 /// Error in a line or record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Warned {
     /// In a line of digits.
     Line(BadLine),
     /// In a line of JSON.
@@ -33,11 +33,11 @@ pub enum Told {
     Record(String),
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Warned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Told::Line(bad) => bad.fmt(f),
-            Told::Json(why) | Told::Record(why) => f.write_str(why),
+            Warned::Line(bad) => bad.fmt(f),
+            Warned::Json(why) | Warned::Record(why) => f.write_str(why),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Tally {
     }
 
     /// Counts a bad line that follows `good` frames of its batch.
-    pub(super) fn tell(&mut self, why: Told, good: usize) {
+    pub(super) fn warn(&mut self, why: Warned, good: usize) {
         if self.bad == 0 {
             self.good = good;
         }
@@ -82,8 +82,8 @@ impl Tally {
     pub fn first_bad(&self) -> Option<BadInput> {
         let (line, why) = self.told.first()?;
         Some(match why {
-            Told::Line(why) => BadInput::Line { line: *line, why: *why },
-            Told::Json(why) | Told::Record(why) => BadInput::Json { line: *line, why: why.clone() },
+            Warned::Line(why) => BadInput::Line { line: *line, why: *why },
+            Warned::Json(why) | Warned::Record(why) => BadInput::Json { line: *line, why: why.clone() },
         })
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &
         }
         Next::Bad { why, used } => {
             tally.lines += 1;
-            tally.tell(Told::Line(why), frames.len());
+            tally.warn(Warned::Line(why), frames.len());
             used
         }
         Next::Partial => 0,

@@ -433,7 +433,7 @@ impl Device {
                     let ring = state.ring_mut(kind);
                     let spare = ring.spare();
                     ring.push(std::mem::replace(block, spare));
-                    self.tell(state, kernel);
+                    self.notify(state, kernel);
                 }
             }
         }
@@ -445,18 +445,18 @@ impl Device {
         }
         state.counts.unread += unread;
         state.counts.refused += refused;
-        self.tell(state, kernel);
+        self.notify(state, kernel);
     }
 
     /// Reports that no more frames are available for now: blocked reads receive what there is.
     pub fn pause(&self, kernel: &Kernel) {
         let mut state = self.lock();
         state.more = false;
-        self.tell(state, kernel);
+        self.notify(state, kernel);
     }
 
     /// Answers blocked reads with the frames that are available.
-    fn tell(&self, mut state: MutexGuard<'_, State>, kernel: &Kernel) {
+    fn notify(&self, mut state: MutexGuard<'_, State>, kernel: &Kernel) {
         let mut given = Vec::new();
         let mut waiting = std::mem::take(&mut state.waiting);
         let over = state.over;
@@ -486,7 +486,7 @@ impl Device {
         let mut state = self.lock();
         state.lost |= lost;
         (state.over, state.more) = (true, false);
-        self.tell(state, kernel);
+        self.notify(state, kernel);
     }
 
     /// Ends the mount: blocked writes fail with ENODEV.

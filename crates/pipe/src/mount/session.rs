@@ -130,7 +130,7 @@ impl Session {
                 self.kernel.send(&Answer::done(unique));
                 return Then::End;
             }
-            Ok(request) => self.obey(&request),
+            Ok(request) => self.dispatch(&request),
             Err(Some(unique)) => self.kernel.send(&Answer::error(unique, libc::EIO)),
             Err(None) => {}
         }
@@ -149,7 +149,7 @@ impl Session {
         }
     }
 
-    fn obey(&self, request: &Request<'_>) {
+    fn dispatch(&self, request: &Request<'_>) {
         let Request { unique, node: number, op } = *request;
         let answer = match (self.node(number), op) {
             (_, Op::Forget) => return,

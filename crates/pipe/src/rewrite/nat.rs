@@ -17,12 +17,12 @@
 //! Not translated: other protocols, payloads (FTP's PORT), and MAC addresses, which a later
 //! [`super::Rewrite`] can set.
 
-mod knobs;
+mod options;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use knobs::{BadKnob, Between, Timeouts};
+pub use options::{BadOption, Between, Timeouts};
 
 use crate::stage::{BadLink, StageError};
 use crate::{About, FrameMut, Frames, Stage, Time};
@@ -285,19 +285,19 @@ impl Nat {
         if header.dst.is_multicast() || header.dst.is_broadcast() {
             return Err(Drop::NotUnicast);
         }
-        let port = match Asked::of(frame, layout, header)? {
-            Asked::Later => {
+        let port = match Wanted::of(frame, layout, header)? {
+            Wanted::Later => {
                 self.fragments.get(&datagram(header)).ok_or(Drop::Fragment)?;
                 None
             }
-            Asked::Error => {
+            Wanted::Error => {
                 let table = &self.table;
                 layout
                     .change_quoted(frame, |quoted| quoted_inward(quoted, table, outside))
                     .ok_or(Drop::Malformed)??;
                 None
             }
-            Asked::Session { proto, src, dst, flags } => {
+            Wanted::Session { proto, src, dst, flags } => {
                 if proto == Upper::Icmp && !is_echo(frame, layout, ty::ECHO_REQUEST) {
                     return Err(Drop::Unsolicited); // a reply without a request
                 }
@@ -315,14 +315,14 @@ impl Nat {
 
     fn inward(&mut self, frame: &mut [u8], layout: &Layout, header: &ip4::Header) -> Translated<()> {
         let outside = self.config.between.outside;
-        let (addr, port) = match Asked::of(frame, layout, header)? {
-            Asked::Later => (self.fragments.get(&datagram(header)).ok_or(Drop::Fragment)?, None),
-            Asked::Error => {
+        let (addr, port) = match Wanted::of(frame, layout, header)? {
+            Wanted::Later => (self.fragments.get(&datagram(header)).ok_or(Drop::Fragment)?, None),
+            Wanted::Error => {
                 let table = &self.table;
                 let quoted = layout.change_quoted(frame, |quoted| quoted_outward(quoted, table, outside));
                 (quoted.ok_or(Drop::Malformed)??, None)
             }
-            Asked::Session { proto, src, dst, flags } => {
+            Wanted::Session { proto, src, dst, flags } => {
                 // For an echo, the identifier is the only port.
                 let (port, remote_port) = if proto == Upper::Icmp { (src, 0) } else { (dst, src) };
                 if proto == Upper::Icmp && !is_echo(frame, layout, ty::ECHO_REPLY) {
@@ -372,7 +372,7 @@ fn datagram(header: &ip4::Header) -> Datagram {
 }
 
 /// Kind of translation that a packet requires.
-enum Asked {
+enum Wanted {
     /// By its session. For an echo, `src` is the identifier and `dst` is 0.
     Session { proto: Upper, src: u16, dst: u16, flags: Flags },
     /// An ICMP error.
@@ -381,10 +381,10 @@ enum Asked {
     Later,
 }
 
-impl Asked {
-    fn of(frame: &[u8], layout: &Layout, header: &ip4::Header) -> Translated<Asked> {
+impl Wanted {
+    fn of(frame: &[u8], layout: &Layout, header: &ip4::Header) -> Translated<Wanted> {
         if header.frag_off != 0 {
-            return Ok(Asked::Later);
+            return Ok(Wanted::Later);
         }
         let payload = layout.payload(frame);
         let proto = layout.upper();
@@ -397,14 +397,14 @@ impl Asked {
             let [i0, i1, ..] = header.rest;
             return match header.ty {
                 ty::ECHO_REQUEST | ty::ECHO_REPLY => {
-                    Ok(Asked::Session { proto, src: u16::from_be_bytes([i0, i1]), dst: 0, flags })
+                    Ok(Wanted::Session { proto, src: u16::from_be_bytes([i0, i1]), dst: 0, flags })
                 }
-                ty::UNREACHABLE | ty::SOURCE_QUENCH | ty::TIME_EXCEEDED | ty::PARAMETER_PROBLEM => Ok(Asked::Error),
+                ty::UNREACHABLE | ty::SOURCE_QUENCH | ty::TIME_EXCEEDED | ty::PARAMETER_PROBLEM => Ok(Wanted::Error),
                 _ => Err(Drop::Unsupported),
             };
         }
         match layout.ports(frame) {
-            Some((src, dst)) => Ok(Asked::Session { proto, src: src.0, dst: dst.0, flags }),
+            Some((src, dst)) => Ok(Wanted::Session { proto, src: src.0, dst: dst.0, flags }),
             None if matches!(proto, Upper::Tcp | Upper::Udp) => Err(Drop::Malformed),
             None => Err(Drop::Unsupported),
         }
@@ -428,13 +428,13 @@ fn set_end(frame: &mut [u8], layout: &Layout, side: Side, port: u16) {
 fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
     let layout = Layout::of_ip4(quoted);
     let header = layout.header4(quoted).ok_or(Drop::Malformed)?;
-    match Asked::quoted(quoted, &layout) {
+    match Wanted::quoted(quoted, &layout) {
         Some((src, dst)) => Ok((layout, header, src, dst)),
         None => Err(Drop::Unsolicited),
     }
 }
 
-impl Asked {
+impl Wanted {
     /// Returns the ports of a quoted packet, of which 8 bytes after the header suffice (RFC 792).
     fn quoted(quoted: &[u8], layout: &Layout) -> Option<(u16, u16)> {
         if layout.upper() != Upper::Icmp {

@@ -12,7 +12,7 @@
 //! split into request and completion, so needs 8 such clocks (PCI-X Addendum 1.0, chapter 2). These
 //! are minimum costs, without waiting for the arbiter, so the resulting rates are upper limits.
 
-use super::knobs::Knobs;
+use super::settings::Settings;
 use clock::Instant;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,8 +79,8 @@ pub struct Bus {
 
 impl Bus {
     /// Returns the configured model.
-    pub fn model(knobs: &Knobs) -> Option<Model> {
-        match knobs.bus.get() {
+    pub fn model(settings: &Settings) -> Option<Model> {
+        match settings.bus.get() {
             1 => Some(Model::PciX100),
             2 => Some(Model::PciX133),
             _ => None,
@@ -88,39 +88,39 @@ impl Bus {
     }
 
     /// Returns whether the card may start another frame.
-    pub(super) fn is_free(&self, knobs: &Knobs, now: Instant) -> bool {
-        !knobs.bus_pace.on() || self.free_at.load(Ordering::Relaxed) <= now.nanos()
+    pub(super) fn is_free(&self, settings: &Settings, now: Instant) -> bool {
+        !settings.bus_pace.on() || self.free_at.load(Ordering::Relaxed) <= now.nanos()
     }
 
     /// Returns the time until which the bus is busy; [`Instant::ZERO`] for cards that do not wait
     /// for it (`nic.bus_pace`).
-    pub fn busy_until(&self, knobs: &Knobs) -> Instant {
-        if knobs.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
+    pub fn busy_until(&self, settings: &Settings) -> Instant {
+        if settings.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
     }
 
     /// Discards unused bus time up to `before`, the time of the previous step: an idle bus
     /// accumulates no credit.
-    pub(super) fn resume(&self, knobs: &Knobs, before: Instant) {
-        if knobs.bus_pace.on() {
+    pub(super) fn resume(&self, settings: &Settings, before: Instant) {
+        if settings.bus_pace.on() {
             self.free_at.store(self.free_at.load(Ordering::Relaxed).max(before.nanos()), Ordering::Relaxed);
         }
     }
 
     /// Occupies the bus for `clocks` and returns the clocks to count (0 without a model).
-    pub(super) fn take(&self, knobs: &Knobs, clocks: u64) -> u64 {
-        if Bus::model(knobs).is_none() {
+    pub(super) fn take(&self, settings: &Settings, clocks: u64) -> u64 {
+        if Bus::model(settings).is_none() {
             return 0;
         }
-        self.occupy(knobs, clocks);
+        self.occupy(settings, clocks);
         clocks
     }
 
     /// Occupies a paced bus for `clocks`. Called directly for register accesses, which are counted
     /// elsewhere.
     #[inline(always)]
-    pub(super) fn occupy(&self, knobs: &Knobs, clocks: u64) {
-        if knobs.bus_pace.on()
-            && let Some(model) = Bus::model(knobs)
+    pub(super) fn occupy(&self, settings: &Settings, clocks: u64) {
+        if settings.bus_pace.on()
+            && let Some(model) = Bus::model(settings)
         {
             let ns = clocks * 1_000_000_000 / model.hertz();
             self.free_at.store(self.free_at.load(Ordering::Relaxed).saturating_add(ns), Ordering::Relaxed);

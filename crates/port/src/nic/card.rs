@@ -5,8 +5,8 @@
 //! descriptors back four at a time (64 bytes), and writes transmit descriptors back only where the
 //! driver requested a report (RS).
 
-use super::knobs::{COLD, MOVE};
 use super::regs::{LSC, RXO, RXT0, TXDW};
+use super::settings::{COLD, MOVE};
 use super::wire::{RxEnd, TxEnd};
 use super::{Nic, bus, work};
 use crate::offload::gso::{self, Cutter};
@@ -37,8 +37,8 @@ impl Card {
         tx: desc::Card<Frame>,
         out: Option<TxEnd>,
     ) -> Card {
-        let copies = nic.knobs.dma.get() != MOVE;
-        let vlan = nic.knobs.vlan.get() as u16;
+        let copies = nic.settings.dma.get() != MOVE;
+        let vlan = nic.settings.vlan.get() as u16;
         Card {
             rx: RxEngine {
                 nic: nic.clone(),
@@ -91,14 +91,14 @@ pub struct RxEngine {
 impl RxEngine {
     /// Performs the work possible by `now`. Returns the number of frames stored in buffers.
     pub fn step(&mut self, now: Instant) -> usize {
-        self.nic.bus.resume(&self.nic.knobs, std::mem::replace(&mut self.stepped, now));
+        self.nic.bus.resume(&self.nic.settings, std::mem::replace(&mut self.stepped, now));
         let mut stored = 0;
-        while self.nic.bus.is_free(&self.nic.knobs, now)
+        while self.nic.bus.is_free(&self.nic.settings, now)
             && let Some(good) = self.receive_next(now)
         {
             stored += usize::from(good);
         }
-        if self.nic.bus.is_free(&self.nic.knobs, now) {
+        if self.nic.bus.is_free(&self.nic.settings, now) {
             self.write_back(); // no further frame will fill the cache line
         }
         self.done.clear();
@@ -141,7 +141,7 @@ impl RxEngine {
     /// Returns false if it does not fit or belongs to another VLAN.
     fn store(&mut self, frame: Frame) -> bool {
         let (copies, vlan) = (self.copies, self.vlan);
-        let (look, cold) = (self.nic.knobs.csum.on(), self.nic.knobs.dma.get() == COLD);
+        let (look, cold) = (self.nic.settings.csum.on(), self.nic.settings.dma.get() == COLD);
         let mut left = Some(frame);
         let stored = self.ring.with_next(|slot, _| {
             let (Some(posted), Some(frame)) = (slot.as_mut(), left.as_ref()) else { return false };
@@ -182,17 +182,17 @@ impl RxEngine {
 
     /// Counts a frame of `len` bytes and its bus cost.
     fn account(&mut self, len: usize) {
-        let (counts, knobs) = (&self.nic.counts, &self.nic.knobs);
+        let (counts, settings) = (&self.nic.counts, &self.nic.settings);
         let mut clocks = bus::write_clocks(len as u64);
         if self.fetched == 0 {
-            self.fetched = self.ring.ready().min(knobs.fetch.size());
+            self.fetched = self.ring.ready().min(settings.fetch.size());
             clocks += bus::read_clocks(self.fetched as u64 * bus::DESCRIPTOR);
             counts.rx_fetches.bump();
         }
         self.fetched = self.fetched.saturating_sub(1);
         counts.rx_stored.bump();
         counts.rx_bytes.add(len as u64);
-        counts.rx_bus_clocks.add(self.nic.bus.take(knobs, clocks));
+        counts.rx_bus_clocks.add(self.nic.bus.take(settings, clocks));
         self.unwritten += 1;
         if self.unwritten == LINE {
             self.write_back();
@@ -203,7 +203,7 @@ impl RxEngine {
         if self.unwritten > 0 {
             let clocks = bus::write_clocks(std::mem::take(&mut self.unwritten) as u64 * bus::DESCRIPTOR);
             self.nic.counts.rx_writebacks.bump();
-            self.nic.counts.rx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
+            self.nic.counts.rx_bus_clocks.add(self.nic.bus.take(&self.nic.settings, clocks));
         }
     }
 
@@ -217,7 +217,7 @@ impl RxEngine {
     pub fn next_event(&mut self) -> Option<Instant> {
         let has_place = self.ring.ready() > 0;
         let at = self.wire.as_mut()?.next_at()?;
-        has_place.then(|| at.max(self.nic.bus.busy_until(&self.nic.knobs)))
+        has_place.then(|| at.max(self.nic.bus.busy_until(&self.nic.settings)))
     }
 
     /// Returns the number of frames on the wire.
@@ -255,7 +255,7 @@ pub struct TxEngine {
 impl TxEngine {
     /// Performs the work possible by `now`. Returns the number of frames put onto the wire.
     pub fn step(&mut self, now: Instant) -> usize {
-        self.nic.bus.resume(&self.nic.knobs, std::mem::replace(&mut self.stepped, now));
+        self.nic.bus.resume(&self.nic.settings, std::mem::replace(&mut self.stepped, now));
         let (mut sent, before) = (0, self.nic.counts.tx_writebacks.get());
         while self.can_send(now)
             && let Some(frame) = self.next_frame()
@@ -285,7 +285,7 @@ impl TxEngine {
     }
 
     fn can_send(&mut self, now: Instant) -> bool {
-        if self.ring.ready() == 0 || !self.nic.bus.is_free(&self.nic.knobs, now) {
+        if self.ring.ready() == 0 || !self.nic.bus.is_free(&self.nic.settings, now) {
             return false;
         }
         match &mut self.wire {
@@ -387,7 +387,7 @@ impl TxEngine {
         if self.ring.with_next(|_, command| command & desc::RS != 0) == Some(true) {
             self.nic.counts.tx_writebacks.bump();
             let clocks = bus::write_clocks(bus::DESCRIPTOR);
-            self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
+            self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.settings, clocks));
         }
         self.ring.finish();
     }
@@ -396,12 +396,12 @@ impl TxEngine {
     fn account(&mut self, len: usize) {
         let mut clocks = bus::read_clocks(len as u64);
         if self.fetched == 0 {
-            self.fetched = self.ring.ready().min(self.nic.knobs.fetch.size());
+            self.fetched = self.ring.ready().min(self.nic.settings.fetch.size());
             clocks += bus::read_clocks(self.fetched as u64 * bus::DESCRIPTOR);
             self.nic.counts.tx_fetches.bump();
         }
         self.fetched = self.fetched.saturating_sub(1);
-        self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
+        self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.settings, clocks));
     }
 
     /// Returns when a frame waiting for the wire or the bus can go; `None`: none is waiting.
@@ -410,7 +410,7 @@ impl TxEngine {
             return None;
         }
         let wire = self.wire.as_ref().map_or(Instant::ZERO, TxEnd::next_room);
-        Some(wire.max(self.nic.bus.busy_until(&self.nic.knobs)))
+        Some(wire.max(self.nic.bus.busy_until(&self.nic.settings)))
     }
 
     /// Returns whether the other end of the wire is gone.

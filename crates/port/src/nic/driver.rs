@@ -1,14 +1,14 @@
 //! The driver, written as for hardware: it polls memory, not registers.
 //!
 //! Receiving: the driver posts buffers of the pool and announces them to the card by RDT (T1). It
-//! finds filled buffers by DD and takes them in bursts. Knobs set when a frame's memory is touched,
-//! and by which code (T4 to T6, T10). Transmitting: the driver puts frames into descriptors and
-//! announces them by TDT (T2). It requests a report every so many descriptors (T3); each report
-//! returns many buffers at a time.
+//! finds filled buffers by DD and takes them in bursts. Settings set when a frame's memory is
+//! touched, and by which code (T4 to T6, T10). Transmitting: the driver puts frames into
+//! descriptors and announces them by TDT (T2). It requests a report every so many descriptors (T3);
+//! each report returns many buffers at a time.
 
 use super::Nic;
 use super::bus;
-use super::knobs::{AT_POLL, LATE, STACK, TOUCH};
+use super::settings::{AT_POLL, LATE, STACK, TOUCH};
 use crate::{PortCounts, RxHalf, TxHalf};
 use buf::ring::desc::{self, RS};
 use buf::{BURST_MAX, Burst, Flags, Frame, Kind, Pool};
@@ -48,8 +48,8 @@ impl RxDriver {
     /// Takes `n` completed frames. Returns their bytes.
     #[inline(always)]
     fn harvest(&mut self, n: usize, into: &mut Burst) -> u64 {
-        let ahead = self.nic.knobs.prefetch.size();
-        let late = self.nic.knobs.parse.get() == LATE;
+        let ahead = self.nic.settings.prefetch.size();
+        let late = self.nic.settings.parse.get() == LATE;
         let (mut bytes, bugs) = (0, &self.port.rx.bugs);
         if !late {
             self.nic.counts.rx_early_reads.add(n as u64);
@@ -70,9 +70,9 @@ impl RxDriver {
     /// Posts buffers to all free descriptors.
     #[inline(always)]
     fn refill(&mut self) {
-        let knobs = &self.nic.knobs;
-        let batch = Self::at_most(knobs.rx_tail_batch.size(), self.ring.size());
-        match knobs.refill.get() {
+        let settings = &self.nic.settings;
+        let batch = Self::at_most(settings.rx_tail_batch.size(), self.ring.size());
+        match settings.refill.get() {
             STACK => self.refill_from_stock(batch),
             TOUCH => {
                 let posted = self.refill_by(batch, |pool| pool.get().map(touched));
@@ -139,7 +139,7 @@ impl RxDriver {
     fn write_rdt(&mut self) {
         self.ring.announce();
         self.nic.counts.rx_doorbells.bump();
-        self.nic.access(bus::REGISTER_WRITE, self.nic.knobs.reg_write_ns.get());
+        self.nic.access(bus::REGISTER_WRITE, self.nic.settings.reg_write_ns.get());
     }
 
     /// Returns whether there is work, in interrupt mode. Reading ICR reports it, at the cost of a
@@ -148,9 +148,9 @@ impl RxDriver {
         if let Some(side) = &self.nic.side
             && side.interrupts.is_asserted()
         {
-            side.interrupts.moderate(self.nic.knobs.itr_us.get());
+            side.interrupts.moderate(self.nic.settings.itr_us.get());
             self.nic.counts.register_reads.bump();
-            self.nic.access(bus::REGISTER_READ, self.nic.knobs.reg_read_ns.get());
+            self.nic.access(bus::REGISTER_READ, self.nic.settings.reg_read_ns.get());
             side.interrupts.read_cause();
             self.awake = true;
         }
@@ -196,7 +196,7 @@ fn touched(mut buffer: Frame) -> Frame {
 impl RxHalf for RxDriver {
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
         let most = most.min(into.room());
-        let polled = !self.nic.knobs.intr.on();
+        let polled = !self.nic.settings.intr.on();
         let frames = if polled || self.is_awake() { self.ring.find_done(most).min(most) } else { 0 };
         let bytes = self.harvest(frames, into);
         self.awake = frames > 0 && frames == most;
@@ -271,7 +271,7 @@ impl TxDriver {
     fn write_tdt(&mut self) {
         self.ring.announce();
         self.nic.counts.tx_doorbells.bump();
-        self.nic.access(bus::REGISTER_WRITE, self.nic.knobs.reg_write_ns.get());
+        self.nic.access(bus::REGISTER_WRITE, self.nic.settings.reg_write_ns.get());
     }
 
     /// Announces the pending descriptors to the card.
@@ -310,8 +310,8 @@ impl TxHalf for TxDriver {
         }
         self.clean();
         let size = self.ring.size();
-        let batch = RxDriver::at_most(self.nic.knobs.tx_tail_batch.size(), size);
-        let every = RxDriver::at_most(self.nic.knobs.tx_rs_every.size(), size);
+        let batch = RxDriver::at_most(self.nic.settings.tx_tail_batch.size(), size);
+        let every = RxDriver::at_most(self.nic.settings.tx_rs_every.size(), size);
         let mut bytes = 0;
         let n = from.len().min(self.ring.room());
         let mut unreported = self.unreported;
@@ -335,7 +335,7 @@ impl TxHalf for TxDriver {
         if !from.is_empty() {
             self.nic.counts.tx_full.bump();
             self.flush();
-        } else if self.nic.knobs.tx_flush.get() != AT_POLL {
+        } else if self.nic.settings.tx_flush.get() != AT_POLL {
             self.flush();
         }
         self.nic.counts.tx_frames.add(n as u64);

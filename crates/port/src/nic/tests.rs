@@ -9,12 +9,12 @@ use proptest::prelude::*;
 
 const ZERO: Instant = Instant::ZERO;
 
-/// Returns the knobs of a port's name, with register accesses at no cost.
-pub fn knobs(text: &str) -> Knobs {
-    let knobs = Knobs::default();
+/// Returns the settings of a port's name, with register accesses at no cost.
+pub fn settings(text: &str) -> Settings {
+    let settings = Settings::default();
     let spec = crate::Spec::parse(&format!("nic(reg_read_ns=0,reg_write_ns=0{text}):x")).unwrap();
-    spec.port.options().for_each(|(option, value)| knobs.preset(option, value));
-    knobs
+    spec.port.options().for_each(|(option, value)| settings.preset(option, value));
+    settings
 }
 
 fn pool(buffers: usize) -> Pool {
@@ -24,7 +24,7 @@ fn pool(buffers: usize) -> Pool {
 /// Returns a nic in parts and the far end of its wire.
 fn parts(text: &str, pool: &Pool) -> (Parts, End) {
     let (near, far) = wire(WIRE_SLOTS);
-    (assemble("em0", knobs(text), 1500, Some(near), pool).unwrap(), far)
+    (assemble("em0", settings(text), 1500, Some(near), pool).unwrap(), far)
 }
 
 /// Returns `n` frames of `len` bytes, numbered from `first`, to a group address if `first` is odd.
@@ -55,8 +55,8 @@ fn at(ns: u64) -> Instant {
 fn a_frame_passes_from_the_tx_ring_to_the_rx_ring() {
     let pool = pool(2048);
     let (a, b) = wire(64);
-    let mut a = open("a", knobs(""), 1500, Some(a), &pool).unwrap();
-    let mut b = open("b", knobs(""), 1500, Some(b), &pool).unwrap();
+    let mut a = open("a", settings(""), 1500, Some(a), &pool).unwrap();
+    let mut b = open("b", settings(""), 1500, Some(b), &pool).unwrap();
     let mut got = Burst::new();
     assert_eq!(b.rx.rx_burst(&mut got, 32, ZERO), 0, "buffers are posted");
     let mut burst = frames(&pool, 7, 3, 60);
@@ -128,7 +128,7 @@ fn run(text: &str, n: u32) -> Arc<Nic> {
 }
 
 #[test]
-fn doorbells_and_write_backs_match_the_knobs() {
+fn doorbells_and_write_backs_match_the_sysctls() {
     let n = 6400u64;
     let plain = run("", n as u32);
     let c = &plain.counts;
@@ -278,7 +278,7 @@ fn frames_wait_on_a_wire_of_unlimited_speed() {
 fn an_unread_wire_drops_excess_frames() {
     let pool = pool(512);
     let (near, mut far) = wire(8);
-    let mut nic = assemble("em0", knobs(",pause=off"), 1500, Some(near), &pool).unwrap();
+    let mut nic = assemble("em0", settings(",pause=off"), 1500, Some(near), &pool).unwrap();
     nic.rx.rx_burst(&mut Burst::new(), 32, ZERO);
     assert_eq!(far.send(&mut frames(&pool, 0, 20, 60), ZERO), 20);
     nic.card.step(ZERO);
@@ -288,7 +288,7 @@ fn an_unread_wire_drops_excess_frames() {
 #[test]
 fn without_a_wire_frames_are_dropped_and_counted() {
     let pool = pool(512);
-    let mut port = open("em0", knobs(""), 1500, None, &pool).unwrap();
+    let mut port = open("em0", settings(""), 1500, None, &pool).unwrap();
     assert_eq!(port.tx.tx_burst(&mut frames(&pool, 0, 9, 60), ZERO), 9);
     assert_eq!(port.rx.rx_burst(&mut Burst::new(), 9, ZERO), 0);
     let nic = port.nic.clone().unwrap();
@@ -324,8 +324,8 @@ fn interrupts_are_moderated() {
 fn an_arriving_frame_wakes_a_sleeping_loop() {
     let pool = pool(4096);
     let (a, b) = wire(64);
-    let mut a = open("a", knobs(",intr=on"), 1500, Some(a), &pool).unwrap();
-    let mut b = open("b", knobs(",intr=on"), 1500, Some(b), &pool).unwrap();
+    let mut a = open("a", settings(",intr=on"), 1500, Some(a), &pool).unwrap();
+    let mut b = open("b", settings(",intr=on"), 1500, Some(b), &pool).unwrap();
     let mut got = Burst::new();
     while b.rx.rx_burst(&mut got, 32, ZERO) > 0 {}
     assert!(!crate::os::is_readable(b.rx.wait_fd().unwrap()));
@@ -360,8 +360,8 @@ fn checksums_are_filled_in_and_verified_on_the_card() {
     for dma in ["copy", "move", "cold"] {
         let (a, b) = wire(64);
         let text = format!(",csum=on,dma={dma}");
-        let mut a = open("a", knobs(&text), 1500, Some(a), &pool).unwrap();
-        let mut b = open("b", knobs(&text), 1500, Some(b), &pool).unwrap();
+        let mut a = open("a", settings(&text), 1500, Some(a), &pool).unwrap();
+        let mut b = open("b", settings(&text), 1500, Some(b), &pool).unwrap();
         assert!(a.caps.tx_l4_csum && a.caps.rx_csum && a.caps.tso_max == 0);
         let mut got = Burst::new();
         b.rx.rx_burst(&mut got, 1, ZERO);
@@ -398,7 +398,7 @@ fn a_large_segment_is_split_on_the_card() {
     for dma in ["copy", "move"] {
         let pool = Pool::new(&PoolConfig { buffers: 600, data: 8192, ..PoolConfig::default() }).unwrap();
         let (a, mut far) = wire(64);
-        let mut a = open("a", knobs(&format!(",tso=on,dma={dma}")), 1500, Some(a), &pool).unwrap();
+        let mut a = open("a", settings(&format!(",tso=on,dma={dma}")), 1500, Some(a), &pool).unwrap();
         assert_eq!((a.caps.tso_max, a.caps.tx_l4_csum), (65_535, true));
         let mut frame = pool.get().unwrap();
         frame.extend(&packet(&sent, 0, &text, text.len(), 0, true)).unwrap();
@@ -452,14 +452,14 @@ fn frames_that_do_not_fit_are_rejected() {
         Pool::new(&PoolConfig { buffers: 30, data: 4000, ..PoolConfig::default() }).unwrap(),
     );
     let (near, mut far) = wire(8);
-    let mut nic = assemble("em0", knobs(""), 1500, Some(near), &small).unwrap();
+    let mut nic = assemble("em0", settings(""), 1500, Some(near), &small).unwrap();
     let mut got = Burst::new();
     nic.rx.rx_burst(&mut got, 1, ZERO);
     far.send(&mut frames(&large, 0, 1, 1519), ZERO);
     far.send(&mut frames(&large, 1, 1, 1518), ZERO);
     nic.card.step(ZERO);
     assert_eq!((nic.rx.rx_burst(&mut got, 9, ZERO), nic.nic.counts.refused.get()), (1, 1));
-    let error = assemble("em0", knobs(""), 1501, None, &small).unwrap_err();
+    let error = assemble("em0", settings(""), 1501, None, &small).unwrap_err();
     assert_eq!(
         error.to_string(),
         "frames of up to 1519 bytes do not fit in the pool's buffers of 1518 bytes: raise pool.data"
@@ -467,36 +467,36 @@ fn frames_that_do_not_fit_are_rejected() {
 }
 
 #[test]
-fn knobs_are_set_at_run_time_or_rejected_with_a_reason() {
-    let knobs = Knobs::default();
-    knobs.set("nic.rx_tail_batch", "64").unwrap();
-    knobs.set("nic.refill", "stack").unwrap();
-    assert_eq!((knobs.rx_tail_batch.get(), knobs.get("nic.refill").unwrap().as_str()), (64, "stack"));
+fn sysctls_are_set_at_run_time_or_rejected_with_a_reason() {
+    let settings = Settings::default();
+    settings.set("nic.rx_tail_batch", "64").unwrap();
+    settings.set("nic.refill", "stack").unwrap();
+    assert_eq!((settings.rx_tail_batch.get(), settings.get("nic.refill").unwrap().as_str()), (64, "stack"));
     for (name, value, says) in [
         ("nic.rx_tail_batch", "0", "nic.rx_tail_batch='0': expected a count from 1 to 1024"),
         ("nic.refill", "heap", "nic.refill='heap': expected one of pool, stack, touch"),
         ("nic.rx_ring", "512", "nic.rx_ring can be set only when the port is opened: nic(rx_ring=...):NAME"),
     ] {
-        assert_eq!(knobs.set(name, value).unwrap_err().to_string(), says);
+        assert_eq!(settings.set(name, value).unwrap_err().to_string(), says);
     }
-    assert!(knobs.set("rx_ring", "1").unwrap_err().to_string().starts_with("no knob 'rx_ring'; nic has"));
-    for (info, value) in knobs.list() {
+    assert!(settings.set("rx_ring", "1").unwrap_err().to_string().starts_with("no setting 'rx_ring'; nic has"));
+    for (info, value) in settings.list() {
         assert!(info.option.form.parse(&value).is_some(), "{}={value}", info.option.name);
-        assert_eq!(knobs.get(&format!("nic.{}", info.option.name)).unwrap(), value);
+        assert_eq!(settings.get(&format!("nic.{}", info.option.name)).unwrap(), value);
     }
-    assert_eq!(Knobs::default().get("nic.reg_read_ns").unwrap(), "875");
+    assert_eq!(Settings::default().get("nic.reg_read_ns").unwrap(), "875");
     assert_eq!(
         crate::Spec::parse("nic(rx_ring=100):em0").unwrap_err().to_string(),
         "at 12: nic rx_ring='100': expected one of 64, 128, 256, 512, 1024, 2048, 4096"
     );
-    knobs.preset("wire", &Value::Text("no knob".into()));
+    settings.preset("wire", &Value::Text("no setting".into()));
 }
 
 #[test]
 fn register_accesses_have_the_configured_duration() {
     let pool = pool(2048);
     let (mut nic, _far) = parts("", &pool);
-    nic.nic.knobs.set("nic.reg_write_ns", "20000").unwrap();
+    nic.nic.settings.set("nic.reg_write_ns", "20000").unwrap();
     let from = std::time::Instant::now();
     nic.tx.tx_burst(&mut frames(&pool, 0, 10, 60), ZERO);
     assert!(from.elapsed() >= Duration::from_micros(195), "ten doorbells");
@@ -564,14 +564,14 @@ proptest! {
         prefetch in 0u64..33, pause in any::<bool>(), buffers in prop::sample::select(vec![40usize, 300, 3000]),
         steps in prop::collection::vec((0u8..6, 1usize..64), 1..120)
     ) {
-        let k = knobs(if pause { ",pause=on" } else { ",pause=off" });
+        let k = settings(if pause { ",pause=on" } else { ",pause=off" });
         let (refill, parse, dma, flush) = words;
-        for (knob, value) in [
+        for (setting, value) in [
             (&k.rx_ring, sizes.0 as u64), (&k.tx_ring, sizes.1 as u64), (&k.rx_tail_batch, batches.0),
             (&k.tx_tail_batch, batches.1), (&k.tx_rs_every, batches.2), (&k.refill, refill), (&k.parse, parse),
             (&k.dma, dma), (&k.tx_flush, flush), (&k.prefetch, prefetch),
         ] {
-            knob.set(value);
+            setting.set(value);
         }
         let (pool, far_pool) = (pool(buffers), self::pool(6000));
         let (near, mut far) = wire(WIRE_SLOTS);

@@ -102,6 +102,6 @@ fn errors_name_the_port_once() {
         ("tracer(file=x):pair:a", "tracer: x: No such file", "tracer(file=x):pair:a: tracer: x: No such file"),
         ("tap:tap0", "tap:ap0: in use", "tap:tap0: tap:ap0: in use"),
     ] {
-        assert_eq!(said_of(spec, &why), said);
+        assert_eq!(port_message(spec, &why), said);
     }
 }

@@ -43,12 +43,12 @@ pub(super) struct PacketRx {
     now: Instant,
     is_down: bool,
     gone: bool,
-    seen: Seen,
+    seen: ReceivedPacket,
 }
 
 /// Counts for the warnings.
 #[derive(Default)]
-struct Seen {
+struct ReceivedPacket {
     lost: u64,
     downs: u64,
     uncuttable: u64,
@@ -91,7 +91,7 @@ impl PacketRx {
             now: Instant::ZERO,
             is_down: false,
             gone: false,
-            seen: Seen::default(),
+            seen: ReceivedPacket::default(),
         }
     }
 
@@ -217,7 +217,7 @@ impl PacketRx {
 }
 
 #[cold]
-fn count_lost(ring: &RxRing, counts: &PortCounts, seen: &mut Seen) {
+fn count_lost(ring: &RxRing, counts: &PortCounts, seen: &mut ReceivedPacket) {
     let lost = ring.lost();
     counts.rx.missed.add(lost);
     seen.lost += lost;
@@ -293,7 +293,7 @@ impl RxHalf for PacketRx {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Seen { lost, downs, uncuttable, cut_short, crowded } = self.seen;
+        let ReceivedPacket { lost, downs, uncuttable, cut_short, crowded } = self.seen;
         let name = &self.name;
         let all = [
             (lost, format!("{lost} frames lost: the receive ring was full; raise rx_ring")),

@@ -153,7 +153,7 @@ impl PacketTx {
     fn kick(&mut self) {
         while self.head != self.tail {
             let answer = self.ring.send();
-            self.settle();
+            self.collect_errors();
             if self.head == self.tail {
                 return;
             }
@@ -166,7 +166,7 @@ impl PacketTx {
     }
 
     /// Counts the frames that the kernel has taken.
-    fn settle(&mut self) {
+    fn collect_errors(&mut self) {
         let (mut frames, mut bytes) = (0, 0);
         while self.head != self.tail && !matches!(self.ring.state(self.head), Slot::Waiting | Slot::Refused) {
             frames += 1;

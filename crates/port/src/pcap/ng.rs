@@ -192,7 +192,7 @@ impl Interface {
 
 /// A record with its data given as a range of the block's body.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct InterfaceBlock {
     pub record: Record<'static>,
     pub data: Range<usize>,
 }
@@ -207,7 +207,7 @@ pub fn packet(
     known: &[Interface],
     last_ns: u64,
     copied: &mut Vec<u8>,
-) -> Result<Found, Fault> {
+) -> Result<InterfaceBlock, Fault> {
     let word = |at| numbers.u32(body, at).ok_or(short(body));
     let (id, ts, captured, orig_len, start) = match ty {
         SIMPLE_PACKET => {
@@ -247,7 +247,7 @@ pub fn packet(
     let ts_ns = ts.map_or(last_ns, |(high, low)| interface.nanos(u64::from(high) << 32 | u64::from(low)));
     let linktype = interface.linktype;
     let record = Record { ts_ns, orig_len, linktype, interface: id, direction, ..Record::default() };
-    Ok(Found { record, data: start..end })
+    Ok(InterfaceBlock { record, data: start..end })
 }
 
 fn short(body: &[u8]) -> Fault {

@@ -1,7 +1,7 @@
 //! Reads captures of both formats. Input may arrive in pieces: when no more data is available, no
 //! data is lost.
 
-use super::ng::{self, Found, Numbers, Stripped};
+use super::ng::{self, InterfaceBlock, Numbers, Stripped};
 use super::{
     Direction, Fault, Format, Interface, MAX_ALL_INTERFACES, MAX_BLOCK, MAX_INTERFACES, PcapError, Record, Section,
 };
@@ -50,7 +50,7 @@ enum State {
 
 /// Result of one step.
 enum Step {
-    Record(Found, usize),
+    Record(InterfaceBlock, usize),
     More,
     End,
 }
@@ -209,7 +209,7 @@ impl<R: Read> Reader<R> {
         let stripped = Stripped::of(linktype, fcs, captured, orig_len);
         let orig_len = stripped.orig_len;
         let record = Record { ts_ns, orig_len, linktype, direction, ..Record::default() };
-        Ok(Step::Record(Found { record, data: front..front + len - stripped.captured }, front + len))
+        Ok(Step::Record(InterfaceBlock { record, data: front..front + len - stripped.captured }, front + len))
     }
 
     /// Reads one block of a pcapng file.

@@ -181,7 +181,7 @@ static PAIR: Info = Info {
     ],
 };
 
-static NIC_OPTIONS: [OptionInfo; crate::nic::Knobs::INFO.len() + 2] = crate::nic::knobs::options(&[
+static NIC_OPTIONS: [OptionInfo; crate::nic::Settings::INFO.len() + 2] = crate::nic::settings::options(&[
     option(
         "wire",
         Form::Text,

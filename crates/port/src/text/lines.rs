@@ -110,7 +110,7 @@ impl Lines {
                 Next::Bad { why, used } => {
                     self.start += used;
                     self.skipping = self.buf.get(self.start - 1) != Some(&b'\n');
-                    self.tell(&why.to_string());
+                    self.warn(&why.to_string());
                     return Some(Line::Bad);
                 }
                 Next::Partial => return None,
@@ -130,10 +130,10 @@ impl Lines {
 
     /// Counts the last line as bad; `why` is the reason.
     pub(crate) fn refuse(&mut self, why: &str) {
-        self.tell(why);
+        self.warn(why);
     }
 
-    fn tell(&mut self, why: &str) {
+    fn warn(&mut self, why: &str) {
         self.bad += 1;
         if self.told.len() < TOLD {
             self.told.push(format!("line {}, {why}", self.lines));

@@ -2,7 +2,7 @@
 //! once with only rings and once over a port. The row `xdp.forward` compares the second with the
 //! first.
 
-use super::{AROUND, Found, SHARE, XdpConfig, XdpError, attach, find};
+use super::{AROUND, DeviceInfo, SHARE, XdpConfig, XdpError, attach, find};
 use crate::os::bpf::{Extent, Redirect};
 use crate::os::xdp::bare::Circle;
 use crate::os::xdp::swap_macs;
@@ -27,7 +27,7 @@ impl BareSwap {
     /// # Errors
     /// The errors of a port.
     pub fn open(name: &str, config: &XdpConfig) -> Result<BareSwap, XdpError> {
-        let Found { ifindex, present, .. } = find(name)?;
+        let DeviceInfo { ifindex, present, .. } = find(name)?;
         let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
         let (need, have) = (mtu as usize + AROUND, CHUNK_MIN - KERNEL_HEADROOM);
         if need > have {

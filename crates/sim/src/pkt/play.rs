@@ -121,7 +121,7 @@ pub(super) struct Player<'s> {
 
 /// Configures the host's address, and a default route via a router; neighbor entries for router and
 /// peer have the same MAC address.
-fn settle(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> {
+fn apply_settings(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> {
     match (settings.local, settings.remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
             let [a, b, ..] = local.octets();
@@ -136,7 +136,7 @@ fn settle(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> 
             let (local, remote) = (segment::six(local), segment::six(remote));
             let [a, b, c, ..] = local.segments();
             let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
-            stack.knobs.dad_count.set(0); // the address is usable from the start
+            stack.sysctls.dad_count.set(0); // the address is usable from the start
             stack.add_addr6(cx, IFACE, IfaceAddr6::new(local, 48)).map_err(|why| format!("{local}: {why:?}"))?;
             for neighbor in [router, remote] {
                 stack.set_neighbor6(cx, IFACE, neighbor, ROUTER_MAC);
@@ -166,7 +166,7 @@ impl<'s> Player<'s> {
         let stack: Stack<Up> = Stack::new(cx, inet::Config { seed: Some(1), ..inet::Config::new("pkt", pool) });
         let wire = Wire::default();
         stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("cannot add an iface")?;
-        settle(&stack, cx, &settings)?;
+        apply_settings(&stack, cx, &settings)?;
         stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
         let state = State {
             at: 0,
@@ -320,7 +320,7 @@ impl<'s> Player<'s> {
         let done = match &event.what {
             Action::In(packet) => self.inject(packet),
             Action::Code(code) => self.assert(code),
-            Action::Command(text) => shell::run(text, &self.stack.knobs, self.dir, 0),
+            Action::Command(text) => shell::run(text, &self.stack.sysctls, self.dir, 0),
             Action::Counters(stated) => self.check_counters(event.line, stated),
             Action::Out(_) | Action::Call(_) => Ok(()),
         };

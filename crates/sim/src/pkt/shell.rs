@@ -4,15 +4,15 @@
 //! interpreted, not executed. Linux names are translated into our keys; a name without an
 //! equivalent is accepted if its value matches our behavior.
 
-use inet::knobs::Knobs;
+use inet::sysctls::Sysctls;
 use std::path::Path;
 
 /// Maximum nesting of shell scripts.
 const DEPTH_MAX: usize = 4;
 
-/// Applies the commands in `text` to `knobs`. Files are relative to `dir`; without `dir`, none are
-/// read.
-pub(super) fn run(text: &str, knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Result<(), String> {
+/// Applies the commands in `text` to `sysctls`. Files are relative to `dir`; without `dir`, none
+/// are read.
+pub(super) fn run(text: &str, sysctls: &Sysctls, dir: Option<&Path>, depth: usize) -> Result<(), String> {
     let text = text.replace("\\\n", " ");
     for line in text.lines() {
         let line = line.trim();
@@ -21,7 +21,7 @@ pub(super) fn run(text: &str, knobs: &Knobs, dir: Option<&Path>, depth: usize) -
         }
         for command in line.split(';') {
             let words = words(command)?;
-            one(&words, knobs, dir, depth)?;
+            one(&words, sysctls, dir, depth)?;
         }
     }
     Ok(())
@@ -61,19 +61,19 @@ fn words(command: &str) -> Result<Vec<String>, String> {
     Ok(out)
 }
 
-fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Result<(), String> {
+fn one(words: &[String], sysctls: &Sysctls, dir: Option<&Path>, depth: usize) -> Result<(), String> {
     let Some((command, args)) = words.split_first() else { return Ok(()) };
     let name = command.rsplit('/').next().unwrap_or_default();
     match name {
         "sysctl" | "set_sysctls.py" => {
             let args = args.iter().filter(|arg| !arg.starts_with('-')).take_while(|arg| !arg.starts_with('>'));
             args.into_iter().try_for_each(|arg| match arg.split_once('=') {
-                Some((name, value)) => knobs.set_as_linux(name, value),
+                Some((name, value)) => sysctls.set_as_linux(name, value),
                 None => Err(format!("sysctl {arg}: expected name=value")),
             })
         }
         "echo" => match args {
-            [value, to, path] if to == ">" && path.starts_with("/proc/sys/") => knobs.set_as_linux(path, value),
+            [value, to, path] if to == ">" && path.starts_with("/proc/sys/") => sysctls.set_as_linux(path, value),
             // Both detection methods are always enabled.
             [value, to, path] if to == ">" && path.ends_with("hystart_detect") && value == "3" => Ok(()),
             _ => Err(format!("unsupported command '{}'", words.join(" "))),
@@ -90,7 +90,7 @@ fn one(words: &[String], knobs: &Knobs, dir: Option<&Path>, depth: usize) -> Res
             }
             let text =
                 port::os::read_text(&path, super::SCRIPT_MAX).map_err(|why| format!("{}: {why}", path.display()))?;
-            run(&text, knobs, path.parent(), depth + 1)
+            run(&text, sysctls, path.parent(), depth + 1)
         }
         _ => Err(format!("unsupported command '{}': only sysctls can be set", words.join(" "))),
     }

@@ -37,7 +37,7 @@ struct Plan {
     mss: Option<u16>,
     nodelay: bool,
     reno: bool,
-    knobs: Vec<(&'static str, i64)>,
+    sysctls: Vec<(&'static str, i64)>,
 }
 
 impl Plan {
@@ -67,10 +67,10 @@ impl Plan {
             let _ = write!(wire, ",limit={}", 5 + chance.below(50));
         }
         // Cookies for everybody are left out: text that overtakes the handshake's ACK is no cookie, and is reset.
-        let mut knobs = Vec::new();
+        let mut sysctls = Vec::new();
         for (name, most) in [("rfc1323", 3), ("sack.enable", 2), ("ecn.enable", 3), ("syncookies", 2)] {
             if chance.below(3) == 0 {
-                knobs.push((name, chance.below(most) as i64));
+                sysctls.push((name, chance.below(most) as i64));
             }
         }
         Plan {
@@ -81,7 +81,7 @@ impl Plan {
             mss: (chance.below(4) == 0).then(|| 216 + chance.below(1300) as u16),
             nodelay: chance.below(2) == 0,
             reno: chance.below(2) == 0,
-            knobs,
+            sysctls,
         }
     }
 }
@@ -145,8 +145,8 @@ fn stream(seed: u64, trace: &str) {
     world.link(end(a, 1), end(b, 2), &plan.wire, trace).unwrap();
     for host in [a, b] {
         let host = world.host(host);
-        for (name, value) in &plan.knobs {
-            assert_eq!(host.stack.knobs.set(&format!("net.inet.tcp.{name}"), *value), Some(Ok(())), "{name}");
+        for (name, value) in &plan.sysctls {
+            assert_eq!(host.stack.sysctls.set(&format!("net.inet.tcp.{name}"), *value), Some(Ok(())), "{name}");
         }
     }
     // By hand: a flipped bit in an ARP reply would stay for twenty minutes, and ARP has no checksum.
@@ -208,7 +208,7 @@ fn stream(seed: u64, trace: &str) {
         host.stack.for_each_sock(host.cx(), |_, _| socks += 1);
         let audit = host.stack.audit(host.cx());
         assert_eq!((audit.imbalance(), audit.held, socks), (0, 0, 0), "{plan:?} {audit:?}");
-        assert_eq!(host.stack.tcp_late(host.cx()), 0, "{plan:?}");
+        assert_eq!(host.stack.tcp_time_wait_count(host.cx()), 0, "{plan:?}");
         let held = host.held_by_ports() as u64;
         for (part, pool) in host.stack.pools(host.cx()) {
             assert_eq!(pool.live(), if part == "main" { held } else { 0 }, "{part} leaks: {plan:?}");

@@ -39,7 +39,7 @@ fn sites(seed: u64, between: &str, kinds: &[Kind]) -> Sites {
     for (router, us, them, net) in [(r1, 1, 2, "10.0.3.0/24"), (r2, 2, 1, "10.0.1.0/24")] {
         let host = world.host(router);
         let (stack, cx) = (&host.stack, host.cx());
-        stack.knobs.forwarding.set(1);
+        stack.sysctls.forwarding.set(1);
         for (n, &kind) in (0u8..).zip(kinds) {
             let outer = |host| if n == 0 { Ipv4Addr::new(10, 0, 2, host) } else { Ipv4Addr::new(172, 16, n - 1, host) };
             let id = host.stack.add_tunnel(cx, &format!("t{n}"), kind, wire::Mac([2, 9, 9, 9, n, us])).unwrap();

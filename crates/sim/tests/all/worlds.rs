@@ -53,7 +53,7 @@ fn chain(seed: u64, impairment: &str, wrapper: &str) -> Chain {
     world.link(end(r1, 2, 1), end(r2, 2, 2), impairment, "").unwrap();
     world.link(end(r2, 3, 254), end(b, 3, 1), impairment, "").unwrap();
     for router in [r1, r2] {
-        world.host(router).stack.knobs.forwarding.set(1);
+        world.host(router).stack.sysctls.forwarding.set(1);
     }
     default_via(world.host(a), Ipv4Addr::new(10, 0, 1, 254));
     default_via(world.host(b), Ipv4Addr::new(10, 0, 3, 254));
@@ -223,7 +223,7 @@ fn two_hundred_hosts_on_one_clock() {
         world.link(end(hub, i as u8, 254), end(host, i as u8, 1), "delay=1ms", "").unwrap();
         default_via(world.host(host), Ipv4Addr::new(10, 0, i as u8, 254));
     }
-    world.host(hub).stack.knobs.forwarding.set(1);
+    world.host(hub).stack.sysctls.forwarding.set(1);
     let sockets: Vec<Fd> = hosts.iter().map(|&host| listener(world.host(host), 7000)).collect();
     for (i, &host) in hosts.iter().enumerate() {
         let to = SocketAddr::from((Ipv4Addr::new(10, 0, ((i + 1) % 200) as u8, 1), 7000));

@@ -128,7 +128,7 @@ fn connections_keep_the_port_of_a_closed_listener() {
     assert_eq!(w.b().bind(again, at(0, 80)), Err(Errno::EADDRINUSE), "FIN-WAIT-2");
     w.a().close(client).unwrap();
     w.pass(ms(1));
-    assert_eq!(w.nodes[1].stack.tcp_late(w.cx()), 1);
+    assert_eq!(w.nodes[1].stack.tcp_time_wait_count(w.cx()), 1);
     assert_eq!(w.b().bind(again, at(0, 80)), Err(Errno::EADDRINUSE), "TIME-WAIT");
     assert_eq!(w.b().bind(reuse, at(0, 80)), Ok(at(0, 80)), "SO_REUSEADDR is for this");
     w.b().close(reuse).unwrap();

@@ -10,8 +10,8 @@ fn count(w: &World<Up>, at: usize, what: &str) -> u64 {
     w.nodes[at].stack.counter(&format!("inet.tcp.memory.{what}"))
 }
 
-fn knob(w: &World<Up>, at: usize, name: &str, value: i64) {
-    w.nodes[at].stack.knobs.set(&format!("net.inet.tcp.{name}"), value).unwrap().unwrap();
+fn sysctl(w: &World<Up>, at: usize, name: &str, value: i64) {
+    w.nodes[at].stack.sysctls.set(&format!("net.inet.tcp.{name}"), value).unwrap().unwrap();
 }
 
 /// `n` connections from a to b, with b's sockets nonblocking.
@@ -35,7 +35,7 @@ fn connections(w: &World<Up>, n: usize) -> Vec<(Fd, Fd)> {
 fn ten_thousand_zero_windows_keep_memory_bounded() {
     let w = World::<Up>::with_buffers(8192);
     const LIMIT: usize = 8 << 20;
-    knob(&w, 1, "memlimit", LIMIT as i64);
+    sysctl(&w, 1, "memlimit", LIMIT as i64);
     let pairs = connections(&w, 10_000);
     let (mut refused, mut most) = (0, 0);
     for round in 0..3 {
@@ -126,7 +126,7 @@ fn an_orphan_whose_peer_is_slow_is_kept() {
 #[test]
 fn closes_that_nobody_answers_have_a_limit_and_a_time() {
     let w = World::<Up>::new();
-    knob(&w, 1, "max_orphans", 50);
+    sysctl(&w, 1, "max_orphans", 50);
     let pairs = connections(&w, 80);
     w.lose(|from, frame| from == 0 && tcp_flags(frame).is_some());
     for (_, server) in &pairs {
@@ -169,7 +169,7 @@ fn out_of_order_data_is_dropped_first() {
     w.pass(secs(1));
     let used = w.nodes[1].stack.tcp_memory();
     assert!(used >= 60_000, "{used}");
-    knob(&w, 1, "memlimit", used as i64 * 2 - 8192);
+    sysctl(&w, 1, "memlimit", used as i64 * 2 - 8192);
     let n = Rc::new(Cell::new(0));
     let seen = n.clone();
     w.lose(move |from, frame| {
@@ -202,7 +202,7 @@ fn out_of_order_data_is_dropped_first() {
 fn unread_data_is_bounded_and_readers_progress() {
     let w = World::<Up>::with_buffers(16_384);
     const LIMIT: usize = 1 << 20;
-    knob(&w, 1, "memlimit", LIMIT as i64);
+    sysctl(&w, 1, "memlimit", LIMIT as i64);
     let listener = w.listener(80, 64);
     let mut servers = Vec::new();
     for _ in 0..40 {

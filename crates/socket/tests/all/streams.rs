@@ -316,7 +316,7 @@ fn linger_zero_sends_a_reset_and_no_fin() {
     w.lose(|from, frame| from == 0 && tcp_flags(frame).is_some_and(|flags| flags & RST == 0));
     w.a().close(client).unwrap();
     assert_eq!(w.b().recv(server, &mut [0; 9]), Err(Errno::ECONNRESET));
-    assert_eq!(w.nodes[0].stack.tcp_late(w.cx()), 0, "no TIME-WAIT");
+    assert_eq!(w.nodes[0].stack.tcp_time_wait_count(w.cx()), 0, "no TIME-WAIT");
 }
 
 #[test]
@@ -517,12 +517,12 @@ fn cleared_options_have_no_effect() {
     assert_eq!(w.b().recv(server, &mut [0; 4]), Ok(1));
 }
 
-/// TCP_KEEPCNT alone leaves the other two to the host's knobs.
+/// TCP_KEEPCNT alone leaves the other two to the host's sysctls.
 #[test]
 fn unset_keepalive_times_are_those_of_the_host() {
     let w = World::<Up>::new();
-    w.nodes[0].stack.knobs.set("net.inet.tcp.keepidle", 10_000).unwrap().unwrap();
-    w.nodes[0].stack.knobs.set("net.inet.tcp.keepintvl", 1_000).unwrap().unwrap();
+    w.nodes[0].stack.sysctls.set("net.inet.tcp.keepidle", 10_000).unwrap().unwrap();
+    w.nodes[0].stack.sysctls.set("net.inet.tcp.keepintvl", 1_000).unwrap().unwrap();
     let (client, ..) = w.connected();
     w.a().set_option(client, Opt::KeepAlive(true)).unwrap();
     w.a().set_option(client, Opt::KeepCount(2)).unwrap();

@@ -117,7 +117,7 @@ fn with(cookies: CookieMode, syn_queue: u32) -> Host {
 }
 
 #[test]
-fn modes_are_named_as_the_knob_spells_them() {
+fn modes_are_named_as_the_sysctl_spells_them() {
     for word in ["never", "when-full", "always"] {
         assert_eq!(word.parse::<CookieMode>().unwrap().to_string(), word);
     }

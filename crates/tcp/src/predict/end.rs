@@ -51,7 +51,7 @@ impl Tcb {
         let mut ended = Ended { acked: 0, measured: sent.is_some(), events: Events::NONE };
         self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
         self.recovery.heard_at = now;
-        self.wishes.more = false;
+        self.options.more = false;
         match sent {
             Some(sent) => {
                 ended.acked = seg.ack.earlier(self.snd.end).since_or_zero(self.snd.una);

@@ -43,7 +43,7 @@ impl Tcb {
             && !self.is_troubled()
             && self.ooo.is_none()
             && self.rcv.dsack.is_none()
-            && self.rare.is_none()
+            && self.cold_options.is_none()
             && self.config.push_runs == 0;
         if !ready {
             return None;
@@ -76,7 +76,7 @@ impl Tcb {
         }
         self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
         self.ack_left();
-        if bare == Bare::Fin && (!self.is_busy() || self.wishes.starved) {
+        if bare == Bare::Fin && (!self.is_busy() || self.options.starved) {
             self.chrono_sent(now);
         }
         next
@@ -95,8 +95,8 @@ impl Tcb {
             && self.state == State::Established
             && self.board.is_empty()
             && self.ts.is_some()
-            && !self.wishes.cork
-            && !self.wishes.more
+            && !self.options.cork
+            && !self.options.more
             && !self.snd.fin
             && !self.snd.urgent_on
             && !self.ecn.on
@@ -105,7 +105,7 @@ impl Tcb {
             && self.timers.rtx != Rtx::Persist
             && self.ooo.is_none()
             && self.rcv.dsack.is_none()
-            && self.rare.is_none()
+            && self.cold_options.is_none()
             && self.pmtu.is_none()
             && self.config.push_runs == 0;
         ready.then_some(len)
@@ -138,7 +138,7 @@ impl Tcb {
         self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
         self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
         self.ack_left();
-        if !self.is_busy() || self.wishes.starved {
+        if !self.is_busy() || self.options.starved {
             self.chrono_sent(now);
         }
         next

@@ -2,7 +2,7 @@
 
 use super::Shown;
 use crate::cc::Congestion;
-use crate::note::Notes;
+use crate::rare_events::RareEvents;
 use crate::tcb::{Ca, Frto, Tcb};
 use crate::{Block, Segment, SeqNum};
 use clock::Instant;
@@ -33,12 +33,12 @@ impl Tcb {
 
     /// Returns the evidence that the reduction was needless: D-SACKs reported every retransmission
     /// (RFC 3708), or the ACK advanced SND.UNA and echoes an original's timestamp (RFC 3522).
-    pub(super) fn may_undo(&self, seg: &Segment, advanced: bool) -> Option<Notes> {
+    pub(super) fn may_undo(&self, seg: &Segment, advanced: bool) -> Option<RareEvents> {
         let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some())?;
         if episode.copies.all_reported() {
-            return Some(Notes::UNDONE_BY_DSACK);
+            return Some(RareEvents::UNDONE_BY_DSACK);
         }
-        (advanced && self.answers_original(seg)).then_some(Notes::UNDONE_BY_TIMESTAMP)
+        (advanced && self.answers_original(seg)).then_some(RareEvents::UNDONE_BY_TIMESTAMP)
     }
 
     /// Returns whether the echoed timestamp is older than our first retransmission (RFC 3522 3.2).
@@ -56,9 +56,9 @@ impl Tcb {
 
     /// Undoes the reduction (RFC 4015): restores the windows and marks segments found lost as in
     /// flight.
-    pub(super) fn undo(&mut self, why: Notes, now: Instant) {
-        self.notes |= why;
-        if self.recovery.ca == Ca::Recovery && why == Notes::UNDONE_BY_TIMESTAMP {
+    pub(super) fn undo(&mut self, why: RareEvents, now: Instant) {
+        self.rare_events |= why;
+        if self.recovery.ca == Ca::Recovery && why == RareEvents::UNDONE_BY_TIMESTAMP {
             self.rack.reordered = true;
         }
         self.cc.undo();
@@ -90,9 +90,9 @@ impl Tcb {
     /// A tail loss probe is sent by a timer, not by RACK, so its D-SACK does not widen RACK's
     /// window.
     pub(crate) fn on_dsack(&mut self, block: Block) {
-        self.notes |= Notes::DSACK;
-        let met = self.met();
-        met.dsack_dups = met.dsack_dups.wrapping_add(1);
+        self.rare_events |= RareEvents::DSACK;
+        let cold_events = self.cold_events();
+        cold_events.dsack_dups = cold_events.dsack_dups.wrapping_add(1);
         let probed = self.recovery.tlp_resent && self.recovery.tlp_end == Some(block.right);
         let ours = self.recovery.episode.as_mut().is_some_and(|episode| episode.copies.report(block));
         if ours && !probed {

@@ -19,10 +19,10 @@ fn a_connection_in_a_reused_slot_starts_as_new() {
     place.on_segment(&Segment { options, ..early }, now.after(Duration::from_millis(3)));
     place.on_timer(now.after(Duration::from_secs(3)));
     for _ in 0..2 {
-        place.retire();
+        place.reset();
         place.connect_again(&config, SeqNum(77), 8, now);
         assert_eq!(format!("{place:?}"), format!("{:?}", Tcb::connect(&config, SeqNum(77), 8, now)));
-        place.retire();
+        place.reset();
         place.from_handshake_again(&config, &done, now);
         assert_eq!(format!("{place:?}"), format!("{:?}", Tcb::from_handshake(&config, &done, now)));
     }

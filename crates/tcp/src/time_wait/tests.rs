@@ -34,7 +34,7 @@ impl Host {
         self.table.insert(Context { config: &self.config, counts: &self.counts, now: self.now }, ends, &left);
     }
 
-    fn input(&mut self, seg: Segment) -> Late {
+    fn input(&mut self, seg: Segment) -> TimeWaitAction {
         let cx = Context { config: &self.config, counts: &self.counts, now: self.now };
         self.table.on_segment(cx, &ends(1), &seg)
     }
@@ -80,7 +80,7 @@ fn the_entry_expires_after_two_msl() {
     assert_eq!((host.expired(), host.table.contains(&ends(1))), (0, true));
     host.pass(1);
     assert_eq!((host.expired(), host.table.len(), host.table.next_timer()), (1, 0, Instant::NEVER));
-    assert_eq!(host.input(seg(Flags::ACK, RCV, None)), Late::Unknown);
+    assert_eq!(host.input(seg(Flags::ACK, RCV, None)), TimeWaitAction::Unknown);
     assert_eq!(host.counted(), [("added", 1), ("expired", 1)]);
 }
 
@@ -91,7 +91,7 @@ fn resets_do_not_end_time_wait() {
     for (flags, seq) in
         [(Flags::RST, RCV), (Flags::RST | Flags::ACK, RCV.plus(5)), (Flags::RST | Flags::SYN, RCV.minus(9))]
     {
-        assert_eq!(host.input(seg(flags, seq, None)), Late::Dropped);
+        assert_eq!(host.input(seg(flags, seq, None)), TimeWaitAction::Dropped);
     }
     assert!(host.table.contains(&ends(1)));
     assert_eq!(host.counted(), [("added", 1), ("resets_ignored", 3)]);
@@ -102,18 +102,18 @@ fn a_retransmitted_fin_is_acknowledged_and_restarts_two_msl() {
     let mut host = Host::new(STAMPED);
     host.pass(30_000);
     let fin = seg(Flags::FIN | Flags::ACK, RCV.minus(1), Some(1_500));
-    let Late::Answer(ack) = host.input(fin) else { panic!() };
+    let TimeWaitAction::Answer(ack) = host.input(fin) else { panic!() };
     assert_eq!((ack.seq, ack.ack, ack.flags, ack.window), (SND, RCV, Flags::ACK, 512));
     let ts = ack.as_arriving().options.timestamps.unwrap();
     assert_eq!((ts.val, ts.ecr), (40_000 + 77, 1_000));
-    assert_eq!(host.input(fin), Late::Dropped, "not twice within half a second");
+    assert_eq!(host.input(fin), TimeWaitAction::Dropped, "not twice within half a second");
     assert_eq!(host.table.next_timer(), Instant::from_millis(100_000));
     // also with data in front of it; an old duplicate by its timestamp does not extend the time
     host.pass(10_000);
     let whole = Segment { len: 10, ..seg(Flags::FIN | Flags::ACK, RCV.minus(11), Some(1_500)) };
-    assert!(matches!(host.input(whole), Late::Answer(_)));
+    assert!(matches!(host.input(whole), TimeWaitAction::Answer(_)));
     host.pass(10_000);
-    assert!(matches!(host.input(seg(Flags::FIN | Flags::ACK, RCV.minus(1), Some(999))), Late::Answer(_)));
+    assert!(matches!(host.input(seg(Flags::FIN | Flags::ACK, RCV.minus(1), Some(999))), TimeWaitAction::Answer(_)));
     assert_eq!(host.table.next_timer(), Instant::from_millis(110_000));
     assert_eq!(host.counted(), [("added", 1), ("fins_again", 3), ("late", 1), ("limited", 1)]);
 }
@@ -123,7 +123,7 @@ fn a_restarted_entry_does_not_delay_others() {
     let mut host = Host::new(PLAIN);
     host.insert(&ends(2), PLAIN);
     host.pass(30_000);
-    assert!(matches!(host.input(seg(Flags::FIN | Flags::ACK, RCV.minus(1), None)), Late::Answer(_)));
+    assert!(matches!(host.input(seg(Flags::FIN | Flags::ACK, RCV.minus(1), None)), TimeWaitAction::Answer(_)));
     assert_eq!(host.table.next_timer(), Instant::from_millis(70_000), "the other's");
     host.pass(30_000);
     assert_eq!((host.expired(), host.table.contains(&ends(1)), host.table.contains(&ends(2))), (1, true, false));
@@ -134,16 +134,16 @@ fn a_restarted_entry_does_not_delay_others() {
 #[test]
 fn late_segments_are_acknowledged_rate_limited_and_pure_acks_are_not() {
     let mut host = Host::new(STAMPED);
-    assert_eq!(host.input(seg(Flags::ACK, RCV, Some(1_200))), Late::Dropped);
+    assert_eq!(host.input(seg(Flags::ACK, RCV, Some(1_200))), TimeWaitAction::Dropped);
     let text = Segment { len: 100, ..seg(Flags::ACK, RCV.minus(500), Some(1_300)) };
     let answers = (0..10_000).filter(|_| {
         host.pass(1);
-        matches!(host.input(text), Late::Answer(_))
+        matches!(host.input(text), TimeWaitAction::Answer(_))
     });
     let answers = answers.count();
     assert!((15..=40).contains(&answers), "{answers} answers in 10 s");
     host.pass(1_000);
-    let Late::Answer(ack) = host.input(seg(Flags::SYN | Flags::ACK, RCV, Some(1_300))) else { panic!() };
+    let TimeWaitAction::Answer(ack) = host.input(seg(Flags::SYN | Flags::ACK, RCV, Some(1_300))) else { panic!() };
     assert_eq!(ack.as_arriving().options.timestamps.unwrap().ecr, 1_200, "learnt from the ACK, not from the text");
 }
 
@@ -168,13 +168,15 @@ fn a_syn_may_open_a_new_connection_by_timestamp_or_sequence_number() {
         let late = host.input(seg(Flags::SYN, seq, tsval));
         let what = format!("{:?} {seq} {tsval:?}", left.ts);
         match reusable {
-            true => assert_eq!(late, Late::Reusable { above: SND.plus(65_537) }, "{what}"),
-            false => assert!(matches!(late, Late::Answer(out) if out.flags == Flags::ACK), "{what}: {late:?}"),
+            true => assert_eq!(late, TimeWaitAction::Reusable { above: SND.plus(65_537) }, "{what}"),
+            false => {
+                assert!(matches!(late, TimeWaitAction::Answer(out) if out.flags == Flags::ACK), "{what}: {late:?}")
+            }
         }
         assert!(host.table.contains(&ends(1)), "the caller decides");
     }
     let mut host = Host::new(PLAIN);
-    assert_eq!(host.input(seg(Flags::SYN | Flags::FIN, higher, None)), Late::Dropped);
+    assert_eq!(host.input(seg(Flags::SYN | Flags::FIN, higher, None)), TimeWaitAction::Dropped);
     let cx = Context { config: &host.config, counts: &host.counts, now: host.now };
     assert!(host.table.reuse(cx, &ends(1)) && !host.table.reuse(cx, &ends(1)));
     assert_eq!(host.counted(), [("added", 1), ("reused", 1)]);
@@ -261,14 +263,14 @@ proptest! {
         let reply = tcb.on_segment(&seg, later);
         let answer = reply.answer.or_else(|| tcb.poll_segment(later, 0));
         match late {
-            Late::Reusable { .. } => prop_assert!(reply.events.contains(crate::Events::REUSABLE)),
+            TimeWaitAction::Reusable { .. } => prop_assert!(reply.events.contains(crate::Events::REUSABLE)),
             // the Tcb adds a D-SACK for data; the entry does not store whether SACK was negotiated
-            Late::Answer(out) => {
+            TimeWaitAction::Answer(out) => {
                 let like = |it: Out| Out { mss: 0, options: if len > 0 { OutOptions::NONE } else { it.options }, ..it };
                 prop_assert_eq!(Some(like(out)), answer.map(like), "{:?}", reply);
             }
-            Late::Dropped => prop_assert_eq!(answer, None, "{:?}", reply),
-            Late::Unknown => prop_assert!(false),
+            TimeWaitAction::Dropped => prop_assert_eq!(answer, None, "{:?}", reply),
+            TimeWaitAction::Unknown => prop_assert!(false),
         }
         if flags.contains(Flags::FIN) {
             prop_assert_eq!(host.table.next_timer(), tcb.next_timer());

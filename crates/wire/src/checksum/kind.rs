@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name used as the knob's value.
+    /// Returns the name used as the sysctl's value.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Generic16 => "generic16",

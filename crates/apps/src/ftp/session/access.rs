@@ -2,7 +2,7 @@
 
 use super::super::command::{self, BadEprt};
 use super::super::data::Job;
-use super::{Cx, GULP, LOGINS_MAX, Login, Session, Way};
+use super::{Cx, DataConnection, GULP, LOGINS_MAX, Login, Session};
 use crate::app::Action;
 use crate::files::Refusal;
 use crate::streams::Ends;
@@ -40,7 +40,7 @@ impl Session {
     }
 
     pub(super) fn reinitialize(&mut self, cx: &mut Cx<'_>) {
-        self.drop_way(cx);
+        self.drop_data_connection(cx);
         let mut fresh = Session::new(self.ends, self.began);
         std::mem::swap(&mut fresh.lines, &mut self.lines);
         std::mem::swap(&mut fresh.replies, &mut self.replies);
@@ -53,18 +53,18 @@ impl Session {
     // Setup of the data connection.
 
     /// Cancels the current setup and closes its channels.
-    pub(super) fn drop_way(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn drop_data_connection(&mut self, cx: &mut Cx<'_>) {
         match self.way {
-            Way::None | Way::Active(_) => {}
-            Way::Opening { .. } | Way::Passive => cx.act(Action::Close(cx.listener)),
-            Way::Connecting | Way::Open => cx.act(Action::Abort(cx.data)),
+            DataConnection::None | DataConnection::Active(_) => {}
+            DataConnection::Opening { .. } | DataConnection::Passive => cx.act(Action::Close(cx.listener)),
+            DataConnection::Connecting | DataConnection::Open => cx.act(Action::Abort(cx.data)),
         }
-        self.way = Way::None;
+        self.way = DataConnection::None;
     }
 
     pub(super) fn drop_job(&mut self, cx: &mut Cx<'_>) {
         if self.job.take().is_some() {
-            self.drop_way(cx);
+            self.drop_data_connection(cx);
         }
     }
 
@@ -97,14 +97,14 @@ impl Session {
     }
 
     fn open_listener(&mut self, is_extended: bool, cx: &mut Cx<'_>) {
-        self.drop_way(cx);
-        self.way = Way::Opening { is_extended };
+        self.drop_data_connection(cx);
+        self.way = DataConnection::Opening { is_extended };
         cx.act(Action::Listen(cx.listener, SocketAddr::new(self.ends.local.ip(), 0)));
     }
 
     pub(in super::super) fn on_listening(&mut self, at: SocketAddr, cx: &mut Cx<'_>) {
-        let Way::Opening { is_extended } = self.way else { return cx.act(Action::Close(cx.listener)) };
-        self.way = Way::Passive;
+        let DataConnection::Opening { is_extended } = self.way else { return cx.act(Action::Close(cx.listener)) };
+        self.way = DataConnection::Passive;
         let text = match self.ends.local.ip() {
             IpAddr::V4(ip) if !is_extended => {
                 let ([a, b, c, d], [high, low]) = (ip.octets(), at.port().to_be_bytes());
@@ -116,8 +116,8 @@ impl Session {
     }
 
     pub(in super::super) fn on_listener_failed(&mut self, cx: &mut Cx<'_>) {
-        if matches!(self.way, Way::Opening { .. } | Way::Passive) {
-            self.way = Way::None;
+        if matches!(self.way, DataConnection::Opening { .. } | DataConnection::Passive) {
+            self.way = DataConnection::None;
             self.reply(cx.now, "425 Can't open data connection.");
         }
     }
@@ -157,8 +157,8 @@ impl Session {
                 "504 Command not implemented for that parameter: expected the client's address and a port above 1023.",
             );
         }
-        self.drop_way(cx);
-        self.way = Way::Active(to);
+        self.drop_data_connection(cx);
+        self.way = DataConnection::Active(to);
         self.reply(cx.now, "200 Command okay.");
     }
 
@@ -166,7 +166,7 @@ impl Session {
 
     /// Accepts a data connection if it is expected and from the client's address.
     pub(in super::super) fn on_data_accepted(&mut self, ends: Ends, cx: &mut Cx<'_>) -> bool {
-        if self.way != Way::Passive {
+        if self.way != DataConnection::Passive {
             return false;
         }
         if ends.peer.ip() != self.ends.peer.ip() {
@@ -174,13 +174,13 @@ impl Session {
             return false;
         }
         cx.act(Action::Close(cx.listener));
-        self.way = Way::Open;
+        self.way = DataConnection::Open;
         self.data_at = cx.now;
         true
     }
 
     pub(in super::super) fn on_data_connected(&mut self, cx: &mut Cx<'_>) {
-        self.way = Way::Open;
+        self.way = DataConnection::Open;
         self.data_at = cx.now;
     }
 
@@ -188,8 +188,8 @@ impl Session {
     pub(super) fn begin(&mut self, job: Job, what: &str, cx: &mut Cx<'_>) {
         self.data_at = cx.now;
         self.job = Some(job);
-        if let Way::Active(to) = self.way {
-            self.way = Way::Connecting;
+        if let DataConnection::Active(to) = self.way {
+            self.way = DataConnection::Connecting;
             cx.act(Action::Connect(cx.data, SocketAddr::new(self.ends.local.ip(), 0), to));
         }
         self.reply(cx.now, &format!("150 File status okay; about to open data connection{what}."));
@@ -197,8 +197,8 @@ impl Session {
     }
 
     /// Returns whether a data connection is prepared; replies 425 if not.
-    pub(super) fn has_way(&mut self, cx: &mut Cx<'_>) -> bool {
-        let has = !matches!(self.way, Way::None | Way::Opening { .. });
+    pub(super) fn has_data_connection(&mut self, cx: &mut Cx<'_>) -> bool {
+        let has = !matches!(self.way, DataConnection::None | DataConnection::Opening { .. });
         if !has {
             self.reply(cx.now, "425 Can't open data connection: PASV, EPSV, PORT or EPRT first.");
         }
@@ -207,9 +207,9 @@ impl Session {
 
     pub(in super::super) fn data_room(&self) -> usize {
         match &self.job {
-            Some(Job::In(_)) if self.way == Way::Open => GULP,
+            Some(Job::In(_)) if self.way == DataConnection::Open => GULP,
             // Discarded; reading detects the peer's close.
-            Some(Job::Out(_)) if self.way == Way::Open => 4096,
+            Some(Job::Out(_)) if self.way == DataConnection::Open => 4096,
             _ => 0,
         }
     }
@@ -236,7 +236,7 @@ impl Session {
 
     /// Prepares the next bytes; finishes the transfer at the end of the data.
     pub(in super::super) fn prepare_data(&mut self, cx: &mut Cx<'_>) {
-        let (Some(Job::Out(out)), Way::Open) = (&mut self.job, self.way) else { return };
+        let (Some(Job::Out(out)), DataConnection::Open) = (&mut self.job, self.way) else { return };
         match out.prepare() {
             Ok(()) if out.output().is_empty() => {
                 let bytes = out.bytes;
@@ -249,7 +249,7 @@ impl Session {
 
     pub(in super::super) fn data_output(&mut self) -> &[u8] {
         match (&mut self.job, self.way) {
-            (Some(Job::Out(out)), Way::Open) => out.output(),
+            (Some(Job::Out(out)), DataConnection::Open) => out.output(),
             _ => &[],
         }
     }
@@ -263,7 +263,7 @@ impl Session {
     }
 
     fn finish(&mut self, bytes: u64, cx: &mut Cx<'_>) {
-        (self.job, self.way, self.command_at) = (None, Way::None, cx.now);
+        (self.job, self.way, self.command_at) = (None, DataConnection::None, cx.now);
         cx.act(Action::Close(cx.data));
         cx.counts.transfers.bump();
         self.reply(cx.now, &format!("226 Closing data connection; {bytes} bytes transferred."));
@@ -282,8 +282,8 @@ impl Session {
     }
 
     pub(in super::super) fn on_data_gone(&mut self, cx: &mut Cx<'_>) {
-        let was_open = self.way == Way::Open;
-        self.way = Way::None;
+        let was_open = self.way == DataConnection::Open;
+        self.way = DataConnection::None;
         if self.job.take().is_some() {
             cx.counts.transfers_failed.bump();
             self.command_at = cx.now;
@@ -299,7 +299,7 @@ impl Session {
             self.drop_job(cx);
             self.reply(cx.now, "426 Connection closed; transfer aborted.");
         }
-        self.drop_way(cx);
+        self.drop_data_connection(cx);
         self.reply(cx.now, "226 Closing data connection.");
     }
 }

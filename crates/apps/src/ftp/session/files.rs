@@ -160,7 +160,7 @@ impl Session {
         match cx.config.root.list(&name) {
             Ok(listing) => {
                 let form = Form::Facts(self.facts, cx.config.root.uploads());
-                if self.has_way(cx) {
+                if self.has_data_connection(cx) {
                     self.begin(Job::Out(Outgoing::list(listing, String::new(), form)), "", cx);
                 }
             }
@@ -252,7 +252,7 @@ impl Session {
     pub(super) fn list(&mut self, what: &[u8], is_long: bool, cx: &mut Cx<'_>) {
         let form = if is_long { Form::Long(cx.config.wall.unix_s(cx.now)) } else { Form::Name };
         let Some((out, _)) = self.entries(command::listed_name(what), form, cx) else { return };
-        if self.has_way(cx) {
+        if self.has_data_connection(cx) {
             self.begin(Job::Out(out), "", cx);
         }
     }
@@ -307,7 +307,7 @@ impl Session {
         if is_behind {
             return self.refuse(Refusal::BadOffset, cx);
         }
-        if !self.has_way(cx) {
+        if !self.has_data_connection(cx) {
             return;
         }
         let what = match source.left() {
@@ -324,7 +324,7 @@ impl Session {
             return self.reply(cx.now, "554 Requested action not taken: REST requires TYPE I.");
         }
         // Checked first, so that no file is truncated for a transfer that cannot start.
-        if !self.has_way(cx) {
+        if !self.has_data_connection(cx) {
             return;
         }
         let created = cx.config.root.create(&name, rest);
@@ -333,7 +333,7 @@ impl Session {
 
     pub(super) fn appe(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
-        if !self.has_way(cx) {
+        if !self.has_data_connection(cx) {
             return;
         }
         let opened = cx.config.root.append(&name);

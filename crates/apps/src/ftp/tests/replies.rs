@@ -94,7 +94,7 @@ fn a_long_session(name: &str) -> String {
     let root = root().with_directory(&dir, Uploads::Replace, 100).unwrap();
     let mut rig = Rig::new(Ftp::new(Config::new(root)), Net::default());
     let client = rig.client();
-    let mut said = rig.hear(client);
+    let mut said = rig.receive(client);
     let mut say = |rig: &mut Rig<Ftp>, lines: &str| {
         lines.lines().for_each(|line| said += &rig.say(client, format!("{line}\r\n").as_bytes()));
     };
@@ -118,11 +118,11 @@ fn a_long_session(name: &str) -> String {
         let at = rig.say(client, b"EPSV\r\n");
         said += &at;
         let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), place(&at)).unwrap();
-        rig.settle();
+        rig.run_until_idle();
         said += &rig.say(client, format!("{line}\r\n").as_bytes());
         rig.say(data, bytes);
         rig.net.far_shut(data);
-        said += &rig.hear(client);
+        said += &rig.receive(client);
     };
     transfer("RETR /pub/two", b"");
     transfer("STOR long", &[1; 101]);
@@ -133,13 +133,13 @@ fn a_long_session(name: &str) -> String {
     let client = login(&mut rig);
     rig.say(client, b"EPSV\r\nRETR /pub/two\r\n");
     rig.pass(Duration::from_secs(60));
-    said += &rig.hear(client);
+    said += &rig.receive(client);
     let _data = passive(&mut rig, client);
     rig.say(client, b"TYPE I\r\nRETR /dev/zero\r\n");
     rig.pass(Duration::from_secs(60));
-    said += &rig.hear(client);
+    said += &rig.receive(client);
     rig.pass(Duration::from_secs(300));
-    said += &rig.hear(client);
+    said += &rig.receive(client);
     std::fs::remove_dir_all(&dir).unwrap();
     said
 }

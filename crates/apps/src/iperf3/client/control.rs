@@ -26,22 +26,22 @@ impl Client {
                 self.enter(State::Asked, now);
             }
             Event::Bytes(bytes) => {
-                self.talk.hear(bytes);
-                while self.talk.heard() > 0 && !self.has_said_all() && self.state != State::Over {
-                    if !self.on_heard(now) {
+                self.talk.input(bytes);
+                while self.talk.received() > 0 && !self.has_sent_all() && self.state != State::Over {
+                    if !self.on_received(now) {
                         break;
                     }
                 }
             }
             Event::Gone(why) if self.state == State::Connecting => self.fail(ClientError::Unable(why), now),
-            Event::Eof | Event::Gone(_) if self.has_said_all() => self.conclude(),
+            Event::Eof | Event::Gone(_) if self.has_sent_all() => self.conclude(),
             Event::Eof | Event::Gone(_) => self.fail(ClientError::Vanished, now),
             _ => {}
         }
     }
 
     /// Handles the next message of the server; returns `false` if it is incomplete.
-    fn on_heard(&mut self, now: Instant) -> bool {
+    fn on_received(&mut self, now: Instant) -> bool {
         if self.state == State::Results {
             return self.on_results(now);
         }

@@ -38,8 +38,8 @@ impl Pair {
 
     /// Carries pending data once; returns whether there was any.
     fn carry(&mut self) -> bool {
-        self.client.settle();
-        self.server.settle();
+        self.client.run_until_idle();
+        self.server.run_until_idle();
         for far in self.client.net.answer_connects() {
             let from = SocketAddr::from(([1, 0, 0, 2], 50_000 + far.0 as u16));
             let to = SocketAddr::from(([1, 0, 0, 1], 21));
@@ -441,9 +441,9 @@ fn a_stopped_side_reports_partial_results() {
 fn against(says: &[&[u8]]) -> Rig<Client> {
     let mut pair = Pair::new(tcp(), |config| config.json = false);
     let client = &mut pair.client;
-    client.settle();
+    client.run_until_idle();
     let control = client.net.answer_connects()[0];
-    client.settle();
+    client.run_until_idle();
     for words in says {
         client.say(control, words);
     }
@@ -473,7 +473,7 @@ fn invalid_server_messages_are_errors() {
     }
     let far = Far(*pair.joined.keys().next().unwrap());
     pair.client.net.far_reset(far);
-    pair.client.settle();
+    pair.client.run_until_idle();
     assert_eq!(error(&pair.client), Some(ClientError::Vanished));
     assert_eq!(pair.client.net.fds(), 0);
     assert!(pair.report()["error"].is_string());
@@ -481,7 +481,7 @@ fn invalid_server_messages_are_errors() {
     let mut pair = Pair::new(tcp(), |_| ());
     pair.client.net.far_listens.clear();
     pair.carry();
-    pair.client.settle();
+    pair.client.run_until_idle();
     assert_eq!(error(&pair.client), Some(ClientError::Unable(Failure::Refused)));
 }
 
@@ -498,7 +498,7 @@ fn concurrent_tests_are_limited() {
         rig.net.far_send(control, &cookie);
         rig.net.far_send(control, &(json.len() as u32).to_be_bytes());
         rig.net.far_send(control, json.as_bytes());
-        rig.settle();
+        rig.run_until_idle();
         (control, rig.net.far_recv(control, 100))
     };
     let (one, said) = begin(&mut rig, b'1', "udp");
@@ -511,15 +511,15 @@ fn concurrent_tests_are_limited() {
     assert_eq!(said, [255]);
     let from = |port| SocketAddr::from(([1, 0, 0, 2], port));
     rig.net.far_send_datagram(from(7001), to, b"9876");
-    rig.settle();
+    rig.run_until_idle();
     assert_eq!(rig.net.datagrams.pop_front(), Some((to, from(7001), b"6789".to_vec())));
     assert_eq!((rig.net.far_recv(one, 100), rig.net.far_recv(other, 100)), (vec![1, 2], vec![10]));
     // A first datagram from another address is ignored.
     rig.net.far_send_datagram(SocketAddr::from(([1, 0, 0, 9], 7002)), to, b"9876");
     rig.net.far_send_datagram(from(7002), to, &[1; 1000]);
-    rig.settle();
+    rig.run_until_idle();
     assert_eq!((rig.server.app.counts.stray.get(), rig.server.app.testing()), (2, 2));
     rig.net.far_send_datagram(from(7003), to, b"9876");
-    rig.settle();
+    rig.run_until_idle();
     assert_eq!(rig.net.far_recv(other, 100), [1, 2]);
 }

@@ -1,6 +1,6 @@
 //! TCP_CC and TCP_CRR: one connection after the other. The far end closes first, as in netserver.
 
-use super::{Found, Interim, Meter, Near, Pace, Sockets, setup};
+use super::{Interim, Measured, Meter, Near, Pace, Sockets, setup};
 use crate::netperf::hist::Histogram;
 use crate::netperf::sockets::NO_LOCAL_END;
 use crate::netperf::{Options, Test};
@@ -17,10 +17,10 @@ enum Waited<T> {
 }
 
 impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
-    pub(super) fn connections(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+    pub(super) fn connections(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Measured> {
         let (setup, request) = (setup(options), vec![b'n'; options.request]);
         let mut into = vec![0; options.response];
-        let mut found = Found { times: options.times.then(Histogram::default), ..Found::default() };
+        let mut found = Measured { times: options.times.then(Histogram::default), ..Measured::default() };
         let mut meter = self.meter(options);
         while self.goes_on(&mut meter, found.messages)? {
             let before = found.times.is_some().then(|| self.sockets.now());

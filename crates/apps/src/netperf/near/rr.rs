@@ -1,6 +1,6 @@
 //! TCP_RR and UDP_RR: requests and responses on one socket; with `-b` several in flight.
 
-use super::{Found, Interim, Near, Pace, Sockets, setup};
+use super::{Interim, Measured, Near, Pace, Sockets, setup};
 use crate::netperf::Options;
 use crate::netperf::hist::Histogram;
 use crate::streams::Failure;
@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
-    pub(super) fn rr(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+    pub(super) fn rr(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Measured> {
         let udp = options.test.is_udp();
         let fd = if udp { self.datagrams(to, options)? } else { self.connect(to, &setup(options))? };
         let (request, response) = (vec![b'n'; options.request], options.response);
         let mut into = vec![0; if udp { crate::netperf::DATAGRAM_MAX } else { response }];
-        let mut found = Found { times: options.times.then(Histogram::default), ..Found::default() };
+        let mut found = Measured { times: options.times.then(Histogram::default), ..Measured::default() };
         found.sizes = self.sockets.sizes(fd);
         let mut begun = VecDeque::with_capacity(options.burst + 1);
         let mut meter = self.meter(options);

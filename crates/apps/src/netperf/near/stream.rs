@@ -1,6 +1,6 @@
 //! TCP_STREAM, TCP_MAERTS and UDP_STREAM: bytes in one direction.
 
-use super::{Found, Interim, Near, Pace, Sockets, setup, size_of};
+use super::{Interim, Measured, Near, Pace, Sockets, setup, size_of};
 use crate::netperf::Options;
 use crate::netperf::hist::Histogram;
 use crate::streams::Failure;
@@ -18,13 +18,13 @@ const DATAGRAM_BYTES: usize = 32 << 10;
 impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
     /// Sends until the time is over, shuts down, and waits for the far end's shutdown, which proves
     /// that the last byte has arrived.
-    pub(super) fn tcp_stream(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+    pub(super) fn tcp_stream(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.connect(to, &setup(options))?;
         let sizes = self.sockets.sizes(fd);
         let size = size_of(options.send_size, sizes.send, options.test);
         let buffer = vec![b'n'; size];
         let mut found =
-            Found { sizes, send_size: size, times: options.times.then(Histogram::default), ..Found::default() };
+            Measured { sizes, send_size: size, times: options.times.then(Histogram::default), ..Measured::default() };
         let mut meter = self.meter(options);
         let mut at = 0;
         while self.goes_on(&mut meter, found.bytes)? {
@@ -66,13 +66,13 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
     }
 
     /// Receives until the far end shuts down.
-    pub(super) fn tcp_maerts(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+    pub(super) fn tcp_maerts(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.connect(to, &setup(options))?;
         let sizes = self.sockets.sizes(fd);
         let size = size_of(options.recv_size, sizes.recv, options.test);
         let mut buffer = vec![0; size];
         let mut found =
-            Found { sizes, recv_size: size, times: options.times.then(Histogram::default), ..Found::default() };
+            Measured { sizes, recv_size: size, times: options.times.then(Histogram::default), ..Measured::default() };
         let mut meter = self.meter(options);
         // The far end limits time and count. These limits serve Ctrl-C, and a far end that does not
         // stop.
@@ -111,13 +111,13 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
     ///
     /// A message is as large as the send buffer, as in netperf, but at most half of the far end's
     /// receive buffer, where addresses count too.
-    pub(super) fn udp_stream(&mut self, to: SocketAddr, room: usize, options: &Options) -> anyhow::Result<Found> {
+    pub(super) fn udp_stream(&mut self, to: SocketAddr, room: usize, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.datagrams(to, options)?;
         let sizes = self.sockets.sizes(fd);
         let size = size_of(options.send_size, sizes.send.min(room / 2), options.test);
         let buffer = vec![b'n'; size];
         let mut found =
-            Found { sizes, send_size: size, times: options.times.then(Histogram::default), ..Found::default() };
+            Measured { sizes, send_size: size, times: options.times.then(Histogram::default), ..Measured::default() };
         let mut meter = self.meter(options);
         while self.goes_on(&mut meter, found.bytes)? {
             let mut pace = Pace::Go;

@@ -16,7 +16,7 @@ const HELLO: u8 = 0x20;
 /// Response time of a version 1 query (RFC 2236 4).
 const V1_RESP: Duration = Duration::from_secs(10);
 
-pub(super) enum Heard<'a> {
+pub(super) enum Message<'a> {
     /// Not relevant to snooping: flooded.
     Other,
     /// Invalid: dropped.
@@ -24,18 +24,18 @@ pub(super) enum Heard<'a> {
     Data(IpAddr),
     /// Hello of a router of this address family.
     Hello(IpAddr),
-    Query(QueryHeard),
+    Query(ReceivedQuery),
     Reports(Reports<'a>),
 }
 
-impl Heard<'_> {
+impl Message<'_> {
     /// Returns whether other replicas need the message.
-    pub fn is_said(&self) -> bool {
-        matches!(self, Heard::Hello(_) | Heard::Query(_) | Heard::Reports(_))
+    pub fn is_valid(&self) -> bool {
+        matches!(self, Message::Hello(_) | Message::Query(_) | Message::Reports(_))
     }
 }
 
-pub(super) struct QueryHeard {
+pub(super) struct ReceivedQuery {
     pub src: IpAddr,
     /// Group of the query; `None` for a general query.
     pub group: Option<IpAddr>,
@@ -87,11 +87,11 @@ pub(super) fn is_pruned(group: IpAddr) -> bool {
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-pub(super) fn hear(tpe: u16, packet: &[u8]) -> Heard<'_> {
+pub(super) fn parse(tpe: u16, packet: &[u8]) -> Message<'_> {
     match EtherType(tpe) {
-        EtherType::IPV4 => hear4(packet),
-        EtherType::IPV6 => hear6(packet),
-        _ => Heard::Other,
+        EtherType::IPV4 => parse4(packet),
+        EtherType::IPV6 => parse6(packet),
+        _ => Message::Other,
     }
 }
 
@@ -107,20 +107,20 @@ pub(super) fn without_padding(tpe: u16, packet: &[u8]) -> &[u8] {
     len.and_then(|len| packet.get(..len)).unwrap_or(packet)
 }
 
-fn hear4(packet: &[u8]) -> Heard<'_> {
-    let Ok(header) = ip4::Header::parse(packet) else { return Heard::Other };
+fn parse4(packet: &[u8]) -> Message<'_> {
+    let Ok(header) = ip4::Header::parse(packet) else { return Message::Other };
     let payload = header.payload(packet);
     match header.proto {
-        Proto::IGMP if header.is_fragment() || !ip4::header_checksum_ok(packet, header.ihl_len) => Heard::Malformed,
+        Proto::IGMP if header.is_fragment() || !ip4::header_checksum_ok(packet, header.ihl_len) => Message::Malformed,
         Proto::IGMP => igmp(header.src, payload),
-        PIM if payload.first() == Some(&HELLO) => Heard::Hello(header.src.into()),
-        _ if header.dst.is_multicast() => Heard::Data(header.dst.into()),
-        _ => Heard::Other,
+        PIM if payload.first() == Some(&HELLO) => Message::Hello(header.src.into()),
+        _ if header.dst.is_multicast() => Message::Data(header.dst.into()),
+        _ => Message::Other,
     }
 }
 
-fn igmp(src: Ipv4Addr, message: &[u8]) -> Heard<'_> {
-    let Ok(read) = igmp::Message::parse(message) else { return Heard::Malformed };
+fn igmp(src: Ipv4Addr, message: &[u8]) -> Message<'_> {
+    let Ok(read) = igmp::Message::parse(message) else { return Message::Malformed };
     match read {
         igmp::Message::Query { max_resp_ds, group } => {
             let code = igmp::v3::query_more(message).map_or(u16::from(max_resp_ds), |_| igmp::v3::number8(max_resp_ds));
@@ -130,46 +130,46 @@ fn igmp(src: Ipv4Addr, message: &[u8]) -> Heard<'_> {
         igmp::Message::ReportV1 { group } | igmp::Message::Report { group } => one(group.into(), Listens::Yes),
         igmp::Message::Leave { group } => one(group.into(), Listens::No),
         igmp::Message::Other { ty: igmp::v3::REPORT } => {
-            igmp::v3::report(message).map_or(Heard::Malformed, |records| Heard::Reports(Reports::Four(records)))
+            igmp::v3::report(message).map_or(Message::Malformed, |records| Message::Reports(Reports::Four(records)))
         }
-        igmp::Message::Other { .. } => Heard::Other,
+        igmp::Message::Other { .. } => Message::Other,
     }
 }
 
-fn one<'a>(group: IpAddr, listens: Listens) -> Heard<'a> {
-    if group.is_multicast() { Heard::Reports(Reports::One(group, listens)) } else { Heard::Malformed }
+fn one<'a>(group: IpAddr, listens: Listens) -> Message<'a> {
+    if group.is_multicast() { Message::Reports(Reports::One(group, listens)) } else { Message::Malformed }
 }
 
-fn query<'a>(src: IpAddr, group: IpAddr, max_resp: Duration, more: Option<QueryMore>) -> Heard<'a> {
+fn query<'a>(src: IpAddr, group: IpAddr, max_resp: Duration, more: Option<QueryMore>) -> Message<'a> {
     let shortens = more.is_none_or(|more| !more.suppress && more.sources == 0);
     let group = (!group.is_unspecified()).then_some(group);
     if group.is_some_and(|group| !group.is_multicast()) {
-        return Heard::Malformed;
+        return Message::Malformed;
     }
-    Heard::Query(QueryHeard { src, group, max_resp, shortens })
+    Message::Query(ReceivedQuery { src, group, max_resp, shortens })
 }
 
-fn hear6(packet: &[u8]) -> Heard<'_> {
-    let Ok(header) = ip6::Header::parse(packet) else { return Heard::Other };
-    let Ok(chain) = ip6::Chain::walk(&header, packet) else { return Heard::Other };
+fn parse6(packet: &[u8]) -> Message<'_> {
+    let Ok(header) = ip6::Header::parse(packet) else { return Message::Other };
+    let Ok(chain) = ip6::Chain::walk(&header, packet) else { return Message::Other };
     let payload = packet.get(chain.offset..ip6::HEADER_LEN + usize::from(header.payload_len)).unwrap_or_default();
     let is_whole = chain.fragment.is_none();
     match chain.upper {
         Proto::IPV6_ICMP if is_whole && payload.first().is_some_and(|ty| mld::is_mld(*ty)) => {
             listener(&header, payload)
         }
-        PIM if is_whole && payload.first() == Some(&HELLO) => Heard::Hello(header.src.into()),
-        _ if header.dst.is_multicast() => Heard::Data(header.dst.into()),
-        _ => Heard::Other,
+        PIM if is_whole && payload.first() == Some(&HELLO) => Message::Hello(header.src.into()),
+        _ if header.dst.is_multicast() => Message::Data(header.dst.into()),
+        _ => Message::Other,
     }
 }
 
-fn listener<'a>(header: &ip6::Header, message: &'a [u8]) -> Heard<'a> {
+fn listener<'a>(header: &ip6::Header, message: &'a [u8]) -> Message<'a> {
     let is_local = header.src.is_unicast_link_local();
-    let Ok(Some(read)) = mld::Message::parse(message, header.src, header.dst) else { return Heard::Malformed };
+    let Ok(Some(read)) = mld::Message::parse(message, header.src, header.dst) else { return Message::Malformed };
     let is_query = matches!(read, mld::Message::Query { .. });
     if header.hop_limit != 1 || !(is_local || !is_query && header.src.is_unspecified()) {
-        return Heard::Malformed;
+        return Message::Malformed;
     }
     match read {
         mld::Message::Query { max_resp, group, more } => {
@@ -177,6 +177,6 @@ fn listener<'a>(header: &ip6::Header, message: &'a [u8]) -> Heard<'a> {
         }
         mld::Message::Report { group } => one(group.into(), Listens::Yes),
         mld::Message::Done { group } => one(group.into(), Listens::No),
-        mld::Message::ReportV2(records) => Heard::Reports(Reports::Six(records)),
+        mld::Message::ReportV2(records) => Message::Reports(Reports::Six(records)),
     }
 }

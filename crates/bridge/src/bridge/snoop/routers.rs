@@ -49,7 +49,7 @@ impl Routers {
     /// Stores a querier. Of several, the one with the lowest address is kept, since it wins the
     /// election (RFC 2236 3). A querier without an address queries on behalf of another and takes
     /// no part in the election.
-    pub fn heard_querier(&mut self, domain: Domain, address: IpAddr, now: Instant, until: Instant) {
+    pub fn on_query(&mut self, domain: Domain, address: IpAddr, now: Instant, until: Instant) {
         let other = self.queriers.entry(domain).or_insert(Other { address, until });
         let yields = other.until <= now || other.address.is_unspecified() || address <= other.address;
         if yields && !(address.is_unspecified() && other.until > now && !other.address.is_unspecified()) {

@@ -28,13 +28,13 @@ fn a_replica_applies_moves_in_any_order() {
     third.send(1, &[bytes(ALL, station(9))], secs(10));
     second.send(2, &[bytes(ALL, station(9))], secs(200));
     for events in events(&mut second).iter().chain(&events(&mut third)) {
-        slept.bridge.hear(events, secs(201));
+        slept.bridge.apply_event(events, secs(201));
     }
     assert_eq!(lookup(&slept, 9, 201), Some(2));
     assert_eq!(slept.bridge.fdb().counts().moved, 0);
     let mut late = replica(3);
     third.send(1, &[bytes(ALL, station(8))], secs(300));
-    events(&mut third).iter().for_each(|events| late.bridge.hear(events, secs(900)));
+    events(&mut third).iter().for_each(|events| late.bridge.apply_event(events, secs(900)));
     assert_eq!(lookup(&late, 8, 900), None, "ten minutes old");
 }
 
@@ -42,7 +42,7 @@ fn a_replica_applies_moves_in_any_order() {
 fn only_the_receiving_replica_announces_an_address() {
     let (mut seer, mut hearer) = (replica(2), replica(2));
     seer.send(1, &[bytes(ALL, station(9))], secs(10));
-    events(&mut seer).iter().for_each(|events| hearer.bridge.hear(events, secs(10)));
+    events(&mut seer).iter().for_each(|events| hearer.bridge.apply_event(events, secs(10)));
     for replica in [&mut seer, &mut hearer] {
         replica.bridge.announce_again(secs(80));
     }
@@ -62,7 +62,7 @@ fn a_late_carrier_event_does_not_restore_a_removed_port() {
     let events = events(&mut other);
     for carrier in [Carrier::Down, Carrier::Up] {
         lan.bridge.set_carrier(2, carrier);
-        events.iter().for_each(|events| lan.bridge.hear(events, secs(3)));
+        events.iter().for_each(|events| lan.bridge.apply_event(events, secs(3)));
         assert_eq!(lookup(&lan, 9, 3), None, "{carrier:?}");
     }
 }
@@ -70,9 +70,9 @@ fn a_late_carrier_event_does_not_restore_a_removed_port() {
 #[test]
 fn an_expired_mute_is_ignored() {
     let mut lan = replica(2);
-    lan.bridge.hear(&SyncEvent::Muted(1, secs(20)), secs(20));
+    lan.bridge.apply_event(&SyncEvent::Muted(1, secs(20)), secs(20));
     assert_eq!(lan.bridge.muted(1), None);
-    lan.bridge.hear(&SyncEvent::Muted(1, secs(21)), secs(20));
+    lan.bridge.apply_event(&SyncEvent::Muted(1, secs(21)), secs(20));
     assert_eq!(lan.bridge.muted(1), Some(secs(21)));
 }
 
@@ -90,24 +90,27 @@ fn reports_are_announced_before_addresses() {
     lan.send(1, &[report(GROUP)], secs(1));
     let told = events(&mut lan);
     assert!(matches!(told[0], SyncEvent::Said(_)), "before all addresses: {:?}", told[0]);
-    assert_eq!((told.len(), told[0].about(), told[1].about()), (1025, About::Ports, About::Addresses));
-    assert_eq!(lan.bridge.take_lost_events(About::Addresses), 1100 + 1 - 1024);
-    assert_eq!((lan.bridge.take_lost_events(About::Addresses), lan.bridge.take_lost_events(About::Ports)), (0, 0));
+    assert_eq!((told.len(), told[0].kind(), told[1].kind()), (1025, EventKind::Ports, EventKind::Addresses));
+    assert_eq!(lan.bridge.take_lost_events(EventKind::Addresses), 1100 + 1 - 1024);
+    assert_eq!(
+        (lan.bridge.take_lost_events(EventKind::Addresses), lan.bridge.take_lost_events(EventKind::Ports)),
+        (0, 0)
+    );
 }
 
 #[test]
 fn a_replica_that_missed_an_address_floods_until_it_is_announced_again() {
     let (mut seer, mut hearer) = (replica(3), replica(3));
     seer.send(1, &[bytes(ALL, station(9))], secs(10));
-    events(&mut seer).iter().for_each(|events| hearer.bridge.hear(events, secs(10)));
+    events(&mut seer).iter().for_each(|events| hearer.bridge.apply_event(events, secs(10)));
     hearer.send(2, &[bytes(ALL, station(8))], secs(10));
-    hearer.bridge.miss(About::Addresses, secs(11));
+    hearer.bridge.on_events_lost(EventKind::Addresses, secs(11));
     assert_eq!([8, 9].map(|n| lookup(&hearer, n, 11)), [Some(2), None]);
     seer.bridge.announce_again(secs(12));
     assert_eq!(events(&mut seer), [], "too early: a quarter has 75 s");
     seer.bridge.announce_all();
     seer.bridge.announce_again(secs(12));
-    events(&mut seer).iter().for_each(|events| hearer.bridge.hear(events, secs(12)));
+    events(&mut seer).iter().for_each(|events| hearer.bridge.apply_event(events, secs(12)));
     assert_eq!([8, 9].map(|n| lookup(&hearer, n, 12)), [Some(2), Some(1)]);
 }
 
@@ -119,7 +122,7 @@ fn a_replica_that_missed_reports_floods_groups_until_they_are_announced_again() 
         lan.bridge.poll(secs(now));
         lan.send(from, &[frame], secs(now));
         if now == 10 {
-            lan.bridge.miss(About::Ports, secs(now));
+            lan.bridge.on_events_lost(EventKind::Ports, secs(now));
         }
         lan.left()
     };
@@ -148,8 +151,8 @@ fn announcements_are_applied_with_their_original_time() {
     other.send(1, &[report(GROUP), leave(GROUP)], secs(2));
     first.send(1, &[report(GROUP)], secs(100));
     first.left();
-    let said = events(&mut other).into_iter().filter(|events| events.about() == About::Ports);
-    said.for_each(|events| first.bridge.hear(&events, secs(101)));
+    let said = events(&mut other).into_iter().filter(|events| events.kind() == EventKind::Ports);
+    said.for_each(|events| first.bridge.apply_event(&events, secs(101)));
     let left: Vec<_> = first.bridge.mdb(None, 9, secs(101)).listeners.iter().map(|one| one.left.as_secs()).collect();
     assert_eq!(left, [259], "neither gone nor shorter");
 }
@@ -168,5 +171,5 @@ fn announcements_omit_padding_and_are_at_most_a_frame_long() {
         .filter_map(|events| if let SyncEvent::Said(said) = events { Some(said) } else { None })
         .collect();
     assert_eq!(said.iter().map(|said| said.packet.len()).collect::<Vec<_>>(), [28]);
-    assert_eq!(lan.bridge.take_lost_events(About::Ports), 1);
+    assert_eq!(lan.bridge.take_lost_events(EventKind::Ports), 1);
 }

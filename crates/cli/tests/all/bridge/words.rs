@@ -59,14 +59,14 @@ fn missing_privileges_are_reported() {
     });
 }
 
-/// Knobs of cards and of the pool, at its start.
+/// Sysctls of cards and of the pool, at its start.
 #[test]
-fn knobs_of_nics_and_of_the_pool() {
+fn sysctls_of_nics_and_of_the_pool() {
     let words = [
         &["bridge", "--json", "--stay", "nic(wire=w):em0", "nic(wire=w):em1", "--set", "nic.rx_tail_batch=64"][..],
         &["--set", "pool.kind=freelist", "--set", "pool.buffers=2000", "--set", "pool.stride=power2"],
     ];
-    let bridge = Running::start_as("knobs", &words.concat());
+    let bridge = Running::start_as("sysctls", &words.concat());
     assert_eq!(bridge.ok("sysctl -n nic.rx_tail_batch").trim(), "64");
     let pool = bridge.json("show pools");
     assert_eq!((&pool[0]["kind"], &pool[0]["buffers"]), (&"freelist".into(), &2000.into()), "{pool}");

@@ -264,8 +264,9 @@ fn contradicting_ends_reject_the_datagram() {
 #[test]
 fn every_overlap_is_detected() {
     // Held: 16..32 and 48..64.
-    let ways = [(8, 16), (24, 8), (16, 8), (16, 24), (8, 32), (24, 16), (40, 16), (56, 16), (24, 32), (0, 80), (48, 8)];
-    for (off, len) in ways {
+    let reader =
+        [(8, 16), (24, 8), (16, 8), (16, 24), (8, 32), (24, 16), (40, 16), (56, 16), (24, 32), (0, 80), (48, 8)];
+    for (off, len) in reader {
         let mut host = Host::new(Limits::default());
         host.part(48, 16, true);
         host.part(16, 16, true);

@@ -155,7 +155,7 @@ impl<L: Locks> Host<L> {
 
     fn made_router(self) -> Self {
         self.add_iface("em1", ME2, 1500);
-        self.stack.knobs.forwarding.set(1);
+        self.stack.sysctls.forwarding.set(1);
         self.knows(EM0, PEER);
         self.knows(EM1, FAR);
         self.forget_counters();

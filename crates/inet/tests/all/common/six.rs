@@ -59,7 +59,7 @@ impl<L: Locks> Host<L> {
 
     fn made_router6(self) -> Self {
         let h = self.speaking(&[(EM0, ME6), (EM1, MY6)]);
-        h.stack.knobs.forwarding6.set(1);
+        h.stack.sysctls.forwarding6.set(1);
         h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
         h.stack.set_neighbor6(h.cx(), EM1, FAR6.ip, FAR6.mac);
         h.route6("2001:db8::/32", linerate_inet::route::Via6::Gateway(EM1, FAR6.ip));

@@ -20,9 +20,9 @@ const NEIGHBORS: i64 = 64;
 /// A router with tunnels of each pair, which errors are not held back of, and a small table of neighbors.
 fn busy<L: Locks>() -> Host<L> {
     let h = router6_of::<L>(2048);
-    h.stack.knobs.icmp6_rate.set(0);
-    h.stack.knobs.icmp_rate.set(0);
-    h.stack.knobs.neigh6_limit.set(NEIGHBORS);
+    h.stack.sysctls.icmp6_rate.set(0);
+    h.stack.sysctls.icmp_rate.set(0);
+    h.stack.sysctls.neigh6_limit.set(NEIGHBORS);
     for (name, local, remote) in [("gif0", ME.ip.into(), PEER.ip.into()), ("gif1", ME6.into(), OTHER6.into())] {
         let id = h.stack.add_tunnel(h.cx(), name, Kind::Gif, Mac::ZERO).unwrap();
         h.stack.set_tunnel(h.cx(), id, Config { local, remote, ..Config::new(Kind::Gif) }).unwrap();

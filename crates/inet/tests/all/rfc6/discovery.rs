@@ -357,7 +357,7 @@ fn a_routers_advertisements_have_the_router_flag<L: Locks>() {
     let h = router6::<L>();
     h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     assert_eq!(sent6_one(&h, EM0).word() >> 29, 0b111);
-    h.stack.knobs.forwarding6.set(0);
+    h.stack.sysctls.forwarding6.set(0);
     h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     assert_eq!(sent6_one(&h, EM0).word() >> 29, 0b011);
 }

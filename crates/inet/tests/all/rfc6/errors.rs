@@ -107,7 +107,7 @@ fn errors_are_limited_per_sender<L: Locks>() {
     }
     let sent = h.counter("inet.icmp6.errors_sent") - before;
     assert!((10..=1_100).contains(&sent), "{sent}");
-    h.stack.knobs.icmp6_rate.set(0);
+    h.stack.sysctls.icmp6_rate.set(0);
     (0..500).for_each(|n| h.inject(EM0, flood(attackers(n))));
     assert_eq!(sent6(&h, EM0).len(), 500, "no limit");
 }

@@ -60,7 +60,7 @@ fn an_echo_reply_has_a_source_of_matching_scope<L: Locks>() {
 
 fn echoes_have_their_own_limit<L: Locks>() {
     let h = host6::<L>();
-    h.stack.knobs.echo_rate.set(100);
+    h.stack.sysctls.echo_rate.set(100);
     for _ in 0..1_000 {
         h.inject(EM0, echo_from(PEER6, ME6, b"flood").by_peer());
     }

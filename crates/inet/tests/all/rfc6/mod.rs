@@ -93,7 +93,7 @@ pub fn knows6<L: Locks>(h: &Host<L>, iface: IfaceId, addr: Ipv6Addr, mac: Mac) {
 }
 
 pub fn with_six<L: Locks>(h: Host<L>) -> Host<L> {
-    h.stack.knobs.dad_count.set(0);
+    h.stack.sysctls.dad_count.set(0);
     give(&h, EM0, ME6);
     for (addr, station) in [(PEER6, PEER), (OTHER6, OTHER), (link_local(PEER), PEER), (link_local(OTHER), OTHER)] {
         knows6(&h, EM0, addr, station.mac);
@@ -116,7 +116,7 @@ pub fn host6_of<L: Locks>(buffers: usize) -> Host<L> {
 /// A host that knows nobody.
 pub fn stranger6<L: Locks>() -> Host<L> {
     let h = Host::new();
-    h.stack.knobs.dad_count.set(0);
+    h.stack.sysctls.dad_count.set(0);
     give(&h, EM0, ME6);
     h
 }
@@ -131,12 +131,12 @@ pub fn router6_of<L: Locks>(buffers: usize) -> Host<L> {
     h.add_iface("em1", ME2, 1500);
     h.knows(EM0, PEER);
     h.knows(EM1, FAR);
-    h.stack.knobs.forwarding.set(1);
+    h.stack.sysctls.forwarding.set(1);
     let h = with_six(h);
     give(&h, EM1, ME26);
     knows6(&h, EM1, FAR6, FAR.mac);
     knows6(&h, EM1, link_local(FAR), FAR.mac);
-    h.stack.knobs.forwarding6.set(1);
+    h.stack.sysctls.forwarding6.set(1);
     route6(&h, "2001:db8:0:7::/64", Via6::Gateway(EM1, FAR6));
     settle(&h, EM1);
     settle(&h, EM0);

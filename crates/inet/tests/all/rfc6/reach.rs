@@ -157,7 +157,7 @@ fn a_link_local_neighbor_is_solicited_from_a_link_local_address<L: Locks>() {
 fn asking<L: Locks>(times: i64) -> Host<L> {
     let h = Host::new();
     h.set_checked(EM0, Checked::Nothing);
-    h.stack.knobs.dad_count.set(times);
+    h.stack.sysctls.dad_count.set(times);
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6, 64)).unwrap();
     h
 }
@@ -277,7 +277,7 @@ fn our_own_looped_back_probe_is_ignored<L: Locks>() {
 /// RFC 6583 6.1, 7: incomplete entries are bounded, and neighbors, those resolved and those about to be, are found all the same.
 fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     let h = router6_of::<L>(4096);
-    h.stack.knobs.neigh6_limit.set(256);
+    h.stack.sysctls.neigh6_limit.set(256);
     let resolved = |h: &Host<L>, n: u16| {
         let (addr, mac) = (on(1, n), Mac([2, 0, 0, 0, 1, n as u8]));
         h.inject(EM0, echo_from(PEER6, addr, b"hello").by_peer());
@@ -320,7 +320,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
 /// Row 33: who asks us makes an entry; a flood of such is bounded, and does not push out a neighbor that is spoken to.
 fn a_flood_of_solicitations_is_bounded<L: Locks>() {
     let h = acquainted::<L>();
-    h.stack.knobs.neigh6_limit.set(64);
+    h.stack.sysctls.neigh6_limit.set(64);
     for n in 0..10_000u32 {
         let src = Ipv6Addr::from_bits(on(0, 0).to_bits() | 0x1_0000_0000 | u128::from(n));
         let mac = Mac([2, 7, 7, 7, (n >> 8) as u8, n as u8]);

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use buf::{Burst, Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Strategy};
 use node::switch::Switch;
-use port::nic::{self, Knobs};
+use port::nic::{self, Settings};
 use port::{Port, Spec};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -96,7 +96,8 @@ fn number(frame: &[u8]) -> Option<u64> {
 
 /// Opens a card with free register accesses, as only the wake-up of the switch is measured.
 fn card(name: &str, end: nic::End, pool: &Pool) -> anyhow::Result<Port> {
-    let (spec, knobs) = (Spec::parse(&format!("nic(intr=on,reg_read_ns=0,reg_write_ns=0):{name}"))?, Knobs::default());
-    spec.port.options().for_each(|(option, value)| knobs.preset(option, value));
-    Ok(nic::open(name, knobs, 1500, Some(end), pool)?)
+    let (spec, settings) =
+        (Spec::parse(&format!("nic(intr=on,reg_read_ns=0,reg_write_ns=0):{name}"))?, Settings::default());
+    spec.port.options().for_each(|(option, value)| settings.preset(option, value));
+    Ok(nic::open(name, settings, 1500, Some(end), pool)?)
 }

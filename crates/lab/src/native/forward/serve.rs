@@ -27,7 +27,7 @@ const BEGINNING: Duration = Duration::from_secs(5);
 const STRAYS: u64 = 2;
 
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
-    child::serve(|| Ok((Inner::new(role)?, role.to_owned())), Inner::obey).map(|_| ())
+    child::serve(|| Ok((Inner::new(role)?, role.to_owned())), Inner::run_command).map(|_| ())
 }
 
 enum Inner {
@@ -50,7 +50,7 @@ impl Inner {
         Ok(Inner::Bridge(Box::new(bridge)))
     }
 
-    fn obey(&mut self, line: &str) -> anyhow::Result<String> {
+    fn run_command(&mut self, line: &str) -> anyhow::Result<String> {
         let (word, rest) = line.split_once(' ').with_context(|| format!("invalid command {line:?}"))?;
         match (self, word) {
             (Inner::Bridge(bridge), "run") => {

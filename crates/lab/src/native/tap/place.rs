@@ -43,7 +43,7 @@ const PORT: u16 = 5201;
 
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || Ok((Inner::new(role)?, role.to_owned()));
-    let obey = |inner: &mut Inner, order: &str| inner.obey(order).map(|(bytes, ns)| format!("{bytes} {ns}"));
+    let obey = |inner: &mut Inner, order: &str| inner.run_command(order).map(|(bytes, ns)| format!("{bytes} {ns}"));
     child::serve(begin, obey).map(|_| ())
 }
 
@@ -167,7 +167,7 @@ impl Inner {
         Ok(Inner::Routed { server, router, _kept: iperf3 })
     }
 
-    fn obey(&mut self, line: &str) -> anyhow::Result<(u64, u64)> {
+    fn run_command(&mut self, line: &str) -> anyhow::Result<(u64, u64)> {
         let (way, seconds) = line.split_once(' ').with_context(|| format!("invalid command {line:?}"))?;
         let way = if way == "down" { Way::Down } else { Way::Up };
         let seconds = seconds.parse().with_context(|| format!("invalid number of seconds in {line:?}"))?;

@@ -89,7 +89,7 @@ impl Totals {
         let per = |n: u64| n as f64 / frames as f64;
         let (doorbells, register_reads, bus_clocks) = (per(self.doorbells), per(self.reads), per(self.clocks));
         let hertz = nic.bus_model().map_or(0, |model| model.hertz()) as f64;
-        let (write, read) = (nic.knobs.reg_write_ns.get() as f64, nic.knobs.reg_read_ns.get() as f64);
+        let (write, read) = (nic.settings.reg_write_ns.get() as f64, nic.settings.reg_read_ns.get() as f64);
         NicCosts {
             doorbells,
             writebacks: per(self.writebacks),

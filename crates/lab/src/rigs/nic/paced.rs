@@ -64,7 +64,7 @@ impl NicRig {
                 moved += card.engine.step(now);
             }
             let Some(card) = self.comes.first() else { return now };
-            let free = self.bus.busy_until(&card.nic.knobs);
+            let free = self.bus.busy_until(&card.nic.settings);
             if moved == 0 && free <= now {
                 return now;
             }

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use buf::mem::Pages;
 use buf::{Kind, PoolConfig, Stride};
-use port::nic::Knobs;
+use port::nic::Settings;
 use std::str::FromStr;
 
 /// Bytes of data after the headroom: with it and the pool's own line, a buffer has 2 KiB (see
@@ -12,7 +12,7 @@ const CLUSTER_DATA: usize = 1856;
 /// Numbers of ports that a rig may have.
 const PORTS: [usize; 2] = [2, 4];
 
-/// Knobs of the cards, and the rig around them. A later setting takes precedence.
+/// Settings of the cards, and the rig around them. A later setting takes precedence.
 #[derive(Debug, Clone)]
 pub struct NicSetup {
     /// Ports of the bridge (`ports=`).
@@ -36,18 +36,18 @@ pub struct NicSetup {
 }
 
 impl NicSetup {
-    /// Returns the knobs of one card.
+    /// Returns the settings of one card.
     ///
     /// # Errors
     /// `nic:` does not have the option, or rejects its value.
-    pub fn knobs(&self) -> anyhow::Result<Knobs> {
-        let knobs = Knobs::default();
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let settings = Settings::default();
         for (option, value) in &self.options {
             let name = format!("nic({option}={value}):x");
             let spec = port::Spec::parse(&name).with_context(|| name.clone())?;
-            spec.port.options().for_each(|(option, value)| knobs.preset(option, value));
+            spec.port.options().for_each(|(option, value)| settings.preset(option, value));
         }
-        Ok(knobs)
+        Ok(settings)
     }
 
     /// Returns the loops that have a port's receiving half and its sending half, of `loops` in all:
@@ -63,9 +63,9 @@ impl NicSetup {
     /// Returns the configuration of the pool of a loop that has `ports` ports.
     ///
     /// # Errors
-    /// Those of [`NicSetup::knobs`].
+    /// Those of [`NicSetup::settings`].
     pub(super) fn pool(&self, ports: usize) -> anyhow::Result<PoolConfig> {
-        let (rx, tx) = self.knobs()?.rings();
+        let (rx, tx) = self.settings()?.rings();
         let buffers = ports * (rx + tx + 2 * buf::BURST_MAX) + self.rest;
         let (kind, pages, stride, usual) = (self.pool, self.pages, self.stride, PoolConfig::default());
         let data = if stride == Stride::PowerOfTwo { CLUSTER_DATA } else { usual.data };
@@ -101,7 +101,7 @@ impl FromStr for NicSetup {
         if !(1..=super::ROUND).contains(&setup.feed) {
             bail!("feed={}: expected 1 to {}", setup.feed, super::ROUND);
         }
-        setup.knobs()?;
+        setup.settings()?;
         Ok(setup)
     }
 }

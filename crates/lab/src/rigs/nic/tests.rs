@@ -99,7 +99,7 @@ fn an_unknown_setting_is_rejected() {
         assert!(NicRig::new("nic", words).is_err(), "{words}");
     }
     let setup: NicSetup = "feed=7 pool=stack rx_ring=2048 feed=8".parse().unwrap();
-    assert_eq!((setup.feed, setup.pool, setup.knobs().unwrap().rings()), (8, buf::Kind::Stack, (2048, 256)));
+    assert_eq!((setup.feed, setup.pool, setup.settings().unwrap().rings()), (8, buf::Kind::Stack, (2048, 256)));
 }
 
 /// A trial that waits for the modelled bus takes longer than the wall clock shows, and must not be

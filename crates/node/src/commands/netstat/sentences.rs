@@ -129,7 +129,11 @@ pub(super) const ICMP6: &[Sentence] = &[
 ];
 
 /// Returns the sentences with nonzero counters, or all; and the names of all counters in them.
-pub(super) fn told(sentences: &'static [Sentence], entries: &[Entry], all: bool) -> (String, BTreeSet<&'static str>) {
+pub(super) fn paragraph(
+    sentences: &'static [Sentence],
+    entries: &[Entry],
+    all: bool,
+) -> (String, BTreeSet<&'static str>) {
     let value = |name: &&str| entries.iter().find(|entry| entry.name == *name).map_or(0, |entry| entry.value);
     let mut out = String::new();
     for (at, (indent, words, names)) in sentences.iter().enumerate() {

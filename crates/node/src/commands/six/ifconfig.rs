@@ -50,7 +50,6 @@ impl<L: Locks> Forms<L> {
                     max_interval: args.number("INTERVAL").map_or(default.max_interval, |n| n as u16),
                     valid: args.number("VALID").map_or(default.valid, |n| n as u32),
                     preferred: args.number("PREFERRED").map_or(default.preferred, |n| n as u32),
-                    ..default
                 };
                 config.check().map_err(|why| CommandError::failed(why.to_string()))?;
                 outcome(iface, ctl.host.stack.set_advertising(ctl.cx, iface.id, Some(config)))

@@ -107,7 +107,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
         "del" => {
             let whole =
                 words.any(|word| matches!(word, "via" | "dev" | "nexthop" | "blackhole" | "unreachable" | "prohibit"));
-            let (prefix, ways) = if whole {
+            let (prefix, paths) = if whole {
                 wanted(ctl, words)?
             } else {
                 let prefix = prefix(words.next("a destination such as 2001:db8::/32, or default")?)?;
@@ -119,12 +119,12 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
                 (prefix, Vec::new())
             };
             let there = stack.route6_at(ctl.cx, prefix);
-            let is_by = |there: Via6| match (there, &*ways) {
+            let is_by = |there: Via6| match (there, &*paths) {
                 (_, []) => true,
-                (Via6::Paths(_), ways) => stack.paths6(ctl.cx, there) == ways,
+                (Via6::Paths(_), paths) => stack.paths6(ctl.cx, there) == paths,
                 // `dev` without `via` selects a route by any gateway on that iface.
                 (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
-                (there, ways) => ways.len() == 1 && ways.iter().all(|way| way.via == there),
+                (there, paths) => paths.len() == 1 && paths.iter().all(|way| way.via == there),
             };
             if !there.is_some_and(is_by) {
                 return Err(no_route(prefix));
@@ -133,13 +133,13 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             Ok(String::new())
         }
         verb => {
-            let (prefix, ways) = wanted(ctl, words)?;
+            let (prefix, paths) = wanted(ctl, words)?;
             match (verb, stack.route6_at(ctl.cx, prefix)) {
                 ("add" | "append", Some(_)) => {
                     Err(CommandError::failed(format!("{prefix}: a route exists; use replace")))
                 }
                 ("change", None) => Err(no_route(prefix)),
-                _ => ctl.add_route6(prefix, &ways).map(|()| String::new()),
+                _ => ctl.add_route6(prefix, &paths).map(|()| String::new()),
             }
         }
     }
@@ -267,11 +267,11 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
     let (_, args) = parse_all(why::GET, words)?;
-    got(ctl, &why::asked::<u128, L>(ctl, &args)?)
+    got(ctl, &why::route_query::<u128, L>(ctl, &args)?)
 }
 
 /// Shows the next hop requested, or the reasons for it.
-pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::Asked<u128>) -> Result<String, CommandError> {
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u128>) -> Result<String, CommandError> {
     if asked.why {
         return Ok(asked.explain(ctl));
     }

@@ -152,7 +152,7 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, found: &[Neighbor<Ipv6Addr>]) -> String {
 
 fn row<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor<Ipv6Addr>) -> String {
     let mac = if n.state == State::Incomplete { "(incomplete)".to_string() } else { n.mac.to_string() };
-    let age = Duration::from_secs(ctl.host.stack.knobs.neigh6_reachable.get() as u64);
+    let age = Duration::from_secs(ctl.host.stack.sysctls.neigh6_reachable.get() as u64);
     let left = age.saturating_sub(ctl.cx.now.since(n.since)).as_secs();
     let (expire, letter) = match n.state {
         State::Permanent => ("permanent".to_string(), "R"),

@@ -57,7 +57,7 @@ pub(in super::super) fn add<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
 
 /// Runs `route -6 get`.
 pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
-    let asked = why::asked::<u128, L>(ctl, args)?;
+    let asked = why::route_query::<u128, L>(ctl, args)?;
     if asked.why || ctl.json {
         return ip::got(ctl, &asked);
     }

@@ -285,7 +285,7 @@ fn the_audit_balances_with_streams_open_closed_and_reset() {
 }
 
 #[test]
-fn tcps_knobs_are_listed_set_and_named() {
+fn tcps_sysctls_are_listed_set_and_named() {
     let two = Two::new();
     let b = &two.b;
     assert!(b.ok("sysctl net.inet.tcp").lines().count() > 20);
@@ -305,5 +305,5 @@ fn tcps_knobs_are_listed_set_and_named() {
     let mut config = HostConfig::default();
     config.set("net.inet.tcp.cc.algorithm", "newreno").unwrap();
     let host: Host<Up> = Host::new(&config, Clock::sim(&two.clock)).unwrap();
-    assert!(!host.stack.knobs.tcp_cc_cubic.on());
+    assert!(!host.stack.sysctls.tcp_cc_cubic.on());
 }

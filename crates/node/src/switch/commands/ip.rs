@@ -4,7 +4,7 @@
 use super::super::Switch;
 use super::{Control, Parameter};
 use crate::commands::ip::Options;
-use crate::commands::link::{Link, Passed, Style};
+use crate::commands::link::{Link, LinkCounters, Style};
 use bridge::{Carrier, Running};
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::Value;
@@ -72,12 +72,12 @@ fn links(switch: &Switch) -> Vec<Link> {
     let members = switch.members();
     let is_up = switch.thread(0).is_some_and(|thread| thread.bridge.running() != Running::Down);
     let mtu = members.iter().map(|(_, info)| info.caps.mtu).min().unwrap_or(1500);
-    let mut all = Passed::default();
+    let mut all = LinkCounters::default();
     let ports: Vec<Link> = members
         .iter()
         .map(|(number, info)| {
-            let mut passed = Passed::default();
-            info.queues.iter().for_each(|queue| passed.add(Passed::through(&queue.counts)));
+            let mut passed = LinkCounters::default();
+            info.queues.iter().for_each(|queue| passed.add(LinkCounters::through(&queue.counts)));
             all.add(passed);
             let (flags, state) = match info.link().1 {
                 Carrier::Up => (vec!["BROADCAST", "MULTICAST", "UP", "LOWER_UP"], "UP"),

@@ -97,7 +97,7 @@ struct Worker {
 }
 
 fn polling(switch: &Switch, json: bool) -> String {
-    let (members, mode) = (switch.members(), switch.knobs.mode());
+    let (members, mode) = (switch.members(), switch.sysctls.mode());
     let of = |number| {
         let thread = switch.thread(number)?;
         let own = members.iter().filter(|(_, info)| info.is_polled_by(number));
@@ -117,7 +117,7 @@ fn polling(switch: &Switch, json: bool) -> String {
         let ports = if of.ports.is_empty() { "nothing".to_string() } else { of.ports.join(" ") };
         let levels: Vec<_> = of.levels.iter().map(|(name, _, value)| format!("{name} {value}")).collect();
         let head = format!("loop {}: {mode}, polls {ports}\n\t{}\n", of.number, levels.join("  "));
-        head + &told(&of.counts) + &told(&of.posted)
+        head + &nonzero_lines(&of.counts) + &nonzero_lines(&of.posted)
     };
     let workers = workers(switch);
     let worker = |of: &Worker| json!({ "worker": of.number, "counters": object(&of.counts) });
@@ -126,7 +126,9 @@ fn polling(switch: &Switch, json: bool) -> String {
         || loops.iter().map(row).chain(workers.iter().map(worker)).collect(),
         || {
             let loops = loops.iter().map(text);
-            loops.chain(workers.iter().map(|of| format!("worker {}\n{}", of.number, told(&of.counts)))).collect()
+            loops
+                .chain(workers.iter().map(|of| format!("worker {}\n{}", of.number, nonzero_lines(&of.counts))))
+                .collect()
         },
     )
 }
@@ -147,7 +149,7 @@ fn sync(thread: &SwitchThread) -> Vec<Entry> {
 }
 
 /// Returns the counters that are not 0, one per line.
-fn told(entries: &[Entry]) -> String {
+fn nonzero_lines(entries: &[Entry]) -> String {
     let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
     entries.iter().filter(|entry| entry.value > 0).map(line).collect()
 }
@@ -402,7 +404,7 @@ pub fn lost(switch: &Switch) -> Vec<String> {
 fn of_queues(switch: &Switch, say: impl Fn(&SwitchThread, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
         let said = switch.thread(queue.thread).map(|thread| say(&thread, number)).unwrap_or_default();
-        said.into_iter().map(move |what| port::said_of(&queue.spec, &what)).collect::<Vec<_>>()
+        said.into_iter().map(move |what| port::port_message(&queue.spec, &what)).collect::<Vec<_>>()
     };
     let members = switch.members().into_iter();
     members

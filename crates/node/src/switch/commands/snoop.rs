@@ -92,7 +92,7 @@ fn begin(switch: &Switch, on: bool) -> Result<String, CommandError> {
     DONE
 }
 
-fn asked(switch: &Switch) -> Option<Querier> {
+fn current_querier(switch: &Switch) -> Option<Querier> {
     switch.thread(0).and_then(|thread| thread.bridge.snooping()?.querier.clone())
 }
 
@@ -100,7 +100,7 @@ fn asked(switch: &Switch) -> Option<Querier> {
 fn querier(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     let (switch, word) = (of.switch, args.text("A"));
     let none = Querier { mac: switch.mac, v4: None, v6: None, vids: Vec::new(), interval: INTERVAL };
-    let mut querier = asked(switch).unwrap_or(none);
+    let mut querier = current_querier(switch).unwrap_or(none);
     match word.parse() {
         Ok(IpAddr::V4(address)) => querier.v4 = Some(address),
         // RFC 3810 5.1.14: a query without a link-local source is ignored.
@@ -114,12 +114,12 @@ fn querier(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
         }
     }
     begin(switch, true)?;
-    ask(switch, querier);
+    set_querier(switch, querier);
     DONE
 }
 
-fn ask(switch: &Switch, querier: Querier) {
-    let querier = Querier { vids: vlan::asked_in(switch), ..querier };
+fn set_querier(switch: &Switch, querier: Querier) {
+    let querier = Querier { vids: vlan::queried_vlans(switch), ..querier };
     switch.each_thread(|thread| {
         let now = thread.now();
         thread.bridge.set_querier(Some(querier.clone()), now);
@@ -128,8 +128,8 @@ fn ask(switch: &Switch, querier: Querier) {
 
 /// Updates the VLANs of the querier after a change of VLANs or members.
 pub(super) fn vlans_changed(switch: &Switch) {
-    if let Some(querier) = asked(switch).filter(|querier| querier.vids != vlan::asked_in(switch)) {
-        ask(switch, querier);
+    if let Some(querier) = current_querier(switch).filter(|querier| querier.vids != vlan::queried_vlans(switch)) {
+        set_querier(switch, querier);
     }
 }
 

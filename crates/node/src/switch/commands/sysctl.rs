@@ -2,9 +2,9 @@
 
 use super::super::Switch;
 use super::member;
-use crate::commands::sysctl::{Variables, in_range, said_of};
+use crate::commands::sysctl::{Variables, describe, in_range};
 use bridge::Running;
-use dispatch::polling::{Counts, Gauges, Knobs, Mode};
+use dispatch::polling::{Counts, Gauges, Mode, Sysctls};
 use grammar::CommandError;
 use port::nic;
 use serde_json::Value;
@@ -16,13 +16,16 @@ const MODE: &str = "kern.polling.mode";
 const EACH_BURST: &str = "kern.polling.each_burst";
 const BURST_MAX: &str = "kern.polling.burst_max";
 const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
+/// Sets a value given as text.
+type Set = fn(&Switch, &str) -> Result<(), CommandError>;
+
 /// A sysctl that is not a polling setting.
 struct Variable {
     name: &'static str,
     about: &'static str,
     value: fn(&Switch) -> Value,
     /// Sets the value; `None`: read only.
-    set: Option<fn(&Switch, &str) -> Result<(), CommandError>>,
+    set: Option<Set>,
 }
 
 /// FreeBSD 4's names for the cost of forwarding and for settings that have another name here.
@@ -30,10 +33,10 @@ const VARIABLES: &[Variable] = &[
     Variable {
         name: "kern.polling.enable",
         about: "1: loops are woken by a clock or by work; 0: by descriptors only. Sets the mode to clock or wakeup.",
-        value: |switch| u64::from(switch.knobs.mode() != Mode::Wakeup).into(),
+        value: |switch| u64::from(switch.sysctls.mode() != Mode::Wakeup).into(),
         set: Some(|switch, text| {
             let mode = if on_off("kern.polling.enable", text)? { Mode::Clock } else { Mode::Wakeup };
-            let _ = switch.knobs.set(MODE, mode.number()); // cannot fail: in range
+            let _ = switch.sysctls.set(MODE, mode.number()); // cannot fail: in range
             Ok(())
         }),
     },
@@ -151,7 +154,7 @@ impl Switch {
 
     /// Returns the value of a setting: one if all cards agree, otherwise each card's.
     fn of_cards(&self, name: &str) -> Value {
-        let mut values: Vec<String> = self.cards().filter_map(|card| card.knobs.get(name).ok()).collect();
+        let mut values: Vec<String> = self.cards().filter_map(|card| card.settings.get(name).ok()).collect();
         values.dedup();
         values.join(" ").into()
     }
@@ -159,12 +162,12 @@ impl Switch {
 
 impl Variables for Switch {
     fn names(&self) -> Vec<String> {
-        let knobs = Knobs::INFO.iter().map(|info| info.name);
+        let sysctls = Sysctls::INFO.iter().map(|info| info.name);
         let others = VARIABLES.iter().map(|variable| variable.name);
         let fixed = others.chain(GAUGES.iter().map(|(name, _)| *name)).chain(COUNTERS.iter().copied());
-        let mut all: Vec<String> = knobs.chain(fixed).map(str::to_string).collect();
+        let mut all: Vec<String> = sysctls.chain(fixed).map(str::to_string).collect();
         if self.cards().next().is_some() {
-            all.extend(nic::Knobs::INFO.iter().map(|info| format!("nic.{}", info.option.name)));
+            all.extend(nic::Settings::INFO.iter().map(|info| format!("nic.{}", info.option.name)));
         }
         all.sort_unstable();
         all
@@ -172,11 +175,11 @@ impl Variables for Switch {
 
     fn sentence(&self, name: &str) -> String {
         if let Some(word) = name.strip_prefix("nic.") {
-            let info = nic::Knobs::INFO.iter().find(|info| info.option.name == word);
+            let info = nic::Settings::INFO.iter().find(|info| info.option.name == word);
             return info.map(|info| info.option.sentence.to_string()).unwrap_or_default();
         }
-        if let Some(info) = Knobs::INFO.iter().find(|info| info.name == name) {
-            return said_of(info);
+        if let Some(info) = Sysctls::INFO.iter().find(|info| info.name == name) {
+            return describe(info);
         }
         if let Some(variable) = variable(name) {
             let read_only = if variable.set.is_none() { " Read only." } else { "" };
@@ -202,7 +205,7 @@ impl Variables for Switch {
             return self.of_cards(name);
         }
         if name == MODE {
-            return self.knobs.mode().name().into();
+            return self.sysctls.mode().name().into();
         }
         if let Some(variable) = variable(name) {
             return (variable.value)(self);
@@ -215,7 +218,7 @@ impl Variables for Switch {
             let of = |gauges: Arc<Gauges>| gauges.list().iter().find(|(of, ..)| of == level).map(|of| of.2);
             return gauges.filter_map(of).sum::<u64>().into();
         }
-        self.knobs.get(name).into()
+        self.sysctls.get(name).into()
     }
 
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
@@ -223,7 +226,7 @@ impl Variables for Switch {
             if self.cards().next().is_none() {
                 return Err(CommandError::failed(format!("{name}: no port here is a nic")));
             }
-            return self.cards().try_for_each(|card| card.knobs.set(name, text).map_err(CommandError::failed));
+            return self.cards().try_for_each(|card| card.settings.set(name, text).map_err(CommandError::failed));
         }
         let read_only = || CommandError::failed(format!("{name}: read only"));
         if let Some(variable) = variable(name) {
@@ -232,7 +235,7 @@ impl Variables for Switch {
         if COUNTERS.contains(&name) || GAUGES.iter().any(|(gauge, _)| *gauge == name) {
             return Err(read_only());
         }
-        let info = Knobs::INFO.iter().find(|info| info.name == name);
+        let info = Sysctls::INFO.iter().find(|info| info.name == name);
         let names = self.names();
         let info = info.ok_or_else(|| CommandError::unknown("sysctl", name, names.iter().map(String::as_str)))?;
         let value = match text.parse::<Mode>() {
@@ -243,7 +246,7 @@ impl Variables for Switch {
             _ => in_range(info, text)?,
         };
         // polling(4): each_burst is 1 to burst_max.
-        let most = self.knobs.burst_max.get();
+        let most = self.sysctls.burst_max.get();
         match name {
             EACH_BURST if value > most => {
                 return Err(CommandError::bad(
@@ -252,10 +255,10 @@ impl Variables for Switch {
                     format!("no more than kern.polling.burst_max, which is {most}"),
                 ));
             }
-            BURST_MAX if value < self.knobs.each_burst.get() => _ = self.knobs.set(EACH_BURST, value),
+            BURST_MAX if value < self.sysctls.each_burst.get() => _ = self.sysctls.set(EACH_BURST, value),
             _ => {}
         }
-        let _ = self.knobs.set(name, value); // cannot fail: in range
+        let _ = self.sysctls.set(name, value); // cannot fail: in range
         Ok(())
     }
 }

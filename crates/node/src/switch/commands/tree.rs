@@ -133,7 +133,7 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "reenable IF",
         about: "Enables a member that a guard has disabled.",
         run: |of, args| {
-            let (number, _) = asked(of, args)?;
+            let (number, _) = tree_port(of, args)?;
             of.switch.change_tree(|stp, now| stp.reenable(number, now));
             DONE
         },
@@ -142,7 +142,7 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "migrate IF",
         about: "Tries RSTP again at a member that has fallen back to STP.",
         run: |of, args| {
-            let (number, _) = asked(of, args)?;
+            let (number, _) = tree_port(of, args)?;
             of.switch.change_tree(|stp, now| stp.migrate(number, now));
             DONE
         },
@@ -154,7 +154,7 @@ fn seconds(args: &Args<'_>) -> u16 {
 }
 
 /// Returns the member of a command with its settings in the tree.
-fn asked(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), CommandError> {
+fn tree_port(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), CommandError> {
     let number = of.member(args)?;
     let asked = of.switch.tree(|stp| stp.port(number).map(|port| port.asked)).flatten();
     let name = args.text("IF");
@@ -169,7 +169,7 @@ fn asked(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), Command
 
 /// Changes the settings of a member in the tree.
 fn set_port(of: &Control<'_>, args: &Args<'_>, change: impl FnOnce(&mut StpPort)) -> Result<String, CommandError> {
-    let (number, mut port) = asked(of, args)?;
+    let (number, mut port) = tree_port(of, args)?;
     change(&mut port);
     of.switch.set_tree_port(number, port).map_err(CommandError::failed).and(DONE)
 }

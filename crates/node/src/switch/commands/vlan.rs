@@ -138,7 +138,7 @@ fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandErr
 
 /// Returns the VLANs to query: those that some member is in, or 0 without VLAN filtering. A trunk
 /// of all VLANs exceeds the limit of a querier ([`bridge::Querier::vids`]).
-pub(super) fn asked_in(switch: &Switch) -> Vec<u16> {
+pub(super) fn queried_vlans(switch: &Switch) -> Vec<u16> {
     let members = switch.members();
     let Some(thread) = switch.thread(0) else { return Vec::new() };
     if thread.bridge.vlan_filtering().is_none() {

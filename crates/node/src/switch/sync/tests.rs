@@ -130,7 +130,7 @@ fn port_events_arrive_despite_a_full_address_ring() {
     two.threads.iter_mut().for_each(|(bridge, _)| bridge.set_snooping(Some(SnoopConfig::default()), secs(0)));
     two.sees_stations(0, 0..1100, secs(1));
     two.sees(2, &query(), secs(1));
-    two.threads[0].0.hear(&SyncEvent::Muted(1, secs(30)), secs(1));
+    two.threads[0].0.apply_event(&SyncEvent::Muted(1, secs(30)), secs(1));
     two.exchange(1, secs(1));
     assert_eq!(two.threads[1].0.router_ports(secs(1)).map(|(_, port, _)| port).collect::<Vec<_>>(), [2]);
     // More messages than fit into the ring: the repetition begins with the muted ports.

@@ -50,7 +50,7 @@ impl Class {
 
 /// Segments received from one side of a TCP connection.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct Activity {
     any: bool,
     fin: bool,
 }
@@ -64,8 +64,8 @@ struct Session {
     outside: Tuple,
     class: Class,
     last: Instant,
-    from_inside: Seen,
-    from_outside: Seen,
+    from_inside: Activity,
+    from_outside: Activity,
     reset: bool,
     before: u32,
     behind: u32,
@@ -135,7 +135,7 @@ impl Table {
             Upper::Udp => Class::Udp,
             _ => Class::Echo,
         };
-        let (from_inside, from_outside) = (Seen::default(), Seen::default());
+        let (from_inside, from_outside) = (Activity::default(), Activity::default());
         let session = Session {
             inside,
             outside,
@@ -266,7 +266,7 @@ impl Session {
     fn follow(&mut self, from: Side, flags: Flags) {
         let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
         if over && flags.contains(Flags::SYN) {
-            (self.from_inside, self.from_outside, self.reset) = (Seen::default(), Seen::default(), false);
+            (self.from_inside, self.from_outside, self.reset) = (Activity::default(), Activity::default(), false);
         }
         let seen = if from == Side::Src { &mut self.from_inside } else { &mut self.from_outside };
         seen.any |= !flags.contains(Flags::RST);

@@ -11,7 +11,7 @@ fn cards_on_one_bus_share_its_time() {
     let time = |buses: [Arc<Bus>; 2]| {
         let cards = buses.map(|bus| {
             let (near, mut far) = wire(WIRE_SLOTS);
-            let mut nic = assemble_on(&bus, "em0", knobs(text), 1500, Some(near), &pool).unwrap();
+            let mut nic = assemble_on(&bus, "em0", settings(text), 1500, Some(near), &pool).unwrap();
             nic.rx.rx_burst(&mut Burst::new(), 1, ZERO);
             far.send(&mut frames(&pool, 0, 100, 60), ZERO);
             (nic, far)
@@ -35,10 +35,10 @@ fn register_accesses_occupy_a_paced_bus() {
         let (mut nic, _far) = parts(&format!(",bus_pace={pace}"), &pool);
         nic.rx.rx_burst(&mut Burst::new(), 1, ZERO);
         assert_eq!(nic.nic.counts.rx_doorbells.get(), 255);
-        assert_eq!(nic.nic.bus.busy_until(&nic.nic.knobs), at(ns), "five clocks of 10 ns each, if {pace}");
+        assert_eq!(nic.nic.bus.busy_until(&nic.nic.settings), at(ns), "five clocks of 10 ns each, if {pace}");
         nic.nic.check_status();
         let more = if ns > 0 { 2 * bus::REGISTER_READ * 10 } else { 0 };
-        assert_eq!(nic.nic.bus.busy_until(&nic.nic.knobs), at(ns + more));
+        assert_eq!(nic.nic.bus.busy_until(&nic.nic.settings), at(ns + more));
     }
 }
 
@@ -48,10 +48,10 @@ fn descriptors_are_written_back_by_cache_line_on_a_paced_bus() {
     let (mut nic, mut far) = parts(",bus_pace=on,rx_tail_batch=64", &pool);
     nic.rx.rx_burst(&mut Burst::new(), 1, ZERO);
     far.send(&mut frames(&pool, 0, 40, 60), ZERO);
-    let mut now = nic.nic.bus.busy_until(&nic.nic.knobs);
+    let mut now = nic.nic.bus.busy_until(&nic.nic.settings);
     for _ in 0..200 {
         nic.card.rx.step(now); // one frame each time, as the bus is busy after it
-        now = now.max(nic.nic.bus.busy_until(&nic.nic.knobs));
+        now = now.max(nic.nic.bus.busy_until(&nic.nic.settings));
     }
     assert_eq!((nic.nic.counts.rx_stored.get(), nic.nic.counts.rx_writebacks.get()), (40, 10));
 }

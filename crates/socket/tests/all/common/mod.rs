@@ -192,7 +192,7 @@ impl<L: Locks> World<L> {
         for node in &self.nodes {
             let audit = node.stack.audit(self.cx());
             assert_eq!((audit.imbalance(), audit.held), (0, 0), "{audit:?}");
-            assert_eq!(node.stack.tcp_late(self.cx()), 0);
+            assert_eq!(node.stack.tcp_time_wait_count(self.cx()), 0);
             let mut left = Vec::new();
             node.stack
                 .for_each_sock(self.cx(), |id, sock| left.push((id, format!("{:?}", sock.tcb().map(|t| t.state())))));

@@ -22,11 +22,11 @@ impl Ours {
     pub fn new(validation: Validation) -> Ours {
         let config = HostConfig { seed: Some(1), ..HostConfig::default() };
         let host = Host::<Up>::new(&config, Clock::sim(&SimClock::new())).unwrap();
-        let knobs = &host.stack.knobs;
-        knobs.forwarding.set(1);
-        knobs.icmp_rate.set(0);
-        knobs.echo_rate.set(0);
-        knobs.source_validation.set(match validation {
+        let sysctls = &host.stack.sysctls;
+        sysctls.forwarding.set(1);
+        sysctls.icmp_rate.set(0);
+        sysctls.echo_rate.set(0);
+        sysctls.source_validation.set(match validation {
             Validation::Off => 0,
             Validation::Loose => 1,
             Validation::Strict => 2,

@@ -168,7 +168,7 @@ fn t7_has_a_ring_of_2048_and_misses_no_frame_in_two_milliseconds() {
     for words in [rung("t7.ring").words, rung("t7.ring").alone] {
         assert_eq!(missed(&words), 0, "{words}");
         let setup: crate::rigs::NicSetup = words.parse().unwrap();
-        assert_eq!(setup.knobs().unwrap().rings(), (2048, 256));
+        assert_eq!(setup.settings().unwrap().rings(), (2048, 256));
     }
 }
 

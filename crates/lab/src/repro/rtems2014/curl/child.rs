@@ -68,7 +68,7 @@ struct Served {
 }
 
 /// Messages of the thread while it starts.
-enum Said {
+enum Output {
     Thread(String),
     Running,
 }
@@ -83,11 +83,11 @@ impl Served {
         let thread = dispatch::spawn_worker(&format!("ftpd.{}", variant.id), Some(core), move |_| {
             // Sending fails only after the receiver has ended.
             let _ =
-                say.send(Said::Thread(fs::read_link("/proc/thread-self").unwrap_or_default().display().to_string()));
+                say.send(Output::Thread(fs::read_link("/proc/thread-self").unwrap_or_default().display().to_string()));
             let app = |wall| Ftp::new(Config { wall, ..Config::new(Root::devices()) });
             let mut each = |event: &Event| {
                 if matches!(event, Event::Running { .. }) {
-                    let _ = say.send(Said::Running);
+                    let _ = say.send(Output::Running);
                 }
             };
             host::run(&config, 21, app, &mut each, &mut |_| told.load(Ordering::Relaxed))
@@ -95,8 +95,8 @@ impl Served {
         let mut schedstat = String::new();
         loop {
             match said.recv_timeout(Duration::from_secs(10)) {
-                Ok(Said::Thread(thread)) => schedstat = format!("/proc/{thread}/schedstat"),
-                Ok(Said::Running) => break,
+                Ok(Output::Thread(thread)) => schedstat = format!("/proc/{thread}/schedstat"),
+                Ok(Output::Running) => break,
                 Err(RecvTimeoutError::Timeout) => bail!("{tap}: the host did not start within 10 s"),
                 Err(RecvTimeoutError::Disconnected) => {
                     let ended = thread.join().map_err(|_| anyhow::anyhow!("{tap}: the host's thread panicked"))?;

@@ -11,17 +11,17 @@ use std::ops::{BitOr, BitOrAssign};
 /// Set of events since it was last taken. Each appears once, however often it occurred: the host
 /// takes the set after every segment, timer and output run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Notes(u32);
+pub struct RareEvents(u32);
 
-macro_rules! notes {
+macro_rules! rare_events {
     ($($name:ident = $bit:literal: $group:ident.$field:ident,)+) => {
-        impl Notes {
-            $(pub(crate) const $name: Notes = Notes(1 << $bit);)+
+        impl RareEvents {
+            $(pub(crate) const $name: RareEvents = RareEvents(1 << $bit);)+
 
             /// Adds one to the counter of each event in the set.
             #[cold]
             pub fn count(self, counts: &Counters) {
-                let each: &[(Notes, &Counter)] = &[$((Notes::$name, &counts.$group.$field),)+];
+                let each: &[(RareEvents, &Counter)] = &[$((RareEvents::$name, &counts.$group.$field),)+];
                 for (note, counter) in each {
                     counter.add(u64::from(self.contains(*note)));
                 }
@@ -30,7 +30,7 @@ macro_rules! notes {
     };
 }
 
-notes! {
+rare_events! {
     DUPLICATE_ACK = 0: input.duplicate_acks,
     WINDOW_UPDATE = 1: input.window_updates,
     DSACK = 2: input.dsacks,
@@ -63,7 +63,7 @@ notes! {
     ICMP_REFUSED = 29: pmtu.icmp_refused,
 }
 
-impl Notes {
+impl RareEvents {
     /// Returns whether no event occurred.
     #[inline]
     pub fn is_empty(self) -> bool {
@@ -72,22 +72,22 @@ impl Notes {
 
     /// Returns whether all of `other` are in the set.
     #[inline]
-    pub(crate) const fn contains(self, other: Notes) -> bool {
+    pub(crate) const fn contains(self, other: RareEvents) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-impl BitOr for Notes {
-    type Output = Notes;
+impl BitOr for RareEvents {
+    type Output = RareEvents;
     #[inline]
-    fn bitor(self, other: Notes) -> Notes {
-        Notes(self.0 | other.0)
+    fn bitor(self, other: RareEvents) -> RareEvents {
+        RareEvents(self.0 | other.0)
     }
 }
 
-impl BitOrAssign for Notes {
+impl BitOrAssign for RareEvents {
     #[inline]
-    fn bitor_assign(&mut self, other: Notes) {
+    fn bitor_assign(&mut self, other: RareEvents) {
         self.0 |= other.0;
     }
 }
@@ -101,13 +101,13 @@ mod tests {
     fn each_event_increments_its_own_counter() {
         for bit in 0..30 {
             let counts = Counters::default();
-            Notes(1 << bit).count(&counts);
+            RareEvents(1 << bit).count(&counts);
             let mut sum = 0;
             counts.visit(&mut |_, _, _, value| sum += value);
             assert_eq!(sum, 1, "bit {bit}");
         }
         let counts = Counters::default();
-        Notes((1 << 30) - 1).count(&counts);
+        RareEvents((1 << 30) - 1).count(&counts);
         let mut moved = 0;
         counts.visit(&mut |_, _, _, value| moved += u32::from(value == 1));
         assert_eq!(moved, 30);

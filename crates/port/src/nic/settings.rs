@@ -1,7 +1,7 @@
-//! The knobs of `nic:`, each declared once, here. The options of a port's name use the same words
-//! without `nic.`.
+//! The settings of `nic:`, each declared once, here. The options of a port's name use the same
+//! words without `nic.`.
 //!
-//! Knobs that may change while the card runs are read again in each burst. The defaults are the
+//! Settings that may change while the card runs are read again in each burst. The defaults are the
 //! driver of bridge2004 before its tweaks (T1 to T11, as docs number them), so that each can be
 //! enabled alone.
 
@@ -9,7 +9,7 @@ use crate::spec::{Fallback, Form, OptionInfo, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Time at which a knob may be set.
+/// Time at which a setting may be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// Only when the port is opened, in its name.
@@ -18,10 +18,11 @@ pub enum When {
     Live,
 }
 
-/// Description of a knob.
+/// Description of a setting.
 #[derive(PartialEq, Eq, Debug)]
-pub struct KnobInfo {
-    /// Option name, form, default and sentence; the knob's full name is `nic.` and the option name.
+pub struct SettingInfo {
+    /// Option name, form, default and sentence; the setting's full name is `nic.` and the option
+    /// name.
     pub option: OptionInfo,
     /// Time at which it may be set.
     pub when: When,
@@ -29,11 +30,11 @@ pub struct KnobInfo {
     pub tweak: &'static str,
 }
 
-/// Value of one knob: a count, a switch as 0 or 1, a word as its index in the list of words.
+/// Value of one setting: a count, a switch as 0 or 1, a word as its index in the list of words.
 #[derive(Debug)]
-pub struct Knob(AtomicU64);
+pub struct Setting(AtomicU64);
 
-impl Knob {
+impl Setting {
     /// Returns the value.
     #[inline(always)]
     pub fn get(&self) -> u64 {
@@ -52,56 +53,56 @@ impl Knob {
         self.get() as usize
     }
 
-    /// Sets the value without checks: see [`Knobs::set`].
+    /// Sets the value without checks: see [`Settings::set`].
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// Reasons why a knob was not set.
+/// Reasons why a setting was not set.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KnobError {
-    /// No knob has that name.
+pub enum SettingError {
+    /// No setting has that name.
     Unknown(String),
     /// The value has another form.
     BadValue {
-        /// Name of the knob.
+        /// Name of the setting.
         name: &'static str,
         /// Text of the rejected value.
         found: String,
         /// Form of valid values.
         expected: Form,
     },
-    /// The knob can be set only when the port is opened.
+    /// The setting can be set only when the port is opened.
     Running(&'static str),
 }
 
-impl fmt::Display for KnobError {
+impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KnobError::Unknown(name) => {
-                let all: Vec<&str> = Knobs::INFO.iter().map(|info| info.option.name).collect();
-                write!(f, "unknown sysctl '{name}'; nic knobs, each with the prefix 'nic.': {}", all.join(", "))
+            SettingError::Unknown(name) => {
+                let all: Vec<&str> = Settings::INFO.iter().map(|info| info.option.name).collect();
+                write!(f, "unknown sysctl '{name}'; nic settings, each with the prefix 'nic.': {}", all.join(", "))
             }
-            KnobError::BadValue { name, found, expected } => write!(f, "nic.{name}='{found}': expected {expected}"),
-            KnobError::Running(name) => {
+            SettingError::BadValue { name, found, expected } => write!(f, "nic.{name}='{found}': expected {expected}"),
+            SettingError::Running(name) => {
                 write!(f, "nic.{name} can be set only when the port is opened: nic({name}=...):NAME")
             }
         }
     }
 }
 
-impl std::error::Error for KnobError {}
+impl std::error::Error for SettingError {}
 
-macro_rules! knobs {
+macro_rules! settings {
     ($( $field:ident: $when:ident, $tweak:literal, $form:expr, $default:literal, $sentence:literal; )+) => {
-        /// The knobs of one card and its driver.
+        /// The settings of one card and its driver.
         #[derive(Debug)]
-        pub struct Knobs { $( #[doc = $sentence] pub $field: Knob, )+ }
+        pub struct Settings { $( #[doc = $sentence] pub $field: Setting, )+ }
 
-        impl Knobs {
-            /// Descriptions of all knobs, in the order of [`Knobs::list`].
-            pub const INFO: &'static [KnobInfo] = &[$( KnobInfo {
+        impl Settings {
+            /// Descriptions of all settings, in the order of [`Settings::list`].
+            pub const INFO: &'static [SettingInfo] = &[$( SettingInfo {
                 option: OptionInfo {
                     name: stringify!($field),
                     form: $form,
@@ -112,9 +113,9 @@ macro_rules! knobs {
                 tweak: $tweak,
             } ),+];
 
-            fn cells(&self) -> [&Knob; Knobs::INFO.len()] { [$( &self.$field ),+] }
+            fn cells(&self) -> [&Setting; Settings::INFO.len()] { [$( &self.$field ),+] }
 
-            fn zeroed() -> Knobs { Knobs { $( $field: Knob(AtomicU64::new(0)), )+ } }
+            fn zeroed() -> Settings { Settings { $( $field: Setting(AtomicU64::new(0)), )+ } }
         }
     };
 }
@@ -140,7 +141,7 @@ pub const COLD: u64 = 2;
 /// The word `poll` of `nic.tx_flush`.
 pub const AT_POLL: u64 = 1;
 
-knobs! {
+settings! {
     rx_tail_batch: Live, "T1", upto(1, 1024), "1",
         "Receive descriptors filled per write of RDT; at most a quarter of the ring.";
     tx_tail_batch: Live, "T2", upto(1, 1024), "1",
@@ -180,29 +181,29 @@ knobs! {
         "VLAN whose tag the card inserts into sent frames and strips from received ones, dropping other VLANs; 0: off.";
 }
 
-impl Default for Knobs {
-    fn default() -> Knobs {
-        let knobs = Knobs::zeroed();
-        for (info, cell) in Knobs::INFO.iter().zip(knobs.cells()) {
+impl Default for Settings {
+    fn default() -> Settings {
+        let settings = Settings::zeroed();
+        for (info, cell) in Settings::INFO.iter().zip(settings.cells()) {
             if let Some(value) = info.option.default() {
                 cell.set(number(&info.option.form, &value));
             }
         }
-        knobs
+        settings
     }
 }
 
-/// Returns the options of a port's name: these knobs, then `more`; `N` is their total number.
+/// Returns the options of a port's name: these settings, then `more`; `N` is their total number.
 pub const fn options<const N: usize>(more: &[OptionInfo]) -> [OptionInfo; N] {
     let none = OptionInfo { name: "", form: Form::Switch, fallback: Fallback::Open, sentence: "" };
     let mut all = [none; N];
-    let mut knobs = Knobs::INFO;
+    let mut settings = Settings::INFO;
     let mut more = more;
     let mut rest: &mut [OptionInfo] = &mut all;
     while let Some((place, after)) = rest.split_first_mut() {
-        if let Some((info, others)) = knobs.split_first() {
+        if let Some((info, others)) = settings.split_first() {
             *place = info.option;
-            knobs = others;
+            settings = others;
         } else if let Some((option, others)) = more.split_first() {
             *place = *option;
             more = others;
@@ -229,50 +230,51 @@ fn text(form: &Form, value: u64) -> String {
     }
 }
 
-impl Knobs {
-    /// Sets the knob called `name` (`nic.rx_tail_batch`) from its text, while the card runs.
+impl Settings {
+    /// Sets the setting called `name` (`nic.rx_tail_batch`) from its text, while the card runs.
     ///
     /// # Errors
-    /// No such knob, a value of another form, or a knob that can be set only at opening.
-    pub fn set(&self, name: &str, value: &str) -> Result<(), KnobError> {
+    /// No such setting, a value of another form, or a setting that can be set only at opening.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let (info, cell) = self.find(name)?;
         if info.when == When::Open {
-            return Err(KnobError::Running(info.option.name));
+            return Err(SettingError::Running(info.option.name));
         }
         let Some(parsed) = info.option.form.parse(value) else {
             let found = value.to_string();
-            return Err(KnobError::BadValue { name: info.option.name, found, expected: info.option.form });
+            return Err(SettingError::BadValue { name: info.option.name, found, expected: info.option.form });
         };
         cell.set(number(&info.option.form, &parsed));
         Ok(())
     }
 
-    /// Sets a knob before opening, from the value of the port's option. Ignores options that are
-    /// not knobs.
+    /// Sets a setting before opening, from the value of the port's option. Ignores options that are
+    /// not settings.
     pub fn preset(&self, option: &str, value: &Value) {
-        if let Some((info, cell)) = Knobs::INFO.iter().zip(self.cells()).find(|(info, _)| info.option.name == option) {
+        if let Some((info, cell)) = Settings::INFO.iter().zip(self.cells()).find(|(info, _)| info.option.name == option)
+        {
             cell.set(number(&info.option.form, value));
         }
     }
 
-    /// Returns the value of the knob called `name`, as text.
+    /// Returns the value of the setting called `name`, as text.
     ///
     /// # Errors
-    /// No such knob.
-    pub fn get(&self, name: &str) -> Result<String, KnobError> {
+    /// No such setting.
+    pub fn get(&self, name: &str) -> Result<String, SettingError> {
         self.find(name).map(|(info, cell)| text(&info.option.form, cell.get()))
     }
 
-    /// Returns every knob's description and value.
-    pub fn list(&self) -> impl Iterator<Item = (&'static KnobInfo, String)> {
-        let value = |(info, cell): (&'static KnobInfo, &Knob)| (info, text(&info.option.form, cell.get()));
-        Knobs::INFO.iter().zip(self.cells()).map(value).collect::<Vec<_>>().into_iter()
+    /// Returns every setting's description and value.
+    pub fn list(&self) -> impl Iterator<Item = (&'static SettingInfo, String)> {
+        let value = |(info, cell): (&'static SettingInfo, &Setting)| (info, text(&info.option.form, cell.get()));
+        Settings::INFO.iter().zip(self.cells()).map(value).collect::<Vec<_>>().into_iter()
     }
 
-    fn find(&self, name: &str) -> Result<(&'static KnobInfo, &Knob), KnobError> {
+    fn find(&self, name: &str) -> Result<(&'static SettingInfo, &Setting), SettingError> {
         let word = name.strip_prefix("nic.").unwrap_or_default();
-        let named = |(info, _): &(&KnobInfo, &Knob)| info.option.name == word;
-        Knobs::INFO.iter().zip(self.cells()).find(named).ok_or_else(|| KnobError::Unknown(name.to_string()))
+        let named = |(info, _): &(&SettingInfo, &Setting)| info.option.name == word;
+        Settings::INFO.iter().zip(self.cells()).find(named).ok_or_else(|| SettingError::Unknown(name.to_string()))
     }
 
     /// Returns the number of receive and of transmit descriptors.

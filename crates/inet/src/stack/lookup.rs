@@ -15,17 +15,17 @@ impl<L: Locks> Stack<L> {
     /// the route cache, which saves 60 instructions on a host with three routes. Several threads
     /// would need a lock for it, which costs more.
     #[inline(always)]
-    pub(crate) fn way_to<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
-        let ways = F::ways(self);
+    pub(crate) fn route_lookup<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
+        let reader = F::routes_reader(self);
         if L::SHARED {
-            return ways.lookup_within(pinned, dst);
+            return reader.lookup_within(pinned, dst);
         }
         let (epoch, mut cache) = (self.epoch(), F::route_cache(self).lock(cx));
         let place = cache.entry(dst)?;
         match *place {
-            (since, before, Some(id)) if before == dst && since == epoch => ways.hop(pinned, id),
+            (since, before, Some(id)) if before == dst && since == epoch => reader.hop(pinned, id),
             _ => {
-                let hop = ways.lookup_within(pinned, dst)?;
+                let hop = reader.lookup_within(pinned, dst)?;
                 *place = (epoch, dst, Some(hop.id));
                 Some(hop)
             }
@@ -35,12 +35,12 @@ impl<L: Locks> Stack<L> {
     /// Returns the next hop of this host's own packets to `dst`; for a multipath route, one path
     /// per destination.
     #[inline(always)]
-    pub(crate) fn way_from_here<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
-        let ways = F::ways(self);
-        let pinned = ways.pin(cx);
-        let hop = self.way_to(cx, &pinned, dst)?;
+    pub(crate) fn route_output<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
+        let reader = F::routes_reader(self);
+        let pinned = reader.pin(cx);
+        let hop = self.route_lookup(cx, &pinned, dst)?;
         match hop.via {
-            Via::Paths(set) => ways.choose(&pinned, set, self.own_hash(dst), cx.now),
+            Via::Paths(set) => reader.choose(&pinned, set, self.own_hash(dst), cx.now),
             _ => Some(hop),
         }
     }
@@ -57,8 +57,8 @@ impl<L: Locks> Stack<L> {
         let Via::Paths(set) = hop.via else { return Some(hop) };
         let hash = self.flow_hash::<F>(packet.bytes());
         match F::hop_limit(packet.bytes()).is_some_and(|left| left > 1) {
-            true => F::ways(self).choose(pinned, set, hash, cx.now),
-            false => F::ways(self).peek(pinned, set, hash, cx.now),
+            true => F::routes_reader(self).choose(pinned, set, hash, cx.now),
+            false => F::routes_reader(self).peek(pinned, set, hash, cx.now),
         }
     }
 
@@ -72,14 +72,14 @@ impl<L: Locks> Stack<L> {
         packets: &Burst,
         ids: &mut [Option<NextHopId>; CHUNK],
     ) -> Option<Hop<F::Addr>> {
-        let ways = F::ways(self);
+        let reader = F::routes_reader(self);
         for (id, packet) in ids.iter_mut().zip(packets.as_slice()) {
-            if let Some(hop) = id.and_then(|id| ways.hop(pinned, id)) {
+            if let Some(hop) = id.and_then(|id| reader.hop(pinned, id)) {
                 *id = self.choose_path::<F>(cx, pinned, hop, packet).map(|hop| hop.id);
             }
         }
         let (first, rest) = ids.get(..packets.len())?.split_first()?;
-        if rest.iter().all(|id| id == first) { ways.hop(pinned, (*first)?) } else { None }
+        if rest.iter().all(|id| id == first) { reader.hop(pinned, (*first)?) } else { None }
     }
 
     /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports if present. Only
@@ -105,21 +105,21 @@ impl<L: Locks> Stack<L> {
 
     /// Avoids paths through a neighbor that did not answer, for a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
-        let ways = F::ways(self);
-        if ways.has_paths()
+        let reader = F::routes_reader(self);
+        if reader.has_paths()
             && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
-            ways.set_dead(id, Some(cx.now.after(DEAD_FOR)));
+            reader.set_dead(id, Some(cx.now.after(DEAD_FOR)));
         }
     }
 
     /// Clears the mark of a dead gateway that answers.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
-        let ways = F::ways(self);
-        if ways.any_dead()
+        let reader = F::routes_reader(self);
+        if reader.any_dead()
             && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
-            ways.set_dead(id, None);
+            reader.set_dead(id, None);
         }
     }
 }

@@ -14,14 +14,14 @@ use lock::{Cx, Pinned, Pins};
 use std::sync::Arc;
 
 /// Read access to [`super::Routes`].
-pub struct Ways<A: Matched = u32> {
+pub struct RouteReader<A: Matched = u32> {
     fib: Reader<A>,
     hops: Arc<Shared>,
 }
 
-impl<A: Matched> Clone for Ways<A> {
-    fn clone(&self) -> Ways<A> {
-        Ways { fib: self.fib.clone(), hops: Arc::clone(&self.hops) }
+impl<A: Matched> Clone for RouteReader<A> {
+    fn clone(&self) -> RouteReader<A> {
+        RouteReader { fib: self.fib.clone(), hops: Arc::clone(&self.hops) }
     }
 }
 
@@ -31,17 +31,18 @@ struct Shared {
     sets: Sets,
 }
 
-impl Ways {
-    /// Returns the prefetcher for the cache lines of [`Ways::lookup_chunk`], one address at a time.
+impl RouteReader {
+    /// Returns the prefetcher for the cache lines of [`RouteReader::lookup_chunk`], one address at
+    /// a time.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.fib.ahead()
     }
 }
 
-impl<A: Matched> Ways<A> {
-    pub(super) fn new(fib: Reader<A>) -> Ways<A> {
-        Ways { fib, hops: Arc::default() }
+impl<A: Matched> RouteReader<A> {
+    pub(super) fn new(fib: Reader<A>) -> RouteReader<A> {
+        RouteReader { fib, hops: Arc::default() }
     }
 
     /// Pins the calling thread, before it reads.
@@ -131,13 +132,13 @@ impl<A: Matched> Ways<A> {
         self.hop(pinned, self.hops.sets.choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Returns the path like [`Ways::choose`], for a packet that will not be sent: the next try of
-    /// a dead gateway is not used up.
+    /// Returns the path like [`RouteReader::choose`], for a packet that will not be sent: the next
+    /// try of a dead gateway is not used up.
     pub fn peek(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Returns the target that [`Ways::choose`] would select, without side effects.
+    /// Returns the target that [`RouteReader::choose`] would select, without side effects.
     pub fn would_choose(&self, _: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Via<A::Addr>> {
         self.via(self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
@@ -151,8 +152,8 @@ impl<A: Matched> Ways<A> {
     /// Marks a gateway as dead until a time, or with `None` as alive.
     pub fn set_dead(&self, id: NextHopId, until: Option<Instant>) {
         match until {
-            Some(until) => self.hops.hops.bury(id, until),
-            None => self.hops.hops.revive(id),
+            Some(until) => self.hops.hops.mark_dead(id, until),
+            None => self.hops.hops.mark_alive(id),
         }
     }
 

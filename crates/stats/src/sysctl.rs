@@ -1,41 +1,41 @@
-//! Knobs: named settings that can change while the program runs, each declared once.
+//! Sysctls: named settings that can change while the program runs, each declared once.
 //!
 //! All are plain numbers (switches are 0 and 1); a read is one relaxed load.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Description of a knob.
+/// Description of a sysctl.
 #[derive(Clone, Copy, Debug)]
-pub struct KnobInfo {
-    /// Dotted name of the knob.
+pub struct SysctlInfo {
+    /// Dotted name of the sysctl.
     pub name: &'static str,
     /// Description from the declaration.
     pub sentence: &'static str,
-    /// Minimum value of the knob.
+    /// Minimum value of the sysctl.
     pub min: i64,
-    /// Maximum value of the knob.
+    /// Maximum value of the sysctl.
     pub max: i64,
-    /// Default value of the knob.
+    /// Default value of the sysctl.
     pub default: i64,
 }
 
-/// Error: a value is out of the knob's range.
+/// Error: a value is out of the sysctl's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
-    /// Minimum value of the knob.
+    /// Minimum value of the sysctl.
     pub min: i64,
-    /// Maximum value of the knob.
+    /// Maximum value of the sysctl.
     pub max: i64,
 }
 
-/// Value of one knob.
+/// Value of one sysctl.
 #[derive(Debug)]
-pub struct Knob(AtomicI64);
+pub struct Sysctl(AtomicI64);
 
-impl Knob {
-    /// Creates a knob with `value`.
-    pub const fn new(value: i64) -> Knob {
-        Knob(AtomicI64::new(value))
+impl Sysctl {
+    /// Creates a sysctl with `value`.
+    pub const fn new(value: i64) -> Sysctl {
+        Sysctl(AtomicI64::new(value))
     }
 
     /// Returns the value.
@@ -50,52 +50,52 @@ impl Knob {
         self.get() != 0
     }
 
-    /// Sets the value without a range check; see `set` of the knob's set.
+    /// Sets the value without a range check; see `set` of the sysctl's set.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// A set of knobs of any type declared by [`knobs!`](crate::knobs).
-pub trait KnobSet: Send + Sync {
-    /// Returns the descriptions of all knobs.
-    fn infos(&self) -> &'static [KnobInfo];
-    /// Returns the value of the knob `name`.
+/// A set of sysctls of any type declared by [`sysctls!`](crate::sysctls).
+pub trait SysctlSet: Send + Sync {
+    /// Returns the descriptions of all sysctls.
+    fn infos(&self) -> &'static [SysctlInfo];
+    /// Returns the value of the sysctl `name`.
     fn read(&self, name: &str) -> Option<i64>;
-    /// Sets the knob `name`; returns `None` if there is none.
+    /// Sets the sysctl `name`; returns `None` if there is none.
     fn write(&self, name: &str, value: i64) -> Option<Result<(), OutOfRange>>;
 }
 
-/// Declares a set of knobs: `/// description`, `field = "dotted.name", min..=max, default;`.
+/// Declares a set of sysctls: `/// description`, `field = "dotted.name", min..=max, default;`.
 #[macro_export]
-macro_rules! knobs {
+macro_rules! sysctls {
     ($(#[doc = $about:literal])+ pub struct $Set:ident {
         $( $(#[doc = $sentence:literal])+ $field:ident = $name:literal, $min:literal ..= $max:literal, $default:expr ;)+
     }) => {
         $(#[doc = $about])+
         #[derive(Debug)]
         pub struct $Set {
-            $( $(#[doc = $sentence])+ pub $field: $crate::Knob, )+
+            $( $(#[doc = $sentence])+ pub $field: $crate::Sysctl, )+
             generation: std::sync::atomic::AtomicU64,
         }
 
         impl Default for $Set {
             fn default() -> $Set {
-                $Set { $( $field: $crate::Knob::new($default), )+ generation: std::sync::atomic::AtomicU64::new(0) }
+                $Set { $( $field: $crate::Sysctl::new($default), )+ generation: std::sync::atomic::AtomicU64::new(0) }
             }
         }
 
         impl $Set {
-            /// Descriptions of all knobs.
-            pub const INFO: &'static [$crate::KnobInfo] = &[$( $crate::KnobInfo {
+            /// Descriptions of all sysctls.
+            pub const INFO: &'static [$crate::SysctlInfo] = &[$( $crate::SysctlInfo {
                 name: $name,
                 sentence: concat!($($sentence),+).trim_ascii(),
                 min: $min, max: $max, default: $default,
             } ),+];
 
-            fn cells(&self) -> [&$crate::Knob; $Set::INFO.len()] { [$( &self.$field ),+] }
+            fn cells(&self) -> [&$crate::Sysctl; $Set::INFO.len()] { [$( &self.$field ),+] }
 
-            /// Sets the knob `name`; returns `None` if there is none.
+            /// Sets the sysctl `name`; returns `None` if there is none.
             pub fn set(&self, name: &str, value: i64) -> Option<Result<(), $crate::OutOfRange>> {
                 let (info, cell) = self.find(name)?;
                 Some(if (info.min..=info.max).contains(&value) {
@@ -107,25 +107,25 @@ macro_rules! knobs {
                 })
             }
 
-            /// Returns a count that grows whenever a knob is set by name: values derived from knobs
-            /// earlier are then stale.
+            /// Returns a count that grows whenever a sysctl is set by name: values derived from
+            /// sysctls earlier are then stale.
             #[inline(always)]
             pub fn generation(&self) -> u64 {
                 self.generation.load(std::sync::atomic::Ordering::Acquire)
             }
 
-            /// Returns the value of the knob `name`.
+            /// Returns the value of the sysctl `name`.
             pub fn get(&self, name: &str) -> Option<i64> {
                 self.find(name).map(|(_, cell)| cell.get())
             }
 
-            fn find(&self, name: &str) -> Option<(&'static $crate::KnobInfo, &$crate::Knob)> {
+            fn find(&self, name: &str) -> Option<(&'static $crate::SysctlInfo, &$crate::Sysctl)> {
                 $Set::INFO.iter().zip(self.cells()).find(|(info, _)| info.name == name)
             }
         }
 
-        impl $crate::KnobSet for $Set {
-            fn infos(&self) -> &'static [$crate::KnobInfo] { $Set::INFO }
+        impl $crate::SysctlSet for $Set {
+            fn infos(&self) -> &'static [$crate::SysctlInfo] { $Set::INFO }
             fn read(&self, name: &str) -> Option<i64> { self.get(name) }
             fn write(&self, name: &str, value: i64) -> Option<Result<(), $crate::OutOfRange>> { self.set(name, value) }
         }

@@ -1,4 +1,4 @@
-//! Knobs of the stack: each declared once, with its sysctl-like name, range, default and
+//! Sysctls of the stack: each declared once, with its sysctl-like name, range, default and
 //! description.
 //!
 //! All are plain numbers (switches are 0 and 1) that may change while the stack runs; a read is one
@@ -6,11 +6,11 @@
 
 mod linux;
 
-pub use stats::{Knob, KnobInfo, OutOfRange};
+pub use stats::{OutOfRange, Sysctl, SysctlInfo};
 
-stats::knobs! {
-    /// Knobs of the stack.
-    pub struct Knobs {
+stats::sysctls! {
+    /// Sysctls of the stack.
+    pub struct Sysctls {
         /// Forward packets that are not for this host.
         forwarding = "net.inet.ip.forwarding", 0..=1, 0;
         /// Time to live of packets from this host.

@@ -10,22 +10,22 @@ pub(crate) const CHUNK: usize = 32;
 /// Layers process a chunk's frames in place: moving each to the next layer's burst cost 11
 /// instructions a layer. Only if some frames need the slow path, the chunk is rotated once.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Odd(u32);
+pub(crate) struct SlowFrames(u32);
 
 const _: () = assert!(CHUNK <= u32::BITS as usize);
 
-impl Odd {
+impl SlowFrames {
     #[inline(always)]
     pub(crate) fn add(&mut self, at: usize) {
         self.0 |= 1 << (at % CHUNK);
     }
 
     /// The first frame, for a chunk of one.
-    pub(crate) const FIRST: Odd = Odd(1);
+    pub(crate) const FIRST: SlowFrames = SlowFrames(1);
 
     #[inline(always)]
-    pub(crate) fn or(self, other: Odd) -> Odd {
-        Odd(self.0 | other.0)
+    pub(crate) fn or(self, other: SlowFrames) -> SlowFrames {
+        SlowFrames(self.0 | other.0)
     }
 
     #[inline(always)]

@@ -32,7 +32,7 @@ pub(crate) struct Keepalive {
 
 /// State of events that most connections never see; allocated at the first.
 #[derive(Clone, Debug)]
-pub(crate) struct Met {
+pub(crate) struct ColdEvents {
     pub answers: Answers,
     /// Sequence number after the last urgent byte, sent and received; valid while `urgent_on`.
     pub snd_urgent: SeqNum,
@@ -51,9 +51,9 @@ pub(crate) struct Met {
     pub reord_seen: u32,
 }
 
-impl Met {
-    pub(crate) fn new(iss: SeqNum) -> Met {
-        Met {
+impl ColdEvents {
+    pub(crate) fn new(iss: SeqNum) -> ColdEvents {
+        ColdEvents {
             answers: Answers::new(iss),
             snd_urgent: iss,
             rcv_urgent: iss,
@@ -72,7 +72,7 @@ impl Met {
 
 /// Options and requests that few connections use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rare {
+pub(crate) struct ColdOptions {
     pub keepalive: Option<Keepalive>,
     pub user_timeout: Option<Duration>,
     pub linger2: Option<Duration>,

@@ -43,21 +43,21 @@ impl Default for Timeouts {
 
 /// Error for an invalid configuration value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadKnob(String);
+pub struct BadOption(String);
 
-impl fmt::Display for BadKnob {
+impl fmt::Display for BadOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadKnob {}
+impl std::error::Error for BadOption {}
 
 impl FromStr for Between {
-    type Err = BadKnob;
+    type Err = BadOption;
 
-    fn from_str(text: &str) -> Result<Between, BadKnob> {
-        let bad = || BadKnob("expected INSIDE_NET=OUTSIDE_ADDR, as in 10.0.0.0/8=192.0.2.1".to_owned());
+    fn from_str(text: &str) -> Result<Between, BadOption> {
+        let bad = || BadOption("expected INSIDE_NET=OUTSIDE_ADDR, as in 10.0.0.0/8=192.0.2.1".to_owned());
         let (net, outside) = text.split_once('=').ok_or_else(bad)?;
         let (net, len) = net.split_once('/').unwrap_or((net, "32"));
         let (net, outside): (Ipv4Addr, Ipv4Addr) =
@@ -66,16 +66,16 @@ impl FromStr for Between {
         let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
         let between = Between { net: net.to_bits() & mask, mask, outside };
         if between.contains(outside) {
-            return Err(BadKnob(format!("outside address '{outside}' must not belong to the inside network")));
+            return Err(BadOption(format!("outside address '{outside}' must not belong to the inside network")));
         }
         Ok(between)
     }
 }
 
 impl FromStr for Timeouts {
-    type Err = BadKnob;
+    type Err = BadOption;
 
-    fn from_str(text: &str) -> Result<Timeouts, BadKnob> {
+    fn from_str(text: &str) -> Result<Timeouts, BadOption> {
         let mut timeouts = Timeouts::default();
         for word in text.split(',') {
             let (name, seconds) = word.split_once('=').unwrap_or((word, ""));
@@ -84,11 +84,11 @@ impl FromStr for Timeouts {
                 "icmp" => &mut timeouts.icmp,
                 "tcp" => &mut timeouts.tcp,
                 "transitory" => &mut timeouts.transitory,
-                _ => return Err(BadKnob(format!("unknown timeout '{name}': must be udp, icmp, tcp or transitory"))),
+                _ => return Err(BadOption(format!("unknown timeout '{name}': must be udp, icmp, tcp or transitory"))),
             };
             let seconds = seconds.parse().ok().filter(|seconds| (1..=31_536_000).contains(seconds));
             let seconds =
-                seconds.ok_or_else(|| BadKnob(format!("'{word}': expected 1 to 31536000 seconds, as in udp=300")))?;
+                seconds.ok_or_else(|| BadOption(format!("'{word}': expected 1 to 31536000 seconds, as in udp=300")))?;
             *place = Duration::from_secs(seconds);
         }
         Ok(timeouts)

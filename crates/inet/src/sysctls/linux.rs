@@ -1,16 +1,16 @@
-//! Linux names of our knobs, for scripts and administrators used to Linux.
+//! Linux names of our sysctls, for scripts and administrators used to Linux.
 //!
-//! A Linux name without a matching knob is accepted if its value is the fixed behavior here, and
+//! A Linux name without a matching sysctl is accepted if its value is the fixed behavior here, and
 //! rejected otherwise.
 
-use super::Knobs;
+use super::Sysctls;
 
-impl Knobs {
-    /// Sets a knob by our name or the Linux name, with or without a leading `/proc/sys/` or
+impl Sysctls {
+    /// Sets a sysctl by our name or the Linux name, with or without a leading `/proc/sys/` or
     /// `net.ipv4.`; `value` as for `sysctl`.
     ///
     /// # Errors
-    /// A message: no such knob or no such value.
+    /// A message: no such sysctl or no such value.
     pub fn set_as_linux(&self, name: &str, value: &str) -> Result<(), String> {
         let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
         let number = |text: &str| number(text).ok_or_else(|| format!("'{name}={value}': the value is not a number"));
@@ -74,7 +74,7 @@ impl Knobs {
             "tcp_min_tso_segs" => Ok(()),
             // Pacing is done only on request.
             "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
-            // Without a knob; visible only in scripts about the feature itself.
+            // Without a sysctl; visible only in scripts about the feature itself.
             "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
             "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
             _ => Err(format!("unknown sysctl '{name}'")),
@@ -103,26 +103,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linux_names_set_the_matching_knobs() {
-        let knobs = Knobs::default();
-        knobs.set_as_linux("net.ipv4.tcp_rmem", "4096 540000\t15728640").unwrap();
-        assert_eq!((knobs.tcp_recvspace.get(), knobs.tcp_recvspace_max.get()), (540_000, 15_728_640));
-        knobs.set_as_linux("/proc/sys/net/ipv4/tcp_ecn", "1\n").unwrap();
-        assert_eq!(knobs.tcp_ecn.get(), 1);
-        knobs.set_as_linux("tcp_timestamps", "0").unwrap();
-        assert_eq!(knobs.tcp_rfc1323.get(), 2);
-        knobs.set_as_linux("net.inet.tcp.initcwnd_segments", "4").unwrap();
-        assert_eq!(knobs.tcp_initcwnd.get(), 4);
-        knobs.set_as_linux("tcp_fastopen", "0x402").unwrap();
+    fn linux_names_set_the_matching_sysctls() {
+        let sysctls = Sysctls::default();
+        sysctls.set_as_linux("net.ipv4.tcp_rmem", "4096 540000\t15728640").unwrap();
+        assert_eq!((sysctls.tcp_recvspace.get(), sysctls.tcp_recvspace_max.get()), (540_000, 15_728_640));
+        sysctls.set_as_linux("/proc/sys/net/ipv4/tcp_ecn", "1\n").unwrap();
+        assert_eq!(sysctls.tcp_ecn.get(), 1);
+        sysctls.set_as_linux("tcp_timestamps", "0").unwrap();
+        assert_eq!(sysctls.tcp_rfc1323.get(), 2);
+        sysctls.set_as_linux("net.inet.tcp.initcwnd_segments", "4").unwrap();
+        assert_eq!(sysctls.tcp_initcwnd.get(), 4);
+        sysctls.set_as_linux("tcp_fastopen", "0x402").unwrap();
     }
 
     #[test]
     fn unknown_names_and_invalid_values_are_rejected() {
-        let knobs = Knobs::default();
+        let sysctls = Sysctls::default();
         for (name, value) in
             [("tcp_nothing", "1"), ("tcp_ecn", "7"), ("tcp_ecn", "on"), ("tcp_rmem", "4096 1"), ("tcp_dsack", "0")]
         {
-            assert!(knobs.set_as_linux(name, value).is_err(), "{name}={value}");
+            assert!(sysctls.set_as_linux(name, value).is_err(), "{name}={value}");
         }
     }
 }
