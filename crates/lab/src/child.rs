@@ -10,7 +10,7 @@
 //!
 //! The namespace is chosen before the exec, so the child starts in it, with one thread. The child
 //! exits at its socket's end of file, however the parent ended. A program that starts children must
-//! call [`crate::child_main_if_asked`] first.
+//! call [`crate::child_main_if_requested`] first.
 
 use anyhow::{Context, bail, ensure};
 use port::os::netns;
@@ -46,7 +46,7 @@ pub(crate) fn requested_role() -> Option<(String, String)> {
 /// another.
 pub(crate) fn again(kind: &str, role: &str) -> anyhow::Result<Command> {
     let alone = std::env::var_os(ASKED).is_none() || SERVING.load(Ordering::Relaxed);
-    ensure!(alone, "main must call lab::child_main_if_asked() first");
+    ensure!(alone, "main must call lab::child_main_if_requested() first");
     // still this program if the file was replaced meanwhile
     let mut command = Command::new("/proc/self/exe");
     #[cfg(test)]
@@ -127,7 +127,7 @@ impl Child {
         match line.split_once(' ').unwrap_or((line, "")) {
             (first, rest) if first == word => Ok(rest.to_owned()),
             ("failed", why) => bail!("{why}"),
-            _ => bail!("unexpected line {line:?} from the child: main must call lab::child_main_if_asked() first"),
+            _ => bail!("unexpected line {line:?} from the child: main must call lab::child_main_if_requested() first"),
         }
     }
 }

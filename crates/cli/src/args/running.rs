@@ -294,7 +294,7 @@ pub struct HttpArgs {
     /// Use this method: get
     #[arg(value_parser = ["get"])]
     pub method: String,
-    /// Get this page: http://HOST[:PORT]/PATH
+    /// Get this page: http://10.0.0.2:80/index.html
     #[arg(value_name = "PAGE")]
     pub address: String,
     /// Write the page to this file

@@ -13,7 +13,7 @@ fn a_program_that_does_not_serve_is_detected() {
     let mut command = again("send", "none a test").unwrap();
     command.arg("--list"); // makes that process list the tests instead of running any
     let why = Child::start(command).unwrap_err().to_string();
-    assert!(why.contains("main must call lab::child_main_if_asked() first"), "{why}");
+    assert!(why.contains("main must call lab::child_main_if_requested() first"), "{why}");
 }
 
 #[test]
