@@ -105,7 +105,7 @@ pub struct Entry {
     pub kind: Kind,
     /// Time since the address was last seen, to 67 ms.
     pub age: Duration,
-    /// The last sighting was reported by another replica ([`Fdb::hear`]).
+    /// The last sighting was reported by another replica ([`Fdb::learn_from_event`]).
     pub heard: bool,
 }
 

@@ -325,7 +325,7 @@ impl Stream {
     /// Frees memory of empty queues.
     ///
     /// Called when a timer expires. Every segment sent or received sets a timer, which no ACK
-    /// cancels ([`Stack::tcp_settle`]). So an idle connection gets here once, one retransmission
+    /// cancels ([`Stack::tcp_output`]). So an idle connection gets here once, one retransmission
     /// timeout later, and a busy one hardly ever.
     fn release_memory(&mut self) {
         if self.send.is_empty() && self.recv.is_empty() {

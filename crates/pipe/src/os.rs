@@ -47,7 +47,7 @@ pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
 ///
 /// A page that was sent must therefore never change. Either the memory is not written to any more
 /// ([`Pages::keep`]), or only after the sent pages ([`Pages::room`]), until all pages are released
-/// and replaced by new ones ([`Pages::renew`]).
+/// and replaced by new ones ([`Pages::reopen`]).
 #[derive(Debug)]
 pub struct Pages {
     at: *mut u8,

@@ -24,7 +24,7 @@ pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
 pub struct Hop<G = Ipv4Addr> {
     /// Target of the route.
     pub via: Via<G>,
-    /// Number of the next hop, for [`super::Ways::remember`].
+    /// Number of the next hop, for [`super::RouteReader::remember`].
     pub id: NextHopId,
     /// Ethernet header of the last packet to this gateway, valid while `epoch` is the links' epoch.
     pub adjacency: [u8; 14],

@@ -32,7 +32,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Returns the counters of `host` since it was built; the caller fills in [`Observed::switches`].
+    /// Returns the counters of `host` since it was built; the caller fills in
+    /// [`Observed::switches`].
     pub fn of<L: Locks>(host: &Host<L>) -> Observed {
         let counters = host.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect();
         let costs = host.stack.ledger();

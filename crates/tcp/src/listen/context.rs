@@ -13,7 +13,7 @@ pub struct Context<'a> {
     /// Current time.
     pub now: Instant,
     /// Last sequence number of the TIME-WAIT incarnation that the SYN replaces
-    /// ([`crate::time_wait::Late::Reusable`]). The new ISN must be above it, which a cookie cannot
-    /// ensure.
+    /// ([`crate::time_wait::TimeWaitAction::Reusable`]). The new ISN must be above it, which a
+    /// cookie cannot ensure.
     pub above: Option<SeqNum>,
 }
