@@ -3,16 +3,13 @@
 mod monitor;
 
 use crate::args::{CtlArgs, ShortCommand};
+use crate::control::{PATIENCE, fault, printable, socket_of};
 use crate::exit::{Exit, Fault, notice, print};
-use crate::hosts::own_control_dir;
 use anyhow::Context;
 use node::control::{Client, ControlError, line};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Timeout of a reply. A host usually replies within a millisecond; listing a million routes takes
-/// longer.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum size of a file of commands, in bytes.
 const BATCH_MAX: u64 = 16 << 20;
 /// Time between two attempts of --wait.
@@ -89,13 +86,6 @@ impl Flags {
     }
 }
 
-fn fault(why: ControlError) -> anyhow::Error {
-    match why {
-        ControlError::BadUrl(_) | ControlError::BadWord => Fault::usage(why),
-        why => Fault { exit: Exit::Nobody, what: why.to_string() }.into(),
-    }
-}
-
 /// Runs one command: `ip monitor` here, others at the host.
 fn run_one(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
     match monitor::requested(words) {
@@ -148,26 +138,6 @@ fn batch(client: &mut Client, file: &Path, json: bool, force: bool) -> anyhow::R
         }
     }
     Ok(exit)
-}
-
-/// Returns `text` with control characters other than line breaks and tabs escaped, since names of
-/// ifaces and files come from the host and a terminal would interpret them.
-pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if !text.contains(is_obeyed) {
-        return text.into();
-    }
-    let escaped = text.chars().map(|c| if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() });
-    escaped.collect::<String>().into()
-}
-
-/// Returns the path of a control socket. A word that is no path is the name of a host with its
-/// socket in the directory used by `up`.
-pub fn socket_of(url: &str) -> String {
-    if url.is_empty() || url.contains('/') || Path::new(url).exists() {
-        return url.to_string();
-    }
-    own_control_dir().join(format!("{url}.sock")).display().to_string()
 }
 
 /// Runs a short form: `linerate arp -a` for `linerate ctl arp -a`.

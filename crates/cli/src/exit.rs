@@ -1,7 +1,6 @@
 //! Exit codes, error lines, and closed pipes, which are not errors.
 
 use anyhow::Context;
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 use lab::gate::Outcome;
 use std::fmt;
@@ -90,7 +89,7 @@ pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {
 
 /// Returns the line that [`misuse`] prints.
 pub fn misused(error: &clap::Error, words: &[String]) -> String {
-    format!("{}; see '{}'", in_one_line(&error.render().to_string()), help_for(words))
+    format!("{}; see '{}'", in_one_line(&error.render().to_string()), help_for(error, words))
 }
 
 /// Joins clap's paragraphs before the usage into one line.
@@ -109,9 +108,11 @@ fn in_one_line(text: &str) -> String {
     out
 }
 
-/// Returns the help command for the command in `words`, or for the program.
-fn help_for(words: &[String]) -> String {
-    let command = words.first().filter(|word| crate::args::Cli::command().find_subcommand(word).is_some());
+/// Returns the help command for the command in `words`, or for the program if it has no such
+/// command.
+fn help_for(error: &clap::Error, words: &[String]) -> String {
+    let is_known = error.kind() != ErrorKind::InvalidSubcommand;
+    let command = words.first().filter(|word| is_known && !word.starts_with('-'));
     command.map_or("linerate --help".to_string(), |command| format!("linerate {command} --help"))
 }
 

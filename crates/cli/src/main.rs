@@ -6,6 +6,7 @@ mod ab;
 mod args;
 mod ask;
 mod bridge;
+mod control;
 mod ctl;
 mod docs;
 mod exit;
@@ -34,11 +35,12 @@ mod serve;
 mod surroundings;
 mod tcpdump;
 mod top;
+mod up;
 mod why;
 
 use args::{Cli, Command};
 use clap::Parser;
-use exit::Exit;
+use exit::{Exit, Fault};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -96,7 +98,7 @@ fn put_flags_behind_command(words: &mut [OsString]) {
 /// Runs a command. `words` are its command line, starting with its name.
 fn run_command(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
-        Command::Up(args) => hosts::up(args),
+        Command::Up(args) => up::up(args),
         Command::Bridge(args) => bridge::run(&args),
         Command::Host(args) => hosts::host(&args, words),
         Command::Ftpd(args) => serve::ftpd(&args, words),
@@ -129,7 +131,7 @@ fn run_command(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Kvload(args) => kv::load(&args, words),
         Command::Fileload(args) => files::load(&args, words),
         Command::Livelock(args) => livelock::run(&args),
-        Command::Profile(args) => profile::run(args),
+        Command::Profile(args) => profile::run(args, parse_inner),
         Command::InARow(command) => pipe::alone(command),
         Command::Pipe(args) => pipe::both_ways(&args),
         Command::Tap(args) => pipe::both_ways(&args.pipe()?),
@@ -142,5 +144,22 @@ fn run_command(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Extcap(args) => extcap::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(&dir),
+    }
+}
+
+/// Parses the command of `profile`.
+fn parse_inner(words: &[OsString]) -> anyhow::Result<profile::Parsed> {
+    let program = std::iter::once(OsString::from("linerate"));
+    let cli = Cli::try_parse_from(program.chain(words.iter().cloned())).map_err(|why| {
+        if !why.use_stderr() {
+            why.exit(); // --help
+        }
+        let name = words.first().map_or(String::new(), |word| word.to_string_lossy().into_owned());
+        Fault::usage(exit::misused(&why, &[name]))
+    })?;
+    let words = words.to_vec();
+    match cli.command {
+        Command::Profile(_) => Err(Fault::usage("profile: a profile cannot profile another profile")),
+        command => Ok(Box::new(move || run_command(command, &words))),
     }
 }

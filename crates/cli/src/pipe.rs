@@ -6,30 +6,34 @@
 mod args;
 mod ends;
 mod flow;
+mod generate;
 mod grep;
 mod machines;
 mod mount;
 mod rewrite;
+mod step;
+mod stream;
 
 pub use args::PipeArgs;
 pub use ends::{both_ways, open};
 pub use machines::{NanopingArgs, TapArgs, nanoping};
 pub use mount::{MountArgs, run as mount};
 
-use crate::args::{Cli, Command};
 use crate::exit::{Exit, Fault, misused, notice};
 use anyhow::Context;
-use args::{CatArgs, ConvArgs, FormArgs, PutArgs, StreamArgs};
+use args::{CatArgs, ConvArgs, PutArgs, StreamArgs};
 use clap::{Parser, Subcommand};
-use ends::{From, To};
-use flow::{CountArgs, DelayArgs, GenArgs, MirrorArgs, RateArgs, SplitArgs};
+use ends::{From, To, ended};
+use flow::{CountArgs, DelayArgs, MirrorArgs, RateArgs, SplitArgs};
 pub use flow::{TopArgs, WatchArgs};
+use generate::GenArgs;
 use grep::GrepArgs;
-use pipe::run::{Jobs, RunError};
-use pipe::stage::{Chain, StageError};
-use pipe::{BadInput, Format, Input, Output, Stage, run};
+use pipe::stage::Chain;
+use pipe::{Stage, run};
 use rewrite::{CrcArgs, RewriteArgs};
 use std::ffi::{OsStr, OsString};
+use step::Step;
+use stream::{from_stream, open_sink, stream_ended};
 
 /// Separator of two commands.
 const JOIN: &str = "+";
@@ -64,20 +68,6 @@ pub enum RowCommand {
     Count(CountArgs),
     /// Print the busiest flows, addresses, types or VLANs, or watch hosts
     Top(TopArgs),
-}
-
-/// Role of a command in a row.
-enum Step {
-    /// Source of frames.
-    First(From),
-    /// Stage that processes frames.
-    Stage(Box<dyn Stage>, StreamArgs),
-    /// Stage that is created when the row starts.
-    Make(flow::Make, StreamArgs),
-    /// Frames are passed through unchanged.
-    Pass(StreamArgs),
-    /// Sink of frames.
-    Last(To, StreamArgs),
 }
 
 /// Returns the role of `command` in a row.
@@ -138,6 +128,14 @@ fn is_of_pipes(name: &str) -> bool {
     RowCommand::augment_subcommands(clap::Command::new("row")).find_subcommand(name).is_some()
 }
 
+/// One command of a row.
+#[derive(Parser, Debug)]
+#[command(name = "linerate")]
+struct Part {
+    #[command(subcommand)]
+    command: RowCommand,
+}
+
 fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
     let mut steps = Vec::new();
     for words in words.split(|word| word == JOIN) {
@@ -148,15 +146,13 @@ fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
             )));
         }
         let whole = std::iter::once(OsStr::new("linerate")).chain(words.iter().map(OsString::as_os_str));
-        let cli = Cli::try_parse_from(whole).map_err(|error| {
+        let part = Part::try_parse_from(whole).map_err(|error| {
             if !error.use_stderr() {
                 error.exit(); // --help
             }
             Fault::usage(misused(&error, &[name.to_string()]))
         })?;
-        if let Command::InARow(command) = cli.command {
-            steps.push(step(command)?);
-        }
+        steps.push(step(part.command)?);
     }
     Ok(steps)
 }
@@ -275,76 +271,4 @@ fn by_the_clock<S: run::Source + Send + 'static>(
     // A source still blocked in a read has nothing to report.
     let undone = source.as_ref().is_some_and(tell) | sink.tell();
     ended(ran, undone)
-}
-
-/// Returns the exit code of a run; `undone`: it ended normally, but frames are missing.
-fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
-    match ran {
-        Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),
-        // `linerate ... | head -1` has read all it needs.
-        Err(error) if error.is_closed_pipe() => Ok(if undone { Exit::Failed } else { Exit::Fine }),
-        Err(
-            error @ (RunError::Form(_)
-            | RunError::Stage(StageError::LinkType(_))
-            | RunError::Input(BadInput::LinkType(_))),
-        ) => Err(Fault::usage(error)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Returns the exit code as [`ended`] does, with the stream's name in errors of the input.
-fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &StreamArgs) -> anyhow::Result<Exit> {
-    match ran {
-        Err(RunError::Input(why @ BadInput::LinkType(_))) => {
-            Err(Fault::usage(format!("{}: {why}", ends::name(stream))))
-        }
-        Err(RunError::Input(why)) => Err(anyhow::Error::from(why).context(ends::name(stream))),
-        ran => ended(ran, undone),
-    }
-}
-
-/// Opens the sink of a row: the port that `to` names, standard output, or none if no stage passes
-/// frames.
-fn open_sink(passes: bool, to: Option<To>, format: Format, tick: u64) -> anyhow::Result<ends::Sinks> {
-    match to {
-        None if !passes => Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, tick))),
-        to => ends::sink(to, format, tick),
-    }
-}
-
-/// Runs from an open stream to standard output, or to no output if `quiet`.
-fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<Exit> {
-    let sink = |format| open_sink(!quiet, None, format, stream.form.tick());
-    let (ran, undone) = from_stream(input, stages, stream, sink)?;
-    stream_ended(ran, undone, stream)
-}
-
-fn from_stream(
-    mut input: Input,
-    stages: &mut Chain,
-    stream: &StreamArgs,
-    sink: impl FnOnce(Format) -> anyhow::Result<ends::Sinks>,
-) -> anyhow::Result<(Result<(), RunError>, bool)> {
-    let form = &stream.form;
-    let read = input.format().with_context(|| ends::name(stream))?;
-    let format = form.output.unwrap_or(read);
-    if read.is_text()
-        && let Some(front) = stages.take_front()
-    {
-        input.select(front);
-    }
-    let mut sink = sink(format)?;
-    let jobs = form.jobs.map_or(1, usize::from);
-    let stop = dispatch::stop_requested;
-    let ran = match (jobs, &mut sink) {
-        (2.., ends::Sinks::Stream(output)) => {
-            let how = Jobs { jobs, ordered: !form.unordered };
-            run::run_spread(&mut input, stages, output, format, form.tick(), how, stop)
-        }
-        (_, sink) => run::run(&mut input, stages, sink.as_sink(), stop),
-    };
-    // Ended also after an error: a file without frames still needs its header.
-    let ran = sink.end().and(ran);
-    let undone = ends::print_warnings(&input) | sink.tell();
-    Ok((ran, undone))
 }

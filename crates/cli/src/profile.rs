@@ -5,11 +5,10 @@
 //! `--folded`) it goes to standard error. The exit code is the command's. A failed command is
 //! profiled too.
 
-use crate::args::{Cli, Command, ProfileArgs};
-use crate::exit::{Exit, Fault, misused, notice, print};
+use crate::args::ProfileArgs;
+use crate::exit::{Exit, Fault, notice, print};
 use crate::run::Output;
 use anyhow::Context;
-use clap::Parser;
 use lab::env::Environment;
 use lab::measuring::Measuring;
 use lab::profile::{self, Profile, folded, report::Report};
@@ -18,9 +17,12 @@ use std::ffi::OsString;
 /// Maximum size of an earlier profile, in bytes.
 const FOLDED_MAX: u64 = 64 << 20;
 
-/// Runs `profile [OPTIONS] -- COMMAND`.
-pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
-    let inner = parse(&args.command)?;
+/// A parsed command, ready to run.
+pub type Parsed = Box<dyn FnOnce() -> anyhow::Result<Exit>>;
+
+/// Runs `profile [OPTIONS] -- COMMAND`; `parse` parses the command.
+pub fn run(args: ProfileArgs, parse: fn(&[OsString]) -> anyhow::Result<Parsed>) -> anyhow::Result<Exit> {
+    let inner = inner(&args.command, parse)?;
     // Read before the command runs, so that a wrong name is reported early.
     let read = |file: &std::path::PathBuf| {
         let text = port::os::read_text(file, FOLDED_MAX).with_context(|| format!("--diff {}", file.display()));
@@ -42,7 +44,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
             let status = lab::ministat::main(&words, &mut std::io::stdout(), &mut std::io::stderr());
             Ok(if status == 0 { Exit::Fine } else { Exit::Failed })
         }
-        Inner::Clap(command) => crate::run_command(*command, &args.command),
+        Inner::Other(command) => command(),
     };
     let profile = running.stop()?;
     drop(aside);
@@ -53,25 +55,14 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
 /// Parsed command to profile.
 enum Inner {
     Ministat(Vec<OsString>),
-    Clap(Box<Command>),
+    Other(Parsed),
 }
 
-fn parse(words: &[OsString]) -> anyhow::Result<Inner> {
+fn inner(words: &[OsString], parse: fn(&[OsString]) -> anyhow::Result<Parsed>) -> anyhow::Result<Inner> {
     if words.first().is_some_and(|word| word == "ministat") {
         return Ok(Inner::Ministat(words.iter().skip(1).cloned().collect()));
     }
-    let program = std::iter::once(OsString::from("linerate"));
-    let cli = Cli::try_parse_from(program.chain(words.iter().cloned())).map_err(|why| {
-        if !why.use_stderr() {
-            why.exit(); // --help
-        }
-        let name = words.first().map_or(String::new(), |word| word.to_string_lossy().into_owned());
-        Fault::usage(misused(&why, &[name]))
-    })?;
-    match cli.command {
-        Command::Profile(_) => Err(Fault::usage("profile: a profile cannot profile another profile")),
-        command => Ok(Inner::Clap(Box::new(command))),
-    }
+    parse(words).map(Inner::Other)
 }
 
 fn show(

@@ -1,6 +1,6 @@
 //! Client of a running host or bridge, for commands that need several requests.
 
-use crate::ctl::printable;
+use crate::control::printable;
 use crate::exit::{Exit, Fault};
 use anyhow::Context;
 use node::capture::{self, BYTES_MAX, Batch, READ_MAX};
@@ -55,7 +55,7 @@ impl Running {
     /// No URL, or not that of a control socket.
     pub fn of(url: Option<&str>) -> anyhow::Result<Running> {
         let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
-        let url = crate::ctl::socket_of(url);
+        let url = crate::control::socket_of(url);
         control::path_of(&url).map_err(Fault::usage)?;
         Ok(Running { url, start: Instant::now() })
     }

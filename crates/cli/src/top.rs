@@ -7,23 +7,19 @@
 
 mod rates;
 mod view;
+mod watched;
 
+use crate::control::own_control_dir;
 use crate::exit::{Exit, Fault, print};
-use crate::hosts::own_control_dir;
 use crate::pipe::{TopArgs, WatchArgs};
 use anyhow::Context;
-use node::control;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::text::Text;
 use ratatui::widgets::Paragraph;
-use rates::{History, Rates, Reading};
-use serde_json::Value;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
+use watched::Watched;
 
-/// Timeout of a reply. Hosts reply within milliseconds; one that does not is shown as not
-/// answering.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Polling interval of the keyboard.
 const KEYS: Duration = Duration::from_millis(50);
 
@@ -61,10 +57,10 @@ pub fn run(args: &TopArgs) -> anyhow::Result<Exit> {
 /// by `up`.
 fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
     if !given.is_empty() {
-        return Ok(given.iter().map(|url| crate::ctl::socket_of(url)).collect());
+        return Ok(given.iter().map(|url| crate::control::socket_of(url)).collect());
     }
     if let Some(url) = std::env::var("LINERATE_CTL").ok().filter(|url| !url.is_empty()) {
-        return Ok(vec![crate::ctl::socket_of(&url)]);
+        return Ok(vec![crate::control::socket_of(&url)]);
     }
     let dir = own_control_dir();
     let sockets = std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -78,72 +74,6 @@ fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
         return Err(Fault { exit: Exit::Nobody, what }.into());
     }
     Ok(found)
-}
-
-/// Host that is watched.
-struct Watched {
-    url: String,
-    name: String,
-    last: Option<Reading>,
-    rates: Option<Rates>,
-    history: History,
-    trouble: Option<String>,
-}
-
-impl Watched {
-    fn new(url: &str) -> Watched {
-        let name = std::path::Path::new(url).file_stem().map_or(url.into(), |stem| stem.to_string_lossy().into_owned());
-        let (last, rates, history, trouble) = (None, None, History::default(), None);
-        Watched { url: url.to_owned(), name, last, rates, history, trouble }
-    }
-
-    fn ask(&self, words: &str) -> Result<String, String> {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        match control::request(&self.url, &words, true, PATIENCE) {
-            Ok(answer) if answer.ok => Ok(answer.text),
-            Ok(answer) => Err(answer.text.trim_end().to_owned()),
-            Err(why) => Err(why.to_string()),
-        }
-    }
-
-    fn value(&self, words: &str) -> Result<Value, String> {
-        let text = self.ask(words)?;
-        serde_json::from_str(&text).map_err(|why| format!("{words}: not JSON: {why}"))
-    }
-
-    /// Reads the host's counters. Returns whether it replied.
-    fn look(&mut self) -> bool {
-        let answers = || -> Result<Reading, String> {
-            let of = ["show ports", "show drops", "show ledger", "show pools", "show isr"];
-            let [ports, drops, ledger, pools, isr] = of.map(|words| self.value(words));
-            // A bridge has no workstreams.
-            Ok(Reading::of(Instant::now(), [ports?, drops?, ledger?, isr.unwrap_or_default(), pools?]))
-        };
-        match answers() {
-            Ok(now) => {
-                self.rates = self.last.as_ref().map(|last| Rates::between(last, &now));
-                if let Some(rates) = &self.rates {
-                    self.history.add(rates);
-                }
-                self.last = Some(now);
-                self.trouble = None;
-                true
-            }
-            Err(why) => {
-                (self.rates, self.trouble) = (None, Some(why));
-                false
-            }
-        }
-    }
-
-    fn set_ledger(&self, on: bool) {
-        // A host that does not reply is reported at the next reading.
-        let _ = self.ask(if on { "show ledger on" } else { "show ledger off" });
-    }
-
-    fn has_ledger(&self) -> bool {
-        self.rates.as_ref().is_some_and(|rates| !rates.stages.is_empty())
-    }
 }
 
 /// Sleeps for `time`; returns `false` if a stop is requested.

@@ -1,19 +1,19 @@
 //! Values of the words that matched a form.
 
-use crate::pattern::Pattern;
-
 /// The words that matched a form, by the names of its elements.
 #[derive(Clone, Debug)]
 pub struct Args<'w> {
     grammar: &'static str,
+    /// Names of all elements of the form.
+    names: Vec<&'static str>,
     values: Vec<(&'static str, &'w str)>,
     rest: Vec<&'w str>,
     words: &'w [&'w str],
 }
 
 impl<'w> Args<'w> {
-    pub(crate) fn new(grammar: &'static str) -> Args<'w> {
-        Args { grammar, values: Vec::new(), rest: Vec::new(), words: &[] }
+    pub(crate) fn new(grammar: &'static str, names: Vec<&'static str>) -> Args<'w> {
+        Args { grammar, names, values: Vec::new(), rest: Vec::new(), words: &[] }
     }
 
     pub(crate) fn put(&mut self, name: &'static str, value: &'w str) {
@@ -33,7 +33,7 @@ impl<'w> Args<'w> {
     /// # Panics
     /// With debug assertions, if the form has no element `name`.
     pub fn get(&self, name: &str) -> Option<&'w str> {
-        debug_assert!(Pattern::of(self.grammar).declares(name), "'{}' has no {name}", self.grammar);
+        debug_assert!(self.names.contains(&name), "'{}' has no {name}", self.grammar);
         self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 

@@ -92,11 +92,6 @@ impl Pattern {
         Pattern(sequence(&mut rest, ""))
     }
 
-    /// Returns whether an element has this name.
-    pub(crate) fn declares(&self, name: &str) -> bool {
-        self.0.iter().any(|element| element.declares(name))
-    }
-
     /// Returns the number of elements at the beginning that are fixed words.
     pub(crate) fn lead(&self) -> usize {
         let is_fixed = |element: &&Element| matches!(element, Element::Word(_) | Element::Switch(_));
@@ -148,7 +143,7 @@ impl Pattern {
     /// # Errors
     /// An unknown, invalid or missing word.
     pub(crate) fn take_all<'w>(&self, grammar: &'static str, words: &mut Words<'w>) -> Result<Args<'w>, CommandError> {
-        let (mut args, before) = (Args::new(grammar), words.rest());
+        let (mut args, before) = (Args::new(grammar, self.0.iter().flat_map(Element::names).collect()), words.rest());
         take(&self.0, words, &mut args)?;
         args.put_words(before.get(..before.len() - words.rest().len()).unwrap_or_default());
         Ok(args)
@@ -218,14 +213,14 @@ fn is_name(token: &str) -> bool {
 }
 
 impl Element {
-    fn declares(&self, name: &str) -> bool {
+    /// Returns the names under which values are read.
+    fn names(&self) -> Vec<&'static str> {
         match self {
-            Element::Word(word) => first(word) == name,
-            Element::Switch(word) => *word == name,
-            Element::Choice { name: own, .. } | Element::Range { name: own, .. } => own.value == name,
-            Element::Value(own) => *own == name,
-            Element::Rest(_) => false,
-            Element::Optional(elements) => elements.iter().any(|element| element.declares(name)),
+            Element::Word(word) => vec![first(word)],
+            Element::Switch(name) | Element::Value(name) => vec![name],
+            Element::Choice { name, .. } | Element::Range { name, .. } => vec![name.value],
+            Element::Rest(_) => Vec::new(),
+            Element::Optional(elements) => elements.iter().flat_map(Element::names).collect(),
         }
     }
 

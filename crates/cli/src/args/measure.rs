@@ -3,7 +3,7 @@
 //! [`StudyArgs`] holds the flags that ladder, repro, bench and ab have in common. The doc comments
 //! of the fields are the help texts.
 
-use super::{FamilyArgs, key_value};
+use super::host::{FamilyArgs, key_value};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 

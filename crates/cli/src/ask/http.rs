@@ -1,6 +1,6 @@
 //! `http get`: sends an HTTP/1.1 request and prints the body of the response.
 
-use super::{Job, State, end_of};
+use super::job::{Job, PAUSE, State, end_of};
 use crate::args::HttpArgs;
 use crate::exit::{Exit, Fault, notice};
 use crate::running::Works;
@@ -50,7 +50,7 @@ pub(super) fn run(host: &dyn Works, args: &HttpArgs) -> anyhow::Result<Exit> {
         }
         match state {
             State::Running if dispatch::stop_requested() => anyhow::bail!("interrupted"),
-            State::Running if bytes.is_empty() => host.pause(super::PAUSE),
+            State::Running if bytes.is_empty() => host.pause(PAUSE),
             State::Running => {}
             State::Done => {
                 answer.end()?;

@@ -1,6 +1,6 @@
 //! `nslookup`: queries a name server and prints the records of the answer.
 
-use super::{Job, State, end_of};
+use super::job::{Job, PAUSE, State, end_of};
 use crate::args::NslookupArgs;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::running::Works;
@@ -113,7 +113,7 @@ fn ask(host: &dyn Works, server: &Server, name: &str, kind: u16) -> anyhow::Resu
                 Err(why) if !bytes.is_empty() && why != dns::BadDns::Other => {
                     return Err(why).with_context(|| server.to_string());
                 }
-                Err(_) => host.pause(super::PAUSE),
+                Err(_) => host.pause(PAUSE),
             }
         }
     }
@@ -136,7 +136,7 @@ fn ask_by_tcp(host: &dyn Works, server: &Server, query: &Query, message: &[u8]) 
             return query.parse_answer(answer).with_context(|| server.to_string());
         }
         match state {
-            State::Running if bytes.is_empty() => host.pause(super::PAUSE),
+            State::Running if bytes.is_empty() => host.pause(PAUSE),
             State::Running => {}
             State::Done => anyhow::bail!("{server}: connection closed before the end of the reply"),
             State::Failed(why) => anyhow::bail!("{why}"),

@@ -2,7 +2,7 @@
 //! appear and disappear. The lists are compared ten times a second: a change that is undone at once
 //! is missed.
 
-use super::{PATIENCE, fault, printable};
+use crate::control::{PATIENCE, fault, printable};
 use crate::exit::{Exit, Fault, print};
 use anyhow::Context;
 use node::control::Client;

@@ -1,7 +1,7 @@
 //! Interfaces offered to Wireshark: any port by its name, and each port of a running host.
 
+use crate::control::{is_ours_alone, own_control_dir};
 use crate::exit::Fault;
-use crate::hosts;
 use node::control;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn running() -> Vec<Interface> {
     if let Ok(url) = std::env::var("LINERATE_CTL") {
         sockets.extend(control::path_of(&url).ok());
     }
-    let dir = Some(hosts::own_control_dir()).filter(|dir| hosts::is_ours_alone(dir));
+    let dir = Some(own_control_dir()).filter(|dir| is_ours_alone(dir));
     let entries = dir.and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     found.retain(|path| path.extension().is_some_and(|end| end == "sock") && !sockets.contains(path));

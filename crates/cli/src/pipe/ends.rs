@@ -1,6 +1,7 @@
 //! Sources and sinks of frames: files, standard input and output, ports.
 
-use super::{CatArgs, FormArgs, GenArgs, PipeArgs, PutArgs, StreamArgs};
+use super::args::{CatArgs, FormArgs, PipeArgs, PutArgs, StreamArgs};
+use super::generate::GenArgs;
 use crate::exit::{Exit, Fault, notice};
 use anyhow::Context;
 use buf::{Pool, PoolConfig, PoolLocks};
@@ -112,7 +113,7 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
         cat::lines(&mut source, &out, stamped)
     };
     let undone = Sources::Port(Box::new(source), counts, is_text(name)).tell();
-    super::ended(ran, undone).map(Some)
+    ended(ran, undone).map(Some)
 }
 
 /// Returns whether `name` starts with a kind of port. The name of a file has no colon, or begins
@@ -455,5 +456,20 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     match ran {
         Err(error) if !error.is_closed_pipe() => Err(error.into()),
         _ => Ok(Exit::Fine),
+    }
+}
+
+/// Returns the exit code of a run; `undone`: it ended normally, but frames are missing.
+pub fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
+    match ran {
+        Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),
+        // `linerate ... | head -1` has read all it needs.
+        Err(error) if error.is_closed_pipe() => Ok(if undone { Exit::Failed } else { Exit::Fine }),
+        Err(
+            error @ (RunError::Form(_)
+            | RunError::Stage(pipe::stage::StageError::LinkType(_))
+            | RunError::Input(pipe::BadInput::LinkType(_))),
+        ) => Err(Fault::usage(error)),
+        Err(error) => Err(error.into()),
     }
 }

@@ -1,7 +1,9 @@
 //! `grep`: searches text lines without decoding them if it runs alone, else is a stage like others.
 
 use super::args::{FormArgs, StreamArgs};
-use super::{Step, ends};
+use super::ends;
+use super::step::Step;
+use super::stream::run_stream;
 use crate::exit::{Exit, Fault, notice};
 use anyhow::Context;
 use clap::{Args, ValueHint};
@@ -237,7 +239,7 @@ fn frames(
     let stage = Grep::new(judge, args.invert_match, most);
     let selected = stage.selected();
     let mut stages = Chain(vec![Box::new(stage)]);
-    let ran = match super::stream(input, &mut stages, stream, quiet) {
+    let ran = match run_stream(input, &mut stages, stream, quiet) {
         Ok(Exit::Fine) => Ok(()),
         Ok(_) => Err(Fault::usage("grep: some packets were not searched")),
         Err(error) => Err(in_two(error)),

@@ -1,6 +1,7 @@
 //! Commands that act as a machine on a port: a TAP interface for text, and a ping.
 
-use super::{FormArgs, PipeArgs, ends, flow};
+use super::args::{FormArgs, PipeArgs};
+use super::{ends, flow, generate};
 use crate::exit::{Exit, Fault, notice};
 use crate::surroundings::{self, Form};
 use anyhow::Context;
@@ -64,7 +65,7 @@ pub struct NanopingArgs {
     #[arg(short = 'S', long = "from", value_name = "ADDR")]
     pub own: Option<Ipv4Addr>,
     /// Set the source MAC address
-    #[arg(long, value_name = "MAC", value_parser = flow::mac, default_value = "02:00:00:00:00:fe")]
+    #[arg(long, value_name = "MAC", value_parser = generate::mac, default_value = "02:00:00:00:00:fe")]
     pub mac: Mac,
     /// Stop after N requests
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

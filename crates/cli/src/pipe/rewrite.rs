@@ -1,6 +1,7 @@
 //! `rewrite` and `crc`: change frames that pass through.
 
-use super::{FormArgs, Step, StreamArgs};
+use super::args::{FormArgs, StreamArgs};
+use super::step::Step;
 use crate::exit::{Fault, notice};
 use clap::Args;
 use clock::{Clock, Strategy};

@@ -1,7 +1,7 @@
 //! Formats a host's rates as lines, both for a screen and for a file.
 
-use super::Watched;
 use super::rates::Rates;
+use super::watched::Watched;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line as Drawn;
 use std::time::Duration;

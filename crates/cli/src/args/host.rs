@@ -1,0 +1,215 @@
+//! Flags that describe a host, and those of hosts that run one application.
+
+use crate::sandbox::SandboxArgs;
+use apps::slots::Limits;
+use clap::{Args, ValueHint};
+use node::remote::Families;
+use std::path::PathBuf;
+
+/// Arguments of `up`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Run 'linerate keys' for a list of the keys of the file. The control socket of a host is DIR/NAME.sock. Without \
+--control-dir, --url also accepts the host's name, as in 'linerate ctl --url a ip neigh'. A host ends on Ctrl-C, on \
+the control command 'stop', or when all its ports are closed (end of a capture file, device removed), unless its key \
+'stay' is on. It then prints its audit. The exit code is 1 if a frame is unaccounted for or a port was lost.
+
+Example:
+  linerate up topo/pair.toml --control-dir /tmp/lr &
+  linerate ctl --url /tmp/lr/a.sock ip neigh
+In virtual time, with UDP services only. Prints the number of echo replies, their minimum, mean and maximum delay, \
+and the audits.
+  linerate up --sim 10 topo/dumbbell.toml
+With switches between the hosts. A switch accepts the control commands of a bridge.
+  linerate up topo/switched-ring.toml --control-dir /tmp/lr &
+  linerate ctl --url /tmp/lr/s1.sock ifconfig")]
+pub struct UpArgs {
+    /// Read this TOML file, with a table for each host and switch
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Create control sockets in DIR [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub control_dir: Option<PathBuf>,
+    /// Write a newline to this open descriptor when all hosts run
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
+    /// Set a key or sysctl of every host, as in the file: pool.kind=zone
+    #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Check the file and exit
+    #[arg(long)]
+    pub check: bool,
+    /// Simulate for this many seconds: each host sends to each echo service once a second
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub sim: Option<u64>,
+    /// Run this control command on a host before --sim, or this client: ping, traceroute, nc,
+    /// nslookup, http get, iperf3 -c
+    #[arg(long = "do", value_name = "HOST WORDS", requires = "sim")]
+    pub words: Vec<String>,
+    /// Set the random seed of --sim
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+}
+
+const HOST_HELP: &str = "\
+--addr, --dhcp, --mac, --mtu and --offload apply to the preceding --port. The host ends on Ctrl-C, on the control \
+command 'stop', or when all its ports are closed: with exit code 0 at the end of a capture file, 1 if a device was \
+removed. With --set stay=on it keeps running without ports.
+
+Example: a host that answers ping and echoes UDP on the kernel's tap0
+  linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7";
+
+/// Flags that describe a host.
+#[derive(Args, Clone, Debug)]
+pub struct HostArgs {
+    /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
+    #[arg(long, value_name = "SPEC")]
+    pub port: Vec<String>,
+    /// Add an address to the preceding port; 'auto': IPv6 autoconfiguration; 'dhcp': as --dhcp
+    #[arg(long, value_name = "A/LEN")]
+    pub addr: Vec<String>,
+    /// Configure IPv4 on the preceding port by DHCP
+    #[arg(long, overrides_with = "dhcp")]
+    pub dhcp: bool,
+    /// Use this name server
+    #[arg(long, value_name = "ADDRESS")]
+    pub dns: Vec<std::net::IpAddr>,
+    /// Append this search domain to short names
+    #[arg(long, value_name = "DOMAIN")]
+    pub search: Vec<String>,
+    /// Set the MAC address of the preceding port
+    #[arg(long, value_name = "MAC")]
+    pub mac: Vec<String>,
+    /// Set the MTU of the preceding port
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Vec<String>,
+    /// Offload to the preceding port: ip4csum, udp4csum, rxcsum, tso4
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub offload: Vec<String>,
+    #[arg(long, value_name = "KIND[:PORT]", help = service_help())]
+    pub service: Vec<String>,
+    /// Add a route via a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
+    #[arg(long, value_name = "TO,VIA")]
+    pub route: Vec<String>,
+    /// Name the host
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Select locks: up (one thread), light or heavy
+    #[arg(long, value_name = "KIND")]
+    pub locks: Option<String>,
+    /// Pin the host to this CPU core
+    #[arg(long, value_name = "N")]
+    pub core: Option<String>,
+    /// Set a key or sysctl: pool.kind=zone, net.inet.ip.forwarding=1
+    #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Create the control socket at this path
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = control_path)]
+    pub control: Option<PathBuf>,
+    /// Write a newline to this open descriptor when the host runs
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
+}
+
+/// Returns the help of `--service`, with the kinds as they are declared.
+fn service_help() -> String {
+    format!("Run a service: {}; with a port as in echo:7", node::config::ServiceKind::WORDS)
+}
+
+/// Arguments of `host`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = HOST_HELP)]
+pub struct AloneArgs {
+    #[command(flatten)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+}
+
+/// Flags of the address family.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct FamilyArgs {
+    /// Use IPv6; a server serves both families unless -4 is given
+    #[arg(short = '6', long, conflicts_with = "version4")]
+    pub version6: bool,
+    /// Use IPv4
+    #[arg(short = '4', long)]
+    pub version4: bool,
+}
+
+impl FamilyArgs {
+    /// Returns the families that the flags permit.
+    pub fn families(self) -> Families {
+        Families::of(self.version4, self.version6)
+    }
+}
+
+/// Flags of a host that runs one application.
+#[derive(Args, Clone, Debug)]
+pub struct ServedArgs {
+    /// Listen on this TCP port [default: the protocol's]
+    #[arg(short = 'p', value_name = "L4PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub listen: Option<u16>,
+    /// Set the gateway of the default route
+    #[arg(long, value_name = "A")]
+    pub gateway: Option<std::net::IpAddr>,
+    #[command(flatten)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
+}
+
+/// Limit on the connections of one peer.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct PeerArgs {
+    /// Limit concurrent connections of one address [default: half of all; ftpd 32]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub per_peer: Option<u32>,
+}
+
+impl PeerArgs {
+    /// Returns the limit that is set, or `default`.
+    pub fn or(self, default: usize) -> usize {
+        self.per_peer.map_or(default, |limit| limit as usize)
+    }
+}
+
+/// Limits of a server's connections.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct LimitArgs {
+    /// Limit concurrent connections; beyond the limit, the longest idle one is closed [default:
+    /// 1024; ftpd 256, netserver 64, tcpreceive 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub connections: Option<u32>,
+    #[command(flatten)]
+    pub peers: PeerArgs,
+}
+
+impl LimitArgs {
+    /// Returns the limits that are set, or those of a server with `most` connections.
+    pub fn or(self, most: usize) -> Limits {
+        let most = self.connections.map_or(most, |limit| limit as usize);
+        Limits { most, per_peer: self.peers.or(most.div_ceil(2)) }
+    }
+
+    /// Returns the limits as [`LimitArgs::or`] does, with at most `per_peer` connections of one
+    /// address unless set higher.
+    pub fn or_at_most(self, most: usize, per_peer: usize) -> Limits {
+        let Limits { most, per_peer: half } = self.or(most);
+        Limits { most, per_peer: self.peers.or(half.min(per_peer)) }
+    }
+}
+
+/// Parses the path of --control, which may also be a URL as for --url.
+pub fn control_path(text: &str) -> Result<PathBuf, String> {
+    node::control::path_of(text).map_err(|why| why.to_string())
+}
+
+pub fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_string(), value.trim().to_string())),
+        _ => Err("expected KEY=VALUE, as in net.inet.ip.forwarding=1".to_string()),
+    }
+}
