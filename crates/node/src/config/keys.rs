@@ -465,11 +465,11 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
         |c, v| put(&mut c.priority, v.number().map(Some)),
     ),
     key(
-        "words",
+        "commands",
         List("control commands such as 'ifconfig s1 edge p1'"),
         Means("none"),
         "Control commands that run before the switch starts.",
-        |c, v| put(&mut c.words, v.list()),
+        |c, v| put(&mut c.commands, v.list()),
     ),
     key("mac", MAC, Means("random"), "MAC address of the switch.", |c, v| put(&mut c.mac, station(v).map(Some))),
     key("control", PATH, Means("in --control-dir"), "Path of the switch's control socket.", |c, v| {

@@ -6,7 +6,7 @@
 //! ports = ["pair:as1", "pair:s1s2", "pair:s1s3"]
 //! stp = "rstp"
 //! priority = 4096
-//! words = ["ifconfig s1 edge as1"]
+//! commands = ["ifconfig s1 edge as1"]
 //! ```
 
 use super::HostConfig;
@@ -26,7 +26,7 @@ pub struct SwitchFile {
     /// Bridge priority, in effect from the first BPDU on.
     pub priority: Option<u16>,
     /// Commands run before the start, in the form of `linerate bridge --do`.
-    pub words: Vec<String>,
+    pub commands: Vec<String>,
     /// MAC address; by default random.
     pub mac: Option<Mac>,
     /// Path of the control socket, if any.

@@ -183,11 +183,11 @@ fn switches_are_parsed_and_their_errors_reported() {
     let host = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\nname = 'eth0'\n";
     let of = |switch: &str| read_network(&format!("{host}[[switch]]\nname = 's'\n{switch}"), "t.toml");
     let good =
-        of("ports = ['pair:a', 'null:n']\nstp = 'rstp'\npriority = 4096\nwords = ['ifconfig s edge a']\nmac = '02:00:00:00:00:01'")
+        of("ports = ['pair:a', 'null:n']\nstp = 'rstp'\npriority = 4096\ncommands = ['ifconfig s edge a']\nmac = '02:00:00:00:00:01'")
             .unwrap();
     let switch = &good.switches[0];
     assert_eq!((switch.ports.len(), switch.stp.as_deref()), (2, Some("rstp")));
-    assert_eq!((&switch.words[..], switch.priority), (&["ifconfig s edge a".to_string()][..], Some(4096)));
+    assert_eq!((&switch.commands[..], switch.priority), (&["ifconfig s edge a".to_string()][..], Some(4096)));
     for (switch, line, what) in [
         ("ports = ['pair:a']", 6, "switch s: ports: at least 2"),
         ("ports = ['pair:a', 'pair:b']", 8, "host s: b: pair:b: the other end is missing"),

@@ -73,7 +73,7 @@ impl Switch {
         // The ports join the tree only after the priority is set: if a bridge first announced a
         // better priority as root, the others would keep using that information until it expires.
         commands::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
-        file.words.iter().try_for_each(|line| say(line).map(drop))?;
+        file.commands.iter().try_for_each(|line| say(line).map(drop))?;
         Ok(switch)
     }
 
