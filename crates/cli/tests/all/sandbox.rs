@@ -131,7 +131,7 @@ fn all_threads_of_up_are_confined_before_it_reports_that_it_runs() {
     let mut served = Served::start(&["up", &file, "--control-dir", &dir.path("ctl")]);
     served.until("Seccomp", "2");
     let threads = served.threads("Seccomp").len();
-    assert!(threads >= 6, "main, a steerer, two stacks, a host and its workers: {threads}");
+    assert!(threads >= 6, "main, a dispatcher, two stacks, a host and its workers: {threads}");
     confined(served.0.id(), FOR_PORTS, "up");
     let url = dir.path("ctl/b.sock");
     let pinged = run(&mut linerate(&["ctl", "--url", &url, "ip", "addr"]));

@@ -1,5 +1,5 @@
 //! A host of two stacks on a TAP device, under load from the kernel and stock iperf3: each conversation is one stack's, from its first
-//! frame to its last, both have work, and every frame of the stacks and of their steerer is accounted for.
+//! frame to its last, both have work, and every frame of the stacks and of their dispatcher is accounted for.
 //!
 //! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it.
 
@@ -148,7 +148,7 @@ fn each_connection_belongs_to_one_stack() {
         }
         let table = up.json(1, "netstat -Q");
         assert_eq!((by_stack(&table, "queue-drops"), &table["threads"]), (vec![0, 0], &2.into()));
-        assert!(table["steered"]["node.split.copied"].as_u64().unwrap() > 0, "ARP is for both: {table}");
+        assert!(table["dispatched"]["node.split.copied"].as_u64().unwrap() > 0, "ARP is for both: {table}");
         up.end();
     });
 }

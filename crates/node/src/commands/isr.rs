@@ -85,6 +85,21 @@ pub(super) fn sentence(name: &str) -> Option<&'static str> {
     SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(.., sentence)| *sentence)
 }
 
+/// Returns the type and range of a name, and its default.
+pub(super) fn takes(name: &str) -> Option<(&'static str, String)> {
+    let policy = Policy::default().name().to_string();
+    Some(match setting(name)? {
+        Setting::Mode => ("string: direct, hybrid or deferred", Mode::default().name().to_string()),
+        Setting::Direct => ("integer, 0 to 1", u8::from(Mode::default() == Mode::Direct).to_string()),
+        Setting::OwnMode(_) => ("string: default, direct, hybrid or deferred", "default".to_string()),
+        Setting::Policy("ip" | "ip6") => ("string: source, flow or cpu", policy),
+        Setting::Policy(_) => ("string: source or flow", policy),
+        Setting::Limit | Setting::OwnLimit(_) => {
+            ("integer, 0 to net.isr.maxqlimit", dispatch::netisr::QLIMIT_DEFAULT.to_string())
+        }
+    })
+}
+
 fn setting(name: &str) -> Option<Setting> {
     SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(_, setting, _)| *setting)
 }

@@ -264,7 +264,8 @@ pub(crate) fn documented() -> Vec<[String; 4]> {
         [ALGORITHM.to_string(), format!("string, {}", ALGORITHMS.join(" or ")), "cubic".to_string(), algorithm];
     let isr = isr::names().map(|name| {
         let sentence = isr::sentence(name).unwrap_or_default().to_string();
-        [name.to_string(), "as its meaning".to_string(), "netisr's".to_string(), sentence]
+        let (takes, default) = isr::takes(name).unwrap_or_default();
+        [name.to_string(), takes.to_string(), default, sentence]
     });
     let mut all: Vec<[String; 4]> = own.chain([algorithm]).chain(isr).collect();
     all.sort();
