@@ -117,7 +117,7 @@ impl<L: Locks> Commands<L> {
         Command { name: "ss", about: "Show sockets, in iproute2's syntax", usage: ss::usage, run: ss::run },
         Command {
             name: "show",
-            about: "Show pools, locks, ports, drops, counters, ledger, topology",
+            about: "Show pools, locks, ports, drops, counters, costs, sockets, topology",
             usage: || usage(show::Forms::<L>::ALL),
             run: |ctl, words| one_of(show::Forms::ALL, ctl, words),
         },

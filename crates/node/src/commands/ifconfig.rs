@@ -151,7 +151,7 @@ fn check_vxlan_ports<L: Locks>(changes: &[(&IfaceForm<L>, Args<'_>)]) -> Result<
     let first = ports.next();
     match ports.find(|port| Some(*port) != first) {
         Some(other) => Err(CommandError::failed(format!(
-            "vxlanlocalport and vxlanremoteport: both ends have the same port, not {} and {other}",
+            "vxlanlocalport and vxlanremoteport must be equal: {} and {other} were given",
             first.unwrap_or_default()
         ))),
         None => Ok(()),

@@ -44,7 +44,11 @@ impl<L: Locks> Fixed<L> {
             value: |host| host.context().to_string().into(),
         },
         Fixed { name: "kern.hostname", about: "Name of the host.", value: |host| host.stack.name.as_str().into() },
-        Fixed { name: "kern.locks", about: "Kind of locks: up, light or heavy.", value: |_| L::NAME.into() },
+        Fixed {
+            name: "kern.locks",
+            about: "Kind of locks: up (single-threaded), light (compare-and-swap) or heavy (semaphore).",
+            value: |_| L::NAME.into(),
+        },
         Fixed {
             name: "kern.pool.buffers",
             about: "Number of buffers in the pool.",

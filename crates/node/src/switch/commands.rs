@@ -91,7 +91,7 @@ const COMMANDS: &[Command<Run>] = &[
     },
     Command {
         name: "show",
-        about: "Show counters, polling, ledger, ports, drops, rules, moves, pools",
+        about: "Show counters, polling, costs, ports, drops, rules, address moves, pools",
         usage: || usage(show::FORMS),
         run: |of, words| one_of(show::FORMS, of, words),
     },

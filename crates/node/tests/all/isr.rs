@@ -169,7 +169,7 @@ fn a_worker_that_panics_too_often_is_not_restarted() {
     say(&b, "sysctl net.isr.proto.ip.qlimit=30");
     let died = |host: &Host<Light>, at: usize| {
         let end = host.run_isr(at);
-        assert!(host.stack.name == "a" || end.is_err_and(|why| why.to_string().contains("died more than 8 times")));
+        assert!(host.stack.name == "a" || end.is_err_and(|why| why.to_string().contains("panicked more than 8 times")));
     };
     beside_workers([&a, &b], died, || {
         let listener = TcpListener::bind(&b, "10.0.0.2:80").unwrap();

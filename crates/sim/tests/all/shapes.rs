@@ -190,7 +190,10 @@ fn unsupported_ports_and_unpaired_ends_are_errors() {
     let fault = from_toml(&host("pktgen:pg0"), "t.toml", 1).map(|_| ()).unwrap_err();
     assert!(fault.to_string().contains("set a rate, as in rate=1k"), "{fault}");
     let fault = from_toml(&host("pair:x"), "t.toml", 1).map(|_| ()).unwrap_err();
-    assert!(matches!(&fault, ShapeError::Config(why) if why.line == 4 && why.what.contains("nobody")), "{fault}");
+    assert!(
+        matches!(&fault, ShapeError::Config(why) if why.line == 4 && why.what.contains("the other end is missing")),
+        "{fault}"
+    );
 }
 
 /// With switches: everybody is answered, once the tree has opened the ring; and the ring's frames add up.

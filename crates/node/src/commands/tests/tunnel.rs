@@ -88,7 +88,7 @@ fn what_no_tunnel_can_be_is_said() {
         ("ifconfig gif0 grekey 5", "gif0: grekey applies only to gre tunnels"),
         ("ifconfig gif0 vxlanid 5", "gif0: vxlanid applies only to vxlan tunnels"),
         ("ifconfig gif0 tunnel 1.0.0.1 224.0.0.1", "224.0.0.1: must be a unicast address"),
-        ("ifconfig vxlan0 vxlanlocalport 5000 vxlanremoteport 6000", "both ends have the same port"),
+        ("ifconfig vxlan0 vxlanlocalport 5000 vxlanremoteport 6000", "must be equal: 5000 and 6000"),
         ("ifconfig pg0 tunnel 1.0.0.1 1.0.0.2", "pg0: not a tunnel"),
         ("ifconfig lo0 destroy", "lo0: cannot be removed"),
         ("ip link del lo0", "lo0: cannot be removed"),

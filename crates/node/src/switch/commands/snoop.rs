@@ -19,7 +19,8 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "unknowngroups flood|routers",
-        about: "Sends frames for groups without listeners to all members, or only to routers; turns snooping on.",
+        about: "Selects where frames for multicast groups without listeners go: to all members (flood) or to router ports \
+                only (routers). Turns snooping on.",
         run: |of, args| {
             let unknown = if args.get("unknowngroups") == Some("flood") { Unknown::Flood } else { Unknown::Routers };
             begin(of.switch, true)?;
