@@ -1,7 +1,8 @@
-//! The frame used in the comparison: Ethernet, IPv4 without options, UDP, 22 bytes; 64 bytes in
-//! all, FCS not counted.
+//! The frame used in the comparison: Ethernet, IPv4 without options, UDP, and 22 bytes of payload;
+//! 64 bytes in all, without FCS.
 //!
-//! Encoded here by hand, so that a peer's output is checked by independent code.
+//! The encoder and the checks are independent of all measured stacks, so that they can verify the
+//! frames that these stacks send.
 
 use anyhow::ensure;
 
@@ -10,7 +11,7 @@ pub const PAYLOAD: usize = 22;
 /// Length of the whole frame in bytes.
 pub const FRAME: usize = 14 + 20 + 8 + PAYLOAD;
 
-/// One end of the conversation.
+/// Addresses of one end of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     /// Ethernet address.
@@ -21,17 +22,17 @@ pub struct End {
     pub l4_port: u16,
 }
 
-/// The host under test.
+/// Addresses of the host under test.
 pub const HERE: End = End { mac: [2, 0, 0, 0, 0, 1], ip: [10, 99, 0, 1], l4_port: 5000 };
-/// Its neighbor.
+/// Addresses of the neighbor of the host under test.
 pub const THERE: End = End { mac: [2, 0, 0, 0, 0, 2], ip: [10, 99, 0, 2], l4_port: 9 };
 
-/// Checksums computed in software, or left to the device.
+/// Computation of the IPv4 and UDP checksums: in software, or left to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// Both checksums must verify.
+    /// Computed in software: [`check`] requires that both checksums verify.
     Software,
-    /// Both fields must be zero (not filled in).
+    /// Left to the device: [`check`] requires that both checksum fields are zero.
     Offloaded,
 }
 

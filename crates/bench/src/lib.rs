@@ -1,4 +1,4 @@
-//! Comparison with other stacks (peers) in the same run.
+//! Comparison of this stack with other stacks (peers), measured in the same run.
 //!
 //! Each peer is a [`lab::subject::Subject`] called `<peer>.<row>`: every subject with the same row
 //! does the same work.
@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `send.csum` | send 22 bytes as a 64-byte frame (without FCS), checksums in software |
 //! | `send.offload` | the same as `send.csum`, with both checksums left to the device |
-//! | `recv.one_thread` | receive such a frame with correct checksums, copy the payload out |
+//! | `recv.one_thread` | receive a 64-byte frame with correct checksums, copy the payload out |
 //! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as in `bench tcp`: [`lab::rigs`] |
 //!
 //! Each peer is configured for its best result: only the features that the row needs are compiled
@@ -25,8 +25,9 @@ use lab::subject::Subject;
 use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
 use crate::smoltcp::{Chosen, SmoltcpRecv, SmoltcpSend};
 
-/// Returns the side `id`, built by `make`, and a description of how it is called. Builds one
-/// subject, which checks that the peer is available and chooses the way of calling it.
+/// Returns the side `id`, one of the things that a row compares, whose subjects `make` builds; and
+/// a description of how the peer is called. Builds one subject first, to check that the peer is
+/// available and to choose the fastest way of calling it.
 fn peer<S: Subject + 'static>(
     id: &'static str,
     make: impl Fn(&Chosen) -> anyhow::Result<S> + 'static,
@@ -58,7 +59,8 @@ fn split(made: impl IntoIterator<Item = anyhow::Result<(Side, String)>>) -> (Pee
     (found, missing)
 }
 
-/// Number of connections in the memory measurement; setup time grows with its square.
+/// Number of connections in the memory measurement. The setup time grows with the square of this
+/// number.
 const WEIGHED: u16 = 4000;
 
 /// Returns the peers of `bench tcp`, except the kernel, which the lab provides.

@@ -99,7 +99,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    // Pinned before the peers determine the fastest way of calling.
+    // Pins the thread before the peers determine the fastest way of calling them.
     let pinned = dispatch::pinned_to_core(options.core())?;
     let (found, mut missing) = linerate_bench::udp_peers();
     drop(pinned);

@@ -39,7 +39,7 @@ use crate::frame::{self, Checksums, End, FRAME, HERE, PAYLOAD, THERE};
 const NOW: Instant = Instant::ZERO;
 /// Number of datagrams passed before a poll, in burst modes.
 const BURST: usize = 32;
-/// Number of trials of each way of calling, when they are compared.
+/// Number of trials of each way of calling, when the ways are compared.
 const TRIES: usize = 7;
 
 /// Way of calling the stack.
@@ -142,7 +142,7 @@ impl SmoltcpSend {
     /// Creates a subject with both checksums computed in software.
     ///
     /// # Errors
-    /// The device receives a frame other than the row's.
+    /// The device receives a frame that differs from the one that the row specifies.
     pub fn new(chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
         SmoltcpSend::with("smoltcp.send.csum", Checksums::Software, chosen)
     }
@@ -232,7 +232,7 @@ impl SmoltcpRecv {
     /// pseudo-random order, and the application reads the right socket without searching for it.
     ///
     /// # Errors
-    /// As for [`SmoltcpRecv::new`], or if there are not that many ports.
+    /// As for [`SmoltcpRecv::new`], or the range of UDP ports is too small for `count` sockets.
     pub fn sockets(count: u16, chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
         // A frame costs 10 to 40 ticks for each socket: a trial takes 10 to 30 ms.
         let ops = (2_000_000 / u64::from(count.max(1))).clamp(160, 100_000);
@@ -357,7 +357,7 @@ impl Host {
         Ok(())
     }
 
-    /// Arranges `handles` so that handle i belongs to the socket that frame i is for.
+    /// Arranges `handles` so that handle i belongs to the socket that receives frame i.
     fn in_order_of_frames(&mut self, ports: &[u16]) -> anyhow::Result<()> {
         let by_port: std::collections::HashMap<_, _> = ports.iter().zip(&self.handles).collect();
         let port_of = |frame: &[u8; FRAME]| u16::from_be_bytes([frame[36], frame[37]]);

@@ -1,8 +1,9 @@
 //! `linerate ab`: compares one workload under two settings, in interleaved trials.
 //!
 //! Reports the faster side, the ratio, and the counters and stages that differ. The figures come
-//! from trials with the cost ledger off. For workloads with hosts, one more trial of each side,
-//! with the ledger on, gives ticks by stage and counters; their differences explain the ratio.
+//! from trials with the cost ledger off (the stack's own accounting of ticks by processing stage).
+//! For workloads with hosts, one more trial of each side, with the ledger on, gives ticks by stage
+//! and counters; their differences explain the ratio.
 
 pub mod workload;
 
@@ -23,29 +24,29 @@ const LEAST: f64 = 0.001;
 /// Relative difference up to which two counters are treated as equal.
 const SAME: f64 = 0.02;
 
-/// One of the two sides.
+/// One of the two sides of the comparison: the workload with one set of settings.
 pub struct Variant {
     /// The settings, as given by the user.
     pub words: String,
-    /// Builder of the subject.
+    /// Builder of the measured subject.
     pub side: Side,
-    /// Unit of the figure.
+    /// Unit in which the result is reported.
     pub unit: Unit,
-    /// Trials of a build.
+    /// Number of trials per build, and where they run.
     pub trials: Trials,
     /// Time limit of a trial, unless [`Options::limit`] is set; `None` for a command line, which
     /// has no limit.
     pub patience: Option<Duration>,
-    /// Runs a trial with the cost ledger on; `None` where the workload has no hosts.
+    /// Function that runs a trial with the cost ledger on; `None` if the workload has no hosts.
     pub spent: Option<Box<dyn Fn() -> anyhow::Result<Spent>>>,
 }
 
-/// Trials of a build, and where they run.
+/// Number of trials per build (one construction of the measured subject), and where they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trials {
-    /// A warm-up and five trials on one core, of a subject that stays.
+    /// A warm-up and five trials of the same subject, on one core.
     Rig,
-    /// Five trials that create their hosts; on one core if one thread drives both ends.
+    /// Five trials, each of which creates its hosts; on one core if one thread drives both ends.
     Hosts {
         /// Set if one thread drives both ends.
         one_thread: bool,
@@ -55,7 +56,8 @@ pub enum Trials {
 }
 
 impl Trials {
-    /// Changes the usual options of a run accordingly.
+    /// Returns `usual` with the warm-up, the number of trials and the pinning that these trials
+    /// need.
     pub(crate) fn options(self, usual: run::Options) -> run::Options {
         match self {
             Trials::Rig => usual,
@@ -110,7 +112,7 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
     Ok(study.finish())
 }
 
-/// Returns the names of both maps, each with its values in A and B; a missing value is 0.
+/// Returns every name in either map, with its value in A and in B; a missing value is 0.
 fn beside(both: [&BTreeMap<String, f64>; 2]) -> Vec<(String, [f64; 2])> {
     let names: BTreeSet<&String> = both.iter().flat_map(|of| of.keys()).collect();
     let value = |of: &BTreeMap<String, f64>, name: &String| of.get(name).copied().unwrap_or_default();
@@ -151,7 +153,7 @@ fn ministat_text(group: &Group, variants: &[Variant; 2]) -> anyhow::Result<Vec<S
         let values: Vec<f64> = sample.values().into_iter().map(variant.unit.of).collect();
         ministat::dataset::DataSet::new(name.as_bytes(), &values).context("at least three values are needed")
     };
-    let head = "ministat of the builds' figures, unpaired; the valid verdict is the row's";
+    let head = "ministat of the builds' figures, unpaired; the valid verdict is in the row";
     let text = ministat::report(&options, &[set("A", &variants[0])?, set("B", &variants[1])?]);
     Ok(std::iter::once(head.to_owned()).chain(String::from_utf8_lossy(&text).lines().map(str::to_owned)).collect())
 }
@@ -194,7 +196,7 @@ mod tests {
         assert!(queued[1] == Cell::Number(0.0) && matches!(queued[2], Cell::Number(n) if n >= 2.0), "{queued:?}");
         assert!(row(counters, "netisr.directly").is_some());
         assert_eq!(row(counters, "inet.tcp.in.received"), None, "as many segments either way");
-        assert!(beside.texts[0][0].contains("the valid verdict is the row's"), "{:?}", beside.texts[0]);
+        assert!(beside.texts[0][0].contains("the valid verdict is in the row"), "{:?}", beside.texts[0]);
         assert_eq!(&beside.texts[0][1..3], ["x A", "+ B"]);
     }
 

@@ -47,7 +47,8 @@ pub(crate) fn doing(id: &str, patience: Option<Duration>) {
 }
 
 /// Stores the rows of a study so far; `None` at the end of the study. No time limit applies until
-/// the next build or trial, since cargo may take minutes to build the rungs of a ladder.
+/// the next build or trial, since cargo may take minutes to build the programs of a ladder (a
+/// series of settings).
 pub(crate) fn so_far(report: Option<Report>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     state.since = None;
@@ -72,8 +73,8 @@ pub(crate) fn command(process: Option<u32>) {
 /// Function that prints an unfinished report.
 pub type Print = dyn Fn(&Report) + Send + Sync;
 
-/// Installs the watchdog: on a panic or an exceeded time limit it passes the unfinished report to
-/// `print`, with its trials, and ends the process with exit code `code`.
+/// Installs the watchdog. On a panic or an exceeded time limit, it passes the unfinished report
+/// with its trials to `print` and ends the process with exit code `code`.
 ///
 /// # Errors
 /// The watchdog thread cannot be started.

@@ -1,5 +1,5 @@
-//! `linerate bench GROUP`: figures and the same figures of peers, measured in the same run. The UDP
-//! rows are in this file; the other groups have files of their own.
+//! `linerate bench GROUP`: measures this stack and, in the same run, other programs that do the
+//! same work (peers). The UDP rows are in this file; the other groups have files of their own.
 //!
 //! The host kernel is always a peer. Other peers (smoltcp) come from the separate bench program:
 //! `cargo xtask bench udp`.
@@ -120,7 +120,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     let side = Side::new("route.1m", || RouteRig::new("route.1m", ROUTES));
     let group = study.measure_with(vec![side], options);
     study.rows([group.row("route.1m", "IPv4 forwarding, 1 M routes, random destinations", Unit::TICKS)]);
-    study.part("looking up");
+    study.part("route lookup");
     lookups(&mut study);
     study.part("hosts on cores");
     hosts(&mut study);
@@ -130,7 +130,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     Ok(study.finish())
 }
 
-/// Measures sending and receiving over IPv6, each compared with the same over IPv4 in the same run.
+/// Measures sending and receiving over IPv6, each compared with its IPv4 row in the same run.
 fn udp_over_ipv6(study: &mut Study<'_>) {
     let send = |id: &'static str, words: &'static str| Side::new(id, move || SendRig::new(id, words, false));
     let recv = |id: &'static str, family, sockets| Side::new(id, move || RecvRig::new(id, family, sockets));
@@ -165,15 +165,15 @@ fn udp_over_ipv6(study: &mut Study<'_>) {
     }
 }
 
-/// Returns the runner's options for subjects that take a second to build: at most twelve builds,
-/// with nine trials each.
+/// Returns the options of the runner for subjects that take a second to build: at most twelve
+/// builds, with nine trials each.
 pub(crate) fn run_slow(study: &Study<'_>) -> crate::run::Options {
     let options = study.options();
     crate::run::Options { keep: options.keep.min(12), trials: 9, ..options }
 }
 
-/// Measures the row of the report's part 2: receiving with two threads, in millions of datagrams
-/// per second.
+/// Measures receiving with two threads, in millions of datagrams per second: part 2 of the report
+/// rump2014.
 pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
     let title = "recv_burst while another thread polls the port, light locks";
     let Some(puller) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
@@ -226,7 +226,7 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
     }
 }
 
-/// Builds a rig with a name and a number of threads.
+/// Function that builds a rig, given its name and the number of threads.
 pub(crate) type OnCores = fn(&str, usize) -> anyhow::Result<CoresRig>;
 
 /// Measures two hosts on two cores, and two threads on one shared host, each relative to one
@@ -286,8 +286,8 @@ pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row 
     }
 }
 
-/// Returns the peer of `row` for a figure measured outside its group: `theirs` and its ratio to
-/// ours, both in the row's unit. A lower figure is better.
+/// Returns the entry of `peer` for `row` if its figure `theirs` was not measured in the same group:
+/// the figure, and its ratio to ours, in the row's unit. A lower figure is better.
 pub(crate) fn peer_of(peer: &str, row: &Row, theirs: f64) -> Option<Peer> {
     let ours = row.now.as_ref()?;
     let ratio = |ours: f64| theirs / ours;

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Time that a child is given to exit, since it may have to end hosts and programs of its own.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// Set once this process serves commands; it may then start children of its own.
+/// Set once this process serves commands; from then on it may start children of its own.
 static SERVING: AtomicBool = AtomicBool::new(false);
 
 /// Returns the kind and role that this process was started with, if it is a child.
@@ -42,8 +42,8 @@ pub(crate) fn requested_role() -> Option<(String, String)> {
 /// Returns a command that runs this program as a child of `kind` in `role`.
 ///
 /// # Errors
-/// This process is such a child and does not serve. Without this check, each child would start
-/// another.
+/// This process was started as a child and does not serve commands. Without this check, each child
+/// would start another child.
 pub(crate) fn again(kind: &str, role: &str) -> anyhow::Result<Command> {
     let alone = std::env::var_os(ASKED).is_none() || SERVING.load(Ordering::Relaxed);
     ensure!(alone, "main must call lab::child_main_if_requested() first");
@@ -82,8 +82,8 @@ impl Child {
         // Ctrl-C signals the parent only, which then still receives the answer
         command.process_group(0);
         let process = command.spawn().context("cannot start this program as a child")?;
-        // closes the child's end of the socket in this process; otherwise the child's death would
-        // go unnoticed
+        // closes the child's end of the socket in this process; otherwise this process would not
+        // notice the child's exit
         drop(command);
         let mut child = Child { process, socket: BufReader::new(ours), ready: String::new() };
         child.ready = child.answer("ready")?;
@@ -115,14 +115,14 @@ impl Child {
     /// # Errors
     /// The reason reported by the child, or the child is gone.
     pub(crate) fn ask(&mut self, order: &str) -> anyhow::Result<String> {
-        writeln!(self.socket.get_mut(), "{order}").context("the child has exited")?;
+        writeln!(self.socket.get_mut(), "{order}").context("cannot send a command: the child has exited")?;
         self.answer("done")
     }
 
     /// Returns the rest of the next line, which must begin with `word`.
     fn answer(&mut self, word: &str) -> anyhow::Result<String> {
         let mut line = String::new();
-        self.socket.read_line(&mut line).context("no reply from the child")?;
+        self.socket.read_line(&mut line).context("cannot read the child's reply")?;
         let line = line.trim_end();
         match line.split_once(' ').unwrap_or((line, "")) {
             (first, rest) if first == word => Ok(rest.to_owned()),
@@ -145,9 +145,9 @@ impl Drop for Child {
     }
 }
 
-/// Main loop of a child, until its socket's end of file: `begin` sets up and returns a description;
-/// `obey` executes each command. Returns the state made by `begin`, for callers that have to shut
-/// it down.
+/// Runs the main loop of a child until the end of file on its socket. `begin` creates the child's
+/// state and returns it with a description; `obey` executes each command. Returns the state made by
+/// `begin`, for callers that have to shut it down.
 ///
 /// # Errors
 /// The error of `begin`, after it was sent to the parent; an error of the socket.
@@ -195,7 +195,7 @@ pub(crate) fn list(line: &str) -> anyhow::Result<Vec<u64>> {
 /// Parses a line of exactly `N` numbers.
 ///
 /// # Errors
-/// As [`list`], or another count of numbers.
+/// As [`list`], or the line does not hold exactly `N` numbers.
 pub(crate) fn numbers<const N: usize>(line: &str) -> anyhow::Result<[u64; N]> {
     list(line)?.try_into().map_err(|_| anyhow::anyhow!("expected {N} numbers, received {line:?}"))
 }

@@ -1,5 +1,6 @@
-//! The rig as a dynamic library: the ladder's first rungs, built without whole-program optimisation
-//! and called through the dynamic linker, as the report's baseline was.
+//! The rig (one host that sends into a counting sink) as a dynamic library. The first rungs of the
+//! ladder use it: built without whole-program optimisation and called through the dynamic linker,
+//! as the baseline of the report rump2014 was.
 //!
 //! This module contains unsafe code: it calls symbols of a loaded library. The library is built
 //! from the same source, and its version is checked first. Each child process loads one library:
@@ -41,7 +42,7 @@ impl LoadedRig {
         unsafe {
             let version = library.get::<unsafe extern "C" fn() -> u32>(b"linerate_rig_version\0")?;
             if version() != rung::face::VERSION {
-                bail!("{}: the library has another version of the rig interface", path.display());
+                bail!("{}: the library has another version of the rig interface: rebuild it with cargo xtask ladder", path.display());
             }
             let new = *library.get::<New>(b"linerate_rig_new\0")?;
             let sendto = *library.get::<Sendto>(b"linerate_rig_sendto\0")?;

@@ -21,7 +21,7 @@ use probe::Root;
 pub struct Environment {
     /// `model name` of /proc/cpuinfo.
     pub cpu: String,
-    /// Number of processors online.
+    /// Number of online processors.
     pub cores: u32,
     /// Rate of the tick counter, in ticks per second.
     pub tsc_hz: u64,
@@ -50,7 +50,7 @@ pub struct Environment {
     pub congestion_control: String,
     /// Load averages over 1, 5 and 15 minutes when the fingerprint was taken.
     pub load: [f64; 3],
-    /// Set if another linerate was measuring on this machine when this one began.
+    /// Set if another linerate was measuring on this machine when this measurement began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub measured_beside: bool,
     /// Build of this program.
@@ -70,7 +70,7 @@ pub struct Build {
     pub opt_level: String,
     /// Set if debug assertions are compiled in.
     pub debug_assertions: bool,
-    /// `-C target-cpu`, `generic` if not given.
+    /// `-C target-cpu`; `generic` if the option was not given.
     pub target_cpu: String,
     /// Commit, with `-dirty` if tracked files differed from it, or `unknown`.
     pub git_rev: String,

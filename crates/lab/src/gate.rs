@@ -1,8 +1,8 @@
 //! `linerate gate`: compares a run with a baseline and sets an exit code, for use in CI.
 //!
 //! A change is a ratio, above 1 for better. The limit is `1 / (1 + tolerance)`. A row is slower if
-//! in every run the whole interval of its change lies below the limit. It holds if in one run the
-//! whole interval lies above the limit. Otherwise it is unclear, and more trials are needed.
+//! in every run the whole interval of its change lies below the limit. A row holds if in one run
+//! the whole interval lies above the limit. Otherwise it is unclear, and more trials are needed.
 //! Figures of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by
 //! a second run before it is reported as a regression.
 //!
@@ -16,13 +16,13 @@ use crate::verdict::NoiseFloor;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Result of a gate; the discriminant is the exit code.
+/// Result of comparing a run with its baseline; the discriminant is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Every row of the baseline holds.
     Fine = 0,
-    /// A row is slower in every run, of at least two runs.
+    /// A row is slower in each of two or more runs.
     Regression = 1,
     /// A row is unclear or gone, slower in a single run, or there are no rows.
     Inconclusive = 2,
@@ -34,13 +34,13 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Says {
-    /// Not slower than the tolerance.
+    /// Not slower than the baseline by more than the tolerance.
     Holds,
-    /// Slower than the tolerance.
+    /// Slower than the baseline by more than the tolerance.
     Slower,
     /// The interval contains the limit, or the runs differ.
     Unclear,
-    /// No figure in this run, or not in the baseline's unit.
+    /// No figure in this run, or a figure in another unit than the baseline's.
     Gone,
     /// No figure in the baseline.
     New,
@@ -108,8 +108,8 @@ pub fn judge(baseline: &Report, runs: &[Report], tolerance: f64) -> Gate {
     Gate { outcome, tolerance, unfit, notes, rows }
 }
 
-/// Returns the differences between a run and the baseline in kernel, build and revision, rows of
-/// other content, and the baseline's warnings.
+/// Returns the differences between a run and the baseline in kernel, build and revision, rows whose
+/// title changed, and the baseline's warnings.
 fn notes_of(baseline: &Report, run: &Report) -> Vec<String> {
     let origins = run.env.origin().into_iter().zip(baseline.env.origin());
     let origins = origins.filter(|((name, now), (_, before))| *name != "machine" && now != before);

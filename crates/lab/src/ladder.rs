@@ -23,7 +23,7 @@ use crate::verdict::Verdict;
 use std::path::PathBuf;
 use steps::{Build, COLD, START, STEPS, Step};
 
-/// The best rung so far.
+/// The settings with the best result so far.
 #[derive(Clone)]
 struct Best {
     id: &'static str,
@@ -31,7 +31,8 @@ struct Best {
     words: String,
 }
 
-/// Measures all rungs and adds rows, notes and the table of rates to `study`.
+/// Measures all rungs (the settings of the ladder, in order) and adds rows, notes and the table of
+/// rates to `study`.
 pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     study.part("building the rungs with other build options");
     let source = Source::build(source.as_deref()).map_err(|why| format!("{why:#}"));
@@ -74,7 +75,7 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
             timer::cost(),
             rig.acquisitions_per_call()
         )),
-        Err(why) => study.note(format!("cannot measure with the report's method: {why:#}")),
+        Err(why) => study.note(format!("measurement with the report's method failed: {why:#}")),
     }
 }
 
@@ -118,7 +119,7 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
     let words = |step: &Step| format!("{} rotate={rotate} {}", best.words, step.words);
     let sides = COLD.iter().map(|step| side(step.id, best.build, &words(step), &none)).collect();
     let usual = study.options();
-    // A side has half a gigabyte of buffers and takes half a second to build.
+    // Each side has half a gigabyte of buffers and takes half a second to build.
     let group = study.compare_with(sides, run::Options { keep: usual.keep.min(12), ..usual });
     for (at, step) in COLD.iter().enumerate() {
         let row = if at == 0 {
@@ -183,7 +184,7 @@ fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
     std::iter::once(Cell::from(step.id)).chain(then).chain(now).collect()
 }
 
-/// Greatest distance from 1 of a rung's product of ticks and rate that needs no note.
+/// Maximum deviation of a rung's [`product`] from 1 that needs no note.
 const PRODUCT_SLACK: f64 = 0.05;
 
 /// Returns ticks per operation times operations per second, divided by the tick rate: the median of
@@ -200,7 +201,7 @@ fn product_note(id: &str, product: f64) -> Option<String> {
         .then(|| format!("{id}: ticks times sends per second is {product:.3} of the tick rate, more than 5 % off"))
 }
 
-/// Returns the number of progress parts of [`climb`].
+/// Returns the number of progress steps that [`climb`] reports.
 pub(crate) fn parts() -> usize {
     STEPS.len() + 2
 }

@@ -1,10 +1,11 @@
-//! Cost of UDP `sendto` and `recvfrom` by stage: a rig with the cost ledger on, and the total
-//! measured around the same trial.
+//! Cost of UDP `sendto` and `recvfrom` by stage: a rig with the cost ledger on (the stack's own
+//! accounting of ticks by processing stage), and the total measured around the same trial.
 //!
-//! The ledger does not change the code path: it times the instructions of an untimed run plus its
-//! own counter readings. [`stats::Statement`] subtracts the readings and reports them. A trial with
-//! the ledger off gives a second total, which shows the effect of the readings on the work between
-//! them: a processor overlaps two stages less when a reading lies between them.
+//! The ledger does not change the code path: a trial with the ledger on executes the same
+//! instructions plus the ledger's own counter readings. [`stats::Statement`] subtracts these
+//! readings and reports them. A trial with the ledger off gives a second total, which shows the
+//! effect of the readings on the work between them: a processor overlaps two stages less when a
+//! reading lies between them.
 //!
 //! The figures are not samples: a statement is the one trial with the median total of [`TRIALS`].
 
@@ -26,15 +27,15 @@ use socket::{Fd, Opt};
 use stats::{Probe, Statement};
 use std::net::Ipv4Addr;
 
-/// Trials of a rig; odd, so that there is a median trial.
+/// Number of trials of a rig; odd, so that there is a median trial.
 const TRIALS: usize = 21;
-/// Calls in a trial.
+/// Number of socket calls in a trial.
 const CALLS: u64 = 20_000;
-/// Tries for a trial on a core of its usual speed.
+/// Maximum number of tries for a trial in which the core has its usual speed.
 const TRIES: usize = 5;
-/// Greatest unexplained share of the total that needs no note.
+/// Maximum share of the total that may lie outside all stages without a note in the table.
 const SLACK: f64 = 0.05;
-/// Maximum frames that a receiving host takes from its port per burst.
+/// Maximum number of frames that a receiving host takes from its port per burst.
 const BURST: u64 = 32;
 
 /// Cost statement of one rig.
@@ -44,12 +45,13 @@ pub struct Account {
     pub call: &'static str,
     /// Calls in the trial.
     pub calls: u64,
-    /// Rows, probes, the unexplained remainder, and the total measured around the trial.
+    /// Ticks by stage, the cost of the ledger's own counter readings (probes), the unexplained
+    /// remainder, and the total measured around the trial.
     pub statement: Statement,
     /// Ticks of one counter reading including its bookkeeping: the mean of a measurement before
     /// the trial and one after it.
     pub probe: f64,
-    /// Ticks per call with the ledger off, the median of as many trials.
+    /// Ticks per call with the ledger off: the median of as many trials as with the ledger on.
     pub untimed: f64,
 }
 
@@ -64,8 +66,8 @@ trait Rig {
         done.map(|()| reading)
     }
 
-    /// Makes a trial while the core has its usual speed, as the rows of a study do; after [`TRIES`]
-    /// returns the last one.
+    /// Repeats a trial until the core has its usual speed in it, at most [`TRIES`] times; returns
+    /// the last trial. The rows of a study are measured in the same way.
     fn warmed_up(&mut self, machine: &mut Machine) -> anyhow::Result<Reading> {
         let mut tries = 0;
         loop {
@@ -78,7 +80,8 @@ trait Rig {
         }
     }
 
-    /// Measures on `core`, to which the caller has pinned the thread, if given.
+    /// Measures the costs of `call`. `core` is the core to which the caller has pinned the thread,
+    /// if any.
     fn account(&mut self, call: &'static str, core: Option<usize>) -> anyhow::Result<Account> {
         let machine = &mut Machine::new(core);
         self.trial()?; // warm-up: fills the caches and the header cache

@@ -1,4 +1,5 @@
-//! Trials, samples, comparisons, ladders, reproductions.
+//! Performance measurement: trials, samples, comparisons, ladders (series of settings), and
+//! reproductions of published reports.
 //!
 //! A [`side::Side`] builds a [`subject::Subject`], which does the same work in each trial and
 //! returns a [`subject::Reading`]. [`run::interleave`] builds all sides anew for each round and
@@ -6,7 +7,7 @@
 //! [`sample`] reduces samples to medians and paired ratios with intervals over builds; [`verdict`]
 //! judges them. [`study`] collects the rows, [`result`] is the file of a run, [`table`] and
 //! [`plot`] show it as text and as a chart, [`page`] shows many files in a browser, [`gate`]
-//! compares a run with an earlier one, [`mod@env`] describes the machine. [`ministat`] reproduces
+//! compares a run with an earlier run, [`mod@env`] describes the machine. [`ministat`] reproduces
 //! FreeBSD's ministat, byte for byte; [`cfmt`] and [`cscan`] are the parts of C it needs.
 //!
 //! ```

@@ -54,11 +54,11 @@ pub struct Options {
     pub cost_ns: u64,
     /// Minimum microseconds between two moderated interrupts.
     pub itr_us: u64,
-    /// The highest load, in frames per second.
+    /// The highest offered load, in frames per second.
     pub most: f64,
     /// Milliseconds measured at each load.
     pub span_ms: u64,
-    /// Number of repetitions; figures are medians over them.
+    /// Number of repetitions; each figure is the median over all repetitions.
     pub rounds: usize,
     /// Clock of the measurement.
     pub timing: Timing,
@@ -79,7 +79,7 @@ impl Options {
     }
 }
 
-/// Rates at one load.
+/// Rates measured at one offered load.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Point {
     /// Frames offered per second.
@@ -94,16 +94,16 @@ pub struct Point {
     pub interrupts: f64,
 }
 
-/// Results of one mode.
+/// Results of one receive mode (interrupts or a kind of polling).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
-    /// Name of the mode.
+    /// Name of the receive mode.
     pub mode: &'static str,
-    /// Points, lightest load first.
+    /// Rates at each offered load, lightest load first.
     pub points: Vec<Point>,
     /// Maximum frames forwarded per second.
     pub peak: f64,
-    /// Offered load at the maximum.
+    /// Offered load, in frames per second, at which `peak` was measured.
     pub peak_at: f64,
     /// Frames forwarded per second at the highest load.
     pub last: f64,
@@ -120,7 +120,7 @@ impl Series {
     }
 }
 
-/// Results of all modes.
+/// Results of all receive modes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
     /// The machine; none on virtual time, where it makes no difference.
@@ -140,8 +140,8 @@ pub fn steps(options: &Options) -> usize {
     Mode::ALL.len() * options.rounds.max(1) + live
 }
 
-/// Measures all modes, each at all loads. If a stop is requested, returns the rounds finished
-/// before, with a note.
+/// Measures all receive modes, each at all loads. If the user requests a stop, returns the
+/// completed rounds with a note.
 ///
 /// # Errors
 /// No memory for buffers, or a system error (creating the eventfd for interrupts).
@@ -206,7 +206,7 @@ fn point(before: &Tally, after: &Tally) -> Point {
     }
 }
 
-/// Returns for each load the median round by frames forwarded.
+/// Returns, for each load, the rates of the round with the median number of forwarded frames.
 fn medians(rounds: &[Vec<Point>]) -> Vec<Point> {
     let at = |load: usize| {
         let mut points: Vec<Point> = rounds.iter().filter_map(|round| round.get(load)).copied().collect();

@@ -26,7 +26,8 @@ impl Measuring {
         (measuring, Environment { measured_beside, ..env })
     }
 
-    /// Takes the lock at `path`. The boolean is set if a process outside this measurement holds it.
+    /// Takes the lock at `path`. The boolean is true if a process outside this measurement holds
+    /// the lock.
     fn at(path: &Path) -> (Measuring, bool) {
         // Opened for reading first: the file may be another user's, and in a sticky directory the
         // kernel refuses even root to open such a file with O_CREAT (fs.protected_regular).

@@ -30,7 +30,7 @@ pub const LARGE: Wire = Wire { mtu: 65_535, checksums: Checksums::Offloaded };
 const PORT: u16 = 5001;
 /// First local port of the client.
 const LOCAL: u16 = 10_000;
-/// Number of rounds after which a missing event is an error.
+/// Number of rounds of polling after which a missing event is an error.
 const PATIENCE: u32 = 1_000_000;
 
 fn socket(recv: usize, send: usize) -> Socket<'static> {
@@ -92,9 +92,10 @@ impl Pair {
 /// Way of driving a stream.
 #[derive(Debug, Clone, Copy)]
 struct Way {
-    /// Bytes passed in before the other end runs.
+    /// Maximum number of bytes passed to the socket before the other host is polled.
     most: usize,
-    /// True if data is sent after each call, not only when this end is polled.
+    /// True if the host sends (`poll_egress`) after each `send_slice`, and not only when it is
+    /// polled.
     at_once: bool,
 }
 
@@ -114,12 +115,12 @@ impl Way {
     }
 }
 
-/// A host and its end of a stream.
+/// A smoltcp host and its end of a stream.
 pub struct Smol {
     host: Host,
     handle: SocketHandle,
     way: Way,
-    /// Bytes passed in during this round.
+    /// Number of bytes passed to the socket in this round.
     given: usize,
 }
 
@@ -394,8 +395,8 @@ impl Connect {
         self.pair.0[at].tcp(self.handles[at]).state()
     }
 
-    /// Polls host `at` until its socket is in `state`; polls the other host too if that does not
-    /// happen at once.
+    /// Polls host `at` until its socket is in `state`; polls the other host too if the first poll
+    /// does not reach `state`.
     #[inline(always)]
     fn run(&mut self, at: usize, state: State) -> anyhow::Result<()> {
         for _ in 0..PATIENCE {
@@ -443,8 +444,8 @@ impl Subject for Connect {
     }
 }
 
-/// Measures the memory of an idle connection without its buffers, which are allocated before: the
-/// growth of this process over `n` connections.
+/// Measures the memory of an idle connection: the growth of this process's resident memory while
+/// `n` connections are established. The buffers are allocated before and do not count.
 ///
 /// # Errors
 /// A connection cannot be established.

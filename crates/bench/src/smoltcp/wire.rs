@@ -2,7 +2,8 @@
 //! returns empty buffers.
 //!
 //! Frames are built in returned buffers, the most recently returned first, so that few are in use.
-//! An end may be moved to another thread. Time is the timestamp counter, read once a round.
+//! The caller may move an end to another thread. Each poll reads the host's time from the
+//! time-stamp counter.
 
 use std::hint::black_box;
 
@@ -67,7 +68,8 @@ pub fn plugs(wire: Wire) -> [Plug; 2] {
 }
 
 impl Tx {
-    /// Returns whether there is an empty buffer. There are as many as frames may be in flight.
+    /// Returns whether an empty buffer is available. The number of buffers limits the frames in
+    /// flight.
     #[inline(always)]
     fn is_ready(&mut self) -> bool {
         let free = &mut self.free;
@@ -118,7 +120,7 @@ impl RxToken for Arrived<'_> {
     }
 }
 
-/// Permission to build a frame.
+/// Permission for the stack to build one frame (smoltcp's transmit token).
 pub struct Leaving<'a>(&'a mut Tx);
 
 impl TxToken for Leaving<'_> {
@@ -173,15 +175,16 @@ impl Host {
         Instant::from_micros(((u128::from(tsc::now()) * u128::from(self.scale)) >> 32) as i64)
     }
 
-    /// Processes all frames that have arrived, and sends all that may leave. Returns whether there
-    /// were any.
+    /// Processes all frames that have arrived, and sends all frames that the sockets have ready.
+    /// Returns whether the state of a socket may have changed.
     #[inline(always)]
     pub fn poll(&mut self) -> bool {
         let now = self.now();
         self.iface.poll(now, &mut self.plug, &mut self.sockets) != ::smoltcp::iface::PollResult::None
     }
 
-    /// Processes one frame that has arrived, and the reply to it. Returns whether there was one.
+    /// Processes one frame that has arrived, and sends the reply to it. Returns whether a frame had
+    /// arrived.
     #[inline(always)]
     pub fn poll_ingress(&mut self) -> bool {
         let now = self.now();
@@ -189,7 +192,7 @@ impl Host {
         done != ::smoltcp::iface::PollIngressSingleResult::None
     }
 
-    /// Sends what may leave: one frame per socket. Returns whether there was any.
+    /// Sends at most one frame per socket. Returns whether any frame was sent.
     #[inline(always)]
     pub fn poll_egress(&mut self) -> bool {
         let now = self.now();

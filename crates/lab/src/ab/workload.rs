@@ -23,14 +23,14 @@ pub type Setting = (String, String);
 
 /// Names and descriptions of the workloads that have settings of their own.
 pub const RIGS: [(&str, &str); 5] = [
-    ("send", "sendto of 22 bytes; settings: the ladder's (locks, context, pool, clock, burst, ...)"),
+    ("send", "sendto of 22 bytes; settings: as in linerate-rung (locks, context, pool, clock, burst, ...)"),
     ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and setting of a host"),
     ("bridge", "a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
-    ("filter", "frames matched; settings: expr=EXPRESSION (tcpdump filter)"),
-    ("text", "frames to lines and back; settings: kind=NAME, way=encode|decode"),
+    ("filter", "frames matched by a filter; settings: expr=EXPRESSION (tcpdump filter)"),
+    ("text", "frames to lines of text or back; settings: kind=NAME, way=encode|decode"),
 ];
 
-/// Time limit of a trial of hosts or of a rig.
+/// Time limit of a trial of two hosts, or of a workload of [`RIGS`].
 const LIMIT: Option<Duration> = Some(alarm::PATIENCE);
 
 /// Returns the variant that runs the netperf test `work` between two hosts.
@@ -157,7 +157,7 @@ fn route(id: &str, settings: &[Setting]) -> anyhow::Result<Side> {
     }))
 }
 
-/// Frames passed through the filter in a trial of `filter`.
+/// Number of frames passed through the filter in a trial of `filter`.
 const FILTERED: u64 = 100_000;
 
 fn filter(id: &str, settings: &[Setting]) -> anyhow::Result<Side> {

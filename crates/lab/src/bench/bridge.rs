@@ -1,5 +1,5 @@
-//! `linerate bench bridge`: the cost of forwarding a frame by its addresses, and of the parts of
-//! that work.
+//! `linerate bench bridge`: the cost of forwarding a frame by its MAC addresses, and of the steps
+//! of forwarding alone.
 
 mod idle;
 mod lanes;
@@ -16,15 +16,15 @@ use crate::study::{Options, Progress, Study, Unit};
 const SHORT: usize = 60;
 const LONG: usize = 1514;
 
-/// Rows between in-memory ports: identifier, addresses, bytes of a frame without FCS, frames per
-/// burst, title.
+/// Rows measured between in-memory ports: (identifier, number of MAC addresses, frame length in
+/// bytes without FCS, frames per burst, title).
 const FRAMES: [(&str, usize, usize, usize, &str); 4] = [
     ("bridge.1k.burst32", 1000, SHORT, 32, "learning bridge, 64-byte frames, 1,000 addresses, burst 32"),
     ("bridge.100k.burst32", 100_000, SHORT, 32, "learning bridge, 64-byte frames, 100,000 addresses, burst 32"),
     ("bridge.1k.burst1", 1000, SHORT, 1, "learning bridge, 64-byte frames, 1,000 addresses, burst 1"),
     ("bridge.1k.1518", 1000, LONG, 32, "learning bridge, 1518-byte frames, 1,000 addresses, burst 32"),
 ];
-/// Addresses in the table of the row `fdb.64k`.
+/// Number of MAC addresses in the table of the row `fdb.64k`.
 const ADDRESSES: usize = 1 << 16;
 
 /// Measures the rows.

@@ -1,5 +1,5 @@
-//! `linerate bench dispatch`: the cost of netisr per frame, and the results of netperf's tests
-//! through a router and between two hosts.
+//! `linerate bench dispatch`: the cost of netisr (direct or queued dispatch of input frames) per
+//! frame, and the results of netperf's tests through a router and between two hosts.
 
 use crate::ab::Trials;
 use crate::native::routed::Routed;
@@ -119,7 +119,7 @@ enum Kernel {
     Loopback,
 }
 
-/// A row: the test that both sides run, and the setup of each.
+/// A row: the test that both sides run, our setup, and the kernel's setup.
 struct Both {
     id: &'static str,
     title: &'static str,
@@ -130,7 +130,8 @@ struct Both {
     kernel: Kernel,
 }
 
-/// Checksums are disabled on both sides, since veth does not compute them either.
+/// Rows compared with the kernel. Checksums are disabled on both sides, since veth does not compute
+/// them either.
 const BOTH: [Both; 4] = [
     Both {
         id: "hrh.tcp_stream",

@@ -26,7 +26,7 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     );
     study.part("forwarding");
     forwarding(&mut study, options.core());
-    study.part("looking up");
+    study.part("route lookup");
     lookups(&mut study);
     study.part("over IPv6");
     over_ipv6(&mut study);
@@ -45,8 +45,8 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     Ok(study.finish())
 }
 
-/// Measures two burst sizes on one router per round: two tables of 80 MB would evict each other
-/// from the cache.
+/// Measures two burst sizes on the same router in each round: two routers, with tables of 80 MB
+/// each, would evict each other's table from the cache.
 fn forwarding(study: &mut Study<'_>, core: usize) {
     let rig = Shared::new(|| RouteRig::new("route.1m", ROUTES));
     let at = |id: &'static str, burst: usize| {
@@ -106,7 +106,7 @@ fn stages() -> anyhow::Result<String> {
     ))
 }
 
-/// Routes of the IPv6 rows: about the size of the Internet's table.
+/// Number of routes in the IPv6 rows: about the size of the Internet's table.
 const ROUTES6: usize = 220_000;
 
 /// Measures forwarding and lookups over IPv6.
@@ -157,7 +157,7 @@ fn updates(study: &mut Study<'_>) {
     let Some(updater) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
         return study.rows([Row::missing(changing, title, super::ONE_CORE)]);
     };
-    // Route changes and nanoseconds, summed over all rounds.
+    // Number of route changes, and nanoseconds of the trials, summed over all rounds.
     let made = Rc::new(Cell::new([0u64; 2]));
     let pair = Shared::new(move || {
         UpdatesRig::pair("route.still", "route.updates", ROUTES, updater).map(|pair| pair.map(Some))

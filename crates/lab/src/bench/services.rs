@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time limit of one run of a tool.
 const TRIAL_MAX: Duration = Duration::from_secs(60);
-/// Bytes of the file fetched by HTTP.
+/// Size of the file fetched by HTTP, in bytes.
 const BODY: usize = 1024;
 /// Rate and payload of the datagrams: 50 Mbit/s, a gap of 160 us.
 const RATE: &str = "50M";
@@ -78,7 +78,7 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
 /// Size of a trial, and the rate of the TSC.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Requests of a trial.
+    /// Number of requests in a trial.
     n: u32,
     tsc_hz: u64,
 }
@@ -86,8 +86,8 @@ struct Size {
 /// Function that starts the servers of a comparison; it is called anew for each round.
 type Build = fn(&Size, &mut Netlink) -> anyhow::Result<Contest>;
 
-/// A comparison: its servers, and its rows with the tools that run against ours and against the
-/// peer.
+/// A comparison: its servers; and its rows, each with the tools that run against our server and
+/// against the peer's.
 struct Contest {
     /// The servers, which are ended when this is dropped.
     _served: Vec<Served>,
@@ -105,8 +105,8 @@ struct Line {
 }
 
 impl Contest {
-    /// Removes the tool `id` from its row and returns it; `None` if there is none or it was taken
-    /// before.
+    /// Removes the tool `id` from its row and returns it; `None` if the comparison has no such tool
+    /// or it was taken before.
     fn take(&mut self, id: &str) -> Option<Tool> {
         let tools = self.rows.iter_mut().flat_map(|line| [&mut line.ours, &mut line.peer]);
         tools.into_iter().find(|tool| tool.as_ref().is_some_and(|tool| tool.id == id))?.take()
@@ -280,7 +280,7 @@ fn finish(mut child: Child) -> anyhow::Result<Output> {
             if Instant::now() > end {
                 let _ = child.kill();
                 let _ = child.wait();
-                bail!("did not exit in time");
+                bail!("did not exit within {} s", TRIAL_MAX.as_secs());
             }
             std::thread::sleep(Duration::from_millis(1));
         };
@@ -318,7 +318,7 @@ fn keys(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
             let text = output_of(Command::new("redis-benchmark").args(words))?;
             let rate = text.lines().filter(|line| line.starts_with(&format!("\"{}\"", test.to_uppercase())));
             let rate = rate.filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse::<f64>().ok()).next();
-            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("redis-benchmark: {text}"))?;
+            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("no request rate in the output of redis-benchmark: {text}"))?;
             Ok((n.parse()?, Took::Time(Duration::from_secs_f64(n.parse::<f64>()? / rate))))
         })
     };
@@ -350,9 +350,9 @@ fn files(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let tool = |id: &str, url: String| {
         Tool::new(id, tsc_hz, move || {
             let text = output_of(Command::new("wrk").args(["-t", "2", "-c", "32", "-d", seconds, &url]))?;
-            ensure!(!text.contains("Non-2xx") && !text.contains("Socket errors"), "wrk: {text}");
+            ensure!(!text.contains("Non-2xx") && !text.contains("Socket errors"), "wrk reports failed requests: {text}");
             let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse::<f64>().ok());
-            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("wrk: {text}"))?;
+            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("no request rate in the output of wrk: {text}"))?;
             Ok((rate as u64, Took::Time(Duration::from_secs_f64((rate as u64) as f64 / rate))))
         })
     };
@@ -386,7 +386,8 @@ fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
     Ok(served)
 }
 
-/// Measures the round-trip probe of our iperf3 client, with and without load, with both ends ours.
+/// Measures the round-trip times reported by our iperf3 client (`--latency`), with and without
+/// load. Client and server are both ours.
 fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     without("sl0");
     netlink.add_veth("sl0", "sl1")?;
@@ -409,7 +410,7 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
                 "10.0.12.1/24",
             ];
             let text = output_of(&mut linerate(&[&words[..], load].concat()))?;
-            let report: Value = serde_json::from_str(&text).context("invalid report of our client")?;
+            let report: Value = serde_json::from_str(&text).context("cannot parse the JSON report of our iperf3 client")?;
             let us = report["end"]["latency"][which].as_f64();
             Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
         })
@@ -436,7 +437,7 @@ fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     // A persistent device, which the client opens.
     without("sv13");
     let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("cannot start ip")?;
-    ensure!(made.success(), "ip tuntap add: {made}");
+    ensure!(made.success(), "ip tuntap add failed: {made}");
     netlink.set_up("sv13")?;
     netlink.add_addr("sv13", Ipv4Addr::new(10, 0, 13, 1), 24)?;
     let server = serve_ours(netlink, 14, &["iperf3", "-s"])?;

@@ -16,15 +16,15 @@ use crate::study::{Options, Progress, Study, Unit};
 const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
 /// Target for a row over IPv6: at most this many times the same row over IPv4.
 const SIX_TARGET: f64 = 1.08;
-/// Number of idle connections in the rows that have them.
+/// Number of idle connections in the rows that measure among idle connections.
 const IDLE: usize = 100_000;
 /// Number of processes in which the memory of idle connections is measured.
 const WEIGHED: usize = 5;
-/// Number of buffers used in turn by the row that measures only the memory between two cores: the
-/// fastest of 2 to 128, tried on two kinds of processor.
+/// Number of buffers used in turn by the row that copies data between two cores without a stack. It
+/// was the fastest of 2 to 128 on two kinds of processor.
 const CROSSING: usize = 4;
 
-/// Memory of an idle connection of a peer, per end.
+/// Memory that an idle connection of a peer takes at each end.
 pub struct IdlePeer {
     /// Name of the peer.
     pub peer: String,
@@ -108,7 +108,7 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     Ok(study.finish())
 }
 
-/// Returns the rows of an address family, with their sides.
+/// Returns the rows of an address family: identifier, title, and the side that is measured.
 fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
     let link = move |offload| Link { offload, ..Link::plain(family) };
     let six = family == Domain::Inet6;

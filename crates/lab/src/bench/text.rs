@@ -11,15 +11,16 @@ use crate::timer;
 use std::rc::Rc;
 use wire::text::{self, Kind, MAX_FRAME, Next, SLACK};
 
-/// The report's pattern: five of its ten destinations.
+/// Pattern of the report ethpipe2013: five of the ten destination addresses of its frames.
 pub(crate) const FIVE: &str = r"001111111111\|002222222222\|003333333333\|004444444444\|FFFFFFFFFFFF";
 const FIVE_EXTENDED: &str = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
-/// Lines that `dd` reads in a trial.
+/// Number of lines that `dd` reads in a trial.
 const DD_LINES: u64 = 12_000_000;
-/// Bytes of a text file.
+/// Size of a text file, in bytes.
 const BYTES: u64 = 500_000_000;
 
-/// A row of commands: our script, the number of operations, and the peers with their scripts.
+/// A row that runs commands: our script, the number of operations, and the peers with their
+/// scripts.
 struct Contest {
     id: &'static str,
     title: &'static str,
@@ -34,7 +35,7 @@ pub(crate) const GIGABYTES: Unit = Unit { name: "GB/s", of: |ticks| timer::rate(
 /// Throughput of frames: 10^6 frames per second, from ticks per frame.
 pub(crate) const MEGAFRAMES: Unit = Unit { name: "Mframe/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
 
-/// The codec, run on lines that stay in the cache.
+/// Subject that converts frames to lines of text or back, on data that stays in the cache.
 pub(crate) struct Codec {
     id: String,
     kind: Kind,
@@ -43,8 +44,8 @@ pub(crate) struct Codec {
     lines: Vec<u8>,
 }
 
-/// Frames of a burst: their 10,816 bytes of text stay in the first-level cache. (100 kB of text, in
-/// the second level: about half the speed.)
+/// Number of frames in a burst: their 10,816 bytes of text stay in the first-level cache. (100 kB
+/// of text, in the second level: about half the speed.)
 const CODEC_FRAMES: usize = 64;
 const FRAME: usize = 60;
 
@@ -92,7 +93,7 @@ impl Subject for Codec {
                 }
             }
         });
-        anyhow::ensure!(decoded == CODEC_FRAMES, "{} of {CODEC_FRAMES} lines decoded", decoded);
+        anyhow::ensure!(decoded == CODEC_FRAMES, "only {} of {CODEC_FRAMES} lines were decoded", decoded);
         Ok(reading)
     }
 }
@@ -123,8 +124,8 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
     Ok(study.finish())
 }
 
-/// Measures encoding and decoding with the widest instructions of this machine. The narrower ones
-/// are peers and show the speed of other machines.
+/// Measures encoding and decoding with the widest instructions of this machine. The narrower
+/// instruction sets are measured as peers and show the speed of machines that lack the widest one.
 fn codec(study: &mut Study<'_>) {
     let ways = [
         ("encode.64", false, "frames to lines, in the first-level cache"),

@@ -1,11 +1,11 @@
 //! Table of the ladder's rungs.
 
-/// The build of a rung.
+/// Way in which a rung of the ladder is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Build {
     /// The dynamic library of this variant (`cargo xtask ladder`).
     Library(&'static str),
-    /// The program of this variant.
+    /// The program of this variant (`cargo xtask ladder`).
     Program(&'static str),
     /// Linked in, one datagram a call.
     Linked,
@@ -100,7 +100,7 @@ pub(super) const STEPS: &[Step] = &[
     ours("side.checksum", "outside the ladder: checksums in software again", Linked, "offload=off"),
 ];
 
-/// Rungs measured on buffers that are not in the cache.
+/// Rungs that are measured with buffers outside the cache.
 pub(super) const COLD: &[Step] = &[
     ours("cold.none", "buffers in rotation", Linked, ""),
     ours("cold.prefetch", "buffers in rotation, next one prefetched", Linked, "prefetch=on"),
@@ -111,12 +111,12 @@ pub(super) const COLD: &[Step] = &[
 /// Bytes of a buffer that a 64-byte frame touches: two cache lines.
 pub(super) const TOUCHED: usize = 128;
 
-/// Maximum number of rotated buffers, 1 GiB in all: 64 MiB of touched lines. Unoptimized builds,
-/// which serve tests only, use fewer.
+/// Maximum number of rotated buffers: 1 GiB of buffers, of which frames touch 64 MiB of cache
+/// lines. Unoptimized builds, which serve tests only, use fewer.
 const MOST: usize = if cfg!(debug_assertions) { 1 << 12 } else { 1 << 19 };
 
-/// Returns the number of buffers for which the touched lines exceed a last-level cache of `cache`
-/// bytes.
+/// Returns the number of buffers of which the touched cache lines exceed a last-level cache of
+/// `cache` bytes.
 pub(super) fn rotation(cache: usize) -> usize {
     (cache / TOUCHED * 5 / 4).clamp(1 << 12, MOST)
 }

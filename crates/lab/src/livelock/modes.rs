@@ -8,10 +8,11 @@ use dispatch::polling::{Ask, Handlers, Polling, Sysctls, Then};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Length of the queue between handler and work (BSD's ipintrq, IFQ_MAXLEN).
+/// Maximum number of frames in the queue between the interrupt handler and the forwarding code
+/// (BSD's ipintrq, IFQ_MAXLEN).
 pub const QUEUE: usize = 50;
-/// Polling ticks per second in clock mode: at 1000, a burst would take a second to grow to a
-/// thousand.
+/// Polling ticks per second in clock mode. At 1000, a burst, which grows by one frame per tick,
+/// would take a second to reach a thousand frames.
 pub const HZ: i64 = 5000;
 /// Per cent of the processor that clock polling leaves to other threads.
 pub const USER_FRAC: i64 = 20;
@@ -21,7 +22,7 @@ const CHUNK: usize = 16;
 /// Method by which the processor receives frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// An interrupt for each frame that finds none pending.
+    /// An interrupt for each frame that arrives while no interrupt is pending.
     Interrupts,
     /// Interrupts with a minimum interval between them.
     Moderated,
@@ -49,7 +50,7 @@ impl Mode {
     }
 }
 
-/// The processor under one mode.
+/// The processor, receiving frames in one mode.
 pub struct Engine {
     pub rig: Rig,
     burst: Burst,
@@ -57,7 +58,8 @@ pub struct Engine {
     queue_full: u64,
     /// Polling state; `None` in the interrupt modes.
     polling: Option<Polling>,
-    /// State of a sleeping polling loop: until a time, or until a frame arrives.
+    /// Wake-up condition of a sleeping polling loop: a time, or the arrival of a frame; `None`
+    /// while the loop runs.
     asleep: Option<Then>,
 }
 
@@ -128,7 +130,7 @@ impl Engine {
         self.asleep = matches!(then, Then::Sleep(_) | Then::Wait).then_some(then);
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of frames and interrupts since the start.
     pub fn tally(&self) -> Tally {
         self.rig.tally(self.queue_full)
     }

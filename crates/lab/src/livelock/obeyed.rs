@@ -1,5 +1,5 @@
-//! Measures whether polling's settings take effect on the machine's time: a switch's loop with more
-//! frames than it may take, and a user thread that competes for its core.
+//! Measures whether polling's settings take effect on the machine's time: a switch's loop receives
+//! more frames than the settings allow it to process, and a user thread competes for its core.
 //!
 //! ```text
 //!  core N   loop   node::switch by the clock, over generators that always have a frame;
@@ -7,9 +7,9 @@
 //!           user   counts while the loop sleeps: at the lowest priority (nice 19), as the
 //!                  kernel's polling comes before all users
 //! ```
-//! The system reports the time that each had of the core (CLOCK_THREAD_CPUTIME_ID), so time taken
-//! from both by a hypervisor or another process is in neither. user_frac must hold within five
-//! points, as in REPORTS; virtual time, where it is exact, is covered by the tests of
+//! The kernel reports the processor time of each thread (CLOCK_THREAD_CPUTIME_ID), so time that a
+//! hypervisor or another process takes from both threads counts for neither. user_frac must hold
+//! within five points, as in REPORTS; virtual time, where it is exact, is covered by the tests of
 //! `dispatch::polling`.
 
 use super::Options;
@@ -33,9 +33,9 @@ const RATE_BAND: f64 = 0.05;
 /// Milliseconds until a burst, which grows by one per tick, has reached its size: with [`FEW`]
 /// ports, and with [`PORTS`].
 const SETTLE: [u64; 2] = [150, 600];
-/// Number of generators. With 16, a burst of a thousand of each, sent to all others, takes longer
-/// than a tick. With 8 it took 0.43 ms in a release build, and the user had the rest: 57 % with a
-/// setting of 20.
+/// Number of generators. With 16, a burst of a thousand frames from each generator, flooded to all
+/// others, takes longer than a tick. With 8 it took 0.43 ms in a release build, and the user thread
+/// had the rest of the tick: 57 % with a setting of 20.
 const PORTS: usize = 16;
 /// Number of generators with which `burst_max` is the limit.
 const FEW: usize = 2;
@@ -52,7 +52,7 @@ struct Request {
 
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// This share, give or take [`BAND`].
+    /// This share in per cent, give or take [`BAND`].
     Share(f64),
     /// This rate, give or take [`RATE_BAND`].
     Rate(f64),
@@ -61,8 +61,8 @@ enum Wanted {
 }
 
 const CLOCK: (&str, i64) = ("mode", 1);
-/// Ticks of a millisecond: the 25 us that the loop takes to sleep and wake count as no tick's work.
-/// (At 2000 ticks per second these are 5 points of the share.)
+/// Ticks of a millisecond. The 25 us that the loop takes to sleep and to wake up are not counted as
+/// work of a tick; at 2000 ticks per second they would be 5 percentage points of the share.
 const HZ: (&str, i64) = ("hz", 1000);
 const MOST: (&str, i64) = ("burst_max", 1000);
 
@@ -101,7 +101,7 @@ const fn share(settings: &'static [(&'static str, i64)], wanted: f64) -> Request
     Request { settings, ports: PORTS, what: "CPU share of the user", unit: "%", figure, wanted: Wanted::Share(wanted) }
 }
 
-/// Measured values of a span.
+/// Values measured during one span of time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Observed {
     wall_s: f64,
@@ -237,8 +237,8 @@ fn poll(switch: &Switch, asked: &Request, phase: &AtomicU8, span: Duration) -> a
     Ok(Observed { wall_s, loop_ns, user_ns: 0, frames: frames - before, ticks, status })
 }
 
-/// Uses the core until the phase is `ENDS`; returns the CPU time it had while the phase was
-/// `COUNTS`.
+/// Uses the core until the phase is `ENDS`; returns this thread's CPU time in the phase `COUNTS`,
+/// in nanoseconds.
 fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<u64> {
     pinned.map_or(Ok(()), Err)?;
     os::be_nice().context("cannot lower the thread's priority")?;

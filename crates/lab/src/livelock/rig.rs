@@ -19,16 +19,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wire::Mac;
 
-/// Descriptors of each ring (T7: "to absorb the processor being distracted").
+/// Number of descriptors in each ring (T7: "to absorb the processor being distracted").
 pub const RING: u64 = 2048;
-/// Nanoseconds between two clock readings from which the machine is assumed to have run something
-/// else.
+/// Minimum gap between two clock readings, in nanoseconds, that is taken as time in which the
+/// machine ran something else.
 pub const GAP: u64 = 100_000;
 /// Costs on virtual time, in nanoseconds: the driver's work per frame without register accesses,
 /// and a poll that finds nothing.
 const DRIVER: u64 = 60;
 const LOOK: u64 = 40;
-/// Bytes of a frame, without FCS.
+/// Length of a frame in bytes, without FCS.
 const LEN: usize = 60;
 const SOURCE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const SINK: Mac = Mac([2, 0, 0, 0, 0, 2]);
@@ -117,7 +117,7 @@ impl Time {
     }
 }
 
-/// Counts since the start.
+/// Counts of frames and interrupts since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// The processor's time in nanoseconds.
@@ -134,7 +134,7 @@ pub struct Tally {
     pub interrupts: u64,
 }
 
-/// Both ends of the wires, and the cards.
+/// The simulated world: both ends of the wires, and the cards.
 struct World {
     source: End,
     sink: End,
@@ -144,7 +144,7 @@ struct World {
     burst: Burst,
     /// Offered rate in frames per second.
     rate: f64,
-    /// Start of the current rate, and the number of frames offered before it.
+    /// Time at which the current rate began, and the number of frames offered before.
     since: u64,
     before: u64,
     offered: u64,
@@ -340,7 +340,7 @@ impl Rig {
         }
     }
 
-    /// Returns the number of frames between the two wires.
+    /// Returns the number of frames that have left the first wire and not yet entered the second.
     pub fn held(&self) -> u64 {
         (self.rx.held() + self.tx.held() + self.out.iter().map(Burst::len).sum::<usize>()) as u64
     }

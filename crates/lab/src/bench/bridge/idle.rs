@@ -1,5 +1,5 @@
-//! The rows `idle.cpu` and `idle.wake_p99`: a two-port switch with a loop that sleeps for lack of
-//! traffic.
+//! The rows `idle.cpu` and `idle.wake_p99`: a two-port switch with a loop that sleeps while there
+//! is no traffic.
 
 use crate::native::forward::Idle;
 use crate::result::{Figure, Row};
@@ -14,7 +14,7 @@ const WINDOW_MS: u64 = 250;
 /// Microseconds between two frames: longer than a loop busy-waits before it sleeps
 /// (`kern.polling.idle_us`).
 const PAUSE_US: u64 = 2_000;
-/// Warm-up frames, which are not counted.
+/// Number of warm-up frames, which are not counted.
 const FIRST: usize = 50;
 
 /// Adds both rows, with the switch's loop on processor `core`. `windows` and `frames` are the

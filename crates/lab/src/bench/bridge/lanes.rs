@@ -10,7 +10,8 @@ use crate::study::{Study, Unit};
 const ID: &str = "bridge.two_cores";
 const TITLE: &str = "forwarding by two loops on two cores, each with two ports of a switch, relative to one loop";
 
-/// Measures two loops against one, interleaved; the cost of forwarding between loops is a note.
+/// Measures two loops against one, with interleaved trials; adds a note on the cost of forwarding
+/// between loops.
 pub(super) fn row(study: &mut Study<'_>) {
     if dispatch::cores() < 2 {
         return study.rows([Row::missing(ID, TITLE, crate::bench::ONE_CORE)]);

@@ -14,10 +14,11 @@ const TABLE: &str = "between devices of the kernel: ticks per frame, from a pack
 const COLUMNS: [&str; 6] =
     ["row", "our bridge", "the kernel's bridge", "kernel / ours", "bare loop, no bridge", "bare / ours"];
 
-/// Runs with the ledger on, made after the trials so that no trial includes them.
+/// Number of runs with the cost ledger (ticks by processing stage) on. They follow the trials, so
+/// that no trial includes them.
 const LEDGER_RUNS: u64 = 8;
 
-/// One kind of port.
+/// The comparison for one kind of port.
 struct Contest {
     kind: Kind,
     name: &'static str,
@@ -46,7 +47,7 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// Adds the rows, the table of all comparisons, and a note on the method.
+/// Adds the rows, the table that compares all kinds of ports, and a note on the method.
 pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
     // The measuring thread sleeps while its children work; each child reports its own CPU time.
     let options = run::Options { cpu: None, ..options.clone() };
@@ -64,14 +65,14 @@ pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
     );
 }
 
-/// Returns the names and the port kinds of the rows.
+/// Returns the name and the port kind of each row.
 #[cfg(test)]
 pub(super) fn contests() -> Vec<(&'static str, Kind)> {
     CONTESTS.iter().map(|contest| (contest.name, contest.kind)).collect()
 }
 
 impl Contest {
-    /// Measures this kind of port and returns its line of the table.
+    /// Measures this kind of port and returns its line of the comparison table.
     fn hold(&self, study: &mut Study<'_>, options: &run::Options, core: usize) -> Vec<Cell> {
         let (name, inner) = (self.name, format!("{}.loop", self.name));
         let (ours, bare, kernel) = (Who::Ours(self.kind), Who::Bare(self.kind), Who::Kernel);
@@ -121,7 +122,7 @@ impl Contest {
         vec![name.into(), figure(name), figure(&kernel), times(&kernel), figure(&bare), times(&bare)]
     }
 
-    /// Returns the table of the loop's ticks by stage, from its ledger.
+    /// Returns the table of the loop's ticks by processing stage, from its cost ledger.
     fn stages(&self, ours: &mut Bench, core: usize, group: &Group) -> anyhow::Result<Sheet> {
         let LoopCosts { stages, readings, probes } = ours.costs(LEDGER_RUNS * FRAMES, core)?;
         let inner = format!("{}.loop", self.name);
