@@ -1,6 +1,8 @@
-//! Our TCP against smoltcp's on virtual time: both roles, both directions, over a clean wire and one that loses.
+//! Our TCP against smoltcp's TCP on virtual time: both roles, both directions, over a wire without
+//! loss and a wire with loss.
 //!
-//! One thread, two stacks, one wire with a delay. What is lost follows from a seed, so every run is the same.
+//! One thread, two stacks, one wire with a delay. A seed determines the lost frames, so every run
+//! is the same.
 
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -24,15 +26,15 @@ const EM0: IfaceId = IfaceId(1);
 const PORT: u16 = 80;
 const BYTES: usize = 300_007;
 const DELAY: Duration = Duration::from_millis(5);
-/// Virtual time in which a conversation must be over.
+/// Limit of virtual time for a connection.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Byte `i` of what side `side` sends.
+/// Returns byte `i` of the data that side `side` sends (0: ours, 1: smoltcp).
 fn byte(side: usize, i: usize) -> u8 {
     (i * 7 + (i >> 8) * 13 + side * 101) as u8
 }
 
-/// Frames that left a stack.
+/// Frames sent by our stack.
 type Queue = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 struct Out(Queue);
@@ -45,7 +47,7 @@ impl Output for Out {
     }
 }
 
-/// smoltcp's device: what came, what is to go.
+/// smoltcp's device: received frames, and frames to send.
 #[derive(Default)]
 struct Edge {
     came: VecDeque<Vec<u8>>,
@@ -89,7 +91,7 @@ impl Device for Edge {
     }
 }
 
-/// Both stacks and what lies between.
+/// Both stacks, and the wire between them.
 struct Meeting {
     now: Instant,
     stack: Stack<Up>,
@@ -99,9 +101,9 @@ struct Meeting {
     edge: Edge,
     sockets: SocketSet<'static>,
     theirs: SocketHandle,
-    /// Under way: when it arrives, whether at us, the frame.
+    /// Frames in flight: (time of arrival, true if it arrives at our stack, frame).
     wire: VecDeque<(Instant, bool, Vec<u8>)>,
-    /// One frame in so many is lost; 0: none.
+    /// One frame in this many is lost; 0: no frame is lost.
     loses: u64,
     chance: u64,
 }
@@ -155,7 +157,8 @@ impl Meeting {
         }
     }
 
-    /// Lets what is due happen, then time pass to what comes next, not past `most`.
+    /// Delivers the frames that are due and polls both stacks, then advances the time to the next
+    /// event, by `most` at most.
     fn step(&mut self, most: Duration) {
         while self.wire.front().is_some_and(|(due, ..)| *due <= self.now) {
             match self.wire.pop_front() {
@@ -184,7 +187,7 @@ impl Meeting {
         self.now = next.max(self.now.after(Duration::from_micros(1)));
     }
 
-    /// smoltcp's part, as far as it goes: says its text, hears ours.
+    /// Sends and receives as much as possible at smoltcp's socket, and checks the received bytes.
     fn their_turn(&mut self, said: &mut usize, heard: &mut usize) {
         let socket = self.sockets.get_mut::<Socket<'_>>(self.theirs);
         while socket.can_send() && *said < BYTES {
@@ -198,12 +201,12 @@ impl Meeting {
             let mut into = [0; 4096];
             let n = socket.recv_slice(&mut into).unwrap();
             let wrong = into[..n].iter().enumerate().find(|(i, b)| **b != byte(0, *heard + i));
-            assert_eq!(wrong, None, "smoltcp heard something else after {heard} bytes");
+            assert_eq!(wrong, None, "smoltcp received unexpected data after {heard} bytes");
             *heard += n;
         }
     }
 
-    /// Ours.
+    /// Sends and receives as much as possible at our socket, and checks the received bytes.
     fn our_turn(&self, fd: Fd, said: &mut usize, heard: &mut usize, ends: &mut (bool, bool)) {
         let calls = self.calls();
         while *said < BYTES {
@@ -211,7 +214,7 @@ impl Meeting {
             match calls.send(fd, &chunk) {
                 Ok(n) => *said += n,
                 Err(Errno::EAGAIN) => break,
-                Err(error) => panic!("after {said} bytes: {error}"),
+                Err(error) => panic!("send failed after {said} bytes: {error}"),
             }
         }
         if *said == BYTES && !ends.0 {
@@ -224,11 +227,11 @@ impl Meeting {
                 Ok(0) => ends.1 = true,
                 Ok(n) => {
                     let wrong = into[..n].iter().enumerate().find(|(i, b)| **b != byte(1, *heard + i));
-                    assert_eq!(wrong, None, "we heard something else after {heard} bytes");
+                    assert_eq!(wrong, None, "our stack received unexpected data after {heard} bytes");
                     *heard += n;
                 }
                 Err(Errno::EAGAIN) => break,
-                Err(error) => panic!("after {heard} bytes read: {error}"),
+                Err(error) => panic!("receive failed after {heard} bytes: {error}"),
             }
         }
     }
@@ -240,7 +243,8 @@ enum Opens {
     They,
 }
 
-/// One conversation; virtual time it took, and segments that we sent again.
+/// Runs one connection. Returns its duration in virtual time, and the number of segments that our
+/// stack retransmitted.
 fn converse(opens: Opens, loses: u64, seed: u64) -> (Duration, u64) {
     let mut meeting = Meeting::new(loses, seed);
     let calls = meeting.calls();
@@ -262,7 +266,7 @@ fn converse(opens: Opens, loses: u64, seed: u64) -> (Duration, u64) {
     while heard != [BYTES, BYTES] || ends != (true, true) {
         assert!(
             meeting.now.since(begun) < PATIENCE,
-            "{opens:?}, seed {seed}: stalled at {said:?} said, {heard:?} heard"
+            "{opens:?}, seed {seed}: stalled with {said:?} bytes sent and {heard:?} bytes received"
         );
         meeting.step(Duration::from_millis(10));
         let calls = meeting.calls();
@@ -301,7 +305,7 @@ fn converse(opens: Opens, loses: u64, seed: u64) -> (Duration, u64) {
 fn over_a_clean_wire() {
     for opens in [Opens::We, Opens::They] {
         let (took, again) = converse(opens, 0, 7);
-        assert_eq!(again, 0, "{opens:?}: nothing was lost");
+        assert_eq!(again, 0, "{opens:?}: retransmissions without loss");
         assert!(took < Duration::from_secs(10), "{opens:?}: {took:?} for {BYTES} bytes each way");
     }
 }
@@ -314,5 +318,5 @@ fn over_a_wire_that_loses() {
             again += converse(opens, [50, 20, 10][seed as usize % 3], seed).1;
         }
     }
-    assert!(again > 100, "{again}: hardly anything was lost");
+    assert!(again > 100, "{again} retransmissions: too few for this loss");
 }

@@ -42,7 +42,10 @@ impl LoadedRig {
         unsafe {
             let version = library.get::<unsafe extern "C" fn() -> u32>(b"linerate_rig_version\0")?;
             if version() != rung::face::VERSION {
-                bail!("{}: the library has another version of the rig interface: rebuild it with cargo xtask ladder", path.display());
+                bail!(
+                    "{}: the library has another version of the rig interface: rebuild it with cargo xtask ladder",
+                    path.display()
+                );
             }
             let new = *library.get::<New>(b"linerate_rig_new\0")?;
             let sendto = *library.get::<Sendto>(b"linerate_rig_sendto\0")?;

@@ -63,7 +63,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// All links that a play can use.
+    /// All links between two ends, in help order.
     pub const ALL: [Over; 6] = [Over::Pair, Over::Nic, Over::Router, Over::Tap, Over::Native, Over::Veth];
 
     /// Returns the name and a description.
@@ -90,7 +90,7 @@ impl FromStr for Over {
     }
 }
 
-/// A setup that a play can run on.
+/// A setup of hosts on which a play can run: a [`Play`] is one test with its near and far end.
 pub trait Ground {
     /// Runs `play`; returns the counters of this project's hosts.
     ///
@@ -117,9 +117,10 @@ pub enum Asker {
 pub enum Drivers {
     /// One thread: run to completion.
     One,
-    /// One thread for all hosts, and one for each workstream of the judged host's netisr.
+    /// One thread for all hosts, and one for each netisr workstream of the judged host (see
+    /// [`Place::isr`]).
     Workers,
-    /// A thread for each host, and one for each workstream.
+    /// A thread for each host, and one for each netisr workstream.
     Each,
 }
 
@@ -144,15 +145,17 @@ pub struct Place {
     pub set: Vec<(String, String)>,
     /// Turns on the hosts' cost ledger.
     pub ledger: bool,
-    /// Netisr of the judged host: the router if there is one, else the far end.
+    /// Netisr of the judged host, whose dispatch the test measures: the router if there is one,
+    /// else the far end.
     pub isr: Option<Isr>,
     /// Number of additional addresses of the near end, from [`Place::alias`] on.
     pub aliases: u8,
-    /// Counts wall-clock time even on one thread, for comparison with a place of several threads.
+    /// Counts wall-clock time even if one thread drives both ends, for comparison with several
+    /// threads.
     pub wall_clock: bool,
 }
 
-/// Netisr settings of a host: the parentheses in netisr2005's notation.
+/// Netisr settings of a host; the report netisr2005 writes this host in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Isr {
     /// Number of workstreams. Each has its own thread, except with [`Drivers::One`], where the
@@ -207,20 +210,20 @@ impl Place {
             return Err(format!("{key}: cannot be set here; see --threads, --dispatch and --workstreams"));
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
-            return Err("several addresses: only over pair, nic, router or native".to_owned());
+            return Err("several addresses are supported only over pair, nic, router or native".to_owned());
         }
         if self.aliases > 0 && self.over == Over::Native && self.family == Domain::Inet6 {
-            return Err("several addresses: the loopback device has one IPv6 address".to_owned());
+            return Err("several addresses are not supported over IPv6 loopback, which has one address".to_owned());
         }
         if self.locks != LockKind::Up
             && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth))
         {
             return Err(
-                "locks: only for our hosts on one thread; with threads=on the threads determine the locks".to_owned()
+                "locks: can be set only if our hosts run on one thread; with threads=on the threads determine the locks".to_owned()
             );
         }
         if self.isr.is_some() && matches!(self.over, Over::Tap | Over::Native | Over::Veth) {
-            return Err(format!("{DISPATCH}: only over pair, nic or router, where our host is measured"));
+            return Err(format!("{DISPATCH}: can be set only over pair, nic or router, where our host is measured"));
         }
         if !self.set.is_empty() && matches!(self.over, Over::Native | Over::Veth) {
             return Err("--set: has no effect without a host of our stack".to_owned());
@@ -522,9 +525,9 @@ pub const DISPATCH: &str = "net.isr.dispatch";
 /// Configuration keys set by [`Place`], which `--set` may not change.
 const OURS_TO_SET: [&str; 7] = ["name", "locks", "threads", "stay", "control", "isr.workstreams", DISPATCH];
 const TAP: &str = "np0";
-/// Number of this project's host over TAP; the kernel's is 2.
+/// Host number, in the address, of this project's host over TAP; the kernel's is 2.
 const OURS: u8 = 1;
-/// Number of a router in each of its networks.
+/// Host number, in the address, of a router in each of its networks.
 const ROUTER: u8 = 254;
 /// Sysctl setting of duplicate address detection.
 const DAD: &str = "net.inet6.ip6.dad_count";

@@ -161,8 +161,8 @@ pub fn buffers(socket: BorrowedFd<'_>) -> (usize, usize) {
     (of(libc::SO_SNDBUF), of(libc::SO_RCVBUF))
 }
 
-/// Returns the columns of the terminal on standard output (TIOCGWINSZ), if it is a terminal with a
-/// known width.
+/// Returns the width of standard output in columns (TIOCGWINSZ), if it is a terminal with a known
+/// width.
 pub fn terminal_columns() -> Option<u16> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` is a valid winsize for the kernel to fill; on failure it is not read.
@@ -248,8 +248,8 @@ pub fn resident() -> anyhow::Result<u64> {
     Ok(pages * 4096)
 }
 
-/// Kills a process and its descendants (SIGKILL). Descendants that meanwhile have another parent
-/// continue.
+/// Kills a process and its descendants (SIGKILL). Descendants whose parent has exited before are
+/// not found and continue.
 pub(crate) fn kill_tree(process: u32) {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let Ok(number) = libc::pid_t::try_from(process) else { return };

@@ -42,12 +42,12 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// Owner of a line's figure.
+/// Program that a line's figure was measured on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// A row of this project.
+    /// This project.
     Ours,
-    /// A row of another program.
+    /// Another program (a peer).
     Peers,
 }
 
@@ -56,7 +56,7 @@ pub enum Whose {
 pub struct Line {
     /// Label on the left.
     pub label: String,
-    /// Owner of the figure.
+    /// Program that the figure was measured on.
     pub whose: Whose,
     /// Position of the dot.
     pub median: f64,
@@ -64,7 +64,7 @@ pub struct Line {
     pub lo: f64,
     /// Right end of the stroke.
     pub hi: f64,
-    /// Position of the diamond, if any.
+    /// Position of the diamond: the value of the original report, if it has the same unit.
     pub then: Option<f64>,
     /// Text on the right.
     pub value: String,

@@ -1,5 +1,5 @@
-//! Distribution of a command's processor time: `linerate profile -- COMMAND`, rtems2014's table for
-//! any command of this project.
+//! Distribution of a command's processor time: `linerate profile -- COMMAND`, the table of the
+//! report rtems2014, for any command of this project.
 //!
 //! [`start`] makes its own thread and every thread that `dispatch` starts afterwards sample itself
 //! ([`signal`]): about a thousand times per second of its processor time, each records its position
@@ -57,7 +57,7 @@ pub struct Options {
     pub rate_hz: u32,
     /// Source of the samples.
     pub source: Source,
-    /// Size of each thread's ring, in words.
+    /// Size of each thread's ring of samples, in 64-bit words.
     pub ring_words: usize,
 }
 
@@ -111,7 +111,7 @@ pub struct Profile {
     pub source: Source,
     /// Duration of the profile in seconds.
     pub seconds: f64,
-    /// Processor time of the whole process without the collector.
+    /// Processor time of the whole process without the collector thread, in nanoseconds.
     pub process_ns: u64,
     /// All stacks, by decreasing time.
     pub stacks: Vec<Stack>,
@@ -158,7 +158,7 @@ type Sums = HashMap<(usize, Vec<u64>), (u64, u64)>;
 #[derive(Debug)]
 pub struct Running {
     options: Options,
-    /// Sampling of the starting thread, until the stop.
+    /// Sampler of the thread that called [`start`], until [`Running::stop`].
     own: Option<Sampled>,
     collector: Option<JoinHandle<(Sums, u64)>>,
     over: Arc<AtomicBool>,
@@ -328,17 +328,17 @@ fn name(sums: &Sums, threads: &[Thread]) -> Vec<Stack> {
 }
 
 impl Profile {
-    /// Returns the processor time represented by the samples.
+    /// Returns the processor time represented by the samples, in nanoseconds.
     pub fn sampled_ns(&self) -> u64 {
         self.stacks.iter().map(|stack| stack.ns).sum()
     }
 
-    /// Returns the processor time of the sampled threads.
+    /// Returns the processor time of the sampled threads, in nanoseconds.
     pub fn threads_ns(&self) -> u64 {
         self.threads.iter().map(|thread| thread.cpu_ns).sum()
     }
 
-    /// Sums time by a key of each stack, largest first.
+    /// Returns the nanoseconds of all stacks with the same key, for each key, largest first.
     pub fn by<K: Ord>(&self, key: impl Fn(&Stack) -> K) -> Vec<(K, u64)> {
         let mut sums = std::collections::BTreeMap::new();
         self.stacks.iter().for_each(|stack| *sums.entry(key(stack)).or_default() += stack.ns);

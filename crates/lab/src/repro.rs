@@ -1,5 +1,5 @@
-//! `linerate repro NAME`: the table of a published report, with its figures and those measured here
-//! now.
+//! `linerate repro NAME`: the table of a published report, with the report's figures and those
+//! measured on this machine.
 
 mod bridge2004;
 mod ethpipe2013;

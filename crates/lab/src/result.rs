@@ -39,14 +39,14 @@ pub struct Report {
     pub name: String,
     /// The machine, kernel and build.
     pub env: Environment,
-    /// The largest noise floor of the run's groups: two sides with equal settings, built
-    /// separately.
+    /// The largest noise floor of the run's groups: the measured ratio of two sides with equal
+    /// settings, built separately.
     pub noise_floor: NoiseFloor,
     /// Figures of this project.
     pub rows: Vec<Row>,
     /// Figures of other programs, for comparison.
     pub peers: Vec<Peer>,
-    /// The conventions: sizes, offloads, locks, what one operation is.
+    /// Conventions of the figures: frame sizes, offloads, locks, the meaning of one operation.
     pub notes: Vec<String>,
     /// Rows with disturbed trials, outliers, failures, or fewer rounds than requested: one sentence
     /// each.
@@ -140,8 +140,8 @@ pub struct Row {
     pub missing: Option<String>,
 }
 
-/// A measured figure: the median over builds, and its 95 % interval with at least 6 builds; with
-/// fewer builds the range of the values.
+/// A measured figure: the median over builds (separate constructions of the measured subject), and
+/// its 95 % interval with at least 6 builds; with fewer builds the range of the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Median of the values.
@@ -200,7 +200,7 @@ pub struct Change {
 pub struct Peer {
     /// `<peer>.<row id>`.
     pub id: String,
-    /// The row it is compared with.
+    /// Identifier of the row that the peer is compared with.
     pub row: String,
     /// The peer's figure in this run.
     pub now: Figure,
@@ -292,7 +292,7 @@ impl Peer {
     /// round.
     ///
     /// # Errors
-    /// Every [`StatError`].
+    /// Any [`StatError`].
     pub fn new(peer: &str, theirs: &Sample, ours: &Sample) -> Result<Peer, StatError> {
         let ratio = Ratio::paired(&theirs.values(), &ours.values())?;
         let (id, row) = (format!("{peer}.{}", ours.id), ours.id.clone());
@@ -306,7 +306,7 @@ impl Change {
     /// Compares two samples of one run, paired by round: `before` is A, `now` is B.
     ///
     /// # Errors
-    /// Every [`StatError`].
+    /// Any [`StatError`].
     pub fn paired(before: &Sample, now: &Sample, floor: &NoiseFloor) -> Result<Change, StatError> {
         Ok(Change::judged(&Ratio::paired(&before.values(), &now.values())?, floor))
     }

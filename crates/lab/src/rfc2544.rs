@@ -6,7 +6,8 @@
 //! ```
 //! [`Tester`] runs one [`trial`] at a time; [`search`] derives figures from trials; [`run`]
 //! iterates over tests and sizes; [`report`] prints. [`dut`] has devices in memory. The learning
-//! frames and the load in both directions are from RFC 2889, which covers bridges.
+//! frames (sent before the test frames, so that a bridge learns the testers' addresses) and the
+//! load in both directions are from RFC 2889, which covers bridges.
 //!
 //! Deviations: each frame carries a timestamp, not only one frame of a trial, so that one trial
 //! gives a distribution (26.2 requires twenty trials). The wait for late frames ends when all have
@@ -35,9 +36,10 @@ use trial::{Amount, Ask, Clocking, Pace, Trial};
 
 /// Number of frames sent first, to check that any arrive.
 const PROBES: u64 = 10;
-/// Rate of these frames, in frames per second.
+/// Rate at which these [`PROBES`] frames are sent, in frames per second.
 const PROBES_A_SECOND: u64 = 1000;
-/// Maximum duration of the trial that determines the tester's highest rate, if none is given.
+/// Maximum duration of the trial that determines the tester's highest rate, if the user gives no
+/// rate.
 const FLAT_OUT: Duration = Duration::from_millis(200);
 
 /// A test of the RFC.
@@ -76,8 +78,8 @@ pub struct Plan {
     pub duration: Duration,
     /// The highest rate to test.
     pub max: Max,
-    /// Resolution of a rate, and the tolerance for a rate that the tester misses: 0.01 is one per
-    /// cent.
+    /// Resolution of the search for a rate, and the tolerance for a tester that misses the
+    /// requested rate, as a fraction: 0.01 is one per cent.
     pub resolution: f64,
     /// Recovery time of the device between trials.
     pub settle: Duration,
@@ -103,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// Returns short trials, for trying the command and not for quoting.
+    /// Returns parameters for short trials, for trying the command and not for quoting.
     pub fn quick() -> Plan {
         Plan {
             duration: Duration::from_millis(200),
@@ -119,8 +121,8 @@ impl Plan {
     }
 }
 
-/// Latency of one size (RFC 2544 26.2): nanoseconds from handing a frame to a port to receiving it
-/// from the other.
+/// Latency of one size (RFC 2544 26.2): nanoseconds from the moment when a frame is handed to one
+/// port until it is received from the other port.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
     /// Rate actually sent, in frames per second in each direction.
@@ -135,14 +137,15 @@ pub struct Latency {
     pub p99_ns: u64,
     /// Maximum latency, in nanoseconds.
     pub max_ns: u64,
-    /// Frames lost during the measurement; not 0 if the rate was not one without loss.
+    /// Number of frames lost during the measurement; 0 if the device carries this rate without
+    /// loss.
     pub lost: u64,
 }
 
 /// Results of one size; `None` for a test that was not requested, not possible, or not reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SizeResult {
-    /// Bytes of a frame, including the FCS.
+    /// Frame size in bytes, including the FCS.
     pub size: usize,
     /// The highest rate tested, in frames per second in each direction.
     pub max: u64,
@@ -172,13 +175,13 @@ pub struct Odds {
     pub duplicates: u64,
     /// Frames that were not test frames of the trial.
     pub others: u64,
-    /// Test frames counted as sent although a port into the device refused them.
+    /// Test frames counted as sent although the port that leads into the device refused them.
     pub refused: u64,
     /// Number of times that the tester had no free buffer.
     pub starved: u64,
     /// Bursts in which test frames were sent.
     pub bursts: u64,
-    /// Frames of the longest burst.
+    /// Number of frames in the longest burst.
     pub longest_burst: u64,
 }
 
@@ -201,9 +204,9 @@ pub struct Results {
     pub drain_s: f64,
     /// Results by frame size.
     pub sizes: Vec<SizeResult>,
-    /// Counters of all trials.
+    /// Totals of irregularities over all trials.
     pub odds: Odds,
-    /// Reason for an early end.
+    /// Reason why the benchmark ended early; `None` if it completed.
     pub cut: Option<String>,
 }
 
@@ -286,7 +289,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    /// Begins a part and reports it.
+    /// Begins a part of the plan and reports its name as progress.
     fn part(&mut self, size: usize, what: &str) {
         self.what = format!("{size} bytes: {what}");
         self.say("");

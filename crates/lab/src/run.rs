@@ -42,8 +42,8 @@ const SHARE_SLACK_NS: f64 = 5_000.0;
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
 /// Maximum nanoseconds of a short trial, for which the core's speed at its end is representative.
 const SHORT_NS: u64 = 50_000_000;
-/// Nanoseconds of a tick of steal time, and the share of a trial from which steal time disturbs it:
-/// a long trial always contains some.
+/// Steal time that disturbs a trial: (nanoseconds of a tick of steal time, divisor of the trial's
+/// duration, so 1 % of it). A long trial always contains some steal time.
 const STEAL: (u64, u64) = (10_000_000, 100);
 /// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
@@ -53,9 +53,9 @@ const MOST_FAILURES: usize = 3;
 pub struct Options {
     /// Number of complete rounds, which is the number of builds of each side.
     pub keep: u32,
-    /// Warm-up trials of each build, which are discarded.
+    /// Number of warm-up trials of each build, which are discarded.
     pub warmup: u32,
-    /// Trials kept of each build; the build's value is their median.
+    /// Number of trials kept of each build; the build's value is their median.
     pub trials: u32,
     /// Time limit in seconds, after which no new round begins and samples are shorter.
     pub max_seconds: Option<f64>,
@@ -66,7 +66,7 @@ pub struct Options {
     pub min_cpu_share: Option<f64>,
     /// Maximum number of disturbed trials replaced per side.
     pub replacements: u32,
-    /// Sides of a round that exist at the same time.
+    /// Lifetime of the sides of a round: all together, or one after the other.
     pub alive: Alive,
     /// Seed of the addresses and orders of the rounds.
     pub seed: u64,
@@ -75,7 +75,7 @@ pub struct Options {
     pub patience: Option<Duration>,
 }
 
-/// Sides of a round that exist at the same time.
+/// Lifetime of the sides of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Alive {
     /// All sides: their trials are interleaved.
@@ -280,7 +280,8 @@ impl Run<'_> {
             scatter.spread();
             let side = &self.sides[lane];
             alarm::doing(side.id(), self.options.patience);
-            let subject = side.build().with_context(|| format!("build of {}", side.id())).map_err(|why| (lane, why))?;
+            let subject =
+                side.build().with_context(|| format!("build of {} failed", side.id())).map_err(|why| (lane, why))?;
             built.push((lane, scatter.depth(), subject));
         }
         for turn in 0..self.options.warmup + self.options.trials {
@@ -301,7 +302,7 @@ impl Run<'_> {
                     let allowance = (self.options.replacements as usize).saturating_sub(allowed);
                     keep(&mut made[*lane], round, &mut one, allowance, self.options, host)
                 };
-                outcome.with_context(|| format!("trial of {id}")).map_err(|why| (*lane, why))?;
+                outcome.with_context(|| format!("trial of {id} failed")).map_err(|why| (*lane, why))?;
             }
         }
         Ok(true)

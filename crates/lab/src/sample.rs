@@ -198,7 +198,7 @@ impl Ratio {
     /// the speed-up of `after`.
     ///
     /// # Errors
-    /// Every [`StatError`].
+    /// Any [`StatError`].
     pub fn paired(over: &[f64], under: &[f64]) -> Result<Ratio, StatError> {
         if over.len() != under.len() {
             return Err(StatError::Unpaired { left: over.len(), right: under.len() });

@@ -1,4 +1,5 @@
-//! `linerate lab selftest`: checks the laboratory's verdicts on this machine.
+//! `linerate lab selftest`: checks on this machine how reliable the verdicts of this crate's
+//! comparisons are.
 //!
 //! Rows of several commands are compared with a separately built side of the same settings, and
 //! with one that is deliberately slowed by 5 %, through the runner, the estimator and the rule that
@@ -29,11 +30,12 @@ use std::fmt::Write;
 
 /// Kind of the child process that serves as a busy neighbor.
 pub(crate) const BUSY: &str = "busy";
-/// Slow-down factor of a planted side.
+/// Slow-down factor of a side that is slowed deliberately (planted difference).
 const PLANTED: f64 = 1.05;
 /// Targets of the three shares.
 const WANTED: Shares = Shares { firm: 0.01, covered: 0.93, found: 0.80 };
-/// A run fails if a share misses its target and the probability of that by chance is below this.
+/// Maximum probability of a missed target by chance. A run fails if a share misses its target and
+/// the probability is below this.
 const CHANCE: f64 = 0.001;
 /// Duration of a trial of the `ab` row: shorter than the command's own 0.02 s, so that 1000
 /// comparisons take less than an hour.
@@ -49,7 +51,7 @@ struct Shares {
 struct Kind {
     name: &'static str,
     side: fn(&'static str) -> Side,
-    /// The command's usual number of builds.
+    /// The command's default number of builds.
     rounds: u32,
     trials: Trials,
 }
@@ -228,7 +230,7 @@ pub fn selftest(
     };
     for number in 0..comparisons {
         if dispatch::stop_requested() {
-            outcome.failed.push(format!("interrupted after {number} of {comparisons}"));
+            outcome.failed.push(format!("interrupted after {number} of {comparisons} comparisons"));
             break;
         }
         let at = number as usize % KINDS.len();

@@ -48,7 +48,7 @@ impl Source {
                 dir.canonicalize()?
             }
             None => {
-                let here = std::env::current_dir().context("no current directory")?;
+                let here = std::env::current_dir().context("cannot determine the current directory")?;
                 let tree = here.ancestors().find(|dir| is_tree(dir));
                 tree.context("the current directory is not in a source tree of linerate: pass --source DIR")?.to_owned()
             }

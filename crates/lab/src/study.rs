@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The options of a study.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Uses few rounds, for trying the command and not for quoting.
+    /// Uses few rounds, for trying the command; the figures are not for quoting.
     pub quick: bool,
     /// Number of rounds, which is the number of builds per side; `None` for the study's default.
     pub rounds: Option<u32>,
@@ -178,8 +178,8 @@ pub(crate) struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    /// Returns a study named `name` of `parts` parts; `options` are the runner's defaults for its
-    /// groups.
+    /// Returns a study named `name` that reports `parts` steps of progress to `show`; `options` are
+    /// the runner's defaults for its groups.
     pub(crate) fn new(name: &str, options: run::Options, parts: usize, show: &'a mut dyn FnMut(Progress)) -> Study<'a> {
         let (measuring, env) = Measuring::begin();
         let report = Report::empty(name, env);
@@ -193,7 +193,7 @@ impl<'a> Study<'a> {
         self.options.clone()
     }
 
-    /// Reports the start of a part.
+    /// Reports the start of the part `what` as progress.
     pub(crate) fn part(&mut self, what: &str) {
         what.clone_into(&mut self.progress.what);
         (self.show)(self.progress.clone());

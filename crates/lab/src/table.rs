@@ -104,7 +104,8 @@ pub(crate) fn better_by(peer: &Peer) -> String {
     peer.ratio.map_or(TWO_STATES.to_owned(), |of| spread([of.median, of.lo, of.hi], of.n, times))
 }
 
-/// Text in place of the ratio to a peer with two states.
+/// Text in place of the ratio to a peer whose builds fall into two states, so that its median has
+/// no meaning.
 pub(crate) const TWO_STATES: &str = "no ratio: two states";
 
 fn figure_cells(figure: &Figure) -> [String; 4] {

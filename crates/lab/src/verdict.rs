@@ -57,7 +57,7 @@ impl NoiseFloor {
     /// Computes the floor from the samples of a side and its twin.
     ///
     /// # Errors
-    /// Every [`StatError`].
+    /// Any [`StatError`].
     pub fn of(side: &Sample, twin: &Sample) -> Result<NoiseFloor, StatError> {
         Ratio::paired(&side.values(), &twin.values()).map(NoiseFloor::from)
     }
@@ -120,9 +120,9 @@ impl Verdict {
     }
 }
 
-/// Factor on the deviation that an interval shows, for the smallest difference that would show: an
-/// interval of a few builds may be too short, most where some builds are disturbed or have a mode
-/// of their own.
+/// Factor applied to the deviation derived from an interval, for the smallest difference that would
+/// show. The interval of a few builds may be too short, above all if some builds are disturbed or
+/// have a mode of their own.
 const OF_FEW_BUILDS: f64 = 2.0;
 
 /// Judges `ratio` (above 1 if the second side is better) against the noise floor of its rounds.

@@ -1,4 +1,5 @@
-//! The send path of one host as a test rig, for the ladder.
+//! The send path of one host as a test rig, for the ladder: a series of settings that are measured
+//! one after the other.
 //!
 //! A [`Rig`] reproduces the setup of rump2014: one host, one pktgen sink, `sendto` of a small UDP
 //! payload to 1.0.0.2:55443, or over IPv6 to `[2001:2::2]:55443`. The report's largest gains come
@@ -107,7 +108,7 @@ impl<L: Locks> Rig<L> {
     /// Builds the host.
     ///
     /// # Errors
-    /// A sentence: no memory for the pool, or a full table.
+    /// There is no memory for the pool, or a table is full. The error is a sentence.
     pub fn new(settings: &Settings) -> Result<Rig<L>, String> {
         let config = PoolConfig {
             kind: settings.pool,
@@ -171,7 +172,7 @@ impl<L: Locks> Rig<L> {
     /// Makes one `sendto` call.
     ///
     /// # Errors
-    /// Errors of the call.
+    /// The errno of the failed socket call.
     #[inline(always)]
     pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
         if let Some(clock) = &self.clock {
@@ -242,7 +243,7 @@ impl<L: Locks> Rig<L> {
         self.stack.audit(self.cx).imbalance()
     }
 
-    /// Returns the number of the pool's buffers that frames own.
+    /// Returns the number of buffers of the pool that are in use by frames.
     pub fn buffers_in_use(&self) -> usize {
         self.stack.pool.stats().live() as usize
     }
@@ -258,7 +259,7 @@ impl<L: Locks> Rig<L> {
 pub struct Facts {
     /// The stack's time, as last read from the clock.
     pub now: Instant,
-    /// Calls of the port with frames to send.
+    /// Number of calls of the port with frames to send.
     pub doorbells: u64,
     /// Kind of the pool's free-buffer store.
     pub pool: buf::Kind,
@@ -277,7 +278,7 @@ impl<L: Locks> Rig<L> {
     /// Opens a socket for the calling thread.
     ///
     /// # Errors
-    /// Errors of the call.
+    /// The errno of the failed socket call.
     pub fn sender(&self) -> Result<Sender<'_, L>, Errno> {
         // The context belongs to the calling thread; the rig's own belongs to the thread that built
         // it.
@@ -308,9 +309,9 @@ impl<L: Locks> Drop for Sender<'_, L> {
 pub enum AnyRig {
     /// Rig with `Up` locks: one thread, no atomics.
     Up(Box<Rig<Up>>),
-    /// Rig with `Light` locks: a compare-and-swap each.
+    /// Rig with `Light` locks, each a compare-and-swap.
     Light(Box<Rig<Light>>),
-    /// Rig with `Heavy` locks: a semaphore with owner and queue each.
+    /// Rig with `Heavy` locks, each a semaphore with owner and queue.
     Heavy(Box<Rig<Heavy>>),
 }
 
@@ -340,38 +341,38 @@ impl AnyRig {
     /// Makes one `sendto` call.
     ///
     /// # Errors
-    /// Errors of the call.
+    /// The errno of the failed socket call.
     #[inline(always)]
     pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
         each_kind!(self, rig => rig.sendto(payload))
     }
 
-    /// See [`Rig::send`].
+    /// Calls [`Rig::send`].
     pub fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
         each_kind!(self, rig => rig.send(n, payload))
     }
 
-    /// See [`Rig::send_bursts`].
+    /// Calls [`Rig::send_bursts`].
     pub fn send_bursts(&mut self, n: u64, payload: &[u8]) -> u64 {
         each_kind!(self, rig => rig.send_bursts(n, payload))
     }
 
-    /// See [`Rig::send_timed`].
+    /// Calls [`Rig::send_timed`].
     pub fn send_timed(&mut self, n: u64, payload: &[u8], read: fn() -> u64) -> u64 {
         each_kind!(self, rig => rig.send_timed(n, payload, read))
     }
 
-    /// See [`Rig::sunk`].
+    /// Calls [`Rig::sunk`].
     pub fn sunk(&self) -> (u64, u64) {
         each_kind!(self, rig => rig.sunk())
     }
 
-    /// See [`Rig::imbalance`].
+    /// Calls [`Rig::imbalance`].
     pub fn imbalance(&self) -> i64 {
         each_kind!(self, rig => rig.imbalance())
     }
 
-    /// See [`Rig::facts`].
+    /// Calls [`Rig::facts`].
     pub fn facts(&self) -> Facts {
         each_kind!(self, rig => rig.facts())
     }

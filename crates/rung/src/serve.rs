@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `ready` | out | the rig is built |
 //! | `trial N` | in | N calls of `sendto` |
-//! | `done SENT ARRIVED TICKS WALL_NS CPU_NS` | out | the trial's figures |
+//! | `done SENT ARRIVED TICKS WALL_NS CPU_NS` | out | counts and times of the trial |
 //! | `failed WHY` | out | instead of `ready` or `done` |
 //!
 //! Standard input is a socket: commands are read from it, and replies are written to it. The
@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// Payload of every datagram: 22 bytes, as in the report.
+/// Payload of every datagram: 22 bytes, as in the report rump2014.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";
 
 /// Builds a rig from the line `settings` and serves commands until end of file. If the rig cannot

@@ -11,34 +11,36 @@ use std::str::FromStr;
 /// Kind of locks used by the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LockKind {
-    /// No locks.
+    /// No locks: a single thread uses the stack.
     #[default]
     Up,
-    /// Locks are light mutexes.
+    /// Light mutexes: one compare-and-swap to lock.
     Light,
-    /// Locks are semaphore objects.
+    /// Semaphore objects with owner and wait queue.
     Heavy,
 }
 
 /// Settings of a rig. The default is the stack in its intended configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// `locks=up|light|heavy`.
+    /// `locks=up|light|heavy`: kind of the stack's locks.
     pub locks: LockKind,
-    /// `context=register|inline|call`. With `locks=up` only `register` is accepted, since nothing
-    /// depends on the running thread there.
+    /// `context=register|inline|call`: access to the thread's context by an argument, an inlined
+    /// thread-local variable, or function calls. With `locks=up` only `register` is accepted, since
+    /// nothing depends on the running thread there.
     pub context: How,
-    /// `family=4|6`.
+    /// `family=4|6`: IP version of the datagrams.
     pub family: Family,
     /// `offload=on|off`: whether IPv4 and UDP checksums are left to the port.
     pub offload: bool,
-    /// `header_cache=on|off`.
+    /// `header_cache=on|off`: caching of headers, route and neighbor between calls of `sendto`.
     pub header_cache: bool,
-    /// `pool=stack|freelist|zone|malloc`.
+    /// `pool=stack|freelist|zone|malloc`: store of free buffers. `malloc` allocates each buffer
+    /// anew.
     pub pool: Kind,
-    /// `pages=4k|2m|1g`.
+    /// `pages=4k|2m|1g`: size of the pages under the buffers.
     pub pages: Pages,
-    /// `prefetch=on|off`.
+    /// `prefetch=on|off`: prefetching of the next buffer.
     pub prefetch: bool,
     /// `burst=N`: frames collected for one call of the port.
     pub burst: usize,
@@ -51,7 +53,7 @@ pub struct Settings {
     pub rotate: usize,
     /// `queues=N`: transmit queues of the port; each thread uses one. More than one requires locks.
     pub queues: usize,
-    /// `ledger=on|off`.
+    /// `ledger=on|off`: cost ledger, which counts ticks by processing stage.
     pub ledger: bool,
 }
 
@@ -82,7 +84,7 @@ pub struct BadSettings(pub String);
 
 impl fmt::Display for BadSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rig settings: {}", self.0)
+        write!(f, "invalid rig settings: {}", self.0)
     }
 }
 

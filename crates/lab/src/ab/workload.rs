@@ -23,7 +23,7 @@ pub type Setting = (String, String);
 
 /// Names and descriptions of the workloads that have settings of their own.
 pub const RIGS: [(&str, &str); 5] = [
-    ("send", "sendto of 22 bytes; settings: as in linerate-rung (locks, context, pool, clock, burst, ...)"),
+    ("send", "sendto of 22 bytes; settings: as printed by linerate ladder (locks, context, pool, clock, burst, ...)"),
     ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and setting of a host"),
     ("bridge", "a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
     ("filter", "frames matched by a filter; settings: expr=EXPRESSION (tcpdump filter)"),

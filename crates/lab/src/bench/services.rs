@@ -318,7 +318,9 @@ fn keys(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
             let text = output_of(Command::new("redis-benchmark").args(words))?;
             let rate = text.lines().filter(|line| line.starts_with(&format!("\"{}\"", test.to_uppercase())));
             let rate = rate.filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse::<f64>().ok()).next();
-            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("no request rate in the output of redis-benchmark: {text}"))?;
+            let rate = rate
+                .filter(|rate| *rate > 0.0)
+                .with_context(|| format!("no request rate in the output of redis-benchmark: {text}"))?;
             Ok((n.parse()?, Took::Time(Duration::from_secs_f64(n.parse::<f64>()? / rate))))
         })
     };
@@ -350,9 +352,14 @@ fn files(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let tool = |id: &str, url: String| {
         Tool::new(id, tsc_hz, move || {
             let text = output_of(Command::new("wrk").args(["-t", "2", "-c", "32", "-d", seconds, &url]))?;
-            ensure!(!text.contains("Non-2xx") && !text.contains("Socket errors"), "wrk reports failed requests: {text}");
+            ensure!(
+                !text.contains("Non-2xx") && !text.contains("Socket errors"),
+                "wrk reports failed requests: {text}"
+            );
             let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse::<f64>().ok());
-            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("no request rate in the output of wrk: {text}"))?;
+            let rate = rate
+                .filter(|rate| *rate > 0.0)
+                .with_context(|| format!("no request rate in the output of wrk: {text}"))?;
             Ok((rate as u64, Took::Time(Duration::from_secs_f64((rate as u64) as f64 / rate))))
         })
     };
@@ -410,7 +417,8 @@ fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
                 "10.0.12.1/24",
             ];
             let text = output_of(&mut linerate(&[&words[..], load].concat()))?;
-            let report: Value = serde_json::from_str(&text).context("cannot parse the JSON report of our iperf3 client")?;
+            let report: Value =
+                serde_json::from_str(&text).context("cannot parse the JSON report of our iperf3 client")?;
             let us = report["end"]["latency"][which].as_f64();
             Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
         })

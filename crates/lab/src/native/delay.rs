@@ -28,7 +28,7 @@ const GAP: usize = 20;
 const AHEAD: u64 = 4096;
 /// Maximum bytes per read.
 const READ: usize = 64 << 10;
-/// Minimum duration of a trial, and minimum number of full blocks in it.
+/// Minimum duration of a trial, and minimum number of full blocks that dd writes in a trial.
 const LEAST: Duration = Duration::from_millis(100);
 const BLOCKS: u64 = 3;
 
@@ -66,8 +66,8 @@ pub fn rate(size: usize) -> f64 {
     WIRE as f64 / ((size + GAP) * 8) as f64
 }
 
-/// Returns the device's lines in turn, for frames of `size` bytes with FCS. All have the same
-/// length.
+/// Returns the text lines of ethpipe2013's device, one for each of its frames of `size` bytes with
+/// FCS. All lines have the same length.
 fn lines(size: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     let line = |dst: &wire::Mac| {
         let mut line = vec![0; MAX_LINE + SLACK];
@@ -78,7 +78,7 @@ fn lines(size: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     port::pktgen::ROTATION.iter().map(line).collect()
 }
 
-/// Returns the number of frames of a trial.
+/// Returns the number of frames sent in a trial.
 fn frames(size: usize, line: u64, between: Between) -> u64 {
     let least = (rate(size) * LEAST.as_secs_f64()) as u64;
     match between {
@@ -113,7 +113,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
     });
     if let Some(mut dd) = dd {
         let status = dd.wait().context("cannot wait for dd")?;
-        ensure!(status.success(), "dd: {status}");
+        ensure!(status.success(), "dd failed: {status}");
     }
     let delays = delays?;
     ensure!(delays.len() as u64 == count, "{} of {count} frames arrived", delays.len());
@@ -125,7 +125,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
 }
 
 fn percentiles(delays: &[u64]) -> anyhow::Result<Delays> {
-    ensure!(!delays.is_empty(), "no frame counted");
+    ensure!(!delays.is_empty(), "no frame was counted: every frame was in a block that was not full");
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
     let at = |share: usize| sorted[(sorted.len() * share / 100).min(sorted.len() - 1)] as f64 / 1e3;

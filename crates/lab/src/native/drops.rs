@@ -11,7 +11,8 @@ pub(super) enum Drops {
 }
 
 impl Drops {
-    /// Reads the counters, for [`TxDrops::since`]. A socket's counter also has 32 bits and wraps.
+    /// Reads the counters; [`TxDrops::since`] subtracts two readings. A socket's counter has 32
+    /// bits and wraps, like that of a device.
     pub fn read(&mut self) -> anyhow::Result<TxDrops> {
         match self {
             Drops::Device { netlink, name } => Ok(netlink.tx_drops(name)?),

@@ -96,7 +96,7 @@ pub struct Idle(Asleep);
 enum Asleep {
     /// With TAP devices, in a child.
     Taps(Bench),
-    /// With two cards in memory that interrupt, in this process; and the reason why TAP devices are
+    /// With two emulated cards that interrupt, in this process; and the reason why TAP devices are
     /// unavailable.
     Cards(Box<(Switch, Ends)>, String),
 }
@@ -165,19 +165,19 @@ impl Idle {
 pub enum Part {
     /// From the generator's call until the last frame was handed to the far device.
     Whole,
-    /// The loop's part of that: it includes the kernel's part of the loop's calls, but not the
+    /// The loop's part of the path. It includes the kernel's part of the loop's calls, but not the
     /// generator's call.
     Loop,
 }
 
-/// Cost of a run.
+/// Cost of forwarding a number of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Frames that passed through.
     pub frames: u64,
-    /// Generator's calls: ticks, wall nanoseconds, processor nanoseconds.
+    /// Cost of the generator's calls: ticks, wall-clock nanoseconds, processor nanoseconds.
     pub sent: [u64; 3],
-    /// Loop: ticks, wall nanoseconds, processor nanoseconds.
+    /// Cost of the loop: ticks, wall-clock nanoseconds, processor nanoseconds.
     pub passed: [u64; 3],
     /// Ticks within `Bridge::input`, and the number of frames sampled for them.
     pub bridge: [u64; 2],
@@ -221,20 +221,20 @@ pub struct StageCost {
     pub within: bool,
 }
 
-/// Distribution of a loop's ticks, per frame.
+/// Distribution of a loop's ticks over its stages, per frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopCosts {
     /// Costs of the loop by stage.
     pub stages: Vec<StageCost>,
-    /// Readings of the time-stamp counter.
+    /// Number of readings of the time-stamp counter, per frame.
     pub readings: f64,
-    /// Ticks of those readings, which are not included in the stages.
+    /// Ticks of these readings, per frame, which are not included in the stages.
     pub probes: f64,
 }
 
 impl Bench {
-    /// Measures the cost of each stage of our loop with the switch's ledger, over `frames` frames,
-    /// without the ledger's own readings.
+    /// Measures the cost of each stage of our loop over `frames` frames, with the switch's cost
+    /// ledger (its own accounting of ticks by stage). The ledger's own readings are subtracted.
     ///
     /// # Errors
     /// A frame was lost, or the loop is not our switch's.
@@ -262,10 +262,10 @@ impl Bench {
     }
 }
 
-/// Frames in a trial, rounded up to whole rounds.
+/// Minimum number of frames in a trial, rounded up to whole rounds.
 pub(crate) const FRAMES: u64 = 16_384;
 
-/// One forwarder and one part of the path; an operation is a frame.
+/// Subject that measures one part of the path through one forwarder; an operation is a frame.
 #[derive(Debug)]
 pub struct Forward {
     id: String,

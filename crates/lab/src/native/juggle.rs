@@ -1,4 +1,5 @@
-//! `netrate juggle` as in its model: messages between two descriptors of one kernel.
+//! `netrate juggle`, as in the program that it imitates: messages between two descriptors of one
+//! kernel.
 //!
 //! | channel | implementation |
 //! |---|---|
@@ -87,7 +88,7 @@ impl Channel {
     }
 }
 
-/// Placement of the two ends.
+/// Placement of the two ends of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
     /// Both ends on one thread.
@@ -161,7 +162,7 @@ fn send_back(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     }
 }
 
-/// Runs the other process: its standard input and output are its end of the channel.
+/// Runs the other process, whose standard input and output are its end of the channel.
 ///
 /// # Errors
 /// A read or write fails.
@@ -171,14 +172,14 @@ pub fn partner() -> io::Result<()> {
     send_back(from, raw(io::stdout().as_fd().try_clone_to_owned())?)
 }
 
-/// The other end and its driver.
+/// The other end of the channel, and the thread or process that drives it.
 enum Other {
     Here(End),
     Thread(Option<std::thread::JoinHandle<io::Result<()>>>),
     Process(Child),
 }
 
-/// A channel with a driver at each end.
+/// A channel, with a thread or process that drives each end.
 struct Table {
     near: End,
     other: Other,
@@ -235,7 +236,7 @@ impl Table {
             }
             Other::Process(mut child) => {
                 let status = child.wait().context("cannot wait for the other process")?;
-                ensure!(status.success(), "the other process: {status}");
+                ensure!(status.success(), "the other process failed: {status}");
                 Ok(())
             }
         }

@@ -10,9 +10,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 const TRANSACTIONS: u64 = 2_000;
 const CONNECTIONS: u64 = 300;
-/// Descriptors reserved for other uses.
+/// Number of descriptors reserved for other uses than the idle connections.
 const KEPT: usize = 512;
-/// Connections per listener: the kernel's default range has 28,232 ports.
+/// Maximum number of connections per listener: the kernel's default range of local ports has
+/// 28,232.
 const PORTS: usize = 25_000;
 
 fn any() -> SocketAddr {
@@ -78,7 +79,7 @@ enum Ends {
     Udp([UdpSocket; 2]),
 }
 
-/// Request and response of one byte each.
+/// Subject that exchanges a request and a response of one byte each.
 pub struct LoopbackRr {
     id: String,
     ends: Ends,
@@ -174,7 +175,7 @@ impl Subject for LoopbackRr {
     }
 }
 
-/// Connection opened, accepted and closed.
+/// Subject that opens, accepts and closes a connection.
 pub struct LoopbackConnect {
     id: String,
     listener: TcpListener,

@@ -46,7 +46,7 @@ pub struct Corpus {
     bytes: u64,
 }
 
-/// Begin of the name of a directory of files, and the file in it that is locked.
+/// Prefix of the names of directories of files, and the name of the file in each that is locked.
 const PREFIX: &str = "linerate-lab-";
 const LOCK: &str = "lock";
 /// The kernel's FUSE device.
@@ -159,7 +159,7 @@ fn remove_stale(base: &Path) {
     }
 }
 
-/// Builds the report's frame for `dst` with `len` bytes; zeros fill it up to its last byte.
+/// Builds the frame of ethpipe2013's dummy device for `dst`, padded with zeros to `len` bytes.
 pub(super) fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = dst.to_vec();
     frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x88, 0x99, 0x23, 0x1e, 0x0a, 0xcf, 0xe5, 0x3a, 0xdf]);
@@ -220,7 +220,13 @@ impl Shell {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = command.spawn().context("cannot start sh")?.wait_with_output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}: {}: {}", self.id, output.status, said.lines().last().unwrap_or_default());
+        ensure!(
+            output.status.success(),
+            "the script of {} failed: {}: {}",
+            self.id,
+            output.status,
+            said.lines().last().unwrap_or_default()
+        );
         Ok(output)
     }
 }
@@ -248,7 +254,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts the report's generator, named pg0, and waits until its file exists.
+    /// Mounts the frame generator `port` under the name pg0, and waits until its file exists.
     ///
     /// # Errors
     /// `linerate mount` failed; the error contains its message: no FUSE, no permission to mount.
@@ -280,7 +286,7 @@ impl Mounted {
                 if let Some(stderr) = &mut mounted.child.stderr {
                     std::io::Read::read_to_string(stderr, &mut said)?;
                 }
-                anyhow::bail!("linerate mount: {status}: {}", said.trim());
+                anyhow::bail!("linerate mount failed: {status}: {}", said.trim());
             }
             ensure!(Instant::now() < patience, "linerate mount: no file after 5 s");
             std::thread::sleep(Duration::from_millis(10));

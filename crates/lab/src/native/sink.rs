@@ -1,5 +1,5 @@
-//! Destination of the packets: a TAP device that drops them or, second best, a full socket on
-//! loopback.
+//! Destination of the packets: a TAP device that drops them or, where TAP is unavailable, a full
+//! socket on loopback.
 //!
 //! The setup is verified: a frame is read back from the TAP before the filter is installed, to
 //! check its length and checksums, and packets sent after that must be counted as dropped.
@@ -75,7 +75,8 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Creates [`Sink::loopback`] in a namespace of our own, where loopback is down at first.
+    /// Creates [`Sink::loopback`] in this process's own namespace, after setting the loopback
+    /// device up.
     pub fn own_loopback(why: &str) -> anyhow::Result<Sink> {
         Netlink::open()?.set_up("lo")?;
         Sink::loopback(why)

@@ -14,12 +14,12 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Maximum time that a call blocks; a deadline is missed by at most this.
+/// Maximum time that a call blocks, and therefore the maximum by which a deadline is missed.
 const MOMENT: Duration = Duration::from_millis(20);
 /// Timeout of a connect.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Sleep of a round if its caller waits, and between two checks of a connect; no descriptor ends
-/// it early.
+/// Duration of the sleep in a round whose caller waits, and between two checks of a connect. No
+/// descriptor ends the sleep early.
 const NAP: Duration = Duration::from_micros(200);
 /// EADDRNOTAVAIL of a connect: no L4 port is left.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;

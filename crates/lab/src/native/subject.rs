@@ -97,11 +97,12 @@ pub(super) fn loop_on(mut sender: Sender, job: Job) -> anyhow::Result<NativeLoop
     Ok(NativeLoop { device: sender.device().to_owned(), call, reading: done.reading, dropped: done.dropped })
 }
 
-/// The child reads its socket between runs only, so one run stays near a second.
+/// Maximum number of packets in a run. The child reads its socket only between runs, so that a run
+/// should take no more than about a second.
 pub(super) const MOST_IN_A_RUN: u64 = 1_000_000;
 
-/// Runs until `job.count` packets were sent, or until `stop` returns true between two runs. The
-/// time is that of the calls alone.
+/// Runs until `job.count` packets were sent, or until `stop` returns true between two runs. Only
+/// the send calls are timed.
 pub(super) fn repeat(sender: &mut Sender, job: Job, stop: impl Fn() -> bool) -> anyhow::Result<Done> {
     job.check()?;
     let mut sum = Done { reading: NOTHING, dropped: 0 };
@@ -114,16 +115,16 @@ pub(super) fn repeat(sender: &mut Sender, job: Job, stop: impl Fn() -> bool) -> 
     Ok(sum)
 }
 
-/// The kernel's `recv` call alone: reading 22-byte datagrams that wait in a loopback socket is
-/// timed.
+/// The kernel's `recv` call alone: times the reading of 22-byte datagrams that wait in a loopback
+/// socket.
 #[derive(Debug)]
 pub struct NativeRecv {
     from: UdpSocket,
     to: UdpSocket,
 }
 
-/// Number of waiting datagrams: a default receive buffer (212,992 bytes, 768 charged for each)
-/// holds 277.
+/// Number of datagrams that wait in the socket: a default receive buffer (212,992 bytes, 768
+/// charged for each) holds 277.
 pub(super) const WAITING: u64 = 128;
 pub(super) const REFILLS: u64 = 100;
 

@@ -1,4 +1,5 @@
-//! Stock iperf3 over a TAP device, against a host of ours and against programs with the same task.
+//! Stock iperf3 over a TAP device, against a host of ours and against other user-space network
+//! stacks.
 //!
 //! ```text
 //! ours:         iperf3 -c, kernel TCP - TAP - linerate iperf3 -s
@@ -79,7 +80,7 @@ impl Place {
     /// Starts the child and waits until it is set up.
     ///
     /// # Errors
-    /// A sentence on the missing program, namespace or /dev/net/tun.
+    /// The error names the missing program, namespace or /dev/net/tun.
     pub fn start(who: Who) -> anyhow::Result<Place> {
         for tool in who.tools() {
             anyhow::ensure!(is_installed(tool), "{tool} is not installed");
@@ -102,8 +103,8 @@ impl Place {
     }
 }
 
-/// One direction at one [`Place`]. An operation is a byte; its ticks are computed from the wall
-/// time, whichever process used the processor.
+/// Subject that measures one direction at one [`Place`]. An operation is a byte; its ticks are
+/// computed from the wall time, since several processes share the work.
 #[derive(Debug)]
 pub struct Stream {
     id: String,

@@ -2,8 +2,8 @@
 //! place of our stack's.
 //!
 //! The source is the kernel's connected socket; the sink is a device that drops, with its own
-//! count. The time is that of the calls alone. `-b` above 1 uses sendmmsg(2) with that many
-//! datagrams per call. The program's main must call [`crate::child_main_if_requested`] first.
+//! count. Only the send calls are timed. `-b` above 1 uses sendmmsg(2) with that many datagrams per
+//! call. The program's main must call [`crate::child_main_if_requested`] first.
 
 use std::io::Write;
 use std::time::Duration;

@@ -99,7 +99,7 @@ pub(super) fn native_apart<P: Play>(place: &Place, play: &mut P) -> anyhow::Resu
 /// [`dispatch::request_stop`]. Calls `ready` once it listens, and ends if that fails.
 ///
 /// # Errors
-/// The port is taken; `ready`'s.
+/// The L4 port is in use, or `ready` failed.
 pub fn serve_native<A: FarEnd>(
     families: Families,
     port: u16,
@@ -143,8 +143,8 @@ pub fn ask_native<P: Play>(play: &mut P, far: &Remote, port: u16, families: Fami
     ask_at(play, at)
 }
 
-/// Runs the near end of `play` on the kernel's sockets, as [`ask_native`], against a socket
-/// address.
+/// Runs the near end of `play` on the kernel's sockets, as [`ask_native`], against the far end at
+/// `at`.
 pub(super) fn ask_at<P: Play>(play: &mut P, at: SocketAddr) -> anyhow::Result<()> {
     play.near(&mut KernelSockets::new(Calls::Wait), &mut |here, pace| here.step(pace), at)
 }

@@ -12,7 +12,7 @@ pub struct Dispatched {
     pub directly: u64,
     /// Frames put into a workstream's queue.
     pub queued: u64,
-    /// Frames dropped because the queue was full.
+    /// Frames dropped because the workstream's queue was full.
     pub refused: u64,
     /// Wake-ups of workstream threads.
     pub wakeups: u64,

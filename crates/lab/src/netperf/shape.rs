@@ -1,5 +1,5 @@
-//! Two hosts of a file as the ends of a play, with all other hosts of the file between them; all on
-//! one thread.
+//! Two hosts of a configuration file as the ends of a test (play), with all other hosts of the file
+//! between them; all on one thread.
 
 use super::{any, balanced};
 use anyhow::Context;
@@ -15,7 +15,7 @@ use node::remote::Families;
 use port::Pairs;
 use std::net::{IpAddr, SocketAddr};
 
-/// Hosts of a file, two of which are the ends.
+/// Hosts of a configuration file, two of which are the ends of a test.
 #[derive(Clone, Debug)]
 pub struct Shape {
     hosts: Vec<HostConfig>,
@@ -60,7 +60,7 @@ impl Shape {
         Ok(Shape { hosts, near, far, address, warnings: warnings.into_iter().flatten().collect() })
     }
 
-    /// Returns a sentence for each setting of the file that is not followed.
+    /// Returns a sentence for each setting of the file that has no effect here.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

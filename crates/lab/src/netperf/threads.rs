@@ -1,4 +1,5 @@
-//! `netrate http -t`: a thread with blocking calls for each connection, as in its model.
+//! `netrate http -t`: a thread with blocking calls for each connection, as in the program that it
+//! imitates.
 //!
 //! With our hosts, the near end is a host that many threads enter (`light` locks), with one more
 //! thread that steps it. The far end is the same as without `-t`.
@@ -27,7 +28,7 @@ impl Place {
     /// Runs `fetch` with a thread for each of its connections.
     ///
     /// # Errors
-    /// A place without threads; a host, port or thread cannot be created.
+    /// The link does not support `-t`, or a host, port or thread cannot be created.
     pub fn http_threads(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
         match self.over {
             Over::Native => self.kernels(fetch),
@@ -40,7 +41,7 @@ impl Place {
                 );
                 self.ours(fetch)
             }
-            Over::Router | Over::Tap | Over::Veth => Err(anyhow!("-t: only over pair, nic or native")),
+            Over::Router | Over::Tap | Over::Veth => Err(anyhow!("-t is supported only over pair, nic or native")),
         }
     }
 

@@ -9,7 +9,7 @@ pub enum Axis {
     Log,
 }
 
-/// Ratio of values above which the axis is logarithmic.
+/// Ratio of the largest to the smallest value above which the axis is logarithmic.
 const FAR_APART: f64 = 20.0;
 
 /// Returns the kind of axis on which `values` can be distinguished.

@@ -8,7 +8,7 @@ use super::Axis;
 use super::lines::{Curve, LineChart};
 use crate::result::{Report, Row};
 
-/// Name of the report with such rows.
+/// Name of the report whose rows are drawn as curves.
 const REPORT: &str = "repro ethpipe2013";
 /// Frame sizes as written in row identifiers; one chart each.
 const SETS: [&str; 2] = ["64", "1518"];
@@ -37,7 +37,8 @@ pub(super) fn is_point(report: &Report, row: &Row) -> bool {
     report.name == REPORT && SETS.iter().any(|set| CURVES.iter().any(|(curve, _)| point(row, curve, set).is_some()))
 }
 
-/// Returns a row's point (bytes, GB/s), if the row belongs to this curve.
+/// Returns a row's point (bytes, GB/s), if the row belongs to `curve` in the chart of frame size
+/// `set`.
 fn point(row: &Row, curve: &str, set: &str) -> Option<(f64, f64)> {
     let block = row.id.strip_prefix(curve)?.strip_prefix('.')?.strip_prefix(set)?.strip_prefix('.')?;
     let now = row.now.as_ref().filter(|now| now.unit == UNIT)?;

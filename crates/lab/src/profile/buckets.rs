@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 
-/// A group of functions.
+/// Bucket: a group of functions with the same purpose, to which samples are assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bucket {
@@ -41,7 +41,7 @@ pub enum Bucket {
     Scheduling,
     /// System calls of any caller.
     Kernel,
-    /// Applications, and the laboratory itself.
+    /// Applications, and the measuring code of this crate.
     Application,
     /// Functions that match no rule.
     Other,

@@ -64,7 +64,7 @@ pub fn difference(before: &str, after: &str) -> anyhow::Result<String> {
 }
 
 /// Returns the flamegraph of folded stacks, or the differential one of [`difference`]'s result: red
-/// has grown, blue has shrunk.
+/// functions have grown, blue ones have shrunk.
 ///
 /// # Errors
 /// No stacks, or a line is not a folded stack.
@@ -74,7 +74,7 @@ pub fn svg(folded: &str, title: &str) -> anyhow::Result<String> {
     options.count_name = "microseconds".to_owned();
     options.deterministic = true;
     let mut out = Vec::new();
-    flamegraph::from_reader(&mut options, folded.as_bytes(), &mut out).context("no flamegraph")?;
+    flamegraph::from_reader(&mut options, folded.as_bytes(), &mut out).context("cannot draw the flamegraph")?;
     Ok(String::from_utf8(out)?)
 }
 

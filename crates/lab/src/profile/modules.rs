@@ -116,7 +116,7 @@ impl Module {
         Elf::parse(&*self.image).ok()
     }
 
-    /// Calls `with` with the section and its address.
+    /// Calls `with` with the contents of the section `.eh_frame` and its linked address.
     fn eh_frame(&self, with: impl FnOnce(&[u8], u64)) {
         if let Some(section) = self.elf().as_ref().and_then(|elf| elf.section_by_name(".eh_frame"))
             && let Ok(bytes) = section.data()

@@ -36,7 +36,7 @@ pub struct Share {
     pub ns: u64,
 }
 
-/// A stage of the cost ledger, summed over hosts.
+/// Cost of one processing stage, as counted by the stack's cost ledger and summed over hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageTicks {
     /// Module path of the stage.
@@ -47,7 +47,7 @@ pub struct StageTicks {
     pub units: u64,
 }
 
-/// The cost ledger of the same run.
+/// The stack's cost ledger of the same run: ticks by processing stage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ledger {
     /// Costs, one entry per stage.
@@ -58,7 +58,7 @@ pub struct Ledger {
     pub probes: u64,
     /// Number of hosts included.
     pub hosts: usize,
-    /// Number of further hosts, beyond the maximum number of ledgers kept.
+    /// Number of further hosts, whose ledgers exceeded the maximum number kept.
     pub not_kept: u64,
 }
 
@@ -67,13 +67,13 @@ pub struct Ledger {
 pub struct Moved {
     /// Name of the function.
     pub name: String,
-    /// Share in the other profile.
+    /// Share in the earlier profile.
     pub before: u64,
-    /// Share in this profile.
+    /// Share in the later profile.
     pub after: u64,
 }
 
-/// Content of the report.
+/// Content of the report. All shares are in thousandths of a percent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Command that was profiled.
@@ -84,7 +84,7 @@ pub struct Report {
     pub rate_hz: u32,
     /// `thread timers` or `process timer`.
     pub source: &'static str,
-    /// Duration of the run.
+    /// Duration of the profiled run, in seconds.
     pub seconds: f64,
     /// Number of samples taken.
     pub samples: u64,
@@ -94,7 +94,7 @@ pub struct Report {
     pub coverage: u64,
     /// Share of the process's processor time spent in sampled threads.
     pub runtime: u64,
-    /// Share of these threads' processor time represented by samples.
+    /// Share of the sampled threads' processor time that the samples represent.
     pub covtime: u64,
     /// Share of functions without a name.
     pub unresolved: u64,
@@ -116,7 +116,7 @@ pub struct Report {
     /// The cost ledger, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,
-    /// Changes from another profile, largest first, if requested.
+    /// Changes of functions from an earlier profile, largest first, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Vec<Moved>>,
     /// Warnings about the quality of the profile.

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fen
 
 /// Maximum number of addresses in a sample: the interrupted position and its callers.
 pub const DEPTH_MAX: usize = 64;
-/// Words of a record before the addresses: the weight.
+/// Number of words of a record before the addresses: one, the sample's weight.
 pub(super) const RECORD_HEAD: usize = 1;
 
 /// Unwinding table, created once per process, before the first handler runs.
@@ -73,14 +73,15 @@ pub(super) struct Recorder {
     begun_ns: u64,
     last_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// Processor time and wall-clock time at the last signal.
+    /// Processor time and wall-clock time at the last signal, in nanoseconds.
     tick_ns: AtomicU64,
     tick_wall_ns: AtomicU64,
     period_ns: u64,
     stack_end: u64,
     /// Set while the metronome runs.
     ticking: AtomicBool,
-    /// Consecutive ticks that found the thread not running all the time.
+    /// Number of consecutive ticks for which the thread had not run the whole time since the last
+    /// tick.
     idle: AtomicU32,
     /// State of the random generator of the metronome's periods; never 0.
     chance: AtomicU64,

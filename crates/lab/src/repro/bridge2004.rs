@@ -3,10 +3,11 @@
 //!
 //! [`crate::rigs::NicRig`] models the machine. The ladder applies one tweak after the other
 //! ([`steps`]). Each tweak is also measured alone, against the first rung. Each rung is also run
-//! with the bus waited for ([`paced`]), and with two loops on two cores ([`cores`]). According to
-//! the report, the bottleneck moves from the bus to memory, and from there to the processor's
-//! cycles. Every rung is therefore measured with frames and buffers in memory and in the cache
-//! ([`memory`]), which separates memory from cycles. Register accesses and bus clocks are counted.
+//! with waits for the modelled bus ([`paced`]), and with two loops on two cores ([`cores`]).
+//! According to the report, the bottleneck moves from the bus to memory, and from there to the
+//! processor's cycles. Every rung is therefore measured with frames and buffers in memory and in
+//! the cache ([`memory`]), which separates memory from cycles. Register accesses and bus clocks are
+//! counted.
 
 mod climb;
 mod cores;
@@ -24,14 +25,14 @@ use memory::{Dma, WorkingSet};
 use paced::Then;
 use steps::HugePages;
 
-/// Bridges of the report: ports, and cycles per frame (2.8 GHz divided by 1.2 and 1.6 million
-/// frames per second).
+/// Bridges of the report: (number of ports, cycles per frame) (2.8 GHz divided by 1.2 and 1.6
+/// million frames per second).
 const THEN: [(usize, f64); 2] = [(2, 2333.0), (4, 1750.0)];
-/// Rates of these bridges in the report, in thousand frames per second and port, without T11 and
-/// with it.
+/// Rates of these bridges in the report, in thousand frames per second and port, without the tweak
+/// T11 (a faster bus) and with it.
 const RATES: [Then; 2] = [Then { without: 600.0, with: Some(700.0) }, Then { without: 400.0, with: None }];
 
-/// Runs the ladder with frames in memory.
+/// Measures the ladder of tweaks, with frames in memory and not in the cache.
 ///
 /// # Errors
 /// A rig could not be built, or lost a frame.
@@ -39,7 +40,7 @@ pub fn bridge2004(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyh
     study(Dma::Cold, options, progress)
 }
 
-/// Runs the ladder with frames in the cache.
+/// Measures the ladder of tweaks, with frames in the cache.
 ///
 /// # Errors
 /// As [`bridge2004`].
@@ -47,7 +48,8 @@ pub fn bridge2004_in_cache(options: &Options, progress: &mut dyn FnMut(Progress)
     study(Dma::Copy, options, progress)
 }
 
-/// Rounds of the ladder: building a cold rig takes 50 ms, and a round builds about thirty.
+/// Number of rounds of the ladder. Building a rig with frames in memory takes 50 ms, and a round
+/// builds about thirty.
 const ROUNDS: u32 = 10;
 
 fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
@@ -79,7 +81,7 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     Ok(study.finish())
 }
 
-/// Measures one bridge: the ladder, with the bus waited for, and with two loops.
+/// Measures one bridge: the ladder alone, with waits for the bus, and with two loops.
 fn ladder(
     study: &mut Study<'_>,
     (ports, then): (usize, f64),

@@ -6,8 +6,8 @@
 //! made once or one by one, and times are measured. Measurements that the report planned but did
 //! not make are added: writing, block sizes from 64 B to 4 MiB and the delay that they add to a
 //! frame ([`sweep`]), files of FUSE ([`mounted`]), 1518 bytes, the table of commands with wildcards
-//! and several threads ([`commands`]). `--svg` draws throughput by block size, as the page planned
-//! ([`crate::plot::sweep`]).
+//! and several threads ([`commands`]). `--svg` draws throughput by block size, as the report
+//! planned ([`crate::plot::sweep`]).
 
 mod commands;
 mod mounted;
@@ -24,7 +24,7 @@ use crate::study::{Options, Progress, Study, row_of};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bytes of each file.
+/// Size of each file of frames, in bytes.
 const BYTES: u64 = 300_000_000;
 /// Block sizes of dd, with their names.
 const BLOCKS: [(u64, &str); 9] = [
@@ -42,7 +42,7 @@ const BLOCKS: [(u64, &str); 9] = [
 /// bytes.
 const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
-/// Explanation of the two figures of forwarding.
+/// Explanation of the difference between the report's figure of forwarding and ours.
 const FORWARD: &str = "then one process: dd made two copies, from and to one buffer of lines in a driver that decoded none. Now three \
                        processes and two pipes on the available cores: forward.copied has dd's two copies and the copy from \
                        the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
@@ -58,8 +58,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Runs some scripts in turns and adds a row for each. A trial is a process of its own, so
-    /// nothing else is built for a round.
+    /// Runs some scripts in turns and adds a row for each. Each trial starts a new process, so a
+    /// round builds nothing beforehand.
     fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) {
         let side = |(id, script, ops): &(String, String, u64)| {
             let (name, script, ops) = (id.clone(), script.clone(), *ops);
@@ -90,7 +90,7 @@ fn generator(size: usize, made_once: bool) -> String {
 /// Measures the report's tables, then and now.
 ///
 /// # Errors
-/// The files do not fit.
+/// The files of frames cannot be written, for example because memory is full.
 pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("repro ethpipe2013", options.run(8), 9, progress);
     study.part("writing files of frames");

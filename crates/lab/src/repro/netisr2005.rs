@@ -2,11 +2,11 @@
 //! host and through a router.
 //!
 //! The report's machines had one processor (UP) or two (SMP). Here `up.*` is one thread that drives
-//! both hosts and the router. The judged host's own loop empties its queue: this is the cost of
-//! queueing without a second processor. `smp.*` has one thread for the machines and one for the
-//! judged host's workstream; `several.*` has one more workstream. A column that needs more threads
-//! than this machine has processors is not measured. Each trial builds its hosts anew, so none is
-//! discarded; the variants run in turns.
+//! both hosts and the router. The loop of the judged host, whose netisr is measured, empties the
+//! queue itself: this is the cost of queueing without a second processor. `smp.*` has one thread
+//! for the machines and one for the netisr workstream (queue) of the judged host; `several.*` has
+//! one more workstream. A column that needs more threads than this machine has processors is not
+//! measured. Each trial builds its hosts anew, so none is discarded; the variants run in turns.
 
 use crate::ab::Trials;
 use crate::ministat;
@@ -29,7 +29,7 @@ use std::iter::once;
 
 /// Length of a trial.
 const TRIAL: Duration = Duration::from_millis(20);
-/// Builds of each variant; the report made 10 to 12.
+/// Number of builds of each variant, each with one trial; the report made 10 to 12 trials.
 const KEPT: u32 = 20;
 /// Trials of each variant for its counts, and as many for its ledger: the median of each figure is
 /// reported. In a quick run there is one of each.
@@ -110,7 +110,7 @@ impl Column {
         if self == Column::Up { 1 } else { 1 + self.workstreams() }
     }
 
-    /// Returns the column's heading, with its number of threads.
+    /// Returns the heading of the column, with the number of threads.
     fn heading(self) -> String {
         let word = self.word().to_uppercase();
         match self.threads() {
@@ -156,7 +156,7 @@ const IDLE: &str = "inet.timers";
 
 /// Ticks per unit of [`Work::each`], of all machines together, from the cost ledger.
 struct Cost {
-    /// Ticks from one unit to the next.
+    /// Elapsed ticks per unit.
     all: f64,
     /// Number of threads that the machines have together.
     threads: usize,
@@ -242,7 +242,7 @@ fn title(row: &Then, column: Column, word: &str) -> String {
 
 fn run_options(options: &Options, column: Column) -> run::Options {
     let usual = Trials::Hosts { one_thread: column == Column::Up }.options(options.run(KEPT));
-    // Fewer than 8 builds would show nothing.
+    // With fewer than 8 builds every verdict would be inconclusive.
     run::Options { keep: options.rounds.unwrap_or(usual.keep.max(8)), max_seconds: None, ..usual }
 }
 
@@ -377,8 +377,8 @@ fn did(all: &[Measured]) -> Sheet {
     Sheet { title, head, rows }
 }
 
-/// Returns the rows on which a mode helps or hurts, with the cause: the part of the cost ledger
-/// that changed most in that direction.
+/// Returns the rows that a dispatch mode makes faster or slower, with the cause: the part of the
+/// cost ledger that changed most in that direction.
 fn why(all: &[Measured]) -> Sheet {
     let mut rows = Vec::new();
     for of in all {

@@ -1,10 +1,10 @@
 //! rtems2014: FTP of `/dev/zero` and into `/dev/null`, in the report's three configurations and
 //! with each improvement that it suggests.
 //!
-//! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. A
-//! row is an earlier row with something changed, usually A, and is compared with it. Shares of time
-//! come from a second run, which is sampled. If a row, a profile or a session of curl fails, a row
-//! or a line gives the reason, and the other measurements continue.
+//! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Each
+//! row changes something in an earlier row, usually A, and is compared with that row. Shares of
+//! time come from a second run, which is sampled. If a row, a profile or a session of curl fails, a
+//! row or a line gives the reason, and the other measurements continue.
 
 pub(crate) mod curl;
 mod shares;
@@ -23,9 +23,9 @@ use rung::LockKind;
 use shares::Taken;
 use wire::checksum;
 
-/// Bytes of a trial, which takes 10 to 40 ms.
+/// Number of bytes carried in a trial, which takes 10 to 40 ms.
 const BYTES: u64 = 16 << 20;
-/// Bytes of a trial in quick runs, which are not for quoting.
+/// Number of bytes carried in a trial of a quick run, whose figures are not for quoting.
 const BYTES_QUICK: u64 = 2 << 20;
 
 /// Configuration A: the report's first configuration, as closely as our choices allow. One frame at
@@ -40,10 +40,10 @@ const A: Setup = Setup {
     offload: false,
     burst: 1,
 };
-/// Frames that our hosts otherwise take at a time.
+/// Number of frames that our hosts take from a port at a time in all other configurations.
 const BURSTS: usize = 32;
 
-/// A row: an earlier row with something changed.
+/// A row: a configuration that changes something in an earlier row.
 struct Variant {
     id: &'static str,
     title: &'static str,
@@ -92,7 +92,8 @@ fn variants() -> Vec<Variant> {
     ]
 }
 
-/// Returns the report's `Dload` in configurations A, B and C, in 1024 bytes per second.
+/// Returns the report's `Dload` (curl's average download speed) in configurations A, B and C, in
+/// units of 1024 bytes per second.
 fn dload_then(id: &str) -> Option<f64> {
     match id {
         "a" => Some(9101.0),
@@ -117,7 +118,8 @@ fn curl_form(bytes: f64) -> String {
     }
 }
 
-/// Converts ticks per byte to `Dload`, in 1024 bytes per second.
+/// Converts ticks per byte to `Dload` (curl's average download speed), in units of 1024 bytes per
+/// second.
 fn dload(ticks: f64) -> f64 {
     timer::rate().hz as f64 / ticks / 1024.0
 }
@@ -195,8 +197,8 @@ fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) ->
     variants.iter().map(row).collect()
 }
 
-/// Returns the reason why a row that changes the clock to `strategy` compares nothing, for a TSC
-/// that is or is not `invariant`.
+/// Returns the reason why a row that changes the clock to `strategy` cannot be compared;
+/// `invariant` is a property of the TSC.
 fn clock_missing(strategy: Strategy, invariant: bool) -> Option<&'static str> {
     let kernel_instead = strategy.source() == TimeSource::Tsc && !invariant;
     kernel_instead.then_some("the TSC is not invariant: the clock would read the kernel's time, as that of A")

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Frames queued in front of the device and after it: the maximum of a common card's ring.
+/// Maximum number of frames in each queue before and after the device: the maximum ring size of a
+/// common card.
 pub const SLOTS: usize = 4096;
 
 /// Kind of the device.
@@ -25,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name for the report.
+    /// Returns the description of the device for the report.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bridge => "our bridge on its own thread, two rings of 4096 frames at each port",
@@ -71,7 +72,7 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
             switch.sysctls.idle_us.set(1_000_000);
             let until = stop.clone();
             let work = move |_| {
-                // An error shows as loss.
+                // An error appears in the trials as frame loss.
                 let _ = switch.run(None, Until::Stopped, || until.load(Ordering::Relaxed));
             };
             let thread = Some(dispatch::spawn_worker("dut", None, work)?);

@@ -21,7 +21,7 @@ use wire::{L4Port, Mac, Proto, arp, ip4, ip6, udp};
 
 /// Bytes of an FCS.
 pub const FCS: usize = 4;
-/// Bytes of a frame on the wire in addition to its own: preamble, start delimiter, gap.
+/// Bytes that a frame occupies on the wire in addition to its own: preamble, start delimiter, gap.
 pub const AROUND: usize = 20;
 /// Maximum size, including the FCS: a jumbo frame of 9,000 bytes.
 pub const SIZE_MAX: usize = 9018;
@@ -29,10 +29,10 @@ pub const SIZE_MAX: usize = 9018;
 const TAG: usize = 18;
 /// TTL (RFC 2544 C.2.6.4) or hop limit.
 const TTL: u8 = 10;
-/// Bytes of a UDP header in front of the checksum.
+/// Offset of the checksum in a UDP header, in bytes.
 const SUM: usize = 6;
 const SRC_PORT: L4Port = L4Port(0xc020);
-/// L4 port of echo.
+/// UDP port of the echo service, the destination of test frames.
 const DST_PORT: L4Port = L4Port(7);
 
 /// Addresses of the tester behind one of its ports.
@@ -47,7 +47,7 @@ pub struct Station {
 /// MAC addresses of the two stations, locally administered.
 pub const MACS: [Mac; 2] = [Mac([0x02, 0x25, 0x44, 0, 0, 0x0a]), Mac([0x02, 0x25, 0x44, 0, 0, 0x0b])];
 
-/// Returns the two stations.
+/// Returns the two stations: the tester behind port A and behind port B.
 pub fn stations(family: Domain) -> [Station; 2] {
     let addrs: [IpAddr; 2] = match family {
         Domain::Inet => [[198, 18, 1, 2].into(), [198, 19, 1, 2].into()],
@@ -149,8 +149,8 @@ pub fn write_tag(frame: &mut [u8], tag: Tag) {
     }
 }
 
-/// Returns the tag of a test frame of this tester in that direction; `None` for another frame or a
-/// damaged one.
+/// Returns the tag of a test frame that this tester sent from `from` to `to`; `None` for any other
+/// frame or a damaged one.
 #[inline]
 pub fn read_tag(frame: &[u8], ident: u32, from: Station, to: Station) -> Option<Tag> {
     let (ether, packet) = frame.split_first_chunk::<{ eth::HEADER_LEN }>()?;
@@ -215,7 +215,7 @@ pub fn learning(from: Station, to: Station) -> Vec<u8> {
 /// Hop limit of neighbor discovery (RFC 4861 7.1.1).
 const ND_HOPS: u8 = 255;
 
-/// Returns whether `frame` is a learning frame of `from`.
+/// Returns whether `frame` is a frame that [`learning`] builds for the station `from`.
 pub fn is_learning(frame: &[u8], from: Station) -> bool {
     let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
     let ethertype = frame.get(12..14).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_be_bytes(*bytes));

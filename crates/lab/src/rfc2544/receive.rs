@@ -1,7 +1,8 @@
 //! Counts received frames: each test frame once, and all other frames separately.
 //!
-//! Received numbers are bits of a window below the highest. A frame with a number that has left the
-//! window cannot be distinguished from a duplicate, and counts as lost.
+//! The numbers of received frames are bits of a window that ends at the highest number. A frame
+//! with a number that has left the window cannot be distinguished from a duplicate, and counts as
+//! lost.
 
 use super::frames::Tag;
 use clock::Instant;
@@ -15,9 +16,9 @@ const WINDOW: u64 = 1 << 20;
 pub struct Came {
     /// Distinct test frames of this trial.
     pub frames: u64,
-    /// Frames of these that arrived after one that was sent later (RFC 4737 3).
+    /// Frames counted in `frames` that arrived after a frame that was sent later (RFC 4737 3).
     pub reordered: u64,
-    /// Test frames of this trial received before.
+    /// Test frames of this trial that had been received before.
     pub duplicates: u64,
     /// Test frames too late to be distinguished from duplicates; not in `frames`.
     pub behind: u64,
@@ -28,14 +29,14 @@ pub struct Came {
 }
 
 /// Latencies in nanoseconds: minimum and maximum of all frames; median and 99th percentile of an
-/// evenly spread part of them.
+/// evenly spaced subset of the frames.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
     /// Number of frames measured.
     pub count: u64,
     min: u64,
     max: u64,
-    /// Latencies are kept of frames with a number that is a multiple of this.
+    /// The latency of a frame is kept if its number is a multiple of this.
     every: u32,
     kept: Vec<u64>,
 }
@@ -82,13 +83,13 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver without frames.
+    /// Creates a receiver that has received no frames.
     pub fn new(trial: u16, latencies: Option<Latencies>) -> Receiver {
         let seen = vec![0; (WINDOW / 64) as usize].into();
         Receiver { trial, seen, next: 0, came: Came::default(), latencies }
     }
 
-    /// Processes a test frame received at `now`; `sent` numbers have been used.
+    /// Processes a test frame received at `now`; `sent` is the number of test frames sent so far.
     #[inline]
     pub fn input(&mut self, tag: Tag, sent: u64, now: Instant) {
         let number = u64::from(tag.number);

@@ -53,7 +53,7 @@ pub fn sheets(results: &Results) -> Vec<Sheet> {
             rows(results, throughput_row),
         ),
         (
-            "latency (26.2) at that rate, in ns",
+            "latency (26.2) at the rate of the throughput test, in ns",
             vec!["bytes", "frames/s", "min", "median", "p99", "max", "frames", "lost"],
             rows(results, latency_row),
         ),

@@ -8,7 +8,7 @@ use serde::Serialize;
 const TRIALS_MAX: usize = 40;
 /// Number of trials in which the tester may miss the rate before the rate counts as its limit.
 const SHORTS_MAX: u32 = 3;
-/// The search ends below the highest rate divided by this.
+/// The search ends at rates below the highest rate divided by this number.
 const FLOOR: u64 = 1000;
 
 /// Result of a trial, as used by a search. Rates are frames per second in each direction.
@@ -20,7 +20,7 @@ pub struct Tried {
     pub reached: u64,
     /// Frames sent, in all directions together.
     pub sent: u64,
-    /// Frames that were sent and lost.
+    /// Number of frames that were sent and did not arrive.
     pub lost: u64,
 }
 
@@ -36,7 +36,7 @@ impl Tried {
     }
 }
 
-/// Meaning of a throughput figure.
+/// Meaning of a throughput figure: exact, or a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -121,8 +121,8 @@ pub fn throughput(max: u64, resolution: f64, trial: &mut AtRate<'_>) -> Result<T
     Ok(Throughput { max, rate, bound, trials })
 }
 
-/// Returns the clearest contradiction among trials: the slowest with loss and the fastest without,
-/// if the former is not faster.
+/// Returns the clearest contradiction among trials: the slowest trial with loss and the fastest
+/// trial without loss, if the trial with loss is not the faster one.
 pub fn contradiction(trials: &[Tried]) -> Option<Contradiction> {
     let slower = trials.iter().filter(|tried| tried.lost > 0).min_by_key(|tried| tried.reached)?;
     let faster = trials.iter().filter(|tried| tried.lost == 0 && tried.sent > 0).max_by_key(|tried| tried.reached)?;
@@ -154,7 +154,7 @@ pub struct BackToBack {
     pub most: u64,
     /// The longest burst without loss, for each search.
     pub bursts: Vec<u64>,
-    /// Set if the tester reached the rate in every burst.
+    /// Set if the tester sent every burst at `rate`.
     pub at_rate: bool,
 }
 

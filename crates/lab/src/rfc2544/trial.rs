@@ -122,7 +122,7 @@ pub struct Path {
     pub latencies: Option<Latencies>,
     /// Frames counted as sent although a full port refused them.
     pub refused: u64,
-    /// Bursts in which they were sent.
+    /// Number of bursts in which the test frames were sent.
     pub bursts: u64,
     /// Frames of the longest burst.
     pub longest: u64,
@@ -142,7 +142,8 @@ impl Path {
 pub struct Trial {
     /// Parameters of the trial.
     pub ask: Ask,
-    /// Results from A to B; and from B to A, if both directions were requested.
+    /// Results of the direction from A to B, and of that from B to A if both directions were
+    /// requested.
     pub ways: Vec<Path>,
     /// Time during which frames were sent.
     pub took: Duration,
@@ -178,7 +179,7 @@ pub enum Cut {
     Stopped,
     /// A port closed, with its name and the reason.
     Gone(String),
-    /// No test frame arrives in a direction.
+    /// No test frame arrives in one direction, which the text names.
     Deaf(String),
 }
 
@@ -201,7 +202,7 @@ pub struct Tester<'a> {
     pub time: &'a mut dyn Time,
     /// Function that returns whether a stop is requested.
     pub stop: &'a dyn Fn() -> bool,
-    /// Meaning of a full port.
+    /// Meaning of a frame that a full port refuses.
     pub refusal: Refusal,
     /// Directions of the frames.
     pub ways: Directions,
@@ -209,7 +210,7 @@ pub struct Tester<'a> {
     pub drain: Duration,
     /// Address family of the test frames.
     pub family: Domain,
-    /// Identifies this tester's frames.
+    /// Number in each test frame that identifies this tester.
     pub ident: u32,
     /// Number of trials so far.
     pub trials: u16,
@@ -222,7 +223,7 @@ struct Flow {
     template: Vec<u8>,
     way: Path,
     receiver: Receiver,
-    /// Frames given up because the tester was too late.
+    /// Number of frames that were not sent because the tester was too late.
     given_up: u64,
 }
 
@@ -242,7 +243,7 @@ impl Flow {
         (due - late).min(BURST).min(left)
     }
 
-    /// Returns the time after the start at which the next frame is due.
+    /// Returns the time, counted from the start of the trial, at which the next frame is due.
     fn next(&self, ask: &Ask) -> Duration {
         let Pace::Frames(rate) = ask.pace else { return Duration::ZERO };
         let ns = (u128::from(self.way.sent + self.given_up) * SECOND).div_ceil(u128::from(rate.max(1)));
@@ -351,7 +352,8 @@ impl Tester<'_> {
         Ok(())
     }
 
-    /// Sends as requested, and receives meanwhile; returns the time that it took.
+    /// Sends test frames as `ask` requests, and receives meanwhile; returns the duration of the
+    /// sending.
     fn send(&mut self, ask: &Ask, flows: &mut [Flow], start: Instant) -> Result<Duration, Cut> {
         let limit = start.after(limit(ask));
         loop {
@@ -433,7 +435,7 @@ impl Tester<'_> {
         all
     }
 
-    /// Waits for the last frames.
+    /// Waits at most `drain` for the last test frames.
     fn await_rest(&mut self, flows: &mut [Flow]) -> Result<(), Cut> {
         let end = self.time.now().after(self.drain);
         loop {

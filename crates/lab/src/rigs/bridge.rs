@@ -10,7 +10,7 @@ use port::pair::pair;
 use port::{Caps, Port};
 use wire::{Mac, hash};
 
-/// Frames that wait in a port at the beginning of a round.
+/// Number of frames that wait in a port at the beginning of a round.
 const RING: usize = 1024;
 const ROUNDS: u64 = if cfg!(debug_assertions) { 4 } else { 16 };
 const NOW: Instant = Instant::from_millis(1000);
@@ -54,7 +54,7 @@ pub struct BridgeRig {
     out: Vec<Burst>,
     pool: Pool,
     random: Random,
-    /// Stations at each port.
+    /// Number of stations at each port.
     stations: usize,
     /// Bytes of a frame, without FCS.
     len: usize,
@@ -151,7 +151,8 @@ impl Subject for BridgeRig {
     }
 }
 
-/// Properties that a rig's rows are named for, as counted by its ports and its table.
+/// Properties that the names of a rig's rows state, as counted by the rig's ports and address
+/// table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BridgeFacts {
     /// Addresses in the table.
@@ -175,7 +176,7 @@ impl BridgeRig {
     }
 }
 
-/// Lookups in the address table alone, in bursts of 32.
+/// Rig that looks up addresses in the bridge's address table alone, in bursts of 32.
 pub struct FdbRig {
     id: String,
     fdb: Fdb,
@@ -228,7 +229,7 @@ impl Subject for FdbRig {
     }
 }
 
-/// Buffers taken from a pool and returned to it, 32 at a time.
+/// Rig that takes buffers from a pool and returns them, 32 at a time.
 pub struct PoolRig {
     pool: Pool,
 }
@@ -269,7 +270,7 @@ impl Subject for PoolRig {
     }
 }
 
-/// Frames through a ring between two ends on one core, 32 at a time.
+/// Rig that passes frames through a ring between two ends on one core, 32 at a time.
 pub struct RingRig {
     pool: Pool,
 }

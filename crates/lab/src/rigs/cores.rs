@@ -27,14 +27,14 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 use wire::Mac;
 
-/// Datagrams of a thread in a trial, of sending and receiving.
+/// Number of datagrams that each thread sends or receives in a trial.
 const CALLS: u64 = if cfg!(debug_assertions) { 2_000 } else { 50_000 };
-/// Packets of a thread in a trial, of forwarding.
+/// Number of packets that each thread forwards in a trial.
 const PACKETS: u64 = if cfg!(debug_assertions) { 2_000 } else { 200_000 };
 
-/// A thread's part of a trial; returns its operations.
+/// Function that runs a thread's part of a trial and returns the number of its operations.
 type Work = Box<dyn FnMut() -> anyhow::Result<u64>>;
-/// Builds the work of a thread, given its number, on that thread.
+/// Function that builds the work of a thread, given the thread's number. It runs on that thread.
 type Make = Arc<dyn Fn(usize) -> anyhow::Result<Work> + Send + Sync>;
 
 struct Worker {
@@ -42,12 +42,12 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Work of `n` threads at the same time, each on a core of its own; an operation is one of any
-/// thread, in wall time.
+/// Rig in which `n` threads work at the same time, each on a core of its own. The operations of all
+/// threads count together, in wall time.
 pub struct CoresRig {
     id: String,
     workers: Vec<Worker>,
-    /// Start and end in ticks, and operations.
+    /// Results of a trial: (start in ticks, end in ticks, number of operations).
     answers: mpsc::Receiver<anyhow::Result<[u64; 3]>>,
     /// Checks that nothing was lost.
     check: Box<dyn Fn() -> anyhow::Result<()>>,
@@ -85,7 +85,7 @@ impl CoresRig {
         Ok(CoresRig { id: id.to_owned(), workers, answers, check: Box::new(check) })
     }
 
-    /// Creates `n` disjoint hosts as configured by the settings line, which send.
+    /// Creates `n` disjoint sending hosts, as configured by the settings line.
     ///
     /// # Errors
     /// A thread could not be created, or the settings line is invalid.
@@ -205,8 +205,8 @@ impl CoresRig {
         CoresRig::new(id, n, make, balanced(id, host))
     }
 
-    /// Creates one shared host through which `n` threads send over a connection each, to a host of
-    /// the same thread.
+    /// Creates one shared host through which `n` threads send. Each thread has one connection, to a
+    /// separate host that the same thread runs.
     ///
     /// # Errors
     /// A port could not be added, or a connection failed.
@@ -273,7 +273,7 @@ fn pair_iface(at: usize, host: u8) -> IfaceConfig {
     }
 }
 
-/// The shared host's end of a connection, for the thread with that number.
+/// The shared host's end of a connection, for the thread with this number.
 struct Near {
     host: Arc<Host<Light>>,
     at: usize,
@@ -330,7 +330,7 @@ fn connected(near: &Arc<Host<Light>>, at: usize, pairs: &Pairs) -> anyhow::Resul
             Err(error) => return Err(error.into()),
         }
     }
-    Err(anyhow!("no connection received"))
+    Err(anyhow!("the host received no connection"))
 }
 
 impl Subject for CoresRig {
@@ -342,8 +342,8 @@ impl Subject for CoresRig {
         let start = Arc::new(Barrier::new(self.workers.len()));
         let wall = os::monotonic_ns();
         for worker in &self.workers {
-            let orders = worker.orders.as_ref().context("a worker has ended")?;
-            orders.send(start.clone()).map_err(|_| anyhow!("a worker has ended"))?;
+            let orders = worker.orders.as_ref().context("a worker thread has ended")?;
+            orders.send(start.clone()).map_err(|_| anyhow!("a worker thread has ended"))?;
         }
         let (mut first, mut last, mut ops) = (u64::MAX, 0, 0);
         for _ in &self.workers {
@@ -393,7 +393,7 @@ mod tests {
 
     type Rig = fn(usize) -> anyhow::Result<CoresRig>;
 
-    /// Every thread does its part; a trial that loses something is an error.
+    /// Checks that every thread does its part of the operations of a trial.
     #[test]
     fn each_thread_does_its_share_of_operations() {
         let rigs: [(Rig, u64); 5] = [

@@ -1,4 +1,4 @@
-//! Lookups alone: a FIB of either family with a router's table.
+//! Route lookups alone, in an IPv4 or IPv6 FIB with as many routes as a router.
 
 use super::route::{destinations6, prefixes, prefixes6};
 use crate::subject::{Reading, Subject, measure};

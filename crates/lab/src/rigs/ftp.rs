@@ -59,7 +59,7 @@ pub struct Setup {
     pub checksum: checksum::Kind,
     /// Leaves checksums to the port.
     pub offload: bool,
-    /// Frames taken from a port at a time.
+    /// Number of frames taken from a port at a time.
     pub burst: usize,
 }
 
@@ -133,11 +133,11 @@ pub struct Facts {
     pub checksum: Option<checksum::Kind>,
     /// Checksums that the iface of its port leaves to the port.
     pub offload: Offload,
-    /// Frames taken from a port at a time.
+    /// Number of frames taken from a port at a time.
     pub burst: usize,
 }
 
-/// Two hosts with a session each trial.
+/// Rig of two hosts that run one FTP session in each trial.
 struct FtpRig<L: Locks> {
     id: String,
     setup: Setup,

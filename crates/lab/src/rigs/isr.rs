@@ -15,12 +15,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// Frames of a trial: whole bursts of 32.
+/// Number of frames of a trial: a multiple of the burst size, 32.
 const FRAMES: u64 = 20_480;
 const ROUTES: usize = 1_000;
-/// Maximum polls for the last frames without success; they take seconds.
+/// Maximum number of polls for the last frames without success, after which the trial fails. This
+/// many polls take seconds.
 const MOST_LOOKS: u32 = 100_000_000;
-/// Maximum frames waiting; above it, the receiving thread waits.
+/// Maximum number of frames that wait in netisr's queue; above it, the receiving thread waits.
 const WAITING: u64 = 2_048;
 
 /// Creates a router with few routes, so that dispatching is a large part of a frame's cost.
@@ -68,7 +69,7 @@ fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::R
     Ok((reading, waited))
 }
 
-/// Router on one thread.
+/// Rig of a router on one thread.
 pub struct IsrRig {
     id: String,
     host: Host<Up>,
@@ -106,7 +107,7 @@ pub struct IsrThreadRig {
     waited: Rc<Cell<(u64, u64)>>,
 }
 
-/// Baseline: light locks, no netisr, one thread.
+/// Baseline of [`IsrThreadRig`]: light locks, no netisr, one thread.
 pub struct LightRig(IsrThreadRig);
 
 impl LightRig {

@@ -20,14 +20,14 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Frames that wait in a port at the beginning of a round.
+/// Number of frames that wait in a port at the beginning of a round.
 const RING: usize = 1024;
 const ROUNDS: usize = 32;
-/// Stations behind each port.
+/// Number of stations behind each port.
 const STATIONS: usize = 250;
 /// Bytes of a frame without FCS: 64 on the wire.
 const LEN: usize = 60;
-/// Turns in a row that move nothing, after which the trial fails.
+/// Number of consecutive turns of a loop that move no frame, after which the trial fails.
 const MOST_EMPTY: u32 = 2_000_000;
 
 /// Ports by which frames leave.
@@ -76,7 +76,7 @@ impl Meeting {
     }
 }
 
-/// Rig of a switch.
+/// Rig of a switch, with each loop and worker on its own core.
 pub struct LanesRig {
     id: String,
     switch: Arc<Switch>,

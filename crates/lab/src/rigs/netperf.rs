@@ -59,13 +59,13 @@ impl Service {
 
 /// Number of clients of a service.
 const CLIENTS: usize = 8;
-/// Requests that each client has under way.
+/// Number of requests that each client has under way.
 const DEPTH: usize = 8;
 
-/// Maximum tries of a trial in which nothing was done; each is four times as long as the one
-/// before.
+/// Maximum number of tries of a trial in which no operation completes; each try is four times as
+/// long as the one before.
 const MOST_TRIES: u32 = 4;
-/// Least share of a trial's time that is taken as the work's own, however long the thread was
+/// Minimum share of a trial's time that is taken as the work's own, however long the thread was
 /// preempted.
 const LEAST_SHARE: f64 = 0.01;
 
@@ -76,14 +76,14 @@ const WARM_UP: Duration = Duration::from_millis(10);
 /// warm-up, since the hosts count from their creation.
 const COUNTED: u32 = 5;
 
-/// A play and, on the same hosts, a shorter one before it.
+/// A test (play) and, on the same hosts, a shorter warm-up before it.
 struct Warmed<P> {
     warm_up: Option<P>,
     play: P,
 }
 
 impl<P: Play> Warmed<P> {
-    /// Runs `plays` on `ground`: the measured one, and if `warm` the other before it.
+    /// Runs `play` on `ground`, after `warm_up` if `warm` is set. Returns `play` and the counters.
     fn run(ground: &impl Ground, warm: bool, [warm_up, play]: [P; 2]) -> anyhow::Result<(P, Observed)> {
         let mut both = Warmed { warm_up: warm.then_some(warm_up), play };
         let seen = ground.run_counted(&mut both)?;
@@ -117,7 +117,7 @@ impl Play for Once<'_> {
     }
 }
 
-/// Rig with a received byte, a transaction or a connection as its operation.
+/// Rig that performs [`Work`]; an operation is a received byte, a transaction or a connection.
 pub struct NetperfRig {
     id: String,
     place: Place,
@@ -192,8 +192,8 @@ impl Work {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Performs the work on `ground`, after a warm-up if `warm`; returns the trial and the counts
-    /// of both.
+    /// Performs the work on `ground`, after a warm-up if `warm` is set. Returns the trial's
+    /// reading, and the counters of warm-up and trial together.
     ///
     /// # Errors
     /// As [`Work::run`].
@@ -207,9 +207,9 @@ impl Work {
         Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
     }
 
-    /// Performs the work on `ground`; returns the result of the last try, and the seconds of all.
-    /// If nothing was done in that time, it is repeated four times as long. Where one thread drives
-    /// both ends, the time in which it was preempted does not count.
+    /// Performs the work on `ground`. If no operation completed, repeats the work for four times as
+    /// long. Returns the result of the last try, and the seconds of all tries. Where one thread
+    /// drives both ends, the time in which it was preempted does not count.
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.
@@ -228,7 +228,8 @@ impl Work {
         bail!("no operation completed in {MOST_TRIES} tries")
     }
 
-    /// Returns the same work for `n` times as long; a work by count stays as it is.
+    /// Returns the same work with `n` times the duration; work that is limited by a count is
+    /// unchanged.
     fn times(&self, n: u32) -> Work {
         match self {
             Work::Netperf(options) => match options.length {

@@ -47,14 +47,14 @@ pub const FIRST: &str = "dma=cold";
 pub const FINAL: &str = "dma=cold rx_tail_batch=64 tx_tail_batch=64 tx_flush=poll tx_rs_every=32 pool=stack refill=stack \
      parse=late rx_ring=2048 pages=2m prefetch=4";
 
-/// Frames taken from a ring at a time.
+/// Number of frames taken from a ring at a time.
 const BURST: usize = 32;
 /// Maximum frames that a turn takes from a port (kern.polling.burst_max of the report's years:
 /// 150).
 pub const ROUND: usize = 128;
-/// Bytes of a frame without FCS: 64 on the wire.
+/// Length of a frame in bytes, without FCS: 64 on the wire.
 const LEN: usize = 60;
-/// Addresses at all ports together, as in `bench bridge`.
+/// Number of MAC addresses at all ports together, as in `bench bridge`.
 const STATIONS: usize = 1000;
 /// Approximate frames of a trial, unless the settings override it.
 const FRAMES: usize = 32 << 10;
@@ -194,12 +194,13 @@ impl NicRig {
         Totals::of(self.comes.iter().map(|card| &*card.nic))
     }
 
-    /// Returns the frames of a turn.
+    /// Returns the number of frames of a turn.
     fn a_turn(&self) -> usize {
         self.comes.len() * self.setup.feed
     }
 
-    /// Returns the frames that precede a trial, since other subjects have used the cache.
+    /// Returns the number of warm-up frames before a trial, since other subjects have used the
+    /// cache.
     fn warming(&self) -> usize {
         let rings: usize = self.comes.iter().map(|card| card.nic.settings.rings().0).sum();
         (self.setup.frames / 4).max(rings)
@@ -255,9 +256,9 @@ impl NicRig {
         }
     }
 
-    /// Puts the buffers in random order, and rests the configured number of them, in equal shares,
-    /// in the cards' sending halves, which exchange them. All are written to once, so that no page
-    /// is missing later.
+    /// Shuffles the buffers, and stores the configured number of them (`rest=`), in equal shares,
+    /// in the cards' sending halves, which exchange them for sent buffers. Writes to every buffer
+    /// once, so that no page fault occurs later.
     fn lay_to_rest(&mut self) {
         if self.setup.rest == 0 {
             return;

@@ -1,4 +1,5 @@
-//! Receiving: on one thread run to completion, and with a puller and a reader on two threads.
+//! Receiving: on one thread, run to completion; and on two threads, where one (the puller) takes
+//! frames from the port and the other reads the socket.
 
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
@@ -42,14 +43,14 @@ pub struct RecvRig {
     poller: Poller<Up>,
     got: u64,
     ready: Vec<usize>,
-    /// Datagrams of a trial: with many sockets each is served twice, so that the trial does not
-    /// measure the warm-up.
+    /// Number of datagrams of a trial. With many sockets, each socket receives two, so that the
+    /// trial does not measure the warm-up.
     datagrams: u64,
 }
 
 impl RecvRig {
-    /// Creates a rig. One socket is bound; of several, each is connected to one of the generator's
-    /// flows, which arrive in pseudo-random order.
+    /// Creates a rig. A single socket is bound. Several sockets are each connected to one of the
+    /// generator's flows, which arrive in pseudo-random order.
     ///
     /// # Errors
     /// A socket call failed, or the port could not be added.
@@ -127,16 +128,16 @@ impl Subject for RecvRig {
     }
 }
 
-/// The report's part 2: one thread pulls frames off the port and delivers them to the socket,
-/// another reads.
+/// Part 2 of the report rump2014: one thread pulls frames off the port and delivers them to the
+/// socket, another reads.
 pub struct TwoThreadsRig {
     id: String,
     host: Arc<Host<Light>>,
     fd: Fd,
     stop: Arc<AtomicBool>,
-    /// Datagrams that the puller may pull, over all trials.
+    /// Number of datagrams that the puller may pull, over all trials.
     wanted: Arc<AtomicU64>,
-    /// Datagrams that the puller has pulled: at most a burst more than `wanted`.
+    /// Number of datagrams that the puller has pulled: at most a burst more than `wanted`.
     pulled: Arc<AtomicU64>,
     read: u64,
     puller: Option<JoinHandle<()>>,
@@ -180,10 +181,10 @@ impl TwoThreadsRig {
     }
 }
 
-/// Maximum datagrams in flight. With 1024 their lines stay in the caches and their pages in the
-/// TLB: 190 ticks per datagram, where 8192 in flight took 350.
+/// Maximum number of datagrams in flight. With 1024 their cache lines stay in the caches and their
+/// pages in the TLB: 190 ticks per datagram, where 8192 in flight took 350.
 const AHEAD: u64 = 1024;
-/// Empty reads in a row before a trial fails; they take seconds.
+/// Number of consecutive empty reads after which a trial fails. This many reads take seconds.
 const MOST_EMPTY: u64 = 1 << 26;
 /// Maximum wait for the puller's last burst.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 use wire::Mac;
 
 pub(super) const PACKETS: u64 = 20_000;
-/// Packets of a router's trial: ten milliseconds. After a trial of the kernel's router the caches
-/// hold the kernel's data. In a trial of 20,000 packets, a sixth passed until they held this
-/// router's again (53 ticks per packet, against 44.6 of one router in long trials, in the same
-/// run).
+/// Number of packets in a router's trial, which takes ten milliseconds. After a trial of the
+/// kernel's router the caches hold the kernel's data. In a trial of 20,000 packets, a sixth passed
+/// until they held this router's again (53 ticks per packet, against 44.6 of one router in long
+/// trials, in the same run).
 const STEADY: u64 = 200_000;
-/// Packets of a trial with updates: long enough for some hundreds of updates.
+/// Number of packets in a trial with route updates: long enough for some hundreds of updates.
 const LONG: u64 = 400_000;
 const GATEWAYS: u8 = 16;
 
@@ -54,7 +54,7 @@ pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
     .take(n)
 }
 
-/// Rig of one router.
+/// Rig that forwards packets through one router.
 pub struct RouteRig<L: Locks = Up> {
     id: String,
     host: Host<L>,
@@ -166,8 +166,8 @@ fn draws() -> impl FnMut() -> u32 {
 }
 
 impl<L: Locks> RouteRig<L> {
-    /// Creates such a router on a host configured by `config`, except for its name, ports and
-    /// locks.
+    /// Creates a router as [`RouteRig::new`] does, on a host configured by `config` except for its
+    /// name, ports and locks.
     ///
     /// # Errors
     /// As [`RouteRig::new`].
@@ -289,8 +289,8 @@ impl Drop for UpdatesRig {
     }
 }
 
-/// Removes and adds the routes of `prefixes` at an even pace while `on`, at most a hundred changes
-/// late.
+/// Removes and adds the routes of `prefixes` at an even pace while `on` is set; falls at most a
+/// hundred changes behind that pace.
 fn update(
     host: &Host<Light>,
     out: IfaceId,

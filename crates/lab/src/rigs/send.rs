@@ -1,5 +1,5 @@
-//! Sending: a host linked into this program, or built in another way and run in a process of its
-//! own.
+//! Sending: a host linked into this program, or a host built with other build options that runs in
+//! a process of its own.
 
 use super::PAYLOAD;
 use crate::child::{self, Child, numbers};
@@ -11,8 +11,8 @@ use rung::{AnyRig, Settings};
 use std::path::Path;
 use std::process::Command;
 
-/// Calls in a trial, which take about a millisecond. Figures of an unoptimized build are for tests
-/// only.
+/// Number of calls in a trial, which take about a millisecond. Figures of an unoptimized build are
+/// for tests only.
 pub(crate) const CALLS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
 /// A host linked into this program.
@@ -23,7 +23,7 @@ pub struct SendRig {
 }
 
 impl SendRig {
-    /// Creates a host from the settings line. `bursts`: 32 datagrams per call.
+    /// Creates a host from the settings line. With `bursts`, each call sends 32 datagrams.
     ///
     /// # Errors
     /// The settings line is invalid, or no memory.
@@ -83,7 +83,7 @@ impl Subject for SendRig {
     }
 }
 
-/// A host built in another way, in a process of its own.
+/// A host built with other build options, in a process of its own.
 pub struct BuiltSend {
     id: String,
     child: Child,

@@ -159,7 +159,7 @@ impl Two {
                 return Ok(fd);
             }
         }
-        anyhow::bail!("no connection received")
+        anyhow::bail!("the host received no connection")
     }
 
     /// Fills `ends` with connections, 25,000 per listener: the client has 55,536 ports for each

@@ -1,4 +1,4 @@
-//! Two routers with a link between: the cost of a tunnel per frame, both ends together.
+//! Two routers with a link between them: the cost of a tunnel per frame, both ends together.
 
 use super::route::{PACKETS, few_left, iface};
 use crate::subject::{Reading, Subject, measure};
@@ -16,9 +16,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use wire::Mac;
 
-/// Turns of the far router without a frame, after which no more frames are expected.
+/// Number of turns of the far router without a frame, after which no more frames are expected.
 const MOST_EMPTY: u32 = 1_000;
-/// Addresses of the ends of the tunnel, and of the link between.
+/// Addresses of the ends of the tunnel, and of the link between the routers.
 const INSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(172, 16, 0, 1), Ipv4Addr::new(172, 16, 0, 2)];
 const BETWEEN: [Ipv4Addr; 2] = [Ipv4Addr::new(2, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2)];
 /// Default gateway of the far router.
@@ -26,7 +26,8 @@ const GATEWAY: Ipv4Addr = Ipv4Addr::new(3, 0, 0, 10);
 /// MAC addresses of the ends of an Ethernet tunnel.
 const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 9, 1]), Mac([2, 0, 0, 0, 9, 2])];
 
-/// pktgen, a router, a link or a tunnel over it, a router, pktgen: all on one thread.
+/// Rig with a pktgen source, a router, a link or a tunnel over it, a second router, and a pktgen
+/// sink, all on one thread.
 pub struct TunnelRig {
     id: String,
     routers: [Host<Up>; 2],

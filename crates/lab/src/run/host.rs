@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::speed::{Speed, probe};
 
-/// Interval of the probes while the core is slow, and the number of them after which the wait ends.
+/// Wait for a slow core: (interval between two probes of its speed, number of probes after which
+/// the wait ends).
 const SETTLE: (Duration, u32) = (Duration::from_micros(500), 200);
 
 /// The machine that a run is measured on.
@@ -14,7 +15,7 @@ pub trait Host {
     /// Returns the time since the run began.
     fn elapsed(&mut self) -> Duration;
 
-    /// Keeps the thread on its processor, before each round.
+    /// Pins the thread to its processor; called before each round.
     ///
     /// # Errors
     /// The processor is gone, with the reason.

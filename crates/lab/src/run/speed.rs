@@ -9,13 +9,13 @@ use std::hint::black_box;
 
 use crate::tsc;
 
-/// Iterations of a probe, some microseconds in all.
+/// Number of iterations of a probe, some microseconds in all.
 const ITERATIONS: u64 = 2000;
-/// Probes that the usual speed is computed from.
+/// Number of probes that the usual speed is computed from.
 const REMEMBERED: usize = 64;
-/// A probe that takes longer than usual by this factor is slow. Undisturbed probes differ by 1 %;
-/// with busy neighbors up to one in four is slow. After a lasting change of frequency, the new
-/// speed becomes the usual one.
+/// Factor above which a probe's time, relative to the usual time, counts as slow. Undisturbed
+/// probes differ by 1 %; with busy neighbors up to one in four is slow. After a lasting change of
+/// frequency, the new speed becomes the usual one.
 const SLOW: f64 = 1.1;
 
 /// The usual speed of a core.

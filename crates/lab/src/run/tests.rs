@@ -224,10 +224,10 @@ fn a_side_that_keeps_failing_is_left_out() {
     let log = Log::default();
     let samples = rounds(&[side("a", &log), failing(2, 1000)], &options(6, 0, 1), &mut Scripted::default());
     assert_eq!((samples[0].values().len(), samples[0].failed.clone()), (6, None));
-    assert_eq!(samples[1].failed.as_deref(), Some("trial of f: no route"));
+    assert_eq!(samples[1].failed.as_deref(), Some("trial of f failed: no route"));
     let none = Side::new("n", || -> anyhow::Result<Box<dyn Subject>> { bail!("no memory") });
     let samples = rounds(&[none, side("a", &log)], &options(3, 0, 1), &mut Scripted::default());
-    assert_eq!(samples[0].failed.as_deref(), Some("build of n: no memory"));
+    assert_eq!(samples[0].failed.as_deref(), Some("build of n failed: no memory"));
     assert_eq!(samples[1].values().len(), 3);
 }
 

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 
 /// 64-byte frames on the wire, without FCS.
 const LEN: usize = 60;
-/// Stations at each side: 1,000 in all, as in `bridge.1k`.
+/// Number of stations at each side: 1,000 in all, as in the row `bridge.1k`.
 const STATIONS: usize = 500;
 /// Number of different frames in each direction.
 const DIFFERENT: usize = 1024;
@@ -27,7 +27,7 @@ pub fn veths(netlink: &mut Netlink, near: &str, far: &str) -> anyhow::Result<()>
 
 /// Brings a device up, with IPv6 disabled so that the kernel sends nothing of its own.
 pub fn up(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
-    // Not fatal without IPv6.
+    // A failure is not fatal: the kernel may have no IPv6.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     Ok(netlink.set_up(name)?)
 }
@@ -93,7 +93,7 @@ fn packet(side: u8, n: usize) -> Vec<u8> {
     frame
 }
 
-/// One direction: the sending socket and the device that counts.
+/// One direction of traffic: the sending socket, and the device that counts the arriving frames.
 pub struct Way {
     from: File,
     sink: String,
@@ -110,7 +110,7 @@ impl Way {
         Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })
     }
 
-    /// Returns a direction in which frames carry packets to route.
+    /// Returns a direction in which the frames carry IPv4 packets for a router.
     pub fn routed(side: u8, from: &str, sink: &str) -> anyhow::Result<Way> {
         let frames = (0..DIFFERENT).map(|n| packet(side, n)).collect();
         Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })

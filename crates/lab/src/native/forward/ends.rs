@@ -17,7 +17,7 @@ const HEADER: usize = 14;
 pub enum Ends {
     /// Packet sockets on the kernel's side of TAP devices.
     Taps { left: File, right: File },
-    /// Network cards in memory.
+    /// Emulated network cards.
     Cards(Box<Cards>),
 }
 
@@ -94,7 +94,8 @@ fn number(frame: &[u8]) -> Option<u64> {
     frame.get(HEADER..HEADER + 8)?.try_into().ok().map(u64::from_ne_bytes)
 }
 
-/// Opens a card with free register accesses, as only the wake-up of the switch is measured.
+/// Opens a card whose register accesses cost no time, since only the wake-up of the switch is
+/// measured.
 fn card(name: &str, end: nic::End, pool: &Pool) -> anyhow::Result<Port> {
     let (spec, settings) =
         (Spec::parse(&format!("nic(intr=on,reg_read_ns=0,reg_write_ns=0):{name}"))?, Settings::default());

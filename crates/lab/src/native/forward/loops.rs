@@ -32,17 +32,19 @@ pub struct Bridge {
     pub settle_ms: u64,
 }
 
-/// Buffers of the pool: the default of a pool. The bare loop of `xdp` has the same number.
+/// Number of buffers in the pool: the default of a pool, and the number that the bare loop of `xdp`
+/// has.
 const BUFFERS: usize = 4096;
-/// Frames in a round. An `xdp` port gives the kernel an eighth of its pool to fill, and a TAP
-/// device's queue holds 1000: a round is smaller than both.
+/// Number of frames in a round. An `xdp` port gives the kernel an eighth of its pool to fill, and a
+/// TAP device's queue holds 1000: a round is smaller than both.
 const ROUND: usize = 256;
-/// A `packet` port receives a block when it is full or its time is over: a round has blocks of both
-/// kinds.
+/// Number of frames in a round over `packet` ports. Such a port receives a block of frames when the
+/// block is full or its timeout expires, and this round contains blocks of both kinds.
 const ROUND_OF_BLOCKS: usize = 1024;
-/// Longer than the 1 ms after which the kernel hands over a block that is not full.
+/// Milliseconds to wait for the last block: longer than the 1 ms after which the kernel hands over
+/// a block that is not full.
 const RETIRE_MS: u64 = 3;
-/// Turns without a frame after which no more frames are expected.
+/// Number of turns of the loop without a frame after which no more frames are expected.
 const MOST_EMPTY: u32 = 200_000;
 
 /// Creates a switch with one loop and no ports, as `linerate bridge` does, except for the size of
@@ -64,8 +66,8 @@ pub fn tap_switch(locks: PoolLocks) -> anyhow::Result<Switch> {
 }
 
 impl Bridge {
-    /// Creates and opens the devices. All frames have passed once, so that the addresses are
-    /// learned.
+    /// Creates and opens the devices. The caller then forwards all frames once, so that the
+    /// addresses are learned.
     pub fn new(who: Who) -> anyhow::Result<Bridge> {
         let mut bridge = match who {
             Who::Kernel => Bridge::kernel()?,
@@ -195,7 +197,7 @@ impl Loop {
         }
     }
 
-    /// Makes one more turn, to send pending frames.
+    /// Runs the loop for one more turn, to send pending frames.
     pub fn turn(&mut self) {
         match self {
             Loop::Switch(switch) => drop(switch.thread(0).map(|mut thread| thread.turn())),

@@ -142,7 +142,8 @@ impl Bridge {
         ensure!(passed == count, "{passed} of {count} frames were received");
         let mut arrived = way.arrived()? - before;
         if arrived < count {
-            // Rare: the kernel left some frames to one of its threads. The wait for them counts.
+            // Rarely, the kernel leaves some frames to one of its own threads. The wait for these
+            // frames counts as forwarding time.
             add(&mut all.passed, &measure(0, || self.passes.wait(way, before + count)));
             arrived = way.arrived()? - before;
         }
@@ -155,7 +156,7 @@ impl Bridge {
 }
 
 impl Loop {
-    /// Makes turns until the far device has received `arrived` frames.
+    /// Runs turns of the loop until the far device has received `arrived` frames.
     fn wait(&mut self, way: &Way, arrived: u64) {
         let since = Instant::now();
         while way.arrived().is_ok_and(|now| now < arrived) && since.elapsed() < PATIENCE {

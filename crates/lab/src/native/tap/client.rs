@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Server {
     /// Runs `BEFORE iperf3 -c ...`; returns the bytes received and the nanoseconds that the
     /// transfer took. A client that fails is started again for up to [`PATIENCE`]. `meanwhile` is
-    /// called after each start, and may work until the client has ended or return before.
+    /// called after each start; it may run until the client has ended, or return earlier.
     pub fn run(
         self,
         before: &[&str],
@@ -67,7 +67,7 @@ fn finish(mut child: Child, patience: Duration) -> anyhow::Result<String> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("iperf3 did not exit in time");
+            bail!("iperf3 did not exit within {} s", patience.as_secs());
         }
         std::thread::sleep(Duration::from_millis(5));
     }

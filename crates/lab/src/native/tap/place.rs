@@ -28,14 +28,16 @@ pub(crate) const KIND: &str = "tap";
 /// a TAP device.
 const INSIDE: &str = "inside";
 
-/// 20 ms round trip, 1 % lost; the queue is longer than any window here.
+/// Impairment with a round trip of 20 ms and a loss of 1 %; its queue is longer than any window
+/// here.
 const LOSSY: &str = "impair(loss=1%,delay=10ms,dir=both,limit=20000)";
 
 /// Segmentation offloads off, so that packets of the MTU are lost one by one. A large segment would
 /// be lost as a whole, so a sender of larger segments would see fewer losses.
 const SMALL: &str = "tap(tso=off,lro=off)";
 
-/// Our default, set on the kernel too, whatever its own default (here often bbr).
+/// Congestion control of both ends: our default, which is also set on the kernel, since the
+/// kernel's own default may differ (often bbr).
 const CONGESTION: &str = "cubic";
 
 const TAP: &str = "tap0";
@@ -69,7 +71,7 @@ impl Drop for Kept {
     }
 }
 
-/// The other end that is set up, and how a client reaches it.
+/// The other end of the TAP device, and the way in which a client reaches it.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Inner {
     /// iperf3 runs in this namespace.
@@ -185,8 +187,8 @@ impl Inner {
                 while client.try_wait()?.is_none() {
                     let step = router.step();
                     if step.frames == 0 {
-                        // At most a millisecond: the end of the client is signalled by no
-                        // descriptor here.
+                        // Sleeps at most a millisecond, since no descriptor signals the exit of the
+                        // client here.
                         let soon = step.now.after(clock::Duration::from_millis(1));
                         router.wait(step.next.unwrap_or(Instant::NEVER).min(soon), None);
                     }

@@ -12,18 +12,18 @@ use crate::study::Study;
 use crate::verdict::{NoiseFloor, Verdict};
 use anyhow::Context;
 
-/// Number of progress parts of a climb.
+/// Number of progress steps that the measurement of one ladder reports.
 pub(super) const PARTS: usize = 4;
-/// Polls left out, 50 us each: 2 ms.
+/// Number of polls that are skipped, one every 50 us: 2 ms.
 pub(super) const DISTRACTED: usize = 40;
-/// Maximum rounds of the sweep of distances, and of each tweak alone: only their order is of
-/// interest, not the last per cent.
+/// Maximum number of rounds of the sweep over prefetch distances, and of each tweak alone. Only the
+/// order of the results matters, not the last per cent.
 const SWEEP_ROUNDS: u32 = 8;
 const ALONE_ROUNDS: u32 = 10;
 /// Settings that make register accesses free.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
-/// Setting of a rig that is only counted, not timed: no buffers at rest.
+/// Setting of a rig whose operations are counted and not timed: sent buffers are reused at once.
 pub(super) const COUNTED: &str = "rest=0";
 
 /// Results of one bridge.
@@ -32,7 +32,8 @@ pub(super) struct Climbed {
     pub(super) dma: Dma,
     /// Rungs of the ladder.
     pub(super) steps: Vec<Step>,
-    /// Rungs outside the ladder: T8 undone, then T11, which is only counted here.
+    /// Rungs outside the ladder: T8 undone, then T11, whose operations are counted and not timed
+    /// here.
     pub(super) extras: Vec<Step>,
     /// Samples of the ladder's steps.
     pub(super) main: Vec<Sample>,
@@ -45,11 +46,11 @@ pub(super) struct Climbed {
     pub(super) main_extras: Vec<Sample>,
     alone: Vec<Sample>,
     pages: HugePages,
-    /// Counts of the ladder's steps, then of T8 undone and of T11.
+    /// Counted costs of the ladder's steps, then of T8 undone and of T11.
     pub(super) costs: Vec<NicCosts>,
     /// Frames missed at each of the ladder's steps while nothing polls.
     pub(super) stalls: Vec<NicStall>,
-    /// Ticks at each distance of T10: (distance, median).
+    /// Ticks per frame at each prefetch distance of T10: (distance in frames, median).
     sweep: Vec<(usize, f64)>,
     /// Noise floor: the first rung against its twin, in the ladder's rounds.
     pub(super) floor: NoiseFloor,
@@ -62,7 +63,7 @@ pub(super) struct Climbed {
 struct Base(String);
 
 impl Base {
-    /// Builds a rig that is only counted, not timed.
+    /// Builds a rig whose operations are counted and not timed.
     fn rig(&self, id: &str, words: &str) -> anyhow::Result<NicRig> {
         NicRig::new(id, &format!("{} {words}", self.0))
     }
@@ -204,7 +205,7 @@ impl Climbed {
         ))
     }
 
-    /// Lists the ticks at each distance of T10.
+    /// Lists the ticks per frame at each prefetch distance of T10.
     pub(super) fn distances(&self) -> String {
         let each: Vec<String> = self.sweep.iter().map(|(distance, ticks)| format!("{distance}: {ticks:.1}")).collect();
         format!(

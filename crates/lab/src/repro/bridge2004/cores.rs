@@ -13,9 +13,10 @@ use crate::timer;
 use crate::verdict::NoiseFloor;
 use anyhow::Context;
 
-/// Number of progress parts.
+/// Number of progress steps that [`climb`] reports.
 pub(super) const PARTS: usize = 2;
-/// Maximum rounds of the ladder and of a tweak alone, so that the whole takes one or two minutes.
+/// Maximum number of rounds of the ladder and of a tweak alone, so that the whole takes one or two
+/// minutes.
 const LADDER_ROUNDS: u32 = 12;
 const ALONE_ROUNDS: u32 = 8;
 const COLUMNS: [&str; 12] = [

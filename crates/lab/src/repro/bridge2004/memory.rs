@@ -3,7 +3,7 @@
 
 use crate::rigs::last_level_cache;
 
-/// Bytes of a buffer, as of a cluster in the report.
+/// Size of a buffer in bytes, that of an mbuf cluster in the report.
 const CLUSTER: usize = 2048;
 /// Assumed size of the cache, in bytes, where the kernel does not report it.
 const ASSUMED_CACHE: usize = 32 << 20;
@@ -16,7 +16,7 @@ pub(super) enum Dma {
     /// In memory and in no cache, as a bus master of those years left it. Posted buffers are in
     /// memory, too.
     Cold,
-    /// In the processor's cache, as are the few buffers that are reused all the time.
+    /// In the processor's cache, like the few buffers, which are reused all the time.
     Copy,
 }
 
@@ -41,7 +41,7 @@ impl Dma {
 pub(super) struct WorkingSet {
     /// Bytes of the last-level cache; `None` if unknown.
     cache: Option<usize>,
-    /// Number of buffers at rest.
+    /// Number of sent buffers that wait before they are reused.
     buffers: usize,
 }
 
@@ -56,7 +56,7 @@ impl WorkingSet {
         WorkingSet { cache, buffers: buffers.clamp(1024, MOST) }
     }
 
-    /// Returns the settings of a rig: see [`crate::rigs::NicSetup`].
+    /// Returns the settings of a rig with this working set: see [`crate::rigs::NicSetup`].
     pub(super) fn words(self, dma: Dma) -> String {
         match dma {
             Dma::Cold => format!("dma=cold stride=power2 rest={}", self.buffers),

@@ -1,5 +1,5 @@
-//! Every rung with the bus waited for: frames per second and port when processor and bus work at
-//! the same time.
+//! Every rung with waits for the modelled bus: frames per second and port when processor and bus
+//! work at the same time.
 
 use super::steps::{self, Step};
 use crate::result::{Change, Figure, Row};
@@ -14,7 +14,8 @@ use anyhow::Context;
 
 /// Number of progress parts.
 pub(super) const PARTS: usize = 1;
-/// Maximum rounds: where the bus is the limit, its clocks are the same every time.
+/// Maximum number of rounds. Few suffice: where the bus is the limit, every round takes the same
+/// number of bus clocks.
 const ROUNDS: u32 = 8;
 const UNIT: &str = "kframe/s a port";
 
@@ -70,8 +71,8 @@ impl Paced {
         Ok(Summary::of(&rates)?)
     }
 
-    /// Returns the rows of the ladder, of T11, and of T11 alone. Each is compared with the one
-    /// before; T11 alone is compared with the first rung.
+    /// Returns the rows of the ladder, of T11, and of T11 alone. Each row is compared with the row
+    /// before it; T11 alone is compared with the first rung.
     pub(super) fn rows(&self, then: Then) -> anyhow::Result<Vec<Row>> {
         let (mut rows, floor): (Vec<Row>, _) = (Vec::new(), &self.floor);
         let mut before: Option<&Sample> = None;

@@ -1,4 +1,5 @@
-//! Additional tables: the counts of each rung, the distribution of its time, then and now.
+//! Additional tables: the counts of each rung, the distribution of its time, and the report's
+//! figures beside ours.
 
 use super::climb::Climbed;
 use super::memory::Dma;
@@ -79,9 +80,10 @@ struct Parts {
     registers: f64,
     memory: f64,
     cycles: f64,
-    /// Ticks of the bus, which works in parallel with the processor unless it is waited for.
+    /// Ticks of the bus, which works in parallel with the processor unless the processor waits for
+    /// it.
     bus: f64,
-    /// Ticks measured with the bus waited for.
+    /// Ticks measured with waits for the bus.
     paced: f64,
     /// Indices of the largest of [`PARTS`]; several if no single one is the largest.
     largest: Vec<usize>,
@@ -136,14 +138,15 @@ impl Parts {
         names.join(" or ")
     }
 
-    /// Names the limit where the bus is waited for: the bus if it needs longer than the processor.
+    /// Names the limit of the rate with waits for the bus: the bus if it needs longer than the
+    /// processor.
     fn holds(&self) -> String {
         if self.bus > self.all { "bus".to_owned() } else { self.most() }
     }
 }
 
-/// Returns the cost of each of `more` over its pair of `less`. It may be negative, so no logarithms
-/// are taken.
+/// Returns each value of `more` minus its pair in `less`. A difference may be negative, so no
+/// logarithms are taken.
 fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
     more.iter().zip(less).map(|(more, less)| more - less).collect()
 }
@@ -155,7 +158,7 @@ fn less(more: &Sample, less: &Sample) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the table for the report's warning on the bottleneck, rung by rung.
+/// Returns the table that checks, rung by rung, the report's warning about the moving bottleneck.
 pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Sheet> {
     let row = |(step, part): (&super::steps::Step, Parts)| -> Vec<Cell> {
         vec![
@@ -193,8 +196,8 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// Compares the series with the report's warning: the largest part rung by rung, with and without
-/// the bus.
+/// Compares the rungs with the report's warning about the bottleneck: the largest part of the time,
+/// rung by rung, with and without waits for the bus.
 pub(super) fn warning(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
     let parts = Parts::all_of(climbed, paced)?;
     let (first, last) =

@@ -9,7 +9,7 @@ use anyhow::Context;
 struct Tweak {
     id: &'static str,
     title: &'static str,
-    /// Settings that it adds: see [`crate::rigs::NicSetup`].
+    /// Settings that the tweak adds: see [`crate::rigs::NicSetup`].
     words: &'static str,
 }
 
@@ -52,7 +52,8 @@ impl HugePages {
         Ok(HugePages::judge(pages.all, pages.huge))
     }
 
-    /// Accepts nine tenths of the buffers, since a transparent page may be missing.
+    /// Requires 2 MiB pages under nine tenths of the buffers only, since a transparent page may be
+    /// missing.
     fn judge(all: u64, huge: u64) -> HugePages {
         if huge >= all / 10 * 9 {
             return HugePages::Available;
@@ -121,8 +122,8 @@ pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
 }
 
 /// Returns T11, based on `step`: the bus of the report's fastest machine, and a card that fetches
-/// descriptors ahead. The processor waits for neither, so their gain shows only where the bus is
-/// waited for.
+/// descriptors ahead. The processor waits for neither, so their gain shows only in rows with waits
+/// for the bus.
 pub(super) fn bus(step: &Step) -> [Step; 2] {
     let faster = step.with("t11.bus133", "T11 bus at 133 MHz", "bus=pcix133");
     let title = "T11 bus at 133 MHz, the card fetches 32 descriptors at a time";
@@ -130,7 +131,7 @@ pub(super) fn bus(step: &Step) -> [Step; 2] {
     [faster, ahead]
 }
 
-/// Returns T8 undone, based on `step`: the cost of interrupts.
+/// Returns the rungs that undo T8 (polling), based on `step`: they show the cost of interrupts.
 pub(super) fn interrupts(step: &Step) -> [Step; 3] {
     const FEW: &str = "frames=4096"; // each of them takes long
     [

@@ -1,12 +1,13 @@
-//! The page's table: commands on lines of 64-byte and of 1518-byte frames, ours and the usual ones.
+//! The report's table of commands on lines of 64-byte and of 1518-byte frames: ours and the usual
+//! tools.
 
 use super::Lab;
 use crate::bench::FIVE;
 use crate::native::shell::is_installed;
 use crate::result::Row;
 
-/// Pattern for the page's wish for "patterns like regular expressions (asterisk etc.)": a source
-/// address of the device, and a type.
+/// Pattern for the "patterns like regular expressions (asterisk etc.)" that the report planned: a
+/// source address of the device, and a type.
 const WILDCARD: &str = "0022CF.*8899";
 
 /// A command: its name, the program that it needs, its command line.

@@ -8,13 +8,14 @@ use crate::result::Row;
 /// Names of the two ports: the first is a source of frames, the second a sink.
 const GIVES: &str = "pg0";
 const TAKES: &str = "n0";
-/// Smallest block size: below a page each read or write is a request to another process by itself,
-/// and a few sizes are enough to show that.
+/// Smallest block size, in bytes. Below the size of a page, each read or write is a separate
+/// request to another process, and a few sizes are enough to show that.
 const LEAST: u64 = 1 << 10;
-/// Operations named by the page.
+/// Operations named by the report.
 const WAYS: [&str; 3] = ["read", "write", "forward"];
 
-/// Returns the bytes that dd moves at a block size: a request of up to 128 KiB takes some 50 us.
+/// Returns the number of bytes that dd moves at a block size, based on some 50 us for a request of
+/// up to 128 KiB.
 fn volume(block: u64) -> u64 {
     (block << 12).min(64 << 20)
 }

@@ -6,7 +6,7 @@ use crate::result::{Cell, Figure, Row, Sheet};
 use crate::sample::Summary;
 use anyhow::anyhow;
 
-/// Returns the bytes that dd moves at a block size: about a quarter of a second's worth.
+/// Returns the number of bytes that dd moves at a block size in about a quarter of a second.
 fn volume(block: u64) -> u64 {
     (block * 400_000).clamp(8 << 20, 256 << 20)
 }

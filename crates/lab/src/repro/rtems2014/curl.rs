@@ -30,10 +30,10 @@ use anyhow::ensure;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Configurations that are measured with curl: each takes seconds, and the improvements are
-/// distinguished more sharply over a pair.
+/// Configurations that are measured with curl. Each takes seconds, and the rows over a pair of
+/// ports show the other improvements more precisely.
 const IDS: [&str; 4] = ["a", "b", "c", "all"];
-/// Rounds: the minimum for a verdict.
+/// Number of rounds: the minimum for a verdict.
 const KEEP: u32 = 8;
 /// Duration of a transfer, in milliseconds.
 const LONG_MS: u64 = 280;
@@ -43,8 +43,8 @@ const QUICK_MS: u64 = 150;
 /// Function that sends a command to the child and returns its answer.
 type Ask = Box<dyn FnMut(&str) -> anyhow::Result<String>>;
 
-/// Process of the hosts: receives commands and returns answers. When it ends, its hosts account for
-/// every frame.
+/// Process of the hosts: receives commands and returns answers. When the process ends, its hosts
+/// check that every frame is accounted for.
 pub(super) struct Hosts {
     ask: Ask,
     /// Errors of hosts that did not account for every frame.

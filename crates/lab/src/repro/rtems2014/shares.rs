@@ -22,15 +22,16 @@ const QUICK: Duration = Duration::from_millis(100);
 
 /// Maximum wall time as a multiple of the processor time, since other threads use the core, too.
 const PATIENCE: u32 = 5;
-/// Minimum samples of a profile with shares: a share of 5 % of 200 samples is 5 % give or take 3.
+/// Minimum number of samples of a profile whose shares are reported: with 200 samples, a share of 5
+/// % is uncertain by 3 percentage points.
 const FEWEST: u64 = 200;
-/// Minimum samples in quick runs, which are not for quoting.
+/// Minimum number of samples in quick runs, whose figures are not for quoting.
 const FEWEST_QUICK: u64 = 30;
 
 /// Observations of a row. Those that failed are absent, with a note.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// Locks of the serving host.
+    /// Number of locks of the serving host.
     pub(super) locks: Option<usize>,
     /// Lock acquisitions for each KiB carried.
     pub(super) per_kib: Option<f64>,

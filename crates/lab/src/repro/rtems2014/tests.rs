@@ -257,7 +257,7 @@ fn a_row_with_failing_sessions_has_the_reason_and_other_rows_have_figures() {
     let (report, sheet) = curls(|row, n| (row == "up c" && n > 0).then(moved_nothing));
     let missing: Vec<(&str, &str)> =
         report.rows.iter().filter_map(|row| Some((row.id.as_str(), row.missing.as_deref()?))).collect();
-    assert_eq!(missing, [("curl.up.c", "trial of curl.up.c: curl transferred no data")]);
+    assert_eq!(missing, [("curl.up.c", "trial of curl.up.c failed: curl transferred no data")]);
     let compared = report.rows.iter().filter(|row| row.vs_previous.is_some()).count();
     assert_eq!((report.rows.len(), compared), (6, 3), "b and c down, b up");
     assert_eq!(sheet.rows[5][1..], ["-".into(), "-".into(), "-".into(), Cell::Count(3)]);

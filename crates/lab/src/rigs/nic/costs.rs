@@ -31,21 +31,23 @@ pub struct NicCosts {
     pub interrupts: f64,
     /// Clocks of the bus, if one is modelled.
     pub bus_clocks: f64,
-    /// Frames per second that one such bus under all cards could carry; 0 if none is modelled.
+    /// Frames per second that one bus of this kind, shared by all cards, could carry; 0 if no bus
+    /// is modelled.
     pub bus_allows: f64,
     /// Nanoseconds that the processor waits for registers.
     pub stall_ns: f64,
     /// Reads of descriptors by the cards.
     pub fetches: f64,
-    /// Buffers posted after their link was read, because they came from a list through the buffers.
+    /// Buffers posted after their link was read, because their free list is linked through the
+    /// buffers.
     pub links_read: f64,
-    /// Buffers posted after their first line was written.
+    /// Buffers posted after their first cache line was written.
     pub headers_written: f64,
     /// Buffers posted from an array of pointers.
     pub from_stock: f64,
-    /// Frames of which the driver read the first line.
+    /// Frames of which the driver read the first cache line.
     pub early_reads: f64,
-    /// Frames of which the first line was prefetched.
+    /// Frames of which the driver prefetched the first cache line.
     pub prefetches: f64,
 }
 

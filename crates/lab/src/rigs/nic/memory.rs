@@ -31,15 +31,15 @@ fn bytes(text: &str) -> Option<usize> {
     }
 }
 
-/// Bytes of the drivers' buffers, by the pages that they lie on (/proc/self/smaps).
+/// Bytes of the drivers' buffers, by the size of the pages that they lie on (/proc/self/smaps).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BufferPages {
-    /// All of the buffers.
+    /// Bytes of all buffers.
     pub all: u64,
-    /// On pages of 2 MiB now: reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
+    /// Bytes on pages of 2 MiB: reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
     pub huge: u64,
-    /// In mappings for which pages of 2 MiB were requested (VmFlags `hg` or `ht`). Less of them is
-    /// `huge` where the kernel finds no 2 MiB of memory in one piece.
+    /// Bytes in mappings for which pages of 2 MiB were requested (VmFlags `hg` or `ht`). `huge` is
+    /// less where the kernel finds no contiguous 2 MiB of memory.
     pub requested: u64,
 }
 

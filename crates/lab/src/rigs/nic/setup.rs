@@ -15,21 +15,21 @@ const PORTS: [usize; 2] = [2, 4];
 /// Settings of the cards, and the rig around them. A later setting takes precedence.
 #[derive(Debug, Clone)]
 pub struct NicSetup {
-    /// Ports of the bridge (`ports=`).
+    /// Number of ports of the bridge (`ports=`).
     pub ports: usize,
     /// Kind of the pool (`pool=`).
     pub pool: Kind,
     /// Pages under the buffers (`pages=`).
     pub pages: Pages,
-    /// Distance of buffers (`stride=odd|power2`): `power2` is 2 KiB, as of the report's clusters:
-    /// their first lines share few cache sets.
+    /// Distance between buffers (`stride=odd|power2`). `power2` is 2 KiB, as for the mbuf clusters
+    /// of the report, whose first cache lines share few cache sets.
     pub stride: Stride,
-    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer is
-    /// reused as soon as it was sent.
+    /// Number of sent buffers, of all loops together, that wait before they are reused, oldest
+    /// first (`rest=`). With 0, a buffer is reused as soon as it was sent.
     pub rest: usize,
     /// Frames that arrive at each port between two turns of the loop (`feed=`).
     pub feed: usize,
-    /// Approximate frames of a trial (`frames=`).
+    /// Approximate number of frames of a trial (`frames=`).
     pub frames: usize,
     /// All other settings: options of `nic:`.
     options: Vec<(String, String)>,
@@ -50,8 +50,8 @@ impl NicSetup {
         Ok(settings)
     }
 
-    /// Returns the loops that have a port's receiving half and its sending half, of `loops` in all:
-    /// see [`super::NicRig::shared`].
+    /// Returns the numbers of the loops that own a port's receiving half and its sending half, out
+    /// of `loops` loops: see [`super::NicRig::shared`].
     pub(super) fn loops_of(&self, port: usize, loops: usize) -> [usize; 2] {
         match (loops, self.ports) {
             (1, _) => [0, 0],

@@ -4,12 +4,13 @@
 use super::{GAP_NS, NicRig, ROUND};
 use anyhow::ensure;
 
-/// Frames of a port between two polls: the number that arrives in 50 microseconds.
+/// Number of frames that arrive at a port between two polls, in 50 microseconds.
 const FEED: usize = 30;
-/// Polls before the distraction and after it; enough for the rings to reach their steady state.
+/// Number of polls before and after the pause in polling; enough for the rings to reach their
+/// steady state.
 const POLLS: usize = 400;
 
-/// Frames lost by a distraction.
+/// Frames lost while no loop polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicStall {
     /// Duration without a poll, in microseconds.

@@ -43,7 +43,7 @@ pub trait End {
     /// Checks the state of the end after each trial.
     ///
     /// # Errors
-    /// Describes what is wrong.
+    /// The end is in an invalid state, which the error describes.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -73,7 +73,7 @@ pub struct Bulk<E> {
     ends: [E; 2],
     text: Text,
     into: Vec<u8>,
-    /// Bytes carried so far.
+    /// Number of bytes carried so far.
     at: u64,
 }
 
@@ -88,7 +88,7 @@ impl<E: End> Bulk<E> {
         &mut self.ends
     }
 
-    /// Carries `bytes`, and checks all received bytes with `is_right`.
+    /// Carries `bytes` bytes, and checks all received bytes with `is_right`.
     pub(super) fn carry(&mut self, bytes: usize, is_right: impl Fn(&Text, u64, &[u8]) -> bool) -> anyhow::Result<()> {
         let (mut sent, mut got, mut idle) = (0, 0, 0u32);
         let [from, to] = &mut self.ends;
@@ -123,7 +123,7 @@ impl<E: End> Bulk<E> {
         Ok(())
     }
 
-    /// Carries `bytes` and measures that.
+    /// Carries `bytes` bytes and measures the cost.
     ///
     /// # Errors
     /// The stream ended, stalled, or delivered other bytes than were sent.
@@ -147,7 +147,7 @@ impl<E: End> Subject for Bulk<E> {
     }
 }
 
-/// One of our hosts, and its end of the connection.
+/// A host of this project, and its end of the connection.
 pub struct Ours {
     host: Host<Up>,
     fd: Fd,
@@ -159,8 +159,8 @@ pub struct Ours {
 pub type BulkRig = Bulk<Ours>;
 
 impl Ours {
-    /// Creates an end that sends or, without `sends`, receives. Its buffer has a fixed size, as
-    /// those of the peers.
+    /// Creates an end that sends or, without `sends`, receives. Its socket buffer has a fixed size,
+    /// like those of the peers.
     pub(in crate::rigs) fn new(host: Host<Up>, fd: Fd, sends: bool) -> anyhow::Result<Ours> {
         host.shared_calls().set_option(fd, if sends { Opt::SendBuffer(BUFFER) } else { Opt::RecvBuffer(BUFFER) })?;
         let now = host.step().now;

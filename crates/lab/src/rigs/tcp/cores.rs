@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 
-/// Bytes of a trial: eight times those on one core, so that its beginning and end weigh little.
+/// Number of bytes carried in a trial: eight times as many as on one core, so that start and end
+/// have little effect.
 const BYTES: u64 = 64 << 20;
-/// Idle rounds before the core is yielded and the time is checked.
+/// Number of idle rounds before a thread yields its core and checks the time limit.
 const POLITE: u32 = 1 << 12;
 /// Time limit of a trial, and of connecting, in nanoseconds.
 const LIMIT_NS: u64 = 20_000_000_000;
@@ -53,7 +54,7 @@ impl Done {
     }
 }
 
-/// A trial, shared by both sides.
+/// State of a trial, shared by both sides.
 struct Trial {
     both: Barrier,
     /// Set when all bytes have arrived or a side has failed: both sides stop.
@@ -187,12 +188,12 @@ impl Work for BulkRig {
     }
 }
 
-/// An end, and the application's state.
+/// An end of the stream, and the state of the application there.
 struct Side {
     end: Box<dyn End>,
     sends: bool,
     text: Text,
-    /// Bytes sent, or received, so far.
+    /// Number of bytes sent, or received, so far.
     at: u64,
     into: Vec<u8>,
 }
@@ -280,10 +281,10 @@ fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow:
             fd = accept(&host.shared_calls(), listener)?;
         }
     }
-    Ours::new(host, fd.context("no connection received")?, at == 0)
+    Ours::new(host, fd.context("the host received no connection")?, at == 0)
 }
 
-/// End without a stack: buffers that go to the other core and come back.
+/// End without a stack: passes buffers to the other core, which returns them.
 struct Copier {
     to: Producer<Vec<u8>>,
     from: Consumer<Vec<u8>>,

@@ -13,24 +13,24 @@ use std::time::{Duration, Instant};
 
 /// Kind of the child; its role is the number of connections.
 pub(crate) const KIND: &str = "idle";
-/// Connections made before the first measurement, so that memory which a host needs once is
-/// allocated.
+/// Number of connections established before the first measurement, so that memory that a host needs
+/// only once is already allocated.
 const WARM: usize = 100;
 
-/// Resident bytes per end.
+/// Resident memory that an idle connection takes, in bytes per end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Idle {
     /// Bytes of an established connection without data.
     pub fresh: f64,
     /// Bytes after a request and its answer.
     pub used: f64,
-    /// Bytes as in `used`, with the free memory that the allocator keeps: connections that were
-    /// busy within the same 200 ms had queues at the same time, and their number depends on the
+    /// Bytes as in `used`, plus the free memory that the allocator keeps. This memory held the
+    /// queues of connections that were busy within the same 200 ms, whose number depends on the
     /// machine.
     pub kept: f64,
 }
 
-/// Measures `connections` connections in a child (see [`crate::child`]).
+/// Measures the memory of `connections` idle connections in a child process (see [`crate::child`]).
 ///
 /// # Errors
 /// The child did not start, failed, or timed out.

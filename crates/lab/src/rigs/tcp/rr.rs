@@ -14,7 +14,7 @@ pub struct RrRig {
 }
 
 impl RrRig {
-    /// Creates a TCP stream next to `idle` idle connections.
+    /// Creates the rig over a TCP connection, with `idle` idle connections on the same hosts.
     ///
     /// # Errors
     /// A socket call failed, or the port could not be added.
@@ -28,7 +28,7 @@ impl RrRig {
         Ok(RrRig { id: id.to_owned(), two, fds: [client, server] })
     }
 
-    /// Creates a pair of UDP sockets.
+    /// Creates the rig over a pair of UDP sockets.
     ///
     /// # Errors
     /// A socket call failed, or the port could not be added.
