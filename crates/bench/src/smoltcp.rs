@@ -42,7 +42,7 @@ const BURST: usize = 32;
 /// Number of trials of each way of calling, when the ways are compared.
 const TRIES: usize = 7;
 
-/// Way of calling the stack.
+/// Way of calling smoltcp, for each datagram or for a burst of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     /// One datagram, then `poll`.
@@ -426,7 +426,8 @@ struct Tx {
     bytes: u64,
 }
 
-/// Frames lent in a cycle: `ready` of them now, starting with the one at `next`.
+/// Prepared frames that the device lends to the stack in a cycle: the next `ready` frames from
+/// index `next` on are available.
 struct Rx {
     frames: Vec<[u8; FRAME]>,
     next: usize,

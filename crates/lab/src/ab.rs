@@ -75,7 +75,7 @@ impl Trials {
 pub struct Spent {
     /// Unit that the counts refer to: `an operation`, `1000 bytes`.
     pub each: &'static str,
-    /// Ticks of each stage of the cost ledger.
+    /// Ticks of each processing stage, by name, from the cost ledger.
     pub stages: BTreeMap<String, f64>,
     /// Value of each counter, by name.
     pub counters: BTreeMap<String, f64>,
@@ -191,7 +191,7 @@ mod tests {
         let beside = report.beside.unwrap();
         let [stages, counters] = beside.sheets.as_slice() else { panic!("two tables") };
         assert!(stages.rows.len() > 3 && stages.title.contains("an operation"), "{stages:?}");
-        // A request and a response cross the router: both are queued, or neither is.
+        // A request and a response cross the router: it queues both or neither.
         let queued = row(counters, "netisr.queued").unwrap();
         assert!(queued[1] == Cell::Number(0.0) && matches!(queued[2], Cell::Number(n) if n >= 2.0), "{queued:?}");
         assert!(row(counters, "netisr.directly").is_some());

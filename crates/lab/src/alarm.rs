@@ -129,7 +129,7 @@ mod tests {
     /// Environment variable with the fault that the child below produces.
     const FAULT: &str = "LINERATE_ALARM_TEST";
 
-    /// Not a test of its own: the process that [`faulty`] starts.
+    /// Runs as the process that [`faulty`] starts; it tests nothing by itself.
     #[test]
     fn child() {
         let Ok(fault) = std::env::var(FAULT) else { return };

@@ -28,7 +28,8 @@ use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
 use port::pktgen::Family;
 
-/// Peers measured in the same run, named `<peer>.<row>`, each with a sentence on how it is run.
+/// Peers measured in the same run: sides named `<peer>.<row>`, each with a sentence that describes
+/// how the peer is run.
 pub type Peers = Vec<(Side, String)>;
 
 /// Reason for a missing row that needs two cores.

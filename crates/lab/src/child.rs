@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const ASKED: &str = "LINERATE_CHILD";
 /// Timeout of a child's answer; the longest command takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Time that a child is given to exit, since it may have to end hosts and programs of its own.
+/// Time limit for a child to exit. The child may first have to end its own hosts and programs.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Set once this process serves commands; from then on it may start children of its own.
@@ -47,7 +47,7 @@ pub(crate) fn requested_role() -> Option<(String, String)> {
 pub(crate) fn again(kind: &str, role: &str) -> anyhow::Result<Command> {
     let alone = std::env::var_os(ASKED).is_none() || SERVING.load(Ordering::Relaxed);
     ensure!(alone, "main must call lab::child_main_if_requested() first");
-    // still this program if the file was replaced meanwhile
+    // /proc/self/exe is this program even if its file was replaced after the start
     let mut command = Command::new("/proc/self/exe");
     #[cfg(test)]
     command.args(tests::CHILD);

@@ -111,7 +111,7 @@ fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Res
 }
 
 /// Measures prefetching and huge pages on buffers that are not in the cache: the best rung with
-/// buffer rotation, then with each of the two and with both.
+/// buffer rotation, then with prefetching, with huge pages, and with both in addition.
 fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
     study.part("buffers outside the cache");
     let rotate = steps::rotation(cache_bytes());

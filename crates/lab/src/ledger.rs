@@ -7,7 +7,8 @@
 //! effect of the readings on the work between them: a processor overlaps two stages less when a
 //! reading lies between them.
 //!
-//! The figures are not samples: a statement is the one trial with the median total of [`TRIALS`].
+//! The figures are not medians by stage: a statement is a single trial, the one with the median
+//! total of [`TRIALS`] trials.
 
 use crate::result::{Cell, Sheet};
 use crate::rigs::PAYLOAD;
@@ -43,7 +44,7 @@ const BURST: u64 = 32;
 pub struct Account {
     /// Name of the socket call.
     pub call: &'static str,
-    /// Calls in the trial.
+    /// Number of socket calls in the trial.
     pub calls: u64,
     /// Ticks by stage, the cost of the ledger's own counter readings (probes), the unexplained
     /// remainder, and the total measured around the trial.

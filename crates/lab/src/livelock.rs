@@ -50,7 +50,7 @@ pub enum Timing {
 /// Parameters of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Nanoseconds of work per frame, in addition to the bridge's.
+    /// Additional work per frame, in nanoseconds, besides the bridge's forwarding.
     pub cost_ns: u64,
     /// Minimum microseconds between two moderated interrupts.
     pub itr_us: u64,

@@ -7,13 +7,13 @@
 //!                                                -> TAP device -> dropped, counted
 //! ```
 //!
-//! The drop is at the device's egress: the kernel does all of its own work and no driver's.
-//! [`NativeSend::device`] reports what drops on this kernel, and whether the kernel computed the
-//! checksums. Where no namespace or no TAP device is available, the packets go over loopback to a
-//! socket that is never read. That includes the receive path, and `device` reports it. Every packet
-//! is accounted for: a trial fails unless the drops in the device's own statistics grew by the
-//! number of packets sent. The child ends when its socket to the parent closes, however the parent
-//! ends.
+//! Packets are dropped at the device's egress: the figure includes all work of the kernel's stack
+//! and no work of a driver. [`NativeSend::device`] reports what drops on this kernel, and whether
+//! the kernel computed the checksums. Where no namespace or no TAP device is available, the packets
+//! go over loopback to a socket that is never read. That includes the receive path, and `device`
+//! reports it. Every packet is accounted for: a trial fails unless the drops in the device's own
+//! statistics grew by the number of packets sent. The child ends when its socket to the parent
+//! closes, however the parent ends.
 //!
 //! [`forward`] compares bridges in the same way: devices, generator, loop and sink run in one such
 //! child. [`routed`] is the kernel's host, router and host for `crate::netperf`.

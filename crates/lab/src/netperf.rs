@@ -346,8 +346,8 @@ impl Place {
         any(self.family, A::PORT)
     }
 
-    /// Runs all hosts on this thread; `lend` runs the play, and may run threads for the judged
-    /// host's netisr at the same time.
+    /// Runs all hosts on this thread. `lend` runs the test (`play`), and may run threads for the
+    /// judged host's netisr at the same time.
     fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Observed> {
         let pairs = Pairs::new();
         let near = self.host::<L>(0, &pairs)?;

@@ -34,7 +34,7 @@ pub struct Chart {
 /// All figures of one unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// Unit shared by the figures.
+    /// Unit that all figures of the panel have.
     pub unit: String,
     /// Horizontal axis of the panel.
     pub axis: Axis,

@@ -102,7 +102,7 @@ pub struct Thread {
     pub handler_ns: u64,
 }
 
-/// Result of a finished profile.
+/// A finished profile: stacks with their time, and the sampled threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// Requested samples per second.

@@ -35,7 +35,7 @@ pub struct Report {
     /// [`VERSION`]; files without this field are of version 1.
     #[serde(default = "first_version")]
     pub version: u32,
-    /// Name of the run and of the file.
+    /// Name of the run, which is also the name of its file.
     pub name: String,
     /// The machine, kernel and build.
     pub env: Environment,
@@ -75,7 +75,7 @@ pub struct Beside {
     pub texts: Vec<Vec<String>>,
 }
 
-/// A table with columns of its own.
+/// An additional table, with its own columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sheet {
     /// Title, printed above the table.
@@ -209,7 +209,8 @@ pub struct Peer {
     pub ratio: Option<Times>,
 }
 
-/// A peer has two states if its greatest value exceeds this multiple of its least.
+/// A peer has two states, and so no meaningful median, if its greatest value exceeds this multiple
+/// of its least.
 const TWO_STATES: f64 = 5.0;
 
 /// A ratio and its 95 % interval with at least 6 pairs; with fewer pairs the range of the ratios.

@@ -142,7 +142,7 @@ pub struct Latency {
     pub lost: u64,
 }
 
-/// Results of one size; `None` for a test that was not requested, not possible, or not reached.
+/// Results of one frame size. A test that was not requested, not possible or not reached is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SizeResult {
     /// Frame size in bytes, including the FCS.
@@ -173,7 +173,7 @@ pub struct Odds {
     pub reordered: u64,
     /// Test frames received again, or too late to be distinguished from duplicates.
     pub duplicates: u64,
-    /// Frames that were not test frames of the trial.
+    /// Frames received that were not test frames of the trial.
     pub others: u64,
     /// Test frames counted as sent although the port that leads into the device refused them.
     pub refused: u64,
@@ -188,13 +188,13 @@ pub struct Odds {
 /// Results of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Results {
-    /// Name of the device.
+    /// Name of the device under test.
     pub dut: String,
     /// Names of the ports, A and B.
     pub ports: [String; 2],
     /// Number of directions used at the same time; rates are per direction.
     pub ways: u64,
-    /// Set if the highest rate is the tester's own limit.
+    /// Set if the highest rate tested is the tester's own limit.
     pub max_is_the_testers: bool,
     /// Sending time of a trial, in seconds.
     pub duration_s: f64,

@@ -15,7 +15,7 @@
 //! | `fdb.*`, `pool`, `ring` | an address looked up; a buffer; a frame in a ring: bursts of 32 |
 //! | `ftp.*` | a byte of an FTP transfer, including both hosts' work |
 //! | `up.*`, `smp.*`, `several.*` | a byte, transaction or connection, with netisr (wall time) |
-//! | `hrh.*`, `tcpconnect` | a byte, transaction or connection, without netisr |
+//! | `hrh.*`, `tcpconnect` | a byte, transaction or connection, without netisr (wall time) |
 //! | `hosts.*` | `send` on n disjoint hosts, each with a thread and a core (wall time, all) |
 //! | `shared.*` | `send`, `recv`, `route` or `bulk` by n threads on one host (wall time, all) |
 //! | `bulk.*`, `rr.*`, `connect_close` | bytes, transactions, connections between two hosts |

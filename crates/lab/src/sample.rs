@@ -55,12 +55,13 @@ pub struct Trial {
     pub disturbed: Option<Disturbance>,
 }
 
-/// All trials of one side in one run; build i of one sample is the partner of build i of another.
+/// All trials of one side in one run. Samples of a run are paired by build: build i of one sample
+/// with build i of another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Identifier of the side.
     pub id: String,
-    /// The trials kept, in order of their rounds; a round has one or several.
+    /// The trials kept, in order of their rounds; each round has one or more trials.
     pub trials: Vec<Trial>,
     /// The trials that were disturbed, dropped and replaced.
     pub dropped: Vec<Trial>,

@@ -1,11 +1,11 @@
 //! `linerate lab selftest`: checks on this machine how reliable the verdicts of this crate's
 //! comparisons are.
 //!
-//! Rows of several commands are compared with a separately built side of the same settings, and
-//! with one that is deliberately slowed by 5 %, through the runner, the estimator and the rule that
-//! every command uses. The result is three shares, each with a target: firm verdicts on equal sides
-//! (at most 1 %), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted
-//! differences that are found (at least 80 %).
+//! Rows of several commands are compared with a separately built side with the same settings, and
+//! with a side that is deliberately slowed by 5 % (a planted difference). The runner, the estimator
+//! and the verdict rule are those of every command. The result is three shares, each with a target:
+//! firm verdicts on equal sides (at most 1 %), 95 % intervals of equal sides that contain 1 (at
+//! least 93 %), and planted differences that are found (at least 80 %).
 
 use crate::ab::Trials;
 use crate::child::{self, Child};
@@ -199,7 +199,7 @@ pub struct Outcome {
     pub kinds: Vec<Counts>,
     /// Number of busy neighbor processes.
     pub busy: u32,
-    /// Sentences about shares that miss their targets beyond chance.
+    /// Sentences about shares that miss their targets by more than chance explains.
     pub misses: Vec<String>,
     /// Comparisons that could not be made, with the reason.
     pub failed: Vec<String>,
@@ -346,10 +346,10 @@ impl Outcome {
             let _ = writeln!(text, "not measured: {why}");
         }
         for why in &self.misses {
-            let _ = writeln!(text, "target missed beyond chance: {why}");
+            let _ = writeln!(text, "target missed, and not by chance: {why}");
         }
         if self.misses.is_empty() {
-            let _ = writeln!(text, "no target missed beyond chance");
+            let _ = writeln!(text, "no target missed, except possibly by chance");
         }
         text
     }

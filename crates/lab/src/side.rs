@@ -58,7 +58,8 @@ impl Side {
     }
 }
 
-/// A resource shared by several sides of one round: built by the first, freed with the last.
+/// A resource shared by several sides of one round: the first side builds it, and it is freed when
+/// the last side is dropped.
 pub struct Shared<T> {
     make: Rc<dyn Fn() -> anyhow::Result<T>>,
     built: Rc<RefCell<Weak<RefCell<T>>>>,

@@ -92,7 +92,7 @@ impl std::fmt::Debug for Unit {
     }
 }
 
-/// Samples measured in the same rounds, and the noise floor of these rounds.
+/// Samples of sides measured in the same rounds, and the noise floor of these rounds.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// One sample per side, in the order of the sides.

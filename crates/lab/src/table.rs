@@ -1,5 +1,5 @@
-//! A report as text: aligned columns, a spark line of every row's builds, the verdict; then the
-//! additional tables and texts.
+//! A report as text: the rows in aligned columns, each with a spark line of its builds and its
+//! verdict, followed by the additional tables and texts.
 //!
 //! Widths are counted in characters; wide East Asian ones would shift a column. There is no colour.
 
@@ -106,7 +106,7 @@ pub(crate) fn better_by(peer: &Peer) -> String {
 
 /// Text in place of the ratio to a peer whose builds fall into two states, so that its median has
 /// no meaning.
-pub(crate) const TWO_STATES: &str = "no ratio: two states";
+pub(crate) const TWO_STATES: &str = "no ratio: its builds have two states";
 
 fn figure_cells(figure: &Figure) -> [String; 4] {
     let interval = interval(number(figure.lo), number(figure.hi), figure.n);

@@ -254,7 +254,7 @@ impl<L: Locks> Rig<L> {
     }
 }
 
-/// State of a rig, for checks that a setting took effect.
+/// State of a rig, with which tests check that a setting took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// The stack's time, as last read from the clock.

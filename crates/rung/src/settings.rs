@@ -20,7 +20,7 @@ pub enum LockKind {
     Heavy,
 }
 
-/// Settings of a rig. The default is the stack in its intended configuration.
+/// Settings of a rig. The default is the configuration in which the stack is meant to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// `locks=up|light|heavy`: kind of the stack's locks.

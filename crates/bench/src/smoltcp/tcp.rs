@@ -89,7 +89,7 @@ impl Pair {
     }
 }
 
-/// Way of driving a stream.
+/// Way of driving a stream: amount of data per round, and time of sending.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     /// Maximum number of bytes passed to the socket before the other host is polled.
@@ -231,7 +231,7 @@ pub struct Rr {
     ops: u64,
 }
 
-/// Way of driving transactions.
+/// Way of driving request-response transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RrWay {
     /// `poll` after each send, and before each receive.

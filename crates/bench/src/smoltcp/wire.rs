@@ -19,7 +19,7 @@ use crate::frame::Checksums;
 
 /// Number of frames that the wire holds: more than a window of 256 KiB in frames of 1514 bytes.
 const SLOTS: usize = 256;
-/// Bytes in front of an IP packet.
+/// Length of the Ethernet header in front of an IP packet, in bytes.
 const LINK: usize = 14;
 
 /// Parameters of the wire between two hosts.
@@ -103,7 +103,7 @@ impl Device for Plug {
     }
 }
 
-/// A frame lent to the stack; its buffer is then returned to the sender.
+/// A received frame, lent to the stack; dropping it returns its buffer to the sender.
 pub struct Arrived<'a> {
     frame: Carried,
     back: &'a mut Producer<Carried>,

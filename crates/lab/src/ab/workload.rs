@@ -226,7 +226,12 @@ fn run(id: &str, line: &[String]) -> anyhow::Result<Reading> {
     alarm::command(None);
     let output = output?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program}: {}: {}", output.status, said.lines().last().unwrap_or_default());
+    ensure!(
+        output.status.success(),
+        "{program} failed: {}: {}",
+        output.status,
+        said.lines().last().unwrap_or_default()
+    );
     let ticks = (u128::from(wall_ns) * u128::from(timer::rate().hz) / 1_000_000_000) as u64;
     Ok(Reading { ops: 1, ticks, wall_ns, cpu_ns: wall_ns })
 }

@@ -75,7 +75,7 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// Size of a trial, and the rate of the TSC.
+/// Number of requests of a trial, and the rate of the TSC.
 #[derive(Clone, Copy)]
 struct Size {
     /// Number of requests in a trial.
@@ -216,7 +216,7 @@ fn serve(command: &mut Command) -> anyhow::Result<Served> {
 
 /// Returns a command that runs this program as one of its servers or clients.
 fn linerate(words: &[&str]) -> Command {
-    // still this program if the file was replaced meanwhile
+    // /proc/self/exe is this program even if its file was replaced after the start
     let mut command = Command::new("/proc/self/exe");
     crate::child::no_child(command.args(words)).env_remove("LINERATE_CTL");
     command
@@ -262,7 +262,7 @@ fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let Output { status, stdout, stderr } = finish(child).with_context(|| name.clone())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    ensure!(status.success(), "{name}: {status}: {}{}", text(&stderr), text(&stdout));
+    ensure!(status.success(), "{name} failed: {status}: {}{}", text(&stderr), text(&stdout));
     Ok(text(&stdout))
 }
 

@@ -152,7 +152,7 @@ fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
     ]
 }
 
-/// Measures the same rows over IPv6, each compared with its row over IPv4 in the same run.
+/// Measures the rows of [`rows_of`] over IPv6, each compared with its IPv4 row in the same run.
 fn over_ipv6(study: &mut Study<'_>) {
     study.note(format!("six.*: the same rows over IPv6; target: at most {SIX_TARGET} times IPv4"));
     for ((four, _, plain), (six, title, side)) in rows_of(Domain::Inet).into_iter().zip(rows_of(Domain::Inet6)) {

@@ -20,7 +20,7 @@ pub(super) struct Step {
     /// The report's cycles per send, and its sends per second if printed.
     pub(super) then: Option<(f64, Option<f64>)>,
     pub(super) build: Build,
-    /// Settings that override those kept so far.
+    /// Settings of this step, which override the settings kept from earlier steps.
     pub(super) words: &'static str,
 }
 
@@ -31,7 +31,7 @@ impl Step {
     }
 }
 
-/// Settings of the first rung: rump's default build.
+/// Settings of the first rung, which correspond to rump's default build.
 pub(super) const START: &str = "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
 
 /// Returns a rung of the report.

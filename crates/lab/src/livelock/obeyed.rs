@@ -108,8 +108,8 @@ struct Observed {
     loop_ns: u64,
     user_ns: u64,
     frames: u64,
-    /// Ticks since the loop began, and not only in the span, since the first status check is due at
-    /// the loop's first tick.
+    /// Number of ticks since the loop began, and not only in the measured span, since the first
+    /// status check is due at the loop's first tick.
     ticks: u64,
     status: u64,
 }

@@ -131,8 +131,8 @@ impl DataSet {
     }
 }
 
-/// Adds two numbers; of two NaNs returns the first, as x86's ADDSD, which determines the sign of a
-/// `-nan`.
+/// Adds two numbers. If both are NaN, returns `a`, as x86's ADDSD does; this determines the sign of
+/// a printed `-nan`.
 fn add(a: f64, b: f64) -> f64 {
     if a.is_nan() { a } else { a + b }
 }

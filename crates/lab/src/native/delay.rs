@@ -5,7 +5,7 @@
 //!   records when a line enters                                      records when its end was read
 //! ```
 //!
-//! The lines are those of ethpipe2013's device, written at a stated frame rate. Before the clock
+//! The writer sends the lines of ethpipe2013's device at a fixed frame rate. Before the clock
 //! starts, a block is written and read, so that dd is running and its next block begins with the
 //! first counted frame. Frames in a block that is not full at the end are not counted, because only
 //! the end of the stream releases them. The writer busy-waits on the clock until its next line is
@@ -50,7 +50,7 @@ pub enum Between {
     Dd(u64, Blocks),
 }
 
-/// Time of frames from the writer to the reader, in microseconds.
+/// Delays of frames from the writer to the reader, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Delays {
     /// Median of the delays.

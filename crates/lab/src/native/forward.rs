@@ -173,7 +173,7 @@ pub enum Part {
 /// Cost of forwarding a number of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Frames that passed through.
+    /// Number of frames that were forwarded.
     pub frames: u64,
     /// Cost of the generator's calls: ticks, wall-clock nanoseconds, processor nanoseconds.
     pub sent: [u64; 3],

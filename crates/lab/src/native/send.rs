@@ -41,7 +41,7 @@ impl Job {
     }
 }
 
-/// Result of a run.
+/// Cost of a run, and the number of packets that the device dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
     pub reading: Reading,

@@ -31,7 +31,7 @@ pub enum Bucket {
     Udp,
     /// IP, ICMP and Ethernet of this host's own packets, and the ifaces between them.
     IpEthernet,
-    /// Packets and frames of other hosts: IP forwarding, the bridge.
+    /// Forwarding of other hosts' packets and frames: IP forwarding and the bridge.
     Forwarding,
     /// The socket calls of the stack.
     Socket,
@@ -45,7 +45,7 @@ pub enum Bucket {
     Application,
     /// Functions that match no rule.
     Other,
-    /// Samples without a function name.
+    /// Code without a function name.
     Unresolved,
 }
 

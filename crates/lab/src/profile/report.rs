@@ -90,17 +90,17 @@ pub struct Report {
     pub samples: u64,
     /// Processor time represented by the samples, in nanoseconds.
     pub sampled_ns: u64,
-    /// Share of the sampled time in functions with a name.
+    /// Share of the sampled time that was spent in functions with a name.
     pub coverage: u64,
     /// Share of the process's processor time spent in sampled threads.
     pub runtime: u64,
     /// Share of the sampled threads' processor time that the samples represent.
     pub covtime: u64,
-    /// Share of functions without a name.
+    /// Share of the sampled time in functions without a name.
     pub unresolved: u64,
-    /// Share in system calls.
+    /// Share of the sampled time in system calls.
     pub kernel: u64,
-    /// Share in the vdso.
+    /// Share of the sampled time in the vdso.
     pub vdso: u64,
     /// Samples dropped because the buffer was full: (count, nanoseconds).
     pub dropped: (u64, u64),

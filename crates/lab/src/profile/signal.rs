@@ -62,7 +62,8 @@ pub(super) struct Recorder {
     /// Name of the thread.
     pub name: String,
     pub ring: Ring,
-    /// Samples written; then samples dropped because the ring was full, and their nanoseconds.
+    /// Number of samples written; number of samples dropped because the ring was full, and the
+    /// nanoseconds that the dropped samples represent.
     pub taken: AtomicU64,
     pub dropped: AtomicU64,
     pub dropped_ns: AtomicU64,

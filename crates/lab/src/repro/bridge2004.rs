@@ -25,8 +25,8 @@ use memory::{Dma, WorkingSet};
 use paced::Then;
 use steps::HugePages;
 
-/// Bridges of the report: (number of ports, cycles per frame) (2.8 GHz divided by 1.2 and 1.6
-/// million frames per second).
+/// Bridges of the report: (number of ports, cycles per frame). The cycles are 2.8 GHz divided by
+/// 1.2 and 1.6 million frames per second.
 const THEN: [(usize, f64); 2] = [(2, 2333.0), (4, 1750.0)];
 /// Rates of these bridges in the report, in thousand frames per second and port, without the tweak
 /// T11 (a faster bus) and with it.

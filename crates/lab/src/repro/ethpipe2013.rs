@@ -1,13 +1,13 @@
 //! `linerate repro ethpipe2013`: a port read, written and forwarded as text by dd(1), and commands
 //! on its lines.
 //!
-//! The report measured reading and forwarding at one block size and 64 bytes, from one buffer of
-//! lines that never changed, and grep with a nominal time. Here a row states whether lines were
-//! made once or one by one, and times are measured. Measurements that the report planned but did
-//! not make are added: writing, block sizes from 64 B to 4 MiB and the delay that they add to a
-//! frame ([`sweep`]), files of FUSE ([`mounted`]), 1518 bytes, the table of commands with wildcards
-//! and several threads ([`commands`]). `--svg` draws throughput by block size, as the report
-//! planned ([`crate::plot::sweep`]).
+//! The report measured reading and forwarding at one block size with 64-byte frames, from one
+//! buffer of lines that never changed, and grep with a nominal time. Here a row states whether
+//! lines were made once or one by one, and times are measured. Measurements that the report planned
+//! but did not make are added: writing, block sizes from 64 B to 4 MiB and the delay that they add
+//! to a frame ([`sweep`]), files of FUSE ([`mounted`]), 1518 bytes, the table of commands with
+//! wildcards and several threads ([`commands`]). `--svg` draws throughput by block size, as the
+//! report planned ([`crate::plot::sweep`]).
 
 mod commands;
 mod mounted;

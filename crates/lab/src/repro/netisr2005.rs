@@ -6,7 +6,8 @@
 //! queue itself: this is the cost of queueing without a second processor. `smp.*` has one thread
 //! for the machines and one for the netisr workstream (queue) of the judged host; `several.*` has
 //! one more workstream. A column that needs more threads than this machine has processors is not
-//! measured. Each trial builds its hosts anew, so none is discarded; the variants run in turns.
+//! measured. Each trial builds its hosts anew, so no trial is discarded as a warm-up; the variants
+//! run in turns.
 
 use crate::ab::Trials;
 use crate::ministat;
@@ -27,9 +28,9 @@ use dispatch::netisr::Mode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 
-/// Length of a trial.
+/// Duration of a trial.
 const TRIAL: Duration = Duration::from_millis(20);
-/// Number of builds of each variant, each with one trial; the report made 10 to 12 trials.
+/// Number of builds of each variant; the report made 10 to 12 runs.
 const KEPT: u32 = 20;
 /// Trials of each variant for its counts, and as many for its ledger: the median of each figure is
 /// reported. In a quick run there is one of each.
@@ -160,7 +161,7 @@ struct Cost {
     all: f64,
     /// Number of threads that the machines have together.
     threads: usize,
-    /// Ticks by stage of the stack.
+    /// Ticks by processing stage of the stack.
     stages: BTreeMap<&'static str, f64>,
 }
 

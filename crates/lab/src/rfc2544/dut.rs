@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 /// common card.
 pub const SLOTS: usize = 4096;
 
-/// Kind of the device.
+/// Kind of the device under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Our bridge with two ports.

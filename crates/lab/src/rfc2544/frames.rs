@@ -79,7 +79,7 @@ pub struct Tag {
     pub trial: u16,
     /// Number of the frame in its direction, from 0 on.
     pub number: u32,
-    /// Time at which it was handed to the port.
+    /// Time at which the frame was handed to the port.
     pub at: Instant,
 }
 

@@ -18,7 +18,7 @@ pub struct Tried {
     pub asked: u64,
     /// Rate at which frames were actually sent.
     pub reached: u64,
-    /// Frames sent, in all directions together.
+    /// Number of frames sent, in all directions together.
     pub sent: u64,
     /// Number of frames that were sent and did not arrive.
     pub lost: u64,
@@ -64,7 +64,7 @@ pub struct Contradiction {
 pub struct Throughput {
     /// The highest rate requested.
     pub max: u64,
-    /// Frames per second in each direction; 0 if every rate had loss.
+    /// Highest rate without loss, in frames per second in each direction; 0 if every rate had loss.
     pub rate: u64,
     /// Meaning of the figure.
     pub bound: Bound,
@@ -76,8 +76,8 @@ pub struct Throughput {
 pub type AtRate<'a> = dyn FnMut(u64) -> Result<Tried, Cut> + 'a;
 
 /// Finds the highest rate up to `max` without loss, by bisection until the remaining interval is at
-/// most `resolution` of its upper end. The rate found is tried again; if it has loss then, the
-/// search continues below.
+/// most `resolution` of its upper end. The rate found is tried again. If frames are lost in this
+/// second trial, the search continues at lower rates.
 ///
 /// # Errors
 /// The error of a trial.

@@ -25,7 +25,7 @@ pub const BURST: u64 = 32;
 /// and the rate is missed.
 pub const LATE_MAX: u64 = 256;
 const SECOND: u128 = 1_000_000_000;
-/// Interval between two checks for a stop request while idle.
+/// Interval between two checks for a stop request while the tester sleeps.
 const NAP: Duration = Duration::from_millis(20);
 const NAMES: [&str; 2] = ["A", "B"];
 
@@ -120,11 +120,11 @@ pub struct Path {
     pub came: Came,
     /// Latencies, if they were requested.
     pub latencies: Option<Latencies>,
-    /// Frames counted as sent although a full port refused them.
+    /// Number of frames counted as sent although a full port refused them.
     pub refused: u64,
     /// Number of bursts in which the test frames were sent.
     pub bursts: u64,
-    /// Frames of the longest burst.
+    /// Number of frames in the longest burst.
     pub longest: u64,
     /// Number of times that no buffer was free.
     pub starved: u64,
@@ -142,8 +142,7 @@ impl Path {
 pub struct Trial {
     /// Parameters of the trial.
     pub ask: Ask,
-    /// Results of the direction from A to B, and of that from B to A if both directions were
-    /// requested.
+    /// Results by direction: from A to B and, if both directions were requested, from B to A.
     pub ways: Vec<Path>,
     /// Time during which frames were sent.
     pub took: Duration,

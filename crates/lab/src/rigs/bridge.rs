@@ -155,11 +155,11 @@ impl Subject for BridgeRig {
 /// table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BridgeFacts {
-    /// Addresses in the table.
+    /// Number of addresses in the table.
     pub addresses: usize,
-    /// Bytes of a frame, without FCS.
+    /// Mean length of a frame in bytes, without FCS.
     pub frame: f64,
-    /// Frames sent at a time.
+    /// Mean number of frames sent at a time.
     pub burst: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Several cores: the same work on each of some threads at the same time, on disjoint hosts or on
-//! one shared host (the report's part 3), and the memory of an idle host.
+//! Several cores: threads that do equal work at the same time, on disjoint hosts or on one shared
+//! host (part 3 of the report rump2014). Also the memory of an idle host.
 //!
 //! On a shared host each thread has sockets, a port or a queue of a port, and a connection of its
 //! own.

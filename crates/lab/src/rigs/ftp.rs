@@ -29,7 +29,7 @@ use wire::checksum;
 
 /// Bytes of each socket buffer, so that data in flight stays in the second-level cache.
 pub const BUFFER: i64 = 256 << 10;
-/// Bytes carried before the clock starts: eight windows.
+/// Number of bytes carried before the clock starts: eight windows.
 pub const WARM: u64 = 2 << 20;
 /// Time without progress after which a session fails.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ pub enum Way {
     Up,
 }
 
-/// Configuration of the hosts, which a row changes.
+/// Configuration of both hosts; rows differ in these fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// Kind of the hosts' locks.
@@ -123,11 +123,12 @@ pub trait FtpSubject: Subject {
 /// requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Kind of its locks.
+    /// Kind of the host's locks.
     pub locks: &'static str,
-    /// Strategy of its clock; it differs from the requested one where the TSC is not invariant.
+    /// Strategy of the host's clock; it differs from the requested one where the TSC is not
+    /// invariant.
     pub clock: Option<Strategy>,
-    /// Kind of its pool.
+    /// Kind of the host's buffer pool.
     pub pool: PoolKind,
     /// Checksum routine in force during the last trial.
     pub checksum: Option<checksum::Kind>,

@@ -25,7 +25,7 @@ const RING: usize = 1024;
 const ROUNDS: usize = 32;
 /// Number of stations behind each port.
 const STATIONS: usize = 250;
-/// Bytes of a frame without FCS: 64 on the wire.
+/// Length of a frame in bytes, without FCS: 64 on the wire.
 const LEN: usize = 60;
 /// Number of consecutive turns of a loop that move no frame, after which the trial fails.
 const MOST_EMPTY: u32 = 2_000_000;

@@ -21,7 +21,7 @@ use clock::Duration;
 use std::io;
 use std::net::SocketAddr;
 
-/// Work of a trial.
+/// Work that a trial performs between the two hosts.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// One of netperf's tests.
@@ -417,7 +417,7 @@ mod tests {
             assert_eq!(rig.trial().unwrap().ops, 20);
             rig.seen().counters["tcp.state.established"]
         };
-        // The control connection and that of the test, at either end.
+        // Two connections, the control connection and the test's, with two ends each.
         assert_eq!(established(NetperfRig::counted(place.clone(), &work)), 4);
         assert_eq!(established(NetperfRig::new("warm", place, work)), 8);
         let ten = Duration::from_millis(10);

@@ -41,7 +41,7 @@ use port::{RxHalf, TxHalf};
 use std::sync::Arc;
 use std::time::Duration as Wait;
 
-/// Settings of bridge2004's first rung: the driver as em was, polled, its frames in no cache.
+/// Settings of bridge2004's first rung: the unmodified em driver, polled, with frames in no cache.
 pub const FIRST: &str = "dma=cold";
 /// Settings of bridge2004's last rung: all tweaks together.
 pub const FINAL: &str = "dma=cold rx_tail_batch=64 tx_tail_batch=64 tx_flush=poll tx_rs_every=32 pool=stack refill=stack \

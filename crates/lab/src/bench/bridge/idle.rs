@@ -17,8 +17,8 @@ const PAUSE_US: u64 = 2_000;
 /// Number of warm-up frames, which are not counted.
 const FIRST: usize = 50;
 
-/// Adds both rows, with the switch's loop on processor `core`. `windows` and `frames` are the
-/// numbers of samples.
+/// Adds both rows, with the switch's loop on processor `core`. `windows` is the number of samples
+/// of the first row, `frames` that of the second.
 pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize) {
     match measure(windows, frames, core) {
         Ok((cpu, wake, note)) => {

@@ -63,7 +63,7 @@ pub fn frame(side: u8, from: usize, to: usize) -> Vec<u8> {
     frame
 }
 
-/// MAC address of both gateways; arbitrary.
+/// MAC address of both gateways (an arbitrary value).
 pub const GATEWAY_MAC: [u8; 6] = [2, 9, 9, 9, 9, 9];
 
 /// Returns the router's MAC address at a side.
@@ -76,8 +76,8 @@ pub fn router_addrs(side: u8) -> [Ipv4Addr; 3] {
     [Ipv4Addr::new(10, side, 0, 1), Ipv4Addr::new(10, side, 0, 2), Ipv4Addr::new(20 + side, 0, 0, 0)]
 }
 
-/// Builds a datagram without payload from the network of `side` to the other side's, in a frame for
-/// the router.
+/// Builds a frame for the router that carries a UDP datagram without payload, from the network of
+/// `side` to the network of the other side.
 fn packet(side: u8, n: usize) -> Vec<u8> {
     let host = |side: u8, n: usize| {
         let [.., a, b] = n.to_be_bytes();

@@ -22,7 +22,7 @@ pub enum Loop {
     Kernel,
 }
 
-/// A forwarder, and both directions through it.
+/// A forwarder, and the two directions of traffic through it.
 pub struct Bridge {
     pub passes: Loop,
     pub ways: [Way; 2],

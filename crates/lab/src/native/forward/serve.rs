@@ -118,7 +118,8 @@ impl Bridge {
         Ok(all)
     }
 
-    /// Returns the cost of each stage over `frames` frames as JSON, with the ledger on meanwhile.
+    /// Returns the cost of each stage over `frames` frames as JSON. The cost ledger is on during
+    /// these frames only.
     fn costs(&mut self, frames: u64) -> anyhow::Result<String> {
         let Loop::Switch(switch) = &self.passes else { bail!("cost by stage is available for our switch only") };
         switch.set_ledger(true);

@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Kind of the child; its role is the name of a [`Who`], or [`INSIDE`].
+/// Kind of the child process; its role is the name of a [`Who`], or [`INSIDE`].
 pub(crate) const KIND: &str = "tap";
 
 /// Role of slirp4netns's second child: runs iperf3 in its own namespace, where slirp4netns creates

@@ -26,14 +26,14 @@ pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 /// Setting of a rig whose operations are counted and not timed: sent buffers are reused at once.
 pub(super) const COUNTED: &str = "rest=0";
 
-/// Results of one bridge.
+/// Results of the ladder on the bridge with two or with four ports.
 pub(super) struct Climbed {
     pub(super) ports: usize,
     pub(super) dma: Dma,
     /// Rungs of the ladder.
     pub(super) steps: Vec<Step>,
-    /// Rungs outside the ladder: T8 undone, then T11, whose operations are counted and not timed
-    /// here.
+    /// Rungs outside the ladder: those that undo T8, then T11, whose operations are counted and not
+    /// timed here.
     pub(super) extras: Vec<Step>,
     /// Samples of the ladder's steps.
     pub(super) main: Vec<Sample>,
@@ -42,13 +42,13 @@ pub(super) struct Climbed {
     /// Samples of the ladder's steps with frames in the cache and free registers, measured in the
     /// same rounds.
     pub(super) free: Vec<Sample>,
-    /// Samples of T8 undone.
+    /// Samples of the rungs that undo T8 (interrupts instead of polling).
     pub(super) main_extras: Vec<Sample>,
     alone: Vec<Sample>,
     pages: HugePages,
-    /// Counted costs of the ladder's steps, then of T8 undone and of T11.
+    /// Counted costs of the ladder's steps, then of the rungs in `extras`.
     pub(super) costs: Vec<NicCosts>,
-    /// Frames missed at each of the ladder's steps while nothing polls.
+    /// Frames missed at each of the ladder's steps during a pause in polling.
     pub(super) stalls: Vec<NicStall>,
     /// Ticks per frame at each prefetch distance of T10: (distance in frames, median).
     sweep: Vec<(usize, f64)>,
@@ -58,8 +58,8 @@ pub(super) struct Climbed {
     alone_floor: NoiseFloor,
 }
 
-/// Settings common to all rungs: ports, DMA and size of a trial. A step's settings follow and take
-/// precedence.
+/// Settings common to all rungs: ports, DMA and size of a trial. The settings of a step are
+/// appended and take precedence.
 struct Base(String);
 
 impl Base {

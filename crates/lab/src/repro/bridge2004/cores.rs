@@ -49,16 +49,16 @@ struct Pair {
     two: Sample,
 }
 
-/// Results of one bridge.
+/// Results of one bridge with one loop and with two.
 pub(super) struct Cores {
     ports: usize,
     steps: Vec<Step>,
-    /// Pairs of the ladder.
+    /// Results of each step of the ladder.
     ladder: Vec<Pair>,
     alone: Vec<Pair>,
-    /// Frames missed at the ladder's steps while the first of two loops does not poll.
+    /// Frames missed at each of the ladder's steps while the first of two loops pauses its polling.
     stalls: Vec<NicStall>,
-    /// Reason for missing figures.
+    /// Reason why the figures are missing, if they are.
     missing: Option<String>,
     floor: NoiseFloor,
     alone_floor: NoiseFloor,

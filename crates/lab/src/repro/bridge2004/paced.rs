@@ -27,7 +27,7 @@ pub(super) struct Then {
     pub(super) with: Option<f64>,
 }
 
-/// Results of one bridge.
+/// Results of one bridge with waits for the bus.
 pub(super) struct Paced {
     ports: usize,
     steps: Vec<Step>,

@@ -85,7 +85,7 @@ struct Parts {
     bus: f64,
     /// Ticks measured with waits for the bus.
     paced: f64,
-    /// Indices of the largest of [`PARTS`]; several if no single one is the largest.
+    /// Indices of the largest of [`PARTS`]; several if no part is clearly the largest.
     largest: Vec<usize>,
 }
 

@@ -82,7 +82,7 @@ pub(super) struct Step {
     pub(super) title: String,
     /// Settings, including those of all rungs before it.
     pub(super) words: String,
-    /// Settings of this rung alone.
+    /// Settings that this rung adds to the first rung, for measuring its tweak alone.
     pub(super) alone: String,
 }
 

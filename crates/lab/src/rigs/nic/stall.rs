@@ -15,14 +15,14 @@ const POLLS: usize = 400;
 pub struct NicStall {
     /// Duration without a poll, in microseconds.
     pub us: u64,
-    /// Frames that arrived in that time.
+    /// Number of frames that arrived during the pause.
     pub came: u64,
-    /// Frames for which there was no descriptor.
+    /// Number of frames that the card missed because it had no free descriptor.
     pub missed: u64,
 }
 
 /// Polls every 50 us, at 600,000 frames per second and port; then skips `polls` polls, then polls
-/// again. With two loops, only the first one skips polls.
+/// again. With two loops, only the first loop skips polls.
 ///
 /// # Errors
 /// An invalid setting, no memory, or a frame is unaccounted for.

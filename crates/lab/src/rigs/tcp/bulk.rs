@@ -16,7 +16,7 @@ pub const BULK: usize = 8 << 20;
 pub const CHUNK: usize = 64 << 10;
 /// Size of a send or receive buffer, so that the data in flight stays in the second-level cache.
 pub const BUFFER: usize = 256 << 10;
-/// Bytes that are compared one by one after each trial, outside the measurement.
+/// Number of bytes that are compared one by one after each trial, outside the measurement.
 const COMPARED: usize = 1 << 20;
 /// Rounds without a byte after which a stream counts as stalled.
 const PATIENCE: u32 = 1_000_000;

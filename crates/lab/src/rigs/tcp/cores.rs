@@ -335,7 +335,8 @@ impl Subject for TwoCores {
             [Err(why), _] | [_, Err(why)] => return Err(why.context(self.id.clone())),
         };
         let ticks = one.end.max(other.end).saturating_sub(one.start.min(other.start));
-        // The side with the smaller share of its core is the one that was disturbed.
+        // The reading uses the side that had the smaller share of its core, because that side was
+        // disturbed more.
         let worse = if one.share() < other.share() { &one } else { &other };
         Ok(Reading { ops: one.bytes + other.bytes, ticks, wall_ns: worse.wall_ns, cpu_ns: worse.cpu_ns })
     }

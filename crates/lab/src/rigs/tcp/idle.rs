@@ -20,9 +20,9 @@ const WARM: usize = 100;
 /// Resident memory that an idle connection takes, in bytes per end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Idle {
-    /// Bytes of an established connection without data.
+    /// Bytes of an established connection that has carried no data.
     pub fresh: f64,
-    /// Bytes after a request and its answer.
+    /// Bytes of a connection that has carried a request and its answer.
     pub used: f64,
     /// Bytes as in `used`, plus the free memory that the allocator keeps. This memory held the
     /// queues of connections that were busy within the same 200 ms, whose number depends on the

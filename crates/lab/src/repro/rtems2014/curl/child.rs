@@ -175,7 +175,7 @@ fn curl(way: Way, at: Ipv4Addr, seconds: &str) -> anyhow::Result<(u64, f64)> {
     let output = curl.arg(&url).output().context("cannot run curl")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.code() == Some(TIME_IS_OVER), "curl {url}: {}: {}", output.status, errors.trim());
+    ensure!(output.status.code() == Some(TIME_IS_OVER), "curl {url} failed: {}: {}", output.status, errors.trim());
     let numbers: Vec<f64> = said.split(' ').map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
     let [bytes, begun, ended] = numbers[..] else { bail!("unexpected output of curl: {said:?}") };
     ensure!(ended > begun, "unexpected output of curl: {said:?}");
