@@ -16,7 +16,7 @@ pub fn cargo(root: &Path) -> Command {
 /// Runs `command` and waits for it.
 ///
 /// # Errors
-/// The command cannot be started or fails.
+/// Returns an error if the command cannot be started or fails.
 pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
     if !status.success() {
@@ -41,7 +41,7 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
 /// none, and with all.
 ///
 /// # Errors
-/// A build or a test fails.
+/// Returns an error if a build or a test fails.
 pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
     let output = cargo(root)
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -98,8 +98,8 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a group of peers for comparison. Cargo builds all that is needed, peers included; the rows
-/// over TAP start the program itself.
+/// Runs a group of `linerate-bench`, which compares our stack with others. Builds everything it
+/// needs, including the other stacks and the program, which the tests over TAP start.
 pub fn bench(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     succeed(cargo(root).args(["build", "--release", "-p", "linerate"]))?;
     succeed(cargo(root).args(["run", "--release", "-p", "linerate-bench", "--"]).args(args))?;

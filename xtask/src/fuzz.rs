@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Edge counters, a table of program counters and traced comparisons for every crate; one codegen
-/// unit, so that the pass covers all code.
+/// Compiler flags for every crate: edge counters, a table of program counters, and traced
+/// comparisons. One codegen unit, so that the pass covers all code.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -41,7 +41,7 @@ impl Wanted {
     /// Parses the words of the command line.
     ///
     /// # Errors
-    /// An unknown option or an invalid number.
+    /// Returns an error for an unknown option or an invalid number.
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
         let mut wanted =
             Wanted { seconds: 60, seed: None, keep: false, list: false, build: false, targets: Vec::new() };
@@ -194,7 +194,7 @@ impl Runner {
         Ok(Ended { passed: false, said })
     }
 
-    /// Adds inputs with new coverage to the kept corpus; returns their number.
+    /// Adds inputs with new coverage to the corpus in the repository; returns their number.
     fn merge(&self, target: &str, corpus: &Path, kept: &Path) -> anyhow::Result<usize> {
         fs::create_dir_all(kept)?;
         let before = names(kept)?.len();
@@ -243,13 +243,13 @@ fn why(log: &str) -> impl Iterator<Item = &str> {
     log.lines().skip(from).take(most).take_while(|line| !line.starts_with("stack backtrace"))
 }
 
-/// Returns the files that libFuzzer wrote, from its log.
+/// Returns the paths of the files that libFuzzer wrote, as named in its log.
 fn reproducers(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 
-/// Returns the failed input, as libFuzzer prints it in Base64, unless it is long: the machine with
-/// the file may be gone later.
+/// Returns the failed input in Base64, as libFuzzer prints it, unless it is long. The file itself
+/// may be lost later, with the machine.
 fn encoded(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.strip_prefix("Base64: ")).filter(|input| input.len() <= 4096)
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask ladder`: the rungs that need another build.
+//! `cargo xtask ladder`: builds the variants of the stack that `linerate ladder` compares and that
+//! need other build settings (the ladder's rungs).
 //!
-//! Each variant is `linerate-rung` built in another way: as a dynamic library with a C interface or
-//! as a program, with its own profile and compiler flags. The product is copied to
-//! `target/rungs/<name>/`, and `linerate ladder` runs it in a process of its own. If a variant does
-//! not build, `why-not.txt` in its directory holds the reason, and the other variants are still
-//! built.
+//! Each variant is a build of `linerate-rung`: a dynamic library with a C interface or a program,
+//! with its own profile and compiler flags. The product is copied to `target/rungs/<name>/`, and
+//! `linerate ladder` runs it in a process of its own. If a variant does not build, `why-not.txt` in
+//! its directory holds the reason, and the other variants are still built.
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
@@ -32,7 +32,7 @@ struct Variant {
     /// Name of the variant; its product is in `target/rungs/<name>/`.
     name: &'static str,
     product: Product,
-    /// The profile of the root Cargo.toml.
+    /// Name of the cargo profile in the root Cargo.toml.
     profile: &'static str,
     /// Compiler flags in addition to the profile.
     rustflags: &'static str,
@@ -48,11 +48,11 @@ const VARIANTS: &[Variant] = &[
     Variant { name: "opt3", product: Product::Program, profile: "rung-opt3", rustflags: NOT_PIC },
 ];
 
-/// The variant optimised with the execution profile of its own run.
+/// The variant that is optimized with the execution profile of its own run (PGO).
 const PGO: Variant = Variant { name: "pgo", product: Product::Program, profile: "rung-lto", rustflags: NOT_PIC };
-/// Calls of `sendto` in the profiled run.
+/// Number of calls of `sendto` in the run that PGO profiles.
 const PROFILED: u32 = 2_000_000;
-/// Rig settings of the profiled run: those of the last rungs.
+/// Test settings of the profiled run, the same as those of the ladder's last steps.
 const PROFILED_RIG: &str = "locks=up pool=stack";
 
 /// Builds all variants of the ladder.
@@ -89,7 +89,7 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
 fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str) -> anyhow::Result<PathBuf> {
     let work = work.join(variant.name);
     let mut build = cargo(root);
-    // With a target named, the flags apply to the rung and not to procedural macros.
+    // With `--target`, the flags apply to the variant and not to procedural macros.
     let target = host_triple()?;
     // The crate type is set here. As a crate type of the package, the library would also be linked
     // when the programs are built, and their code is not position-independent.

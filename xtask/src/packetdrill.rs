@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum time of a script, in seconds.
+/// Default time limit of a script, in seconds.
 const SECONDS: u64 = 60;
 /// Maximum number of characters shown of a script's output.
 const SHOWN: usize = 300;
@@ -66,14 +66,14 @@ impl Version {
         [mtu, "--netmask_ip=255.255.0.0"].into_iter().chain(addresses).chain(defined).collect()
     }
 
-    /// Returns the flags of the library: over IPv6, an MTU that gives the same segment length as
-    /// over IPv4.
+    /// Returns the library's flags for this version: over IPv6, an MTU that gives the same segment
+    /// length as over IPv4.
     fn flags(self) -> &'static str {
         if self == Version::V6 { ",mtu=1520" } else { "" }
     }
 
-    /// Returns whether a script is for this version. A script for one version only has the version
-    /// at the end of its name.
+    /// Returns whether a script is for this version. The name of a script for one version only ends
+    /// with the version.
     fn is_for(self, script: &Path) -> bool {
         let name = script.to_string_lossy();
         let other = if self == Version::V6 { "v4.pkt" } else { "v6.pkt" };
@@ -90,7 +90,7 @@ pub struct Wanted {
     seconds: u64,
     /// IP versions; if empty, packetdrill chooses.
     versions: Vec<Version>,
-    /// Runs only scripts with this text in their path.
+    /// Text that the path of each script to run contains; empty: all scripts are run.
     only: String,
     /// Additional arguments of packetdrill.
     more: Vec<String>,

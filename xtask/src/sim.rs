@@ -1,12 +1,12 @@
-//! `cargo xtask sim`: runs the two-host simulation, optimized, over a number of seeds; or one seed
-//! with a trace; or measures its speed.
+//! `cargo xtask sim`: runs an optimized build of the simulation of two hosts, with many seeds or
+//! with one seed and a trace, or measures its speed.
 
 use crate::cargo::{cargo, succeed};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Default number of seeds: as many as the test runs in CI.
+/// Default number of seeds, the same as in CI.
 const SEEDS: u64 = 20_000;
 
 /// Parsed command line of `sim`.

@@ -45,8 +45,7 @@ impl fmt::Display for Finding {
 pub struct Tree {
     texts: BTreeMap<String, String>,
     sources: BTreeMap<String, Source>,
-    /// Paths without `.rs` of modules that exist for tests only, which includes everything below
-    /// them.
+    /// Paths, without `.rs`, of modules that exist for tests only; so does everything below them.
     test_modules: BTreeSet<String>,
 }
 
@@ -124,7 +123,7 @@ struct Room {
     why: &'static str,
 }
 
-/// Returns whether `path` is inside one of `rooms`. A room `a/b` is the file `a/b.rs` and
+/// Returns whether `path` is inside one of `rooms`. A room with path `a/b` is the file `a/b.rs` and
 /// everything in `a/b/`.
 fn in_room(rooms: &[Room], path: &str) -> bool {
     rooms.iter().any(|room| {

@@ -1,11 +1,11 @@
 //! `cargo xtask tsan`: tests code shared by threads without locks (rings, readers' pins) under
 //! rustc's thread sanitizer, which checks every memory access of a real run.
 //!
-//! Loom tries all interleavings of a few steps; the sanitizer observes millions of real ones. It is
-//! an unstable option of rustc, hence the variable. The standard library is not instrumented, so
-//! synchronization inside it is not seen: the harness passing a test to a thread, which is excluded
-//! by name, and waiting for a mutex, so code under a mutex is tested with loom only. Takes a
-//! minute.
+//! Loom tries all interleavings of a few steps; the sanitizer observes millions of real ones. The
+//! sanitizer is an unstable option of rustc, which RUSTC_BOOTSTRAP permits. The standard library is
+//! not instrumented, so synchronization inside it is not observed. Reports about the test harness,
+//! which passes tests to threads, are therefore excluded by name; code under a mutex is tested with
+//! loom only. Takes a minute.
 
 use crate::cargo::{cargo, host_triple, target_dir};
 use anyhow::{Context, bail, ensure};

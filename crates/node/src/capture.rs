@@ -1,15 +1,15 @@
 //! Packet captures: copies of the frames that pass the ports of a host or bridge, and of the
 //! dropped frames, for clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
-//! A port without readers costs one load and a predicted branch per burst ([`Watch::is_on`]). With
-//! readers each frame is copied: received frames as the port delivered them, sent ones after the
-//! port took them, with checksums that the port still has to fill in. A [`Capture`] is bounded in
-//! bytes; frames that do not fit are counted as missed. A capture that is not read for [`PATIENCE`]
-//! ends.
+//! A port without an open capture costs one load and a predicted branch per burst
+//! ([`Watch::is_on`]). With a capture, each frame is copied: a received frame as the port delivered
+//! it; a sent frame once the port has accepted it, without the checksums that the port fills in. A
+//! [`Capture`] holds at most [`BYTES_MAX`] bytes; frames that do not fit are counted as missed. A
+//! capture ends if its client does not read it for [`PATIENCE`].
 //!
-//! Dropped frames are always recorded: their first [`KEPT_OF_DROPPED`] bytes, in a ring of
-//! [`DROPPED_MAX`] frames, at most one per [`DROPPED_PACE`]. This allows questions about a drop
-//! after it happened.
+//! Dropped frames are recorded even if no capture is open: the first [`KEPT_OF_DROPPED`] bytes of
+//! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. So `linerate why` can
+//! explain a drop after it happened.
 
 #[cfg(test)]
 mod tests;
@@ -29,35 +29,35 @@ use wire::filter::Filter;
 
 /// Maximum number of open captures.
 pub const CAPTURES_MAX: usize = 4;
-/// Bytes that a capture holds for its reader; each frame costs [`FRAME_COST`] in addition to its
-/// own bytes.
+/// Maximum number of bytes that a capture holds for its client; each frame counts [`FRAME_COST`]
+/// bytes in addition to its own.
 pub const BYTES_MAX: usize = 4 << 20;
-/// Overhead of a held frame in bytes.
+/// Bytes counted for each held frame in addition to its data.
 pub const FRAME_COST: usize = 64;
-/// Bytes returned by one read.
+/// Number of bytes after which a read returns no further frames.
 pub const READ_MAX: usize = 1 << 20;
 /// Time after which a capture that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes kept of each frame by default: all of them, as in tcpdump.
+/// Default and maximum number of bytes kept of each frame, as in tcpdump; every frame fits.
 pub const SNAPLEN: u32 = 262_144;
-/// Dropped frames in the record of the last ones.
+/// Maximum number of dropped frames on record; a new one replaces the oldest.
 pub const DROPPED_MAX: usize = 256;
-/// Bytes kept of each dropped frame.
+/// Maximum number of bytes recorded of each dropped frame.
 pub const KEPT_OF_DROPPED: usize = 160;
 /// Minimum interval between recorded drops; limits the cost of a flood of drops.
 pub const DROPPED_PACE: Duration = Duration::from_micros(20);
 
-/// Location of a frame: the number of an iface of a host, or of a port of a bridge.
+/// Capture point of a frame: the number of an iface of a host, or of a port of a bridge.
 pub type Place = u16;
 
-/// Location of frames dropped by a host, where the ingress iface is no longer known.
+/// Capture point of frames dropped by a host's stack, which no longer knows the ingress iface.
 pub const NOWHERE: Place = Place::MAX;
 
-/// A port's hook for captures.
+/// Hook of a port that copies its frames for the open captures.
 #[derive(Debug)]
 pub(crate) struct Watch {
     place: Place,
-    snaplen: AtomicU32, // largest requested; 0: no reader
+    snaplen: AtomicU32, // largest snap length of its open captures; 0: none
     captures: Arc<Captures>,
 }
 
@@ -78,7 +78,7 @@ impl Watch {
         self.snaplen.load(Ordering::Relaxed) != 0
     }
 
-    /// Copies the requested part of `frames`, before the frames are handed over.
+    /// Copies the part of `frames` that the captures need; called before the frames are passed on.
     #[cold]
     pub(crate) fn copy<'f>(&self, frames: impl IntoIterator<Item = &'f Frame>) -> Vec<Copied> {
         let most = self.snaplen.load(Ordering::Relaxed) as usize;
@@ -110,21 +110,21 @@ pub(crate) struct Copied {
     len: u32,
 }
 
-/// Outcome of a captured frame at its location.
+/// Outcome of a captured frame at its capture point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Passed in that direction.
+    /// The frame passed in this direction.
     Passed(Direction),
-    /// Dropped for the given reason.
+    /// The frame was dropped for this reason.
     Dropped(DropReason),
 }
 
 /// Frames selected by a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// Frames that pass these locations.
+    /// Frames that pass one of these capture points.
     Places(Vec<Place>),
-    /// Frames that pass any location, including ones added later.
+    /// Frames that pass any capture point, including those added later.
     Any,
     Dropped,
     /// Passed and dropped frames.
@@ -145,7 +145,7 @@ impl Wants {
     }
 }
 
-/// A frame held for its reader.
+/// A frame held for the capture's client.
 #[derive(Clone, Debug)]
 struct Held {
     at: Instant,
@@ -162,7 +162,7 @@ impl Held {
     }
 }
 
-/// A capture of one reader.
+/// An open capture of one client.
 #[derive(Debug)]
 struct Capture {
     id: u32,
@@ -191,8 +191,8 @@ impl Capture {
         self.held.push_back(Held { at: now, place, fate, len: copied.len, data: data.into() });
     }
 
-    /// Returns the bytes that a port must copy for it: all, if a filter may read beyond the snap
-    /// length.
+    /// Returns the number of bytes of each frame that a port must copy for this capture. With a
+    /// filter this is the whole frame, since the filter may read beyond the snap length.
     fn copied(&self) -> u32 {
         if self.filter.is_some() { SNAPLEN } else { self.snaplen }
     }
@@ -212,9 +212,9 @@ pub(crate) struct Status {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     shared: Mutex<Shared>,
-    /// A capture selects dropped frames.
+    /// Set while an open capture selects dropped frames.
     wants_dropped: AtomicBool,
-    /// Time from which the next dropped frame is recorded, in nanoseconds.
+    /// Time from which the next dropped frame may be recorded, in nanoseconds.
     next_dropped: AtomicU64,
 }
 
@@ -228,7 +228,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Ends captures that are not read; returns whether one was ended.
+    /// Ends captures that were not read for [`PATIENCE`]; returns whether any was ended.
     fn end_unread(&mut self, now: Instant) -> bool {
         let before = self.open.len();
         self.open.retain(|capture| now.since(capture.read_at) < PATIENCE);
@@ -236,8 +236,8 @@ impl Shared {
     }
 }
 
-/// Returns the EtherType of a packet without link header, as the layers of a host leave it; `None`
-/// if the link header is still there.
+/// Returns the EtherType of a packet whose link header the host has already removed; `None` if the
+/// link header is still there or the packet is not recognized.
 fn stripped(packet: &[u8]) -> Option<EtherType> {
     let after_link = packet.get(eth::HEADER_LEN).map(|byte| byte >> 4);
     if matches!((packet.get(12..14), after_link), (Some([8, 0]), Some(4)) | (Some([0x86, 0xdd]), Some(6))) {
@@ -287,8 +287,8 @@ impl Captures {
         self.wants_dropped.store(wants_dropped, Ordering::Relaxed);
     }
 
-    /// Records a frame that is dropped at `place` for `why`, unless that is no loss
-    /// ([`End::Consumed`]).
+    /// Records a frame that is dropped at `place` for `why`. Ignores a frame that was consumed
+    /// rather than lost ([`End::Consumed`]).
     pub(crate) fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
         if why.end() == End::Consumed {
             return;
@@ -320,8 +320,8 @@ impl Captures {
         }
     }
 
-    /// Returns the recorded dropped frames that match `filter`, oldest first; `name` returns the
-    /// name of a location.
+    /// Returns the recorded dropped frames that match `filter`, oldest first; `name` maps a capture
+    /// point to its name.
     pub(crate) fn dropped(&self, filter: &Filter, now: Instant, name: impl Fn(Place) -> String) -> Batch {
         let mut held: Vec<Held> = self.lock().dropped.iter().cloned().collect();
         held.retain(|held| filter.matches_captured(&held.data, held.len as usize));
@@ -330,7 +330,8 @@ impl Captures {
     }
 
     /// Opens a capture of the frames that `wants` and `filter` select, `snaplen` bytes of each, and
-    /// returns its number. `None`: [`CAPTURES_MAX`] are open, and all of them are being read.
+    /// returns its number. Returns `None` if [`CAPTURES_MAX`] captures are open and each of them is
+    /// still being read.
     pub(crate) fn open(&self, wants: Wants, snaplen: u32, filter: Option<Filter>, now: Instant) -> Option<u32> {
         let mut shared = self.lock();
         shared.end_unread(now);
@@ -346,8 +347,8 @@ impl Captures {
         Some(id)
     }
 
-    /// Returns the frames held by capture `id`, at most [`READ_MAX`] bytes; `name` returns the name
-    /// of a location. `None`: no such capture.
+    /// Removes frames from capture `id` and returns them, until their size reaches [`READ_MAX`];
+    /// `name` maps a capture point to its name. Returns `None` if there is no such capture.
     pub(crate) fn read(&self, id: u32, now: Instant, name: impl Fn(Place) -> String) -> Option<Batch> {
         let mut shared = self.lock();
         let capture = shared.open.iter_mut().find(|capture| capture.id == id)?;
@@ -366,7 +367,7 @@ impl Captures {
         Some(Batch { now_ns: now.nanos(), seen, missed, frames })
     }
 
-    /// Ends capture `id`; `false`: no such capture.
+    /// Ends capture `id`; returns `false` if there is no such capture.
     pub(crate) fn close(&self, id: u32) -> bool {
         let mut shared = self.lock();
         let before = shared.open.len();

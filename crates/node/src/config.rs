@@ -34,51 +34,51 @@ use wire::Mac;
 pub struct HostConfig {
     /// Name of the host.
     pub name: String,
-    /// Lock strategy: `up`, `light` or `heavy`.
+    /// Kind of locks: `up` (single-threaded), `light` (spin) or `heavy` (semaphore).
     pub locks: String,
     /// Number of single-threaded stacks that share the addresses and ports of the host.
     pub stacks: usize,
-    /// Number of threads; 1 with locks `up`.
+    /// Number of threads; must be 1 with locks `up`.
     pub threads: usize,
-    /// Core that the first thread is pinned to.
+    /// CPU core that the first thread is pinned to; `None`: any core.
     pub core: Option<usize>,
-    /// Method of finding the current context.
+    /// Method by which code finds the context of the running thread.
     pub context: How,
-    /// Source of the time.
+    /// Source and format of the time.
     pub clock: Strategy,
-    /// Frames taken from a port at a time, 1 to 256.
+    /// Maximum number of frames received from a port at once, 1 to 256.
     pub burst: usize,
-    /// Kind of the buffer pool's free list.
+    /// Kind of storage of the pool's free buffers.
     pub pool_kind: Kind,
     /// Number of buffers in the pool.
     pub pool_buffers: usize,
-    /// Packet bytes per buffer.
+    /// Packet data that a buffer holds, in bytes.
     pub pool_data: usize,
     /// Page size of the pool's memory.
     pub pool_pages: Pages,
-    /// Distance between buffers; `None`: as the ports require.
+    /// Rule for the distance between buffers; `None`: as the ports require.
     pub pool_stride: Option<Stride>,
-    /// Prefetch buffers before use.
+    /// Prefetches buffers into the cache before use.
     pub pool_prefetch: bool,
-    /// Seed of all secrets, for repeatable runs.
+    /// Seed of all random secrets, for repeatable runs; `None`: random.
     pub seed: Option<u64>,
-    /// Configuration of its netisr.
+    /// Configuration of netisr, the deferred processing of received frames.
     pub isr: IsrConfig,
-    /// Keep running after all ports have closed.
+    /// Keeps the host running after all its ports have closed.
     pub stay: bool,
     /// Path of the control socket, if any.
     pub control: Option<std::path::PathBuf>,
-    /// Ifaces, apart from the loopback.
+    /// Ifaces (interfaces), apart from the loopback.
     pub ifaces: Vec<IfaceConfig>,
     /// Addresses of the name servers.
     pub dns: Vec<std::net::IpAddr>,
     /// Search domains for host names.
     pub search: Vec<String>,
-    /// Routes, in addition to those of its addresses.
+    /// Routes, in addition to the on-link routes of the host's addresses.
     pub routes: Vec<RouteConfig>,
     /// Static entries of the neighbor table.
     pub neighbors: Vec<NeighborConfig>,
-    /// Services that it runs.
+    /// Services that the host runs.
     pub services: Vec<ServiceConfig>,
     /// Sysctl settings by name.
     pub sysctl: BTreeMap<String, i64>,
@@ -117,8 +117,8 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
-    /// Returns the pool configuration for a host with locks of kind `L`. A buffer holds the longest
-    /// frame of each port's MTU.
+    /// Returns the pool configuration for a host with locks of kind `L`. A buffer is large enough
+    /// for the longest frame that any port's MTU allows.
     pub fn pool_config<L: Locks>(&self) -> PoolConfig {
         let specs: Vec<_> = self.ifaces.iter().filter_map(|iface| Spec::parse(&iface.port).ok()).collect();
         let mut config = PoolConfig {
@@ -141,7 +141,8 @@ impl HostConfig {
 }
 
 impl HostConfig {
-    /// Returns whether its name, or that of one of its stacks, collides with those of `other`.
+    /// Returns whether both hosts have the same name, or the name of one host is also the name of a
+    /// stack of the other (`web.0`).
     pub(crate) fn is_called_as(&self, other: &HostConfig) -> bool {
         let is_stack_of = |name: &str, host: &HostConfig| {
             let number = name.strip_prefix(&host.name).and_then(|rest| rest.strip_prefix('.')).map(str::parse::<usize>);
@@ -151,20 +152,20 @@ impl HostConfig {
     }
 }
 
-/// A host adapted to a program in which one thread runs all hosts, with a warning about differences
-/// from its file.
+/// Configuration of a host adapted to a program in which one thread runs all hosts, with a warning
+/// if that changes the number of threads or stacks.
 #[derive(Clone, Debug)]
 pub struct OnOneThread {
     /// Adapted configuration.
     pub config: HostConfig,
-    /// Warning, if the netisr or stacks settings were reduced.
+    /// Warning that netisr has no threads here, or that `stacks` was reduced; `None`: no warning.
     pub warning: Option<String>,
 }
 
 impl HostConfig {
-    /// Adapts the host to a program in which one thread runs all hosts: locks, threads and core
-    /// have no effect there. Of netisr one workstream is left and run by the host's own loop, so
-    /// that all its sysctls keep their meaning.
+    /// Adapts the host to a program in which one thread runs all hosts, so that locks, threads and
+    /// core have no effect. Netisr keeps at most one workstream, which the host's own loop runs, so
+    /// that all netisr sysctls keep their meaning.
     pub fn on_one_thread(&self) -> OnOneThread {
         let IsrConfig { workstreams, bind, .. } = self.isr;
         let had_threads = workstreams > 0 && self.locks != "up";
@@ -192,14 +193,14 @@ impl HostConfig {
 /// threads of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsrConfig {
-    /// Number of workstreams; 0: none, frames are processed by the thread that takes them from the
-    /// port.
+    /// Number of workstreams (sets of queues, each with one worker); 0: the thread that receives a
+    /// frame from a port also processes it.
     pub workstreams: usize,
-    /// Pin each of its threads to a core.
+    /// Pins each netisr thread to a CPU core.
     pub bind: bool,
-    /// Maximum length of a queue.
+    /// Maximum length of a queue, in packets.
     pub max_qlimit: usize,
-    /// Number of polls of an idle thread before it sleeps.
+    /// Number of times that an idle netisr thread polls its queue before it sleeps.
     pub looks: u32,
 }
 
@@ -222,29 +223,30 @@ pub struct IfaceConfig {
     pub addresses: Vec<IfaceAddr>,
     /// IPv6 addresses with prefix lengths.
     pub addresses6: Vec<inet::ip6::IfaceAddr6>,
-    /// IPv6 autoconfiguration by router advertisements.
+    /// Enables IPv6 autoconfiguration from router advertisements.
     pub accept_rtadv: bool,
-    /// IPv4 configuration by DHCP.
+    /// Enables IPv4 configuration by DHCP.
     pub dhcp: bool,
-    /// Send router advertisements while the host forwards IPv6.
+    /// Sends router advertisements while the host forwards IPv6.
     pub advertise: bool,
-    /// MTU; by default that of the device behind the port, or 1500 without one.
+    /// MTU in bytes; by default the MTU of the kernel device behind the port, or 1500 without a
+    /// device.
     pub mtu: Option<u16>,
-    /// Offload IPv4 header checksums to the port.
+    /// Offloads IPv4 header checksums to the port.
     pub ip4csum: bool,
-    /// Offload TCP and UDP checksums to the port; on by default with TCP segmentation offload.
+    /// Offloads TCP and UDP checksums to the port; on by default with TCP segmentation offload.
     pub udp4csum: Option<bool>,
-    /// Offload TCP segmentation to the port; on by default where the port supports it, unless
-    /// checksum offload is off.
+    /// Offloads TCP segmentation to the port; on by default where the port supports it, unless
+    /// `udp4csum` is off.
     pub tso4: Option<bool>,
-    /// Trust the port's verification of received checksums; on by default where the port supports
+    /// Uses the port's verification of received checksums; on by default where the port supports
     /// it.
     pub rxcsum: Option<bool>,
     /// Kind of the tunnel; an iface has either a port or a tunnel.
     pub tunnel: Option<inet::tunnel::Kind>,
-    /// Tunnel settings; `tunnel` sets the kind.
+    /// Tunnel settings other than the kind, such as the outer addresses and the key.
     pub ends: inet::tunnel::Config,
-    /// Remote address inside the tunnel, for a point-to-point address.
+    /// Inner IPv4 address of the tunnel's far end, for a point-to-point address.
     pub peer: Option<Ipv4Addr>,
 }
 
@@ -254,7 +256,8 @@ impl IfaceConfig {
         IfaceConfig { port: port.to_string(), ..IfaceConfig::default() }
     }
 
-    /// Returns whether it is named `name`, by its own name or that of its port.
+    /// Returns whether the iface is called `name`: its configured name, or else the name of its
+    /// port.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         match &self.name {
             Some(own) => own == name,
@@ -282,13 +285,13 @@ impl IfaceConfig {
 pub struct RouteConfig {
     /// IPv4 destination prefix.
     pub to: Prefix,
-    /// IPv4 gateway; `None`: the destinations are on the link.
+    /// IPv4 gateway; `None`: the destinations are on-link.
     pub via: Option<Ipv4Addr>,
     /// IPv6 destination prefix; set for an IPv6 route.
     pub to6: Option<inet::fib::Prefix6>,
     /// IPv6 gateway; without `to6` it makes an IPv6 default route.
     pub via6: Option<std::net::Ipv6Addr>,
-    /// Iface; by default the one that reaches the gateway.
+    /// Outgoing iface; by default the iface that reaches the gateway.
     pub dev: Option<String>,
 }
 
@@ -305,7 +308,7 @@ pub struct NeighborConfig {
     pub addr: Ipv4Addr,
     /// MAC address of the neighbor.
     pub mac: Mac,
-    /// Iface; by default the one that reaches the address.
+    /// Iface of the neighbor; by default the iface that reaches the address.
     pub dev: Option<String>,
 }
 

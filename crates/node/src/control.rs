@@ -11,8 +11,8 @@
 //! ifconfg                                 error 58
 //!                                         unknown word 'ifconfg' (did you mean 'ifconfig'?); ...
 //! ```
-//! The [`Server`] belongs to the loop that runs the host and never blocks: the loop may sleep on
-//! [`Server::fds`], and [`Server::serve`] does what can be done now. Clients are not trusted: line
+//! The loop that runs the host owns the [`Server`]. [`Server::serve`] never blocks; between two
+//! calls the loop may sleep until one of [`Server::fds`] is readable. Clients are not trusted: line
 //! length, answer length and number of clients are limited, each with a counter in
 //! [`ControlCounts`].
 
@@ -43,7 +43,8 @@ pub const LINE_MAX: usize = 64 * 1024;
 pub const ANSWER_MAX: usize = 64 * 1024 * 1024;
 /// Time after which a client with an unfinished line or an unread answer is disconnected.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests served for one client before the others have their turn.
+/// Maximum number of steps (reads, requests, writes) for one client before the next client is
+/// served.
 const TURN: usize = 16;
 
 stats::counters! {
@@ -55,7 +56,7 @@ stats::counters! {
         requests,
         /// Requests answered with an error.
         errors,
-        /// Clients rejected: too many at once.
+        /// Clients rejected: too many clients were connected.
         refused,
         /// Clients disconnected: malformed request line.
         garbage,
@@ -116,8 +117,8 @@ impl Server {
         std::iter::once(self.fd()).chain(readers).collect()
     }
 
-    /// Returns whether an answer is not fully written. Call [`Server::serve`] again soon then,
-    /// whatever is readable.
+    /// Returns whether an answer is not yet fully written. The caller must then call
+    /// [`Server::serve`] again soon, even if no descriptor is readable.
     pub fn is_writing(&self) -> bool {
         self.clients.iter().any(Peer::is_writing)
     }
@@ -134,7 +135,8 @@ impl Server {
         });
     }
 
-    /// As [`Server::serve`], with another command dispatcher.
+    /// Accepts, reads and answers like [`Server::serve`], but runs each command with `answer`,
+    /// which receives the words and whether JSON is requested.
     pub fn serve_with(&mut self, now: clock::Instant, mut answer: impl FnMut(&[&str], bool) -> Result<String, String>) {
         self.accept(now);
         let counts = &self.counts;
@@ -166,7 +168,8 @@ impl Server {
         }
     }
 
-    /// Disconnects the client that has been idle longest, if one is between two requests.
+    /// Disconnects the client that has been idle longest between two requests. Returns `false` if
+    /// every client is in the middle of a request.
     fn make_room(&mut self) -> bool {
         let idle = self.clients.iter().enumerate().filter(|(_, client)| client.is_idle());
         let Some((at, _)) = idle.min_by_key(|(_, client)| client.since) else { return false };

@@ -2,8 +2,8 @@
 //! DHCPv6 (RFC 8415) where router advertisements request it.
 //!
 //! The clients ([`v4`], [`v6`]) are state machines without sockets. [`Dhcp`] owns a socket for each
-//! family, runs in the host's rounds as jobs do, and configures the stack: address, routes, MTU,
-//! name servers. It runs on a live clock and on virtual time alike.
+//! family, runs in the host's rounds, and configures the stack: address, routes, MTU, name servers.
+//! It runs on a live clock and on virtual time alike.
 
 mod lease;
 #[cfg(test)]
@@ -25,20 +25,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use v4::{Action, To};
 
-/// Maximum number of datagrams read in a turn.
+/// Maximum number of datagrams read from each socket in a turn.
 const DATAGRAMS_MAX: usize = 64;
 
 /// The DHCP clients of a host.
 #[derive(Default)]
 pub(crate) struct Dhcp {
-    /// Set by the first client, so that a round without clients reads nothing else.
+    /// Set by the first client; while it is unset, a round skips DHCP without taking the lock.
     any: AtomicBool,
     state: Mutex<Clients>,
 }
 
 #[derive(Default)]
 struct Clients {
-    /// Sockets bound to the client ports.
+    /// IPv4 and IPv6 sockets bound to the client ports.
     fds: [Option<Fd>; 2],
     v4: Vec<Client4>,
     v6: Vec<(IfaceId, v6::Client)>,
@@ -53,14 +53,14 @@ struct Client4 {
 /// Configuration made by a lease, to undo when it ends.
 struct Configured {
     lease: Lease,
-    /// The address was not configured before.
+    /// Set if the lease added the address; unset if the address was configured before.
     has_added_addr: bool,
     routes: Vec<(inet::fib::Prefix, Via)>,
-    /// MTU before the lease.
+    /// MTU of the iface before the lease; `None`: the lease did not change it.
     mtu: Option<u16>,
 }
 
-/// State of a client, for users.
+/// State of a client, for listings.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) iface: IfaceId,
@@ -101,7 +101,8 @@ impl Dhcp {
         Ok(())
     }
 
-    /// Releases the lease of `iface` and ends its client. Returns `false` if it has none.
+    /// Releases the lease of `iface` and ends its client. Returns `false` if the iface has no
+    /// client.
     pub(crate) fn release<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> bool {
         let (stack, cx) = (calls.stack(), calls.cx());
         let mut clients = self.lock();
@@ -158,7 +159,7 @@ impl Dhcp {
         next.chain(clients.v6.iter().map(|(_, client)| client.next())).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns the first interface still without its first lease.
+    /// Returns the first interface whose client has not obtained a lease yet.
     pub(crate) fn awaiting(&self) -> Option<IfaceId> {
         if !self.any() {
             return None;
@@ -182,7 +183,7 @@ impl Dhcp {
 }
 
 impl Clients {
-    /// Opens the socket of a family.
+    /// Opens the socket of an address family, unless it is open.
     fn open<L: Locks>(&mut self, calls: &Calls<'_, L>, domain: Domain, port: u16) -> Result<(), Errno> {
         let [four, six] = &mut self.fds;
         let (fd, any) = match domain {
@@ -337,7 +338,7 @@ fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Optio
             add(*to, Via::Link(id));
             continue;
         }
-        // A gateway outside the prefix counts as on the link, as with prefixes of 32 bits.
+        // A gateway outside the prefix (always so with a prefix of 32 bits) is treated as on-link.
         if !lease.addr.contains(*gateway)
             && let Ok(host) = inet::fib::Prefix::new(*gateway, 32)
         {

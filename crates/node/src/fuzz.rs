@@ -47,8 +47,8 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// Answers of DHCP servers: to a discovering client, to its request, and to a stateless DHCPv6
-/// client, each with the identifiers of the query.
+/// Answers of DHCP servers: to the discovery and the request of a DHCPv4 client, and to a stateless
+/// DHCPv6 client. Each answer gets the transaction identifier of the query.
 ///
 /// Invariants: no panic; a lease has a host address, values within bounds, and times in order.
 pub fn dhcp(data: &[u8]) {
@@ -110,8 +110,8 @@ fn host_with_sockets(pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Lines of a control client: split into words and run against a host with null, pktgen and
-/// loopback ifaces and with sockets.
+/// Lines of a control client: each is split into words and run as a command on the host of
+/// [`host_with_sockets`].
 ///
 /// Invariants: no panic; joining and splitting words gives the same words; errors are one line;
 /// JSON answers are valid JSON; the audit balances.
@@ -181,7 +181,7 @@ pub fn switch(data: &[u8]) {
     }
 }
 
-/// Reader that returns at most this many bytes at a time.
+/// Reader of a byte slice (first field) that returns at most `.1` bytes per call.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {

@@ -33,7 +33,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::hash::{Key, Keyed};
 
-/// Interval of full polls of a busy stack, which bounds the precision of ports that delay frames.
+/// Interval of full polls of a stack that receives frames all the time. A port that delays frames
+/// may release them late by this interval.
 const SOON: Duration = Duration::from_micros(50);
 
 /// Transmit half of a port, as an output of the stack.
@@ -118,7 +119,7 @@ pub struct PortInfo {
     pub caps: Caps,
     /// Counters of the port or queue.
     pub counts: Arc<PortCounts>,
-    /// Network card, if there is one.
+    /// Simulated network card of a `nic` port; `None` for other ports.
     pub nic: Option<Arc<port::nic::Nic>>,
 }
 
@@ -171,7 +172,7 @@ pub enum NewHostError {
 pub struct Step {
     /// Frames received.
     pub frames: usize,
-    /// Time at which the next round is due without new frames; `None`: no timer runs.
+    /// Time at which the next round is due even if no frame arrives; `None`: no timer runs.
     pub next: Option<Instant>,
     /// Time of the round.
     pub now: Instant,
@@ -189,12 +190,12 @@ pub struct Host<L: Locks> {
     key: Key,
     how: How,
     burst: usize,
-    /// Number of threads that run it.
+    /// Number of threads that run the host.
     threads: usize,
     /// Time of the last full poll of the stack, in nanoseconds.
     polled: AtomicU64,
-    /// Time until which a blocking call may sleep, in nanoseconds, as found by its last round; 0:
-    /// that round received frames.
+    /// Time until which a blocking call may sleep, in nanoseconds, as computed by the last round;
+    /// 0: the last round received frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Parts<L>,
     /// For a shared host: [`Parts::rounds`] at the end of each thread's last round without frames.
@@ -204,7 +205,7 @@ pub struct Host<L: Locks> {
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
-    /// Frames that removed ports had passed to the stack, and that the stack had passed to them.
+    /// Frame counts of removed ports: frames passed to the stack, frames passed to the ports.
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     jobs: Jobs<L>,
@@ -226,8 +227,8 @@ impl<L: Locks> Drop for Host<L> {
     }
 }
 
-/// Returns the default MTU of an iface: that of the kernel device behind its port. Other ports have
-/// no link MTU, only a maximum frame size, so that 1500 is the limit.
+/// Returns the default MTU of an iface: the MTU of the kernel device behind its port. A port
+/// without a device has only a maximum frame size; its default MTU is at most 1500.
 fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
     let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
     match kind {
@@ -248,7 +249,7 @@ impl<L: Locks> Host<L> {
         Ok(Host::of_checked(config, clock)?)
     }
 
-    /// As [`Host::new`], with a configuration that was checked.
+    /// Creates a host like [`Host::new`], from a configuration that was checked before.
     pub(crate) fn of_checked(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
         let pool_config = config.pool_config::<L>();
         let pool = Pool::new(&pool_config)?;
@@ -301,39 +302,41 @@ impl<L: Locks> Host<L> {
         Cx::enter(self.how, self.clock.now())
     }
 
-    /// Returns the method of finding the current context.
+    /// Returns the method by which code finds the context of the running thread.
     pub fn context(&self) -> How {
         self.how
     }
 
-    /// Returns the number of frames taken from a port at a time.
+    /// Returns the maximum number of frames received from a port at once.
     pub fn burst(&self) -> usize {
         self.burst
     }
 
-    /// Returns the socket calls for a host run by the calling thread.
+    /// Returns the socket calls of a host that no other thread runs: a call that blocks runs the
+    /// host's rounds on the calling thread meanwhile.
     pub fn calls(&self) -> Calls<'_, L> {
         Calls::driving(&self.stack, self.cx(), self)
     }
 
-    /// Returns the socket calls for a host run by another thread.
+    /// Returns the socket calls of a host that another thread runs: a call that blocks only waits.
     pub fn shared_calls(&self) -> Calls<'_, L> {
         Calls::new(&self.stack, self.cx())
     }
 
-    /// Returns the socket calls for a loop around [`Host::step`], with the time of its last round:
-    /// reading the clock in every call costs a sixth of the time of a request and its answer.
+    /// Returns the socket calls for a loop around [`Host::step`]. They use `now`, the time of the
+    /// last round, since reading the clock in every call would cost a sixth of the time of a
+    /// request and its answer.
     #[inline(always)]
     pub fn calls_at(&self, now: Instant) -> Calls<'_, L> {
         Calls::new(&self.stack, Cx::enter(self.how, now))
     }
 
-    /// Sets the number of frames taken from a port at a time.
+    /// Sets the maximum number of frames received from a port at once, 1 to 256.
     pub fn set_burst(&mut self, burst: usize) {
         self.burst = burst.clamp(1, buf::BURST_MAX);
     }
 
-    /// Returns the captures of its ports.
+    /// Returns the captures at the host's ports.
     pub(crate) fn captures(&self) -> &Captures {
         &self.captures
     }
@@ -362,7 +365,7 @@ impl<L: Locks> Host<L> {
     }
 
     /// Opens the port that `config` names and adds an iface for it, with its addresses and
-    /// settings. Of a multi-queue device it opens as many queues as the host has threads.
+    /// settings. On a multi-queue device it opens one queue for each thread of the host.
     ///
     /// # Errors
     /// Returns an [`AddPortError`]; nothing has been added then.
@@ -397,8 +400,8 @@ impl<L: Locks> Host<L> {
         self.attach_with(name, mac, vec![port], config, self.stack.pool.clone())
     }
 
-    /// Adds an iface for the queues of an open port. Large segments are cut into buffers of `pool`
-    /// if the port does not cut them.
+    /// Adds an iface for the queues of an open port. If the port does not support TSO, large TCP
+    /// segments are cut into buffers of `pool`.
     fn attach_with(
         &self,
         name: &str,
@@ -487,14 +490,14 @@ impl<L: Locks> Host<L> {
         true
     }
 
-    /// Returns the frames that removed ports had passed to the stack, and that the stack had passed
-    /// to them.
+    /// Returns the frame counts of removed ports: frames passed to the stack, frames passed to the
+    /// ports.
     pub(crate) fn removed_ports(&self) -> [u64; 2] {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
-    /// Runs one round: takes a burst from each port, except in parts run by other threads, and
-    /// serves timers.
+    /// Runs one round: receives a burst from each port, except from ports that another thread
+    /// serves ([`Host::run_part`]), and serves timers.
     #[inline]
     pub fn step(&self) -> Step {
         self.step_with(|cx| {
@@ -509,12 +512,13 @@ impl<L: Locks> Host<L> {
         })
     }
 
-    /// Runs a round with the ports of one part only, or with none if the part does not exist.
+    /// Runs a round that receives only from the ports of part `part` ([`Host::divide`]), or from
+    /// none if the part does not exist.
     pub fn step_part(&self, part: usize) -> Step {
         self.step_with(|cx| self.inputs.iter().nth(part).map_or(0, |part| self.take_in(cx, part)))
     }
 
-    /// Runs a round with `take_in` receiving the frames.
+    /// Runs a round in which `take_in` receives the frames and returns their number.
     #[inline(always)]
     pub(crate) fn step_with(&self, take_in: impl FnOnce(Cx) -> usize) -> Step {
         let now = self.clock.now();
@@ -523,7 +527,7 @@ impl<L: Locks> Host<L> {
         if L::SHARED && frames > 0 {
             self.wake(); // another thread may wait for data in these frames
         }
-        // With frames arriving the caller does not sleep, so slow timers are checked only now and
+        // While frames arrive the caller does not sleep, so slow timers need a check only now and
         // then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
         if frames > 0 && now.since(polled) < SOON {
@@ -547,7 +551,7 @@ impl<L: Locks> Host<L> {
         of_jobs.min(of_dhcp)
     }
 
-    /// Returns the DHCP clients of its interfaces.
+    /// Returns the DHCP clients of the host's interfaces.
     pub(crate) fn dhcp(&self) -> &Dhcp {
         &self.dhcp
     }
@@ -574,7 +578,8 @@ impl<L: Locks> Host<L> {
     }
 }
 
-/// A host of one thread is run by its blocking calls, a shared host by a thread of its own.
+/// In a host of one thread, blocking calls run the host's rounds. A shared host is run by another
+/// thread.
 impl<L: Locks> Net for Host<L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {

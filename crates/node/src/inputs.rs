@@ -1,9 +1,9 @@
 //! Receive halves of a host's ports: bursts go into the stack, or into netisr's queues.
 //!
-//! A host of one thread has one list of them. Those of a shared host can be divided into parts,
-//! each with its own lock. A thread that runs a part ([`Host::run_part`]) is the only one that
-//! receives from it, so that threads receiving at the same time write no common cache line.
-//! [`Host::step`] receives from all other parts.
+//! A host of one thread keeps all receive halves in one list. A shared host can divide them into
+//! parts, each with its own lock. A thread that runs a part ([`Host::run_part`]) is the only one
+//! that receives from the ports of that part, so that threads receiving at the same time write no
+//! common cache line. [`Host::step`] receives from the parts that no thread runs.
 
 use crate::Host;
 use crate::capture::Watch;
@@ -26,41 +26,43 @@ pub(crate) struct Receiver {
     pub(crate) half: Box<dyn RxHalf>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counts: Arc<PortCounts>,
-    /// Time of the last burst with frames.
+    /// Time at which the port last delivered frames.
     pub(crate) gave: Instant,
 }
 
-/// Receivers of a part.
+/// Receivers of a part, and the path of their frames.
 #[derive(Default)]
 pub(crate) struct Inputs {
     pub(crate) receivers: Vec<Receiver>,
-    /// Netisr, which selects the thread that processes a frame; `None`: the receiving thread does.
+    /// Netisr, which selects the thread that processes a frame; `None`: the receiving thread
+    /// processes it.
     pub(crate) feed: Option<Feed>,
-    /// Source of frames for a stack of a split host.
+    /// For a stack of a split host: the queue that the dispatcher fills.
     pub(crate) shard: Option<Sharded>,
 }
 
-/// A part of a host's inputs.
+/// Some of a host's receive halves, with a lock of their own.
 pub(crate) struct Part<L: Locks> {
     inputs: CachePadded<Guarded<L, Inputs>>,
-    /// A thread runs this part ([`Claim`]).
+    /// Set while a thread runs this part ([`Claim`]).
     is_claimed: AtomicBool,
-    /// Rounds in which that thread received frames.
+    /// Number of rounds in which the thread that runs this part received frames.
     rounds: CachePadded<AtomicU64>,
-    /// Wakes that thread when the ports of the part change; `None`: no descriptor was available.
+    /// Wakes the thread that runs this part when its ports change; `None`: no descriptor was
+    /// available.
     event: Option<Event>,
 }
 
-/// Exclusive claim of the calling thread to a part, until dropped: only this thread receives its
-/// frames, and it sends through a queue of its own.
+/// Exclusive claim of the calling thread to a part. Until it is dropped, only this thread receives
+/// the part's frames, and the thread sends through a transmit queue of its own.
 pub(crate) struct Claim<'a, L: Locks> {
     host: &'a Host<L>,
     pub(crate) part: &'a Part<L>,
 }
 
-/// Parts of a host's inputs.
+/// All receive halves of a host, divided into parts.
 pub(crate) struct Parts<L: Locks> {
-    /// Part with netisr and the connection to the dispatcher of a split host, if any.
+    /// Part that always exists. Netisr and the dispatcher of a split host use only this part.
     pub(crate) first: Part<L>,
     more: Box<[Part<L>]>,
 }
@@ -76,12 +78,12 @@ impl<L: Locks> Part<L> {
         Part { event: Event::new().ok(), ..Part::default() }
     }
 
-    /// Returns the event that wakes the thread that runs it.
+    /// Returns the event that wakes the thread that runs this part.
     pub(crate) fn event(&self) -> Option<&Event> {
         self.event.as_ref()
     }
 
-    /// Wakes the thread that runs it.
+    /// Wakes the thread that runs this part.
     fn wake(&self) {
         self.event.iter().for_each(Event::raise);
     }
@@ -119,8 +121,8 @@ impl<L: Locks> Parts<L> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// Returns the number of rounds in which part threads received frames. If it has grown since a
-    /// thread's last round, sockets may have changed since.
+    /// Returns the number of rounds in which part threads received frames. If the number has grown
+    /// since a thread's last round, the state of sockets may have changed.
     pub(crate) fn rounds(&self) -> u64 {
         self.more.iter().map(|part| part.rounds.0.load(Ordering::Acquire)).sum()
     }
@@ -131,7 +133,7 @@ impl<L: Locks> Parts<L> {
         self.iter().filter(|part| !part.is_claimed.load(Ordering::Relaxed))
     }
 
-    /// Adds a receiver to the part with the fewest.
+    /// Adds a receiver to the part with the fewest receivers.
     pub(crate) fn add(&self, cx: Cx, receiver: Receiver) {
         if let Some(part) = self.iter().min_by_key(|part| part.lock(cx).receivers.len()) {
             part.lock(cx).receivers.push(receiver);
@@ -166,8 +168,8 @@ impl<L: Locks> Host<L> {
 
     /// Receives the frames of part `part` until `stop` returns `true`, sleeping when none arrive;
     /// runs beside a thread in [`Host::run`]. Both threads serve timers while awake, but only the
-    /// other one wakes up for them. Returns `false` if there is no such part, or another thread
-    /// runs it.
+    /// thread in [`Host::run`] wakes up for them. Returns `false` if there is no such part, or
+    /// another thread runs it.
     pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
         let Some(claim) = self.claim_part(part) else { return false };
         while !stop() {
@@ -199,8 +201,8 @@ impl<L: Locks> Host<L> {
         self.inputs.iter().for_each(|part| part.lock(cx).receivers.iter().for_each(&mut f));
     }
 
-    /// Takes a burst from each port of a part into the stack, or into netisr's queues. Returns the
-    /// number of frames.
+    /// Receives a burst from each port of a part and passes it to the stack, or to netisr's queues.
+    /// Returns the number of frames.
     #[inline(always)]
     pub(crate) fn take_in(&self, cx: Cx, part: &Part<L>) -> usize {
         let lap = self.stack.lap(cx);
@@ -234,7 +236,8 @@ impl<L: Locks> Host<L> {
         frames
     }
 
-    /// Returns the next release time of a port that delays frames; `None` if there is none.
+    /// Returns the earliest time at which a port that delays frames releases one; `None`: no frame
+    /// is delayed.
     pub fn next_arrival(&self) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         self.each_receiver(|r| next = [next, r.half.next_event()].into_iter().flatten().min());

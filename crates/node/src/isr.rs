@@ -1,8 +1,9 @@
-//! Netisr of a host: decides which thread processes a received frame, and when (netisr2005).
+//! Netisr of a host: decides which thread processes a received frame, and when, like netisr in
+//! FreeBSD.
 //!
 //! A burst from a port goes to [`Feed::input`]. If all protocols are direct it goes straight into
-//! the stack. Otherwise each frame goes, by its EtherType, where [`dispatch::netisr`] decides:
-//! processed at once, or queued for a workstream. The worker of the workstream (a thread in
+//! the stack. Otherwise [`dispatch::netisr`] decides for each frame, by its EtherType, whether it
+//! is processed at once or queued for a workstream. The worker of the workstream (a thread in
 //! [`Host::run_isr`], or the host's own loop after the ports, [`Feed::work`]) passes it to the
 //! stack. A frame refused by a full queue ends as [`DropReason::NetisrQueueFull`]; queued frames
 //! count as held in [`Host::audit`].
@@ -82,8 +83,8 @@ pub enum IsrError {
     /// A netisr sysctl without netisr.
     #[error("{0}: the host has no workstreams: choose isr.workstreams before it starts")]
     None(String),
-    /// Its worker panicked repeatedly: frames for it stay queued, and are refused once its queue is
-    /// full.
+    /// The worker of this workstream panicked repeatedly. Frames for it stay queued; once the queue
+    /// is full, further frames are dropped.
     #[error("workstream {0}: the worker panicked more than {RESTARTS_MAX} times and is not restarted")]
     Died(usize),
     /// Error of netisr itself.
@@ -91,18 +92,18 @@ pub enum IsrError {
     Netisr(#[from] NetisrError),
 }
 
-/// Indices of the protocols. Tagged and all other frames count as ether.
+/// Indices of netisr's protocols. VLAN-tagged frames and all other EtherTypes count as ether.
 pub(crate) const IP: usize = 0;
 pub(crate) const ARP: usize = 1;
 pub(crate) const ETHER: usize = 2;
 pub(crate) const IP6: usize = 3;
 /// Number of protocols.
 pub(crate) const CLASSES: usize = 4;
-/// Names and FreeBSD's numbers. IGMP belongs to IP here, and there are no routing sockets: neither
-/// has a queue.
+/// Names and FreeBSD's numbers of the protocols. FreeBSD's queues for IGMP and routing sockets are
+/// missing: IGMP is part of IP here, and there are no routing sockets.
 pub(crate) const PROTOCOLS: [(&str, u8); CLASSES] = [("ip", 1), ("arp", 4), ("ether", 5), ("ip6", 6)];
 
-/// Checks whether a host can be configured so, with or without locks for several threads.
+/// Checks the netisr and `stacks` settings of a host; `shared`: its locks support several threads.
 pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
     let isr = &config.isr;
     if config.stacks > 1 {
@@ -134,12 +135,12 @@ pub(crate) fn packet(received: &Received) -> &[u8] {
     received.frame.bytes().get(wire::eth::HEADER_LEN..).unwrap_or_default()
 }
 
-/// Returns a protocol with its name and number.
+/// Returns the protocol with index `at`, with its name and number.
 pub(crate) fn named(at: usize) -> Protocol<Received> {
     PROTOCOLS.get(at).map_or(Protocol::new("", 0), |(name, number)| Protocol::new(name, *number))
 }
 
-/// Creates netisr with its protocols, set up from the configuration.
+/// Creates the netisr that `config` describes.
 fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
     let key = config.seed.map_or_else(Key::random, Key::seeded);
     let protocols = vec![
@@ -156,7 +157,7 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
     set_up(config, base(config, config.isr.workstreams), protocols)
 }
 
-/// Returns the configuration common to all of netisr, with this number of workstreams.
+/// Returns the netisr settings of `config`, with this number of workstreams.
 pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
     let isr = &config.isr;
     Config {
@@ -190,7 +191,7 @@ pub(crate) struct ShardOf {
     pub(crate) strays: Arc<Strays>,
 }
 
-/// A host's netisr, as seen by all of its threads.
+/// Netisr of a host, shared by the host's threads.
 #[derive(Debug)]
 pub(crate) struct Isr {
     pub(crate) netisr: Arc<Netisr<Received>>,
@@ -236,7 +237,7 @@ impl Feed {
         Ok(Feed { caller: netisr.caller(0)?, protocols, own, lists: Default::default() })
     }
 
-    /// Processes frames received on `iface`: into the stack, or queued.
+    /// Passes frames received on `iface` to the stack, or queues them.
     #[inline]
     pub(crate) fn input<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         if self.protocols.iter().all(|protocol| self.caller.is_direct(*protocol)) {
@@ -281,13 +282,13 @@ impl Feed {
         }
     }
 
-    /// Leaves workstream `at` to a thread.
+    /// Removes the worker of workstream `at` from the loop, so that a thread can run it.
     pub(crate) fn release(&mut self, at: usize) {
         self.own.retain(|worker| worker.workstream() != at);
     }
 }
 
-/// Returns the protocols, by index.
+/// Returns the identifiers of the protocols, by index.
 pub(crate) fn ids(netisr: &Netisr<Received>) -> Result<[ProtoId; CLASSES], NetisrError> {
     let id = |at: usize| netisr.protocol(PROTOCOLS.get(at).map_or("", |(name, _)| name));
     Ok([id(IP)?, id(ARP)?, id(ETHER)?, id(IP6)?])
@@ -310,7 +311,7 @@ pub(crate) fn take_through<L: Locks>(stack: &Stack<L>, cx: Cx, items: &mut Items
 }
 
 /// Passes `items` to `take`, in bursts of one iface. `take` consumes the whole burst; `bug` counts
-/// a frame that found no room nevertheless.
+/// a frame for which the burst had no room, which cannot happen.
 pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst), bug: impl Fn()) {
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {
@@ -326,9 +327,10 @@ pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(If
     }
 }
 
-/// Returns the data of `netstat -Q`. Packets to the host itself are queued for its loop and count
-/// as Queued in workstream 0. Without workstreams the loop is the only one, and processes
-/// everything else directly.
+/// Returns the data of `netstat -Q`. Packets that the host sends to itself are queued for its loop;
+/// they count as Queued in workstream 0, or in a split host in the stack's workstream. A host
+/// without netisr is shown with its loop as the only workstream, which processes all other frames
+/// directly.
 pub(crate) fn snapshot<L: Locks>(host: &crate::Host<L>) -> Snapshot {
     let mut snapshot = match &host.isr {
         Some(isr) => isr.netisr.snapshot(),

@@ -1,9 +1,9 @@
-//! Jobs: long-running work started by clients of the control socket: `ping`, `traceroute`, a TCP
-//! connection, a UDP socket, a program.
+//! Jobs: long-running work started by clients of the control socket, such as `ping`, `traceroute`,
+//! a TCP connection, a UDP socket or a program.
 //!
-//! A job is started, read and stopped by commands ([`crate::words`]) and runs in the host's rounds
-//! ([`Jobs::turn`]), on a live clock and on virtual time alike. Its output is bounded: a job with
-//! full output waits for its reader; one that is not read for [`PATIENCE`] ends.
+//! A job is started, read and stopped by commands ([`crate::commands`]) and runs in the host's
+//! rounds ([`Jobs::turn`]), on a live clock and on virtual time alike. Its output is bounded: a job
+//! with full output waits for its reader; one that is not read for [`PATIENCE`] ends.
 
 mod datagrams;
 mod named;
@@ -28,19 +28,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of open jobs.
 pub const JOBS_MAX: usize = 16;
-/// Maximum buffered output, and buffered input of a connection, in bytes.
+/// Maximum size of a job's unread output, and of a connection's unsent input, in bytes.
 pub const BUFFER_MAX: usize = 256 * 1024;
 /// Time after which a job that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Host of a job, as passed to its turns.
+/// Host on which a job runs, as passed to each turn of the job.
 pub(crate) struct Around<'a, L: Locks> {
     pub(crate) stack: &'a Stack<L>,
     pub(crate) calls: &'a Calls<'a, L>,
     pub(crate) cx: Cx,
 }
 
-/// End of a job.
+/// Result of a job that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
     /// The job succeeded.
@@ -58,7 +58,7 @@ pub(crate) trait Work<L: Locks>: Send {
     /// Returns the time at which a turn is due even without input; [`Instant::NEVER`]: none is.
     fn next(&self) -> Instant;
 
-    /// Accepts input; returns the number of bytes.
+    /// Accepts input; returns the number of bytes accepted.
     ///
     /// # Errors
     /// Returns an error if this kind of job takes no input.
@@ -69,7 +69,7 @@ pub(crate) trait Work<L: Locks>: Send {
     /// Signals the end of input.
     fn finish(&mut self) {}
 
-    /// Releases its resources on the host.
+    /// Releases the job's resources on the host, such as sockets.
     fn close(&mut self, around: &Around<'_, L>);
 }
 
@@ -84,7 +84,7 @@ struct Job<L: Locks> {
 
 /// The jobs of a host.
 pub(crate) struct Jobs<L: Locks> {
-    /// There are jobs; checked by each round.
+    /// Set while there are jobs; every round checks it.
     any: AtomicBool,
     open: Mutex<Open<L>>,
 }
@@ -92,21 +92,21 @@ pub(crate) struct Jobs<L: Locks> {
 struct Open<L: Locks> {
     jobs: Vec<Job<L>>,
     last_id: u32,
-    /// A loop around the host runs programs as jobs.
+    /// Set if the loop that runs the host also runs programs as jobs.
     runs_programs: bool,
-    /// Programs not yet taken by that loop.
+    /// Programs that this loop has not started yet.
     wanted: Vec<Wanted>,
 }
 
-/// A program to run as job `id`, by the loop around the host.
+/// A program that the loop around the host must start as job `id`.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) id: u32,
     pub(crate) words: Vec<String>,
 }
 
-/// Job entry of a program: the loop around the host does the work and reports it
-/// ([`Jobs::report`]).
+/// Placeholder for a program in the list of jobs: the loop around the host runs the program and
+/// reports its output ([`Jobs::report`]).
 #[derive(Default)]
 struct Outside {
     finished: bool,
@@ -167,7 +167,7 @@ impl<L: Locks> Jobs<L> {
         Some(id)
     }
 
-    /// Records that a loop around the host takes programs ([`Jobs::take_wanted`]).
+    /// Records that the loop around the host runs programs as jobs ([`Jobs::take_wanted`]).
     pub(crate) fn run_programs(&self) {
         self.lock().runs_programs = true;
     }
@@ -185,7 +185,7 @@ impl<L: Locks> Jobs<L> {
         Ok(Some(id))
     }
 
-    /// Returns the programs to run, and clears the list.
+    /// Returns the programs that were requested, and clears their list.
     pub(crate) fn take_wanted(&self) -> Vec<Wanted> {
         if self.any() { std::mem::take(&mut self.lock().wanted) } else { Vec::new() }
     }
@@ -215,7 +215,7 @@ impl<L: Locks> Jobs<L> {
                     job.work.close(around);
                 }
             }
-            // A job with full output waits for its reader, whatever is due.
+            // A job with full output waits for its reader, even if a turn is due.
             let goes_on = job.ended.is_none() && job.out.len() < BUFFER_MAX;
             let due = if goes_on { job.work.next() } else { Instant::NEVER };
             next = next.min(due).min(job.read_at.after(PATIENCE));
@@ -275,7 +275,7 @@ fn end<L: Locks>(mut job: Job<L>, around: &Around<'_, L>) {
     }
 }
 
-/// Returns milliseconds with three digits, as printed by ping.
+/// Returns milliseconds with three decimals, as printed by ping.
 fn ms(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64() * 1e3)
 }

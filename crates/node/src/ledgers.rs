@@ -1,23 +1,23 @@
 //! Cycle accounting of hosts that have ended, if enabled before their creation
 //! (`linerate profile --ledger`).
 //!
-//! When disabled, the creation and the end of a host each read one flag. When enabled, every host
-//! created from then on accounts its ticks, and stores the sums here when it ends. At most
-//! [`KEPT_MAX`] are kept; the rest is counted.
+//! When accounting is disabled, the creation and the end of a host each read one flag. When it is
+//! enabled, every host created from then on counts its TSC ticks by stage, and stores the sums here
+//! when it ends. The sums of at most [`KEPT_MAX`] hosts are kept; further hosts are only counted.
 
 use stats::Costs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of accounts kept.
+/// Maximum number of hosts whose costs are kept.
 pub const KEPT_MAX: usize = 1024;
 
-/// Account of a host at its end.
+/// Costs of a host that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Name of the host.
     pub host: String,
-    /// Cost by stage, with the number of counter readings.
+    /// Ticks by stage of the packet path, with the number of readings of the counter.
     pub costs: Costs,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn leave(kept: Kept) {
     if all.len() < KEPT_MAX { all.push(kept) } else { *beyond += 1 }
 }
 
-/// Returns the accounts kept so far, and the number of further ones that were not kept.
+/// Removes and returns the costs kept so far, and the number of hosts whose costs were not kept.
 pub fn take() -> (Vec<Kept>, u64) {
     std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner))
 }

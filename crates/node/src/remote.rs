@@ -1,5 +1,5 @@
-//! Addresses of peers as given by users: an address of either family, a link-local one with its
-//! interface (RFC 4007 11), as in `fe80::1%tap0`, or a host name.
+//! Addresses of peers as users give them: an IPv4 or IPv6 address, a link-local IPv6 address with
+//! its interface as in `fe80::1%tap0` (RFC 4007 11), or a host name.
 
 use crate::Host;
 use crate::config::HostConfig;
@@ -34,7 +34,9 @@ impl FromStr for Remote {
         };
         match zone {
             Some("") => Err(expected()),
-            Some(_) if !is_link_local(ip) => Err("only a link-local IPv6 address takes an interface".to_owned()),
+            Some(_) if !is_link_local(ip) => {
+                Err("only a link-local IPv6 address can have an interface after '%'".to_owned())
+            }
             _ => Ok(Remote(Kind::Ip { ip, zone: zone.map(str::to_owned) })),
         }
     }
@@ -61,7 +63,7 @@ fn is_link_local(ip: IpAddr) -> bool {
 }
 
 impl Remote {
-    /// Returns the IP address, without its interface; `None` for a name.
+    /// Returns the IP address without its interface; `None` for a host name.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.0 {
             Kind::Ip { ip, .. } => Some(ip),
@@ -69,11 +71,12 @@ impl Remote {
         }
     }
 
-    /// Returns the socket address with L4 port `port`; `number` returns the scope id of an
-    /// interface. `None` for a name.
+    /// Returns the socket address with L4 port `port`; `None` for a host name. `number` maps the
+    /// name of an interface to its scope identifier.
     ///
     /// # Errors
-    /// Returns an error if there is no such interface, or for a link-local address without one.
+    /// Returns an error if the interface does not exist, or if a link-local address has no
+    /// interface.
     pub fn at(&self, port: u16, number: impl FnOnce(&str) -> Option<u32>) -> Result<Option<SocketAddr>, String> {
         let Kind::Ip { ip, zone } = &self.0 else { return Ok(None) };
         let IpAddr::V6(v6) = ip else { return Ok(Some(SocketAddr::new(*ip, port))) };
@@ -88,11 +91,11 @@ impl Remote {
 }
 
 impl HostConfig {
-    /// Returns the socket address of `address` on a host built from this configuration; `None` for
-    /// a name, which the host resolves when it runs.
+    /// Returns the socket address of `address`, as a host built from this configuration uses it.
+    /// Returns `None` for a host name, which only the running host can resolve.
     ///
     /// # Errors
-    /// As [`Remote::at`].
+    /// Returns an error as [`Remote::at`] does.
     pub fn socket_addr(&self, address: &Remote, port: u16) -> Result<Option<SocketAddr>, String> {
         address.at(port, |name| {
             // Ifaces are numbered in the order of the configuration, after lo0.
@@ -103,8 +106,8 @@ impl HostConfig {
 }
 
 impl<L: Locks> Host<L> {
-    /// Returns the socket address of `address` on this host. Waits for the name servers if it is a
-    /// name.
+    /// Returns the socket address of `address`, as this host uses it. If `address` is a host name,
+    /// waits for an answer of the name servers.
     ///
     /// # Errors
     /// Returns a [`LookupError`].
@@ -114,8 +117,7 @@ impl<L: Locks> Host<L> {
         found.first().copied().ok_or(LookupError::NoAddress(text))
     }
 
-    /// Returns the text of an address without its L4 port; a link-local one includes the name of
-    /// its iface.
+    /// Returns an IP address as text; a link-local address includes the name of its iface.
     pub fn ip_text(&self, at: SocketAddr) -> String {
         let scope = match at {
             SocketAddr::V6(v6) => zone::iface_of(v6.scope_id()),

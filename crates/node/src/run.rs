@@ -1,9 +1,9 @@
-//! Runs hosts: each in a thread of its own, with its ports, services and control socket, until
-//! stopped.
+//! Runs hosts with their ports, services and control sockets, each host in a thread of its own,
+//! until they are stopped.
 //!
-//! This module uses the real clock: `now` is read here and passed down. [`up`] runs the hosts of a
-//! file from start to end; [`build`] creates one host from its configuration; [`Runner`] is the
-//! loop around a host that the caller owns.
+//! This module reads the real clock and passes the time down as an argument. [`up`] runs the hosts
+//! of a file from start to end; [`build`] creates one host from its configuration; [`Runner`] is
+//! the loop around a host that the caller owns.
 
 mod build;
 mod programs;
@@ -24,13 +24,13 @@ use socket::Errno;
 
 /// Interval at which a busy host checks its control socket and the state of its ports.
 const LOOK: Duration = Duration::from_millis(1);
-/// Interval of these checks on an idle host.
+/// Interval at which an idle host checks its control socket and the state of its ports.
 const IDLE: Duration = Duration::from_millis(100);
 /// Time that an idle host keeps running after its last port has ended, for delayed frames and late
 /// answers.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// Loop around a host: serves its services and control socket between its rounds.
+/// Loop around a host: serves the host's UDP services and control socket between its rounds.
 #[derive(Debug)]
 pub struct Runner {
     /// Control socket, if the host has one.
@@ -40,18 +40,18 @@ pub struct Runner {
     gone: Vec<inet::iface::IfaceId>,
     /// Ifaces for which a duplicate MAC address was reported.
     duplicates: Vec<inet::iface::IfaceId>,
-    /// A port was lost instead of ending normally: its device disappeared, or its file was
+    /// Set if a port was lost instead of ending normally: its device disappeared, or its file was
     /// truncated.
     lost: bool,
-    /// Keep running when all ports have ended.
+    /// Keeps the host running after all its ports have ended.
     stay: bool,
-    /// Time since which all ports have ended and nothing has happened.
+    /// When the host became idle with all its ports ended; `None`: a port is open.
     over: Option<Instant>,
     look: Instant,
 }
 
 impl Runner {
-    /// Creates the loop around a host; it serves the UDP services among `services` on its thread.
+    /// Creates the loop around a host. The loop serves the UDP services among `services` itself.
     ///
     /// # Errors
     /// Returns the service for which no socket could be opened, and the reason.
@@ -79,7 +79,7 @@ impl Runner {
         })
     }
 
-    /// Sets whether to keep running when all ports have ended.
+    /// Sets whether the host keeps running after all its ports have ended.
     pub fn stay(mut self, stay: bool) -> Runner {
         self.stay = stay;
         self
@@ -95,15 +95,16 @@ impl Runner {
         self.lost
     }
 
-    /// Runs one round of the host and its services, and now and then of its control socket; sleeps
-    /// if there was nothing to do. Calls `notice` for ports that have ended.
+    /// Runs one round of the host and its services. Serves the control socket every millisecond.
+    /// Sleeps if there was nothing to do. Calls `notice` with a message for each port that has
+    /// ended.
     pub fn round<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
         self.round_with(host, pairs, notice, IDLE, || 0);
     }
 
-    /// As [`Runner::round`], with other work on this thread: `others` runs after the host's round
-    /// and returns how much it did. Only if that is nothing does the round sleep, at most for
-    /// `patience`.
+    /// Runs one round like [`Runner::round`], with other work on this thread: `others` runs after
+    /// the host's round and returns the amount of work done. The round sleeps only if this amount
+    /// is 0, and at most for `patience`.
     pub fn round_with<L: Locks>(
         &mut self,
         host: &Host<L>,
@@ -119,7 +120,7 @@ impl Runner {
             self.look_around(host, pairs, notice);
             self.look = step.now.after(LOOK);
         }
-        // Work started by a command has its first turn in the next round.
+        // A job started by a command has its first turn in the next round.
         if step.frames > 0 || served > 0 || self.requests() != requests {
             self.over = self.over.map(|_| step.now);
             return;
@@ -136,8 +137,8 @@ impl Runner {
         }
     }
 
-    /// Reports the receive warnings of ports that are still open; those of the others were reported
-    /// when they ended.
+    /// Reports the receive warnings of ports that are still open. The warnings of closed ports were
+    /// reported when the ports closed.
     pub fn report_warnings<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
         let warnings = host.warnings();
         let rest = warnings.iter().filter(|(id, _)| !self.gone.contains(id));

@@ -5,9 +5,9 @@ use lock::Locks;
 use socket::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt};
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// Datagrams processed before others have their turn.
+/// Maximum number of datagrams that a service processes before other work has its turn.
 const TURN: usize = 256;
-/// Maximum length of a datagram.
+/// Maximum UDP payload of an IPv4 packet, in bytes.
 pub const LONGEST: usize = 65_507;
 
 /// A service with its socket.
@@ -19,7 +19,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens its socket.
+    /// Opens the socket of the service `config`.
     ///
     /// # Errors
     /// Returns the errors of `socket` and `bind`.
@@ -37,8 +37,8 @@ impl Service {
         self.fd
     }
 
-    /// Serves the datagrams received, without blocking; `buffer` holds one datagram. Returns their
-    /// number.
+    /// Processes the received datagrams without blocking; `buffer` holds one datagram. Returns the
+    /// number of datagrams.
     ///
     /// A datagram from another service is not answered: two echoes, or an echo and a chargen, would
     /// answer each other forever (CVE-1999-0103). A source port counts as a service if it is this

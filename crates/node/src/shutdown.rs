@@ -8,7 +8,8 @@ use lock::Locks;
 
 /// Maximum wait for peers when a host is dropped.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum wait for a silent peer when a host is dropped: the ACK of a FIN is not delayed.
+/// Maximum wait without a received frame when a host is dropped; enough, since peers do not delay
+/// the ACK of a FIN.
 const QUIET: Duration = Duration::from_millis(50);
 /// Interval of checks for unacknowledged data while frames arrive.
 const CHECK: Duration = Duration::from_millis(1);
@@ -16,17 +17,18 @@ const CHECK: Duration = Duration::from_millis(1);
 impl<L: Locks> Host<L> {
     /// Sends the written data of all connections and their FINs, and waits until the peers have
     /// acknowledged everything, at most `timeout`. The calling thread runs the host meanwhile;
-    /// others may too.
+    /// other threads may run it too.
     ///
-    /// Returns the connections that remain unacknowledged, with their bytes: they are reset.
-    /// Connections open at the call can no longer be written to, but received data can still be
-    /// read. Listeners stay open: close them first if other threads accept.
+    /// Resets the connections whose data was not acknowledged in time, and returns them with their
+    /// numbers of unacknowledged bytes. Connections open at the call can no longer be written to,
+    /// but received data can still be read. Listeners stay open: close them first if other threads
+    /// accept.
     pub fn shutdown(&self, timeout: Duration) -> Vec<Unacknowledged> {
         self.shutdown_while(timeout, || false)
     }
 
-    /// As [`Host::shutdown`], but keeps running for other hosts after everything of this host is
-    /// acknowledged, while `is_needed` and time is left.
+    /// Shuts down like [`Host::shutdown`]. After everything of this host is acknowledged, keeps
+    /// running for other hosts while `is_needed` returns true, until `timeout` has passed.
     pub(crate) fn shutdown_while(&self, timeout: Duration, mut is_needed: impl FnMut() -> bool) -> Vec<Unacknowledged> {
         self.stack.end_advertising(self.cx());
         self.stack.tcp_finish(self.cx());

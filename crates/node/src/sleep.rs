@@ -3,7 +3,7 @@
 //! A host of one thread sleeps on its ports' descriptors. A shared host also sleeps on an event,
 //! which other threads raise when their calls make something due before the sleep would end: a
 //! packet to the host itself, a timer, a frame that a port delays. It holds no lock while it
-//! sleeps. Only one thread at a time sleeps that way; another one that waits meanwhile polls every
+//! sleeps. Only one thread at a time sleeps on the event; any other waiting thread polls every
 //! millisecond.
 
 use crate::Host;
@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 /// Interval of polls of a port without a descriptor, while frames arrive.
 const POLLED: Duration = Duration::from_micros(50);
-/// Interval of polls of such a port after 16 ms without a frame: polling takes 3 % of a processor.
+/// Poll interval of a port without a descriptor, after 16 ms without a frame. Polling at this
+/// interval takes 3 % of a processor.
 const POLLED_IDLE: Duration = Duration::from_millis(1);
 /// Longest sleep of a host.
 const IDLE: Duration = Duration::from_millis(100);
-/// Maximum sleep of a second waiting thread: the doorbell wakes only the first.
+/// Maximum sleep of a second waiting thread of a shared host, since the event wakes only the first.
 const RESTLESS: Duration = Duration::from_millis(1);
 
 /// Wakes the thread that runs a shared host.
@@ -35,7 +36,7 @@ pub(crate) struct Sleeper {
 }
 
 impl Sleeper {
-    /// Creates one that `stack` wakes; `None`: no descriptor was available.
+    /// Creates a sleeper that `stack` wakes; `None`: no descriptor was available.
     pub(crate) fn new<L: Locks>(stack: &Stack<L>) -> Option<Arc<Sleeper>> {
         let event = Event::new().ok()?;
         let sleeper = Arc::new(Sleeper { doorbell: Doorbell::default(), event, turn: Mutex::new(()) });
@@ -44,7 +45,7 @@ impl Sleeper {
         Some(sleeper)
     }
 
-    /// Wakes the thread if it sleeps beyond `at`.
+    /// Wakes the thread if it would sleep beyond time `at`.
     #[inline]
     fn wake(&self, at: Instant) {
         self.doorbell.wake(at.nanos(), || self.event.raise());
@@ -59,8 +60,8 @@ fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     until.min(event).since(now).min(longest)
 }
 
-/// Returns the poll interval of a port after this time without a frame: a sixteenth of it, within
-/// limits.
+/// Returns the poll interval of a port that delivered no frame for the time `quiet`: a sixteenth of
+/// this time, within limits.
 fn poll_interval(quiet: Duration) -> Duration {
     (quiet / 16).clamp(POLLED, POLLED_IDLE)
 }
@@ -72,8 +73,8 @@ impl<L: Locks> Host<L> {
         self.wait_for_any(until, also.as_slice())
     }
 
-    /// As [`Host::wait`], with several descriptors in addition to the ports. Returns whether one of
-    /// them is readable.
+    /// Sleeps like [`Host::wait`], with several descriptors `also` in addition to the ports.
+    /// Returns whether one of `also` is readable.
     pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         match L::SHARED {
             true => self.wait_unlocked(until, also),
@@ -86,7 +87,7 @@ impl<L: Locks> Host<L> {
         let (timeout, ports) = self.sleep_on(std::iter::once(part), Instant::NEVER);
         let mut fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
         fds.extend(part.event().map(Event::fd));
-        // A failing poll costs one round, as above.
+        // A failing poll costs one round, as in [`Host::wait_alone`].
         let ready = dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
         if ready.len() > ports.len() && ready.last().is_some_and(|woken| *woken) {
             part.event().map(Event::clear);

@@ -12,12 +12,13 @@
 //! ordinary hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with
 //! one stack from its first frame to its last: a TCP connection, the fragments of a datagram, ICMP
 //! errors about either (`net.isr.proto.ip.policy=flow`, the default). Alternatively all flows of a
-//! peer go to one stack (`cpu`), or all frames of a port (`source`). The first stack answers ARP;
-//! all learn from it (`net.link.ether.inet.answer`). Decision 20 gives the reasons.
+//! peer go to one stack (`cpu`), or all frames of a port (`source`). The first stack answers ARP
+//! requests (`net.link.ether.inet.answer`); all stacks learn from ARP packets. Decision 20 gives
+//! the reasons.
 //!
-//! A stack that opens connections selects local L4 ports for which the answers return to it
-//! ([`leads_to`]). This does not cover an L4 port bound by the caller, and datagrams sent without a
-//! connection; their answers may go to another stack.
+//! When a stack opens a connection, it selects a local L4 port for which the answers are dispatched
+//! to this stack ([`leads_to`]). It cannot do so if the caller has bound the L4 port, or for
+//! datagrams sent without a connection: their answers may go to another stack.
 
 mod dispatcher;
 mod shard;
@@ -59,8 +60,9 @@ stats::counters! {
     }
 }
 
-/// Later fragments that arrived before their first: their stack is arbitrary. Kept apart from
-/// [`DispatchCounts`], which the dispatcher's loop counts.
+/// State of fragmented packets. It counts fragments that arrived before the first fragment of their
+/// packet; these may go to the wrong stack. Not part of [`DispatchCounts`], since those are written
+/// by the dispatcher's loop.
 #[derive(Debug, Default)]
 pub(crate) struct Strays(Mutex<Fragments>);
 
@@ -69,7 +71,7 @@ impl Strays {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns their number.
+    /// Returns the number of fragments that arrived before the first fragment of their packet.
     pub(crate) fn count(&self) -> u64 {
         self.with(|fragments| fragments.strays)
     }
@@ -97,8 +99,8 @@ pub(crate) fn netisr(config: &HostConfig, key: Key, strays: &Arc<Strays>) -> Res
     isr::set_up(config, base, protocols)
 }
 
-/// Returns a function that decides for a pair of endpoints, the first being the host's, whether
-/// frames from the second go to stack `at`.
+/// Returns a function of (protocol, local endpoint, remote endpoint) that returns whether frames
+/// from the remote endpoint go to stack `at`.
 pub(crate) fn leads_to(
     netisr: Arc<Netisr<Received>>,
     key: Key,
@@ -136,7 +138,7 @@ pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
     (0..config.stacks).map(part).collect()
 }
 
-/// Returns `web.sock` as `web.1.sock`.
+/// Inserts the number of a stack into a path: `web.sock` becomes `web.1.sock`.
 fn numbered(path: &Path, at: usize) -> PathBuf {
     match path.extension() {
         Some(extension) => path.with_extension(format!("{at}.{}", extension.display())),

@@ -9,11 +9,11 @@
 //! ```
 //! A [`SwitchThread`] is a thread with its own ports and its own replica of the bridge, so that
 //! forwarding shares nothing. Replicas exchange what they learn ([`sync`]). A port is polled by one
-//! loop only (bridge2004): see [`dispatch::polling::Loops`]. With workers there is one loop, which
-//! dispatches received frames, and each worker is a `SwitchThread` without ports ([`post`]).
+//! loop only: see [`dispatch::polling::Loops`]. With workers there is one loop, which dispatches
+//! received frames, and each worker is a `SwitchThread` without ports ([`post`]).
 //!
-//! Configuration requires the lock of a `SwitchThread`. The thread holds its lock all the time, and
-//! releases it on request.
+//! A change of the configuration requires the lock of each `SwitchThread`. The thread holds this
+//! lock while it runs, and releases it on request.
 
 mod average;
 pub mod commands;
@@ -64,14 +64,14 @@ pub const THREADS_MAX: usize = 64;
 pub struct SwitchConfig {
     /// Name, such as `bridge0`.
     pub name: String,
-    /// Configuration of the bridge and its table.
+    /// Configuration of the bridge and its forwarding table.
     pub bridge: BridgeConfig,
     /// MAC address, which is also the bridge identifier in a spanning tree; `None`: a random one.
     pub mac: Option<Mac>,
     /// Number of polling loops, one thread each; 1 if there are workers.
     pub loops: usize,
     /// Number of workers, one thread each, that forward the frames dispatched by the loop; 0: the
-    /// loop does it itself.
+    /// loops forward the frames themselves.
     pub workers: usize,
     /// Configuration of the buffer pool shared by all ports.
     pub pool: PoolConfig,
@@ -99,13 +99,13 @@ pub enum AddError {
     /// The port could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It is polled by a loop already.
+    /// The port is already polled by a loop.
     #[error(transparent)]
     Taken(#[from] Taken),
     /// The bridge has its maximum number of ports.
     #[error("too many ports: a bridge has at most {0}")]
     TooMany(usize),
-    /// No loop of that number.
+    /// The switch has no loop of the given number (first field).
     #[error("no loop {0}: the switch has {1}, numbered from 0")]
     NoLoop(usize, usize),
     /// Each queue of a port needs a loop of its own, and none is left.
@@ -165,7 +165,7 @@ impl Switch {
     /// process.
     ///
     /// # Errors
-    /// As [`Switch::new`].
+    /// Returns an error as [`Switch::new`] does.
     pub fn among(config: &SwitchConfig, clock: Clock, pairs: Arc<Pairs>) -> Result<Switch, PoolError> {
         let (loops, workers) = match config.workers.min(THREADS_MAX - 1) {
             0 => (config.loops.clamp(1, THREADS_MAX), 0),
@@ -272,8 +272,8 @@ impl Switch {
         }
     }
 
-    /// Opens the port `spec` and adds it as a member, polled by loop `thread`, or by the one with
-    /// the fewest ports.
+    /// Opens the port `spec` and adds it as a member, polled by loop `thread`; `None`: by the loop
+    /// with the fewest ports.
     ///
     /// # Errors
     /// Returns an [`AddError`]; nothing has been added then.
@@ -300,8 +300,8 @@ impl Switch {
         self.join(port, &slot, &self.pool)
     }
 
-    /// Adds an open port. Large segments are cut into buffers of `pool` if the port does not cut
-    /// them.
+    /// Adds an open port. If the port does not support TSO, large TCP segments are cut into buffers
+    /// of `pool`.
     fn join(&self, port: Port, slot: &Slot, pool: &Pool) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
         let (number, thread) = (members.slot(&port, slot, self.ports_max())?, slot.thread);
@@ -311,7 +311,7 @@ impl Switch {
             }
             return Ok(number);
         }
-        // The sending threads first: their frames wait in the rings.
+        // Adds the port to the sending threads first: their frames wait in the rings.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
         for other in (0..self.threads()).filter(|other| *other != thread) {
             if let Some(mut other) = self.thread(other) {
@@ -339,7 +339,7 @@ impl Switch {
         drop(members);
         self.remove_tree_port(number);
         self.forget_link(number);
-        // The sending threads first: no frames arrive once the port is gone.
+        // Removes the port from the sending threads first: no frames arrive once the port is gone.
         let others = (0..self.threads()).filter(|thread| !info.is_polled_by(*thread));
         for thread in others.chain(info.queues.iter().map(|queue| queue.thread)) {
             if let Some(mut thread) = self.thread(thread) {
@@ -360,7 +360,7 @@ impl Switch {
         whole.or_else(|| members.iter().find(|(_, info)| info.name == name)).cloned()
     }
 
-    /// Changes the settings of a member, in every replica.
+    /// Changes the settings of a member in every replica of the bridge.
     pub fn set_member(&self, number: PortNo, change: impl Fn(&mut Member)) {
         self.each_thread(|thread| thread.set_member(number, &change));
     }
@@ -371,15 +371,15 @@ impl Switch {
 pub struct Audit {
     /// Frames dispatched to workers, if there are any.
     pub posted: dataflow::Audit,
-    /// Totals of the bridges.
+    /// Totals of the bridge replicas.
     pub bridge: bridge::Audit,
     /// Frames sent by ports.
     pub sent: u64,
-    /// Frames dropped in a port: its device did not take them.
+    /// Frames dropped in a port because its device did not accept them.
     pub failed: u64,
-    /// Frames dropped: with workers, the queue to a port was full.
+    /// Frames dropped because the queue from the workers to a port was full.
     pub full: u64,
-    /// Frames dropped: a port was removed, or full at the end.
+    /// Frames dropped because their port was removed, or still full when the switch ended.
     pub late: u64,
     /// Frames not sent yet.
     pub held: u64,
@@ -410,7 +410,8 @@ impl Switch {
         all
     }
 
-    /// Returns the frame totals. Stops all threads between two turns, when they hold no frames.
+    /// Returns the frame totals. Stops all threads between two turns meanwhile, when no frame is
+    /// being processed.
     pub fn audit(&self) -> Audit {
         let threads: Vec<_> = (0..self.threads()).filter_map(|number| self.thread(number)).collect();
         let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();
@@ -432,7 +433,7 @@ impl Switch {
         all
     }
 
-    /// Returns the cost of forwarding in the bridge, over all threads.
+    /// Returns the cost of forwarding in the bridge, in ticks per frame over all threads.
     pub fn average(&self) -> Average {
         let mut all = Average::default();
         self.each_thread(|thread| {

@@ -19,12 +19,12 @@ use std::fmt;
 pub enum Link {
     /// The pair `pair:NAME`, opened twice.
     Pair(String),
-    /// The wire of two `nic(wire=NAME)`.
+    /// The wire that connects two ports `nic(wire=NAME)`.
     Wire(String),
 }
 
 impl Link {
-    /// Returns the link of port `spec`; `None`: it leads out of the process, or nowhere.
+    /// Returns the link of port `spec`; `None`: the port leads out of the process, or nowhere.
     pub fn of(spec: &Spec) -> Option<Link> {
         match spec.port.kind {
             Kind::Pair => Some(Link::Pair(spec.name.clone())),
@@ -174,7 +174,7 @@ impl Topology {
         self.links.get(link).into_iter().flatten().filter_map(|at| self.ends.get(*at))
     }
 
-    /// Returns the other end of the link.
+    /// Returns the other end of the link of `end`.
     pub fn far(&self, end: &End) -> Option<&End> {
         self.joined(end.link.as_ref()?).find(|other| other.at != end.at)
     }
@@ -182,7 +182,7 @@ impl Topology {
     /// Checks that each link has two ends.
     ///
     /// # Errors
-    /// Returns a [`LinkError`] for the first link that has not.
+    /// Returns a [`LinkError`] for the first link that does not have two ends.
     pub fn check(&self) -> Result<(), LinkError> {
         let mut own = self.ends.iter().filter_map(|end| Some((end, end.link.as_ref()?)));
         own.try_for_each(|(end, link)| self.check_link(end, link))
@@ -212,7 +212,8 @@ impl Topology {
         }
     }
 
-    /// Returns hosts, ports, and the other ends, as text; `this` is the host that runs the command.
+    /// Returns the hosts, their ports, and the other end of each port's link as text; `this` is the
+    /// host that runs the command.
     pub fn to_text(&self, this: &str) -> String {
         let host = |name: &String| {
             let mark = if name == this { "  (this host)" } else { "" };
@@ -232,7 +233,7 @@ impl Topology {
         format!("\t{:<10} {own:<18} {} {far}", end.iface, end.port).trim_end().to_string() + "\n"
     }
 
-    /// Returns the same data as JSON rows.
+    /// Returns the data of [`Topology::to_text`] as JSON rows.
     pub fn to_json(&self, this: &str) -> Value {
         let row = |end: &End| {
             let far = self.far(end);

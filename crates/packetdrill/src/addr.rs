@@ -1,5 +1,5 @@
-//! `struct sockaddr_in` and `sockaddr_in6` as bytes. IPv6 sockets represent IPv4 addresses as
-//! IPv4-mapped ones.
+//! `struct sockaddr_in` and `sockaddr_in6` as bytes. IPv6 sockets represent an IPv4 address as an
+//! IPv4-mapped address.
 
 use crate::Errno;
 use inet::udp::Domain;
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 /// Bytes of a `struct sockaddr_in6` without its scope id, which RFC 2133 did not have.
 const SIN6_LEN: usize = 24;
 
-/// Returns the number of a domain.
+/// Returns the number of an address family in C.
 pub(crate) fn number(domain: Domain) -> i32 {
     match domain {
         Domain::Inet => libc::AF_INET,
@@ -16,7 +16,7 @@ pub(crate) fn number(domain: Domain) -> i32 {
     }
 }
 
-/// Returns the domain of a number.
+/// Returns the address family with this number in C.
 pub(crate) fn domain(number: i32) -> Option<Domain> {
     match number {
         libc::AF_INET => Some(Domain::Inet),
@@ -55,7 +55,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Name, Errno> {
     }
 }
 
-/// Returns the `struct sockaddr` that a socket of `domain` reports for an address.
+/// Returns an address as the `struct sockaddr` of a socket of `domain`.
 pub(crate) fn emit(addr: SocketAddr, domain: Domain) -> Vec<u8> {
     let (port, family) = (addr.port().to_be_bytes(), (number(domain) as u16).to_ne_bytes());
     let (ip, scope) = match (addr, domain) {

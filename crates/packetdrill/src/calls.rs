@@ -1,5 +1,5 @@
-//! Socket calls by descriptor, with Linux's numbers for their arguments. Calls that would block in
-//! the kernel block in [`Door::wait`].
+//! Socket calls on a descriptor, with arguments as Linux's C interface encodes them. Calls that
+//! would block in the kernel block in [`Door::wait`].
 
 mod chunks;
 pub(crate) mod ready;
@@ -21,7 +21,7 @@ pub(crate) type Done<T> = Result<T, Errno>;
 #[derive(Default)]
 pub(crate) struct Received {
     pub bytes: Vec<u8>,
-    /// Length returned to the caller; exceeds `bytes` where `MSG_TRUNC` discarded some.
+    /// Length returned to the caller; greater than that of `bytes` if `MSG_TRUNC` discarded some.
     pub len: usize,
     /// Sender of a datagram.
     pub from: Option<Vec<u8>>,
@@ -51,7 +51,7 @@ fn raw(errno: socket::Errno) -> Errno {
     errno.raw()
 }
 
-/// Returns the deadline of a call with this timeout; `None`: no limit.
+/// Returns the deadline of a call with this timeout; a timeout of `None` means no limit.
 fn deadline(now: Instant, timeout: Option<Duration>) -> Instant {
     timeout.map_or(Instant::NEVER, |timeout| now.after(timeout))
 }
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// Returns the stack's number of a stream socket.
+    /// Returns the number of a stream socket in the stack.
     pub fn stream(&self, token: c_int) -> Done<usize> {
         let fd = self.files.get(token)?.fd;
         if fd.is_stream() { Ok(fd.0 & !SOCK_BIT) } else { Err(libc::EOPNOTSUPP) }
@@ -189,7 +189,7 @@ impl Door {
         };
         let (mut sent, mut waited) = (0, false);
         let attempt = move |state: &mut State, chance| loop {
-            // A blocked writer is not woken for little room.
+            // A blocked writer is not woken while there is little room.
             if std::mem::replace(&mut waited, true) && chance == Chance::More && state.is_starved(token) {
                 return None;
             }
@@ -230,7 +230,7 @@ impl Door {
         })
     }
 
-    /// Returns whether the descriptor is one of ours.
+    /// Returns whether the descriptor belongs to this interface rather than to the kernel.
     pub fn has(&self, token: c_int) -> bool {
         self.enter(|state| state.files.has(token))
     }
@@ -339,7 +339,7 @@ impl State {
         if connecting && done == Err(libc::EISCONN) { Ok(()) } else { done }
     }
 
-    /// Returns the result of a connect in progress, once there is one.
+    /// Returns the result of a connect in progress; `None` while there is none.
     fn connected(&mut self, token: c_int) -> Option<Done<()>> {
         let id = match self.stream(token) {
             Ok(id) => id,

@@ -5,9 +5,10 @@
 //! clock is synchronized with real time on each call. Either way each event is processed at its own
 //! time.
 //!
-//! A blocked call is retried after every event, by the thread that caused the event. Its effects
-//! therefore occur at that time, not when its own thread runs again. That thread sleeps until then,
-//! and its next reading of the clock returns the time at which its call completed.
+//! A blocked call is retried after every event, by the thread that caused the event. The effects of
+//! the call therefore occur at the time of the event, not when the calling thread runs again. The
+//! calling thread sleeps meanwhile, and its next reading of the clock returns the time at which its
+//! call completed.
 
 mod quiet;
 
@@ -24,20 +25,22 @@ use std::thread::ThreadId;
 const EPOCH_S: u64 = 1_000_000_000;
 /// Time added by each reading of a virtual clock, so that a loop polling the clock terminates.
 const GLANCE: Duration = Duration::from_micros(1);
-/// Maximum wait for a packet while timers keep running.
+/// Maximum wait for a packet on a virtual clock; timers run meanwhile.
 const PATIENCE: Duration = Duration::from_secs(7200);
+/// Maximum wait for a packet on a live clock.
 const PATIENCE_LIVE: Duration = Duration::from_secs(60);
 /// Real time after which a thread with a blocked call checks whether another thread advances
 /// virtual time.
 const LOOK: Duration = Duration::from_millis(2);
-/// Maximum number of successive events before time is advanced regardless.
+/// Maximum number of successive events; after these, time is advanced even if more are due.
 const EVENTS_MAX: usize = 1_000_000;
 
-/// Position of an attempt of a blocked call: more may follow, or it is the last.
+/// Position of an attempt in the retries of a blocked call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chance {
+    /// More attempts may follow.
     More,
-    /// The deadline has passed.
+    /// This is the last attempt: the deadline has passed.
     Last,
 }
 
@@ -58,10 +61,10 @@ pub(crate) struct State {
     follow: Option<Follow>,
     waits: Vec<Wait>,
     made: u64,
-    /// Threads with a call that completed at this time, which their next reading of the clock
-    /// returns.
+    /// Threads whose blocked call has completed, with the time of completion. The thread's next
+    /// reading of the clock returns this time.
     stamps: Vec<(ThreadId, Instant)>,
-    /// Number of calls so far; lets a blocked thread detect activity of others.
+    /// Number of calls so far, from which a blocked thread detects activity of other threads.
     entered: u64,
     live: Option<Live>,
 }
@@ -78,7 +81,7 @@ impl Live {
     }
 }
 
-/// One instance of the interface.
+/// One instance of packetdrill's interface: a host, its descriptors, and its clock.
 pub(crate) struct Door {
     state: Mutex<State>,
     woken: Condvar,
@@ -88,7 +91,7 @@ impl Door {
     /// Creates an instance.
     ///
     /// # Errors
-    /// A message that describes the problem.
+    /// Returns an error message.
     pub fn new(settings: &Settings) -> Result<Door, String> {
         let live = (settings.time == Time::Live).then(|| {
             let clock = Clock::live(Strategy::default());
@@ -129,8 +132,8 @@ impl Door {
     }
 
     /// Runs a call that may block: repeats `attempt` until it returns a value, at most until the
-    /// time returned by `until`, which is evaluated after a first failure. Returns `None` if the
-    /// deadline passed and the last attempt also failed.
+    /// time returned by `until`, which is called after the first failed attempt. Returns `None` if
+    /// the deadline passed and the last attempt also failed.
     pub fn wait<T: Send + 'static>(
         &self,
         until: impl FnOnce(&mut State) -> Instant,
@@ -174,7 +177,8 @@ impl Door {
         }
     }
 
-    /// Waits briefly for another thread to advance time; advances it if no thread will.
+    /// Waits briefly for another thread to advance time; advances time itself if all other threads
+    /// wait.
     fn sleep<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let entered = state.entered;
         let pause = match &state.live {
@@ -239,8 +243,8 @@ impl Door {
         seconds(now)
     }
 
-    /// Returns the number of the host's frames that are neither sent, consumed, dropped nor held; 0
-    /// if all is well.
+    /// Returns the number of the host's frames that are unaccounted for (neither sent, consumed,
+    /// dropped nor held); 0 unless there is a bug.
     pub fn imbalance(&self) -> i64 {
         self.enter(|state| state.host.stack.audit(state.host.cx()).imbalance())
     }
@@ -248,7 +252,7 @@ impl Door {
     /// `netdev_send`: passes a packet to the host.
     ///
     /// # Errors
-    /// The packet is invalid.
+    /// Returns `EINVAL` if the packet is invalid.
     pub fn send_packet(&self, packet: &[u8]) -> Result<(), Errno> {
         self.enter(|state| state.host.input(packet).map_err(|()| libc::EINVAL))
     }
@@ -308,7 +312,7 @@ impl State {
         deadlines.fold(self.host.poll(), Instant::min)
     }
 
-    /// Advances time to `to`; events due before are processed at their own time.
+    /// Advances time to `to`; events that are due earlier are processed at their own time.
     fn advance(&mut self, to: Instant) {
         for _ in 0..EVENTS_MAX {
             self.run_until_idle();
@@ -324,7 +328,7 @@ impl State {
         self.run_until_idle();
     }
 
-    /// Processes all work due now, timers and blocked calls, until there is no more progress.
+    /// Runs timers that are due and retries blocked calls, until no call completes any more.
     fn run_until_idle(&mut self) {
         loop {
             self.host.poll();

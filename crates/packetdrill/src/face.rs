@@ -133,7 +133,7 @@ fn table(userdata: *mut c_void) -> Interface {
     }
 }
 
-/// Returns the door behind `userdata`.
+/// Returns the instance behind `userdata`.
 ///
 /// # Safety
 /// `userdata` came from [`packetdrill_interface_init`] and was not freed.

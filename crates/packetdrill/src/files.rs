@@ -1,5 +1,5 @@
-//! Descriptors: each of our sockets has a real kernel descriptor, which packetdrill may close and
-//! compare.
+//! Descriptors. Each of our sockets has a kernel descriptor of its own, so that packetdrill can
+//! close and compare descriptors.
 
 use crate::Errno;
 use inet::udp::Domain;
@@ -21,24 +21,26 @@ pub(crate) struct Socket {
     pub fd: Fd,
     pub domain: Domain,
     pub nonblocking: bool,
-    /// A connect was started and no call has reported its result yet.
+    /// Set if a connect was started and no call has returned its result yet.
     pub connecting: bool,
     /// `SHUT_RD`: pending data can still be read, followed by end of file. Has no effect on the
     /// wire.
     pub shut_read: bool,
-    /// `TCP_INQ`: receive calls report the bytes left.
+    /// `TCP_INQ`: receive calls report the number of unread bytes left.
     pub inq: bool,
     /// Value of `TCP_NOTSENT_LOWAT`.
     pub lowat: Option<u32>,
-    /// A writer found no room and has not been notified of room since.
+    /// Set if a writer found no room and has not been notified of room since.
     pub no_space: bool,
-    /// Bytes of the last chunk accepted; bytes accepted since the last push; grown size of the send
-    /// buffer.
+    /// Number of bytes accepted in the last chunk.
     pub tail: usize,
+    /// Number of bytes accepted since the last push.
     pub unpushed: usize,
+    /// Size to which a send buffer of default size has grown, in bytes.
     pub grown: usize,
-    /// Values of `SO_SNDBUF` and `SO_RCVBUF`, if set, doubled.
+    /// Value of `SO_SNDBUF` in bytes, doubled as in Linux; `None`: not set.
     pub send_buffer: Option<usize>,
+    /// Value of `SO_RCVBUF` in bytes, doubled as in Linux; `None`: not set.
     pub recv_buffer: Option<usize>,
 }
 
@@ -71,7 +73,7 @@ pub(crate) struct Epoll {
 /// Summary of what a socket has received, for edge detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Came {
-    /// Bytes of a stream, connections of a listener, or datagrams.
+    /// Number of bytes of a stream, connections of a listener, or datagrams.
     pub count: u64,
     /// State of a stream, which shows the end of the handshake or of the peer's data.
     pub state: Option<tcp::State>,
@@ -83,11 +85,11 @@ pub(crate) struct Came {
 pub(crate) struct Interest {
     pub events: u32,
     pub data: u64,
-    /// Something has happened since the last report.
+    /// Set if the socket has received something since its last event was returned.
     pub fresh: bool,
     /// Value of [`Came`] at the last check.
     pub seen: Came,
-    /// `EPOLLONESHOT`: the event was reported.
+    /// Set if an event was returned for a registration with `EPOLLONESHOT`.
     pub spent: bool,
 }
 
@@ -98,7 +100,7 @@ impl Files {
     /// Opens a descriptor for a new file.
     ///
     /// # Errors
-    /// `EMFILE`.
+    /// Returns `EMFILE`.
     pub fn open(&mut self, file: File) -> Result<c_int, Errno> {
         let kernels = std::fs::File::open("/dev/null").map_err(|_| libc::EMFILE)?;
         let token = kernels.as_raw_fd();
@@ -106,7 +108,7 @@ impl Files {
         Ok(token)
     }
 
-    /// Closes a descriptor, including the kernel's.
+    /// Closes a descriptor and its kernel descriptor.
     pub fn close(&mut self, token: c_int) -> Option<File> {
         let (_, file) = self.0.remove(&token)?;
         for (_, file) in self.0.values_mut() {
@@ -124,7 +126,7 @@ impl Files {
     /// Returns a copy of the socket behind `token`.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`.
+    /// Returns `EBADF` or `ENOTSOCK`.
     pub fn get(&self, token: c_int) -> Result<Socket, Errno> {
         match self.0.get(&token) {
             Some((_, File::Socket(socket))) => Ok(*socket),
@@ -136,7 +138,7 @@ impl Files {
     /// Returns the socket behind `token`, for changes.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTSOCK`.
+    /// Returns `EBADF` or `ENOTSOCK`.
     pub fn socket(&mut self, token: c_int) -> Result<&mut Socket, Errno> {
         match self.0.get_mut(&token) {
             Some((_, File::Socket(socket))) => Ok(socket),
@@ -148,7 +150,7 @@ impl Files {
     /// Returns the epoll instance behind `token`.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL`.
+    /// Returns `EBADF` or `EINVAL`.
     pub fn epoll(&mut self, token: c_int) -> Result<&mut Epoll, Errno> {
         match self.0.get_mut(&token) {
             Some((_, File::Epoll(epoll))) => Ok(epoll),
@@ -159,8 +161,8 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// Leaves the kernel's descriptors open: packetdrill itself closes those that a script left
-    /// open.
+    /// Leaves the kernel descriptors open: packetdrill itself closes the descriptors that a script
+    /// left open.
     fn drop(&mut self) {
         for (_, (kernels, _)) in std::mem::take(&mut self.0) {
             let _ = kernels.into_raw_fd();

@@ -1,7 +1,7 @@
 //! `--so_flags`: configuration of the interface and its host, as comma-separated `name=value`
 //! pairs.
 //!
-//! A name that is not one of the interface's own flags is a sysctl, ours or Linux's:
+//! A name that is not one of the interface's own flags is the name of a sysctl, ours or Linux's:
 //! `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux separates by blanks may use colons:
 //! `tcp_rmem=4096:540000:15728640`.
 
@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) enum Time {
     /// Virtual: time jumps to the next event.
     Virtual,
+    /// Real time.
     Live,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Settings {
     pub sysctls: Vec<(String, String)>,
 }
 
-/// Default IPv6 address of the host: that of packetdrill's own tests.
+/// Default IPv6 address of the host, as in packetdrill's own tests.
 const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1);
 
 /// Settings expected by scripts for Linux: the production settings of their authors, and Linux's
@@ -51,7 +52,7 @@ impl Settings {
     /// Parses `text`, the argument of `--so_flags`.
     ///
     /// # Errors
-    /// A message that names the flag.
+    /// Returns a message that begins with the invalid flag.
     pub fn parse(text: &str) -> Result<Settings, String> {
         let mut out = Settings {
             time: Time::Virtual,

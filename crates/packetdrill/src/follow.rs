@@ -1,7 +1,8 @@
-//! Follows sysctls that a script sets during the run: applies them to sysctls.
+//! Follows the kernel sysctls that a script sets while it runs, and applies their values to our
+//! sysctls.
 //!
 //! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the written file, and its
-//! content is applied to the equivalent sysctl. Files that are not written are not read, since the
+//! content is applied to our equivalent sysctl. Files that are not written are not read, since the
 //! initial values of the namespace are not set by the script.
 
 use crate::host::Host;
@@ -23,7 +24,7 @@ pub(crate) struct Follow {
 }
 
 impl Follow {
-    /// Starts watching; returns `None` where the kernel does not permit it.
+    /// Starts watching; returns `None` if the kernel does not permit it.
     pub fn new() -> Option<Follow> {
         let notes = os::inotify()?;
         let mut names = BTreeMap::new();
@@ -37,8 +38,8 @@ impl Follow {
         Some(Follow { notes, names })
     }
 
-    /// Applies the sysctls written since the last call. Sysctls without a sysctl are ignored, since
-    /// the script may not depend on them.
+    /// Applies the kernel sysctls written since the last call. Those without an equivalent of ours
+    /// are ignored, since the script may not depend on them.
     pub fn apply(&mut self, host: &mut Host) {
         let mut buffer = [0; 4096];
         while let Ok(n @ 1..) = self.notes.read(&mut buffer) {

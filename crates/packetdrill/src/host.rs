@@ -1,7 +1,7 @@
 //! The host under test: one stack with one iface, connected to the script.
 //!
 //! Packets come from `netdev_send`; sent packets are queued for `netdev_receive` with their send
-//! times. Time is advanced by the door; this module neither reads a clock nor blocks.
+//! times. The module `door` advances time; this module neither reads a clock nor blocks.
 
 use crate::flags::Settings;
 use buf::{Burst, Frame, Pool, PoolConfig};
@@ -28,7 +28,7 @@ const MTU6_MIN: u16 = 1280;
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// Maximum size of packets that use the host's normal buffers.
+/// Maximum length of a packet that fits the host's normal buffers, in bytes.
 const SMALL: usize = 2000;
 /// Maximum number of polls at one time.
 const POLLS_MAX: usize = 10_000;
@@ -62,7 +62,7 @@ pub(crate) struct Host {
     large: Pool,
     wire: Wire,
     pub now: Instant,
-    /// Value of `tcp_notsent_lowat`, for sockets without their own.
+    /// Value of `tcp_notsent_lowat` in bytes, for sockets without `TCP_NOTSENT_LOWAT`.
     pub lowat: u32,
 }
 
@@ -70,7 +70,7 @@ impl Host {
     /// Creates the host.
     ///
     /// # Errors
-    /// A message: no memory, or an entry was refused.
+    /// Returns a message if there is no memory, or a setting is invalid.
     pub fn new(settings: &Settings) -> Result<Host, String> {
         let locks = buf::PoolLocks::Light;
         let config = PoolConfig { buffers: 16_384, data: 2048 + 64, locks, ..PoolConfig::default() };
@@ -104,10 +104,10 @@ impl Host {
         Ok(host)
     }
 
-    /// Sets a sysctl by our name or Linux's.
+    /// Sets a sysctl, given by our name or by Linux's name.
     ///
     /// # Errors
-    /// A message: unknown sysctl or invalid value.
+    /// Returns a message if the sysctl is unknown or the value invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name.ends_with("tcp_notsent_lowat") {
             self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: expected a number of bytes"))?;
@@ -121,8 +121,8 @@ impl Host {
         Cx::enter(How::Register, self.now)
     }
 
-    /// Returns the host's socket calls. All sockets are non-blocking in the stack; blocking is
-    /// implemented by the door.
+    /// Returns the host's socket calls. All sockets are non-blocking in the stack; the module
+    /// `door` implements blocking.
     pub fn calls(&self) -> Calls<'_, Light> {
         Calls::new(&self.stack, self.cx())
     }
@@ -172,7 +172,7 @@ impl Host {
     /// Receives an IP packet.
     ///
     /// # Errors
-    /// The packet is invalid, or there is no buffer for it.
+    /// Returns an error if the packet is invalid, or there is no buffer for it.
     pub fn input(&self, packet: &[u8]) -> Result<(), ()> {
         let is_six = ip6::is_version(packet);
         let (src, dst): (IpAddr, IpAddr) = if is_six {
@@ -193,7 +193,7 @@ impl Host {
         Ok(())
     }
 
-    /// Processes all work due now; returns the time of the next work.
+    /// Runs the timers that are due; returns the time of the next timer.
     pub fn poll(&self) -> Instant {
         for _ in 0..POLLS_MAX {
             match self.stack.poll(self.cx()) {

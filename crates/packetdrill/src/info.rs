@@ -117,16 +117,18 @@ pub(crate) fn idle(listens: bool) -> Vec<u8> {
     finish(out)
 }
 
-/// Bytes of the structure, including the Accurate ECN fields at its end in Linux 6.16 and later.
+/// Length of the structure in bytes, including the Accurate ECN fields at its end in Linux 6.16 and
+/// later.
 const LEN: usize = 280;
 
-/// Pads the structure: fields not measured here are 0.
+/// Pads the structure with zeros for the fields that are not measured here.
 fn finish(mut out: Layout) -> Vec<u8> {
     out.0.resize(LEN, 0);
     out.0
 }
 
-/// Returns `SO_MEMINFO`: nine numbers, of which four are meaningful here.
+/// Returns the value of `SO_MEMINFO`: nine numbers, of which those for received and unacknowledged
+/// bytes and buffer sizes are filled in.
 pub(crate) fn memory(unread: u32, recv: u32, unacked: u32, send: u32) -> Vec<u8> {
     let mut out = Layout::default();
     for field in [unread, recv, unacked, send, 0, unacked, 0, 0, 0] {

@@ -1,10 +1,11 @@
 //! Redirects calls that packetdrill makes directly to the kernel for our descriptors: `getsockopt`,
 //! for the values that scripts assert, and `sendfile`.
 //!
-//! Uses unsafe code. The program itself makes both calls outside the interface. Its slots for the
-//! two symbols, which the dynamic linker has set to the C library's functions, are set to ours,
-//! which handle our descriptors and pass all others to the kernel. `interpose=0` leaves the program
-//! unchanged. A statically linked program has no such slots and is left unchanged too.
+//! Uses unsafe code. packetdrill makes both calls outside its interface. This module changes the
+//! program's relocation slots for the two symbols, which the dynamic linker has set to the C
+//! library's functions. The replacements handle our descriptors and pass all other descriptors to
+//! the kernel. `interpose=0` leaves the program unchanged. A statically linked program has no such
+//! slots and is left unchanged too.
 
 use crate::door::Door;
 use crate::face;
@@ -14,8 +15,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Addresses of the doors with descriptors to handle, since a symbol of the process has no
-/// userdata.
+/// Addresses of the instances whose descriptors are handled. A static, since a symbol of the
+/// process has no userdata.
 static DOORS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn doors() -> MutexGuard<'static, Vec<usize>> {
@@ -83,7 +84,8 @@ fn ours(symbol: &CStr) -> Option<*mut c_void> {
     }
 }
 
-/// Called for each loaded object. The first is the program; the others are not visited.
+/// Callback for each loaded object. The first object is the program; the result 1 ends the
+/// iteration after it.
 ///
 /// # Safety
 /// `info` comes from the dynamic linker.
@@ -163,7 +165,7 @@ unsafe fn write_slot(slot: *mut *mut c_void, function: *mut c_void) {
     }
 }
 
-/// Returns the door that owns `fd`.
+/// Returns the instance that owns `fd`.
 fn owner(fd: c_int) -> Option<&'static Door> {
     // SAFETY: the caller of `install` guarantees that the door lives until it is removed.
     doors().iter().filter_map(|door| unsafe { (*door as *const Door).as_ref() }).find(|door| door.has(fd))

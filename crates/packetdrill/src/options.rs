@@ -1,9 +1,9 @@
 //! Socket options by Linux's numbers.
 //!
-//! Most map to an option of [`socket`]. Some belong to the descriptor; some are accepted without
-//! effect because they request existing behaviour. Buffer sizes follow Linux: the value set is
-//! doubled to account for overhead. The receive window is based on half of that; [`crate::calls`]
-//! implements the send buffer.
+//! Most map to an option of [`socket`]. Some are stored with the descriptor. Some are accepted
+//! without effect, because they request behavior that we have anyway. Buffer sizes follow Linux:
+//! the value set is doubled to account for overhead. The receive window is based on half of the
+//! doubled value; [`crate::calls`] implements the send buffer.
 
 use crate::Errno;
 use crate::addr;
@@ -17,7 +17,7 @@ use socket::{Opt, OptKind};
 use std::net::{IpAddr, Ipv6Addr};
 use tcp::cc::Algorithm;
 
-/// Numbers that libc does not define.
+/// Numbers of options that the crate `libc` does not define.
 const SO_MEMINFO: c_int = 55;
 const SO_ZEROCOPY: c_int = 60;
 const TCP_ULP: c_int = 31;
@@ -52,12 +52,12 @@ fn time(bytes: &[u8]) -> Done<Option<Duration>> {
     Ok((!span.is_zero()).then_some(span))
 }
 
-/// Returns the buffer size that `getsockopt` reports.
+/// Returns the buffer size that `getsockopt` reports after `setsockopt` with `asked`.
 fn buffer(asked: i64, least: usize) -> usize {
     (2 * usize::try_from(asked).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least)
 }
 
-/// Maps a number and value to an option; `None` if it is accepted without effect.
+/// Returns the option for a number and value of C; `None` if the option is accepted without effect.
 fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
     let on = || int(bytes).map(|n| n != 0);
     let seconds = || match int(bytes)? {
@@ -139,7 +139,7 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
     }))
 }
 
-/// Parses a `struct ipv6_mreq`: a group, and the index of an iface or 0.
+/// Parses a `struct ipv6_mreq`: a group, and the index of an iface, or 0 for any.
 fn membership(bytes: &[u8]) -> Done<(IpAddr, Option<IfaceId>)> {
     let (group, rest) = bytes.split_first_chunk::<16>().ok_or(libc::EINVAL)?;
     let iface = match int(rest)? {
@@ -157,7 +157,7 @@ fn byte(bytes: &[u8]) -> Done<u8> {
     }
 }
 
-/// Maps a number to an option kind.
+/// Returns the kind of option for a number of C.
 fn kind(level: c_int, name: c_int) -> Done<OptKind> {
     Ok(match (level, name) {
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => OptKind::ReuseAddr,

@@ -30,7 +30,7 @@ pub(crate) fn watch_writes(notes: &File, path: &CStr) -> c_int {
     unsafe { libc::inotify_add_watch(notes.as_raw_fd(), path.as_ptr(), libc::IN_MODIFY) }
 }
 
-/// Returns the bytes available in a pipe.
+/// Returns the number of unread bytes in a pipe.
 pub(crate) fn waiting(pipe: c_int) -> Done<usize> {
     let mut n: c_int = 0;
     // SAFETY: the request writes one int there.
@@ -38,7 +38,7 @@ pub(crate) fn waiting(pipe: c_int) -> Done<usize> {
     count((done + n) as isize)
 }
 
-/// Returns the free bytes in a pipe.
+/// Returns the number of bytes that a pipe has room for.
 pub(crate) fn room(pipe: c_int) -> Done<usize> {
     // SAFETY: no pointers.
     let size = count(unsafe { libc::fcntl(pipe, libc::F_GETPIPE_SZ) } as isize)?;

@@ -3,10 +3,10 @@
 
 use crate::pkt;
 
-/// Parses a script: nothing panics, and the line of an error is within the script.
+/// Checks that parsing a script does not panic, and that the line of an error is within the script.
 ///
-/// Short scripts are also run, as sequences of hostile segments. A script without an IP version is
-/// run with one of the three, chosen by its length.
+/// Short scripts are also run, as sequences of hostile segments. A script that sets no IP version
+/// is run with one of the versions, chosen by the length of the script.
 ///
 /// # Panics
 /// Panics if a property is violated.

@@ -39,7 +39,7 @@ pub struct HostId(usize);
 pub struct End {
     /// Host at this end.
     pub host: HostId,
-    /// Its address on the link.
+    /// Address of the host on the link.
     pub addr: Ipv4Addr,
     /// Length of the link's prefix.
     pub len: u8,
@@ -58,7 +58,7 @@ pub struct World {
     /// Services of each host that are programs ([`programs`]).
     programs: Vec<Vec<ServiceConfig>>,
     buffer: RefCell<Vec<u8>>,
-    /// Notes on parts of the configuration files that are not simulated.
+    /// Warnings about parts of the configuration files that are not simulated.
     warnings: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl World {
     /// Adds a host without links.
     ///
     /// # Panics
-    /// If the memory of its pool cannot be allocated.
+    /// Panics if the memory of the host's pool cannot be allocated.
     pub fn add_host(&mut self, name: &str) -> HostId {
         let seed = self.seed ^ (self.hosts.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let config =
@@ -100,11 +100,11 @@ impl World {
     }
 
     /// Links two hosts. `impairment` has the options of `impair(...)`, as in `loss=1%,delay=10ms`;
-    /// empty: no impairment. `wrapper` is another wrapper in front, as in `tracer(file=x.pcapng)`;
-    /// empty: none.
+    /// empty: no impairment. `wrapper` is a wrapper around the port of `a`, as in
+    /// `tracer(file=x.pcapng)`; empty: none.
     ///
     /// # Errors
-    /// Those of [`Host::add_port`].
+    /// Returns the errors of [`Host::add_port`].
     pub fn link(&mut self, a: End, b: End, impairment: &str, wrapper: &str) -> Result<(), AddPortError> {
         let name = format!("l{}", self.links);
         self.links += 1;
@@ -132,7 +132,7 @@ impl World {
     /// Runs a control command in a host; returns its output.
     ///
     /// # Errors
-    /// A sentence: the command is unknown or failed.
+    /// Returns a message if the command is unknown or failed.
     pub fn say(&self, host: HostId, words: &[&str]) -> Result<String, String> {
         node::commands::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
     }
@@ -145,8 +145,8 @@ impl World {
     /// Advances the time by `span`; every event occurs at its own instant.
     ///
     /// # Panics
-    /// If frames are produced endlessly at one instant, for example by a broadcast in a loop of
-    /// switches.
+    /// Panics if frames are produced endlessly at one instant, for example by a broadcast in a loop
+    /// of switches.
     pub fn run_for(&self, span: Duration) {
         self.run_beside(span, &mut []);
     }
@@ -176,8 +176,8 @@ impl World {
                 served + programs.iter_mut().zip(0..).map(|(program, at)| program.turn(self, at)).sum::<usize>();
             let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
             quiet = if served == 0 && rests { quiet + 1 } else { 0 };
-            // Twice, because frames released by a link in the first quiet round may reach a host
-            // that was stepped earlier.
+            // Two quiet rounds are required, because frames released by a link in the first quiet
+            // round may reach a host that was stepped earlier.
             if quiet == 2 {
                 let timers = steps.iter().filter_map(|step| step.next).chain(switched.iter().map(|step| step.next));
                 let now = self.now();

@@ -8,7 +8,7 @@
 //!  call, sockopt  socket::Calls by name; symbolic constants; errno
 //!  segment, conn  packets in the script's and in the host's numbers; comparison
 //!  settings, icmp differences over IPv6
-//!  counted, code, shell  counters; assertions on TCP_INFO; configuration keys
+//!  counted, code, shell  counters; assertions on TCP_INFO; sysctls
 //! ```
 //!
 //! Extension to packetdrill: `counters tcp.in.received +1 ...` states every counter change since
@@ -39,7 +39,7 @@ use std::path::Path;
 pub struct PktError {
     /// File name, if there is one.
     pub file: String,
-    /// Line number, from 1.
+    /// Line number, from 1; 0: the file as a whole.
     pub line: usize,
     /// Description; expected and actual values are on separate lines.
     pub what: String,
@@ -80,10 +80,11 @@ pub struct Played {
 /// Rules for running scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
-    /// IP version to use regardless of the script; `None`: that of the script, or IPv4.
+    /// IP version to use regardless of the script; `None`: the version that the script sets, or
+    /// IPv4.
     pub ip_version: Option<IpVersion>,
-    /// Accepts PSH on any segment: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts
-    /// for other stacks expect different rules.
+    /// Accepts PSH on any segment: RFC 9293 3.9.1.2 leaves its use mostly to the sender, and
+    /// scripts for other stacks expect different rules.
     pub any_psh: bool,
     /// Accepts any `counters` line; [`Played::counters`] has the correct content.
     pub any_counters: bool,
@@ -95,16 +96,16 @@ const SCRIPT_MAX: u64 = 16 << 20;
 /// Reads the script in `path` and runs it.
 ///
 /// # Errors
-/// [`PktError`]: the script cannot be read, or failed.
+/// Returns a [`PktError`] if the script cannot be read, or failed.
 pub fn run_file(path: &Path, rules: Rules) -> Result<Played, PktError> {
     let played = read(path).and_then(|text| run_text(&text, path.parent(), rules));
     played.map_err(|error| PktError { file: path.display().to_string(), ..error })
 }
 
-/// Returns the versions of IP in which the script in `path` holds.
+/// Returns the IP versions for which the script in `path` is written.
 ///
 /// # Errors
-/// [`PktError`]: the script cannot be read.
+/// Returns a [`PktError`] if the script cannot be read or parsed.
 pub fn versions_of(path: &Path) -> Result<&'static [IpVersion], PktError> {
     let script = read(path).and_then(|text| parse(&text));
     script
@@ -120,7 +121,7 @@ fn read(path: &Path) -> Result<String, PktError> {
 /// read.
 ///
 /// # Errors
-/// [`PktError`] without a file name.
+/// Returns a [`PktError`] without a file name.
 pub fn run_text(text: &str, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
     let script = parse(text)?;
     play::play(&script, dir, rules)

@@ -42,7 +42,7 @@ struct Asker {
 /// per `every`.
 ///
 /// # Errors
-/// Errors of creating a socket.
+/// Returns the error of creating or closing a socket.
 pub fn probe(
     programs: &mut WithPrograms<'_>,
     hosts: &[HostConfig],

@@ -17,8 +17,8 @@ pub(crate) struct OfHost<'w> {
 }
 
 impl OfHost<'_> {
-    /// Runs the programs of the host at `at` once, unless their last turn still takes time. Returns
-    /// the amount of work done.
+    /// Runs the programs of host number `at` once, unless their last turn has not ended in virtual
+    /// time. Returns the amount of work done.
     pub(crate) fn turn(&mut self, world: &World, at: usize) -> usize {
         let now = world.now();
         if now < self.free_at {
@@ -58,10 +58,10 @@ pub struct WithPrograms<'w> {
 }
 
 impl<'w> WithPrograms<'w> {
-    /// Opens the services of the hosts that are programs.
+    /// Opens a program for each TCP service of the hosts.
     ///
     /// # Errors
-    /// [`NotOpened`] for the first service that fails.
+    /// Returns [`NotOpened`] for the first service that fails.
     pub fn open<P: Programs + 'w>(world: &'w World, programs: &P) -> Result<WithPrograms<'w>, NotOpened> {
         let open = |(at, services): (usize, &Vec<ServiceConfig>)| {
             let host = &world.hosts[at];
@@ -86,7 +86,7 @@ impl<'w> WithPrograms<'w> {
     /// its host and at its timers.
     ///
     /// # Panics
-    /// Those of [`World::run_for`].
+    /// Panics as [`World::run_for`] does.
     pub fn run_for(&mut self, span: Duration) {
         self.world.run_beside(span, &mut self.of_hosts);
     }

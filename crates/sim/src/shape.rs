@@ -1,9 +1,9 @@
 //! Builds a world from the file that `linerate up` runs: the same hosts and switches, with `pair`
 //! ports as links, in virtual time.
 //!
-//! Random values are derived from the world's seed: each `impair` and each host without a seed of
-//! its own gets one from it. Ports that need the real world (a TAP, a file of frames, the threads
-//! of a card) are not available. Services that are programs run in
+//! Random values are derived from the world's seed: each `impair` wrapper and each host without a
+//! configured seed gets a seed from it. Ports that need the real world (a TAP, a file of frames,
+//! the threads of a card) are not available. TCP services run in
 //! [`WithPrograms`](crate::programs::WithPrograms). [`World::warnings`] lists the parts of a file
 //! that are not simulated.
 
@@ -58,7 +58,7 @@ pub enum ShapeError {
 /// name in messages. Random values are derived from `seed`.
 ///
 /// # Errors
-/// [`ShapeError`].
+/// Returns a [`ShapeError`].
 pub fn from_toml(text: &str, file: &str, seed: u64) -> Result<World, ShapeError> {
     from_network(&config::read_network(text, file)?, seed)
 }
@@ -66,7 +66,7 @@ pub fn from_toml(text: &str, file: &str, seed: u64) -> Result<World, ShapeError>
 /// Builds a world from a file that has already been parsed.
 ///
 /// # Errors
-/// [`ShapeError`].
+/// Returns a [`ShapeError`].
 pub fn from_network(network: &Network, seed: u64) -> Result<World, ShapeError> {
     let mut world = from_hosts(&network.hosts, seed)?;
     network.switches.iter().try_for_each(|switch| world.add_switch(switch))?;
@@ -76,7 +76,7 @@ pub fn from_network(network: &Network, seed: u64) -> Result<World, ShapeError> {
 /// Builds a world from hosts alone.
 ///
 /// # Errors
-/// [`ShapeError`].
+/// Returns a [`ShapeError`].
 pub fn from_hosts(configs: &[HostConfig], seed: u64) -> Result<World, ShapeError> {
     let mut world = World::new(seed);
     for config in configs {
@@ -94,8 +94,8 @@ fn what(service: &ServiceConfig) -> String {
 }
 
 impl World {
-    /// Returns notes, a sentence each, on parts of the hosts' configuration that are not simulated
-    /// or behave differently.
+    /// Returns warnings, one sentence each, about parts of the hosts' configuration that are not
+    /// simulated or behave differently.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -104,7 +104,7 @@ impl World {
     /// thread](HostConfig::on_one_thread).
     ///
     /// # Errors
-    /// [`ShapeError`].
+    /// Returns a [`ShapeError`].
     pub fn add_configured(&mut self, config: &HostConfig) -> Result<HostId, ShapeError> {
         let ifaces = config.ifaces.iter().zip(0..);
         let ifaces = ifaces.map(|(iface, at)| self.iface_on_virtual_time(&config.name, iface, at));
@@ -136,11 +136,11 @@ impl World {
         Ok(HostId(self.hosts.len() - 1))
     }
 
-    /// Adds a switch with the configuration `file`. Its address, if it has none, and the key of its
-    /// table are derived from the world's seed.
+    /// Adds a switch with the configuration `file`. Its MAC address, if `file` sets none, and the
+    /// hash key of its forwarding table are derived from the world's seed.
     ///
     /// # Errors
-    /// [`ShapeError`].
+    /// Returns a [`ShapeError`].
     pub fn add_switch(&mut self, file: &SwitchFile) -> Result<(), ShapeError> {
         let place = HOSTS_BEFORE_SWITCHES + self.switches.len();
         let whose = format!("switch {}", file.name);
@@ -176,8 +176,8 @@ impl World {
     }
 
     /// Returns the port specification with a seed in each `impair`, or an error if the port is not
-    /// available in virtual time. `place` is the index of the node, and `at` that of the port in
-    /// the node.
+    /// available in virtual time. `place` is the index of the node, and `at` the index of the port
+    /// in the node.
     fn on_virtual_time(&self, whose: &str, port: &str, place: usize, at: usize) -> Result<String, ShapeError> {
         let fault = |why: String| ShapeError::Port { host: whose.to_owned(), port: port.to_owned(), why };
         let mut spec = Spec::parse(port).map_err(|why| fault(why.to_string()))?;

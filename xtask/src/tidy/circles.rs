@@ -2,8 +2,8 @@
 //!
 //! An import is the mention of an item of another file of the crate, in a `use` or elsewhere,
 //! except in macro arguments. It counts as an import of the file that defines the item, even if the
-//! item is reached through names given by `use` and `pub use`. Re-exports, `mod`, and the `use` of
-//! a module are not imports. Code for tests and fuzzing only is ignored.
+//! item is reached through other names from `use` and `pub use`. Re-exports, `mod`, and the `use`
+//! of a module are not imports. Code for tests and fuzzing only is ignored.
 
 use super::{Finding, Tree, module_directory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

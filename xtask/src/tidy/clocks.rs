@@ -9,21 +9,24 @@ use crate::source::has_token;
 
 /// Modules that may use a real clock.
 const ROOMS: &[Room] = &[
-    Room { path: "crates/clock/src/live", why: "makes instants of it" },
+    Room { path: "crates/clock/src/live", why: "the live clock itself" },
     Room { path: "crates/clock/src/tsc", why: "reads and calibrates the counter" },
     Room { path: "crates/lock/src/signal", why: "waits with a timeout" },
     Room { path: "crates/port/src/os", why: "the wall clock's offset for time stamps in captures" },
-    Room { path: "crates/port/src/nic/bus", why: "waits as long as an access to a register takes" },
+    Room { path: "crates/port/src/nic/bus", why: "simulates the duration of a register access" },
     Room { path: "crates/dispatch", why: "owns threads" },
     Room { path: "crates/pipe/src/os", why: "the clock shared by all processes, for stamps" },
-    Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },
+    Room { path: "crates/pipe/src/ports", why: "waits for a port, or for the time at which a frame is sent" },
     Room { path: "crates/node/src/run", why: "the loop that passes `now` to the hosts" },
     Room {
         path: "crates/inet/src/stack/statistics",
-        why: "passes the counter to the cost ledger when it is switched or read",
+        why: "reads the counter when cycle accounting is switched or read",
     },
-    Room { path: "crates/node/src/switch/costs", why: "passes the counter to the cost ledgers of a switch" },
-    Room { path: "crates/node/src/switch/average", why: "counts ticks of the bridge's part" },
+    Room {
+        path: "crates/node/src/switch/costs",
+        why: "reads the counter when cycle accounting of a switch is switched or read",
+    },
+    Room { path: "crates/node/src/switch/average", why: "measures the ticks of forwarding in the bridge" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
     Room { path: "crates/lab", why: "measures" },
     Room { path: "crates/cli", why: "interacts with a user" },
@@ -33,8 +36,8 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/apps/src/netrate", why: "its tools begin on a whole second, and print the time of day" },
     Room { path: "crates/apps/src/testtool", why: "its loops own threads and print elapsed time" },
     Room { path: "crates/packetdrill/src/door", why: "the live clock of a script's host" },
-    Room { path: "crates/packetdrill/src/face", why: "has calls of those names" },
-    Room { path: "crates/rung", why: "is measured" },
+    Room { path: "crates/packetdrill/src/face", why: "defines functions with these names" },
+    Room { path: "crates/rung", why: "is a test rig that measures itself" },
     Room { path: "crates/bench", why: "measures" },
     Room { path: "xtask", why: "interacts with a user" },
 ];

@@ -1,8 +1,8 @@
 //! Checks that each file starts with a description, is not too long, and contains nothing
 //! unfinished.
 //!
-//! Test modules in separate files need no description, since the module under test has one, and may
-//! be long.
+//! Test modules in separate files may be long and need no description, since the module under test
+//! has one.
 
 use super::{Finding, Tree};
 use crate::source::has_token;

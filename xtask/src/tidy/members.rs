@@ -1,9 +1,9 @@
 //! Checks that each crate depends only on crates above it in the workspace's members list.
 //!
-//! Build dependencies count. A dev-dependency may point down only if it is listed in [`DEV_BELOW`]
-//! with a reason. The tools at the end ([`TAIL`]) may use every crate, and no other crate may use
-//! them. Uninformative names are refused; each member must inherit the workspace's lints; each
-//! directory under crates/ must be a member.
+//! Build dependencies count. A dev-dependency on a crate further down must be listed in
+//! [`DEV_BELOW`] with a reason. The tools at the end ([`TAIL`]) may use every crate, and no other
+//! crate may use them. Uninformative names are refused; each member must inherit the workspace's
+//! lints; each directory under crates/ must be a member.
 
 use super::{Finding, Tree};
 use std::collections::BTreeMap;

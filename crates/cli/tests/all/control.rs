@@ -106,7 +106,7 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["ctl", "--url", "/nonexistent", "audit"], 3, "check that a host runs"),
         (&["ctl", "--url", "tcp://x", "audit"], 2, "expected unix:///path"),
         (&["host", "--port", "tpa:x"], 2, "did you mean 'tap'?"),
-        (&["host", "--addr", "10.0.0.1/24"], 2, "no --port before it"),
+        (&["host", "--addr", "10.0.0.1/24"], 2, "give --port first"),
         (&["host", "--port", "null:a", "--addr", "10.0.0.1"], 2, "10.0.0.1/24"),
         (&["host", "--port", "null:a", "--set", "net.inet.ip.tll=3"], 2, "net.inet.ip.ttl"),
         (&["host", "--port", "null:a", "--set", "threads=2"], 2, "locks = 'up' supports one thread"),

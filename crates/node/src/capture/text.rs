@@ -5,22 +5,23 @@
 //! AT-NS in|out|REASON IFACE LENGTH HEX
 //! ```
 //!
-//! Times are from the host's clock; NOW lets the reader convert them to calendar time. LENGTH is
-//! that of the whole frame, HEX the bytes kept of it. REASON is the dotted name of a drop reason.
+//! Times are nanoseconds of the host's clock; NOW-NS, the time of the read, lets the client convert
+//! them to calendar time. LENGTH is the length of the whole frame in bytes, HEX its captured bytes.
+//! REASON is the dotted name of a drop reason.
 
 use super::Fate;
 use port::pcap::Direction;
 use stats::DropReason;
 use std::fmt::Write;
 
-/// Frames returned by one read.
+/// Frames returned by one read of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Batch {
-    /// The host's clock at the time of the read.
+    /// Time of the read by the host's clock, in nanoseconds.
     pub now_ns: u64,
-    /// Frames seen since the capture began.
+    /// Number of frames that the capture has selected since it began, including missed ones.
     pub seen: u64,
-    /// Frames missed because the buffer was full.
+    /// Number of selected frames that were missed because the buffer was full.
     pub missed: u64,
     /// Frames captured since the previous read.
     pub frames: Vec<Caught>,
@@ -29,22 +30,22 @@ pub struct Batch {
 /// A captured frame, possibly truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caught {
-    /// Time of the capture, by the host's clock.
+    /// Time at which the frame was captured, by the host's clock, in nanoseconds.
     pub at_ns: u64,
     /// Iface or port of the frame; `-` for a frame dropped in a host.
     pub iface: String,
-    /// Received, sent or dropped.
+    /// Outcome: received, sent or dropped.
     pub fate: Fate,
-    /// Length of the frame.
+    /// Length of the whole frame in bytes.
     pub len: u32,
-    /// Captured bytes.
+    /// Captured bytes; fewer than `len` if the frame was truncated.
     pub data: Vec<u8>,
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 impl Batch {
-    /// Returns the text format.
+    /// Returns the batch in the text format.
     pub fn to_text(&self) -> String {
         let bytes: usize = self.frames.iter().map(|frame| 2 * frame.data.len() + 64).sum();
         let mut out = String::with_capacity(bytes + 64);
@@ -65,7 +66,7 @@ impl Batch {
     }
 }
 
-/// Parses the text format; `None` if it is invalid.
+/// Parses a batch in the text format; returns `None` if it is invalid.
 pub fn parse(text: &str) -> Option<Batch> {
     let mut lines = text.lines();
     let mut words = lines.next()?.split(' ');

@@ -1,5 +1,5 @@
-//! Checks across several keys, and of configurations built by a program: values out of range, and
-//! keys without effect.
+//! Checks of a whole configuration, read from a file or built by a program: values out of range,
+//! keys without effect, keys that exclude each other.
 
 use super::{HostConfig, IfaceConfig};
 use crate::{commands, isr};
@@ -27,7 +27,7 @@ fn within(name: &str, value: usize, range: &RangeInclusive<i64>) -> Result<(), S
 }
 
 impl IfaceConfig {
-    /// Checks the values that any iface has: MTU and addresses.
+    /// Checks the values common to ifaces with ports and tunnels: MTU and addresses.
     fn check_values(&self) -> Result<(), String> {
         if let Some(mtu) = self.mtu {
             within("mtu", mtu.into(), &MTU)?;
@@ -74,7 +74,7 @@ impl IfaceConfig {
         keys.into_iter().filter(|(set, _)| *set).map(|(_, key)| key).collect()
     }
 
-    /// Checks a tunnel: keys of other tunnel kinds and of ports are rejected.
+    /// Checks a tunnel iface. Keys of other tunnel kinds and keys of ports are rejected.
     fn check_tunnel(&self, kind: Kind) -> Result<(), String> {
         self.check_values()?;
         let set = self.tunnel_keys();
@@ -99,13 +99,13 @@ impl IfaceConfig {
         ];
         match ports.into_iter().find(|(set, _)| *set) {
             None => Ok(()),
-            Some((_, key)) => Err(format!("'{key}' has no effect on a tunnel of this kind: it has no port")),
+            Some((_, key)) => Err(format!("'{key}' has no effect on a tunnel of this kind: a tunnel has no port")),
         }
     }
 }
 
 impl HostConfig {
-    /// Checks the host's own values, and its sysctls.
+    /// Checks the values of the host itself, without its ifaces and routes, and its sysctls.
     ///
     /// # Errors
     /// Returns an error message.
@@ -154,7 +154,7 @@ impl HostConfig {
         }
     }
 
-    /// Checks keys against each other.
+    /// Checks the whole configuration: values, ifaces, and keys that exclude each other.
     ///
     /// # Errors
     /// Returns an error message.

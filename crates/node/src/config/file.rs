@@ -11,8 +11,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::{L4Port, Mac};
 
-/// Maximum number of hosts and switches in a file, counting each stack of a host: each has a
-/// thread.
+/// Maximum number of hosts and switches in a file. Each stack of a host counts as one, since it has
+/// a thread of its own.
 pub const HOSTS_MAX: usize = 48;
 /// Maximum file size in bytes.
 const FILE_MAX: u64 = 4 << 20;
@@ -133,7 +133,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     Ok(network)
 }
 
-/// File text and name, to locate errors.
+/// Text and name of the file, used to give the line of an error.
 struct Source<'a> {
     text: &'a str,
     file: &'a str,
@@ -233,7 +233,7 @@ impl Source<'_> {
         set_key(known, into, name, &item(value.get_ref())).map_err(|what| self.error(Some(span), what))
     }
 
-    /// Reads a list of tables with the keys `known`.
+    /// Reads a list of tables whose valid keys are `known`.
     fn list<T>(
         &self,
         value: &Spanned<DeValue<'_>>,

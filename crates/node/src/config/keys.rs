@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use wire::L4Port;
 
-/// A value as given.
+/// Value of a key as the user gave it, not yet converted to the type of the key.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// A word from the command line, converted to the type of the key.
+    /// A word from the command line; each key parses it as its own type.
     Word(String),
     /// A string from a file.
     Text(String),
@@ -43,7 +43,7 @@ impl Item {
         }
     }
 
-    /// Returns the value for an error message.
+    /// Returns the value as text for an error message, at most 80 characters.
     pub fn shown(&self) -> String {
         let text = match self {
             Item::Word(text) | Item::Text(text) => format!("'{text}'"),
@@ -56,7 +56,7 @@ impl Item {
     }
 }
 
-/// A key of a `T`; the declaration serves documentation and parsing.
+/// Declaration of a key that sets a field of `T`; used by the parser and the documentation.
 pub struct Key<T> {
     /// Name of the key.
     pub name: &'static str,
@@ -66,7 +66,7 @@ pub struct Key<T> {
     pub unset: Unset,
     /// Description, as a sentence.
     pub about: &'static str,
-    /// Stores a value; the error is the expected form.
+    /// Parses the value and stores it. The error describes the expected form.
     pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
 }
 
@@ -147,12 +147,13 @@ impl<'a> Given<'a> {
         self.item.text().and_then(|text| text.parse().ok()).ok_or_else(|| self.expected())
     }
 
-    /// As [`Given::text`], for an expected form that depends on the value.
+    /// Returns a value parsed from text, like [`Given::text`]; the error gives `expected` as the
+    /// form.
     fn text_or<T: FromStr>(self, expected: &str) -> Result<T, String> {
         self.text().map_err(|_| format!("expected {expected}"))
     }
 
-    /// Returns one of the allowed words.
+    /// Returns the value if it is one of the allowed words.
     fn word(self) -> Result<String, String> {
         let Takes::Words(words) = self.takes else { return Err(self.expected()) };
         let found = self.item.text().filter(|word| words.contains(word)).map(str::to_string);
@@ -174,7 +175,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns a name that can be used as file name and in messages.
+    /// Returns the value if it is a valid name, usable as a file name and in messages.
     fn name(self) -> Result<String, String> {
         let Takes::Name(longest) = self.takes else { return Err(self.expected()) };
         let good = |name: &&str| {
@@ -205,7 +206,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns the type of a number within `range`.
+/// Returns the type of a number key with this range.
 const fn within(range: &RangeInclusive<i64>) -> Takes {
     Number(*range.start(), *range.end())
 }
@@ -238,7 +239,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "locks",
         Words(&["up", "light", "heavy"]),
         Is("up"),
-        "Locking: up for one thread, light or heavy for several.",
+        "Kind of locks: up (single-threaded), light (spin) or heavy (semaphore).",
         |c, v| put(&mut c.locks, v.word()),
     ),
     key(
@@ -252,22 +253,23 @@ pub const HOST: &[Key<HostConfig>] = &[
         "threads",
         within(&check::THREADS),
         Is("1"),
-        "Number of threads; more than one needs locks = 'light' or 'heavy'. After the first, one thread serves each \
-         UDP service, and each of the rest receives frames from its share of the ports.",
+        "Number of threads; more than one needs locks = 'light' or 'heavy'. In addition to the first thread, one \
+         thread serves each UDP service, and each further thread receives frames from its share of the ports.",
         |c, v| put(&mut c.threads, v.number()),
     ),
     key(
         "core",
         Number(0, 1023),
         Means("any core"),
-        "CPU core that the host's thread is pinned to; threads with a share of the ports use the cores after it.",
+        "CPU core that the first thread is pinned to; threads with a share of the ports use the following cores.",
         |c, v| put(&mut c.core, v.number().map(Some)),
     ),
     key(
         "context",
         Words(&["register", "inline", "call"]),
         Is("register"),
-        "Method of finding the current thread's context; inline and call need locks = 'light' or 'heavy'.",
+        "Access to the running thread's context: register (passed as an argument), inline (thread-local variable) or \
+         call (thread-local variable, read by function calls); inline and call need locks = 'light' or 'heavy'.",
         |c, v| put(&mut c.context, v.text()),
     ),
     key(
@@ -331,7 +333,8 @@ pub const HOST: &[Key<HostConfig>] = &[
         "pool.kind",
         Words(&["stack", "freelist", "zone", "malloc"]),
         Is("stack"),
-        "Allocator of packet buffers.",
+        "Storage of free packet buffers: stack (array, last in first out), freelist (linked list), zone (per-thread \
+         caches, like BSD's UMA) or malloc (the system's allocator).",
         |c, v| put(&mut c.pool_kind, v.text()),
     ),
     key("pool.buffers", within(&check::POOL_BUFFERS), Is("4096"), "Number of buffers in the pool.", |c, v| {
@@ -410,7 +413,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         "tunnel",
         Words(&["gif", "gre", "etherip", "vxlan"]),
         Means("none: a port"),
-        "Kind of tunnel; excludes port.",
+        "Kind of tunnel; an iface has either a tunnel or a port.",
         |c, v| put(&mut c.tunnel, v.word().map(|kind| commands::tunnel::kind_of(&kind))),
     ),
     key("local", Text("an IP address of this host"), Means("none"), "Tunnel: local outer IP address.", |c, v| {
@@ -567,7 +570,7 @@ pub const SERVICE: &[Key<ServiceConfig>] = &[
     ),
 ];
 
-/// Sets a key; the error is a complete message.
+/// Sets the key `name` of `into`. The error is a complete message with the key and the value.
 pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Result<(), String> {
     match keys.iter().find(|key| key.name == name) {
         Some(key) => {
@@ -584,12 +587,12 @@ pub fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl HostConfig {
-    /// Sets a key from the command line: of the host (`pool.kind=zone`) or a sysctl
-    /// (`net.inet.ip.forwarding=1`).
+    /// Sets a key of the host (`pool.kind=zone`) or a sysctl (`net.inet.ip.forwarding=1`) from the
+    /// command line.
     ///
     /// # Errors
-    /// Returns a message with the key and the nearest existing one, or the value and the expected
-    /// form.
+    /// Returns a message with the unknown key and the nearest valid key, or with the invalid value
+    /// and the expected form.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if HOST.iter().any(|key| key.name == name) {
             return set_key(HOST, self, name, &Item::Word(value.to_string()));
@@ -604,7 +607,7 @@ impl HostConfig {
     /// Sets a sysctl.
     ///
     /// # Errors
-    /// As [`HostConfig::set`].
+    /// Returns an error as [`HostConfig::set`] does.
     pub fn set_sysctl(&mut self, name: &str, value: &Item) -> Result<(), String> {
         let word = match value {
             Item::Word(word) | Item::Text(word) => word.clone(),
@@ -617,12 +620,12 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Sets a key of the iface given last.
+    /// Sets a key of the host's last iface; `addresses` adds one address.
     ///
     /// # Errors
-    /// As [`HostConfig::set`]; also if there is no iface.
+    /// Returns an error as [`HostConfig::set`] does, or if the host has no iface.
     pub fn set_iface(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let iface = self.ifaces.last_mut().ok_or_else(|| format!("{name} '{value}': no --port before it"))?;
+        let iface = self.ifaces.last_mut().ok_or_else(|| format!("{name} '{value}': give --port first"))?;
         if name != "addresses" {
             return set_key(IFACE, iface, name, &Item::Word(value.to_string()));
         }

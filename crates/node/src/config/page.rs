@@ -32,7 +32,7 @@ pub struct Row {
 
 /// All tables, in the order of the page.
 pub const TABLES: &[Table] = &[
-    Table { name: "host", about: "A host; a file has at least one.", rows: || rows(keys::HOST) },
+    Table { name: "host", about: "A host; a file has at least one host.", rows: || rows(keys::HOST) },
     Table {
         name: "host.iface",
         about: "An iface of the preceding host: a port or a tunnel.",
@@ -59,7 +59,7 @@ impl Table {
         (self.rows)()
     }
 
-    /// Returns its header line in a file.
+    /// Returns the line that begins the table in a file, as in `[[host.iface]]`.
     pub fn header(&self) -> String {
         if self.name == "host.sysctl" { format!("[{}]", self.name) } else { format!("[[{}]]", self.name) }
     }

@@ -49,9 +49,9 @@ service_kinds! {
     Echo = ("echo", 7, Udp);
     /// Reads and discards datagrams (RFC 863).
     Discard = ("discard", 9, Udp);
-    /// Server for iperf3 clients.
+    /// Server for iperf3 clients, over TCP.
     Iperf3 = ("iperf3", 5201, Tcp);
-    /// Server for `linerate netperf`.
+    /// Server for `linerate netperf`, over TCP.
     Netserver = ("netserver", 12_865, Tcp);
 }
 
@@ -61,7 +61,8 @@ impl ServiceKind {
         self.facts().0
     }
 
-    /// Returns its usual L4 port: that of RFC 862, of RFC 863, or of the program of this name.
+    /// Returns the L4 port on which the service usually listens (RFC 862, RFC 863, or the default
+    /// of the program).
     pub fn usual_port(self) -> L4Port {
         L4Port(self.facts().1)
     }

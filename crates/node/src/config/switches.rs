@@ -23,9 +23,10 @@ pub struct SwitchFile {
     pub ports: Vec<String>,
     /// Spanning tree protocol on all ports: `rstp` or `stp`.
     pub stp: Option<String>,
-    /// Bridge priority, in effect from the first BPDU on.
+    /// Bridge priority in the spanning tree; the first BPDU already carries it.
     pub priority: Option<u16>,
-    /// Commands run before the start, in the form of `linerate bridge --do`.
+    /// Control commands run before the switch starts, in the form that `linerate bridge --do`
+    /// takes.
     pub commands: Vec<String>,
     /// MAC address; by default random.
     pub mac: Option<Mac>,
@@ -43,7 +44,7 @@ pub struct Network {
 }
 
 impl SwitchFile {
-    /// Checks keys against each other.
+    /// Checks the number of ports, their specifications, and that their names differ.
     ///
     /// # Errors
     /// Returns an error message.

@@ -152,7 +152,7 @@ fn flags_and_file_configure_the_same() {
     assert_eq!(format!("{flags:?}"), format!("{file:?}"));
     assert!(flags.set("pool.knid", "zone").unwrap_err().contains("did you mean 'pool.kind'?"));
     assert!(flags.set("net.inet.ip.tll", "3").unwrap_err().contains("net.inet.ip.ttl"));
-    assert!(HostConfig::default().set_iface("mtu", "1500").unwrap_err().contains("no --port before it"));
+    assert!(HostConfig::default().set_iface("mtu", "1500").unwrap_err().contains("give --port first"));
 }
 
 #[test]

@@ -10,13 +10,13 @@ use std::time::Duration;
 /// Answer of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Success, or an error.
+    /// `true` if the command succeeded.
     pub ok: bool,
-    /// Output, or the error message.
+    /// Output of the command, or the error message.
     pub text: String,
 }
 
-/// Reason for a missing answer.
+/// Reason why a request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// Not a valid address of a control socket.
@@ -101,7 +101,7 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream), shown, is_broken: false })
     }
 
-    /// Sends one command and waits for its answer, each step at most `timeout`.
+    /// Sends one command and waits for its answer. Each read and write waits at most `timeout`.
     ///
     /// # Errors
     /// Returns a [`ControlError`], after which the client accepts no more requests. An error

@@ -1,8 +1,8 @@
-//! Splits a line into words: separated by blanks; a word that begins with `"` ends at the next `"`,
-//! with `\"` and `\\` inside.
+//! Splits a line into words separated by blanks. A word that begins with `"` ends at the next `"`;
+//! inside it, `\"` stands for `"` and `\\` for `\`.
 //!
-//! Quotes in the middle of a word are part of it, as in `tracer(file="a b"):null:` (because of its
-//! blank, the whole word must be quoted). [`join`] is the inverse of [`split`].
+//! A quote in the middle of a word is an ordinary character. So `tracer(file="a b"):null:`, which
+//! contains a blank, must be quoted as a whole. [`join`] is the inverse of [`split`].
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub fn split(line: &[u8]) -> Result<Vec<String>, LineError> {
     Ok(words)
 }
 
-/// Returns the text before and after the closing quote.
+/// Returns the unescaped word before the closing quote, and the text after the quote.
 fn unquote(text: &str) -> Result<(String, &str), LineError> {
     let mut word = String::new();
     let mut chars = text.chars();

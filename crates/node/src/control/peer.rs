@@ -11,7 +11,7 @@ pub(super) struct Peer {
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    /// Time of the last progress: bytes read or written.
+    /// Start of the current line, or time of the last write; the timeout counts from here.
     pub(super) since: Instant,
     last: bool,
 }
@@ -32,12 +32,12 @@ impl Peer {
         Peer { stream, input: Vec::new(), output: Vec::new(), written: 0, since: now, last: false }
     }
 
-    /// Returns whether an answer is not fully written.
+    /// Returns whether an answer is not yet fully written.
     pub(super) fn is_writing(&self) -> bool {
         self.written < self.output.len()
     }
 
-    /// Returns whether it is between two requests.
+    /// Returns whether the client is between two requests.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_writing() && self.input.is_empty()
     }
@@ -49,7 +49,7 @@ impl Peer {
         let _ = self.stream.write(&self.output);
     }
 
-    /// Writes pending output, or else answers one request.
+    /// Performs one step: writes pending output, answers one request, or reads input.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -117,7 +117,7 @@ impl Peer {
         (self.output, self.written) = (format!("{word} {}\n{text}", text.len()).into_bytes(), 0);
     }
 
-    /// Queues the last answer of this client.
+    /// Queues an error as the last answer; the client is disconnected once it is written.
     fn end_with(&mut self, why: &str) {
         self.reply(Err(why.to_string()));
         self.last = true;
@@ -150,7 +150,7 @@ impl Peer {
             return Turn::Waits;
         }
         counts.silent.bump();
-        self.end_with(&format!("incomplete request line: no data for {} s", PATIENCE.as_secs()));
+        self.end_with(&format!("incomplete request line: not completed within {} s", PATIENCE.as_secs()));
         Turn::Again
     }
 

@@ -1,4 +1,5 @@
-//! Socket file: created with mode 0600 before it is visible, and never over a live server.
+//! Socket file of the control socket. It has mode 0600 before it becomes visible, and never
+//! replaces the socket of a running server.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};

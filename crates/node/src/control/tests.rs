@@ -99,7 +99,7 @@ fn garbage_overlong_and_silent_clients_are_disconnected_with_an_error() {
     assert_eq!(read(&silent), (String::new(), false));
     serve(&mut server, 32);
     let (text, ended) = read(&silent);
-    assert!(text.contains("no data for 30 s") && ended, "{text}");
+    assert!(text.contains("not completed within 30 s") && ended, "{text}");
     let counts = &server.counts;
     assert_eq!((counts.garbage.get(), counts.overlong.get(), counts.silent.get()), (2, 1, 1));
     assert_eq!(server.clients(), 0);

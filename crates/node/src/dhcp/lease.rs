@@ -6,7 +6,8 @@ use inet::fib::Prefix;
 use inet::iface::IfaceAddr;
 use std::net::Ipv4Addr;
 
-/// Minimum accepted lease time in seconds; renewals are at least half of it apart.
+/// Minimum lease time in seconds; a shorter time is raised to it, so that renewals are at least
+/// half of it apart.
 const LEASE_MIN: u32 = 20;
 /// Minimum accepted MTU: the packet size that every host accepts (RFC 1122 3.3.2).
 const MTU_MIN: u16 = 576;
@@ -25,9 +26,9 @@ pub(crate) struct Lease {
     pub(crate) domains: Vec<String>,
     /// MTU of the link.
     pub(crate) mtu: Option<u16>,
-    /// Time of the renewal by the same server (T1).
+    /// Time from which the client renews the lease with the same server (T1).
     pub(crate) renew_at: Instant,
-    /// Time of the renewal by any server (T2).
+    /// Time from which the client renews the lease with any server (T2).
     pub(crate) rebind_at: Instant,
     /// End of the lease.
     pub(crate) until: Instant,
@@ -85,8 +86,8 @@ fn is_host(addr: Ipv4Addr) -> bool {
     first != 0 && first != 127 && first < 224
 }
 
-/// Returns the prefix length given by the subnet mask; without a valid mask that of the address
-/// class.
+/// Returns the prefix length given by the subnet mask; without a valid mask, the prefix length of
+/// the address class.
 fn prefix_len(message: &Message, addr: Ipv4Addr) -> u8 {
     let mask = match option(message, OptionCode::SubnetMask) {
         Some(DhcpOption::SubnetMask(mask)) => mask.to_bits(),

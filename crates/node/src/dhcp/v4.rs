@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Any station on the link can answer (there is no authentication), so an answer has to repeat the
-//! transaction identifier and the MAC address, and [`Lease::of`] checks what it leases. A new
-//! address is probed for before it is used (RFC 2131 4.4.1), for half a second instead of RFC
+//! transaction identifier and the MAC address, and [`Lease::of`] checks the values of the lease. A
+//! new address is probed for before it is used (RFC 2131 4.4.1), for half a second instead of RFC
 //! 5227's six.
 
 use super::lease::Lease;
@@ -20,11 +20,11 @@ use dhcproto::v4::{DhcpOption, Flags, HType, Message, MessageType, Opcode, Optio
 use std::net::Ipv4Addr;
 use wire::Mac;
 
-/// Time before the first retransmission; it doubles with each (RFC 2131 4.1).
+/// Time before the first retransmission; it doubles with each retransmission (RFC 2131 4.1).
 const RETRY: Duration = Duration::from_secs(4);
 /// Maximum time between retransmissions.
 const RETRY_MAX: Duration = Duration::from_secs(64);
-/// Requests for an offer without an answer before the client starts again.
+/// Number of unanswered requests for an offer after which the client starts discovery again.
 const REQUESTS_MAX: u32 = 4;
 /// Minimum time between requests of a renewal (RFC 2131 4.4.5).
 const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
@@ -81,7 +81,7 @@ pub(crate) enum To {
     Server(Ipv4Addr),
 }
 
-/// Work for the owner of a client.
+/// Action that the owner of a client must carry out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Send(Vec<u8>, To),
@@ -100,7 +100,7 @@ pub(crate) struct Client {
     state: State,
     /// Start of the current transaction.
     began: Instant,
-    /// Time of the next message, or of the next state.
+    /// Time of the next message or change of state.
     due: Instant,
     /// Number of messages sent in this state.
     sent: u32,
@@ -168,7 +168,7 @@ impl Client {
         (self.state, self.due, self.sent, self.offer) = (State::Selecting, at, 0, None);
     }
 
-    /// Starts the transaction of a state.
+    /// Enters `state` and starts a new transaction.
     fn enter(&mut self, state: State, now: Instant, random: u64) {
         (self.state, self.due, self.sent) = (state, now, 0);
         (self.xid, self.began) = (random as u32, now);
@@ -201,7 +201,7 @@ impl Client {
         Action::Send(encoded(&message), To::Broadcast)
     }
 
-    /// Probes for the offered address; binds it if no station has answered.
+    /// Sends the next ARP probe for the offered address; after the last probe, uses the lease.
     fn check(&mut self, now: Instant) -> Vec<Action> {
         let Some(lease) = self.offer.clone() else {
             self.start(now);
@@ -376,8 +376,9 @@ const READ: [OptionCode; 12] = [
     OptionCode::InterfaceMtu,
 ];
 
-/// Parses an answer: its identifiers, the address, and the options of [`READ`]. The others are not
-/// decoded, since dhcproto asserts their lengths. Options in several parts are joined (RFC 3396).
+/// Parses an answer: its identifiers, the address, and the options of [`READ`]. Other options are
+/// not decoded, since dhcproto panics if their length is wrong. Options in several parts are joined
+/// (RFC 3396).
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
     // A hardware address of another length may extend beyond the message.
     let received = borrowed::Message::new(datagram).ok().filter(|received| received.hlen() == 6)?;

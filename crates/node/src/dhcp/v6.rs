@@ -11,13 +11,14 @@ use wire::Mac;
 pub(crate) const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 pub(crate) const CLIENT_PORT: u16 = 546;
 pub(crate) const SERVER_PORT: u16 = 547;
-/// Time before the first retransmission (RFC 8415 7.6, INF_TIMEOUT); it doubles with each.
+/// Time before the first retransmission (RFC 8415 7.6, INF_TIMEOUT); it doubles with each
+/// retransmission.
 const RETRY: Duration = Duration::from_secs(1);
 /// Maximum time between retransmissions (INF_MAX_RT).
 const RETRY_MAX: Duration = Duration::from_secs(3600);
-/// Time between requests, unless the server sets another (IRT_DEFAULT).
+/// Seconds between requests, unless the server sets another interval (IRT_DEFAULT).
 const REFRESH: u32 = 86_400;
-/// Minimum time between requests (IRT_MINIMUM).
+/// Minimum number of seconds between requests (IRT_MINIMUM).
 const REFRESH_MIN: u32 = 600;
 
 /// Configuration from a server's reply.
@@ -129,8 +130,8 @@ const READ: [OptionCode; 6] = [
     OptionCode::InformationRefreshTime,
 ];
 
-/// Parses a message: its type, the transaction, and the options of [`READ`] up to a truncated one.
-/// The others are not decoded, since dhcproto asserts their lengths.
+/// Parses a message: its type, its transaction identifier, and the options of [`READ`]. Stops at a
+/// truncated option. Other options are not decoded, since dhcproto panics if their length is wrong.
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
     let (&[kind, xid @ ..], mut rest) = datagram.split_first_chunk::<4>()?;
     let mut message = Message::new_with_id(kind.into(), xid);

@@ -16,15 +16,15 @@ pub const RESTARTS_MAX: u64 = 8;
 /// Totals over all workers of a host that panicked.
 #[derive(Debug, Default)]
 pub(crate) struct Died {
-    /// Frames in their chunks, which netisr counts as lost.
+    /// Frames in the chunks of these workers; netisr counts them as lost.
     in_hand: AtomicU64,
-    /// Of those, frames not counted by the stack.
+    /// Frames in these chunks that the stack had not counted as received.
     unseen: AtomicU64,
-    /// Frames freed as threads unwound.
+    /// Frames freed while threads unwound.
     ended: AtomicU64,
 }
 
-/// Chunk of a running worker.
+/// Chunk of frames that a worker is processing.
 #[derive(Debug, Default)]
 pub(crate) struct Hand {
     frames: Cell<u64>,
@@ -56,8 +56,9 @@ impl Died {
         self.ended.fetch_add(ended, Ordering::Relaxed);
     }
 
-    /// Returns, of the `lost` frames counted by netisr, those that the stack never received; and
-    /// the frames freed without its knowledge.
+    /// Returns two corrections for the audit, given the `lost` frames that netisr counted: frames
+    /// that the stack did not count as received, and frames that were freed without being counted
+    /// as dropped.
     pub(crate) fn balance(&self, lost: u64) -> (u64, u64) {
         let left = lost.saturating_sub(self.in_hand.load(Ordering::Relaxed));
         (left + self.unseen.load(Ordering::Relaxed), left + self.ended.load(Ordering::Relaxed))

@@ -25,14 +25,15 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns the number of threads that netisr can use in addition to the host's own, one per
-    /// workstream. Without them the host's own loop does their work.
+    /// workstream. If the caller starts no threads, the host's own loop runs the workstreams.
     pub fn isr_threads(&self) -> usize {
         if L::SHARED { self.isr.as_ref().map_or(0, |isr| isr.netisr.workstreams()) } else { 0 }
     }
 
     /// Runs the worker of workstream `at` on the calling thread, until [`Host::finish_isr`]. After
     /// a panic it is restarted with the rest of its queue; the frames of its current chunk are
-    /// lost, and counted (where panics unwind: the shipped program aborts, decision 19).
+    /// lost, and counted. This requires that panics unwind; the shipped program aborts instead
+    /// (decision 19).
     ///
     /// # Errors
     /// Returns [`IsrError::Netisr`] if there is no such workstream or another thread runs it, and
@@ -58,8 +59,9 @@ impl<L: Locks> Host<L> {
     /// Runs a worker until its end or a panic.
     fn work_isr(&self, isr: &Isr, at: usize, hand: &Hand) -> Result<(), IsrError> {
         let mut worker = isr.netisr.worker(at)?;
-        // Frames that this thread's turn at the stack's own queues has queued again, or that a
-        // previous worker left there: no other thread checks them before the loop's next tick.
+        // Set while the stack's own queues may hold frames: this thread queued some again, or a
+        // previous worker left some. No other thread checks these queues before the loop's next
+        // tick.
         let mut waits = true;
         loop {
             let worked = worker.turn(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
@@ -106,13 +108,13 @@ impl<L: Locks> Host<L> {
         self.own_isr().map_or(0, |isr| isr.netisr.held())
     }
 
-    /// Returns its netisr, unless it is shared with other stacks.
+    /// Returns the host's netisr, unless it is shared with other stacks of a split host.
     fn own_isr(&self) -> Option<&Isr> {
         self.isr.as_ref().filter(|isr| isr.shard.is_none())
     }
 
-    /// Returns the balance of frames: that of the stack, with the frames in netisr's queues and
-    /// those lost in panics of workers added.
+    /// Returns the audit of the stack, extended by the frames in netisr's queues and the frames
+    /// lost in panics of workers.
     pub fn audit(&self) -> AuditReport {
         let (waiting, (unseen, lost)) = (self.isr_held(), self.isr_lost());
         let mut report = self.stack.audit(self.cx());
@@ -120,14 +122,14 @@ impl<L: Locks> Host<L> {
         report.held += waiting;
         report.dropped += lost;
         if lost > 0 {
-            let sentence = "Lost when a netisr worker panicked.";
+            let sentence = "Frames lost when a netisr worker panicked.";
             report.reasons.push(Entry { name: "net.isr.lost".to_owned(), sentence, value: lost });
         }
         report
     }
 
-    /// Returns the frames lost in panics of workers: those that the stack had not counted as
-    /// received, and all.
+    /// Returns the numbers of frames lost in panics of workers: the frames that the stack had not
+    /// counted as received, and all frames.
     pub(crate) fn isr_lost(&self) -> (u64, u64) {
         self.own_isr().map_or((0, 0), |isr| isr.died.balance(isr.netisr.audit().lost))
     }

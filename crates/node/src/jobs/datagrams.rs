@@ -1,5 +1,6 @@
-//! A connected UDP socket of the host for a control client: each input is a datagram, and each line
-//! of output is a received datagram in hexadecimal.
+//! Job with a connected UDP socket. A control client sends and receives datagrams through the host:
+//! each input becomes one datagram, and each line of output is one received datagram in
+//! hexadecimal.
 
 use super::stream::append_hex;
 use super::{Around, BUFFER_MAX, End, Work};
@@ -11,7 +12,7 @@ use std::net::SocketAddr;
 
 /// Maximum number of datagrams waiting to be sent.
 const QUEUE_MAX: usize = 64;
-/// Maximum length of a datagram.
+/// Maximum UDP payload of an IPv4 packet, in bytes.
 const LONGEST: usize = 65_507;
 
 pub(crate) struct Datagrams {

@@ -9,13 +9,13 @@ use serde_json::json;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Maximum number of requests waiting for an answer.
+/// Maximum number of requests remembered until their answer arrives.
 const PENDING_MAX: usize = 1024;
 
 /// Parameters of `ping`.
 #[derive(Clone, Debug)]
 pub(crate) struct PingConfig {
-    /// Destination as given.
+    /// Destination as the user gave it, for the output.
     pub(crate) name: String,
     pub(crate) dst: IpAddr,
     pub(crate) src: Option<IpAddr>,
@@ -23,13 +23,13 @@ pub(crate) struct PingConfig {
     /// Number of requests; `None`: until stopped.
     pub(crate) count: Option<u64>,
     pub(crate) interval: Duration,
-    /// Time to wait for answers after the last request; `None`: as iputils' ping, twice the longest
-    /// round trip, or 10 s if there was none.
+    /// Time to wait for answers after the last request. `None`: twice the longest round trip but at
+    /// least 1 s, or 10 s without any answer, as iputils' ping does.
     pub(crate) timeout: Option<Duration>,
-    /// Bytes of payload.
+    /// Payload of a request, in bytes.
     pub(crate) size: usize,
     pub(crate) ttl: Option<u8>,
-    /// Sets the don't fragment flag.
+    /// Sets the Don't Fragment flag.
     pub(crate) whole: bool,
     pub(crate) json: bool,
 }
@@ -178,7 +178,7 @@ impl Ping {
         );
     }
 
-    /// Returns the lines at the end.
+    /// Returns the statistics that are printed at the end.
     fn summary(&self, now: Instant) -> String {
         let (sent, received, errors) = (self.sent, self.received, self.errors);
         let loss = if sent == 0 { 0.0 } else { 100.0 * sent.saturating_sub(received) as f64 / sent as f64 };

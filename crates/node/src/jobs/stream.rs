@@ -1,5 +1,5 @@
-//! A TCP connection of the host for a control client: input is sent, output is the received bytes
-//! in hexadecimal.
+//! Job with a TCP connection. A control client sends and receives through the host: its input is
+//! sent to the peer, and its output is the received bytes in hexadecimal.
 
 use super::{Around, BUFFER_MAX, End, Work};
 use clock::Instant;
@@ -8,17 +8,18 @@ use socket::{Domain, Errno, Events, Fd, Opt, PollFd};
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr};
 
-/// Bytes received at a time.
+/// Maximum number of bytes received at once.
 const CHUNK: usize = 16 * 1024;
 
 pub(crate) struct Stream {
-    /// Current address, and the alternatives in reverse order.
+    /// Address of the current attempt.
     to: SocketAddr,
+    /// Addresses tried if the attempt fails, the next one last.
     others: Vec<SocketAddr>,
     from: Option<SocketAddr>,
     state: State,
     input: VecDeque<u8>,
-    /// End of input; the connection is shut down once all of it is sent.
+    /// Set at the end of input; a FIN follows once all input is sent.
     finished: bool,
     shut: bool,
 }
@@ -37,14 +38,14 @@ impl Stream {
         Stream { to, others, from, state: State::New, input: VecDeque::new(), finished: false, shut: false }
     }
 
-    /// Adds alternative addresses, tried in order if the previous one fails.
+    /// Adds alternative addresses. Each is tried if the connection to the previous address fails.
     pub(crate) fn or_to(mut self, others: impl DoubleEndedIterator<Item = SocketAddr>) -> Stream {
         self.others = others.rev().collect();
         self
     }
 
-    /// Continues with the next address after a failure. Returns the end of the job if there is
-    /// none.
+    /// Continues with the next address after a failure. Returns the result of the job if no address
+    /// is left.
     fn fail<L: Locks>(&mut self, around: &Around<'_, L>, why: Errno) -> Option<End> {
         let Some(next) = self.others.pop() else { return Some(End::Failed(format!("{}: {why}", self.to))) };
         self.close(around);

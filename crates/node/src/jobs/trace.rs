@@ -8,13 +8,13 @@ use inet::iface::IfaceId;
 use lock::Locks;
 use std::net::IpAddr;
 
-/// Bytes of payload: packets of 60 bytes, as in traceroute.
+/// Payload of a probe in bytes; makes IPv4 packets of 60 bytes, as in traceroute.
 const SIZE: usize = 32;
 
 /// Parameters of `traceroute`.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceConfig {
-    /// Destination as given.
+    /// Destination as the user gave it, for the output.
     pub(crate) name: String,
     pub(crate) dst: IpAddr,
     /// Interface for a link-local destination.
@@ -24,7 +24,7 @@ pub(crate) struct TraceConfig {
     pub(crate) hops: u8,
     /// Number of probes for each hop.
     pub(crate) probes: u8,
-    /// Time to wait for an answer.
+    /// Time to wait for the answer to a probe.
     pub(crate) timeout: Duration,
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct Trace {
     config: TraceConfig,
     ident: Option<u16>,
     hop: u8,
-    /// Probes sent for this hop.
+    /// Number of probes sent for this hop.
     probe: u8,
     seq: u16,
     sent: Option<Instant>,
-    /// Source of the last answer in this line.
+    /// Source of the last answer, as printed in the current line.
     shown: Option<IpAddr>,
     reached: bool,
 }

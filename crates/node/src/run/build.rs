@@ -45,7 +45,7 @@ pub enum BuildError {
         /// Error of the dispatcher.
         why: split::OpenError,
     },
-    /// A port could not be added.
+    /// A port could not be opened or added.
     #[error("{host}: {}", port::port_message(port, why))]
     Port {
         /// Name of the host.
@@ -72,7 +72,7 @@ pub enum BuildError {
     Word {
         /// Name of the host.
         host: String,
-        /// The item being added.
+        /// Route or neighbor that was being added.
         what: String,
         /// Reason why it was not added.
         why: String,
@@ -85,8 +85,10 @@ pub enum BuildError {
 /// Returns a [`BuildError`].
 pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<Host<L>, BuildError> {
     if config.stacks > 1 {
-        let why =
-            format!("host {}: stacks = {}: only 1 is supported here; use 'linerate up'", config.name, config.stacks);
+        let why = format!(
+            "host {}: stacks = {}: several stacks are not supported here: use 'linerate up'",
+            config.name, config.stacks
+        );
         return Err(BuildError::Config(why));
     }
     build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
@@ -160,7 +162,7 @@ fn build_with<L: Locks>(
     Ok(host)
 }
 
-/// Returns an error for an offload that the port does not support, as `ifconfig` does.
+/// Returns an error if the port does not support a requested offload or MTU, as `ifconfig` does.
 fn check_iface<L: Locks>(
     config: &HostConfig,
     asked: &crate::config::IfaceConfig,

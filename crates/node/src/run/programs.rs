@@ -1,5 +1,5 @@
-//! Programs that use a host's sockets, defined outside this crate: opened and run on the thread
-//! that runs the host.
+//! Programs: applications from outside this crate that use a host's sockets. They are opened and
+//! run on the thread that runs the host.
 //!
 //! A TCP service ([`ServiceKind::is_datagrams`] is false) is a program. [`super::up_with`] takes a
 //! provider of programs ([`Programs`]); each program gets a turn in every round of its host.
@@ -14,27 +14,28 @@ use lock::Locks;
 
 /// An open program, run in turns by its host's thread.
 pub trait Program {
-    /// Runs a turn: what is possible without blocking. Returns the amount of work done.
+    /// Runs a turn: does what is possible without blocking. Returns the amount of work done; 0:
+    /// none.
     fn turn(&mut self, now: Instant) -> usize;
 
-    /// Returns the time at which a turn is due even without input; `None`: never.
+    /// Returns the time at which a turn is due even without input; `None`: no timer runs.
     fn next_timer(&self) -> Option<Instant>;
 
-    /// Returns its output since the last call: lines, or nothing.
+    /// Returns the program's output since the last call, as lines; empty if there is none.
     fn take_output(&mut self) -> String {
         String::new()
     }
 
-    /// Returns its result, once it has ended: a client ends, a server does not.
+    /// Returns the result of a program that has ended; `None` while it runs. A server never ends.
     fn ended(&self) -> Option<Result<(), String>> {
         None
     }
 
-    /// Ends its connections before the host ends.
+    /// Closes the program's connections before the host ends.
     fn end(&mut self) {}
 }
 
-/// Provider of programs.
+/// Provider of programs for the hosts of a process.
 pub trait Programs: Clone + Send + Sync {
     /// Opens the program for `service` on `host`.
     ///
@@ -51,7 +52,7 @@ pub trait Programs: Clone + Send + Sync {
     }
 }
 
-/// No programs: only UDP services are available.
+/// Provider without programs: only UDP services are available.
 #[derive(Clone, Copy, Debug)]
 pub struct NoPrograms;
 
@@ -61,7 +62,8 @@ impl Programs for NoPrograms {
     }
 }
 
-/// Programs of one host: every loop around a host with services runs them beside its [`Runner`].
+/// Running programs of one host. A loop around a host with services runs them in addition to its
+/// [`Runner`].
 ///
 /// [`Runner`]: super::Runner
 #[derive(Default)]
@@ -81,7 +83,7 @@ impl std::fmt::Debug for Running<'_> {
 }
 
 impl<'h> Running<'h> {
-    /// Opens the programs among `services`.
+    /// Opens a program for each TCP service among `services`.
     ///
     /// # Errors
     /// Returns the service that cannot be opened, and the reason.
@@ -131,13 +133,14 @@ impl<'h> Running<'h> {
         }
     }
 
-    /// Returns the time at which a program has a turn due even without input; `None`: never.
+    /// Returns the earliest time at which a program's turn is due even without input; `None`: no
+    /// timer runs.
     pub fn next_timer(&self) -> Option<Instant> {
         let asked = self.asked.iter().map(|(_, program)| program);
         self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min()
     }
 
-    /// Returns how long the host may sleep, at most `idle`.
+    /// Returns the time that the host may sleep until a program's timer expires, at most `idle`.
     pub fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
         self.next_timer().map_or(idle, |next| next.since(now()).min(idle))
     }

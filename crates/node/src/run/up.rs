@@ -34,7 +34,7 @@ pub enum Event {
         /// Path of its control socket.
         control: Option<PathBuf>,
     },
-    /// A deviation from the configuration that is not fatal.
+    /// A warning that does not end the host, such as a port that has closed.
     Notice(String),
 }
 
@@ -45,9 +45,10 @@ pub struct Outcome {
     pub name: String,
     /// Audit, as printed by `audit`.
     pub audit: String,
-    /// Unaccounted frames, in the stack and between it and its ports.
+    /// Numbers of unaccounted frames: in the stack, received from ports, sent to ports. For a
+    /// switch: in the bridge, between bridge and ports, not sent.
     pub imbalance: [i64; 3],
-    /// It ended because its ports did, and some of them were lost.
+    /// The host ended because all its ports ended, and a port was lost instead of ending normally.
     pub lost_ports: bool,
 }
 
@@ -58,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// Reason why the hosts could not run. Hosts already running have been ended.
+/// Reason why the hosts could not run. Hosts that were already running have been stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
     /// A host could not be built.
@@ -112,14 +113,14 @@ struct Shared<P> {
     pairs: Arc<Pairs>,
     topology: Arc<Topology>,
     programs: P,
-    /// Number of hosts still running: switches end after them.
+    /// Number of hosts still running; switches end when it is 0.
     hosts: AtomicUsize,
-    /// Number of hosts with possibly unacknowledged data: the others keep answering until there are
-    /// none.
+    /// Number of hosts that may have unacknowledged data; the other hosts keep running until it is
+    /// 0.
     unfinished: AtomicUsize,
     end: AtomicBool,
-    /// Opens when all ports are open and the process has dropped its privileges, or has failed: no
-    /// frame is processed before.
+    /// Gate before the first round of each thread. It opens when all ports are open and the process
+    /// has dropped its privileges, or when the start has failed.
     gate: Gate,
 }
 
@@ -162,7 +163,7 @@ pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outc
     up_with(configs, NoPrograms, each)
 }
 
-/// As [`up`], with programs as services of the hosts.
+/// Runs hosts like [`up`], with TCP services opened by `programs`.
 ///
 /// # Errors
 /// Returns an [`UpError`]; nothing is running then.
@@ -174,9 +175,9 @@ pub fn up_with<P: Programs + 'static>(
     up_network(Network { hosts: configs, switches: Vec::new() }, programs, &Sandbox::off(), each)
 }
 
-/// As [`up_with`], with switches between the hosts, each in a thread, until the last host has
-/// ended. Their results follow those of the hosts. The process enters `sandbox` when all ports are
-/// open, before the first frame is processed.
+/// Runs hosts like [`up_with`], and switches between them, each switch in a thread, until the last
+/// host has ended. The results of the switches follow the results of the hosts. The process enters
+/// `sandbox` when all ports are open, before the first frame is processed.
 ///
 /// # Errors
 /// Returns an [`UpError`]; nothing is running then.
@@ -233,7 +234,8 @@ pub fn up_network<P: Programs + 'static>(
     failed.map_or(Ok(outcomes), Err)
 }
 
-/// Passes on the messages of the threads, until all have ended or one has failed.
+/// Passes the messages of the threads to `each`, until all threads have ended or one has failed.
+/// Enters the sandbox and opens the gate when all threads have started.
 fn attend<P>(
     said: &Receiver<Report>,
     hosts: usize,
@@ -328,7 +330,8 @@ fn live_split<P: Programs>(
                 Err(why) => failed = Some(UpError::Thread { host: part.name.clone(), why: why.to_string() }),
             }
         }
-        // Its stacks meanwhile wait for acknowledgments, and answer data of other hosts.
+        // While the host ends, its stacks still wait for acknowledgments, and answer data of other
+        // hosts.
         let is_done = || shared.is_over() && shared.unfinished.load(Ordering::Acquire) == 0;
         let is_over = || is_done() || failed.is_some();
         if failed.is_some() {
@@ -348,7 +351,7 @@ fn live_split<P: Programs>(
     Ok(outcomes)
 }
 
-/// Decrements the number of running stacks when dropped.
+/// Decrements the counter when dropped.
 struct Ends<'a>(&'a AtomicUsize);
 
 impl Drop for Ends<'_> {
@@ -374,8 +377,8 @@ fn live_sharded<P: Programs>(
     run(part, &host, runner, shared, say)
 }
 
-/// Runs a host with several threads: some serve UDP services, some are netisr workers, each of the
-/// rest runs a part of the ports, and the first does everything else.
+/// Runs a host with several threads. The first thread runs the host's loop; further threads serve
+/// UDP services, run netisr's workstreams, or receive from a part of the ports.
 fn live_shared<L: Locks, P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -429,7 +432,7 @@ where
             end();
             return Err(UpError::Thread { host: config.name.clone(), why: why.to_string() });
         }
-        // They end before the audit, so that it is taken without concurrent activity.
+        // The other threads end before the audit, so that no counter changes during it.
         run_with(config, &host, runner, shared, say, || {
             end();
             for (name, thread) in threads {
@@ -459,8 +462,8 @@ fn spawn<'scope>(
 /// Interval at which [`run_part`] checks whether the gate is open.
 const GATE_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// Runs a part of the ports from the opening of the gate until `over`. If the host has a core, the
-/// part runs on a core after it.
+/// Runs part `part` of the ports from the opening of the gate until `over`. If the host is pinned
+/// to a core, this thread is pinned to core number `core + part`.
 fn run_part<L: Locks>(
     config: &HostConfig,
     host: &Host<L>,
@@ -543,7 +546,8 @@ fn run<L: Locks, P: Programs>(
     run_with(config, host, runner, shared, say, || {})
 }
 
-/// Runs the host from its first round to its audit; `over` ends the other threads in between.
+/// Runs the host from its first round to its audit. `over` ends the host's other threads before the
+/// audit.
 fn run_with<L: Locks, P: Programs>(
     config: &HostConfig,
     host: &Host<L>,
@@ -590,11 +594,12 @@ const WAIT_NOTICE: Duration = Duration::from_secs(2);
 
 /// Runs `round` until the addresses of `host` are usable: IPv6 duplicate address detection takes a
 /// second, and autoconfiguration and DHCP wait for the first router and lease. Ends early on
-/// Ctrl-C. A client that connects before that has no source address. `notice` gets a line when the
-/// wait exceeds [`WAIT_NOTICE`].
+/// Ctrl-C. A client that connects earlier has no source address. `notice` gets a line when the wait
+/// exceeds [`WAIT_NOTICE`].
 ///
 /// # Errors
-/// Returns [`Unconfigured`]; connections with the existing addresses work nevertheless.
+/// Returns [`Unconfigured`] if an interface was not configured in time. Connections from the
+/// existing addresses work nevertheless.
 pub fn await_addresses<L: Locks>(
     host: &Host<L>,
     notice: &mut dyn FnMut(String),
@@ -639,7 +644,7 @@ pub fn await_addresses<L: Locks>(
     }
 }
 
-/// An interface is still without its automatic configuration.
+/// Reason why an interface has no automatic configuration.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unconfigured {
@@ -661,9 +666,9 @@ pub enum Unconfigured {
     },
 }
 
-/// Shuts a host down within 2 s: sends written data and waits for its acknowledgment, and keeps
-/// forwarding for other hosts while `is_needed`. `notice` gets a line about connections that had to
-/// be reset. A second SIGINT or SIGTERM ends the process at once.
+/// Shuts a host down within 2 s: sends written data, waits for its acknowledgment, and then keeps
+/// running for other hosts while `is_needed`. Calls `notice` with a message about connections that
+/// had to be reset. A second SIGINT or SIGTERM ends the process at once.
 pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notice: &mut dyn FnMut(String)) {
     const PATIENCE: Duration = Duration::from_secs(2);
     let left = host.shutdown_while(PATIENCE, is_needed);
@@ -678,7 +683,7 @@ pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notic
     ));
 }
 
-/// Drops queued frames and takes the audit.
+/// Drops queued frames and returns the final audit.
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
     host.discard();
     let report = host.audit();

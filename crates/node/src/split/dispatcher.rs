@@ -23,15 +23,15 @@ use std::io;
 use std::sync::Arc;
 use wire::hash::Key;
 
-/// Frames that a stack may have queued for a port.
+/// Maximum number of frames that a stack may queue for a port.
 const FRAMES: usize = 1024;
 /// Poll interval of a port without a descriptor.
 const LOOK: Duration = Duration::from_micros(50);
 /// Retry interval of a port that did not take all frames.
 const RETRY: Duration = Duration::from_micros(200);
-/// Maximum sleep.
+/// Maximum sleep of the dispatcher.
 const NAP: Duration = Duration::from_millis(100);
-/// Maximum time for sending the last frames.
+/// Maximum time for sending the last frames after the stacks have ended.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// Reason why a split host cannot be opened.
@@ -67,15 +67,15 @@ struct Mine {
     iface: IfaceId,
     port: Port,
     rings: Vec<Consumer<Frame>>,
-    /// Frames that the port has not taken yet.
+    /// Frames that the port has not accepted yet.
     out: Burst,
-    /// Ring served first in the next turn.
+    /// Index of the ring served first in the next turn.
     next: usize,
     health: Arc<Health>,
     is_over: bool,
 }
 
-/// Dispatcher of a split host; see the module.
+/// Dispatcher of a split host (see the module `split`).
 pub(crate) struct Dispatcher {
     name: String,
     burst: usize,
@@ -92,7 +92,7 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Opens the ports of `config`, and creates the connection for each of its stacks.
+    /// Opens the ports of `config`, and creates the connection of each stack to the dispatcher.
     ///
     /// # Errors
     /// Returns an [`OpenError`].
@@ -154,8 +154,8 @@ impl Dispatcher {
         Ok((dispatcher, shards))
     }
 
-    /// Dispatches frames until `is_over`, then sends what the stacks still send until `are_gone`;
-    /// sleeps when there is nothing to do.
+    /// Dispatches received frames until `is_over`, and sends the frames of the stacks until
+    /// `are_gone`; sleeps when there is nothing to do.
     pub(crate) fn run(&mut self, is_over: impl Fn() -> bool, are_gone: impl Fn() -> bool) {
         while !are_gone() {
             let takes = !is_over();
@@ -209,8 +209,8 @@ impl Dispatcher {
         frames
     }
 
-    /// Sends the frames of the stacks to the ports, in turn; returns the number taken from the
-    /// stacks.
+    /// Sends the frames of the stacks to the ports, taking the stacks in turn. Returns the number
+    /// of frames taken from the stacks.
     fn send(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for mine in &mut self.ports {
@@ -259,7 +259,7 @@ impl Dispatcher {
         });
     }
 
-    /// Drops the remaining frames and returns the result. The stacks have ended.
+    /// Drops the remaining frames and returns the final audit; called after the stacks have ended.
     pub(crate) fn end(&mut self) -> Outcome {
         let mut left = 0;
         self.isr.drain(|_, _| left += 1);
@@ -286,7 +286,8 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the balance of frames: in from ports and stacks, out to stacks and ports.
+    /// Returns the audit of the dispatcher: frames received from ports and stacks, frames passed to
+    /// stacks and ports.
     pub(super) fn audit(&self) -> AuditReport {
         let (dispatched, queues) = (&self.dispatched, self.isr.audit());
         let out: usize = self.ports.iter().map(|mine| mine.out.len()).sum();
@@ -308,7 +309,8 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the frame counts of the ports less those of the dispatcher.
+    /// Returns the frame counts of the ports (received, sent) minus the dispatcher's counts; 0
+    /// unless frames are unaccounted for.
     pub(super) fn port_imbalance(&self) -> (i64, i64) {
         let sum = |pick: fn(&PortCounts) -> u64| {
             self.ports.iter().map(|mine| pick(&mine.port.counts)).fold(0u64, u64::wrapping_add)
@@ -319,8 +321,8 @@ impl Dispatcher {
     }
 }
 
-/// Passes a frame to each of the `stacks`: copies to all but the first. Their protocol uses the
-/// source policy, with the stack's number as the source.
+/// Queues a frame for each of the `stacks` stacks: the frame itself for the first, copies for the
+/// others. `protocol` uses the source policy, and the source is the stack's number.
 fn for_all(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
@@ -343,7 +345,7 @@ fn for_all(
     put(caller, protocol, 0, one, dispatched);
 }
 
-/// Puts `list` into the right queues; frames refused by a full queue are dropped.
+/// Queues the frames of `list` for their stacks. Frames for a full queue are dropped and counted.
 fn put(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
@@ -362,7 +364,7 @@ pub(crate) fn entries(dispatched: &DispatchCounts, strays: &Strays) -> Vec<Entry
     dispatched.visit(&mut |prefix, field, sentence, value| {
         out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
     });
-    let sentence = "Fragments received before the first of their packet: dispatched by their addresses.";
+    let sentence = "Fragments received before the first fragment of their packet: dispatched by their addresses.";
     out.push(Entry { name: "node.split.strays".to_owned(), sentence, value: strays.count() });
     out
 }

@@ -28,7 +28,7 @@ pub(crate) struct Shard {
     pub(super) call: Call,
     pub(super) dispatched: Arc<DispatchCounts>,
     pub(super) strays: Arc<super::Strays>,
-    /// Name, MAC and port by iface index, until the stack takes them.
+    /// Name, MAC address and port of each iface; `None` once the stack has taken the port.
     pub(super) ports: Vec<Option<(String, Mac, Port)>>,
 }
 
@@ -38,7 +38,8 @@ impl Shard {
         self.ports.get_mut(at).and_then(Option::take)
     }
 
-    /// Returns the parts kept by the host, and registers in `stack` which answers return to it.
+    /// Returns the netisr and the connection that the host keeps. Registers in `stack` the function
+    /// that decides which answers return to this stack.
     pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Sharded) {
         let Shard { at, key, netisr, worker, call, dispatched, strays, .. } = self;
         stack.set_leads_here(leads_to(netisr.clone(), key, at));
@@ -54,7 +55,7 @@ pub(crate) struct Sharded {
 }
 
 impl Sharded {
-    /// Passes the queued frames to the stack; returns their number.
+    /// Passes the frames queued by the dispatcher to the stack; returns their number.
     pub(crate) fn take<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, receivers: &[Receiver]) -> usize {
         self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
             let take = |iface, burst: &mut Burst| {
@@ -84,7 +85,8 @@ fn note_received(receiver: &Receiver, burst: &Burst, now: Instant) {
     }
 }
 
-/// State of a port, as last seen by the dispatcher.
+/// State of a port, written by the dispatcher and read by the stacks: whether the port has ended,
+/// and why.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     gone: AtomicBool,
@@ -98,8 +100,8 @@ impl Health {
     }
 }
 
-/// Receive half: frames arrive through the queue, so this only reports readiness and the end of the
-/// port.
+/// Receive half of a stack's port. It delivers no frames, since these arrive through the netisr
+/// queue; it only reports readiness and the end of the port.
 pub(super) struct ShardRx {
     pub(super) call: Call,
     pub(super) health: Arc<Health>,
@@ -128,7 +130,7 @@ impl RxHalf for ShardRx {
     }
 }
 
-/// Transmit half: a ring to the dispatcher, which is woken if it sleeps.
+/// Transmit half of a stack's port: a ring to the dispatcher, which is woken if it sleeps.
 pub(super) struct ShardTx {
     pub(super) ring: Producer<Frame>,
     pub(super) counts: Arc<PortCounts>,

@@ -225,7 +225,7 @@ fn split_hosts_reject_other_modes_and_settings() {
             .contains("tunnel")
     );
     let one = crate::build::<Up>(&config("web", "10.0.0.2/24", 2), &Pairs::new(), Clock::sim(&SimClock::new()));
-    assert!(one.unwrap_err().to_string().contains("stacks = 2: only 1 is supported here"));
+    assert!(one.unwrap_err().to_string().contains("stacks = 2: several stacks are not supported here"));
     let on_one = config("web", "10.0.0.2/24", 2).on_one_thread();
     assert_eq!((on_one.config.stacks, on_one.warning.is_some()), (1, true));
 }

@@ -3,7 +3,7 @@
 use clock::tsc;
 
 /// One of this many bursts is measured: two readings of the counter take about 46 ticks, more than
-/// a frame.
+/// forwarding a frame takes.
 pub const ONE_IN: u32 = 16;
 
 /// Sampled ticks per frame.

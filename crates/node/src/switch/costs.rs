@@ -4,17 +4,17 @@ use super::Switch;
 use clock::tsc;
 use stats::Costs;
 
-/// Ticks by stage, of the loops and of the ports' own parts.
+/// Ticks by stage of the packet path: of the loops, and of the ports within them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCosts {
-    /// Stages of the loops.
+    /// Ticks of the loops, by stage.
     pub loops: Costs,
-    /// Parts of those spent in ports.
+    /// The share of `loops` that was spent inside ports, by stage.
     pub ports: Costs,
 }
 
 impl Switch {
-    /// Enables or disables the accounting. Existing sums are kept.
+    /// Enables or disables the accounting. Existing sums are not reset.
     pub fn set_ledger(&self, on: bool) {
         let now = tsc::ticks();
         self.each_thread(|thread| thread.ledger.set_on(on, now));

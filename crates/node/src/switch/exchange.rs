@@ -69,23 +69,24 @@ impl Call {
         self.0.reader.as_fd()
     }
 
-    /// Runs `sleep`, which must poll the given descriptor, unless `stay` finds work; `stay` runs
-    /// after the sleep is visible to other threads.
+    /// Runs `sleep`, which must poll the descriptor passed to it, unless `stay` returns true
+    /// because there is work. `stay` runs after the sleep was announced to other threads, so that
+    /// no wake-up is lost.
     pub fn sleep<'a, R>(&'a self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'a>) -> R) -> Option<R> {
         let rung = || drop((&self.0.reader).read(&mut [0])); // blocks until the byte arrives
         self.0.lock_requests.sleep(stay, || sleep(self.0.reader.as_fd()), rung)
     }
 }
 
-/// Path to a port of another thread.
+/// Transport of frames to a port of another thread.
 enum Route {
-    /// A ring of this thread's own.
+    /// A ring that only this thread fills.
     Ring(Producer<Frame>),
-    /// The common queue of the workers.
+    /// A queue that all workers fill.
     Queue(Arc<Outbox<Frame>>),
 }
 
-/// Path to a port of another thread.
+/// Sending end for frames to a port of another thread.
 pub struct RemotePort {
     way: Route,
     to: usize,
@@ -94,21 +95,21 @@ pub struct RemotePort {
 }
 
 impl RemotePort {
-    /// Creates both ends of a ring.
+    /// Creates a ring to thread `to`: its sending and its receiving end.
     pub fn ring(to: usize) -> (RemotePort, Arrivals<Frame>) {
         let (ring, arrivals) = ring(FRAMES);
         (RemotePort { way: Route::Ring(ring), to, full: 0 }, Arrivals::Ring(arrivals))
     }
 
-    /// Creates a worker's end of a queue.
+    /// Creates a worker's sending end of the queue to thread `to`.
     pub fn queue(to: usize, queue: &Arc<Outbox<Frame>>) -> RemotePort {
         RemotePort { way: Route::Queue(queue.clone()), to, full: 0 }
     }
 
-    /// Moves the frames of `out` into the ring or queue, as far as there is room, and wakes the
-    /// other thread. Frames that do not fit into a ring stay in `out`; those that do not fit into
-    /// the workers' queue are dropped and counted, since another worker may send later frames of
-    /// the same flow meanwhile.
+    /// Moves as many frames of `out` into the ring or queue as it has room for, and wakes the other
+    /// thread. Frames that do not fit into a ring stay in `out`. Frames that do not fit into the
+    /// workers' queue are dropped and counted: another worker may send later frames of the same
+    /// flow meanwhile, so that keeping them would reorder the flow.
     pub fn send(&mut self, out: &mut Burst, calls: &[Call]) {
         let sent = match &mut self.way {
             Route::Ring(ring) => ring.push_from(|| out.pop()),
@@ -127,7 +128,7 @@ impl RemotePort {
     }
 }
 
-/// Frames from other threads for a port of this one.
+/// Frames from other threads for a port of this thread.
 pub enum Arrivals<T> {
     /// From one thread.
     Ring(Consumer<T>),
@@ -153,8 +154,8 @@ impl<T> Arrivals<T> {
     }
 }
 
-/// Frames that workers send through a port: one queue for all of them, since a flow moves between
-/// workers and a ring for each would reorder it. The lock is taken once per burst.
+/// Queue of frames that workers send through a port. All workers share it: a flow may move between
+/// workers, and a ring for each worker would reorder it. The lock is taken once per burst.
 #[derive(Debug)]
 pub struct Outbox<T> {
     frames: Mutex<VecDeque<T>>,

@@ -1,5 +1,5 @@
-//! Wake-up protocol between a switch thread (`SwitchThread`) and the threads that need it, without
-//! lost wake-ups.
+//! Wake-up protocol without lost wake-ups, between a switch thread (`SwitchThread`) and the threads
+//! that send it frames or need its lock.
 //!
 //! A thread with a request stores it (a frame, or a request for the lock) and wakes the
 //! `SwitchThread` if it sleeps ([`lock::Doorbell`]). Checked with loom (`cargo xtask loom`), with a
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct LockRequests {
     /// Number of threads waiting for its lock.
     asking: AtomicUsize,
-    /// The `SwitchThread` sleeps, or is about to.
+    /// Records whether the `SwitchThread` sleeps or is about to sleep.
     asleep: Doorbell,
 }
 
@@ -44,7 +44,7 @@ impl LockRequests {
     }
 
     /// Runs `sleep`, which ends on a wake-up, unless `stay` finds work or a thread waits for the
-    /// lock. `rung` consumes the wake-up, and is called once it has come or is about to.
+    /// lock. `rung` consumes the wake-up; it is called if a wake-up was sent or is being sent.
     pub fn sleep<R>(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce() -> R, rung: impl FnOnce()) -> Option<R> {
         self.asleep.sleep(u64::MAX, || stay() || self.is_pending(), sleep, rung)
     }

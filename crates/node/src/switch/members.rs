@@ -1,9 +1,10 @@
 //! Members of a switch: ports by number, the loops that poll them, and the mapping of names to
 //! devices.
 //!
-//! A device has one member, and each of its queues one loop (bridge2004: two loops never poll one
-//! interface). `packet:x0` and `xdp:x0` are the same device; `xdp(queue=0):x0` and
-//! `xdp(queue=1):x0` are two queues of it, which share the member's number, addresses and settings.
+//! A device is one member, and each of its queues is polled by one loop: two loops never poll the
+//! same queue. `packet:x0` and `xdp:x0` are the same device; `xdp(queue=0):x0` and
+//! `xdp(queue=1):x0` are two queues of one device, which share the member's number, addresses and
+//! settings.
 
 use super::AddError;
 use bridge::{Carrier, Duplex, Link, PortNo};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub struct Queue {
     /// Full specification of the port.
     pub spec: String,
-    /// Loop that polls it.
+    /// Loop that polls the queue.
     pub thread: usize,
     /// Counters of the port or queue.
     pub counts: Arc<PortCounts>,
@@ -27,34 +28,35 @@ pub struct Queue {
 /// A member of the switch.
 #[derive(Debug, Clone)]
 pub struct Info {
-    /// Name after the last colon.
+    /// Name: the part of the specification after the last colon.
     pub name: String,
     /// Capabilities of the port.
     pub caps: Caps,
-    /// Network card, if there is one.
+    /// Simulated network card of a `nic` port; `None` for other ports.
     pub nic: Option<Arc<port::nic::Nic>>,
     /// Queues, at least one.
     pub queues: Vec<Queue>,
     /// Device, unique among the members.
     device: String,
-    /// Kernel interface that provides the link state, and whether its speed is meaningful: that of
-    /// a TAP is not.
+    /// Kernel interface that provides the link state, and whether its speed is meaningful (the
+    /// speed of a TAP device is not).
     interface: Option<(String, bool)>,
 }
 
 impl Info {
-    /// Returns the full specifications of its queues.
+    /// Returns the full specifications of its queues, separated by blanks.
     pub fn spec(&self) -> String {
         let specs: Vec<&str> = self.queues.iter().map(|queue| queue.spec.as_str()).collect();
         specs.join(" ")
     }
 
-    /// Returns the loop that polls its first queue, to which other threads send frames for it.
+    /// Returns the loop that polls its first queue; other threads send frames for the member to
+    /// this loop.
     pub fn thread(&self) -> usize {
         self.queues.first().map_or(0, |queue| queue.thread)
     }
 
-    /// Returns the loops that poll it, as `0` or `0,1`.
+    /// Returns the numbers of the loops that poll the member, as in `0` or `0,1`.
     pub fn loops(&self) -> String {
         let threads: Vec<String> = self.queues.iter().map(|queue| queue.thread.to_string()).collect();
         threads.join(",")
@@ -65,8 +67,8 @@ impl Info {
         self.queues.iter().any(|queue| queue.thread == thread)
     }
 
-    /// Returns the link state, as far as known: a link without a driver that reports it counts as
-    /// up.
+    /// Returns the state of the link and of the carrier. A link whose driver does not report its
+    /// state counts as up.
     pub fn link(&self) -> (Link, Carrier) {
         let carrier = |up: bool| if up { Carrier::Up } else { Carrier::None };
         let (carrier, speed_kbps, duplex) = match (&self.nic, &self.interface) {
@@ -87,12 +89,12 @@ impl Info {
     }
 }
 
-/// Placement of a port.
+/// Assignment of a port to a loop and a member.
 #[derive(Debug)]
 pub(super) struct Slot {
     /// Loop that polls the port.
     pub thread: usize,
-    /// Member to which the port adds a queue.
+    /// Member to which the port adds a queue; `None`: the port becomes a new member.
     pub beside: Option<PortNo>,
     device: String,
     /// Name in the registry of loops.
@@ -107,8 +109,8 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Assigns the port to a loop of `loops` and registers it: to `thread`, or the loop with the
-    /// fewest ports.
+    /// Assigns the port `name` to loop `thread` and registers it; `None`: to the one of the `loops`
+    /// loops with the fewest ports.
     pub fn place(&mut self, name: &str, thread: Option<usize>, loops: usize) -> Result<Slot, AddError> {
         if let Some(thread) = thread.filter(|thread| *thread >= loops) {
             return Err(AddError::NoLoop(thread, loops));
@@ -147,7 +149,8 @@ impl Members {
         self.loops.deregister(&slot.key);
     }
 
-    /// Registers a placed port; returns its number, if one is left below `most`.
+    /// Registers a port that was assigned to a loop; returns its number. Fails if the switch has
+    /// `most` ports.
     pub fn slot(&mut self, port: &Port, slot: &Slot, most: usize) -> Result<PortNo, AddError> {
         let queue = Queue { spec: port.spec.clone(), thread: slot.thread, counts: port.counts.clone() };
         if let Some(number) = slot.beside {

@@ -1,5 +1,5 @@
-//! A switch of a topology file: created with its ports, tree and commands; stepped by the owner of
-//! the clock, or run in a thread; with an audit at the end.
+//! A switch of a topology file. It is created with its ports, spanning tree and commands, is
+//! stepped by the owner of the clock or run in a thread, and ends with an audit.
 
 use super::run::Until;
 use super::{Audit, Switch, SwitchConfig, commands};
@@ -34,8 +34,8 @@ pub struct Step {
 }
 
 impl Switch {
-    /// Creates the switch of a file, with its ports among `pairs`; `seed` is for its table's key,
-    /// for repeatable runs.
+    /// Creates the switch of a file; `pairs` connects its ports with other nodes. `seed` determines
+    /// the hash key of the forwarding table, for repeatable runs.
     ///
     /// # Errors
     /// Returns a [`NodeError`].
@@ -77,7 +77,8 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Runs one turn of each loop and of the tree, for a caller that steps many nodes on one clock.
+    /// Runs one turn of each loop and of the spanning tree, for a caller that steps many nodes on
+    /// one clock.
     pub fn step(&self) -> Step {
         let before = self.moved();
         let mut next = self.tend();
@@ -111,7 +112,7 @@ impl Switch {
         Ok(self.outcome())
     }
 
-    /// Drops waiting frames and takes the audit.
+    /// Drops frames that still wait to be sent, and returns the final audit.
     pub fn outcome(&self) -> Outcome {
         self.each_thread(|thread| thread.give_up());
         let audit = self.audit();
@@ -126,8 +127,8 @@ impl Switch {
 }
 
 impl Audit {
-    /// Returns the unaccounted frames: in the bridge, between the bridge and its ports; and the
-    /// frames not sent yet.
+    /// Returns three numbers of frames: unaccounted for in the bridge, unaccounted for between the
+    /// bridge and its ports, and not sent yet.
     pub fn imbalance(&self) -> [i64; 3] {
         let bridge = &self.bridge;
         let less = |a: u64, b: u64| a as i64 - b as i64;

@@ -1,5 +1,5 @@
-//! Dataflow in a switch: a single loop polls and dispatches, workers forward (as proposed for
-//! bridge2004; [`dispatch::dataflow`]).
+//! Dataflow in a switch: a single loop polls and dispatches, workers forward
+//! ([`dispatch::dataflow`]).
 //!
 //! ```text
 //! Poster::post       each frame into the lane (queue) of its port and flow
@@ -16,10 +16,11 @@ use wire::hash::Key;
 
 /// Maximum number of ports of a switch with workers.
 pub const PORTS_MAX: usize = 64;
-/// Dataflow lanes of a port for its flows.
+/// Number of dataflow lanes (queues) over which the flows of a port are spread.
 const SPREAD: usize = 16;
-/// Dataflow lanes of a port: those for its flows, and one for frames between bridges. BPDUs that
-/// wait behind data, or find no room, would make a spanning tree take a busy link for a dead one.
+/// Number of dataflow lanes of a port: the lanes for its flows, and one for frames between bridges.
+/// If BPDUs waited behind data, or were dropped because a lane is full, the spanning tree would
+/// treat a busy link as down.
 const LANES: usize = SPREAD + 1;
 
 /// Returns the configuration with lanes for all ports; up to 256 frames wait in each.
@@ -44,14 +45,14 @@ impl Poster {
         Poster { dispatcher, key: Key::random() }
     }
 
-    /// Drops and counts the frames received on `port` that wait for workers, since the next port
-    /// may get the same number.
+    /// Drops and counts the frames received on `port` that wait for workers, since a port added
+    /// later may get the same number.
     pub fn discard(&mut self, port: PortNo) {
         let first = usize::from(port) * LANES;
         (first..first + LANES).for_each(|lane| self.dispatcher.discard(lane));
     }
 
-    /// Dispatches `burst`, received on `from`. Frames without room are dropped and counted.
+    /// Dispatches `burst`, received on `from`. Frames for a full lane are dropped and counted.
     pub fn post(&mut self, from: PortNo, burst: &mut Burst) {
         let (first, key) = (usize::from(from) * LANES, self.key);
         burst.as_slice().iter().for_each(Frame::prefetch);

@@ -1,5 +1,5 @@
-//! Runs a switch: each loop and worker in a thread, the first loop in the caller's, which also
-//! serves the control socket.
+//! Runs a switch. The first loop runs in the caller's thread, which also serves the control socket;
+//! each other loop and each worker has a thread of its own.
 
 use super::{Switch, lock};
 use crate::control::Server;
@@ -35,7 +35,8 @@ fn begin<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'scope
     dispatch::spawn_scoped(scope, name, work)
 }
 
-/// Ends the other threads with the first, however that ends, since its scope waits for them.
+/// Ends the other threads when dropped, that is when the first loop ends for any reason: the thread
+/// scope waits for them.
 struct End<'a> {
     ended: &'a AtomicBool,
     flow: Option<&'a Dataflow>,
@@ -51,8 +52,8 @@ impl Drop for End<'_> {
 }
 
 impl Switch {
-    /// Runs until `stop` returns true or, with [`Until::Over`], all ports have ended. Waiting
-    /// frames are then sent, as far as the ports take them.
+    /// Runs until `stop` returns true or, with [`Until::Over`], all ports have ended. Then sends
+    /// the waiting frames, for at most 100 ms, and drops the rest.
     ///
     /// # Errors
     /// Returns errors of the system: a thread cannot be created, or polling fails.
@@ -98,7 +99,7 @@ impl Switch {
             }
             let ran = self.first(&mut control, over.first(), ends);
             drop(end);
-            // A failed thread ends alone, and all others once the first notices that it is over.
+            // A thread that fails ends alone; the others end after the first loop has ended.
             for thread in threads {
                 thread.join().unwrap_or_else(|_| Err(io::Error::other("a loop panicked")))?;
             }
@@ -107,8 +108,8 @@ impl Switch {
         self.drain()
     }
 
-    /// Thread of a worker: processes dispatched frames until there will be no more. Sleeps without
-    /// its lock.
+    /// Thread of a worker: processes dispatched frames until the dispatcher has finished. Releases
+    /// its lock while it sleeps.
     fn work(&self, number: usize) {
         let (Some(thread), Some(flow)) = (self.threads.get(number), &self.flow) else { return };
         loop {
@@ -146,8 +147,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Runs turns of thread `number` until `done` returns true, or its lock is requested. `done`
-    /// receives whether one of `fds` is readable.
+    /// Runs turns of thread `number` until `done` returns true, or another thread requests its
+    /// lock. `done` receives whether one of `fds` is readable, and the time.
     fn keep(
         &self,
         number: usize,

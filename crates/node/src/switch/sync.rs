@@ -3,12 +3,12 @@
 //! ```text
 //! Bridge::take_event   each turn of a thread puts its events into two rings for each other
 //!                          thread: addresses into one, everything else into the other
-//! Bridge::hear             each turn of the other thread applies them, as of their time: a worker
+//! Bridge::apply_event  each turn of the other thread applies them, as of their time: a worker
 //!                          may have slept for hours in between
 //! ```
 //! If a ring is full, new events are lost and counted, and a flag beside the ring is set. The
 //! receiver finds the flag in its next turn. It then flushes what it learned through events
-//! ([`Bridge::miss`]) and requests that all threads send their events again
+//! ([`Bridge::on_events_lost`]) and requests that all threads send their events again
 //! ([`Bridge::announce_all`]); by then it has emptied the rings.
 
 use bridge::{Bridge, EventKind, SyncEvent};
@@ -28,7 +28,7 @@ const EVENTS_MAX: usize = 256;
 stats::counters! {
     /// Counters of the event exchange of a thread.
     pub struct SyncCounts at "bridge.sync" {
-        /// Events lost: no room, or too long; sent again later.
+        /// Events lost because a ring was full or the event too long; sent again later.
         lost,
         /// Times that addresses learned through events were flushed after lost events.
         missed_addresses,
@@ -59,14 +59,14 @@ impl Missed {
     }
 }
 
-/// Sending end to another thread.
+/// Sending end of the rings to another thread.
 struct EventSender {
     addresses: Producer<SyncEvent>,
     ports: Producer<SyncEvent>,
     missed: Arc<Missed>,
 }
 
-/// Receiving end from another thread.
+/// Receiving end of the rings from another thread.
 struct EventReceiver {
     addresses: Consumer<SyncEvent>,
     ports: Consumer<SyncEvent>,
@@ -99,7 +99,8 @@ impl EventSender {
         self.missed.of(about).store(true, Ordering::Release);
     }
 
-    /// Returns whether the other thread requested everything again, and clears the request.
+    /// Returns whether the other thread has requested that all events be sent again, and clears the
+    /// request.
     fn take_resend_request(&self) -> bool {
         let again = &self.missed.again;
         again.load(Ordering::Relaxed) && again.swap(false, Ordering::AcqRel)
@@ -107,8 +108,8 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// Receives the events. Returns whether addresses were flushed, from whichever thread they had
-    /// come.
+    /// Applies the queued events. Returns whether address events were lost; the addresses learned
+    /// through events from any thread are then flushed.
     fn receive(&mut self, bridge: &mut Bridge, counts: &SyncCounts, now: Instant) -> bool {
         self.ports.pop_into(EVENTS_MAX, |sync| bridge.apply_event(&sync, now));
         self.addresses.pop_into(ADDRESSES, |sync| bridge.apply_event(&sync, now));
@@ -143,7 +144,7 @@ pub struct SyncExchange {
 }
 
 impl SyncExchange {
-    /// Creates one for each of `threads` threads.
+    /// Creates the exchanges of `threads` threads, one for each, connected with each other.
     pub fn among(threads: usize) -> Vec<SyncExchange> {
         let mut all: Vec<SyncExchange> = (0..threads).map(|_| SyncExchange::default()).collect();
         for one in 0..threads {
@@ -160,7 +161,7 @@ impl SyncExchange {
         all
     }
 
-    /// Sends the events of this thread's replica, and applies those of the others.
+    /// Sends the events of this thread's replica, and applies the events of the other threads.
     pub fn exchange(&mut self, bridge: &mut Bridge, now: Instant) {
         let SyncExchange { to, from, counts } = self;
         let forgot: u32 = from.iter_mut().map(|receiver| u32::from(receiver.receive(bridge, counts, now))).sum();

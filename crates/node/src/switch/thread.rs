@@ -27,15 +27,15 @@ const NAP: Duration = Duration::from_millis(50);
 /// Counters of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Frames received from it and passed to it.
+    /// Frames received from the port, and passed to it by the bridge.
     pub bridge: bridge::Counts,
-    /// Frames taken by the port and not dropped there since.
+    /// Frames accepted by the port and not dropped in it afterwards.
     pub sent: u64,
-    /// Frames dropped in the port: its device did not take them.
+    /// Frames dropped in the port because its device did not accept them.
     pub failed: u64,
-    /// Frames dropped: with workers, the queue to it was full.
+    /// Frames dropped because the queue from the workers to the port was full.
     pub full: u64,
-    /// Frames dropped: the port was removed, or full at the end.
+    /// Frames dropped because the port was removed, or still full when the switch ended.
     pub late: u64,
     /// Frames not sent yet.
     pub held: u64,
@@ -64,14 +64,14 @@ struct Own {
     rx: Box<dyn RxHalf>,
     tx: Box<dyn TxHalf>,
     soft: Soft,
-    /// Network card, with errors checked now and then.
+    /// Simulated network card of a `nic` port; its errors are checked at intervals.
     nic: Option<Arc<Nic>>,
     /// Frames from other threads.
     arrivals: Vec<Arrivals<Frame>>,
     counts: Arc<PortCounts>,
-    /// Captures of its frames.
+    /// Hook for captures of the port's frames.
     watch: Arc<Watch>,
-    /// Frames taken by the port.
+    /// Number of frames accepted by the port.
     taken: u64,
 }
 
@@ -80,7 +80,7 @@ impl Own {
         self.rx.is_gone() || self.rx.is_silent()
     }
 
-    /// Sends as much of `out` as the port takes.
+    /// Sends as many frames of `out` as the port accepts.
     #[inline]
     fn send(&mut self, out: &mut Burst, now: Instant) {
         if self.watch.is_on() {
@@ -89,7 +89,7 @@ impl Own {
         self.taken += self.transmit(out, now) as u64;
     }
 
-    /// Sends as much of `out` as the port takes; returns the number of frames.
+    /// Sends as many frames of `out` as the port accepts; returns their number.
     #[inline(always)]
     fn transmit(&mut self, out: &mut Burst, now: Instant) -> usize {
         if self.soft.has_work(out.as_slice()) {
@@ -107,7 +107,7 @@ impl Own {
         self.taken += taken as u64;
     }
 
-    /// Sends `out`, and frames that became ready by time or came from another thread.
+    /// Sends `out`, delayed frames that became due, and frames from other threads.
     fn flush(&mut self, out: &mut Burst, now: Instant) {
         self.tx.poll(now);
         if self.soft.is_behind() {
@@ -131,7 +131,7 @@ impl Own {
         }
     }
 
-    /// Returns the number of frames taken by the port that its device did not take.
+    /// Returns the number of frames that the port accepted but its device did not.
     fn failed(&self) -> u64 {
         let tx = &self.counts.tx;
         // Frames that an impairment lost on purpose do not count. The pieces of a large segment
@@ -144,7 +144,7 @@ impl Own {
     }
 }
 
-/// Slot of a port.
+/// Entry for a port number, from the view of this thread.
 enum Place {
     Free,
     Own(Box<Own>),
@@ -161,19 +161,19 @@ pub(super) enum Role {
     Works(Box<Worker>),
 }
 
-/// A polling loop of a switch, or one of its workers. Aligned, since its neighbors in memory belong
-/// to other threads.
+/// A polling loop of a switch, or one of its workers. Aligned so that it shares no cache line with
+/// its neighbors in memory, which belong to other threads.
 #[repr(align(128))]
 pub struct SwitchThread {
     /// Index of the thread.
     pub number: usize,
-    /// Its replica of the bridge.
+    /// The thread's replica of the bridge.
     pub bridge: Bridge,
     /// Polling schedule.
     pub polling: Polling,
-    /// Cost of forwarding in the bridge.
+    /// Sampled cost of forwarding in the bridge, in ticks per frame.
     pub average: Average,
-    /// Cost of each stage; off by default.
+    /// Ticks by stage of the packet path; off by default.
     pub ledger: Ledger,
     role: Role,
     ports: Ports,
@@ -199,7 +199,7 @@ pub(super) struct Common {
     pub captures: Arc<Captures>,
 }
 
-/// The ports, apart from their polling schedule.
+/// The ports and their frames, without the polling schedule.
 struct Ports {
     places: Vec<Place>,
     /// Ports polled by this thread.
@@ -244,8 +244,8 @@ impl SwitchThread {
         self.ports.own.push(number);
     }
 
-    /// Adds a queue of its own for a port that belonged to another thread: from now on this thread
-    /// sends through its own queue.
+    /// Adds a queue of port `number`, another queue of which belongs to another thread. From now on
+    /// this thread sends to the port through its own queue.
     pub(super) fn add_queue(&mut self, number: PortNo, port: Port, pool: &Pool) {
         self.gone.full += self.counts(number).full;
         let own = self.own_of(number, port, Vec::new(), pool);
@@ -317,7 +317,7 @@ impl SwitchThread {
         }
     }
 
-    /// Returns the counters of a port kept by this thread.
+    /// Returns this thread's counters of port `number`.
     pub fn counts(&self, number: PortNo) -> Counts {
         let at = usize::from(number);
         let bridge = self.bridge.counts_of(number).unwrap_or_default();
@@ -379,8 +379,8 @@ impl SwitchThread {
         self.ports.owned().all(Own::is_over)
     }
 
-    /// Returns the next release time of a port that delays frames, in either direction; `None` if
-    /// there is none.
+    /// Returns the earliest time at which a port that delays received or sent frames releases one;
+    /// `None`: no frame is delayed.
     pub fn next_event(&self) -> Option<Instant> {
         self.ports.owned().flat_map(|own| [own.rx.next_event(), own.tx.next_event()]).flatten().min()
     }
@@ -391,7 +391,7 @@ impl SwitchThread {
             && self.ports.owned().all(|own| own.tx.held() == 0 && own.waits() == 0 && !own.soft.is_behind())
     }
 
-    /// Drops the frames that still wait.
+    /// Drops the frames that still wait to be sent.
     pub fn give_up(&mut self) {
         let Ports { places, out, .. } = &mut self.ports;
         for (place, out) in places.iter_mut().zip(out) {
@@ -409,7 +409,7 @@ impl SwitchThread {
         self.clock.now()
     }
 
-    /// Returns whether a thread waits for this one's lock.
+    /// Returns whether another thread waits for the lock of this thread.
     #[inline]
     pub fn is_lock_requested(&self) -> bool {
         self.calls.get(self.number).is_some_and(Call::is_pending)
@@ -446,7 +446,7 @@ impl SwitchThread {
             }
         }
         while let Some(query) = bridge.take_query() {
-            // All replicas make the query; only the first sends it.
+            // Every replica generates the query; only the first thread sends it.
             if *number == 0
                 && let Some(mut frame) = pool.get()
                 && frame.extend(query.bytes()).is_some()
@@ -469,8 +469,8 @@ impl SwitchThread {
         self.ports.flush(&self.calls, now);
     }
 
-    /// Sleeps as the turn requested, also polling `others`. Returns whether one of those is
-    /// readable.
+    /// Sleeps as requested by `then`, the result of a turn; also polls `others`. Returns whether
+    /// one of `others` is readable.
     ///
     /// # Errors
     /// Returns errors of the system.
@@ -540,7 +540,7 @@ impl Ports {
         }
     }
 
-    /// Sends the staged frames, and those that became ready by time or came from another thread.
+    /// Sends the staged frames, delayed frames that became due, and frames from other threads.
     fn flush(&mut self, calls: &[Call], now: Instant) {
         for (place, out) in self.places.iter_mut().zip(&mut self.out) {
             match place {
@@ -592,7 +592,7 @@ impl Handlers for Work<'_> {
             let bridge = &mut *self.bridge;
             self.average.of(came, || bridge.input(number, burst, now, out));
             self.lap.mark(Stage::BridgeInput, came as u64);
-            // Before polling the next port, so that its frames find room.
+            // Sends before the next port is polled, so that its frames find room.
             self.ports.send(self.calls, now);
             self.lap.mark(Stage::PortTx, came as u64);
         }

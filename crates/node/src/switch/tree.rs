@@ -1,7 +1,7 @@
 //! Spanning tree and links of a switch: BPDUs come from the bridges of its threads, and the effects
 //! of the protocol are applied to every replica.
 //!
-//! One [`Stp`] for all threads. A thread that has a frame for the bridge itself puts it into the
+//! All threads share one [`Stp`]. A thread that has a frame for the bridge itself puts it into the
 //! [`Inbox`] and wakes the first thread, which runs the tree between its turns ([`Switch::tend`]).
 
 use super::{Switch, lock};
@@ -16,7 +16,7 @@ use wire::bpdu::BRIDGE_GROUP;
 const MOST: usize = 1024;
 /// Interval at which link states are polled.
 const LINKS: Duration = Duration::from_millis(100);
-/// Polling interval while a link is down: no frames are forwarded there until it is found up.
+/// Polling interval while a link is down: its port forwards no frames until the link is found up.
 const LINKS_DOWN: Duration = Duration::from_millis(5);
 
 stats::counters! {
@@ -70,12 +70,12 @@ impl Inbox {
     }
 }
 
-/// The protocol, with the state to run it.
+/// The spanning tree protocol of a switch, with the state to run it.
 #[derive(Debug)]
 pub struct Tree {
     /// State of the spanning tree protocol.
     pub stp: Stp,
-    /// Short ageing times of addresses, by port (802.1D-2004 17.19.1).
+    /// Shortened ageing times of learned addresses, by port (802.1D-2004 17.19.1).
     ageing: BTreeMap<PortNo, Duration>,
     aged: Instant,
 }
@@ -90,7 +90,8 @@ pub(super) struct Links {
 }
 
 impl Switch {
-    /// Starts a spanning tree without ports, or restarts it with other times.
+    /// Starts a spanning tree without ports, or restarts a running one with its ports and new
+    /// timers.
     ///
     /// # Errors
     /// Returns an [`StpError`] for a time that the standard does not allow.
@@ -256,7 +257,8 @@ impl Switch {
         links.next = Instant::ZERO;
     }
 
-    /// Applies the effects of the protocol: states in every replica before BPDUs are sent.
+    /// Applies the effects of the protocol in order, so that a port's state is set in every replica
+    /// before the next BPDU is sent.
     fn update(&self, tree: &mut Tree) {
         while let Some(effect) = tree.stp.next_effect() {
             match effect {

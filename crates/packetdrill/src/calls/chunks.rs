@@ -2,8 +2,8 @@
 //!
 //! The send buffer is checked when a chunk begins, not for each byte. A chunk of at most half the
 //! largest window that the peer has advertised is accepted whole, and so is the rest that completes
-//! the previous chunk. The overhead of a chunk counts too. `TCP_NOTSENT_LOWAT` is checked at the
-//! same points. (tcp_sendmsg, tcp_send_mss, sk_stream_memory_free.)
+//! the previous chunk. The overhead of each chunk counts as used space too. `TCP_NOTSENT_LOWAT` is
+//! checked when a chunk begins. (tcp_sendmsg, tcp_send_mss, sk_stream_memory_free.)
 
 use super::{Done, raw};
 use crate::door::State;
@@ -12,14 +12,14 @@ use libc::c_int;
 use socket::{Opt, SendFlags};
 use tcp::Tail;
 
-/// Maximum bytes of a chunk: a large segment for a port that splits it.
+/// Maximum number of bytes of a chunk: those of one large segment for a port with TSO.
 const MOST: usize = 65_536 - 320;
-/// Overhead of a chunk (struct sk_buff, doubled for a clone, and room for headers).
+/// Overhead of a chunk in bytes (struct sk_buff, doubled for a clone, and room for headers).
 const COST: usize = 1280;
-/// Size of the stack's own send queue, large enough never to limit a writer here.
+/// Size of the stack's own send queue in bytes, large enough never to limit a writer.
 pub(crate) const QUEUE: usize = 64 << 20;
 
-/// State of the bytes accepted by the stack.
+/// Data that the stack has accepted, and limits for the next chunk, all in bytes.
 struct Held {
     queued: usize,
     not_sent: usize,
@@ -85,13 +85,13 @@ impl State {
         Ok(self.send_buffer(token)?.saturating_sub(cost) >= cost / 2 && held.not_sent * 2 < low)
     }
 
-    /// Returns whether a writer waits for more room than there is.
+    /// Returns whether a writer waits and there is still too little room to wake it.
     pub fn is_starved(&mut self, token: c_int) -> bool {
         let Ok(socket) = self.files.get(token) else { return false };
         socket.no_space && self.is_roomy(token, socket.fd.0 & !SOCK_BIT) == Ok(false)
     }
 
-    /// Accepts as much of `bytes` as there is room for.
+    /// Accepts as many of `bytes` as the send buffer has room for; returns their number.
     pub fn send_chunks(&mut self, token: c_int, bytes: &[u8], flags: c_int) -> Done<usize> {
         let id = self.files.get(token)?.fd.0 & !SOCK_BIT;
         let last_tail = match flags {
@@ -144,7 +144,8 @@ impl State {
         Ok(sent)
     }
 
-    /// Pushes the accepted data and registers for a notification, when no new chunk may begin.
+    /// Called when no new chunk may begin: pushes the accepted data and registers the writer for a
+    /// notification.
     fn wait_for_room(&mut self, token: c_int, id: usize, sent: usize) -> Done<usize> {
         let cx = self.host.cx();
         if sent > 0 {

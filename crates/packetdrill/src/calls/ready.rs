@@ -7,7 +7,7 @@ use clock::{Duration, Instant};
 use libc::{c_int, c_short};
 use socket::{Events, PollFd};
 
-/// Constants for bits that both calls share, and for epoll's flags.
+/// Event bits that `poll` and `epoll` share, and flags of `epoll`.
 const EPOLLERR: u32 = libc::EPOLLERR as u32;
 const EPOLLHUP: u32 = libc::EPOLLHUP as u32;
 const ALWAYS: u32 = EPOLLERR | EPOLLHUP;
@@ -137,7 +137,7 @@ impl State {
         let interests = self.files.epoll(epoll)?.interests.clone();
         let mut told = Vec::new();
         for (token, mut interest) in interests {
-            // Edges: new data, or room for a writer that found none before.
+            // An edge is new data, or room for a writer that found none before.
             let starved = self.files.get(token).is_ok_and(|socket| socket.no_space);
             let all = self.ready(token).unwrap_or(0);
             let seen = self.came(token);

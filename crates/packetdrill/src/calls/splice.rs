@@ -6,7 +6,7 @@ use crate::os;
 use libc::{c_int, c_uint, off_t};
 use socket::OptKind;
 
-/// Maximum bytes moved by one call.
+/// Maximum number of bytes moved by one call.
 const MOST: usize = 1 << 20;
 
 fn flags(flags: c_uint) -> c_int {
@@ -15,7 +15,7 @@ fn flags(flags: c_uint) -> c_int {
 }
 
 impl Door {
-    /// Moves bytes from a socket into a pipe: as many as are available and fit.
+    /// Moves bytes from a socket into a pipe: as many as the socket has and the pipe has room for.
     pub fn splice_out(&self, socket: c_int, pipe: c_int, len: usize, how: c_uint) -> Done<usize> {
         let room = os::room(pipe)?;
         if room == 0 {
@@ -25,8 +25,8 @@ impl Door {
         os::write(pipe, &got.bytes)
     }
 
-    /// Moves bytes from a pipe into a socket: as many as are available and fit. Nothing is taken
-    /// from the pipe that the socket does not accept.
+    /// Moves bytes from a pipe into a socket. Takes no more bytes from the pipe than the socket
+    /// accepts.
     pub fn splice_in(&self, pipe: c_int, socket: c_int, len: usize, how: c_uint) -> Done<usize> {
         let there = os::waiting(pipe)?.min(len).min(MOST);
         let room = self.room(socket, flags(how))?;
@@ -47,7 +47,8 @@ impl Door {
         Ok(sent)
     }
 
-    /// Returns how many bytes a socket accepts without blocking; waits for room if it may block.
+    /// Returns the number of bytes that a socket accepts without blocking. A blocking socket first
+    /// waits until it accepts some.
     fn room(&self, socket: c_int, flags: c_int) -> Done<usize> {
         let attempt = move |state: &mut State, chance| match state.room(socket) {
             Ok(0) if chance == Chance::More => None,

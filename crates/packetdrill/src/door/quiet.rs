@@ -9,8 +9,8 @@ const FUTEX: &str = "202";
 #[cfg(not(target_arch = "x86_64"))]
 const FUTEX: &str = "98";
 
-/// Returns whether all other threads of this process wait for one another or, if the system does
-/// not provide that, whether they sleep.
+/// Returns whether all other threads of this process wait in `futex`. If the system does not report
+/// the system call of a thread, checks whether the thread sleeps.
 pub(super) fn others_sleep() -> bool {
     let me = fs::read_link("/proc/thread-self").ok();
     let me = me.as_ref().and_then(|path| path.file_name());

@@ -134,7 +134,8 @@ impl Player<'_> {
         }
     }
 
-    /// Stores a descriptor under the number that the script gives it.
+    /// Stores an opened descriptor under the number that the script states as the result of the
+    /// call.
     fn opened(&self, opened: Result<Fd, Errno>, stated: &Expr) -> Done {
         let fd = opened?;
         let number = value(stated).unwrap_or(-1);
@@ -150,8 +151,9 @@ impl Player<'_> {
         Ok(self.state.borrow().fds.get(&number).copied().unwrap_or(Fd(SOCK_BIT - 1)))
     }
 
-    /// Returns the address that a script passes to `fd`: `...`, or a structure. For an IPv6 socket,
-    /// an IPv4 address is mapped, and the any-address of either family becomes that of IPv6.
+    /// Returns the address that the script passes in a call on `fd`: the defaults `addr` and `port`
+    /// for `...`, or the address in a structure. For an IPv6 socket, an IPv4 address becomes an
+    /// IPv4-mapped address, and `INADDR_ANY` becomes `::`.
     fn address(&self, fd: Fd, expr: &Expr, addr: IpAddr, port: u16) -> Result<SocketAddr, String> {
         let of_six = self.calls().local_addr(fd).is_ok_and(|own| own.is_ipv6());
         let inside = |names: [&str; 2]| match names.into_iter().find_map(|name| expr.field(name)) {
@@ -178,7 +180,7 @@ impl Player<'_> {
         Ok(SocketAddr::new(addr, port))
     }
 
-    /// Returns the number of bytes of a call, and its flags.
+    /// Returns the number of bytes that a call sends or receives, and its flags.
     fn sizes(&self, call: &Call) -> Result<(usize, Expr), String> {
         let none = Expr::Int(0);
         let arg = |at: usize| call.args.get(at).unwrap_or(&none);
@@ -248,7 +250,7 @@ impl Player<'_> {
         Ok(got.map(|n| n as i64))
     }
 
-    /// Checks that the bytes read are those the peer sent.
+    /// Checks that the bytes read are the bytes that the peer sent.
     fn check_bytes(&self, number: i64, fd: Fd, bytes: &[u8], peek: bool) -> Result<(), String> {
         let peer = self.calls().peer_addr(fd).map(|addr| addr.port()).unwrap_or(0);
         let mut state = self.state.borrow_mut();
@@ -345,7 +347,7 @@ impl Player<'_> {
     }
 }
 
-/// Returns the sum of the lengths in `[{..., 1000}, {..., 20}]`.
+/// Returns the total length of an I/O vector such as `[{..., 1000}, {..., 20}]`.
 fn vector(list: &Expr) -> i64 {
     let Expr::List(entries) = list else { return 0 };
     let lengths = entries.iter().map(|entry| match entry {
@@ -355,7 +357,7 @@ fn vector(list: &Expr) -> i64 {
     lengths.fold(0, i64::saturating_add)
 }
 
-/// Returns the symbols of `A|B`.
+/// Returns the symbols in an expression such as `A|B`.
 pub(super) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
     match expr {
         Expr::Word(word) => Box::new(std::iter::once(word.as_str())),

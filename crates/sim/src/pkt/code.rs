@@ -7,7 +7,8 @@ use tcp::Info;
 /// Maximum number of variables in a script.
 const VARS_MAX: usize = 64;
 
-/// Runs the statements of `code` on `info`; the error names the failed assertion and its values.
+/// Runs the statements of `code` on `info`; the error contains the failed assertion and the values
+/// in it.
 pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> Result<(), String> {
     let code = code.replace("\\\n", " ");
     for statement in split(&code) {
@@ -40,7 +41,7 @@ pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> 
     Ok(())
 }
 
-/// Splits into statements, which end at a newline or at a semicolon outside quotes.
+/// Splits the code into statements, which end at a newline or at a semicolon outside quotes.
 fn split(code: &str) -> Vec<String> {
     let (mut out, mut statement, mut quote) = (Vec::new(), String::new(), None);
     for c in code.chars() {
@@ -74,7 +75,7 @@ struct Eval<'a> {
     rest: &'a str,
     info: &'a Info,
     vars: &'a BTreeMap<String, i64>,
-    /// Names and values of the fields used.
+    /// Names and values of the fields used, for the error message.
     seen: Vec<String>,
     depth: usize,
 }

@@ -11,16 +11,17 @@ use wire::tcp::Flags;
 #[derive(Clone, Debug)]
 pub(super) struct Conn {
     pub ends: Ends,
-    /// Added to a script's sequence number to get our host's.
+    /// Difference between our host's sequence numbers and the script's; `None` before the host's
+    /// SYN.
     offset: Option<u32>,
     from_zero: bool,
     /// Sequence number of the peer's first SYN; a different one starts a new connection.
     peer_syn: Option<u32>,
-    /// The peer started a new connection, so our host may send a new SYN too.
+    /// Set if the peer started a new connection, so that our host may send a new SYN too.
     renewed: bool,
-    /// Timestamps of our host: stated and actual values, the latest last.
+    /// Timestamps of our host as (stated in the script, actual), the latest last.
     stamps: Vec<(u32, u32)>,
-    /// Last segment of our host, in its own numbers, for ICMP errors to quote.
+    /// Last segment of our host, with the host's own sequence numbers; ICMP errors quote it.
     pub last: Option<Seg>,
 }
 
@@ -37,8 +38,9 @@ impl Conn {
         self.peer_syn.map(|syn| syn.wrapping_add(1))
     }
 
-    /// Returns whether `text`, sent at our host's `seq`, is what [`super::call`] writes there.
-    /// Checked only if the script counts from 0.
+    /// Returns whether `text`, sent with our host's sequence number `seq`, is the data that
+    /// [`super::call`] wrote at this position. Returns `true` unchecked if the script's sequence
+    /// numbers do not start at 0.
     pub fn is_written(&self, seq: u32, text: &[u8]) -> bool {
         let at = seq.wrapping_sub(self.offset.unwrap_or(0));
         !self.from_zero || (0u32..).zip(text).all(|(i, byte)| text_byte(at.wrapping_add(i)) == *byte)
@@ -48,7 +50,8 @@ impl Conn {
         stated.wrapping_add(self.offset.unwrap_or(0))
     }
 
-    /// Translates a segment of the peer into our host's numbers.
+    /// Translates a segment of the peer from the script's sequence numbers and timestamps to our
+    /// host's.
     pub fn arriving(&mut self, stated: &Tcp) -> Seg {
         if stated.flags.contains(Flags::SYN) && self.peer_syn != Some(stated.seq) {
             self.renewed = self.peer_syn.is_some();
@@ -81,9 +84,9 @@ impl Conn {
         }
     }
 
-    /// Translates a segment of our host into the script's numbers, where `stated` is expected.
-    /// Timestamps are checked within `tolerance_ns` if `tick_ns`, the length of a timestamp tick,
-    /// is not 0.
+    /// Translates a segment of our host to the script's sequence numbers and timestamps; `stated`
+    /// is the segment that the script expects. A timestamp may differ from the stated one by
+    /// `tolerance_ns`, or by any amount if `tick_ns`, the length of a timestamp tick, is 0.
     pub fn leaving(&mut self, live: &Seg, stated: &Tcp, tick_ns: u64, tolerance_ns: u64) -> Seg {
         if live.flags.contains(Flags::SYN) && (self.offset.is_none() || self.renewed) {
             self.renewed = false;
@@ -106,8 +109,8 @@ impl Conn {
         seg
     }
 
-    /// Translates our host's timestamp `live` into the script's numbers, where `stated` is
-    /// expected.
+    /// Translates our host's timestamp `live` to the script's timestamps; `stated` is the expected
+    /// value.
     fn stated_stamp(&mut self, live: u32, stated: u32, tick_ns: u64, tolerance_ns: u64) -> u32 {
         let first = self.stamps.first().copied();
         if self.stamps.len() < STAMPS_MAX {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Counter values by name.
 pub(super) type Counts = BTreeMap<String, u64>;
 
-/// Returns the actual counter for a `name` in a script: over IPv6, the counter of IPv6 that
-/// corresponds to one of IPv4.
+/// Returns the name of the counter that `name` in a script stands for: over IPv6, the name of an
+/// IPv4 counter stands for the corresponding IPv6 counter.
 pub(super) fn meant(name: &str, version: IpVersion) -> String {
     match version {
         IpVersion::V6 => name.replacen("inet.icmp4.", "inet.icmp6.", 1).replacen("inet.ip4.", "inet.ip6.", 1),

@@ -1,15 +1,16 @@
 //! ICMP messages by packetdrill's names, for IPv4 and IPv6.
 //!
-//! A name of one family stands for the corresponding message of the other, as translated by RFC
-//! 7915 4.2 and 5.2, so that a script runs over both. An MTU includes the IP header of the name's
-//! own family, and is 20 bytes larger in IPv6.
+//! A name belongs to one address family or both. If a script runs over the other family, the name
+//! stands for the corresponding message of that family, as translated by RFC 7915 4.2 and 5.2. A
+//! stated MTU counts the IP header of the name's own family, and is converted by 20 bytes for the
+//! other family.
 
 use wire::icmp6::{parameter, time_exceeded, ty, unreachable};
 
-/// Difference between the lengths of the two families' IP headers.
+/// Difference between the lengths of IPv6 and IPv4 headers, in bytes.
 pub(super) const HEADERS_DIFFER_BY: u32 = 20;
 
-/// Family that the names belong to.
+/// Address family that a name belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
     Both,
@@ -20,8 +21,8 @@ enum Of {
 /// Type and code in a packet; `None` if the family has no such message.
 type Wire = Option<(u8, u8)>;
 
-/// Type and code by name, and their numbers in IPv4 and in IPv6. Without a code, the first entry of
-/// a type applies.
+/// (type name, code name, family of the names, numbers in IPv4, numbers in IPv6). If a script
+/// states no code, the first entry of the type applies.
 type Entry = (&'static str, &'static str, Of, Wire, Wire);
 
 const fn six(ty: u8, code: u8) -> Wire {
@@ -89,7 +90,7 @@ impl Words {
     /// Returns the header fields for IPv6 or IPv4.
     ///
     /// # Errors
-    /// A sentence: the type or code is unknown, or does not exist in that family.
+    /// Returns a message if the type or code is unknown, or does not exist in this family.
     pub fn message(&self, is_six: bool) -> Result<Message, String> {
         let number = |word: &str, front: &str| word.strip_prefix(front).and_then(|number| number.parse::<u8>().ok());
         let code = self.code.as_deref();

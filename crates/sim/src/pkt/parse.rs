@@ -1,4 +1,4 @@
-//! Parses tokens into events: packetdrill's grammar as far as applicable, and `counters`.
+//! Parses tokens into events: the applicable part of packetdrill's grammar, and `counters`.
 
 use super::PktError;
 use super::icmp::Words;
@@ -7,7 +7,7 @@ use super::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Scri
 use wire::tcp::Flags;
 
 const SECOND: i64 = 1_000_000_000;
-/// Latest time in a script: ten years, so that sums of times do not overflow.
+/// Latest time in a script, in nanoseconds: ten years, so that sums of times do not overflow.
 const TIME_MAX: i64 = 10 * 366 * 86_400 * SECOND;
 /// Maximum nesting of structures.
 const DEPTH_MAX: usize = 16;
@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 /// Parses a script.
 ///
 /// # Errors
-/// [`PktError`] with the line; the caller adds the file name.
+/// Returns a [`PktError`] with the line; the caller adds the file name.
 pub fn parse(text: &str) -> Result<Script, PktError> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     let mut script = Script::default();
@@ -86,7 +86,7 @@ impl Parser {
         }
     }
 
-    /// Parses a number within the range of a type.
+    /// Parses a number within the range of type `T`; `what` describes it in the error.
     fn int<T: TryFrom<i64>>(&mut self, what: &str) -> Parsed<T> {
         let Some(&Tok::Int(value)) = self.peek() else { return self.error(what) };
         match T::try_from(value) {

@@ -43,11 +43,11 @@ const PATIENCE: Duration = Duration::from_secs(7200);
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// First L4 port of peers for which the script states none.
+/// First L4 port given to peers for which the script states no port.
 const PEER_PORTS: u16 = 40_000;
 /// Maximum number of bytes that a script may write or read at once.
 pub(super) const BYTES_MAX: usize = 64 << 20;
-/// Maximum length of packets that fit the host's buffers.
+/// Maximum length of a packet that fits a buffer of the host's pool, in bytes.
 const SMALL: usize = 2000;
 /// Maximum number of polls at one instant; more indicate that the host is stuck.
 const POLLS_MAX: usize = 10_000;
@@ -81,26 +81,28 @@ pub(super) struct State {
     base: Instant,
     conns: Vec<Conn>,
     current: Option<usize>,
-    /// Segments received so far of a larger stated segment.
+    /// Segments received so far that are parts of one larger stated segment.
     gathered: Option<Seg>,
     peer_port: u16,
     failed: Option<PktError>,
     counters: Counts,
     /// Descriptors of the script, by number.
     pub fds: BTreeMap<i64, Fd>,
-    /// L4 port bound last: destination of peers for which the script states none.
+    /// L4 port that was bound last: the destination port of peers for which the script states no
+    /// port.
     pub bound: u16,
     /// Time until which the current call may block.
     deadline: Instant,
     restated: Vec<(usize, String)>,
-    /// Variables assigned in code.
+    /// Variables assigned in `%{ }%` code.
     vars: BTreeMap<String, i64>,
-    /// Bytes written to and read from each descriptor, for checking the content of streams.
+    /// Number of bytes written to and read from each descriptor, for checking the content of
+    /// streams.
     pub streams: BTreeMap<i64, (u64, u64)>,
 }
 
 impl State {
-    /// Returns the sequence number of the first data byte of the peer with that port.
+    /// Returns the sequence number of the first data byte of the peer with L4 port `port`.
     pub fn peer_text(&self, port: u16) -> Option<u32> {
         self.conns.iter().rev().find(|conn| conn.ends.remote_port == port)?.peer_text()
     }
@@ -252,7 +254,8 @@ impl<'s> Player<'s> {
         Err(PktError::ran(event.line, format!("returned at {now:?}, expected at {then:?}")))
     }
 
-    /// Returns the time `nanos` after the base of `when`.
+    /// Returns the time `nanos` nanoseconds after the start of the script or, for a relative
+    /// `when`, after `base`.
     fn moment(&self, when: When, nanos: i64, base: Instant) -> Instant {
         let from = match when {
             When::At(_) | When::Within(..) => START,
@@ -261,7 +264,7 @@ impl<'s> Player<'s> {
         from.after(Duration::from_nanos(nanos.max(0) as u64))
     }
 
-    /// Returns the first and last instant of an event.
+    /// Returns the first and last instant at which an event may occur.
     fn window(&self, event: &Event) -> (Instant, Instant) {
         let base = self.state.borrow().base;
         let at = |nanos| self.moment(event.when, nanos, base);

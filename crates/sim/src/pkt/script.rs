@@ -62,7 +62,7 @@ impl Script {
     /// Returns the script's own `--ip_version`.
     ///
     /// # Errors
-    /// [`PktError`]: the value is not a version.
+    /// Returns a [`PktError`] if the value is not a version.
     pub fn ip_version(&self) -> Result<Option<IpVersion>, PktError> {
         let last = self.flags.iter().rev().find(|(_, name, _)| name == "ip_version");
         last.map(|(line, _, value)| {
@@ -71,11 +71,12 @@ impl Script {
         .transpose()
     }
 
-    /// Returns the versions in which the script can run: all, unless it names one. A script for
-    /// `ipv4` concerns IPv4 packets and can run with both kinds of sockets.
+    /// Returns the versions in which the script can run: all, unless the script sets
+    /// `--ip_version`. A script for `ipv4` concerns IPv4 packets and can run with both kinds of
+    /// sockets.
     ///
     /// # Errors
-    /// Those of [`Script::ip_version`].
+    /// Returns the errors of [`Script::ip_version`].
     pub fn ip_versions(&self) -> Result<&'static [IpVersion], PktError> {
         Ok(match self.ip_version()? {
             None => &IpVersion::ALL,
@@ -97,11 +98,11 @@ pub(super) struct Event {
 /// Time of an event, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum When {
-    /// Relative to the start.
+    /// Relative to the start of the script.
     At(i64),
     /// Relative to the previous event.
     After(i64),
-    /// Range relative to the start.
+    /// Range relative to the start of the script.
     Within(i64, i64),
     /// Range relative to the previous event.
     AfterWithin(i64, i64),
@@ -120,7 +121,7 @@ pub(super) enum Action {
     Code(String),
     /// Shell command in back quotes.
     Command(String),
-    /// Counter changes since the previous such line; there must be no others.
+    /// Counter changes since the previous `counters` line; no other counter may have changed.
     Counters(Vec<(String, i64)>),
 }
 
@@ -156,7 +157,8 @@ pub(super) enum Body {
     Icmp(Icmp),
 }
 
-/// A TCP segment in the script's numbers, which start at the stated values, usually 0.
+/// A TCP segment with the script's sequence numbers, which start at the value stated for the SYN,
+/// usually 0.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Tcp {
     pub flags: Flags,
@@ -199,7 +201,7 @@ pub(super) struct Icmp {
 pub(super) struct Call {
     pub name: String,
     pub args: Vec<Expr>,
-    /// Return time, if the call blocks.
+    /// Return time in nanoseconds, if the call blocks.
     pub until: Option<i64>,
     pub returns: Expr,
     pub errno: Option<String>,

@@ -1,8 +1,8 @@
-//! Converts packets between a script's numbers and bytes.
+//! Encodes and decodes packets, and compares them with the packets of a script.
 //!
-//! Packets from our host are parsed, translated into the script's numbers and compared field by
-//! field; the dissector formats both sides for messages. Packets from a script are translated into
-//! the host's numbers and sent with correct checksums.
+//! Packets from our host are parsed, translated to the script's sequence numbers and compared field
+//! by field; the dissector formats both packets for error messages. Packets from a script are
+//! translated to the host's sequence numbers and sent with correct checksums.
 
 use super::icmp::Message;
 use super::script::{Ip, Opt, Tcp};
@@ -11,7 +11,7 @@ use wire::checksum::Partial;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 use wire::{L4Port, Proto, ip4, ip6};
 
-/// Addresses and ports from our host's side.
+/// Addresses and L4 ports of a connection, as our host sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub local: IpAddr,
@@ -51,7 +51,7 @@ pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
     out
 }
 
-/// Decodes options; malformed ones are left out, so that they differ from those stated.
+/// Decodes options. Malformed options are left out, so that the comparison with the script fails.
 pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
     let options = wire::tcp::Options::new(bytes).flatten().map(|option| match option {
         wire::tcp::Opt::End => Opt::Eol,
@@ -66,7 +66,7 @@ pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
     options.collect()
 }
 
-/// A complete segment, in the numbers of the script or of our host.
+/// A complete segment, with the sequence numbers of the script or of our host.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Seg {
     pub flags: Flags,
@@ -109,8 +109,8 @@ impl Seg {
     }
 }
 
-/// Returns the byte at `seq` in every stream of a script; adjacent bytes differ, so that shifts are
-/// detected.
+/// Returns the byte at sequence number `seq` of every stream in a script; adjacent bytes differ, so
+/// that shifts are detected.
 pub(super) fn text_byte(seq: u32) -> u8 {
     (seq ^ (seq >> 8) ^ (seq >> 16)) as u8
 }
@@ -131,7 +131,7 @@ pub(super) fn six(addr: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Builds an IP packet of the family of its addresses.
+/// Builds an IP packet of the address family of `src` and `dst`.
 fn packet(src: IpAddr, dst: IpAddr, proto: Proto, ip: Ip, payload: &[u8]) -> Vec<u8> {
     let (tos, ttl) = (tos_of(ip), ip.ttl.unwrap_or(64));
     if let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst) {
@@ -166,7 +166,8 @@ pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip)
     packet(from.0, to.0, Proto::UDP, ip, &[&fixed[..], &payload].concat())
 }
 
-/// Builds an ICMP error that quotes the IP header and 8 bytes of a packet of ours.
+/// Builds an ICMP error that quotes the IP header and the first 8 bytes after it of `quoted`, a
+/// packet of our host.
 pub(super) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAddr) -> Vec<u8> {
     let (proto, header_len) = match router {
         IpAddr::V4(_) => (Proto::ICMP, ip4::HEADER_LEN),
@@ -278,7 +279,7 @@ pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
     checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
 }
 
-/// Returns the first field of the IP header that differs from the script, with both values.
+/// Returns the first field of the IP header that differs from the script, with its actual value.
 pub(super) fn ip_difference(stated: Ip, header: &IpHead) -> Option<String> {
     let ecn = header.tos & 3;
     if stated.ecn.is_some_and(|stated| stated != ecn) || stated.ect01 && !matches!(ecn, 1 | 2) {

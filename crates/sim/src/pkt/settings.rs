@@ -1,6 +1,6 @@
 //! Settings from the flags `--name=value` at the start of a script.
 //!
-//! A script that does not name IPv6 states its numbers for IPv4. When it runs over IPv6, its MTU is
+//! A script without `--ip_version=ipv6` states lengths for IPv4. When it runs over IPv6, its MTU is
 //! increased by 20 bytes, as in packetdrill's own tests (`--mtu=1520`): segments keep their length,
 //! and `<mss 1460>` stays valid.
 
@@ -30,7 +30,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of `script` for the version `wanted`, or else its own version.
+    /// Returns the settings of `script` for the IP version `wanted`; `None`: for the script's own
+    /// version.
     pub fn of(script: &Script, wanted: Option<IpVersion>) -> Result<Settings, PktError> {
         let own = script.ip_version()?;
         let version = wanted.or(own).unwrap_or(IpVersion::V4);

@@ -1,8 +1,8 @@
-//! Interprets text in back quotes: only commands that set configuration keys.
+//! Interprets text in back quotes: only commands that set sysctls.
 //!
 //! `sysctl`, `echo ... > /proc/sys/...`, and shell scripts consisting of such lines are
-//! interpreted, not executed. Linux names are translated into our keys; a name without an
-//! equivalent is accepted if its value matches our behavior.
+//! interpreted, not executed. Linux names are translated to the names of our sysctls; a name
+//! without an equivalent is accepted if its value matches our behavior.
 
 use inet::sysctls::Sysctls;
 use std::path::Path;
@@ -78,7 +78,7 @@ fn one(words: &[String], sysctls: &Sysctls, dir: Option<&Path>, depth: usize) ->
             [value, to, path] if to == ">" && path.ends_with("hystart_detect") && value == "3" => Ok(()),
             _ => Err(format!("unsupported command '{}'", words.join(" "))),
         },
-        _ if name.starts_with("sysctl_restore_") => Ok(()), // keys are reset with each script
+        _ if name.starts_with("sysctl_restore_") => Ok(()), // sysctls are reset with each script
         "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // no metrics are cached
         // Our default behavior.
         "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()),

@@ -93,7 +93,7 @@ pub(super) fn set(
     }
 }
 
-/// Compares a value with the stated one, a number or `[number]`.
+/// Compares a value with the value in the script, `number` or `[number]`; `...` accepts any value.
 pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     let stated = match stated {
         Expr::Ellipsis => return Ok(()),

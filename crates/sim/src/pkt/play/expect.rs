@@ -1,5 +1,5 @@
-//! Compares packets sent by our host with the script: translates their numbers, then checks content
-//! and time.
+//! Compares packets sent by our host with the script: translates their sequence numbers and
+//! timestamps, then checks content and time.
 
 use super::{Player, START, State, sides};
 use crate::pkt::PktError;
@@ -75,7 +75,8 @@ impl Player<'_> {
         Ok(true)
     }
 
-    /// Checks the time of a packet that matches; the script continues from there.
+    /// Checks the time of a packet that matches. The next relative time of the script counts from
+    /// this event.
     fn check_time(
         &self,
         event: &Event,
@@ -102,8 +103,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Translates a segment into the script's numbers and appends it to the parts before it; `None`
-    /// if more parts are needed.
+    /// Translates a segment to the script's sequence numbers and appends it to the parts already
+    /// received of the stated segment. Returns `None` if more parts are needed.
     fn expect_tcp(
         &self,
         state: &mut State,
@@ -205,7 +206,7 @@ fn line_of(seg: &Seg, ends: Ends) -> String {
     seg.line(us, peer)
 }
 
-/// Formats the stated segment; fields left open are taken from `seen`.
+/// Formats the stated segment; fields that the script does not state are taken from `seen`.
 fn stated_line(tcp: &Tcp, seen: &Seg, ends: Ends) -> String {
     let stated = Seg {
         flags: tcp.flags,
