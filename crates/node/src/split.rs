@@ -1,12 +1,12 @@
 //! Split host: several stacks that share only addresses and ports, one thread each (`stacks = N`).
 //!
 //! ```text
-//! ports -> Dispatcher::turn            flow::whose: stack of the flow  -> netisr queue of that stack
-//!                                   (counted as Queued, or QDrops)
-//!                                   ARP, ND, IGMP, MLD: a copy to each stack
-//!          Shard::take               the stack's thread, between its rounds: its whole queue into
-//!                                   Stack::input (counted as Handled)
-//! stack -> ShardTx                   a ring per stack and port -> Dispatcher::turn -> the same port
+//! ports -> Dispatcher::turn   flow::whose: stack of the flow -> netisr queue of that stack
+//!                             (counted as Queued, or QDrops)
+//!                             ARP, ND, IGMP, MLD: a copy to each stack
+//!          Sharded::take      the stack's thread, once a round: the stack's whole queue into
+//!                             Stack::input (counted as Handled)
+//! stack -> ShardTx            a ring per stack and port -> Dispatcher::turn -> the same port
 //! ```
 //! The dispatcher (`Dispatcher`) is a thread of its own, and owns the ports. The stacks are
 //! ordinary hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with

@@ -2,10 +2,10 @@
 //! `linerate bridge`.
 //!
 //! ```text
-//! SwitchThread::turn          scheduled by dispatch::polling: a round over the thread's ports
-//!   rx_burst          from one port
-//!   Bridge::input     learning and forwarding decision; into a burst for each port
-//!   flush             tx_burst of the thread's own ports; a ring to the thread of any other port
+//! SwitchThread::turn  scheduled by dispatch::polling: a round over the thread's ports
+//!   rx_burst          receives a burst from one port
+//!   Bridge::input     learns, decides, and collects the frames in a burst for each egress port
+//!   flush             tx_burst for the thread's own ports; a ring to the thread of any other port
 //! ```
 //! A [`SwitchThread`] is a thread with its own ports and its own replica of the bridge, so that
 //! forwarding shares nothing. Replicas exchange what they learn ([`sync`]). A port is polled by one

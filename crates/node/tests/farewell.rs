@@ -1,5 +1,6 @@
-//! Delivery of text that was written just before a stop, between plain hosts and between hosts of several stacks. There is
-//! one test, because a stop request is for the whole process.
+//! Delivery of data that was written just before a stop request, between two hosts of one stack and
+//! between two hosts of two stacks. The file has one test, since a stop request stops all hosts of
+//! the process.
 
 use clock::Instant;
 use linerate_node as node;
@@ -14,10 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const BYTES: usize = 40_000;
-/// Connections: one of two plain hosts, two of hosts with two stacks each.
+/// Number of connections: one between the hosts of one stack, two between the hosts of two stacks.
 const CONNECTIONS: usize = 3;
 
-/// A writer and a reader on network 10.`net`.0.0, with so many stacks each.
+/// Returns the configuration of a writer and a reader on network 10.`net`.0.0/24, each with
+/// `stacks` stacks.
 fn pair(net: usize, stacks: usize) -> String {
     let host = |name: &str, last: usize| {
         format!(
@@ -35,10 +37,10 @@ struct Seen {
     ended: Arc<AtomicUsize>,
 }
 
-/// Connects, and writes when it is ended.
+/// Program that connects, and writes when its host ends.
 struct Writer<'h, L: Locks>(Calls<'h, L>, Fd, SocketAddr);
 
-/// Accepts, and reads when the host is gone.
+/// Program that accepts connections, and reads from them after its host has shut down.
 struct Reader<'h, L: Locks>(Calls<'h, L>, Fd, Vec<Fd>, Seen);
 
 impl<L: Locks> Program for Writer<'_, L> {

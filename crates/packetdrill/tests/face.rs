@@ -1,4 +1,4 @@
-//! Conversations through the C face of the library that this package's build has made.
+//! Conversations through the C interface of the library that this package's build has made.
 #![allow(unsafe_code)]
 
 mod common;
@@ -38,7 +38,7 @@ fn a_whole_connection() {
         linux.input(&linux.packet(ACK, theirs + 6, ours + 6, &[]));
         assert_eq!(call!(linux.close(listener)), 0);
         assert!(linux.output().is_none(), "nothing is left to come");
-        // Not a second close: the number may be another test's descriptor by now.
+        // Does not close the descriptor again: its number may belong to another test by now.
         assert_eq!((call!(linux.shutdown(fd, libc::SHUT_RDWR)), errno()), (-1, libc::EBADF));
     });
 }
@@ -54,7 +54,8 @@ fn an_active_open() {
         let (syn, at) = linux.output().unwrap();
         assert_eq!((syn.flags, syn.src), (Flags::SYN, linux.version.us()));
         assert_eq!(syn.options[..4], [2, 4, 5, 180], "MSS first, as Linux orders them");
-        // Nobody answers: the SYN comes again after a second of the script's time, and none of ours.
+        // The SYN is not answered. It is retransmitted after a second of virtual time, and no real
+        // time.
         let (again, later) = linux.output().unwrap();
         assert_eq!((again.flags, again.seq), (Flags::SYN, syn.seq));
         assert!((999_000..=1_001_000).contains(&(later - at)), "{}", later - at);
@@ -95,7 +96,7 @@ fn a_blocking_call_returns_when_its_packet_arrives() {
     });
 }
 
-/// Does that thread sleep? As packetdrill finds out that a call blocks.
+/// Returns whether a thread sleeps, in the way that packetdrill detects a blocking call.
 fn sleeps(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
@@ -126,13 +127,13 @@ fn tcp_info_is_available_past_the_interface() {
         let into: *mut libc::c_void = through.as_mut_ptr().cast();
         assert_eq!(call!(linux.getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, into, &raw mut len)), 0);
         assert_eq!((len, through[STATE], through[CWND]), (280, 1, 10));
-        // packetdrill itself asks the C library.
+        // packetdrill itself calls the C library's function.
         let mut past = [0u8; 280];
         // SAFETY: room for `len` bytes.
         let done =
             unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, past.as_mut_ptr().cast(), &raw mut len) };
         assert_eq!((done, past[STATE], past[CWND]), (0, 1, 10));
-        // A descriptor of the kernel's is the kernel's.
+        // Calls on a kernel descriptor are passed to the kernel.
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (mut kind, mut len): (c_int, u32) = (0, 4);
         let raw = std::os::fd::AsRawFd::as_raw_fd(&socket);
@@ -255,7 +256,7 @@ fn accept_returns_the_peer_address() {
     });
 }
 
-/// Options that have other numbers in the two families.
+/// Options that have different numbers in IPv4 and IPv6.
 #[test]
 fn ip_level_options() {
     Loaded::each("", |linux| {
@@ -277,7 +278,8 @@ fn ip_level_options() {
     });
 }
 
-/// A socket of IPv6 that is bound to no address takes both families; with `IPV6_V6ONLY` one of them.
+/// An IPv6 socket bound to no address accepts both address families; with `IPV6_V6ONLY` it accepts
+/// IPv6 only.
 #[test]
 fn a_dual_stack_socket() {
     for (only, version, answer) in [
@@ -314,7 +316,7 @@ fn an_address_of_the_other_family_is_refused() {
     assert_eq!((call!(linux.bind(fd, address(&name), 23)), errno()), (-1, libc::EINVAL), "cut short");
 }
 
-/// ICMP errors come in either family, and an IPv6 packet that is cut short is none.
+/// ICMP errors are accepted in both address families; a truncated IPv6 packet is rejected.
 #[test]
 fn an_unreachable_port_refuses_a_connect() {
     Loaded::each("", |linux| {

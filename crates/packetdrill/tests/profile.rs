@@ -17,7 +17,7 @@ const CWND: usize = 80;
 const ACK: Flags = Flags::ACK;
 const PSH: Flags = Flags(Flags::PSH.0 | Flags::ACK.0);
 const FIN: Flags = Flags(Flags::FIN.0 | Flags::ACK.0);
-/// Text of a full segment without options.
+/// Data bytes of a full segment without options.
 const MSS: u32 = 1460;
 
 /// A sysctl of the profile, a conversation that depends on it, and its outcome under `linux` and
@@ -29,7 +29,7 @@ const HABITS: &[Habit] = &[
     ("tcp_wmem", send_buffer, "262144 bytes", "131072 bytes"),
     ("tcp_ecn", ecn_of_a_syn_ack, "no ECN", "ECN"),
     ("tcp_slow_start_after_idle", flight_after_silence, "20 segments", "10 segments"),
-    // The default of the product too.
+    // Also our default.
     ("tcp_congestion_control", congestion_control, "cubic", "cubic"),
     ("net.inet.tcp.rfc3465", window_after_a_stretch_ack, "20 segments", "18 segments"),
     ("net.inet.tcp.reduce_cwnd", ssthresh_of_a_short_flight, "14 segments", "4 segments"),
@@ -57,7 +57,7 @@ fn each_entry_takes_effect_only_with_the_profile() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A habit that is added to the profile needs a conversation here.
+/// Every entry of the profile needs a conversation here.
 #[test]
 fn each_entry_of_the_profile_has_a_conversation() {
     let source = include_str!("../src/flags.rs");
@@ -74,8 +74,8 @@ fn info(linux: &Loaded, fd: c_int, at: usize) -> u32 {
     u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap())
 }
 
-/// An accepted connection with `segments` full segments sent; and the numbers of our first byte and
-/// of the peer's.
+/// Returns an accepted connection over which `segments` full segments were sent, and the sequence
+/// numbers of our first byte and of the peer's.
 fn sent(linux: &Loaded, segments: u32) -> (c_int, u32, u32) {
     let listener = linux.listener();
     let (fd, ours, theirs) = linux.accepted(listener);
@@ -84,8 +84,8 @@ fn sent(linux: &Loaded, segments: u32) -> (c_int, u32, u32) {
     (fd, ours, theirs)
 }
 
-/// The peer acknowledges ten segments, one at a time: the congestion window grows from 10 to 20 by
-/// either count.
+/// The peer acknowledges ten segments, one at a time: the congestion window grows from 10 to 20,
+/// whether ACKs or bytes are counted.
 fn ten_acks(linux: &Loaded, ours: u32, theirs: u32) {
     (1..=10).for_each(|n| linux.input(&linux.packet(ACK, theirs, ours + n * MSS, &[])));
 }
@@ -103,7 +103,7 @@ fn send_buffer(linux: &Loaded) -> String {
     format!("{} bytes", linux.option(linux.stream(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap())
 }
 
-/// A SYN that asks for ECN (RFC 3168 6.1.1).
+/// A SYN that requests ECN (RFC 3168 6.1.1).
 fn ecn_of_a_syn_ack(linux: &Loaded) -> String {
     linux.listener();
     linux.input(&linux.packet(Flags::SYN | Flags::ECE | Flags::CWR, 1000, 0, &[2, 4, 5, 180]));
@@ -111,7 +111,7 @@ fn ecn_of_a_syn_ack(linux: &Loaded) -> String {
     if flags.contains(Flags::ECE) { "ECN".to_owned() } else { "no ECN".to_owned() }
 }
 
-/// Segments that leave at once after ten seconds of silence, with a congestion window of 20 before
+/// Number of segments sent at once after ten idle seconds, with a congestion window of 20 before
 /// (RFC 5681 4.1).
 fn flight_after_silence(linux: &Loaded) -> String {
     let (fd, ours, theirs) = sent(linux, 10);
@@ -131,8 +131,8 @@ fn congestion_control(linux: &Loaded) -> String {
     String::from_utf8_lossy(algorithm.split(|byte| *byte == 0).next().unwrap()).into_owned()
 }
 
-/// The congestion window after one ACK for ten segments in slow start: by all of them, or by eight
-/// at most (RFC 9406 4.2).
+/// The congestion window after one ACK for ten segments in slow start. It grows by all ten
+/// segments, or by at most eight (RFC 9406 4.2).
 fn window_after_a_stretch_ack(linux: &Loaded) -> String {
     let (fd, ours, theirs) = sent(linux, 40);
     assert_eq!(info(linux, fd, UNACKED), 10);
@@ -140,8 +140,8 @@ fn window_after_a_stretch_ack(linux: &Loaded) -> String {
     format!("{} segments", info(linux, fd, CWND))
 }
 
-/// The threshold after a loss with six segments under way and a congestion window of 20: seven
-/// tenths of the window, or of what is under way (RFC 5681 3.1, RFC 9438 4.6).
+/// The slow start threshold after a loss with six segments in flight and a congestion window of 20:
+/// seven tenths of the window, or of the data in flight (RFC 5681 3.1, RFC 9438 4.6).
 fn ssthresh_of_a_short_flight(linux: &Loaded) -> String {
     let (fd, ours, theirs) = sent(linux, 10);
     ten_acks(linux, ours, theirs);
@@ -151,8 +151,8 @@ fn ssthresh_of_a_short_flight(linux: &Loaded) -> String {
     format!("{} segments", info(linux, fd, SSTHRESH))
 }
 
-/// Segments with PSH among the first ten of a long write. Linux hands half a congestion window at
-/// most to a port that cuts it up (`tcp_write_xmit`); its scripts expect `P. 1:5001(5000)` and `P.
+/// Segments with PSH among the first ten of a long write. Linux passes at most half a congestion
+/// window to a port with TSO (`tcp_write_xmit`); its scripts expect `P. 1:5001(5000)` and `P.
 /// 5001:10001(5000)`.
 fn pushed_segments(linux: &Loaded) -> String {
     let _ = sent(linux, 30);
@@ -161,7 +161,7 @@ fn pushed_segments(linux: &Loaded) -> String {
     format!("PSH on {}", if pushed.is_empty() { "none".to_owned() } else { pushed.join(", ") })
 }
 
-/// Time from a FIN without text to its ACK.
+/// Time from a FIN without data to its ACK.
 fn delay_of_a_fins_ack(linux: &Loaded) -> String {
     let listener = linux.listener();
     let (fd, ours, theirs) = linux.accepted(listener);
@@ -175,7 +175,7 @@ fn delay_of_a_fins_ack(linux: &Loaded) -> String {
     format!("{} ms", (at - before) / 1000)
 }
 
-/// The SYN of a connect without an answer, and its retransmissions.
+/// Number of SYNs of an unanswered connect, with retransmissions.
 fn syns_sent(linux: &Loaded) -> String {
     let fd = linux.stream();
     assert_eq!(call!(linux.fcntl(fd, libc::F_SETFL, i64::from(libc::O_NONBLOCK))), 0);
@@ -186,7 +186,7 @@ fn syns_sent(linux: &Loaded) -> String {
     format!("{sent} SYNs")
 }
 
-/// SYN-ACKs of a handshake that the peer does not complete.
+/// Number of SYN-ACKs of a handshake that the peer does not complete.
 fn syn_acks_sent(linux: &Loaded) -> String {
     let listener = linux.listener();
     linux.input(&linux.packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));

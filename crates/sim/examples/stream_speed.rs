@@ -1,7 +1,9 @@
-//! How much a simulation moves: `cargo run --release -p linerate-sim --example stream_speed` (`cargo xtask sim --speed`).
+//! Measures the throughput of a simulation: `cargo run --release -p linerate-sim --example
+//! stream_speed` (`cargo xtask sim --speed`).
 //!
-//! Two hosts, one connection, one thread, virtual time; every byte is written and read through the socket calls. The figure
-//! is bytes delivered per second of real time by the one thread, over links that delay, lose, or do neither. Run it alone.
+//! One thread runs two hosts with one connection on virtual time; every byte is written and read
+//! through the socket calls. The result is the number of bytes delivered per second of real time,
+//! over links with delay, with loss, or without either. Run it on an idle machine.
 
 use clock::Duration;
 use linerate_sim::{End, HostId, World};
@@ -11,10 +13,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 const BYTES: usize = 64 << 20;
 const TRIALS: usize = 15;
 const CHUNK: usize = 64 << 10;
-/// Simulated time between an application's turns.
+/// Virtual time between two turns of the application.
 const TURN: Duration = Duration::from_micros(500);
 
-/// Two hosts joined by `wire`, and a connection: (world, host and descriptor of the sender, of the receiver).
+/// Returns two hosts joined by `wire` and a connection: (world, host and descriptor of the sender,
+/// host and descriptor of the receiver).
 fn connected(wire: &str) -> (World, (HostId, Fd), (HostId, Fd)) {
     let mut world = World::new(1);
     let [a, b] = ["a", "b"].map(|name| world.add_host(name));
@@ -40,7 +43,7 @@ fn connected(wire: &str) -> (World, (HostId, Fd), (HostId, Fd)) {
     (world, (a, client), (b, server))
 }
 
-/// Bytes delivered per second.
+/// Returns the number of bytes delivered per second.
 fn trial(wire: &str) -> f64 {
     let (world, (a, client), (b, server)) = connected(wire);
     let (chunk, mut into) = (vec![7; CHUNK], vec![0; CHUNK]);

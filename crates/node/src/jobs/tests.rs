@@ -57,7 +57,7 @@ impl Row {
         }
     }
 
-    /// Starts a job at the first host and runs it until its end; returns its state and its output.
+    /// Starts a job at the first host and runs it until it ends; returns its state and output.
     fn job(&self, line: &str, json: bool) -> (String, String) {
         let id = self.say(0, &format!("job {line}"), json).unwrap();
         let mut out = String::new();

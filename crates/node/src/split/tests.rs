@@ -118,7 +118,7 @@ fn each_flow_stays_in_order_on_one_stack() {
         let by_stack: Vec<Vec<u32>> = heard.iter().map(of).filter(|heard: &Vec<u32>| !heard.is_empty()).collect();
         assert_eq!(by_stack, [[0, 1, 2, 3]], "{port}: all of it at one, and none before another");
     }
-    assert!(heard.iter().all(|heard| heard.len() >= 12), "each has its share: {heard:?}");
+    assert!(heard.iter().all(|heard| heard.len() >= 12), "each stack has its share: {heard:?}");
     both.balanced();
     // All flows of a peer go to one stack.
     for stack in 0..3 {

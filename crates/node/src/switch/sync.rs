@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! Bridge::take_event   each turn of a thread puts its events into two rings for each other
-//!                          thread: addresses into one, everything else into the other
-//! Bridge::apply_event  each turn of the other thread applies them, as of their time: a worker
-//!                          may have slept for hours in between
+//!                      thread: address events into one ring, all other events into the second
+//! Bridge::apply_event  each turn of the other thread applies the events as of the time at which
+//!                      they occurred: a worker may have slept for hours in between
 //! ```
 //! If a ring is full, new events are lost and counted, and a flag beside the ring is set. The
 //! receiver finds the flag in its next turn. It then flushes what it learned through events

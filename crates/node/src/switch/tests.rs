@@ -31,7 +31,7 @@ impl Lan {
         Lan::with(n, loops, 0, Clock::sim(&SimClock::new()))
     }
 
-    /// Returns one on a live clock.
+    /// Returns a switch on a live clock.
     fn live(n: usize, loops: usize) -> Lan {
         Lan::with(n, loops, 0, Clock::live(Strategy::TscScaled))
     }

@@ -1,4 +1,4 @@
-//! Wake-ups of a host that sleeps: calls of other threads, and frames of a pair.
+//! Wake-ups of a sleeping host: by calls of other threads, and by frames from a pair port.
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -23,7 +23,7 @@ fn plug<L: Locks>(host: &Host<L>, last: u8, port: Port) {
     host.attach("em0", Mac([2, 0, 0, 0, 9, last]), port, &iface).unwrap();
 }
 
-/// A thread that keeps a host going, and counts its rounds.
+/// Loop that runs a host and counts its rounds.
 #[derive(Default)]
 struct Loop {
     over: AtomicBool,
@@ -42,7 +42,7 @@ impl Loop {
         self.rounds.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` beside the loop of `host`.
+    /// Runs `work` while another thread runs the loop of `host`.
     fn beside<L: Locks, R>(host: &Host<L>, work: impl FnOnce(&Loop) -> R) -> R
     where
         Host<L>: Sync,
@@ -57,18 +57,20 @@ impl Loop {
     }
 }
 
-/// Round trips: $DOORBELL_TRIPS, or 500. Measurements use 10,000, with an optimized build on a quiet machine.
+/// Returns the number of round trips: $DOORBELL_TRIPS, or 500. Measurements use 10,000, with an
+/// optimized build on an idle machine.
 fn trips() -> u32 {
     std::env::var("DOORBELL_TRIPS").map_or(500, |trips| trips.parse().unwrap())
 }
 
-/// Prints the median and the worst of round trips.
+/// Prints the median and the maximum of round-trip times.
 fn print_times(what: &str, mut took: Vec<Duration>) {
     took.sort_unstable();
     println!("{what}: {} round trips, median {:?}, worst {:?}", took.len(), took[took.len() / 2], took[took.len() - 1]);
 }
 
-/// A packet to the host itself waits for its loop, which slept up to 100 ms over each: 500 took 25 s and more.
+/// A packet that the host sends to itself is processed by its loop. Before the doorbell, the loop
+/// slept up to 100 ms before each packet, and 500 round trips took over 25 s.
 #[test]
 fn a_call_wakes_the_loop_of_a_shared_host() {
     let host = host::<Light>("shared");
@@ -89,7 +91,8 @@ fn a_call_wakes_the_loop_of_a_shared_host() {
     });
 }
 
-/// The sleeping loop holds no lock: calls that need its ports end while it sleeps. Each ended with a sleep before.
+/// A sleeping loop holds no lock: calls that need its ports return while it sleeps. Earlier, each
+/// call waited for the end of a sleep.
 #[test]
 fn a_loop_that_sleeps_holds_no_lock() {
     let host = host::<Light>("shared");
@@ -109,8 +112,9 @@ fn a_loop_that_sleeps_holds_no_lock() {
     });
 }
 
-/// A packet to the host itself, from a call, ends the sleep: through the loopback queue, to a closed port, and back as
-/// a reset. Without the doorbell each would wait for the end of a sleep, 100 ms.
+/// A packet that a call sends to the host itself ends the loop's sleep: a SYN passes the loopback
+/// queue to a closed port, and a reset returns. Without the doorbell each would wait for the end of
+/// a sleep of 100 ms.
 #[test]
 fn a_packet_to_the_host_itself_wakes_the_loop() {
     let host = host::<Light>("shared");
@@ -126,12 +130,14 @@ fn a_packet_to_the_host_itself_wakes_the_loop() {
             took.push(start.elapsed());
         }
         took.sort_unstable();
-        // Of 20, half within 50 ms: the machine may be busy.
+        // Requires only half of the 20 attempts to take less than 50 ms, since the machine may be
+        // busy.
         assert!(took[10] < Duration::from_millis(50), "{took:?}");
     });
 }
 
-/// Two hosts of one thread each on a pair: the answers come, and an idle host does not poll (20,000 rounds a second before).
+/// Two hosts of one thread each, joined by a pair: all answers arrive, and an idle host does not
+/// poll. Earlier, it ran 20,000 rounds a second.
 #[test]
 fn hosts_on_a_pair_sleep_until_a_frame_comes() {
     let (here, there) = port::pair::pair("ab", 64, Caps::PLAIN);
@@ -179,8 +185,8 @@ fn hosts_on_a_pair_sleep_until_a_frame_comes() {
     });
 }
 
-/// A port that only takes frames is not polled, and one without a descriptor seldom while nothing comes (20,000 rounds a
-/// second before).
+/// A transmit-only port is not polled, and an idle port without a descriptor is polled seldom.
+/// Earlier, such hosts ran 20,000 rounds a second.
 #[test]
 fn polling_ports_without_a_descriptor_leave_the_cpu_idle() {
     let pairs = port::Pairs::new();

@@ -1,4 +1,4 @@
-//! A host driven by the calls that wait on it.
+//! Hosts whose rounds are run by blocking calls.
 
 use buf::{Burst, Frame};
 use clock::{Clock, Instant, Strategy};
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wire::Mac;
 
-/// Gives nothing, and counts how often somebody asked what to sleep on.
+/// Port that delivers no frames, and counts the requests for its descriptor; each is a sleep of the
+/// host.
 struct Silent {
     fd: UnixStream,
     asked: Arc<AtomicU32>,
@@ -43,7 +44,7 @@ fn host() -> Host<Up> {
     Host::new(&HostConfig::default(), Clock::live(Strategy::Timespec)).unwrap()
 }
 
-/// Calls do not read the clock; one that waits asks what time it is.
+/// A call does not read the clock unless it blocks; its timeout counts from the start of the wait.
 #[test]
 fn a_wait_is_measured_from_its_start() {
     let host = host();
@@ -85,10 +86,11 @@ fn a_call_does_not_sleep_when_a_round_made_data_ready() {
         calls.send_to(fd, &[n], &at).unwrap();
         let mut got = [9; 4];
         assert_eq!(calls.recv(fd, &mut got).unwrap(), 1); // through the loopback queue: no frame of any port
-        assert_eq!((got[0], asked.load(Ordering::Relaxed)), (n, 0), "nobody slept");
+        assert_eq!((got[0], asked.load(Ordering::Relaxed)), (n, 0), "the host did not sleep");
     }
     calls.set_option(fd, socket::Opt::RecvTimeout(Some(clock::Duration::from_millis(100)))).unwrap();
-    // A thread that got its processor back when the time was over does not sleep any more: then once again.
+    // If the thread is rescheduled only after its timeout, the call does not sleep; the attempt is
+    // then repeated.
     for _ in 0..5 {
         let until = host.clock.now().after(clock::Duration::from_millis(100));
         assert_eq!(calls.recv(fd, &mut [0; 4]), Err(socket::Errno::EAGAIN));
@@ -97,5 +99,5 @@ fn a_call_does_not_sleep_when_a_round_made_data_ready() {
             return;
         }
     }
-    panic!("with nothing to come it does");
+    panic!("the host never slept while no data arrived");
 }

@@ -1,4 +1,5 @@
-//! Two hosts with threads in one stack: streams and datagrams through netisr in every mode, and through switches under load.
+//! Streams and datagrams through netisr between two hosts, in every dispatch mode and while the
+//! mode changes under load.
 
 use clock::{Clock, Strategy};
 use linerate_node as node;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 fn config<L: Locks>(name: &str, addr: &str, workstreams: usize) -> HostConfig {
     let mut config = HostConfig { name: name.to_string(), locks: L::NAME.to_string(), ..HostConfig::default() };
     config.isr.workstreams = workstreams;
-    // A queue too short is a loss like any other; here none is to be.
+    // Long enough queues, so that no frame is dropped in these tests.
     config.set("isr.maxqlimit", "20000").unwrap();
     config.ifaces.push(IfaceConfig { name: Some("eth0".to_string()), ..IfaceConfig::on("pair(slots=1024):ab") });
     config.set_iface("addresses", addr).unwrap();
@@ -35,12 +36,13 @@ fn say<L: Locks>(host: &Host<L>, line: &str) -> Value {
     serde_json::from_str(&said).unwrap_or(Value::String(said))
 }
 
-/// The sum of one column of `netstat -Q`.
+/// Returns the sum of one column of `netstat -Q`.
 fn column<L: Locks>(host: &Host<L>, name: &str) -> u64 {
     say(host, "netstat -Q")["workstreams"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
 }
 
-/// Runs `body` beside the hosts' loops and netisr's threads; then all frames are accounted for, and none was refused or lost.
+/// Runs `body` while threads run the hosts' loops and netisr's workers. Then checks that all frames
+/// are accounted for, and that none was dropped at a queue or lost.
 fn beside(hosts: [&Host<Light>; 2], body: impl FnOnce()) {
     beside_workers(hosts, |host, at| host.run_isr(at).unwrap(), body);
     for host in hosts {
@@ -48,7 +50,7 @@ fn beside(hosts: [&Host<Light>; 2], body: impl FnOnce()) {
     }
 }
 
-/// The same, with `work` on netisr's threads.
+/// Runs `body` like [`beside`], with `work` on netisr's threads; frames may be dropped or lost.
 fn beside_workers(hosts: [&Host<Light>; 2], work: fn(&Host<Light>, usize), body: impl FnOnce()) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -81,7 +83,8 @@ fn beside_workers(hosts: [&Host<Light>; 2], work: fn(&Host<Light>, usize), body:
     }
 }
 
-/// A transmitting half in which netisr's threads die, so many times, at every 10th frame or burst that they send.
+/// Transmit half that makes netisr's threads panic at every 10th frame or burst that they send,
+/// `lives` times in all.
 struct Deadly {
     half: Box<dyn port::TxHalf>,
     sent: u32,
@@ -89,14 +92,14 @@ struct Deadly {
 }
 
 impl Deadly {
-    /// Panics with a frame in its hand, which ends with that.
+    /// Panics at every 10th call while it owns a frame, which is then freed.
     fn may_kill(&mut self, take: impl FnOnce() -> Option<buf::Frame>) {
         if std::thread::current().name() == Some("isr") {
             self.sent += 1;
             if self.sent.is_multiple_of(10) && self.lives > 0 {
                 self.lives -= 1;
                 let _in_hand = take();
-                panic!("the frame that nobody can stand");
+                panic!("deliberate panic of a netisr worker");
             }
         }
     }
@@ -114,7 +117,7 @@ impl port::TxHalf for Deadly {
     }
 }
 
-/// A host with one workstream whose worker dies `lives` times.
+/// Returns a host with one workstream, whose worker panics `lives` times.
 fn mortal(pairs: &Pairs, lives: u32) -> Host<Light> {
     let config = config::<Light>("b", "10.0.0.2/24", 1);
     let none = HostConfig { ifaces: Vec::new(), ..config.clone() };
@@ -161,7 +164,8 @@ fn a_panicked_worker_is_restarted_and_the_audit_balances() {
     assert!(shown.contains("frames lost, 5 restarts"), "{shown}");
 }
 
-/// More often than may be: the workstream stands still, what comes for it waits and is refused by its reason, and the host goes on.
+/// A worker that panics more than 8 times is not restarted. Frames for its workstream then stay
+/// queued, frames for its full queue are dropped with a reason, and the host keeps running.
 #[test]
 fn a_worker_that_panics_too_often_is_not_restarted() {
     let pairs = Pairs::new();
@@ -186,7 +190,7 @@ fn a_worker_that_panics_too_often_is_not_restarted() {
         let socket = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
         while column(&b, "queue-drops") == 0 || column(&b, "length") < 30 {
             assert!(Instant::now() < until, "{}", say(&b, "netstat -Q"));
-            socket.send_to(b"nobody takes it", ("10.0.0.2", 9)).unwrap();
+            socket.send_to(b"for a stopped queue", ("10.0.0.2", 9)).unwrap();
         }
     });
     let held = say(&b, "audit")["held"].as_u64().unwrap();
@@ -201,7 +205,7 @@ fn pattern(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// A stream one way through a connection, byte for byte.
+/// Sends a stream from `a` to `b` over a connection, and compares every byte.
 fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
     let listener = TcpListener::bind(b, ("10.0.0.2", port)).unwrap();
     std::thread::scope(|scope| {
@@ -221,7 +225,7 @@ fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
     });
 }
 
-/// Requests and answers by UDP: each must come.
+/// Exchanges `n` requests and answers over UDP; each must arrive.
 fn round_trips(a: &Host<Light>, b: &Host<Light>, port: u16, n: u32) {
     let server = UdpSocket::bind(b, ("10.0.0.2", port)).unwrap();
     let over = AtomicBool::new(false);
@@ -274,7 +278,7 @@ fn streams_and_datagrams_work_in_every_mode() {
     }
 }
 
-/// Two seconds; with SWITCH_SECONDS=20, as .ci/run has it, twenty.
+/// Runs for $SWITCH_SECONDS seconds, or two; .ci/run sets 20.
 #[test]
 fn switches_under_load_lose_no_frame() {
     let seconds = std::env::var("SWITCH_SECONDS").map_or(2, |said| said.parse().unwrap());
@@ -307,7 +311,8 @@ fn switches_under_load_lose_no_frame() {
     assert!(column(&b, "dispatched") > 0 && column(&b, "queued") > 0);
 }
 
-/// A host of one thread, which the calls that wait keep going; every `turns` requests another mode.
+/// Runs a server on a host of one thread, whose blocking calls run its rounds. Uses each of `modes`
+/// for an equal share of the requests. Returns the counters of netisr.
 fn server_alone(pairs: &Pairs, modes: &[&str], ready: &AtomicBool, requests: usize) -> [u64; 4] {
     let host = host::<Up>("b", "10.0.0.2/24", 1, pairs);
     let listener = TcpListener::bind(&host, "10.0.0.2:80").unwrap();
@@ -377,7 +382,8 @@ fn a_light_host_without_threads_runs_its_own_queues() {
     assert_eq!(say(&b, "audit")["imbalance"], 0);
 }
 
-/// Tunnels from `local` (10.0.0.x) to `remote`, one in another, each with 172.16.n.x/30 inside; the last octets tell the ends apart.
+/// Creates `depth` nested tunnels from `local` to `remote` (last octets of the addresses). The
+/// outermost uses 10.0.0.x as outer addresses; tunnel `n` has the inner addresses 172.16.n.x/30.
 fn tunnels(host: &Host<Light>, local: u8, remote: u8, depth: u8) {
     let outer = |n: u8, end: u8| if n == 0 { format!("10.0.0.{end}") } else { format!("172.16.{}.{end}", n - 1) };
     for n in 0..depth {
@@ -386,14 +392,15 @@ fn tunnels(host: &Host<Light>, local: u8, remote: u8, depth: u8) {
     }
 }
 
-/// What came, until `n` are there or nothing comes any more.
+/// Returns the numbers received, until there are `n` or none arrives for two seconds.
 fn numbers(socket: &UdpSocket<&Host<Light>>, n: usize) -> Vec<u32> {
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut buffer = [0; 4];
     std::iter::from_fn(|| socket.recv_from(&mut buffer).is_ok().then(|| u32::from_be_bytes(buffer))).take(n).collect()
 }
 
-// More than a chunk waits out of one tunnel, and for the host itself; both workers and the loop look there.
+// More than a chunk of frames waits in the queue of a tunnel and in the host's own queue, from
+// which both workers and the loop take frames.
 #[test]
 fn tunneled_and_local_flows_stay_in_order() {
     const GROUP: u32 = 100;
@@ -418,7 +425,8 @@ fn tunneled_and_local_flows_stay_in_order() {
     });
 }
 
-// What came out of a tunnel may be another tunnel's: the worker that took it in goes on, and no loop has to come by at each level.
+// A decapsulated packet may belong to another tunnel. The worker that received it processes it
+// further, without a round of the loop at each level.
 #[test]
 fn a_worker_processes_nested_tunnels_alone() {
     const DEPTH: u8 = 6;
@@ -445,7 +453,8 @@ fn a_worker_processes_nested_tunnels_alone() {
     assert_eq!(say(&b, "audit")["imbalance"], 0);
 }
 
-/// A transmitting half that takes its time for each frame on the thread of that name: on whose work it is.
+/// Transmit half that takes 500 us for each frame on threads with the given name, the threads that
+/// process received frames.
 struct Slow(Box<dyn port::TxHalf>, &'static str);
 
 impl port::TxHalf for Slow {
@@ -457,7 +466,8 @@ impl port::TxHalf for Slow {
     }
 }
 
-/// A host on a card whose every answer is slow; each datagram to an L4 port where nobody is makes one.
+/// Returns two hosts joined by cards. The second sends answers slowly; each datagram to a closed L4
+/// port causes one (an ICMP error).
 fn overloaded(pairs: &Pairs, mode: &str) -> (Host<Light>, Host<Light>) {
     let on_card = |name: &str, addr: &str, workstreams: usize| {
         let mut config = config::<Light>(name, addr, workstreams);
@@ -480,7 +490,8 @@ fn overloaded(pairs: &Pairs, mode: &str) -> (Host<Light>, Host<Light>) {
     (a, b)
 }
 
-/// More comes than can be worked on: direct leaves it in the card's ring, deferred takes it out and refuses it at the queue.
+/// More frames arrive than can be processed. In direct mode the excess stays in the card's ring; in
+/// deferred mode it is taken out of the ring and dropped at the full queue.
 #[test]
 fn the_mode_decides_where_overload_drops() {
     for mode in ["direct", "deferred"] {
@@ -492,8 +503,9 @@ fn the_mode_decides_where_overload_drops() {
             || {
                 let socket = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
                 let until = Instant::now() + Duration::from_secs(60);
-                // Until as many are dropped as the ring holds twice over: some 10,000 a second come, of which 2,000 are worked on. Counted
-                // without a look into the stack, where a lock is the worker's for as long as it sends.
+                // Runs until twice the capacity of the ring was dropped: some 10,000 datagrams a
+                // second arrive, of which 2,000 are processed. The counters are read without a lock
+                // of the stack, which a worker holds while it sends.
                 let refused = || b.isr_seen().unwrap().work.iter().map(|row| row.qdrops).sum::<u64>();
                 let missed = || b.ports()[0].nic.as_ref().unwrap().missed();
                 while refused() + missed() < 8192 {
@@ -513,7 +525,8 @@ fn the_mode_decides_where_overload_drops() {
         let (ring, queue) = (places["ring"].as_u64().unwrap(), of("queue"));
         match mode {
             "direct" => assert!(queue == 0 && ring >= 8192, "{places}"),
-            // How much stays in the ring is the machine's: a loop that gets no processor leaves it there.
+            // The number left in the ring depends on the machine: a loop that is not scheduled
+            // leaves frames there.
             _ => assert!(queue >= 256, "{places}"),
         }
         assert_eq!(column(&b, "queue-drops"), queue);

@@ -1,4 +1,5 @@
-//! Large segments between hosts: whole over a pair that takes them, cut up in software in front of one that does not.
+//! Large segments between hosts: whole over a pair with TSO, segmented in software for a pair
+//! without TSO.
 
 use clock::{Clock, Strategy};
 use linerate_node as node;
@@ -16,7 +17,7 @@ struct Net {
 }
 
 impl Net {
-    /// Hosts by name, with their ports and addresses.
+    /// Creates hosts from (name, [(port, address)]).
     fn new(hosts: &[(&str, &[(&str, &str)])]) -> Net {
         let pairs = Pairs::new();
         let make = |(name, ports): &(&str, &[(&str, &str)])| {
@@ -49,7 +50,7 @@ impl Net {
         serde_json::from_str(&said).unwrap()
     }
 
-    /// A connection from the first host to the last.
+    /// Opens a connection from the first host to the last; returns both sockets.
     fn connect(&self, to: Ipv4Addr) -> (Fd, Fd) {
         let last = self.hosts.len() - 1;
         let listener = self.calls(last).stream_socket().unwrap();
@@ -69,7 +70,8 @@ impl Net {
         panic!("no connection");
     }
 
-    /// Two megabytes from the first host to the last; then every frame is accounted for, in stacks and ports.
+    /// Sends 2 MiB from the first host to the last. Then checks that every frame is accounted for,
+    /// in stacks and ports.
     fn carry(&self, to: Ipv4Addr) {
         let (client, server) = self.connect(to);
         let text: Vec<u8> = (0..2u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -95,7 +97,8 @@ impl Net {
         }
     }
 
-    /// Of the last port of host `at`: frames sent, large segments cut up, pieces made of them.
+    /// Returns counters of the last port of host `at`: frames sent, large segments split, and
+    /// segments made of them.
     fn sent(&self, at: usize) -> (u64, u64, u64) {
         let ports = self.hosts[at].ports();
         let tx = &ports.last().unwrap().counts.tx;

@@ -1,4 +1,4 @@
-//! Two threads keep one host going, each with its share of the ports: nothing is lost, nothing comes in another order.
+//! Two threads run one host, each with its share of the ports: no frame is lost or reordered.
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -26,7 +26,7 @@ fn plug<L: Locks>(host: &Host<L>, net: u8, last: u8, pairs: &Pairs) {
     host.add_port(&iface, pairs).unwrap();
 }
 
-/// Sends numbers to the shared host and takes them back in order.
+/// Sends numbers to the shared host, and checks that they return in order.
 fn echo(net: u8, pairs: &Pairs) {
     let far = host::<Up>(&format!("far{net}"));
     plug(&far, net, 2, pairs);

@@ -1,4 +1,5 @@
-//! The end of a host: what was written arrives, with its FIN, or is reported (RFC 9293 3.10.4, 3.10.5).
+//! Shutdown of a host: written data arrives, followed by a FIN, or its loss is reported (RFC 9293
+//! 3.10.4, 3.10.5).
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use wire::Mac;
 
 const CONNECTIONS: usize = 64;
-/// More than a connection's first window and less than its send buffer.
+/// Bytes per connection: more than its initial window, less than its send buffer.
 const BYTES: usize = 60_000;
 
 fn host(name: &str, last: u8, port: Port) -> Host<Up> {
@@ -30,7 +31,8 @@ fn byte(connection: usize, at: usize) -> u8 {
     (connection * 7 + at * 31 + (at >> 8)) as u8
 }
 
-/// Connects 64 times and writes to each what the host takes at once; returns the streams and the bytes in each.
+/// Opens 64 connections, and writes to each as many bytes as the host accepts without blocking.
+/// Returns the streams and the number of bytes written to each.
 fn write_to_all(host: &Host<Up>) -> Vec<(TcpStream<&Host<Up>>, usize)> {
     let connect = |n| {
         let mut stream = TcpStream::connect(host, "10.9.0.2:7").unwrap();
@@ -49,7 +51,7 @@ fn write_to_all(host: &Host<Up>) -> Vec<(TcpStream<&Host<Up>>, usize)> {
     (0..CONNECTIONS).map(connect).collect()
 }
 
-/// Accepts 64 connections, then reads each to its end; returns how many bytes came in each.
+/// Accepts 64 connections, then reads each to its end. Returns the number of bytes read from each.
 fn read_all(host: &Host<Up>, accepted: &Barrier) -> Vec<usize> {
     let listener = TcpListener::bind(host, "0.0.0.0:7").unwrap();
     accepted.wait();
@@ -64,7 +66,8 @@ fn read_all(host: &Host<Up>, accepted: &Barrier) -> Vec<usize> {
     streams.iter_mut().enumerate().map(read).collect()
 }
 
-/// Runs `end` on a host with unsent bytes in 64 connections; each arrives, and the FIN behind it.
+/// Runs `end` on a host with unsent bytes in 64 connections, and checks that all bytes arrive,
+/// followed by the FINs.
 fn all_arrives(end: impl FnOnce(Host<Up>) + Send) {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);
     let ready = Barrier::new(2);
@@ -86,7 +89,7 @@ fn written_data_arrives_after_a_shutdown() {
     all_arrives(|host| {
         assert_eq!(host.shutdown(Duration::from_secs(20)), []);
         assert!(!host.stack.tcp_has_unacknowledged(host.cx()));
-        // Another has nothing to wait for.
+        // A second shutdown has nothing to wait for.
         let start = Instant::now();
         assert_eq!(host.shutdown(Duration::from_secs(20)), []);
         assert!(start.elapsed() < Duration::from_secs(10));
@@ -115,7 +118,7 @@ fn a_silent_peer_ends_a_shutdown_at_its_timeout() {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);
     let (silent, writer) = (host("silent", 2, there), host("writer", 1, here));
     let listener = TcpListener::bind(&silent, "0.0.0.0:7").unwrap();
-    // Both hosts are this thread's: they run in turns until the connection is there.
+    // This thread runs both hosts, in turn, until the connection is established.
     let calls = writer.shared_calls();
     let fd = calls.stream_socket().unwrap();
     calls.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();
@@ -136,7 +139,7 @@ fn a_silent_peer_ends_a_shutdown_at_its_timeout() {
     drop(listener);
 }
 
-/// RFC 9293 3.10.4: what is queued is sent, then a FIN. A drop attempts as much for 500 ms.
+/// Dropping a host sends queued data and then a FIN (RFC 9293 3.10.4), for at most 500 ms.
 #[test]
 fn a_dropped_host_sends_written_data_and_fin() {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);

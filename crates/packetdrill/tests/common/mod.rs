@@ -1,5 +1,5 @@
-//! The library as packetdrill has it: loaded, and called through its table of functions; and a peer that speaks TCP in bytes, over
-//! either family.
+//! The library as packetdrill uses it: loaded, and called through its table of functions. Also a
+//! peer that builds and parses TCP segments, over IPv4 or IPv6.
 #![allow(unsafe_code, dead_code)]
 
 use libc::{c_int, c_void, sockaddr};
@@ -13,7 +13,7 @@ use wire::checksum::Partial;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 use wire::{L4Port, Proto, ip4, ip6};
 
-/// Families of the sockets and of the packets, as packetdrill's `--ip_version`.
+/// Address families of sockets and packets, like packetdrill's `--ip_version`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     V4,
@@ -42,7 +42,7 @@ impl Version {
         if self == Version::V4 { libc::AF_INET } else { libc::AF_INET6 }
     }
 
-    /// The level of options of IP.
+    /// Returns the level of IP options.
     pub fn level(self) -> c_int {
         if self == Version::V4 { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 }
     }
@@ -79,7 +79,7 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Loaded {
-    /// Plays a conversation in each version; segments are as long in all of them.
+    /// Runs a conversation in each version; segments have the same length in all of them.
     pub fn each(flags: &str, play: impl Fn(&Loaded)) {
         Version::ALL.into_iter().for_each(|version| play(&Loaded::of(version, flags)));
     }
@@ -103,14 +103,14 @@ impl Loaded {
         Loaded { version, table, _library: library }
     }
 
-    /// A TCP socket.
+    /// Opens a TCP socket.
     pub fn stream(&self) -> c_int {
         let fd = call!(self.socket(self.version.domain(), libc::SOCK_STREAM, libc::IPPROTO_TCP));
         assert!(fd >= 0, "{}", errno());
         fd
     }
 
-    /// A socket that listens on [`PORT`].
+    /// Opens a socket that listens on [`PORT`].
     pub fn listener(&self) -> c_int {
         let fd = self.stream();
         let name = self.name(self.version.us(), PORT);
@@ -119,12 +119,12 @@ impl Loaded {
         fd
     }
 
-    /// A packet for the host.
+    /// Sends a packet to the host.
     pub fn input(&self, packet: &[u8]) {
         assert_eq!(call!(self.netdev_send(packet.as_ptr().cast(), packet.len())), 0);
     }
 
-    /// The host's next segment, and when it left; `None`: none will come.
+    /// Returns the host's next segment and its send time; `None`: no segment will come.
     pub fn output(&self) -> Option<(Seen, i64)> {
         let mut bytes = [0u8; 65_536];
         let (mut len, mut us) = (bytes.len(), 0);
@@ -165,7 +165,8 @@ impl Loaded {
         }
     }
 
-    /// A connection that the peer opened, accepted; and the numbers of both sides' next bytes.
+    /// Returns a connection that the peer opened and the host accepted, and the sequence numbers of
+    /// both sides' next bytes.
     pub fn accepted(&self, listener: c_int) -> (c_int, u32, u32) {
         self.input(&self.packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
         let (synack, _) = self.output().unwrap();
@@ -185,11 +186,11 @@ pub fn address(bytes: &[u8]) -> *const sockaddr {
     bytes.as_ptr().cast()
 }
 
-/// A segment of the host's.
+/// A segment from the host.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub src: IpAddr,
-    /// Type of service, traffic class; time to live, hop limit.
+    /// TOS or traffic class, and TTL or hop limit.
     pub tos: u8,
     pub ttl: u8,
     pub ports: (u16, u16),
@@ -244,7 +245,7 @@ fn pseudo_of(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
     }
 }
 
-/// A packet of the protocol from `src` to `dst`.
+/// Builds a packet of the given protocol from `src` to `dst`.
 pub fn ip_packet(src: IpAddr, dst: IpAddr, proto: Proto, payload: &[u8]) -> Vec<u8> {
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -264,7 +265,7 @@ pub fn ip_packet(src: IpAddr, dst: IpAddr, proto: Proto, payload: &[u8]) -> Vec<
     }
 }
 
-/// A packet with a UDP datagram.
+/// Builds a packet with a UDP datagram.
 pub fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
     let len = wire::udp::HEADER_LEN + payload.len();
     let header = wire::udp::Header { src: L4Port(from.1), dst: L4Port(to.1), len: len as u16, checksum: 0 };
@@ -274,7 +275,7 @@ pub fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u
 }
 
 impl Loaded {
-    /// A `struct sockaddr` of the sockets' family.
+    /// Returns a `struct sockaddr` of the sockets' address family.
     pub fn name(&self, addr: IpAddr, port: u16) -> Vec<u8> {
         let (family, port) = ((self.version.domain() as u16).to_ne_bytes(), port.to_be_bytes());
         match (addr, self.version) {
@@ -284,7 +285,8 @@ impl Loaded {
         }
     }
 
-    /// A segment from the peer to [`PORT`]; `more` is options for a SYN, text for others.
+    /// Builds a segment from the peer to [`PORT`]; `more` contains the options of a SYN, or the
+    /// data of other segments.
     pub fn packet(&self, flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
         self.packet_between((PEER_PORT, PORT), flags, seq, ack, more)
     }

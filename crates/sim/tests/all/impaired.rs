@@ -1,5 +1,7 @@
-//! Streams through links that reorder, duplicate, lose and damage, with fixed seeds: what is sent again stays near what was lost,
-//! no reduction is undone where the loss was real (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2), and damage is seen.
+//! Streams over links that reorder, duplicate, lose and corrupt frames, with fixed seeds.
+//! Retransmissions are not much more than the losses, a reduction of the congestion window is not
+//! undone after a real loss (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2), and corruption is
+//! detected.
 
 use clock::Duration;
 use linerate_sim::World;
@@ -12,17 +14,18 @@ const BYTES: usize = 1_000_000;
 /// Counters of the sender after a stream of [`BYTES`].
 #[derive(Debug)]
 struct Seen {
-    /// Segments with text, copies included.
+    /// Data segments sent, including retransmissions.
     sent: u64,
     again: u64,
-    /// Frames that the link lost.
+    /// Number of frames that the link lost.
     lost: u64,
     episodes: u64,
     undone: u64,
     took: Duration,
 }
 
-/// A stream from `a` to `b` through `impair(FAULTS)`, with timestamps or without; the way back takes 5 ms.
+/// Sends a stream from `a` to `b` through `impair(FAULTS)`, with or without timestamps; the delay
+/// in each direction is 5 ms.
 fn stream(faults: &str, timestamps: bool, seed: u64) -> Seen {
     stream_of(BYTES, faults, "impair(delay=5ms):pair:x", timestamps, seed)
 }
@@ -53,7 +56,8 @@ fn stream_of(bytes: usize, faults: &str, far: &str, timestamps: bool, seed: u64)
     }
 }
 
-/// Sends so many bytes from `a` to `b`, and checks that they arrive as they were sent. Returns how long that took.
+/// Sends `most` bytes from `a` to `b`, and checks that they arrive unchanged. Returns the time it
+/// took.
 fn transfer(world: &mut World, most: usize) -> Duration {
     let (from, to) = (world.host_named("a").unwrap(), world.host_named("b").unwrap());
     let at: SocketAddr = "10.0.0.2:8000".parse().unwrap();
@@ -90,7 +94,8 @@ fn transfer(world: &mut World, most: usize) -> Duration {
     world.now().since(begin)
 }
 
-/// Without loss little is sent again, and most reductions are undone.
+/// Without loss there are few retransmissions, and most reductions of the congestion window are
+/// undone.
 #[test]
 fn reordering_causes_few_retransmissions() {
     for (faults, most) in [("reorder=2%", 10), ("reorder=10%", 25), ("reorder=2%,gap=5", 10), ("reorder=2%,dup=1%", 10)]
@@ -104,9 +109,10 @@ fn reordering_causes_few_retransmissions() {
     }
 }
 
-/// Segments that overtake by a whole round trip leave next to nothing of the least round trip, from which RFC 8985 6.2 makes the
-/// reordering window: once D-SACKs show that it is too short, it follows the smoothed one. A transfer took twenty times as long as
-/// without reordering.
+/// Segments that overtake others by a whole round trip make the minimum round-trip time almost 0,
+/// and RFC 8985 6.2 derives the reordering window from it. Once D-SACKs show that the window is too
+/// short, it is derived from the smoothed round-trip time. Before this, a transfer took twenty
+/// times as long as without reordering.
 #[test]
 fn segments_that_overtake_by_a_round_trip_cost_little() {
     for seed in 1..=5 {
@@ -119,7 +125,8 @@ fn segments_that_overtake_by_a_round_trip_cost_little() {
     }
 }
 
-/// Duplicates of the network undo nothing (RFC 3708 3), and what is sent again is what was lost.
+/// Duplicates made by the network undo no reduction (RFC 3708 3), and little more than the lost
+/// segments is retransmitted.
 #[test]
 fn a_real_loss_is_not_undone() {
     for faults in ["loss=1%", "dup=5%", "loss=1%,dup=2%", "loss=3%", "loss=2%,dup=10%"] {
@@ -131,8 +138,8 @@ fn a_real_loss_is_not_undone() {
     }
 }
 
-/// A frame is damaged after its checksum is made, also where that is left to the port: otherwise the checksum would cover the
-/// damage and the reader would get wrong bytes.
+/// A frame is corrupted after its checksum is computed, also with checksum offload. Otherwise the
+/// checksum would cover the corrupted data, and the receiver would accept it.
 #[test]
 fn corruption_is_detected_with_checksum_offload() {
     for (options, seed) in [("", 1), ("(csum=on)", 2), ("(tso=on)", 3), ("(csum=on,tso=on)", 4)] {
@@ -146,7 +153,7 @@ fn corruption_is_detected_with_checksum_offload() {
         let mut world = from_toml(&text, "damage.toml", seed).unwrap();
         let [a, b] = ["a", "b"].map(|name| world.host_named(name).unwrap());
         for (near, far, last) in [(a, b, 2), (b, a, 1)] {
-            // By hand: ARP has no checksum.
+            // Static neighbors, since ARP has no checksum.
             let mac = world.host(far).stack.iface(world.host(far).ports()[0].iface).unwrap().mac;
             let near = world.host(near);
             near.stack.set_neighbor(near.cx(), near.ports()[0].iface, Ipv4Addr::new(10, 0, 0, last), mac);

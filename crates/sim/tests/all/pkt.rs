@@ -1,4 +1,5 @@
-//! Every script of tests/pkt, filed by the state it begins in and what happens there.
+//! Runs every script of tests/pkt. The scripts are sorted into directories by initial state and
+//! subject.
 
 use linerate_sim::pkt::{PktError, Rules, parse, run_file, run_text, versions_of};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ fn scripts() -> Vec<PathBuf> {
     files
 }
 
-/// Each script, in each version of IP that it is for.
+/// Every script passes in each IP version for which it is written.
 #[test]
 fn every_script_holds_in_each_version() {
     let files = scripts();
@@ -31,25 +32,26 @@ fn every_script_holds_in_each_version() {
     assert!(four >= 500 && mapped >= 500 && six >= 500, "{four} {mapped} {six} scripts");
 }
 
-/// A script that states no counters could not notice that one is missing.
+/// A script without a `counters` line could not detect a missing counter.
 #[test]
 fn every_script_states_its_counters() {
     for file in scripts() {
         let text = std::fs::read_to_string(&file).unwrap();
         let last = text.trim_end().lines().last().unwrap().to_owned();
         assert!(last.trim().starts_with("+0 counters"), "{}: ends with '{last}'", file.display());
-        assert!(text.starts_with("// "), "{}: says not what it is about", file.display());
+        assert!(text.starts_with("// "), "{}: does not begin with a description", file.display());
     }
 }
 
-/// The error of a script made wrong by replacing `from` by `to` in one that holds.
+/// Returns the error of a correct script in which `from` was replaced by `to`.
 fn broken(from: &str, to: &str) -> PktError {
     let text = include_str!("../pkt/established/write_and_ack.pkt");
     assert!(text.contains(from), "{from}");
     run_text(&text.replacen(from, to, 1), None, Rules::default()).unwrap_err()
 }
 
-/// What a player is for: each thing that is not as stated is found, and said with both sides.
+/// Every deviation from the script is detected and reported, with the expected and the actual
+/// value.
 #[test]
 fn deviations_from_a_script_are_reported() {
     let cases = [

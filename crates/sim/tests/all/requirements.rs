@@ -1,5 +1,5 @@
-//! What crates/tcp/differences.md says of requirements and of bad input: every conversation and test that it names exists, and no
-//! number is left out.
+//! Checks the tables of requirements and of bad input in crates/tcp/differences.md: every script
+//! and test named there exists, and no requirement number is missing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn text() -> String {
     text[begins..].to_owned()
 }
 
-/// The names of all functions in the crates' sources and tests.
+/// Adds the names of all functions in the sources and tests below `folder`.
 fn functions(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -40,7 +40,7 @@ fn named_tests_exist() {
         for name in shown_by.split('`').skip(1).step_by(2) {
             let file = crates().join(format!("sim/tests/pkt/{name}.pkt"));
             let exists = if name.contains('/') { file.is_file() } else { known.contains(name) };
-            assert!(exists || name == "rst_in_window", "nothing is called {name}: {row}");
+            assert!(exists || name == "rst_in_window", "no test or script is called {name}: {row}");
             seen += 1;
         }
     }

@@ -1,5 +1,5 @@
-//! Every file of `topo/` on virtual time: everybody reaches everybody, by datagrams and by a stream; the same seed gives the same
-//! bytes; no frame is lost sight of, none goes round.
+//! Every file of `topo/` on virtual time: all hosts reach each other with datagrams and streams,
+//! the same seed gives the same bytes, every frame is accounted for, and none loops.
 
 use clock::Duration;
 use inet::iface::IfaceAddr;
@@ -10,7 +10,7 @@ use socket::{Errno, Fd, Opt};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::path::PathBuf;
 
-/// Shapes that are joined by pairs alone, and who of them serves.
+/// Topologies whose links are all pairs, with the number of hosts that run an echo service.
 const SHAPES: [(&str, usize); 6] =
     [("chain", 2), ("dumbbell", 6), ("four-port-router", 4), ("host-host", 2), ("host-router-host", 2), ("pair", 1)];
 
@@ -29,7 +29,8 @@ fn address(host: &HostConfig) -> Ipv4Addr {
     addr
 }
 
-/// A datagram from every host to every echo; says which did not come back.
+/// Sends a datagram from every host to every echo service; returns the pairs of hosts without an
+/// answer.
 fn unanswered(world: &mut World, hosts: &[HostConfig]) -> Vec<String> {
     let mut asked: Vec<(String, HostId, Fd, Vec<u8>)> = Vec::new();
     for from in hosts {
@@ -54,7 +55,7 @@ fn unanswered(world: &mut World, hosts: &[HostConfig]) -> Vec<String> {
     asked.into_iter().filter(|(_, id, fd, payload)| !came(world, *id, *fd, payload)).map(|(who, ..)| who).collect()
 }
 
-/// A stream of `n` bytes from the first host to the last, which has an address of the farthest link; says how long it took.
+/// Sends a stream of `n` bytes from host `from` to host `to`; returns the time it took.
 fn stream(world: &mut World, from: &HostConfig, to: &HostConfig, n: usize) -> Duration {
     let (from_id, to_id) = (world.host_named(&from.name).unwrap(), world.host_named(&to.name).unwrap());
     let at = SocketAddr::from((address(to), 8000));
@@ -116,7 +117,8 @@ fn all_hosts_reach_each_other_in_every_topology() {
             }
         }
         if name == "dumbbell" {
-            // 200,000 bytes at 10 Mbit/s take 160 ms, and the path 20 ms there and back: the narrow link is felt.
+            // The bottleneck link determines the time: 200,000 bytes at 10 Mbit/s take 160 ms, plus
+            // a round-trip time of 20 ms.
             assert!(took > Duration::from_millis(160), "{took:?}");
         }
         let outcomes = world.end();
@@ -124,7 +126,7 @@ fn all_hosts_reach_each_other_in_every_topology() {
     }
 }
 
-/// What crosses the ports of a shape with a bad link, as a trace of them.
+/// Returns a trace of the frames on the bad link of a topology.
 fn trace(dir: &std::path::Path, run: &str, seed: u64) -> Vec<u8> {
     let file = dir.join(format!("{run}.pcapng"));
     let mut hosts = shape("dumbbell");
@@ -162,7 +164,7 @@ fn a_rated_generator_is_exact_on_virtual_time() {
     assert_eq!(world.imbalances(), []);
 }
 
-/// A host whose netisr queues all it receives does so on virtual time as well, in its own loop.
+/// Deferred netisr works on virtual time: the host's own loop processes all queued frames.
 #[test]
 fn deferred_netisr_works_on_virtual_time() {
     let mut hosts = shape("host-router-host");
@@ -196,7 +198,8 @@ fn unsupported_ports_and_unpaired_ends_are_errors() {
     );
 }
 
-/// With switches: everybody is answered, once the tree has opened the ring; and the ring's frames add up.
+/// Topology with switches: once the spanning tree blocks a port of the ring, all hosts are
+/// answered, and every frame is accounted for.
 #[test]
 fn the_switched_ring_runs_on_virtual_time() {
     let text = include_str!("../../../../topo/switched-ring.toml");
@@ -220,7 +223,8 @@ fn the_switched_ring_runs_on_virtual_time() {
     assert!(fault.to_string().contains("switch s2: tap:t0: no tap ports in virtual time"), "{fault}");
 }
 
-/// Two routers that each take the other for the way to everywhere: what goes round ends with its TTL, once, and is told to who sent it.
+/// Two routers, each with a default route to the other. A looping packet ends once, when its TTL
+/// expires, and its sender receives an ICMP error.
 #[test]
 fn a_routing_loop_ends_with_the_ttl() {
     let router = |name: &str, own: &str, other: &str, more: &str| {
@@ -244,10 +248,11 @@ fn a_routing_loop_ends_with_the_ttl() {
     let count = |name: &str, counter: &str| world.host(world.host_named(name).unwrap()).stack.counter(counter);
     let ended = count("r1", "inet.ip4.forward.ttl_exceeded") + count("r2", "inet.ip4.forward.ttl_exceeded");
     let forwarded = count("r1", "inet.ip4.forwarded") + count("r2", "inet.ip4.forwarded");
-    assert_eq!(ended, 20, "each once");
-    // 64 at the first router: 63 times forwarded, and the answers once or twice each.
+    assert_eq!(ended, 20, "each packet once");
+    // A packet arrives at the first router with TTL 64 and is forwarded 63 times; each ICMP error
+    // is forwarded once or twice.
     assert!((20 * 63..=20 * 63 + 40).contains(&forwarded), "{forwarded}");
-    assert!(count("a", "inet.icmp4.received") > 0, "who sent it is told");
+    assert!(count("a", "inet.icmp4.received") > 0, "the sender receives ICMP errors");
     for outcome in world.end() {
         assert!(outcome.is_balanced(), "{}", outcome.audit);
     }

@@ -1,8 +1,10 @@
-//! Two hosts, one TCP connection, a bad wire: what arrives is what was sent, both ends close, nothing leaks.
+//! One TCP connection between two hosts over a bad link: received data equals sent data, both ends
+//! close, and no buffer leaks.
 //!
-//! Each seed draws its own wire and its own application: one in eight a wire that is bad beyond use. A seed that fails
-//! prints itself and leaves a trace of its frames; `STREAM_SEED=n` replays it alone, `STREAM_SEEDS=n` runs as many
-//! (`cargo xtask sim --seeds n` does, optimised).
+//! Each seed determines the link and the application; one link in eight is extremely bad. For a
+//! seed that fails, the test prints the seed and stores a trace of the frames. `STREAM_SEED=n`
+//! replays one seed, `STREAM_SEEDS=n` runs `n` seeds (`cargo xtask sim --seeds n` does so with an
+//! optimized build).
 
 use clock::Duration;
 use linerate_sim::{End, HostId, World};
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Marsaglia's xorshift: a test's chance comes from its seed.
+/// Random numbers from a test's seed: Marsaglia's xorshift.
 struct Chance(u64);
 
 impl Chance {
@@ -27,7 +29,7 @@ impl Chance {
     }
 }
 
-/// What a seed is about.
+/// Parameters of a test, derived from its seed.
 #[derive(Debug)]
 struct Plan {
     wire: String,
@@ -53,7 +55,8 @@ impl Plan {
                 let _ = write!(wire, "{comma}{name}={}{unit}", 1 + chance.below(most));
             }
         };
-        // Beyond 15 % of loss each way openings fail for good, as they should.
+        // With more than 15 % loss in each direction, connection setup may fail for good, which is
+        // correct.
         let bad = chance.below(8) == 0;
         part(&mut chance, "loss", if bad { 15 } else { 5 }, "%");
         part(&mut chance, "dup", if bad { 20 } else { 3 }, "%");
@@ -62,11 +65,12 @@ impl Plan {
         part(&mut chance, "delay", if bad { 400 } else { 40 }, "ms");
         part(&mut chance, "jitter", 8, "ms");
         if chance.below(4) == 0 {
-            // Where a queue is full, what comes is lost in a row.
+            // A full queue loses several frames in a row.
             let _ = write!(wire, "{}rate={}M", if wire.is_empty() { "" } else { "," }, 1 + chance.below(20));
             let _ = write!(wire, ",limit={}", 5 + chance.below(50));
         }
-        // Cookies for everybody are left out: text that overtakes the handshake's ACK is no cookie, and is reset.
+        // The setting that sends a SYN cookie for every SYN is left out: data that overtakes the
+        // ACK of the handshake carries no cookie, and is answered with a reset.
         let mut sysctls = Vec::new();
         for (name, most) in [("rfc1323", 3), ("sack.enable", 2), ("ecn.enable", 3), ("syncookies", 2)] {
             if chance.below(3) == 0 {
@@ -86,12 +90,12 @@ impl Plan {
     }
 }
 
-/// Byte `i` of what side `side` sends.
+/// Returns byte `i` of the stream that side `side` sends.
 fn byte(side: usize, i: usize) -> u8 {
     (i * 7 + (i >> 8) * 13 + side * 101) as u8
 }
 
-/// One side's application.
+/// Application of one side.
 struct App {
     host: HostId,
     fd: Fd,
@@ -149,7 +153,8 @@ fn stream(seed: u64, trace: &str) {
             assert_eq!(host.stack.sysctls.set(&format!("net.inet.tcp.{name}"), *value), Some(Ok(())), "{name}");
         }
     }
-    // By hand: a flipped bit in an ARP reply would stay for twenty minutes, and ARP has no checksum.
+    // Static neighbors: ARP has no checksum, and an address damaged in an ARP reply would be used
+    // for twenty minutes.
     for (near, far, last) in [(a, b, 2), (b, a, 1)] {
         let mac = world.host(far).stack.iface(world.host(far).ports()[0].iface).unwrap().mac;
         let near = world.host(near);
@@ -181,7 +186,7 @@ fn stream(seed: u64, trace: &str) {
     let app = |host, fd, side| App { host, fd, side, sent: 0, got: 0, shut: false, over: false };
     let mut apps = vec![app(a, client, 0)];
     for round in 0..30_000 {
-        // After five minutes nothing but long timeouts can be left.
+        // After five minutes, only long timeouts can be left.
         world.run_for(Duration::from_millis(if apps.len() == 2 && round < 29_000 { 10 } else { 1000 }));
         if apps.len() == 1 {
             let calls = world.host(b).calls();
@@ -224,14 +229,14 @@ fn trace_of(seed: u64) -> PathBuf {
     std::env::temp_dir().join(format!("stream-{seed}.pcapng"))
 }
 
-/// The same seed once more, its frames written to a file.
+/// Runs a seed again and writes its frames to a file.
 fn replay(seed: u64) {
     let file = trace_of(seed);
     println!("seed {seed}: {:?}\ntrace: {}", Plan::of(seed), file.display());
     stream(seed, &format!("tracer(file=\"{}\")", file.display()));
 }
 
-/// Of the seeds below `seeds`, those that fail.
+/// Returns the seeds below `seeds` that fail.
 fn failures(seeds: u64) -> BTreeSet<u64> {
     let (next, failed) = (AtomicU64::new(0), Mutex::new(BTreeSet::new()));
     let some = || {
@@ -266,13 +271,14 @@ fn received_bytes_match_sent_bytes() {
     assert!(failed.is_empty(), "seeds that fail: {failed:?}; traces: {}; again: {again}", trace_of(0).display());
 }
 
-/// Seeds that stalled: in 851461 lost ACKs were measured as round trips, and the timeout grew to two minutes (RFC 6298 3).
+/// Seeds with which a connection once stalled. With 851461, lost ACKs were measured as round trips,
+/// and the timeout grew to two minutes (RFC 6298 3).
 #[test]
 fn seeds_that_stalled() {
     stream(851_461, "");
 }
 
-/// A seed that fails leaves a trace that can be read, and the same one each time.
+/// Replaying a seed writes the same trace each time.
 #[test]
 fn a_seed_is_replayed_frame_by_frame() {
     let seed = 1_000_003;

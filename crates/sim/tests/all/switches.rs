@@ -1,10 +1,14 @@
-//! Random networks of whole switches with hosts at them, on virtual time: links are pulled and put back, and at no moment does a frame go round.
+//! Random networks of switches and hosts on virtual time. Cables are unplugged and plugged in
+//! again, and a frame never loops.
 //!
-//! Every quarter of a second a host sends a broadcast, which each host sees once at most; in a loop of perfect links it would go round without time
-//! passing, which ends the world. Once the standard's time is over every host of a part sees it, and its echo answers. Where the protocol's
-//! machines alone are asked, with other kinds of links and more events: `bridge`'s own networks (src/stp/tests/random.rs). The seeds that always
-//! run show no loop; of 52 others (`LINERATE_SEED`) one had a broadcast go by two ways after a link was pulled, while what a root that had gone
-//! had said went round (crates/bridge/differences.md says how often, and why).
+//! Every quarter of a second a host sends a broadcast, which each host receives at most once. In a
+//! loop of perfect links it would circulate without time passing, which is a panic of the
+//! simulation. After the convergence time of the standard, every host of a connected part receives
+//! the broadcast, and its echo service answers. The tests of the crate `bridge`
+//! (src/stp/tests/random.rs) cover the protocol alone, with other kinds of links and more events.
+//! The seeds that always run show no loop. Of 52 other seeds (`LINERATE_SEED`), one had a broadcast
+//! arrive over two paths after a link was unplugged, while the information of a removed root still
+//! circulated (crates/bridge/differences.md gives frequency and cause).
 
 use clock::Duration;
 use linerate_sim::{HostId, World, shape};
@@ -17,7 +21,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 const STEP: Duration = Duration::from_millis(250);
-/// Links that are pulled or put back, one after the other.
+/// Number of successive events; each unplugs a cable or plugs it in.
 const EVENTS: usize = 4;
 const HELLO_S: u64 = 2;
 const MAX_AGE_S: u64 = 20;
@@ -38,17 +42,18 @@ impl Rng {
 struct HostAt {
     id: HostId,
     switch: usize,
-    /// Hears broadcasts.
+    /// Socket that receives broadcasts.
     ear: Fd,
-    /// Sends them.
+    /// Socket that sends broadcasts.
     mouth: Fd,
-    /// Asks echoes.
+    /// Socket that sends requests to echo services.
     asker: Fd,
-    /// How often each broadcast was heard.
+    /// Number of times that each broadcast was received.
     heard: BTreeMap<u32, u32>,
 }
 
-/// A cable between two switches, and how often it was put in: each time it has another name.
+/// A cable between two switches, and the number of times it was plugged in; each time it gets a new
+/// name.
 struct Cable {
     ends: [usize; 2],
     name: String,
@@ -63,7 +68,7 @@ struct Net {
     cables: Vec<Cable>,
     rng: Rng,
     sent: u32,
-    /// Of all ports that are and were.
+    /// Counters of all current and former ports.
     ports: Vec<Arc<PortCounts>>,
 }
 
@@ -71,7 +76,8 @@ fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host as u8 + 1)
 }
 
-/// The file: two to seven switches, connected, with as many links beside a tree's as there are switches; a host at each.
+/// Returns a topology file, the number of switches, and the cables: two to seven connected
+/// switches, each with a host. There are up to as many redundant links as switches.
 fn file(rng: &mut Rng, stp: &str) -> (String, usize, Vec<Cable>) {
     let switches = 2 + rng.below(6);
     let mut cables: Vec<Cable> = Vec::new();
@@ -139,7 +145,7 @@ impl Net {
         commands::run(self.world.switch_named(&format!("s{switch}")).unwrap(), &said, false).unwrap();
     }
 
-    /// A host says something to all.
+    /// Sends a broadcast from a host; returns its number.
     fn speak(&mut self, from: usize) -> u32 {
         self.sent += 1;
         let calls = self.world.host(self.hosts[from].id).calls();
@@ -148,7 +154,7 @@ impl Net {
         self.sent
     }
 
-    /// Time goes by; whatever is heard is heard for the first time.
+    /// Advances the time, and checks that each host receives each broadcast at most once.
     fn pass(&mut self, time: Duration) {
         self.world.run_for(time);
         for host in &mut self.hosts {
@@ -159,7 +165,7 @@ impl Net {
                         let times =
                             host.heard.entry(u32::from_be_bytes([into[0], into[1], into[2], into[3]])).or_default();
                         *times += 1;
-                        assert_eq!(*times, 1, "a broadcast went by two ways to h{}", host.switch);
+                        assert_eq!(*times, 1, "a broadcast reached h{} over two paths", host.switch);
                     }
                     Ok(other) => panic!("{other:?}"),
                     Err(Errno::EAGAIN) => break,
@@ -169,7 +175,7 @@ impl Net {
         }
     }
 
-    /// Somebody speaks every quarter of a second.
+    /// Sends a broadcast from a random host every quarter of a second.
     fn chat(&mut self, seconds: u64) {
         for _ in 0..seconds * 4 {
             let from = self.rng.below(self.hosts.len());
@@ -178,7 +184,7 @@ impl Net {
         }
     }
 
-    /// To which part a switch belongs.
+    /// Returns the connected part to which each switch belongs.
     fn parts(&self) -> Vec<usize> {
         let mut part: Vec<usize> = (0..self.switches).collect();
         for _ in 0..self.switches {
@@ -190,7 +196,8 @@ impl Net {
         part
     }
 
-    /// What each says is heard by all of its part, once, and by nobody else; and so are questions.
+    /// Checks that each host's broadcast reaches all hosts of its connected part once, and no other
+    /// host, and that the echo services of the part answer.
     fn shows_whole(&mut self, what: &str) {
         let part = self.parts();
         for from in 0..self.hosts.len() {
@@ -208,12 +215,12 @@ impl Net {
                 self.world.run_for(STEP);
                 let (mut into, calls) = ([0; 64], self.world.host(self.hosts[from].id).calls());
                 let answer = calls.recv_from(self.hosts[from].asker, &mut into).map(|(n, _)| into[..n].to_vec());
-                assert_eq!(answer.as_deref(), Ok(&question[..]), "{what}: h{from} asks h{to}");
+                assert_eq!(answer.as_deref(), Ok(&question[..]), "{what}: request from h{from} to h{to}");
             }
         }
     }
 
-    /// A cable is pulled out at both ends, or put in again.
+    /// Unplugs a random cable at both ends, or plugs it in again; returns a description.
     fn event(&mut self) -> String {
         let at = self.rng.below(self.cables.len());
         let Cable { ends, name, plugged, times } = &self.cables[at];
@@ -236,7 +243,8 @@ impl Net {
         format!("{} s{} s{}", if plugged { "plugged" } else { "pulled" }, ends[0], ends[1])
     }
 
-    /// Each node's frames add up; and over all nodes, what was sent by a port came in by another.
+    /// Checks that each node accounts for its frames, and that over all nodes every frame sent by a
+    /// port was received by another port.
     fn adds_up(&self) {
         assert_eq!(self.world.imbalances(), []);
         let sum = |of: fn(&PortCounts) -> u64| self.ports.iter().map(|counts| of(counts)).sum::<u64>();
@@ -246,7 +254,8 @@ impl Net {
     }
 }
 
-/// A network from each seed: it comes up within `first` seconds, and settles within `later` after each event.
+/// Runs a network for each seed: it converges within `first` seconds, and within `later` seconds
+/// after each event.
 fn networks(stp: &str, seeds: std::ops::Range<u64>, first: u64, later: u64) {
     let seeds = match std::env::var("LINERATE_SEED") {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).unwrap(),
@@ -267,19 +276,21 @@ fn networks(stp: &str, seeds: std::ops::Range<u64>, first: u64, later: u64) {
     }
 }
 
-/// Three hello times to come up. Later what a root said that has gone dies within max age, one hop a second at the worst, and then it comes up.
+/// A network converges in three hello times. After an event, the information of a removed root
+/// first expires within max age, at worst one hop a second.
 #[test]
 fn rstp_never_loops_and_converges_in_time() {
     networks("rstp", 0..12, 3 * HELLO_S, MAX_AGE_S + 3 * HELLO_S);
 }
 
-/// Twice the forward delay, what was last heard behind it; and max age before.
+/// A network converges in twice the forward delay and three hello times; after an event, max age
+/// precedes this.
 #[test]
 fn stp_never_loops_and_converges_in_time() {
     networks("stp", 100..106, 2 * FORWARD_DELAY_S + 3 * HELLO_S, MAX_AGE_S + 2 * FORWARD_DELAY_S + 3 * HELLO_S);
 }
 
-/// The same seed, the same bytes.
+/// The same seed gives the same frames.
 #[test]
 fn the_same_seed_gives_the_same_world() {
     let audits = |seed| {
@@ -293,7 +304,8 @@ fn the_same_seed_gives_the_same_world() {
     assert_ne!(audits(7), audits(8));
 }
 
-/// Without a tree a ring of switches is a loop, and the world says so: what the tests above would see.
+/// Without a spanning tree a ring of switches is a loop, which the simulation reports; the tests
+/// above would fail in this way.
 #[test]
 #[should_panic(expected = "does not become idle")]
 fn a_ring_without_stp_never_becomes_idle() {

@@ -1,5 +1,5 @@
-//! Two sites with a tunnel between their routers, on virtual time: every kind, over links that lose, double and turn
-//! packets round, and tunnels in tunnels.
+//! Two sites with a tunnel between their routers, on virtual time: every kind of tunnel, over links
+//! that lose, duplicate and reorder packets, and nested tunnels.
 
 use clock::Duration;
 use inet::fib::Prefix;
@@ -19,7 +19,8 @@ fn route(host: &Host<Up>, to: &str, via: Via) {
     host.stack.add_route(host.cx(), to.parse::<Prefix>().unwrap(), via).unwrap();
 }
 
-/// a -- r1 == r2 -- b: the sites' networks are known to the routers through the tunnel only.
+/// Topology a -- r1 == r2 -- b. Each router has a route to the other site's network through the
+/// tunnel only.
 struct Sites {
     world: World,
     ids: [HostId; 4],
@@ -66,7 +67,7 @@ fn received(host: &Host<Up>, fd: Fd) -> Vec<Vec<u8>> {
     }
 }
 
-/// Sends `n` datagrams of growing size from a to b; says how many arrived, whole.
+/// Sends `n` datagrams of growing size from a to b; returns the number that arrived unchanged.
 fn talk(sites: &mut Sites, n: u32) -> usize {
     let [a, _, _, b] = sites.ids;
     let calls = sites.world.host(b).calls();

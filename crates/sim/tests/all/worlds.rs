@@ -1,4 +1,4 @@
-//! Worlds: hosts on impaired links, on virtual time.
+//! Simulated networks: hosts on impaired links, on virtual time.
 
 use clock::Duration;
 use inet::route::Via;
@@ -38,7 +38,7 @@ fn received(host: &Host<Up>, fd: Fd) -> Vec<Vec<u8>> {
     }
 }
 
-/// a -- r1 -- r2 -- b with the impairment on every link.
+/// Topology a -- r1 -- r2 -- b with an impairment on every link.
 struct Chain {
     world: World,
     hosts: [HostId; 4],
@@ -67,12 +67,13 @@ fn chain(seed: u64, impairment: &str, wrapper: &str) -> Chain {
     Chain { world, hosts: [a, r1, r2, b], a, b }
 }
 
-/// Sends `n` datagrams of growing size, 5 ms apart; says what arrived.
+/// Sends `n` datagrams of growing size from a to b, 5 ms apart; returns the datagrams received.
 fn talk(chain: &mut Chain, n: u32) -> Vec<Vec<u8>> {
     let fd = listener(chain.world.host(chain.b), 7000);
     let from = chain.world.host(chain.a).calls().socket().unwrap();
     let to = SocketAddr::from((Ipv4Addr::new(10, 0, 3, 1), 7000));
-    // Neighbors first: a lost ARP request is repeated after a second, in which 200 datagrams would find a full queue.
+    // Resolves the neighbors first: a lost ARP request is repeated only after a second, and most of
+    // the 200 datagrams sent meanwhile would find a full queue.
     for _ in 0..8 {
         chain.world.host(chain.a).calls().send_to(from, b"", &to).unwrap();
         chain.world.run_for(Duration::from_secs(2));
@@ -108,13 +109,15 @@ fn a_bad_path_delivers_most_datagrams_intact() {
     for seed in 0..8 {
         let mut chain = chain(seed, "loss=5%,dup=3%,reorder=10%,delay=3ms,jitter=4ms", "");
         let got = talk(&mut chain, 300).len();
-        // Three lossy links on the way, fragments suffer more; duplicates add a little.
+        // The path has three lossy links, and fragmented datagrams are lost more often; duplicates
+        // add a few.
         assert!((200..330).contains(&got), "seed {seed}: {got} of 300");
     }
 }
 
-/// ARP has no checksum, and these links have no FCS: a flipped bit in a reply would stay for twenty minutes. So the
-/// neighbors are set by hand here, and what is corrupted is IPv4 and UDP.
+/// ARP has no checksum, and these links have no FCS, so that an address damaged in an ARP reply
+/// would be used for twenty minutes. The neighbors are therefore static, and only IPv4 and UDP are
+/// corrupted.
 #[test]
 fn corrupted_packets_are_dropped_and_counted() {
     let mut chain = chain(5, "corrupt=10%", "");
@@ -176,11 +179,11 @@ fn a_silent_neighbor_ends_in_host_unreachable_not_in_a_held_packet() {
     assert_eq!(chain.world.imbalances(), []);
 }
 
-/// Linux ends a connect with EHOSTUNREACH when its neighbor entry fails, after three ARP requests a second
-/// apart; RFC 1122 2.3.2.2 and RFC 9293 3.9.2.2 leave that to the host.
+/// Linux ends a connect with EHOSTUNREACH when its neighbor entry fails, after three ARP requests a
+/// second apart; RFC 1122 2.3.2.2 and RFC 9293 3.9.2.2 leave that to the host.
 #[test]
 fn a_connect_to_a_silent_neighbor_ends_after_three_seconds() {
-    // On the link, and beyond a gateway that is not there.
+    // A destination on the link, and one behind a gateway that does not exist.
     for to in ["10.0.1.77:80", "192.0.2.9:80"] {
         connects_end_after_three_seconds(to.parse().unwrap());
     }
@@ -192,7 +195,8 @@ fn connects_end_after_three_seconds(to: SocketAddr) {
     let (cx, iface) = (host.cx(), host.ports()[0].iface);
     let prefix = inet::fib::Prefix::new(Ipv4Addr::new(192, 0, 2, 0), 24).unwrap();
     host.stack.add_route(cx, prefix, Via::Gateway(iface, Ipv4Addr::new(10, 0, 1, 88))).unwrap();
-    // Of 24 SYNs, 16 wait for one neighbor (net.link.ether.inet.maxhold): each connection's last is among them.
+    // Of 24 SYNs, 16 wait for the neighbor (net.link.ether.inet.maxhold), among them the last SYN
+    // of each connection.
     let fds: Vec<Fd> = {
         let calls = host.calls();
         let fds: Vec<Fd> = (0..12).map(|_| calls.stream_socket().unwrap()).collect();

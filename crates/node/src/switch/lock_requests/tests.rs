@@ -1,5 +1,5 @@
-//! Loom model: every interleaving of a `SwitchThread` and the threads that need it. A lost wake-up is a
-//! deadlock, which loom reports.
+//! Loom model: every interleaving of a `SwitchThread` and the threads that request its lock or send
+//! it frames. A lost wake-up is a deadlock, which loom reports.
 
 use super::LockRequests;
 use crate::switch::exchange::{Arrivals, Outbox};

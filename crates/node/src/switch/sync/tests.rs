@@ -87,7 +87,7 @@ fn a_thread_that_missed_events_floods_until_they_are_resent() {
     }
     assert_eq!([5, 9, 100, 1199].map(|n| two.known(1, n, secs(14))), [Some(2), Some(0), Some(0), Some(0)]);
     assert_eq!(two.threads[1].1.counts.missed_addresses.get(), 1, "once");
-    assert_eq!(two.threads[0].1.counts.lost.get(), 77, "what is said again goes slowly enough");
+    assert_eq!(two.threads[0].1.counts.lost.get(), 77, "events are repeated slowly enough");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_thread_that_flushed_events_receives_all_again() {
     assert_eq!(three.known(1, 7, secs(0)), Some(1));
     three.sees_stations(0, 100..1200, secs(1));
     three.exchange(1, secs(2));
-    assert_eq!(three.known(1, 7, secs(2)), None, "nobody remembers who told of it");
+    assert_eq!(three.known(1, 7, secs(2)), None, "the address is flushed, whichever thread sent it");
     [2, 1].into_iter().for_each(|thread| three.exchange(thread, secs(3)));
     assert_eq!(three.known(1, 7, secs(3)), Some(1));
 }

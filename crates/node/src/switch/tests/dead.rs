@@ -1,5 +1,5 @@
-//! Ports that fail, are down or are full: frames they did not take do not count as sent, and each
-//! has a drop reason.
+//! Ports that fail, are down or are full: frames that they did not accept do not count as sent, and
+//! each has a drop reason.
 
 use super::*;
 
@@ -27,8 +27,8 @@ fn lan(n: usize, loops: usize, workers: usize) -> (Lan, SimClock) {
     (Lan::with(n, loops, workers, Clock::sim(&sim)), sim)
 }
 
-/// A peer disappears: until that is noticed the port's device refuses frames, then none are passed
-/// to it. Its addresses are flushed.
+/// A peer disappears. Until the link is checked, the port's device refuses frames; afterwards none
+/// are passed to the port. Addresses learned on it are flushed.
 #[test]
 fn frames_refused_by_a_dead_port_are_not_counted_as_sent() {
     for (loops, workers) in [(1, 0), (2, 0), (1, 2)] {

@@ -18,7 +18,7 @@ fn plug(lan: &mut Lan, spec: &str) -> Result<PortNo, AddError> {
     Ok(number)
 }
 
-/// However it is written, an interface has one member.
+/// An interface is one member, whichever kind of port its specification uses.
 #[test]
 fn equivalent_specs_name_one_interface() {
     for (first, second) in [
@@ -63,8 +63,8 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
             lan.turn();
             assert_eq!(lan.received(), [0, 0, 1], "not back through the other queue");
         }
-        // Frames for it are sent by the receiving loop if that has one of its queues, otherwise by
-        // the first.
+        // The receiving loop sends frames for the member itself if it polls one of the member's
+        // queues; otherwise the loop of the first queue sends them.
         lan.send(2, &frame(1, 5));
         lan.turn();
         assert_eq!(lan.received(), [1, 0, 0]);

@@ -10,7 +10,7 @@ const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 0x66]);
 /// Capacity of the table in these tests.
 const TABLE: usize = 64;
 
-/// Loops and workers.
+/// Numbers of (loops, workers).
 const KINDS: [(usize, usize); 3] = [(1, 0), (2, 0), (1, 2)];
 
 fn bytes_of(dst: Mac, src: Mac, rest: &[u8], len: usize) -> Vec<u8> {
@@ -79,8 +79,8 @@ impl Case {
         row.map_or(0, |row| row["value"].as_u64().unwrap())
     }
 
-    /// Ends a case: removes the ports with the hosts behind them, and checks that nothing is
-    /// missing.
+    /// Ends a case: removes the ports and the hosts connected to them, and checks that every frame
+    /// and buffer is accounted for.
     fn ends_clean(mut self, what: &str) {
         self.turn();
         self.lan.received();

@@ -18,8 +18,8 @@ fn flap(lan: &mut Lan, ports: [usize; 2], times: usize) {
     lan.received();
 }
 
-/// A spanning tree on some ports leaves muting to the others, and keeps its settings; its end does
-/// not change them.
+/// With a spanning tree on some ports, only the other ports are muted. The settings survive the end
+/// of the tree.
 #[test]
 fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let clock = SimClock::new();
@@ -34,7 +34,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let muted = |lan: &Lan, number: PortNo| lan.switch.thread(0).unwrap().bridge.muted(number).is_some();
     assert!(muted(&lan, 0) || muted(&lan, 1));
     clock.advance(Duration::from_secs(61));
-    // They forward now, and their addresses move back and forth.
+    // The ports forward now, and addresses move back and forth between them.
     (0..40).for_each(|_| {
         clock.advance(Duration::from_secs(1));
         lan.turn();
@@ -52,8 +52,8 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     assert_eq!(mute(&lan), None);
 }
 
-/// No other station can have its own address, with VLAN filtering or not, and no command removes
-/// it.
+/// The bridge's own address cannot be learned on a port, with VLAN filtering or without, and no
+/// command removes it.
 #[test]
 fn a_switch_receives_its_own_address() {
     for vlans in ["", "vlanfilter"] {
@@ -85,8 +85,8 @@ fn a_switch_receives_its_own_address() {
     }
 }
 
-/// When down it takes nothing; in monitor mode it learns and forwards nothing, but copies to span
-/// ports.
+/// When down, a bridge accepts no frame. In monitor mode it learns and forwards nothing, but copies
+/// frames to span ports.
 #[test]
 fn up_down_and_monitor() {
     let mut lan = Lan::new(3, 1);
