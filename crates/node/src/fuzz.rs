@@ -110,8 +110,8 @@ fn host_with_sockets(pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Lines of a control client: each is split into words and run as a command on the host of
-/// [`host_with_sockets`].
+/// Lines of a control client: each is split into words and run as a command on a host with null,
+/// pktgen and loopback ifaces and with UDP sockets.
 ///
 /// Invariants: no panic; joining and splitting words gives the same words; errors are one line;
 /// JSON answers are valid JSON; the audit balances.

@@ -45,7 +45,7 @@ pub struct Runner {
     lost: bool,
     /// Keeps the host running after all its ports have ended.
     stay: bool,
-    /// When the host became idle with all its ports ended; `None`: a port is open.
+    /// Start of the idle time after all ports have ended; `None`: a port is open.
     over: Option<Instant>,
     look: Instant,
 }
