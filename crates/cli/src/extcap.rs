@@ -1,11 +1,11 @@
-//! `extcap`: ports and running hosts as interfaces of Wireshark and tshark, by the protocol for
-//! external capture (extcap(4)).
+//! `extcap`: makes ports and running hosts available as interfaces in Wireshark and tshark, with
+//! the protocol of external capture programs (extcap(4)).
 //!
 //! Wireshark runs every program in its extcap directory, with flags that begin with `--extcap-` or
-//! are `--capture`. `main` inserts the word `extcap` before them, so installing means linking the
-//! program. Wireshark requests the list of interfaces, their link types, their options and the
-//! check of a filter. Then, in a separate process, it requests frames written to a FIFO until the
-//! FIFO is closed or SIGTERM arrives.
+//! are `--capture`. `main` inserts the word `extcap` before them, so a link to the program in that
+//! directory is enough. Wireshark first runs the program to list the interfaces, their link types
+//! and options, and to check a filter. To capture, it runs the program again; this process writes
+//! frames to a FIFO until the FIFO is closed or SIGTERM arrives.
 
 mod install;
 mod interface;
@@ -17,13 +17,14 @@ use interface::Interface;
 use std::ffi::OsString;
 use wire::filter::Filter;
 
-/// Returns whether these are the words with which Wireshark runs an extcap program.
+/// Returns whether `words`, the program's arguments, are those with which Wireshark runs an extcap
+/// program.
 pub fn is_called(words: &[OsString]) -> bool {
     let first = words.first().map(|word| word.to_string_lossy());
     first.is_some_and(|first| first.starts_with("--extcap-") || first == "--capture")
 }
 
-/// Performs the one requested action.
+/// Performs the action that the flags request.
 pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
     if let Some(dir) = &args.install {
         return install::link(dir.as_deref());
@@ -49,8 +50,8 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
         let filter = filter.map_err(|why| Fault::usage(format!("--extcap-capture-filter: {why}")))?;
         return record::run(&interface, args, expression, &filter);
     }
-    // The filter is only checked: no output means that it is valid, otherwise the first line is
-    // shown. The exit code is 0 in both cases.
+    // Only a check of the filter is requested. Wireshark takes no output as "valid", and shows the
+    // first line of any output as the error. The exit code is 0 in both cases.
     match filter {
         Err(why) => print(&format!("{why}\n")).map(|()| Exit::Fine),
         Ok(_) if args.filter.is_some() => Ok(Exit::Fine),

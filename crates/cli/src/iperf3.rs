@@ -1,5 +1,5 @@
-//! `iperf3 -s` and `iperf3 -c`: a host from flags as one end of a measurement; the other end may be
-//! stock iperf3.
+//! `iperf3 -s` and `iperf3 -c`: runs a host, configured by flags, as server or client of an iperf3
+//! test. The peer may be the original iperf3 ("stock").
 
 mod output;
 
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Default of --rcv-timeout.
+/// Default of --rcv-timeout, in milliseconds.
 const RCV_TIMEOUT_MS: u64 = 120_000;
 
 /// Arguments of `iperf3`.
@@ -69,7 +69,7 @@ pub struct Iperf3Args {
     /// Set the unit of rates: k, m, g, t for bits, K, M, G, T for bytes [default: adaptive]
     #[arg(short = 'f', long, value_name = "UNIT", value_parser = rate_unit)]
     pub format: Option<RateUnit>,
-    /// Set CPU affinity, as --core
+    /// Set CPU affinity to core N, as --core does
     #[arg(short = 'A', long, value_name = "N", value_parser = affinity)]
     pub affinity: Option<u32>,
     /// Append the output to this log file instead of printing it
@@ -93,7 +93,7 @@ pub struct Iperf3Args {
 }
 
 impl Iperf3Args {
-    /// Returns the host's flags, with the core of -A.
+    /// Returns the host's flags, with the core that -A sets.
     fn served_here(&self) -> ServedArgs {
         let mut served = self.served.clone();
         served.host.core = self.affinity.map(|core| core.to_string()).or(served.host.core);
@@ -102,7 +102,8 @@ impl Iperf3Args {
 }
 
 impl Iperf3Args {
-    /// Rejects addresses of another family than -4 or -6 selects.
+    /// Checks that the addresses of -c and -B belong to the family that -4 or -6 selects, and to
+    /// the same family.
     fn check_family(&self) -> anyhow::Result<()> {
         let client = self.client.as_ref().and_then(Remote::ip);
         for (flag, addr) in [("-c", client), ("-B", self.bind)] {
@@ -145,10 +146,10 @@ pub struct ServerArgs {
     /// Exit after one test
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
-    /// Limit concurrent tests; further clients get a busy error
+    /// Limit the number of concurrent tests; further clients get a busy error
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_clients: u16,
-    /// Limit concurrent tests per client address [default: no limit]
+    /// Limit the number of concurrent tests per client address [default: no limit]
     #[arg(long, value_name = "N", conflicts_with = "client", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub per_peer: Option<u16>,
 }
@@ -185,13 +186,13 @@ pub struct ClientArgs {
     /// Run in bidirectional mode: both ends send
     #[arg(long, conflicts_with = "server")]
     pub bidir: bool,
-    /// Omit the first S seconds from the result
+    /// Omit the first S seconds of the test from the result
     #[arg(short = 'O', long, value_name = "S", default_value_t = 0, conflicts_with = "server")]
     pub omit: u64,
     /// Set the socket buffer size in bytes
     #[arg(short = 'w', long, value_name = "N[KM]", value_parser = amount, conflicts_with = "server")]
     pub window: Option<u64>,
-    /// Set the maximum segment size
+    /// Set the maximum segment size in bytes
     #[arg(
         short = 'M',
         long,
@@ -287,7 +288,7 @@ fn affinity(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected the number of a core".to_string())
 }
 
-/// Parses a number in any base: `52`, `064` and `0x34` are equal.
+/// Parses a decimal, octal or hexadecimal number: `52`, `064` and `0x34` are equal.
 fn based(text: &str) -> Option<u8> {
     let number = |digits: &str, base| u8::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'));
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -301,8 +302,8 @@ fn tos(text: &str) -> Result<u8, String> {
     based(text).ok_or_else(|| "expected 0 to 255, as in 52, 064 or 0x34".to_string())
 }
 
-/// Returns the type of service of a code point: RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC
-/// 5865 (va), RFC 8622 (le).
+/// Parses a DSCP and returns it as a type-of-service byte. Names: RFC 2474 (cs), RFC 2597 (af), RFC
+/// 3246 (ef), RFC 5865 (va), RFC 8622 (le).
 fn dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_lowercase();
     let class = |prefix: &str, most| {
@@ -349,8 +350,8 @@ pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Environment variable that marks the background process of -D.
 const IN_BACKGROUND: &str = "LINERATE_IN_BACKGROUND";
 
-/// Runs this command line again in a process group of its own. Returns once the new process serves,
-/// or with its exit code.
+/// Runs this command line again as a background process in a new process group. Returns when the
+/// new process accepts clients or, if it fails to start, with its exit code.
 fn in_background() -> anyhow::Result<Exit> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1").process_group(0);
@@ -424,7 +425,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     let on = hosts::from_flags(&args.served.host, words).map_err(Fault::usage)?;
     let port = args.served.listen.unwrap_or(iperf3::PORT);
     on.socket_addr(to, port).map_err(|why| Fault::usage(format!("iperf3: -c: {why}")))?;
-    // Unspecified until the host runs and resolves the name.
+    // The server's address is unspecified until the host runs and resolves the name.
     let unknown = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     let cookie = cookie().context("cannot read random bytes for the session cookie")?;
     let mut config = ClientConfig {
@@ -442,7 +443,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     if let Some(ms) = args.of_client.connect_timeout {
         config.connect_patience = Duration::from_millis(ms);
     }
-    // `wall` is the time of day at the zero of the host's clock, a moment ago.
+    // `wall` is the time of day at the zero of the host's clock.
     let bind = args.bind;
     let app = move |wall, peer: Option<SocketAddr>| {
         let mut config = config;
@@ -485,10 +486,10 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     }
 }
 
-/// Runs `iperf3 -c` in a host in virtual time.
+/// Runs `iperf3 -c` in a simulated host, in virtual time.
 ///
 /// # Errors
-/// Flags that need another kind of host, no server, or a failed test.
+/// A flag cannot be used in virtual time, -c is missing, or the test failed.
 pub fn simulated(host: &dyn Works, args: &Iperf3Args) -> anyhow::Result<Exit> {
     args.check_family()?;
     let wrong = "iperf3: expected -c HOST; a server is a service in the topology file";
@@ -517,7 +518,7 @@ fn can_open(path: &Path, is_written: bool) -> io::Result<()> {
     }
 }
 
-/// Runs the client in a running host.
+/// Runs the client in a host that is running already.
 fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> anyhow::Result<Exit> {
     let ignored = [
         ("-f", args.format.is_some()),
@@ -536,7 +537,7 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
     }
     let port = args.served.listen.unwrap_or(iperf3::PORT).to_string();
     let interval = ((args.interval * 1e3) as u64).to_string();
-    // In virtual time the same seed must send the same bytes.
+    // In virtual time the cookie is constant, so that runs with the same seed send the same bytes.
     let letters = match host.is_virtual() {
         true => [b'a'; COOKIE],
         false => cookie().context("cannot read random bytes for the session cookie")?,
@@ -553,8 +554,8 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
     crate::ask::iperf3(host, &family.into_iter().chain(words).collect::<Vec<_>>())
 }
 
-/// Prints output of the application. Adds the environment to a JSON report under the key
-/// `linerate`, which stock iperf3 does not use; prints text unchanged.
+/// Writes `said`, the output of the application. Text is unchanged; a JSON report gets the
+/// environment of the measurement under the key `linerate`, which stock iperf3 does not use.
 fn say(output: &mut Output, said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
     if said.is_empty() {
         return Ok(());
@@ -567,7 +568,7 @@ fn say(output: &mut Output, said: String, json: bool, env: impl FnOnce() -> Envi
     }
 }
 
-/// Returns the parameters of the test; rejects those that a server would reject.
+/// Returns the parameters of the test; returns an error if a server would reject them.
 fn params(args: &ClientArgs) -> anyhow::Result<Params> {
     let (rate, burst) = args.bitrate.unwrap_or((if args.udp { iperf3::UDP_RATE } else { 0 }, 1));
     let has_amount = args.bytes.is_some() || args.blockcount.is_some();
@@ -631,8 +632,8 @@ mod tests {
 
     #[test]
     fn code_points_are_names_or_numbers_in_any_base() {
-        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits are not the code
-        // point's.
+        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits of the byte are not
+        // part of the code point.
         for (text, tos) in
             [("ef", 0xb8), ("AF31", 0x68), ("cs1", 0x20), ("46", 0xb8), ("0x2e", 0xb8), ("056", 0xb8), ("0", 0)]
         {

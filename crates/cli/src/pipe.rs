@@ -1,4 +1,5 @@
-//! Commands of the pipeline: frames in, frames out; one command alone or several in a row.
+//! Pipeline commands, which read frames and write frames. One command runs alone, or several run as
+//! one pipeline, called a row here.
 //!
 //! `linerate A ... + B ... + C ...` is `linerate A ... | linerate B ... | linerate C ...` in one
 //! process: frames are read once, pass through the stage of each command, and are written once.
@@ -35,10 +36,10 @@ use std::ffi::{OsStr, OsString};
 use step::Step;
 use stream::{from_stream, open_sink, stream_ended};
 
-/// Separator of two commands.
+/// Separator between two commands of a row.
 const JOIN: &str = "+";
 
-/// Commands that can be part of a row.
+/// Commands that can be part of a row, that is, of a pipeline with `+`.
 #[derive(Subcommand, Debug)]
 pub enum RowCommand {
     /// Write received frames of a port to standard output, as lines of text
@@ -47,26 +48,26 @@ pub enum RowCommand {
     Put(PutArgs),
     /// Convert frames: text, binary, pcap, pcapng, JSON lines
     Conv(ConvArgs),
-    /// Select frames by grep patterns in their lines, or by their fields
+    /// Select frames by grep patterns in their lines of text, or by header fields
     Grep(GrepArgs),
     /// Change fields and checksums of frames; translate addresses (NAT)
     Rewrite(RewriteArgs),
     /// Correct the checksums of frames, or check them
     Crc(CrcArgs),
-    /// Generate frames of given size, number, addresses, UDP, timestamps
+    /// Generate frames with given size, number, addresses and timestamps
     Gen(GenArgs),
-    /// Copy each frame to other ports or files, and pass it on
+    /// Copy each frame to other ports or files, and pass it on unchanged
     Mirror(MirrorArgs),
-    /// Send each frame to one of several ports or files, by flow or otherwise
+    /// Send each frame to one of several ports or files, selected by flow or in another way
     #[command(visible_alias = "balance")]
     Split(SplitArgs),
     /// Delay each frame, keeping the order
     Delay(DelayArgs),
-    /// Limit the rate in bits or frames per second
+    /// Limit the rate of frames, in bits or frames per second
     Rate(RateArgs),
     /// Count frames, their bytes and their rates
     Count(CountArgs),
-    /// Print the busiest flows, addresses, types or VLANs, or watch hosts
+    /// Print the busiest flows, addresses, types or VLANs, or watch running hosts
     Top(TopArgs),
 }
 
@@ -96,7 +97,7 @@ fn made((make, stream): (flow::Make, StreamArgs)) -> Step {
     Step::Make(make, stream)
 }
 
-/// Runs a single command; some have a faster implementation for this case.
+/// Runs a single command without `+`; some commands have a faster implementation for this case.
 pub fn alone(command: RowCommand) -> anyhow::Result<Exit> {
     match &command {
         RowCommand::Grep(args) => return grep::run(args),
@@ -115,15 +116,16 @@ pub fn alone(command: RowCommand) -> anyhow::Result<Exit> {
     row(vec![step(command)?])
 }
 
-/// Runs a row of commands if `words` contain the separator.
+/// Runs a row of commands if `words`, the program's arguments, contain the separator; otherwise
+/// returns `None`.
 pub fn in_a_row(words: &[OsString]) -> Option<anyhow::Result<Exit>> {
     let first = words.first()?.to_str()?;
     let joined = words.iter().any(|word| word == JOIN) && is_of_pipes(first);
     joined.then(|| parse_row(words).and_then(row))
 }
 
-/// Returns whether `name` is a command that can be part of a row. For other commands a + among the
-/// words has another meaning.
+/// Returns whether `name` is a command that can be part of a row. In the arguments of other
+/// commands, `+` is not a separator.
 fn is_of_pipes(name: &str) -> bool {
     RowCommand::augment_subcommands(clap::Command::new("row")).find_subcommand(name).is_some()
 }
@@ -157,7 +159,7 @@ fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Runs a row of steps.
+/// Runs a row of commands and prints the reports of its stages.
 fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let (mut from, mut to, mut stages, mut stream) = (None, None, Vec::new(), StreamArgs::default());
@@ -188,7 +190,7 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
         merge(&mut stream, given, at, last)?;
     }
     let mut stages = Chain(stages);
-    // If the run could not start, there is nothing to report.
+    // If the row could not start, the stages have nothing to report.
     let ran = between(from, &mut stages, to, &stream)?;
     if let Some(said) = stages.report() {
         said.lines().for_each(notice);
@@ -220,8 +222,8 @@ fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> any
     Ok(())
 }
 
-/// Runs from source to sink and reports bad lines. Returns the outcome of the run, or the error
-/// that prevented its start.
+/// Moves frames from source to sink and reports invalid lines. Returns the outcome, or the error
+/// that prevented the start.
 fn between(
     from: Option<From>,
     stages: &mut Chain,
@@ -258,7 +260,8 @@ fn between(
     })
 }
 
-/// Runs as [`between`] does, for stages that hold frames or report by the clock.
+/// Moves frames as [`between`] does, for stages that hold frames or report at certain times. `tell`
+/// reports errors of the source and returns whether frames are missing.
 fn by_the_clock<S: run::Source + Send + 'static>(
     source: S,
     tell: fn(&S) -> bool,
@@ -268,7 +271,7 @@ fn by_the_clock<S: run::Source + Send + 'static>(
     let clock = pipe::ports::Counter::new(1).clock();
     let (ran, source) = pipe::timed::run_timed(source, stages, sink.as_sink(), &clock, dispatch::stop_requested);
     let ran = sink.end().and(ran);
-    // A source still blocked in a read has nothing to report.
+    // A source that is still blocked in a read is not returned, and is not reported.
     let undone = source.as_ref().is_some_and(tell) | sink.tell();
     ended(ran, undone)
 }

@@ -1,9 +1,10 @@
 //! `tcpdump`: prints frames that pass the ports of a running host or bridge, frames that it drops,
 //! or those of a file, one per line; or writes them as pcapng or pcap.
 //!
-//! A host copies only the frames that match the expression (`node::capture`). They are read from
-//! its control socket a few times a second, until Ctrl-C or after -c frames. Frames for which the
-//! host had no room are counted; the number is printed at the end.
+//! A host copies only the frames that match the expression (`node::capture`). This process reads
+//! them from the host's control socket a few times a second, until Ctrl-C or after -c frames.
+//! Frames for which the host's capture buffer had no room are counted; their number is printed at
+//! the end.
 
 mod files;
 mod print;
@@ -37,7 +38,7 @@ pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     }
     let host = Running::of(args.url.as_deref())?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let mut sink = Sink::of(args, None)?; // before the host keeps anything
+    let mut sink = Sink::of(args, None)?; // before the host starts to capture
     let place = if args.dropped { "dropped" } else { &args.iface };
     let capture = host.open(place, args.snaplen, &expression)?;
     notice(&format!("listening on {place}, snapshot length {} bytes", args.snaplen));
@@ -46,8 +47,8 @@ pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     ended.map(|()| Exit::Fine)
 }
 
-/// Writes frames of an iface of the host at `url` that match `expression`, as pcapng to `out`,
-/// until the reader closes it or a signal arrives.
+/// Captures frames that match `expression` at the iface `iface` of the host at `url`, and writes
+/// them as pcapng to `out`. Ends when the reader closes `out` or a signal arrives.
 ///
 /// # Errors
 /// Those of the host, or of `out`.
@@ -63,7 +64,7 @@ pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, express
     ended.map(|()| Exit::Fine)
 }
 
-/// Lists the ports of the host or bridge, numbered (`-D`).
+/// Prints a numbered list of the ports of the host or bridge (`-D`).
 fn list(host: &Running) -> anyhow::Result<Exit> {
     let ports: Vec<serde_json::Value> =
         serde_json::from_str(&host.ask(&["show", "ports"], true)?).context("show ports: not JSON")?;
@@ -117,7 +118,7 @@ fn read(path: &Path, filter: &Filter, args: &TcpdumpArgs) -> anyhow::Result<Exit
     ended.map(|()| Exit::Fine)
 }
 
-/// Input that ends on Ctrl-C, even while blocked.
+/// Input whose reads return end of file on Ctrl-C, even while they wait for data.
 struct UntilStopped(Box<dyn Read>);
 
 impl Read for UntilStopped {
@@ -134,14 +135,15 @@ impl Read for UntilStopped {
     }
 }
 
-/// Destination of frames: lines on standard output, or files.
+/// Destination of captured frames: lines on standard output, or files.
 struct Sink {
     out: Out,
-    /// Difference between calendar time and the host's clock, once known.
+    /// Calendar time at the zero of the host's clock, in nanoseconds since 1970; `None` until the
+    /// first frames arrive.
     epoch_ns: Option<u64>,
-    /// Frames printed or written.
+    /// Number of frames printed or written.
     taken: u64,
-    /// Remaining number of frames (-c).
+    /// Number of frames that may still be printed or written (-c).
     left: u64,
 }
 
@@ -170,13 +172,13 @@ impl Sink {
         }
     }
 
-    /// Counts a frame. A frame that the last file has no room for ends the capture.
+    /// Counts a frame. If the last file had no room for it, the capture ends.
     fn count(&mut self, has_room: bool) {
         self.taken += u64::from(has_room);
         self.left = if has_room { self.left.saturating_sub(1) } else { 0 };
     }
 
-    /// Processes frames of a running host; returns whether more are accepted.
+    /// Prints or writes frames of a running host; returns whether more frames are accepted.
     fn take(&mut self, batch: &Batch) -> anyhow::Result<bool> {
         let epoch = *self.epoch_ns.get_or_insert(port::os::calendar_ns().saturating_sub(batch.now_ns));
         let mut text = String::new();
@@ -211,7 +213,7 @@ impl Sink {
         Ok(self.left > 0)
     }
 
-    /// Processes a packet of a file; returns whether more are accepted.
+    /// Prints or writes a packet of a file; returns whether more packets are accepted.
     fn take_record(&mut self, record: &Record<'_>, section: &Section) -> anyhow::Result<bool> {
         let has_room = match &mut self.out {
             Out::Files(files) => files.write(record, Origin::Capture(section))?,
@@ -230,8 +232,8 @@ impl Sink {
     }
 }
 
-/// Returns the options of a pcapng packet block: for a dropped frame a comment with the reason,
-/// else none.
+/// Returns the encoded options of a pcapng packet block: for a dropped frame, a comment with the
+/// drop reason; for any other frame, none.
 fn options(fate: Fate) -> Vec<u8> {
     let Fate::Dropped(why) = fate else { return Vec::new() };
     let text = format!("dropped: {}: {}", why.name(), why.sentence());

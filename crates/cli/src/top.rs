@@ -23,7 +23,8 @@ use watched::Watched;
 /// Polling interval of the keyboard.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// Returns whether the arguments mean a running host rather than a stream of frames.
+/// Returns whether the arguments request the counters of running hosts rather than statistics of a
+/// stream of frames.
 pub fn is_meant(args: &TopArgs) -> bool {
     let WatchArgs { url, batch, .. } = &args.watch;
     !url.is_empty() || *batch || (args.stream.files.is_empty() && io::stdin().is_terminal())
@@ -53,8 +54,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<Exit> {
     done
 }
 
-/// Returns the control sockets to watch: those given, $LINERATE_CTL, or all in the directory used
-/// by `up`.
+/// Returns the control sockets to watch: those given, else the one in $LINERATE_CTL, else all
+/// sockets in the directory that `linerate up` uses.
 fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
     if !given.is_empty() {
         return Ok(given.iter().map(|url| crate::control::socket_of(url)).collect());
@@ -93,12 +94,12 @@ struct Watch {
 }
 
 impl Watch {
-    /// Reads all hosts; returns whether any replied.
+    /// Reads the counters of all hosts; returns whether any host replied.
     fn look(&mut self) -> bool {
         self.hosts.iter_mut().fold(false, |any, host| host.look() | any)
     }
 
-    /// Prints a block, or JSON lines, after each interval.
+    /// Prints the rates of all hosts after each interval, as text or as JSON lines.
     fn batch(&mut self) -> anyhow::Result<Exit> {
         let mut left = self.times.unwrap_or(u64::MAX);
         while left > 0 && slept(self.interval) {
@@ -120,7 +121,8 @@ impl Watch {
         Ok(Exit::Fine)
     }
 
-    /// Shows the full-screen view until q is pressed.
+    /// Shows the full-screen view until q or Ctrl-C is pressed, or after the requested number of
+    /// updates.
     fn screen(&mut self) -> anyhow::Result<Exit> {
         let mut terminal = ratatui::try_init().context("cannot open the terminal")?;
         let done = self.show(&mut terminal);

@@ -1,9 +1,9 @@
-//! `why`: explains what becomes of a flow's frames in a running host or bridge: where they arrive
-//! and leave, the route or address table entry that decides, the socket, the drops and their
-//! reasons, and packets that wait for neighbor resolution.
+//! `why`: explains how a running host or bridge treats the frames of a flow. Reports the ports
+//! where they arrive and leave, the route or address table entry that applies, the socket, drops
+//! with their reasons, and packets that wait for neighbor resolution.
 //!
-//! Combines the output of existing control commands: a capture of frames that pass or are dropped,
-//! for a while; the record of earlier drops; `route get --why`, `ss`, `bridge fdb`.
+//! Combines existing control commands: a capture, for some seconds, of frames that pass or are
+//! dropped; the host's sample of earlier drops; `route get --why`, `ss`, `bridge fdb`.
 
 mod flow;
 
@@ -20,16 +20,16 @@ use std::time::Instant;
 use wire::dissect;
 use wire::filter::Filter;
 
-/// Bytes kept of each frame: the headers that distinguish flows and are printed.
+/// Maximum number of bytes captured of each frame, enough for the headers.
 const SNAPLEN: u32 = 256;
-/// Maximum number of flows for which routes and sockets are looked up; further flows are only
+/// Maximum number of flows, and of stations, that are looked up; frames of further flows are only
 /// counted.
 const FLOWS_MAX: usize = 8;
 
 /// Runs `why`.
 ///
 /// # Errors
-/// Invalid flow, or no host.
+/// The flow is invalid, or no host replies.
 pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
     let asked = FlowQuery::parse(&args.flow).map_err(Fault::usage)?;
     Filter::compile(&asked.expression).map_err(Fault::usage)?;
@@ -53,7 +53,8 @@ pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Frames with the same place and fate.
+/// Captured frames at the same port that were all received, all sent, or all dropped for the same
+/// reason.
 struct Group {
     place: String,
     fate: Fate,
@@ -64,14 +65,15 @@ struct Group {
 /// Direction and iface of a frame that passed.
 type Passed = (Direction, String);
 
-/// Observed frames, grouped as they arrive, with the number and the last frame of each group.
+/// Captured frames, grouped by port and fate.
 #[derive(Default)]
 struct Tally {
     /// Groups in the order of their first frame.
     groups: Vec<Group>,
-    /// Flows, each with the iface by which it arrived, or else left.
+    /// Flows, each with the iface at which its frames arrived or, if they did not arrive at any,
+    /// left.
     flows: BTreeMap<Ends, Option<Passed>>,
-    /// Destination MAC addresses, for a bridge.
+    /// Destination MAC addresses, which are looked up if the process is a bridge.
     stations: Vec<[u8; 6]>,
 }
 
@@ -106,7 +108,7 @@ impl Tally {
     }
 }
 
-/// Request to the host and its reply.
+/// Heading of a control request, and the lines of its reply.
 struct Answer {
     about: String,
     text: Vec<String>,
@@ -155,7 +157,7 @@ impl Report {
             out += &format!("    last: {}\n", line(&group.last));
         }
         if self.missed > 0 {
-            out += &format!("  missed, capture buffer of the host full: {}\n", frames(self.missed as usize));
+            out += &format!("  not captured because the buffer was full: {}\n", frames(self.missed as usize));
         }
         if !self.before.is_empty() {
             let mut reasons: BTreeMap<&str, (usize, &Caught)> = BTreeMap::new();
@@ -218,7 +220,8 @@ fn line(frame: &Caught) -> String {
     dissect::brief(&frame.data, frame.len as usize).to_string()
 }
 
-/// Requests the host's decisions about `flows`, or from a bridge the ports of `stations`.
+/// Queries the host's routes and sockets for `flows` or, from a bridge, the ports at which
+/// `stations` were learned.
 fn answers(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>, stations: &[[u8; 6]]) -> Vec<Answer> {
     if let Ok(table) = host.ask(&["bridge", "fdb", "show"], true) {
         return stations.iter().map(|mac| entry(mac, &table)).collect();
@@ -240,7 +243,7 @@ fn answers(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>, stations: &[[
     out
 }
 
-/// Returns lines that describe the sockets that `flows` reach.
+/// Returns one line for each socket that receives or sends packets of `flows`.
 fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>) -> anyhow::Result<Vec<String>> {
     let rows: Vec<Value> = serde_json::from_str(&host.ask(&["ss", "-a"], true)?).context("ss: not JSON")?;
     let reached = rows.iter().filter(|row| flows.keys().any(|ends| ends.is_of_socket(row)));
@@ -248,7 +251,7 @@ fn sockets(host: &Running, flows: &BTreeMap<Ends, Option<Passed>>) -> anyhow::Re
     Ok(if lines.is_empty() { vec!["no matching socket".to_string()] } else { lines })
 }
 
-/// Returns a line that describes a socket, given as `row` of `ss -j`.
+/// Returns a line that describes a socket; `row` is its object in the JSON output of `ss`.
 fn socket_line(row: &Value) -> String {
     let word = |key: &str| match row.get(key) {
         Some(Value::String(text)) => text.clone(),
@@ -267,8 +270,8 @@ fn lines_of(text: &str) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// Returns the words of `route get DST ... --why`; a received flow is looked up as forwarded
-/// packets.
+/// Returns the words of the command `ip route get DST ... --why` for a flow. For a flow that was
+/// received, the lookup is that of a forwarded packet (`from` and `iif`).
 fn route_words(ends: &Ends, passed: Option<&Passed>) -> Vec<String> {
     let mut words: Vec<String> = ["ip"].map(String::from).into();
     words.extend(ends.dst.is_ipv6().then(|| "-6".to_string()));
@@ -287,7 +290,8 @@ fn route_words(ends: &Ends, passed: Option<&Passed>) -> Vec<String> {
     words
 }
 
-/// Returns the ports at which a bridge has learned a station.
+/// Returns the ports at which a bridge has learned the MAC address `mac`; `table` is the JSON
+/// output of `bridge fdb show`.
 fn entry(mac: &[u8; 6], table: &str) -> Answer {
     let name = wire::Mac(*mac).to_string();
     let rows: Vec<Value> = serde_json::from_str(table).unwrap_or_default();

@@ -1,6 +1,8 @@
-//! How fast a port is read as a file: `dd` from a mounted generator beside `dd` from a file of the same lines on tmpfs, in turns.
+//! Measures how fast a port is read as a file: runs `dd` alternately on a mounted generator and on
+//! a tmpfs file with the same lines.
 //!
-//! `cargo run --release -p linerate-pipe --example mount_speed [-- PAYLOAD [ROUNDS]]`, PAYLOAD 22 or 1472; prints the median of each and the ratio of medians.
+//! `cargo run --release -p linerate-pipe --example mount_speed [-- PAYLOAD [ROUNDS]]`, with 22 or
+//! 1472 as PAYLOAD, in bytes. Prints the median of each in GB/s, and the ratio of the medians.
 
 use buf::{Pool, PoolConfig, PoolLocks};
 use linerate_pipe::mount::{Options, serve};
@@ -41,7 +43,7 @@ fn main() {
         let file = Path::new("/dev/shm").join(format!("lr-mount-speed-{}", std::process::id()));
         dd(&dir.join("pg0"), &file, 4 * MIB, 256 * MIB);
         for block in [4096, 16_384, 65_536, 262_144, MIB, 4 * MIB] {
-            // As much as takes a fifth of a second.
+            // The amount is read in about a fifth of a second.
             let bytes = if block < 65_536 { 64 * MIB } else { 512 * MIB };
             let null = Path::new("/dev/null");
             let mut times: Vec<(f64, f64)> = (0..=rounds)
@@ -57,7 +59,7 @@ fn main() {
     });
 }
 
-/// GB/s of `bytes`, read in blocks.
+/// Copies `bytes` bytes with `dd`, in blocks of `block` bytes; returns the speed in GB/s.
 fn dd(from: &Path, to: &Path, block: usize, bytes: usize) -> f64 {
     let start = Instant::now();
     let output = Command::new("dd")
@@ -67,7 +69,8 @@ fn dd(from: &Path, to: &Path, block: usize, bytes: usize) -> f64 {
         .output()
         .unwrap();
     let seconds = start.elapsed().as_secs_f64();
-    // Reads of whole frames are a little shorter than asked for: dd says how many bytes they were, and how long it took itself.
+    // Reads return whole frames, so they are a little shorter than requested: the number of bytes
+    // and the time are taken from the output of dd.
     let said = String::from_utf8_lossy(&output.stderr);
     let copied: f64 = said.lines().last().and_then(|line| line.split(' ').next()?.parse().ok()).unwrap();
     let own = said.lines().last().and_then(|line| line.split(", ").nth(2)?.trim_end_matches(" s").parse().ok());

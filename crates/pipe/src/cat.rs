@@ -1,8 +1,8 @@
 //! Writes the frames that a port receives into a pipe as lines, without copying them.
 //!
 //! Lines are encoded straight from the port's buffers into memory. The pages are then moved into
-//! the pipe ([`Pages`]). This pays off for large amounts only: a few lines are written with an
-//! ordinary write.
+//! the pipe ([`Pages`]). Moving pages pays off for large amounts only: a few lines are written with
+//! write(2).
 
 use crate::os::{Kept, Pages};
 use crate::ports::PortSource;
@@ -11,23 +11,27 @@ use std::fs::File;
 use std::io::Write;
 use wire::text::{self, Kind, MAX_FRAME, MAX_LINE, MIN_FRAME, SLACK, STAMP, Stamp};
 
-/// Size of the page buffer: one huge page.
+/// Size of the page buffer in bytes: one huge page.
 const ROOM: usize = 2 << 20;
-/// Bytes sent at once. The reader starts while more are being written and finds them in a cache.
+/// Number of bytes moved into the pipe at once. The reader of the pipe can then start while more
+/// lines are encoded, and finds the bytes in a CPU cache.
 const PIECE: usize = 256 * 1024;
-/// Frames encoded at once; their lines fit into an empty buffer if no frame is [`LONG`].
+/// Number of frames encoded at once; their lines fit into an empty buffer if no frame is longer
+/// than [`LONG`].
 const AT_ONCE: usize = 32;
-/// Length in bytes from which a frame is encoded on its own.
+/// Maximum length, in bytes, of a frame that is encoded together with others; longer frames are
+/// encoded one at a time.
 const LONG: usize = 16 * 1024;
 const _: () = assert!(AT_ONCE * (text::len(LONG) + STAMP) + SLACK <= ROOM);
 const _: () = assert!(MAX_LINE + SLACK <= ROOM);
-/// Length of the longest line of a frame that a port receives.
+/// Length in bytes of the longest line that a frame received from a port can have.
 const LONGEST: usize = text::len(u16::MAX as usize) + STAMP;
-/// Bytes from which pages are moved into the pipe; below that, a copy is cheaper than new pages.
+/// Number of bytes from which pages are moved into the pipe; for fewer bytes, a copy is cheaper
+/// than new pages.
 const WORTH: usize = 64 * 1024;
 
-/// Writes the lines of the frames that `source` receives until it ends, with time stamps if
-/// `stamped`.
+/// Writes the frames that `source` receives to `out` as lines, until the source ends. If `stamped`,
+/// each line begins with the arrival time.
 ///
 /// # Errors
 /// Errors of reading the port and of writing the pipe.
@@ -56,7 +60,8 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
         let refused = burst.as_slice().iter().filter(|frame| !(MIN_FRAME..=MAX_FRAME).contains(&frame.len())).count();
         burst.clear();
         source.refuse(refused as u64);
-        // The reader may be waiting for these lines, and no more are queued: do not hold them back.
+        // No more frames are queued, and the reader of the pipe may be waiting: write the lines
+        // now.
         if !full && used < WORTH {
             write(out, pages.room().get(..used).unwrap_or_default())?;
             used = 0;
@@ -72,20 +77,20 @@ fn write(mut out: &File, bytes: &[u8]) -> Result<(), RunError> {
     Ok(out.write_all(bytes)?)
 }
 
-/// The lines of some frames, encoded once and written repeatedly: ethpipe2013 measured this as the
-/// reading speed of its device.
+/// Lines that are encoded once and written repeatedly. ethpipe2013 measured the reading speed of
+/// its device in this way.
 #[derive(Debug)]
 pub struct Static {
     lines: Kept,
-    /// Bytes of all lines, and the number of lines.
+    /// Number of bytes of all lines; `count` is the number of lines.
     len: usize,
     count: u64,
 }
 
 impl Static {
-    /// Encodes frames of `source`: at least a mebibyte of lines, unless `source` ends before or
-    /// `most` lines are reached. Their number is then a multiple of the ten destinations of
-    /// pktgen's rotation, so that the rotation continues correctly when they repeat.
+    /// Encodes frames of `source` until there are 1 MiB of lines or `most` lines, or until `source`
+    /// ends. With 1 MiB, the number of lines is a multiple of ten, the number of destinations that
+    /// pktgen uses in turn, so that the sequence of destinations continues when the lines repeat.
     ///
     /// # Errors
     /// Errors of reading the port.
@@ -108,7 +113,7 @@ impl Static {
         Ok(Static { lines: pages.keep(), len, count })
     }
 
-    /// Writes `left` lines (`u64::MAX`: without end) until `stop` returns true.
+    /// Writes `left` lines (`u64::MAX`: no limit); ends early when `stop` returns true.
     ///
     /// # Errors
     /// Errors of writing the pipe.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text;
 
-/// Receives the report: writes to standard output, or to standard error where frames go to standard
-/// output.
+/// Function that prints a report: to standard output, or to standard error if standard output
+/// carries the frames.
 pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 
 /// Totals over a time span.
@@ -19,16 +19,16 @@ pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 pub struct Sums {
     /// Number of frames counted.
     pub frames: u64,
-    /// Bytes of their lines in format F1.
+    /// Number of bytes that the frames have as lines of text without time stamps (format F1).
     pub text: u64,
-    /// Bytes of wire time: frame, FCS, preamble and inter-frame gap.
+    /// Number of bytes on the wire: frame, FCS, preamble and inter-frame gap.
     pub wire: u64,
     /// Length of the time span, in nanoseconds.
     pub ns: u64,
 }
 
 impl Sums {
-    /// Sums the frames of a batch; `ns` stays 0.
+    /// Returns the totals of the frames of one batch; `ns` is 0.
     pub fn of(frames: &Frames) -> Sums {
         let each = frames.wire_lens().map(|len| (text::len(len) as u64, on_wire(len)));
         each.fold(Sums::default(), |sums, (text, wire)| Sums {
@@ -66,8 +66,8 @@ impl Sums {
     }
 }
 
-/// Formats as `12 frames, 2028 bytes of text, 1008 on the wire in 1.000000 s: 12 pps, 8.06 kb/s on
-/// the wire, 2.03 kB/s of text`.
+/// Formats the totals as `12 frames, 2028 bytes of text, 1008 on the wire in 1.000000 s: 12 pps,
+/// 8.06 kb/s on the wire, 2.03 kB/s of text`.
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sums { frames, text, wire, ns } = *self;
@@ -98,25 +98,26 @@ struct Shared {
     wire: AtomicU64,
 }
 
-/// Counts frames and passes them on if `pass` is set.
+/// Stage that counts frames, and passes them to the next stage if `pass` is set.
 pub struct Count {
     shared: Arc<Shared>,
     clock: Clock,
     began: Instant,
     pass: bool,
-    /// Length of a reporting interval, and the end of the current one.
+    /// Length of the reporting interval, and the end of the current interval.
     every: Option<(Duration, Instant)>,
     before: Sums,
     json: bool,
-    /// `None` in a copy for another thread: only the original reports.
+    /// Prints the report; `None` in a copy for another thread, because only the original stage
+    /// reports.
     say: Option<Say>,
-    /// Error from writing the sums of an interval.
+    /// Error of printing the report of an interval; the next call of `run` returns it.
     failed: Option<io::Error>,
 }
 
 impl Count {
-    /// Starts counting now, by `clock`. Reports the totals at the end and, if `every` is set, also
-    /// after each interval.
+    /// Creates the stage; its time span begins now, by `clock`. Prints the totals with `say` at the
+    /// end and, if `every` is set, also after each interval of this length.
     pub fn new(clock: Clock, pass: bool, every: Option<Duration>, json: bool, say: Say) -> Count {
         let began = clock.now();
         let every = every.map(|every| every.max(Duration::from_millis(1))).map(|every| (every, began.after(every)));
@@ -173,8 +174,8 @@ impl Stage for Count {
 }
 
 impl Timed for Count {
-    /// Reports an interval that has ended: the frames counted since the previous report, and the
-    /// actual time since then.
+    /// Prints a report if the current interval has ended at `now`: the frames counted since the
+    /// previous report, and the time that has passed since that report.
     fn at(&mut self, now: Instant) {
         let Some((every, next)) = self.every else { return };
         if now < next {

@@ -2,7 +2,8 @@
 //!
 //! Covers IPv4 headers, ICMP, IGMP, TCP, UDP and ICMPv6. Checksums that cannot be computed are left
 //! unchanged: those of fragments and of truncated packets. A UDP checksum of 0 over IPv4 means "not
-//! computed" and counts as correct, but is computed where checksums are set.
+//! computed": it counts as correct, and is replaced by the computed checksum unless checksums are
+//! only checked.
 
 use crate::stage::StageError;
 use crate::{Frames, Stage};
@@ -17,10 +18,11 @@ pub enum Action {
     /// Correct wrong checksums.
     #[default]
     Set,
-    /// Correct them, but set UDP checksums to 0 ("not computed"), as ethpipe's crc.sh does. Over
-    /// IPv6, where 0 is not allowed, the checksum is computed.
+    /// Correct wrong checksums, except that UDP checksums over IPv4 are set to 0 ("not computed"),
+    /// as ethpipe's crc.sh does. Over IPv6, where 0 is not allowed, the checksum is computed.
     SetUdpZero,
-    /// Change nothing: wrong checksums are counted and make the program fail.
+    /// Change nothing, but count wrong checksums. If there are any, the program ends with exit code
+    /// 1.
     Check,
 }
 
@@ -39,7 +41,7 @@ struct Shared {
     wrong: [AtomicU64; KINDS.len()],
 }
 
-/// Checksums in the order of the report.
+/// Kinds of checksums, in the order of the report.
 const KINDS: [(Covered, &str); 6] = [
     (Covered::Ip4, "IPv4"),
     (Covered::Tcp, "TCP"),
@@ -61,7 +63,8 @@ impl Crc {
         self.counts.wrong.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Checks the checksums of one frame and sets them as `action` requires; returns their number.
+    /// Checks the checksums of one frame, counts the wrong ones in `wrong`, and sets all of them as
+    /// `action` requires. Returns the number of checksums.
     #[inline]
     fn one(&self, frame: &mut [u8], wrong: &mut [u64; KINDS.len()]) -> u64 {
         let mut checksums = 0;
@@ -86,8 +89,8 @@ impl Stage for Crc {
         let (mut checksums, mut wrong) = (0, [0; KINDS.len()]);
         self.counts.frames.fetch_add(frames.len() as u64, Relaxed);
         frames.for_each(|frame| {
-            // Pad first: data that the IP length claims may exist only after padding, and must be
-            // covered.
+            // Pad first: if the IP length exceeds the frame, the packet is complete only after
+            // padding, and the checksum must cover the padding.
             if self.pad {
                 frame.pad(MIN_FRAME_LEN);
             }

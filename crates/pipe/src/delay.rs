@@ -1,5 +1,5 @@
-//! `delay`: delays each frame and keeps the order. Where stamps set the sending time, only the
-//! stamps are moved.
+//! `delay`: delays each frame and keeps the order. [`Delay`] holds the frames; [`Later`] only adds
+//! the delay to the time stamps at which another program sends the frames.
 
 pub use crate::queue::{Full, Limit};
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text::Stamp;
 
-/// Stage that holds each frame for a time.
+/// Stage that holds each frame for a delay.
 #[derive(Debug)]
 pub struct Delay {
     delay: Duration,
@@ -19,13 +19,15 @@ pub struct Delay {
     /// State of the random number generator.
     seed: u64,
     now: Instant,
-    /// Time when the last frame is due: no later frame leaves before it.
+    /// Time at which the most recent frame leaves; frames that arrive after it do not leave
+    /// earlier.
     last: Instant,
     queue: Queue,
 }
 
 impl Delay {
-    /// Delays by `delay` plus or minus up to `jitter`, a random value derived from `seed`.
+    /// Creates a stage that delays each frame by `delay` plus a random value between `-jitter` and
+    /// `jitter`, derived from `seed`. `limit` bounds the memory of the held frames.
     pub fn new(delay: Duration, jitter: Duration, seed: u64, limit: Limit) -> Delay {
         let (now, last) = (Instant::ZERO, Instant::ZERO);
         Delay { delay, jitter, seed, now, last, queue: Queue::new(limit) }
@@ -90,7 +92,8 @@ impl Timed for Delay {
     }
 }
 
-/// Stage that adds a delay to stamps and holds no frames: the sender waits instead.
+/// Stage that adds a delay to the time stamps of frames. It holds no frames: the program that sends
+/// them waits for the time in the stamp.
 #[derive(Debug, Clone)]
 pub struct Later {
     delay: Duration,
@@ -99,7 +102,7 @@ pub struct Later {
 }
 
 impl Later {
-    /// Delays by `delay`; stamps count ticks of `tick_ns` nanoseconds.
+    /// Creates a stage that adds `delay` to stamps, which count ticks of `tick_ns` nanoseconds.
     pub fn new(delay: Duration, tick_ns: u64) -> Later {
         Later { delay, tick_ns: tick_ns.max(1), unstamped: Arc::default() }
     }
@@ -111,7 +114,7 @@ impl Stage for Later {
         let ticks = ns / self.tick_ns;
         let mut unstamped = 0;
         frames.for_each(|frame| match frame.time() {
-            // The register number and the reset flag stay; the counter wraps.
+            // Only the tick count changes, and wraps; the register number and the reset flag stay.
             Time::Stamp(stamp) if !stamp.at_once() => {
                 let later = stamp.ticks().wrapping_add(ticks) & Stamp::TICKS;
                 frame.set_time(Time::Stamp(Stamp(stamp.0 & !Stamp::TICKS | later)));

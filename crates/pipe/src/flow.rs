@@ -1,4 +1,5 @@
-//! Assigns frames to flows, and flows to numbers that an outsider cannot predict.
+//! Determines the flow of a frame, and hashes flows to numbers that a sender of frames cannot
+//! predict.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -6,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip4, ip6, vlan};
 
-/// Maximum number of VLAN tags that are parsed.
+/// Maximum number of VLAN tags that are parsed per frame.
 const TAGS: usize = 4;
 
 /// Header fields of a frame that distinguish flows.
@@ -16,11 +17,11 @@ pub struct Flow {
     pub dst: Mac,
     /// Source MAC address.
     pub src: Mac,
-    /// Identifier of the outer VLAN tag.
+    /// VLAN identifier of the outermost tag; `None` for an untagged frame.
     pub vlan: Option<u16>,
-    /// EtherType after the VLAN tags.
+    /// EtherType of the payload, after all VLAN tags.
     pub ethertype: EtherType,
-    /// Addresses, protocol and ports of an IP packet.
+    /// Addresses, protocol and ports; `None` for a frame that is not IP.
     pub ip: Option<Ip>,
 }
 
@@ -33,8 +34,8 @@ pub struct Ip {
     pub dst: Ipv6Addr,
     /// Transport protocol, after IPv6 extension headers.
     pub proto: Proto,
-    /// Source and destination port of TCP, UDP and SCTP. `None` for all fragments, the first
-    /// included, so that the fragments of a datagram stay in one flow.
+    /// Source and destination port of TCP, UDP and SCTP. `None` for other protocols, and for all
+    /// fragments, the first included, so that the fragments of a datagram stay in one flow.
     pub ports: Option<(u16, u16)>,
 }
 
@@ -86,21 +87,21 @@ fn four(packet: &[u8]) -> Option<Ip> {
 
 fn six(packet: &[u8]) -> Option<Ip> {
     let header = ip6::Header::parse(packet).ok()?;
-    // A truncated or malformed chain ends at the header that failed.
+    // If an extension header is truncated or malformed, the chain ends before it.
     let (chain, _) = ip6::Chain::walk_far(&header, packet);
     let is_whole = chain.fragment.is_none_or(|fragment| fragment.is_atomic());
     let ports = if is_whole { ports(chain.upper, chain.payload(&header, packet)) } else { None };
     Some(Ip { src: header.src, dst: header.dst, proto: chain.upper, ports })
 }
 
-/// Reads the first four bytes of protocols that have their ports there.
+/// Returns the ports of TCP, UDP and SCTP, which are the first four bytes of `payload`.
 fn ports(proto: Proto, payload: &[u8]) -> Option<(u16, u16)> {
     let &[a, b, c, d] = payload.first_chunk::<4>()?;
     matches!(proto, Proto::TCP | Proto::UDP | Proto::SCTP)
         .then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// Formats an address; IPv4-mapped addresses as IPv4.
+/// Formats an address; an IPv4-mapped address is shown as IPv4.
 pub fn show(address: Ipv6Addr) -> String {
     address.to_ipv4_mapped().map_or_else(|| address.to_string(), |four: Ipv4Addr| four.to_string())
 }
@@ -125,7 +126,8 @@ impl fmt::Display for Flow {
     }
 }
 
-/// Key for flow numbers: random, or derived from a seed for reproducible numbers.
+/// Key of the hash that maps flows to numbers: random, or derived from a seed for reproducible
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Key(u64, u64);
 
@@ -141,14 +143,14 @@ impl Key {
         Key(scatter(seed) | 1, scatter(scatter(seed)))
     }
 
-    /// Returns the number for `words`.
+    /// Returns the keyed hash of `words`.
     pub fn number(self, words: impl IntoIterator<Item = u64>) -> u64 {
         let folded = words.into_iter().fold(self.1, |sum, word| mix(sum ^ word, self.0) ^ sum.rotate_left(23));
         mix(folded ^ self.1, self.0)
     }
 
-    /// Returns the number of a flow, from the five-tuple of an IP packet, or from MAC addresses and
-    /// EtherType.
+    /// Returns the keyed hash of a flow: of the five-tuple of an IP packet, or of the MAC addresses
+    /// and EtherType of any other frame.
     pub fn of_flow(self, flow: &Flow) -> u64 {
         match &flow.ip {
             Some(ip) => {
@@ -162,13 +164,13 @@ impl Key {
     }
 }
 
-/// Returns a MAC address as a number.
+/// Returns a MAC address as a 48-bit number, its first byte the most significant.
 pub fn word(mac: Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// One step of splitmix64: maps similar inputs, 0 included, to unrelated outputs.
+/// Computes one step of splitmix64, which maps similar inputs, 0 included, to unrelated outputs.
 pub(crate) fn scatter(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -176,7 +178,7 @@ pub(crate) fn scatter(seed: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// Returns the two halves of the 128-bit product, XORed.
+/// Returns the XOR of the two halves of the 128-bit product of `a` and `b`.
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64

@@ -1,4 +1,4 @@
-//! Formats in which frames are written.
+//! Formats in which frames are read and written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,19 +6,21 @@ use std::str::FromStr;
 /// Format of a stream of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// Lines of hexadecimal digits: F1, or F2 for frames with a stamp.
+    /// Lines of hexadecimal digits: F1 (destination, source, type, payload), or F2 (the same after
+    /// a 16-digit time stamp) for frames with a stamp.
     Text,
-    /// Lines in format F1 only.
+    /// Lines in format F1 only: time stamps are omitted.
     Plain,
-    /// Lines in format F2 only; a frame without a time gets the stamp zero: send at once.
+    /// Lines in format F2 only; a frame without a time gets the stamp 0, which means "send at
+    /// once".
     Stamped,
-    /// Binary records v1, without stamps.
+    /// ethpipe's binary records, version 1: without time stamps.
     Bin1,
-    /// Binary records v2, with stamps.
+    /// ethpipe's binary records, version 2: with time stamps.
     Bin2,
-    /// pcap with nanosecond time stamps.
+    /// Capture file in pcap format, with nanosecond time stamps.
     Pcap,
-    /// pcapng capture format.
+    /// Capture file in pcapng format.
     Pcapng,
     /// JSON Lines: one JSON object per line.
     Jsonl,
@@ -56,8 +58,9 @@ impl Format {
         matches!(self, Format::Text | Format::Plain | Format::Stamped)
     }
 
-    /// Detects the format of a stream by its first bytes. Binary records count as v1 until more
-    /// data is read; anything unrecognized counts as text.
+    /// Returns the format of a stream that begins with `bytes`. Returns [`Format::Bin1`] for binary
+    /// records of either version, since the first bytes do not show the version; returns
+    /// [`Format::Text`] for anything unrecognized.
     pub fn of_start(bytes: &[u8]) -> Format {
         match bytes {
             [0x0a, 0x0d, 0x0d, 0x0a, ..] => Format::Pcapng,
@@ -69,7 +72,8 @@ impl Format {
         }
     }
 
-    /// Detects the format by the extension of a file name; `None` if the extension is unknown.
+    /// Returns the format for the extension of a file name; `None` if the extension is missing or
+    /// unknown.
     pub fn of_name(name: &str) -> Option<Format> {
         let (_, end) = name.rsplit_once('.')?;
         Some(match end {

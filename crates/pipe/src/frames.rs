@@ -8,17 +8,18 @@ use wire::text::{Arena, MAX_FRAME, MIN_FRAME, SLACK, Stamp};
 /// Time when a frame arrived or is due to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Time {
-    /// The time is not known.
+    /// The time is unknown.
     #[default]
     None,
-    /// A stamp, as in a line of text or a binary record.
+    /// A stamp in ticks of a counter, as in a line of text or a binary record.
     Stamp(Stamp),
     /// Nanoseconds since 1970, as in a capture.
     Wall(u64),
 }
 
 impl Time {
-    /// Converts to a stamp of a counter with a tick of `tick_ns` nanoseconds.
+    /// Converts the time to a stamp of a counter with ticks of `tick_ns` nanoseconds; `None` if the
+    /// time is unknown.
     pub fn stamp(self, tick_ns: u64) -> Option<Stamp> {
         match self {
             Time::None => None,
@@ -27,7 +28,8 @@ impl Time {
         }
     }
 
-    /// Converts to nanoseconds; `None` if there is no time.
+    /// Converts the time to nanoseconds; the ticks of a stamp have `tick_ns` nanoseconds. `None` if
+    /// the time is unknown.
     pub fn wall_ns(self, tick_ns: u64) -> Option<u64> {
         match self {
             Time::None => None,
@@ -37,34 +39,37 @@ impl Time {
     }
 }
 
-/// Free bytes in front of each frame, for headers to be pushed.
+/// Number of free bytes in front of each frame, into which tags can be inserted.
 const HEADROOM: usize = 16; // four VLAN tags
-/// Bytes from which a batch counts as full: fits into a second-level cache together with the text
-/// it is decoded from.
+/// Number of bytes from which a batch counts as full. Such a batch, and the text from which it was
+/// decoded, fit into a second-level cache.
 const FULL: usize = 256 * 1024;
-/// Maximum number of bytes that one frame occupies.
+/// Maximum number of bytes that one frame occupies in the buffer.
 const MOST: usize = HEADROOM + MAX_FRAME + SLACK;
 
-/// Metadata of a capture's record other than bytes and time, where it differs from the default.
+/// Metadata of a captured packet other than its bytes and time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
-    /// Bytes at the frame's end that were not captured.
+    /// Number of bytes at the end of the frame that were not captured.
     pub cut: u32,
-    /// The interface: an index into the interfaces of [`Frames::section`].
+    /// Interface at which the packet was captured: an index into the interfaces of
+    /// [`Frames::section`].
     pub interface: u32,
-    /// Options of its pcapng block, including direction and comments
+    /// Options of the packet's pcapng block, including direction and comments
     /// ([`port::pcap::Record::options`]).
     pub options: Vec<u8>,
-    /// The original link header, which an Ethernet header replaces in this frame.
+    /// For a packet of another link type: the type and the original link header, which an Ethernet
+    /// header replaces in the batch.
     pub link: Option<(LinkType, Box<[u8]>)>,
 }
 
-/// The default: an Ethernet frame of the first interface, captured whole.
+/// The default metadata, of an Ethernet frame of the first interface that was captured whole.
 static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
 
 impl About {
-    /// Returns the length on the link of a frame that has `len` bytes here; bytes added by edits
-    /// count too. At most 2^32 - 1, the maximum in a capture.
+    /// Returns the original length, in bytes, of a frame that has `len` bytes in the batch: with
+    /// its own link header and with the bytes that were not captured. Bytes added by edits count
+    /// too. The result is at most 2^32 - 1, the maximum in a capture.
     pub fn wire_len(&self, len: usize) -> usize {
         let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
         let link = self.link.as_ref().map_or(0, |(_, header)| header.len());
@@ -76,9 +81,9 @@ impl About {
 struct Item {
     at: u32,
     len: u32,
-    /// Index into the list of metadata, from 1; 0: the default.
+    /// Index into the list of metadata, counted from 1; 0 means the default metadata.
     about: u32,
-    /// Free bytes in front of the frame.
+    /// Number of free bytes in front of the frame.
     headroom: u8,
     time: Time,
 }
@@ -89,7 +94,8 @@ impl Item {
     }
 }
 
-/// A batch of frames, in order. It keeps its memory when cleared.
+/// A batch of frames, in order, with one buffer for all of them. The buffer is kept for reuse when
+/// the batch is cleared.
 #[derive(Debug)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -121,21 +127,22 @@ impl Frames {
         self.list.is_empty()
     }
 
-    /// Returns whether the batch should be processed before more frames are added. While it is not
-    /// full, one more frame fits.
+    /// Returns whether the batch should be processed before more frames are added. If not, there is
+    /// room for at least one more frame of any length.
     pub fn is_full(&self) -> bool {
         self.end >= FULL
     }
 
-    /// Removes all frames. The description of their origin stays because it belongs to the stream.
+    /// Removes all frames. The capture section that [`Frames::describe`] set stays, because it
+    /// belongs to the whole stream.
     pub fn clear(&mut self) {
         self.list.clear();
         self.abouts.clear();
         self.end = 0;
     }
 
-    /// Returns the space for the next frame: [`MAX_FRAME`] bytes plus slack for vector stores.
-    /// Empty if the batch is full.
+    /// Returns the memory for the next frame: [`MAX_FRAME`] bytes plus slack for vector stores. The
+    /// slice is empty if the batch is full.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         if self.is_full() {
@@ -144,7 +151,7 @@ impl Frames {
         self.bytes.get_mut(self.end + HEADROOM..self.end + MOST).unwrap_or_default()
     }
 
-    /// Adds the first `len` bytes written to [`Frames::room`] as a frame.
+    /// Adds the first `len` bytes of [`Frames::room`], which the caller has written, as a frame.
     #[inline]
     pub fn commit(&mut self, len: usize, time: Time) {
         let at = self.end + HEADROOM;
@@ -158,8 +165,8 @@ impl Frames {
         self.end = at + len.min(MAX_FRAME);
     }
 
-    /// Appends a copy of `frame` and returns true. A full batch grows. Returns false if the frame
-    /// is shorter than an Ethernet header or too long.
+    /// Appends a copy of `frame` and returns true; the buffer of a full batch grows. Returns false
+    /// if the frame is shorter than an Ethernet header or longer than [`MAX_FRAME`].
     pub fn push(&mut self, frame: &[u8], time: Time) -> bool {
         if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
             return false;
@@ -189,7 +196,7 @@ impl Frames {
         pushed
     }
 
-    /// Appends copies of the frames of `from` with their metadata and origin.
+    /// Appends copies of the frames of `from` with their metadata and capture section.
     pub fn append(&mut self, from: &Frames) {
         self.describe(from.section());
         for at in 0..from.len() {
@@ -206,25 +213,26 @@ impl Frames {
         about.checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
     }
 
-    /// Returns the origin of the frames if they come from a capture.
+    /// Returns the capture section (file header and interfaces) from which the frames come; `None`
+    /// if they do not come from a capture.
     pub fn section(&self) -> Option<&Arc<Section>> {
         self.section.as_ref()
     }
 
-    /// Sets the origin of the frames unless `section` is `None`.
+    /// Sets the capture section of the frames unless `section` is `None`.
     pub fn describe(&mut self, section: Option<&Arc<Section>>) {
         if let Some(section) = section {
             self.section = Some(Arc::clone(section));
         }
     }
 
-    /// Returns the lengths that the frames had on their link, in bytes.
+    /// Returns the original length of each frame in bytes ([`Frames::wire_len`]).
     pub fn wire_lens(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).map(|at| self.wire_len(at))
     }
 
-    /// Returns the length that the frame at `index` had on its link, in bytes: with its original
-    /// link header and with bytes that were not captured.
+    /// Returns the original length, in bytes, of the frame at `index`: with its own link header and
+    /// with the bytes that were not captured.
     pub fn wire_len(&self, index: usize) -> usize {
         let len = self.list.get(index).map_or(0, |item| item.len as usize);
         self.about(index).wire_len(len)
@@ -250,7 +258,8 @@ impl Frames {
         self.list.iter().map(|item| (self.bytes.get(item.range()).unwrap_or_default(), item.time))
     }
 
-    /// Keeps the frames for which `keep` returns true; `keep` may change them.
+    /// Keeps the frames for which `keep` returns true and removes all others; `keep` may also edit
+    /// the frame.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(&mut FrameMut<'_>) -> bool) {
         let Frames { bytes, end, list, abouts, .. } = self;
@@ -260,7 +269,7 @@ impl Frames {
         });
     }
 
-    /// Calls `change` on each frame.
+    /// Calls `change` for each frame, which it may edit.
     pub fn for_each(&mut self, mut change: impl FnMut(&mut FrameMut<'_>)) {
         self.retain(|frame| {
             change(frame);
@@ -286,7 +295,7 @@ impl Arena for Frames {
     }
 }
 
-/// A frame in its batch, to be edited.
+/// Mutable access to one frame of a batch.
 #[derive(Debug)]
 pub struct FrameMut<'a> {
     bytes: &'a mut Vec<u8>,
@@ -318,7 +327,7 @@ impl FrameMut<'_> {
         (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
     }
 
-    /// Records that the frame was captured whole.
+    /// Records in the metadata that no bytes of the frame are missing.
     fn set_whole(&mut self) {
         if let Some(about) = (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get_mut(at)) {
             about.cut = 0;
@@ -330,9 +339,9 @@ impl FrameMut<'_> {
         self.item.time = time;
     }
 
-    /// Inserts `n` bytes of undefined content after the first `at`, and returns them. Returns
-    /// `None` without a change if the frame would become too long, has fewer than `at` bytes, or
-    /// `n` exceeds 16.
+    /// Inserts `n` bytes of undefined content after the first `at` bytes of the frame, and returns
+    /// the inserted bytes. Returns `None` without a change if the frame would become too long or
+    /// has fewer than `at` bytes, or if `n` exceeds 16.
     pub fn insert(&mut self, at: usize, n: usize) -> Option<&mut [u8]> {
         let len = self.item.len as usize;
         if at > len || len + n > MAX_FRAME || n > HEADROOM {
@@ -349,8 +358,8 @@ impl FrameMut<'_> {
         self.bytes.get_mut(from - n + at..from + at)
     }
 
-    /// Removes `n` bytes after the first `at`. Returns false without a change if there are fewer,
-    /// or if less than an Ethernet header would remain.
+    /// Removes `n` bytes after the first `at` bytes of the frame. Returns false without a change if
+    /// fewer than `n` bytes follow, or if less than an Ethernet header would remain.
     pub fn remove(&mut self, at: usize, n: usize) -> bool {
         let len = self.item.len as usize;
         if at + n > len || len - n < MIN_FRAME {
@@ -372,7 +381,7 @@ impl FrameMut<'_> {
         self.item.len = self.item.len.min(len.max(MIN_FRAME) as u32);
     }
 
-    /// Appends zeros up to a length of `len` bytes.
+    /// Appends zeros until the frame has `len` bytes.
     pub fn pad(&mut self, len: usize) {
         let (have, len) = (self.item.len as usize, len.min(MAX_FRAME));
         if have >= len {
@@ -387,8 +396,8 @@ impl FrameMut<'_> {
         }
     }
 
-    /// Moves the frame to the end of the arena, with full headroom and room to grow; the old copy
-    /// stays unused.
+    /// Moves the frame to the end of the batch's buffer, where it has free bytes in front and can
+    /// grow. The memory of the old copy is not reused until the batch is cleared.
     fn move_to_end(&mut self) {
         let old = self.item.range();
         let at = *self.end + HEADROOM;
@@ -485,7 +494,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a vector of vectors.
+        /// Compares a batch with a vector of frames after the same edits.
         #[test]
         fn edits_match_a_list_model(
             frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..100), 1..6),

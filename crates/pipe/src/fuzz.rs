@@ -1,5 +1,4 @@
-//! Properties that hold for every byte string: the bodies of the fuzz targets, which the tests run
-//! too.
+//! Bodies of the fuzz targets: properties that hold for every byte string. The tests run them too.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,8 +22,8 @@ use crate::{Frames, Stage, Time};
 use clock::Instant;
 use wire::edit::Layout;
 
-/// Input: a line of expressions, then frames, each after its length. They are parsed, rewritten,
-/// translated and checksummed.
+/// Fuzzes `rewrite`, NAT and `crc`. The input is a line of edit expressions, then frames, each
+/// preceded by its length.
 ///
 /// Checks that nothing panics; that the caret of each bad expression is within the line; that
 /// checksums which verified before an edit verify after it, unless it edits raw bytes or the type;
@@ -85,7 +84,7 @@ fn verifies(frame: &[u8]) -> bool {
     Layout::of(frame).checksums(frame).into_iter().flatten().all(|checksum| checksum.verifies())
 }
 
-/// Splits `bytes` into frames, each after two bytes of length.
+/// Splits `bytes` into frames, each preceded by its length as two big-endian bytes.
 fn batch(mut bytes: &[u8]) -> Frames {
     let mut frames = Frames::new();
     while let Some((len, rest)) = bytes.split_first_chunk::<2>() {
@@ -133,8 +132,8 @@ mod edits {
         "",
     ];
 
-    /// Writes the seeds to the corpus if the repository is writable, so that they follow the tests;
-    /// then runs the whole corpus.
+    /// Writes the seeds to the corpus if the repository is writable, so that the corpus is up to
+    /// date; then runs the whole corpus.
     #[test]
     fn corpus_seeds_do_not_panic() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pipe_rewrite");

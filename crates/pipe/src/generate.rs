@@ -1,8 +1,8 @@
 //! Generates frames for tests and measurements (ethpipe2013: the dummy driver, `pktgen_stdout`).
 //!
-//! The two modes measure different things: [`Gen`] makes one frame after the other; [`Gen::fixed`]
-//! makes one buffer of frames, which is written repeatedly. The report's 14 GB/s are of the second
-//! kind.
+//! There are two modes. [`Gen`] makes one frame after the other; [`Gen::fixed`] makes one buffer of
+//! frames, which is written repeatedly. The 14 GB/s in the ethpipe2013 report were measured with a
+//! repeated buffer.
 
 use crate::output::{self, BadOutput};
 use crate::run::{RunError, Source};
@@ -12,52 +12,54 @@ use wire::eth::{self, EtherType};
 use wire::text::{self, MAX_FRAME, MIN_FRAME, Stamp};
 use wire::{L4Port, Mac, Proto, checksum, ip4, udp};
 
-/// Bytes of the FCS, which lines do not contain.
+/// Length of the FCS in bytes; lines of text do not contain it.
 pub const FCS: usize = 4;
-/// Bytes of wire time in addition to the frame: preamble, start delimiter, gap (IEEE 802.3 3.1,
-/// 4.4.2).
+/// Number of bytes that a frame occupies on the wire in addition to its own: preamble, start
+/// delimiter, inter-frame gap (IEEE 802.3 3.1, 4.4.2).
 pub const AROUND: usize = 20;
-/// Target size of the buffer of [`Gen::fixed`] without stamps.
+/// Target size, in bytes, of the buffer of [`Gen::fixed`] without stamps.
 const BUFFER: usize = 1 << 20;
-/// Maximum size of that buffer with stamps, when it holds one round.
+/// Maximum size, in bytes, of the buffer of [`Gen::fixed`] with stamps, when it holds all frames of
+/// a round.
 const MOST: usize = 64 << 20;
 
 /// Properties of the generated frames.
 #[derive(Debug, Clone)]
 pub struct GenConfig {
-    /// Bytes of a frame, FCS included.
+    /// Length of a frame in bytes, FCS included.
     pub size: usize,
-    /// Frames in a round; 0: without end.
+    /// Number of frames in a round; 0: no limit.
     pub count: u64,
     /// Number of rounds to generate.
     pub loops: u64,
-    /// Adds stamps as if the frames arrived back to back at this rate, in Mb/s.
+    /// Line rate in Mb/s: frames get stamps as if they arrived back to back at this rate. `None`:
+    /// no stamps.
     pub mbps: Option<u64>,
-    /// Nanoseconds of a stamp's tick.
+    /// Length of a stamp's tick in nanoseconds.
     pub tick_ns: u64,
-    /// Destination addresses, used in turn.
+    /// Destination MAC addresses, used in turn; if empty, broadcast.
     pub dst: Vec<Mac>,
-    /// Source address.
+    /// Source MAC address.
     pub src: Mac,
     /// EtherType of frames that are not UDP.
     pub ethertype: EtherType,
-    /// Source and destination of UDP datagrams.
+    /// Source and destination of the UDP datagrams in the frames; `None`: frames without UDP.
     pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
 }
 
-/// Reason why such frames cannot be generated.
+/// Reason why the requested frames cannot be generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadGen {
-    /// The frame is too short or too long: length, minimum, maximum.
+    /// The frame is too short or too long: requested length, minimum and maximum in bytes.
     #[error("frame size '{0}': must be {1} to {2} bytes, FCS included")]
     Size(usize, usize, usize),
-    /// A repeated buffer with stamps needs a number of frames.
-    #[error("a repeated buffer with stamps needs a number of frames (-n)")]
+    /// A repeated buffer with stamps was requested without a number of frames.
+    #[error("--static with -t requires a number of frames: give -n")]
     NoRound,
-    /// The round is too large for a buffer.
+    /// The frames of a round do not fit into one buffer: their size in bytes.
     #[error("buffer of {0} bytes for all frames: at most {MOST}; reduce the number of frames (-n)")]
     LargeRound(u64),
-    /// The format cannot represent such frames.
+    /// The output format cannot represent the frames.
     #[error(transparent)]
     Form(BadOutput),
 }
@@ -67,9 +69,9 @@ pub enum BadGen {
 pub struct Gen {
     templates: Vec<Vec<u8>>,
     config: GenConfig,
-    /// Frames made in this round.
+    /// Number of frames made in the current round.
     at: u64,
-    /// Rounds completed so far.
+    /// Number of rounds completed so far.
     rounds: u64,
     made: u64,
 }
@@ -78,7 +80,7 @@ impl Gen {
     /// Creates a generator of the frames that `config` describes.
     ///
     /// # Errors
-    /// The frame size is impossible.
+    /// The frame size is out of range.
     pub fn new(config: GenConfig) -> Result<Gen, BadGen> {
         let headers = if config.udp.is_some() { MIN_FRAME + ip4::HEADER_LEN + udp::HEADER_LEN } else { MIN_FRAME };
         let len = config.size.saturating_sub(FCS);
@@ -95,7 +97,7 @@ impl Gen {
         self.made
     }
 
-    /// Returns the number of frames of all rounds; `None`: without end.
+    /// Returns the number of frames in all rounds together; `None` if there is no limit.
     pub fn total(&self) -> Option<u64> {
         (self.config.count > 0).then(|| self.config.count.saturating_mul(self.config.loops))
     }
@@ -105,11 +107,12 @@ impl Gen {
         let bits = ((self.config.size + AROUND) * 8) as u128;
         let ticks =
             u128::from(self.at) * bits * 1000 / (u128::from(mbps.max(1)) * u128::from(self.config.tick_ns.max(1)));
-        // The first frame of a round resets the register that the round's times count from.
+        // The first frame of a round resets register 1, from which the stamps of the round count.
         Time::Stamp(Stamp::at(1, self.at == 0, ticks as u64))
     }
 
-    /// Adds the next frame to `frames`, which is not full; returns false at the end.
+    /// Adds the next frame to `frames`, which must not be full; returns false when all frames have
+    /// been made.
     fn next(&mut self, frames: &mut Frames) -> bool {
         if self.config.count > 0 && self.at == self.config.count {
             self.rounds += 1;
@@ -130,12 +133,13 @@ impl Gen {
         true
     }
 
-    /// Makes one buffer of frames in `format`, to be written repeatedly. Without stamps it has as
-    /// many whole turns through the destinations as fit into 1 MiB, at least one; with stamps it is
-    /// one round.
+    /// Makes one buffer of frames in `format`, to be written repeatedly. Without stamps, each
+    /// destination occurs equally often, as often as fits into 1 MiB and at least once. With
+    /// stamps, the buffer holds one round.
     ///
     /// # Errors
-    /// With stamps: the round has no end or is too large. The format cannot represent the frames.
+    /// With stamps, the round has no limit or is too large. With any options, the format cannot
+    /// represent the frames.
     pub fn fixed(mut self, format: Format) -> Result<Fixed, BadGen> {
         let stamp = if self.config.mbps.is_some() { text::STAMP } else { 0 };
         let line = self.templates.first().map_or(0, |template| text::len(template.len()) + stamp);
@@ -185,23 +189,23 @@ impl Source for Gen {
     }
 }
 
-/// A buffer to be written repeatedly.
+/// A buffer of frames that the caller writes repeatedly.
 #[derive(Debug)]
 pub struct Fixed {
-    /// Header of the stream, written once.
+    /// Header of the stream, which the caller writes once, first.
     pub header: Vec<u8>,
-    /// Whole frames, all of the same length.
+    /// Encoded frames, all of the same length.
     pub bytes: Vec<u8>,
     /// Number of frames in `bytes`.
     pub frames: u64,
-    /// Total number of frames to write; `None`: without end.
+    /// Total number of frames to write; `None`: no limit.
     pub total: Option<u64>,
     frame: usize,
 }
 
 impl Fixed {
-    /// Returns the bytes to write after `written` frames, and their number of frames; nothing at
-    /// the end.
+    /// Returns the bytes to write next, after `written` frames have been written, and the number of
+    /// frames in them. The number is 0 when all frames have been written.
     pub fn piece(&self, written: u64) -> (&[u8], u64) {
         let left = self.total.map_or(self.frames, |total| total.saturating_sub(written).min(self.frames));
         let end = if left == self.frames { self.bytes.len() } else { left as usize * self.frame };
@@ -209,7 +213,7 @@ impl Fixed {
     }
 }
 
-/// Builds a frame of `len` bytes, with zeros after the headers.
+/// Builds a frame of `len` bytes to `dst`, with zeros after the headers.
 fn template(config: &GenConfig, dst: Mac, len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     let ethertype = if config.udp.is_some() { EtherType::IPV4 } else { config.ethertype };
@@ -221,7 +225,7 @@ fn template(config: &GenConfig, dst: Mac, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Writes the headers of a datagram that fills `packet`.
+/// Writes the IPv4 and UDP headers of a datagram that fills `packet`.
 fn datagram(packet: &mut [u8], from: SocketAddrV4, to: SocketAddrV4) {
     let Some((header, segment)) = packet.split_first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
     let Some(ip) = ip4::Header::new(*from.ip(), *to.ip(), Proto::UDP, segment.len()) else { return };

@@ -1,4 +1,5 @@
-//! Selects lines or frames that match, as grep(1), with a fast path based on the columns of a line.
+//! Selects matching lines or frames, as grep(1) does. A fast path compares only the header columns
+//! of a line.
 //!
 //! ```text
 //! patterns --syntax--> regex            any line, as in grep
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! Text is searched in blocks and never decoded. Frames in other formats, or from an earlier
-//! command in the same pipeline, are matched by the line that they would be.
+//! command of the same pipeline, are encoded as a line, and the line is matched.
 
 mod any_field;
 mod columns;
@@ -48,7 +49,8 @@ pub struct Wanted {
     pub words: bool,
     /// Matches whole lines only.
     pub whole_lines: bool,
-    /// Matches anywhere in the frame, however its digits are grouped.
+    /// Ignores the blanks between the words of a line, so that a pattern can match anywhere in the
+    /// frame.
     pub any_field: bool,
 }
 
@@ -59,14 +61,15 @@ pub struct Matcher {
     plain: FixedPattern,
 }
 
-/// Matcher for lines of any shape.
+/// Matcher for all lines, including those to which the fast path does not apply.
 #[derive(Debug, Clone)]
 enum FixedPattern {
     Words(AhoCorasick),
     Regex(Regex),
 }
 
-/// Number of fixed words from which a dedicated automaton is built.
+/// Number of fixed strings from which an Aho-Corasick automaton is used instead of a regular
+/// expression.
 const MANY: usize = 16;
 
 impl Matcher {
@@ -109,12 +112,14 @@ impl Matcher {
         Ok(Matcher { columns, plain: FixedPattern::Regex(regex) })
     }
 
-    /// Returns whether the fast path applies to lines in their standard form.
+    /// Returns whether the patterns allow the fast path, which needs only the header of a line in
+    /// standard form.
     pub fn has_columns(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// Returns the first match in `text` at or after `from`. A match never spans lines.
+    /// Returns start and end of the first match in `text` that begins at or after `from`. A match
+    /// never spans lines.
     fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
         match &self.plain {
             FixedPattern::Regex(regex) => regex.find_at(text, from).map(|found| (found.start(), found.end())),
@@ -141,32 +146,33 @@ pub fn count_lines(block: &[u8]) -> u64 {
 pub enum Judge {
     /// Matches the frame's line.
     Line(Arc<Matcher>),
-    /// Matches the frame's fields against any of these.
+    /// Lists of terms: a frame is selected if all terms of any list hold for its fields.
     Fields(Arc<Vec<Terms>>),
     /// A filter expression in the syntax of tcpdump(1).
     Filter(Arc<Filter>),
 }
 
-/// Stage that applies a [`Judge`] to batches.
+/// Stage that keeps the frames that a [`Judge`] selects.
 #[derive(Debug)]
 pub struct Grep {
     judge: Judge,
     invert: bool,
     line: Vec<u8>,
     kind: Kind,
-    /// Number of frames selected by all forks, and its maximum.
+    /// Number of frames selected by all forks together; `most` is its maximum.
     selected: Arc<AtomicU64>,
     most: Option<u64>,
 }
 
 impl Grep {
-    /// Keeps the frames that `judge` selects, or all others if `invert`; at most `most` of them.
+    /// Creates a stage that keeps the frames that `judge` selects or, with `invert`, the frames
+    /// that it does not select. At most `most` frames are kept.
     pub fn new(judge: Judge, invert: bool, most: Option<u64>) -> Grep {
         let line = vec![0; MAX_LINE + SLACK];
         Grep { judge, invert, line, kind: Kind::best(), selected: Arc::default(), most }
     }
 
-    /// Returns the counter of selected frames, to be read at the end.
+    /// Returns the shared counter of selected frames, which is complete after the last batch.
     pub fn selected(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.selected)
     }
@@ -184,7 +190,7 @@ impl Grep {
             Judge::Line(matcher) => {
                 let stamp = if let crate::Time::Stamp(stamp) = frame.time() { Some(stamp) } else { None };
                 let bytes = match (frame.bytes(), stamp) {
-                    // The header alone decides, so only its part of the line is encoded.
+                    // Only the header is compared, so the rest of the frame is not encoded.
                     (bytes, None) if matcher.has_columns() => bytes.get(..MIN_FRAME).unwrap_or(bytes),
                     (bytes, _) => bytes,
                 };
@@ -227,7 +233,7 @@ impl Stage for Grep {
     }
 
     fn fork(&self) -> Option<Box<dyn Stage>> {
-        // A maximum depends on the order of frames, so it needs a single thread.
+        // A maximum selects the first frames in order, so it requires a single thread.
         if self.most.is_some() {
             return None;
         }

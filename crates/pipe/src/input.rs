@@ -24,8 +24,8 @@ use wire::bpkt::BadRecord;
 use wire::link::LinkType;
 use wire::text::BadLine;
 
-/// Maximum number of bytes read from the stream at once. It exceeds the default capacity of a pipe,
-/// and the bytes are still in the cache when they are processed.
+/// Maximum number of bytes read from the stream at once: more than the default capacity of a pipe,
+/// but few enough to be in a CPU cache when they are decoded.
 pub const BLOCK: usize = 256 * 1024;
 
 /// Reason why reading stopped.
@@ -34,7 +34,7 @@ pub enum BadInput {
     /// Error of the stream itself.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A bad line of text, with strict checking.
+    /// A line that is not a frame, while strict checking is requested.
     #[error("line {line}, {why}")]
     Line {
         /// Number of the line, from 1.
@@ -42,7 +42,7 @@ pub enum BadInput {
         /// Error in the line.
         why: BadLine,
     },
-    /// A bad JSON line, with strict checking.
+    /// A JSON line that is not a frame, while strict checking is requested.
     #[error("line {line}: {why}")]
     Json {
         /// Number of the line, from 1.
@@ -50,7 +50,8 @@ pub enum BadInput {
         /// Error in the line.
         why: String,
     },
-    /// A malformed binary record; the start of the next record is unknown.
+    /// A malformed binary record. Reading cannot continue, because the start of the next record is
+    /// unknown.
     #[error("byte {at}: {why}")]
     Record {
         /// Offset of the record in the stream.
@@ -59,7 +60,7 @@ pub enum BadInput {
         why: BadRecord,
     },
     /// The stream ends within a record.
-    #[error("ends within the record at byte {at}")]
+    #[error("input ends within the record at byte {at}")]
     Truncated {
         /// Offset of the record in the stream.
         at: u64,
@@ -67,10 +68,10 @@ pub enum BadInput {
     /// Error in a capture file.
     #[error(transparent)]
     Pcap(#[from] PcapError),
-    /// Packets with an unsupported link header.
+    /// A packet with an unsupported link header: its link type as in a capture file.
     #[error("unsupported link type {0}: must be Ethernet, IP (RAW), loopback (NULL, LOOP) or Linux (SLL, SLL2)")]
     LinkType(u16),
-    /// The stream is neither text nor another known format.
+    /// The stream is neither text nor another known format: its first bytes.
     #[error("unknown format: begins with {}; expected text, a capture or binary records", hex(.0))]
     Unknown(Vec<u8>),
 }
@@ -85,16 +86,17 @@ pub struct Input {
     /// Detected format, valid once the first bytes have been read.
     format: Format,
     strict: bool,
-    /// Selects the lines of text to decode.
+    /// Filter on lines of text: only the selected lines are decoded.
     front: Option<Front>,
     tally: Tally,
-    /// Streams to read after this one.
+    /// Streams to read after the current one.
     following: VecDeque<Stream>,
-    /// Format required by the caller; otherwise it is detected from the first bytes.
+    /// Format required by the caller; `None`: detected from the first bytes of each stream.
     asked: Option<Format>,
-    /// Error to return after the frames before it have been returned.
+    /// Error for the next call of [`Input::read`], after the frames before the error have been
+    /// returned.
     failed: Option<BadInput>,
-    /// Origin of the frames of captures, of all streams so far.
+    /// Capture section (file header and interfaces) of all captures read so far.
     origin: Option<Arc<Section>>,
 }
 
@@ -111,8 +113,8 @@ enum State {
 }
 
 impl Input {
-    /// Reads frames from `from`. Detects the format by the first bytes unless `format` is given.
-    /// With `strict`, a bad line is an error.
+    /// Reads frames from `from`. If `format` is `None`, the format is detected from the first
+    /// bytes. With `strict`, a line that is not a frame is an error.
     pub fn new(from: impl Read + Send + 'static, format: Option<Format>, strict: bool) -> Input {
         Input {
             state: State::Begin(Box::new(from)),
@@ -127,23 +129,25 @@ impl Input {
         }
     }
 
-    /// Reads `from` after the streams so far. Captures and records are read one after the other,
-    /// each with its header; lines are read as one continuous text.
+    /// Adds the stream `from`, to be read after the streams added so far. Captures and binary
+    /// records are read separately, each with its own header; lines are read as one continuous
+    /// text.
     pub fn then(&mut self, from: impl Read + Send + 'static) {
         self.following.push_back(Box::new(from));
     }
 
-    /// Decodes only the lines that `front` selects. For text only.
+    /// Sets a filter on lines: only the lines that `front` selects are decoded. It has no effect on
+    /// formats other than text.
     pub fn select(&mut self, front: Front) {
         self.front = Some(front);
     }
 
-    /// Returns the selection set with [`Input::select`], for callers that decode lines themselves.
+    /// Returns the filter set with [`Input::select`], for callers that decode lines themselves.
     pub fn front(&self) -> Option<&Front> {
         self.front.as_ref()
     }
 
-    /// Returns the format; reads the first bytes if that has not been done yet.
+    /// Returns the format of the stream; reads its first bytes if none have been read yet.
     ///
     /// # Errors
     /// Errors of reading.
@@ -152,13 +156,14 @@ impl Input {
         Ok(self.format)
     }
 
-    /// Appends frames to `frames` until it is full or reading would block; blocks only for the
-    /// first frame. Returns false at the end.
+    /// Appends frames to `frames` until it is full or reading would block; blocks only if there is
+    /// no frame yet. Returns false at the end of the input.
     ///
     /// # Errors
-    /// The input that cannot be read, and its position.
+    /// The reason why the input cannot be read, with the position.
     ///
-    /// Frames before an error are returned first, and the error by the next call.
+    /// If frames precede an error, this call returns the frames, and the next call returns the
+    /// error.
     pub fn read(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
         if let Some(why) = self.failed.take() {
             self.state = State::Over;
@@ -198,7 +203,7 @@ impl Input {
         Ok(true)
     }
 
-    /// Appends frames; returns false at the end of the stream.
+    /// Appends frames of the current stream to `frames`; returns false at the end of the stream.
     fn read_some(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
         Ok(match &mut self.state {
             State::Text(text) => {
@@ -212,8 +217,8 @@ impl Input {
         })
     }
 
-    /// Reads whole lines of text into `block`, which is cleared first, without decoding them
-    /// ([`Tally::decode`]). Returns false at the end. For text only.
+    /// Reads whole lines of text into `block`, which is cleared first. The caller decodes them with
+    /// [`Tally::decode`]. Returns false at the end of the input, and for formats other than text.
     ///
     /// # Errors
     /// Those of [`Input::read`].
@@ -221,15 +226,16 @@ impl Input {
         self.begin()?;
         block.clear();
         let State::Text(text) = &mut self.state else { return Ok(false) };
-        // The caller counts the over-long line when it decodes the block.
+        // The count of over-long lines is discarded here: the caller counts them when it decodes
+        // the block.
         let Some(lines) = text.next_block(false, &mut 0)? else { return Ok(false) };
         block.extend_from_slice(lines);
         Ok(true)
     }
 
-    /// Lends whole lines of text, as many as have arrived; blocks only for the first. A line that
-    /// is longer than that of any frame is counted as bad and left out. Returns `None` at the end.
-    /// For text only.
+    /// Returns the whole lines of text that have arrived; blocks only if there are none. A line
+    /// that is longer than the longest frame's is counted as bad and left out. Returns `None` at
+    /// the end of the input, and for formats other than text.
     ///
     /// # Errors
     /// Those of [`Input::read`].
@@ -239,12 +245,13 @@ impl Input {
         text.next_block(true, &mut self.tally.bad)
     }
 
-    /// Returns whether a bad line is an error.
+    /// Returns whether a line that is not a frame is an error.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
 
-    /// Returns the origin of the frames, if they come from a capture and some have been read.
+    /// Returns the capture section (file header and interfaces) of the frames; `None` if no frames
+    /// of a capture have been read.
     pub fn section(&self) -> Option<&Arc<Section>> {
         self.origin.as_ref()
     }
@@ -254,7 +261,7 @@ impl Input {
         &self.tally
     }
 
-    /// Returns the counts for updating.
+    /// Returns the counts of lines, so that the caller can add lines that it has decoded itself.
     pub fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
@@ -265,7 +272,7 @@ impl Input {
         }
         let State::Begin(mut from) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
         let asked = self.asked;
-        // Enough bytes to detect the format, or all there are.
+        // Reads enough bytes to detect the format, or all bytes of a shorter stream.
         let mut start = Vec::new();
         let need = if asked.is_some_and(Format::is_text) { 0 } else { 4 };
         while start.len() < need {
@@ -316,19 +323,19 @@ fn is_of_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0xc3..=0xf4)
 }
 
-/// A capture, one of the streams.
+/// A stream in pcap or pcapng format.
 struct Capture {
     reader: pcap::Reader<io::Chain<Cursor<Vec<u8>>, Stream>>,
-    /// Number of interfaces of the captures before this one.
+    /// Number of interfaces in the captures that were read before this one.
     before: usize,
-    /// Number of this capture's interfaces that are in the origin of the frames so far.
+    /// Number of this capture's interfaces that have been added to the input's capture section.
     known: usize,
     frame: Vec<u8>,
 }
 
 impl Capture {
-    /// Appends frames until the batch is full; returns false at the end. A packet that is too long
-    /// or too short for a frame is counted as bad.
+    /// Appends frames until the batch is full; returns false at the end of the capture. A packet
+    /// that is too long or too short for a frame is counted as bad.
     fn read(
         &mut self,
         frames: &mut Frames,
@@ -336,8 +343,8 @@ impl Capture {
         tally: &mut Tally,
     ) -> Result<bool, BadInput> {
         frames.describe(origin.as_ref());
-        // The reader cannot report whether the next record would block, so the number per batch is
-        // limited for live captures.
+        // The reader cannot report whether reading the next record would block. The number of
+        // records per batch is limited, so that frames of a live capture are passed on.
         for _ in 0..4096 {
             if frames.is_full() {
                 break;
@@ -361,7 +368,8 @@ impl Capture {
         Ok(true)
     }
 
-    /// Adds the interfaces described since the last call to the origin.
+    /// Adds the interfaces that the capture has described since the last call to the section
+    /// `origin`.
     fn describe(&mut self, origin: &mut Option<Arc<Section>>) {
         let here = self.reader.section();
         let mut all = origin.as_deref().cloned().unwrap_or_else(|| {
@@ -375,7 +383,8 @@ impl Capture {
     }
 }
 
-/// Returns whether a record has no metadata to keep: a whole Ethernet frame of the first interface.
+/// Returns whether a record has only default metadata: a whole Ethernet frame of the first
+/// interface.
 #[inline]
 fn is_usual(record: &Record<'_>, before: usize) -> bool {
     record.linktype == LINKTYPE_ETHERNET
@@ -385,9 +394,9 @@ fn is_usual(record: &Record<'_>, before: usize) -> bool {
         && record.direction == pcap::Direction::Unknown
 }
 
-/// Appends a packet with its metadata. A packet of another link type gets an Ethernet header
-/// instead of its own, using `frame` as scratch space. Returns whether its length is possible for a
-/// frame.
+/// Appends a packet with its metadata to `frames`. In a packet of another link type, an Ethernet
+/// header replaces the link header; `frame` is scratch space for it. Returns false if the packet is
+/// too short or too long for a frame.
 #[inline(never)]
 fn push_unusual(
     frames: &mut Frames,
@@ -412,7 +421,8 @@ fn about(record: &Record<'_>, before: usize) -> About {
     }
 }
 
-/// Encodes the direction as an option, for captures that have a direction but no options.
+/// Encodes the direction of a packet as a pcapng option, for captures that have a direction but no
+/// options.
 fn direction(record: &Record<'_>) -> Vec<u8> {
     match record.direction {
         pcap::Direction::Unknown => Vec::new(),
@@ -421,7 +431,8 @@ fn direction(record: &Record<'_>) -> Vec<u8> {
     }
 }
 
-/// Writes a packet with an Ethernet header instead of its own into `frame`; returns its own header.
+/// Writes `packet` into `frame`, with an Ethernet header in place of its link header. Returns the
+/// link header, or `None` if the packet is shorter than it.
 fn cooked(link: LinkType, packet: &[u8], frame: &mut Vec<u8>) -> Option<Box<[u8]>> {
     let mut header = [0; wire::eth::HEADER_LEN];
     link.ethernet_header(packet)?.emit(&mut header);

@@ -1,5 +1,5 @@
-//! Frames as lines in UNIX pipes (ethpipe2013): reading, matching, rewriting and spreading over
-//! cores, in order.
+//! Frames as lines of text in UNIX pipes (the method of ethpipe2013): reads, matches, rewrites and
+//! writes frames, on one core or several, and keeps their order.
 //!
 //! ```text
 //! Input            stdin, a file or a port; text, binary records, pcap(ng) or JSON lines,
@@ -10,8 +10,9 @@
 //! ```
 //!
 //! [`run`](run::run) moves batches from the input to the output with one thread or several
-//! ([`spread`]). Stages that can be copied run in parallel; the others receive the batches in
-//! order. Frames leave in the order in which they arrived.
+//! ([`spread`]). If all stages can be copied ([`Stage::fork`]), the copies process batches in
+//! parallel; otherwise the batches pass through the stages in order. Frames leave in the order in
+//! which they arrived.
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(test),

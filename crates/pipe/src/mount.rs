@@ -11,12 +11,12 @@
 //!
 //! - A read blocks until there is a frame and returns whole frames, as many as fit. If not even one
 //!   frame fits, it is returned in pieces, so that a shell's `read`, which reads byte by byte,
-//!   works too. Every open reader receives every frame from the time it opened the file.
-//! - A write may contain many lines and end within one: the rest is expected in the next write to
-//!   the same open file, and closing the file ends the line. Frames leave in order; a frame with a
-//!   sending time delays those after it. A bad line is counted; a write without any valid frame
-//!   fails with EINVAL. After a bad record the rest of the write is dropped because the start of
-//!   the next record is unknown.
+//!   works too. Each reader receives all frames that arrive while it has the file open.
+//! - A write may contain many lines and may end within a line. The next write to the same open file
+//!   continues this line; closing the file ends it. Frames leave in order; a frame with a sending
+//!   time delays those after it. A bad line is counted; a write without any valid frame fails with
+//!   EINVAL. After a bad record the rest of the write is dropped because the start of the next
+//!   record is unknown.
 //!
 //! Implements the FUSE protocol directly ([`fuse`]), without a library: a blocked reader must be
 //! notified of a signal (FUSE_INTERRUPT), or Ctrl-C would not end `cat`; fuser 0.18 reports to the
@@ -49,12 +49,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Maximum sleep before the next check for a stop request.
+/// Maximum time between two checks for a stop request.
 const NAP: Duration = Duration::from_millis(20);
-/// Maximum time that files may stay open after the mount should end, in multiples of [`NAP`].
+/// Time to wait for programs to close the files when the mount ends, in multiples of [`NAP`].
 const PATIENCE: u32 = 25;
-/// Threads that answer requests. Waiting for a frame occupies no thread, but copying to one reader
-/// should not block the next.
+/// Number of threads that answer requests. A request that waits for a frame occupies no thread;
+/// several threads can copy frames to different readers at the same time.
 const THREADS: usize = 4;
 
 /// Parameters of a mount.
@@ -62,28 +62,28 @@ const THREADS: usize = 4;
 pub struct Options {
     /// Directory to mount on.
     pub dir: PathBuf,
-    /// Names the files 0, 1, ... instead of after their ports.
+    /// Names the files `0`, `1`, ... instead of using the names of the ports.
     pub numbered: bool,
-    /// Writes the time of arrival in front of lines.
+    /// Writes the arrival time in front of each line.
     pub stamped: bool,
-    /// Sends frames at the time in their stamp.
+    /// Sends each frame at the time in its stamp; otherwise stamps are ignored.
     pub timed: bool,
-    /// Bytes buffered per file for slow readers.
+    /// Number of bytes of received frames that each file buffers for slow readers.
     pub ring: usize,
-    /// Nanoseconds of a stamp's tick.
+    /// Length of a stamp's tick in nanoseconds.
     pub tick_ns: u64,
-    /// Returns whether the mount should end, normally `dispatch::stop_requested`. When the mount
-    /// ends by itself, a stop is requested.
+    /// Returns whether the mount should end, normally `dispatch::stop_requested`. If the mount ends
+    /// for another reason, it requests a stop of the process.
     pub stop: fn() -> bool,
 }
 
 /// Reason why mounting failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// File names that are not possible.
+    /// The ports' names cannot be file names.
     #[error("{0}")]
     Names(String),
-    /// A stale mount: its program has ended.
+    /// The directory is a stale mount: the program that served it has ended.
     #[error("{0}: stale mount, its program has ended; remove it with 'fusermount3 -u {0}' (as root: 'umount {0}')")]
     Stale(String),
     /// The directory is already a mount point of this program.
@@ -92,22 +92,22 @@ pub enum MountError {
     /// The directory does not exist or is not a directory.
     #[error("{0}: {1}; must be an existing directory")]
     Dir(String, io::Error),
-    /// Error of the mount itself.
+    /// The kernel or fusermount3 refused to mount.
     #[error("{0}: cannot mount: {1}")]
     Mount(String, io::Error),
-    /// Error of threads or requests.
+    /// Error of starting a thread, or of reading requests of the kernel.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Final report of a port.
+/// Report of a port when the mount has ended.
 #[derive(Debug)]
 pub struct Report {
     /// Name of the port.
     pub port: String,
     /// Counters of the port's files.
     pub counts: Counts,
-    /// Reason why the port failed before the mount ended; `None` if it ended normally.
+    /// Reason why the port failed; `None` if it did not fail before the mount ended.
     pub lost: Option<String>,
     /// Receive warnings of the port, one sentence each.
     pub warnings: Vec<String>,
@@ -154,7 +154,7 @@ pub fn serve(
         dispatch::wait_readable(&[], Some(NAP))?;
     }
     drop(mounted);
-    // The ports' threads check the same stop request.
+    // The threads of the ports end when a stop is requested.
     dispatch::request_stop();
     let mut reports = Vec::new();
     for (device, (receiver, sender)) in devices.iter().zip(workers) {
@@ -175,7 +175,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Returns the absolute path of the directory if it can be a mount point.
+/// Checks that `dir` can be a mount point; returns its absolute path.
 fn check(dir: &Path) -> Result<PathBuf, MountError> {
     let name = || dir.display().to_string();
     match std::fs::metadata(dir) {
@@ -198,14 +198,14 @@ fn check(dir: &Path) -> Result<PathBuf, MountError> {
     Ok(full)
 }
 
-/// Starts the threads that answer requests; returns the number of those still running.
+/// Starts the threads that answer requests; returns the counter of threads that are still running.
 fn answer(session: Arc<Session>) -> io::Result<Arc<AtomicUsize>> {
     let count = dispatch::cores().clamp(2, THREADS);
     let running = Arc::new(AtomicUsize::new(count));
     for number in 0..count {
         let (session, running) = (session.clone(), running.clone());
-        // They end with the mount. If files are still open, the kernel removes the mount after the
-        // process has ended.
+        // These threads end with the mount and are not joined: if files are still open, the kernel
+        // removes the mount only after the process has ended.
         dispatch::spawn_worker(&format!("fuse-{number}"), None, move |_| {
             let _ = session.run();
             running.fetch_sub(1, Ordering::Relaxed);
@@ -236,7 +236,7 @@ fn start(
         let (device, kernel) = (device.clone(), kernel.clone());
         dispatch::spawn_worker(&format!("{name}-tx"), None, move |_| send(&device, &mut sink, &kernel, stop))?
     };
-    // A port that never delivers frames has no end: it exists to be written to.
+    // A port that never receives frames is used only for sending, so it has no receiver thread.
     if silent {
         return Ok((device, (None, sender)));
     }
@@ -252,7 +252,8 @@ fn start(
     Ok((device, (Some(receiver), sender)))
 }
 
-/// Passes on the frames that the port receives until it ends; returns the reason if it failed.
+/// Passes the frames that the port receives to `device` until the port ends or `stop` returns true.
+/// Returns the reason if the port failed.
 fn receive(
     device: &Device,
     source: &mut PortSource,
@@ -260,7 +261,7 @@ fn receive(
     kernel: &Kernel,
     stop: fn() -> bool,
 ) -> Option<String> {
-    // Whether the last burst was full, so that more frames are likely.
+    // Set if the last burst was full, so that more frames are likely.
     let mut more = false;
     loop {
         device.wait_for_room(stop);
@@ -286,10 +287,11 @@ fn receive(
     }
 }
 
-/// Sends the written frames, each at its time.
+/// Sends the frames that were written to the files of `device` until a stop is requested or the
+/// port fails.
 fn send(device: &Device, sink: &mut PortSink, kernel: &Kernel, stop: fn() -> bool) {
     while let Some(batch) = device.next(stop) {
-        // Frames left by a stop request appear in the counts.
+        // Frames that a stop request leaves unsent are visible in the counts.
         let ran = sink.write(&batch).and_then(|()| sink.drain());
         let (sent, too_long) = sink.counts();
         device.sent(&batch, sent, too_long, kernel);

@@ -1,10 +1,10 @@
-//! `nanoping`: measures round-trip times by the clock of the sending port (ethpipe's
-//! `nanosecping`).
+//! `nanoping`: measures round-trip times with the nanosecond clock at the sending port, as
+//! ethpipe's `nanosecping` does.
 //!
-//! [`Ping`] uses neither a port nor a clock: it returns the frames to send, receives frames as
-//! input, and keeps the times. It resolves the address by ARP (RFC 826), then sends ICMP echo
-//! requests (RFC 792). It answers ARP requests for its own address; otherwise no replies would
-//! arrive.
+//! [`Ping`] uses neither a port nor a clock: its caller sends and receives the frames and passes
+//! the time. It resolves the target's address by ARP (RFC 826), then sends ICMP echo requests (RFC
+//! 792). It also answers ARP requests for its own address, without which the target could not
+//! reply.
 
 use clock::{Duration, Instant};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Message};
 use wire::{Mac, Proto, arp, ip4};
 
-/// Interval between ARP requests.
+/// Interval between two ARP requests.
 const ARP_EVERY: Duration = Duration::from_millis(500);
 /// Maximum number of ARP requests.
 const ARP_TRIES: u32 = 10;
@@ -20,21 +20,22 @@ const ARP_TRIES: u32 = 10;
 /// Parameters of a measurement.
 #[derive(Debug, Clone)]
 pub struct PingConfig {
-    /// Address of the target.
+    /// IP address of the target.
     pub addr: Ipv4Addr,
     /// IP address of this station.
     pub own: Ipv4Addr,
     /// MAC address of this station.
     pub mac: Mac,
-    /// ICMP identifier, which distinguishes our echo requests from those of others.
+    /// ICMP identifier, which distinguishes these echo requests from those of other programs.
     pub ident: u16,
-    /// Payload length in bytes.
+    /// Length of the ICMP payload in bytes, at most 1472.
     pub size: usize,
-    /// Number of echo requests.
+    /// Number of echo requests to send.
     pub count: u32,
-    /// Interval between requests; zero: send the next one when the reply arrives.
+    /// Interval between two requests; zero: each request is sent when the reply to the previous one
+    /// arrives.
     pub interval: Duration,
-    /// Maximum time to wait for a reply.
+    /// Maximum time to wait for the reply to a request.
     pub wait: Duration,
 }
 
@@ -45,16 +46,17 @@ pub struct Figures {
     pub sent: u32,
     /// Number of replies received in time.
     pub received: u32,
-    /// Number of replies that were duplicates or too late.
+    /// Number of replies that were duplicates or arrived too late.
     pub stray: u32,
-    /// Set if the ARP request was answered.
+    /// True if the target answered an ARP request.
     pub found: bool,
     /// Round-trip times in nanoseconds, shortest first.
     pub rtts: Vec<u64>,
 }
 
 impl Figures {
-    /// Returns the given percentile of the round-trip times (nearest rank).
+    /// Returns the `percent`-th percentile of the round-trip times in nanoseconds (nearest rank);
+    /// `None` if there are none.
     pub fn percentile(&self, percent: usize) -> Option<u64> {
         let rank = (self.rtts.len() * percent).div_ceil(100).max(1);
         self.rtts.get(rank - 1).copied()
@@ -72,24 +74,24 @@ pub struct Ping {
     config: PingConfig,
     target: Option<Mac>,
     asked: u32,
-    /// Time of the next frame to send.
+    /// Time at which the next frame is sent.
     next: Instant,
-    /// Sending time of each request; `None` once it is answered. The index modulo 65536 is the
-    /// sequence number.
+    /// Sending time of each request; `None` once the request is answered. The sequence number of a
+    /// request is its index modulo 65536.
     sent: Vec<Option<Instant>>,
     last: Instant,
     figures: Figures,
 }
 
 impl Ping {
-    /// Creates a measurement that starts at the first poll.
+    /// Creates a measurement, which starts at the first call of [`Ping::poll`].
     pub fn new(config: PingConfig) -> Ping {
         let config = PingConfig { size: config.size.min(1472), ..config };
         let (next, last) = (Instant::ZERO, Instant::ZERO);
         Ping { config, target: None, asked: 0, next, sent: Vec::new(), last, figures: Figures::default() }
     }
 
-    /// Returns the frame to send now, if any.
+    /// Returns the frame to send at `now`, if one is due.
     pub fn poll(&mut self, now: Instant) -> Option<Vec<u8>> {
         if now < self.next {
             return None;
@@ -113,20 +115,21 @@ impl Ping {
         Some(frame)
     }
 
-    /// Sets the sending time of the last request, read again just before it was passed to the port.
+    /// Corrects the sending time of the last request to `at`, a time read just before the frame is
+    /// passed to the port.
     pub fn left(&mut self, at: Instant) {
         if let Some(Some(sent)) = self.sent.last_mut() {
             *sent = at;
         }
     }
 
-    /// Returns the time of the next poll.
+    /// Returns the time at which [`Ping::poll`] must be called next.
     pub fn next_event(&self) -> Instant {
         self.next
     }
 
-    /// Returns whether all requests are answered or timed out, or the address could not be
-    /// resolved.
+    /// Returns whether the measurement has ended: all requests are answered or timed out, or the
+    /// address could not be resolved.
     pub fn is_over(&self, now: Instant) -> bool {
         match self.target {
             None => self.asked >= ARP_TRIES && now >= self.next,
@@ -173,7 +176,7 @@ impl Ping {
         if ident != self.config.ident {
             return;
         }
-        // The latest request with this sequence number.
+        // Finds the latest request with this sequence number.
         let n = self.sent.len();
         let back = usize::from((n as u16).wrapping_sub(1).wrapping_sub(seq));
         let slot = n.checked_sub(1 + back).and_then(|at| self.sent.get_mut(at));
@@ -214,7 +217,7 @@ impl Ping {
         let payload: Vec<u8> = (0..self.config.size).map(|at| at as u8).collect();
         let mut message = vec![0; icmp4::HEADER_LEN + payload.len()];
         let seq = self.sent.len() as u16;
-        // The buffer has room for both.
+        // The buffer has room for header and payload, so no error is possible.
         icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, self.config.ident, seq, &payload, &mut message);
         let mut packet = [0; ip4::HEADER_LEN];
         if let Some(header) = ip4::Header::new(self.config.own, self.config.addr, Proto::ICMP, message.len()) {

@@ -1,5 +1,5 @@
-//! System calls: the clock shared by all processes, pipes, mounts. The crate's module for unsafe
-//! code.
+//! System calls for the machine's clock, for pipes and for mounts. All unsafe code of the crate is
+//! in this module.
 #![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
 
 mod fuse;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Returns CLOCK_MONOTONIC in nanoseconds: the same for all processes of the machine.
+/// Returns CLOCK_MONOTONIC in nanoseconds, which all processes of the machine share.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a live timespec to write to; the clock exists on every Linux, and if it does not, the
@@ -29,30 +29,31 @@ pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
     answer == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO
 }
 
-/// Sets the capacity of a pipe to the maximum for an unprivileged user (1 MiB by default); returns
-/// its capacity in bytes, 0 if `fd` is not a pipe.
+/// Sets the capacity of a pipe to 1 MiB, the default maximum for an unprivileged user. Returns the
+/// resulting capacity in bytes, or 0 if `fd` is not a pipe.
 pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
     const WANTED: i32 = 1 << 20;
     // SAFETY: fcntl(2) with numbers alone.
     unsafe {
         if libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, WANTED) < 0 {
-            // The user's limit may be lower, or the pipe be full: its capacity stays as it was.
+            // The user's limit may be lower, or the pipe may be full: its capacity is then
+            // unchanged.
         }
         usize::try_from(libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ)).unwrap_or(0)
     }
 }
 
-/// Memory that is written to a pipe without copying it (vmsplice(2)). The pipe, and readers that
-/// use splice(2) or tee(2), keep references to the pages themselves.
+/// Memory whose pages are moved into a pipe without copying (vmsplice(2)). The pipe, and readers
+/// that use splice(2) or tee(2), keep references to these pages.
 ///
-/// A page that was sent must therefore never change. Either the memory is not written to any more
-/// ([`Pages::keep`]), or only after the sent pages ([`Pages::room`]), until all pages are released
-/// and replaced by new ones ([`Pages::reopen`]).
+/// A page that was sent must therefore never change. The caller writes only to the pages that were
+/// not sent yet ([`Pages::room`]), or to none ([`Pages::keep`]). [`Pages::reopen`] releases all
+/// pages and replaces them by new ones.
 #[derive(Debug)]
 pub struct Pages {
     at: *mut u8,
     len: usize,
-    /// Number of bytes, in whole pages, that have been sent.
+    /// Number of bytes that have been sent, rounded up to whole pages.
     sent: usize,
     /// The mapping returned by mmap(2); `at` lies within it, aligned to a huge page.
     mapped: (*mut libc::c_void, usize),
@@ -61,7 +62,7 @@ pub struct Pages {
 // SAFETY: the memory is owned by this value alone, like a Box's.
 unsafe impl Send for Pages {}
 
-/// Size of a huge page.
+/// Size of a huge page in bytes.
 const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 
@@ -69,7 +70,7 @@ impl Pages {
     /// Allocates at least `len` bytes of zeroed memory, in huge pages if available.
     ///
     /// # Errors
-    /// The system has no memory.
+    /// The system has not enough memory.
     pub fn new(len: usize) -> io::Result<Pages> {
         let len = len.next_multiple_of(HUGE);
         // Not every kernel aligns a mapping to huge pages.
@@ -88,7 +89,8 @@ impl Pages {
         }
     }
 
-    /// Returns the memory after the sent pages, to be written before the next send.
+    /// Returns the memory after the sent pages, which the caller fills before the next
+    /// [`Pages::send`].
     pub fn room(&mut self) -> &mut [u8] {
         // SAFETY: the mapping is `len` bytes, owned exclusively, and lives as long as `self` is
         // borrowed. `send` moves `sent` past every page it sends, so no page from `sent` on was
@@ -96,14 +98,14 @@ impl Pages {
         unsafe { std::slice::from_raw_parts_mut(self.at.add(self.sent), self.len - self.sent) }
     }
 
-    /// Makes the memory read-only, to be sent any number of times.
+    /// Makes the memory read-only, so that it can be sent any number of times.
     pub fn keep(self) -> Kept {
         Kept(self)
     }
 
-    /// Sends the first `len` bytes of [`Pages::room`] and gives up their pages: the readers own
-    /// them, and the room starts after them. Data that the pipe does not accept as pages is written
-    /// to it.
+    /// Sends the first `len` bytes of [`Pages::room`] and passes their pages to the readers;
+    /// [`Pages::room`] then begins after these pages. If `pipe` does not accept pages, the bytes
+    /// are written with write(2).
     ///
     /// # Errors
     /// Errors of writing to the pipe: `BrokenPipe` when there is no reader.
@@ -128,7 +130,7 @@ impl Pages {
                 _ => match io::Error::last_os_error() {
                     error if error.kind() == io::ErrorKind::Interrupted => {}
                     error if error.kind() == io::ErrorKind::BrokenPipe => return Err(error),
-                    // Not a pipe, or one that does not accept pages.
+                    // The file is not a pipe, or a pipe that does not accept pages.
                     _ => {
                         // SAFETY: the mapping has `len` bytes, and nothing writes to them
                         // meanwhile.
@@ -141,8 +143,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Releases all pages and replaces them by new zeroed ones: the whole memory is available
-    /// again.
+    /// Releases all pages and replaces them by new, zeroed pages, so that [`Pages::room`] is the
+    /// whole memory again.
     ///
     /// # Errors
     /// System errors of madvise(2).
@@ -166,12 +168,12 @@ impl Drop for Pages {
     }
 }
 
-/// Memory that does not change any more.
+/// Memory that does not change any more, so that it can be sent repeatedly.
 #[derive(Debug)]
 pub struct Kept(Pages);
 
 impl Kept {
-    /// Sends the bytes `from..to`.
+    /// Sends the bytes `from..to` of the memory.
     ///
     /// # Errors
     /// Errors of writing to the pipe.
@@ -179,7 +181,7 @@ impl Kept {
         self.0.splice(pipe, from, to)
     }
 
-    /// Returns the whole memory.
+    /// Returns all bytes of the memory.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is `len` bytes and is not written to any more.
         unsafe { std::slice::from_raw_parts(self.0.at, self.0.len) }
@@ -202,8 +204,8 @@ mod tests {
         }
     }
 
-    /// A reader that takes pages out of the pipe without copying them (tee, splice) and reads them
-    /// much later.
+    /// Sent pages do not change even if the reader moves them out of the pipe without copying
+    /// (splice(2)) and reads them much later.
     #[test]
     fn sent_pages_never_change() {
         let ((from, to), (kept, keep)) = (pipe(), pipe());
@@ -216,7 +218,7 @@ mod tests {
             }
             pages.room()[..ROUND].fill(b'a' + round);
             pages.send(&to, ROUND).unwrap();
-            // Moved on as pages, as cat(1) or pv(1) would.
+            // Moves the pages into another pipe, as cat(1) or pv(1) would.
             // SAFETY: splice(2) between two pipes that are open, without offsets.
             let moved = unsafe {
                 let none = std::ptr::null_mut();
@@ -258,7 +260,7 @@ mod tests {
     fn a_pipe_without_reader_is_broken_pipe() {
         let (from, to) = pipe();
         drop(from);
-        // As in the program: Rust's start-up ignores SIGPIPE.
+        // As in the program, SIGPIPE is ignored, which Rust's start-up code does.
         let error = Pages::new(1).unwrap().send(&to, 10).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use wire::bpkt::{self, Form};
 use wire::text::{self, Kind, MIN_FRAME, SLACK, STAMP, Stamp};
 
-/// Encodes frames as bytes, independently of a stream: several threads may each have an encoder,
-/// and their results are put in order afterwards.
+/// Encodes frames as bytes and writes no stream itself. Several threads may each use an encoder;
+/// their results are put in order afterwards.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
@@ -24,28 +24,28 @@ pub enum BadOutput {
     /// Text and binary records can contain only Ethernet frames.
     #[error(transparent)]
     Link(#[from] BadLink),
-    /// A pcap file has a single link type.
+    /// Packets have different link types, but a pcap file has a single one.
     #[error("packets of link types {first} and {other} do not fit into one pcap file: use -o pcapng")]
     LinkTypes {
         /// Link type of the file.
         first: u16,
-        /// Link type of the packet.
+        /// Link type of the packet that does not fit.
         other: u16,
     },
-    /// The length field of a binary record has 16 bits.
+    /// A frame is too long for the 16-bit length field of a binary record: its length in bytes.
     #[error("frame of {0} bytes is too long for a binary record: at most 65535")]
     TooLong(usize),
 }
 
 impl Encoder {
-    /// Creates an encoder for `format`. A stamp's tick of `tick_ns` nanoseconds (ethpipe: 8) is
-    /// used to convert between kinds of time.
+    /// Creates an encoder for `format`. Conversions between stamps and other times use a tick of
+    /// `tick_ns` nanoseconds (in ethpipe 8).
     pub fn new(format: Format, tick_ns: u64) -> Encoder {
         Encoder { format, tick_ns, packet: Vec::new() }
     }
 
-    /// Writes `frames` to the start of `out`, which only grows; returns the number of bytes
-    /// written.
+    /// Encodes `frames` into the first bytes of `out` and returns the number of bytes encoded.
+    /// `out` grows as necessary; bytes that it has after the encoded ones are undefined.
     ///
     /// # Errors
     /// Those of [`BadOutput`].
@@ -131,10 +131,10 @@ impl Encoder {
     }
 }
 
-/// Name of the interface of frames that do not come from a capture.
+/// Name written as the interface of frames that do not come from a capture.
 const INTERFACE: &str = "pipe";
 
-/// Returns the interfaces of `section` in the form written to a file of `format`.
+/// Returns the interfaces that a file of `format` describes for frames of `section`.
 fn written(format: pcap::Format, section: Option<&Section>) -> Vec<Interface> {
     match section {
         Some(section) => pcap::written(format, section),
@@ -154,21 +154,22 @@ fn capture_format(format: Format) -> Option<pcap::Format> {
 pub struct Output {
     to: Box<dyn Write + Send>,
     encoder: Encoder,
-    /// Number of interfaces described so far; `None` before the header is written.
+    /// Number of interfaces written to the stream so far; `None` before the header is written.
     described: Option<usize>,
     out: Vec<u8>,
 }
 
 impl Output {
-    /// Writes to `to` in `format`.
+    /// Creates an output that writes frames to `to` in `format`; stamps have ticks of `tick_ns`
+    /// nanoseconds.
     pub fn new(to: impl Write + Send + 'static, format: Format, tick_ns: u64) -> Output {
         Output { to: Box::new(to), encoder: Encoder::new(format, tick_ns), described: None, out: Vec::new() }
     }
 
-    /// Writes a batch and flushes it: the reader may be waiting.
+    /// Writes a batch of frames and flushes it, since the reader may be waiting.
     ///
     /// # Errors
-    /// Errors of the stream (`BrokenPipe` when its reader has gone) and [`BadOutput`].
+    /// Errors of the stream (`BrokenPipe` when the reader has closed it) and [`BadOutput`].
     pub fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         let mut out = std::mem::take(&mut self.out);
         let used = self.encoder.encode(frames, &mut out);
@@ -179,7 +180,8 @@ impl Output {
         written
     }
 
-    /// Writes bytes that an [`Encoder`] of the same format made of frames with this origin.
+    /// Writes bytes that an [`Encoder`] of the same format has made from frames of the capture
+    /// section `section`.
     ///
     /// # Errors
     /// Errors of writing.
@@ -190,7 +192,7 @@ impl Output {
         self.to.flush()
     }
 
-    /// Writes the header of a capture, if no frames were written.
+    /// Writes the file header of a capture if no frames were written, and flushes the stream.
     ///
     /// # Errors
     /// Errors of writing.
@@ -198,8 +200,8 @@ impl Output {
         self.write_bytes(&[], None)
     }
 
-    /// Returns the bytes to write before frames with this origin: the header, and descriptions of
-    /// new interfaces.
+    /// Returns the bytes to write before frames of `section`: the file header if it has not been
+    /// written, and descriptions of new interfaces.
     fn header(&mut self, section: Option<&Section>) -> Vec<u8> {
         let known = section.map_or(0, |section| section.interfaces.len());
         if self.described.is_some_and(|described| known <= described) {
@@ -211,8 +213,9 @@ impl Output {
     }
 }
 
-/// Returns the header of a stream in `format` if `described` is `None`, and the descriptions of the
-/// interfaces from index `described` on.
+/// Returns the bytes to write before frames of `section` in `format`. If `described` is `None`,
+/// these are the file header and all interfaces; otherwise only the interfaces from index
+/// `described` on.
 pub(crate) fn header(format: Format, section: Option<&Section>, described: Option<usize>) -> Vec<u8> {
     let Some(format) = capture_format(format) else { return Vec::new() };
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Ports as sources and sinks.
+//! Ports as sources and sinks of frames, and the counter of their time stamps.
 
 use crate::run::{RunError, Sink, Source};
 use crate::stage::BadLink;
@@ -13,13 +13,13 @@ use wire::text::Stamp;
 
 /// Maximum number of frames in a burst.
 pub(crate) const MOST: usize = 256;
-/// Polling interval of a port without a descriptor to wait on.
+/// Polling interval of a port that has no descriptor to wait for.
 const LOOK: Duration = Duration::from_micros(50);
-/// Maximum sleep before the next check for a stop request.
+/// Maximum time between two checks for a stop request.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Configures a port for whole frames as on a wire: LRO and TSO off, checksums completed, unless
-/// the port specification sets these options.
+/// Sets the options of a port so that it passes frames as on a wire: LRO and TSO off, checksums
+/// complete. Options that the port specification sets are not changed.
 pub fn whole_frames(spec: &mut Spec) {
     let options = match spec.port.kind {
         Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
@@ -34,11 +34,11 @@ pub fn whole_frames(spec: &mut Spec) {
     }
 }
 
-/// Clock for stamps, common to all processes of a machine, in ticks.
+/// Counter of ticks for time stamps. All processes of a machine read the same value.
 #[derive(Debug, Clone)]
 pub struct Counter {
     clock: Clock,
-    /// Value of CLOCK_MONOTONIC at the clock's zero.
+    /// Value of CLOCK_MONOTONIC, in nanoseconds, at the zero of `clock`.
     zero_ns: u64,
     tick_ns: u64,
 }
@@ -51,7 +51,7 @@ impl Counter {
         Counter { clock, zero_ns, tick_ns: tick_ns.max(1) }
     }
 
-    /// Returns the underlying clock.
+    /// Returns the clock from which the counter is derived.
     pub fn clock(&self) -> Clock {
         self.clock.clone()
     }
@@ -66,14 +66,14 @@ impl Counter {
         ((self.zero_ns + now.nanos()) / self.tick_ns) & Stamp::TICKS
     }
 
-    /// Returns the time when the counter is at `ticks`: of the times before and after `now`, the
-    /// nearest. Times before `now` are returned as `now`.
+    /// Returns the time nearest to `now` at which the counter has the value `ticks`. The counter
+    /// wraps, so there are several such times. If the nearest one is before `now`, returns `now`.
     pub fn when(&self, ticks: u64, now: Instant) -> Instant {
         self.behind(ticks, 0, now)
     }
 
-    /// Returns the time `ticks` after the counter was, or will be, at `base`. Times before `now`
-    /// are returned as `now`.
+    /// Returns the time that is `ticks` after the counter had, or will have, the value `base`;
+    /// `now` if that time is in the past.
     pub fn behind(&self, base: u64, ticks: u64, now: Instant) -> Instant {
         let ahead = base.wrapping_sub(self.ticks(now)) & Stamp::TICKS;
         // The counter wraps: a distance of more than half its range counts as the past.
@@ -88,21 +88,21 @@ impl Counter {
     }
 }
 
-/// Time recorded for a received frame.
+/// Kind of time that is recorded for received frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrivals {
     /// No time is recorded.
     Unsaid,
-    /// A stamp of the counter.
+    /// The value of the [`Counter`] as a stamp.
     Stamped,
-    /// Wall-clock time, for captures.
+    /// Calendar time, for captures.
     Wall,
 }
 
 /// A port as a source of frames.
 pub struct PortSource {
     rx: Box<dyn RxHalf>,
-    /// The transmit half, kept open: that of a generator, or one that is not used.
+    /// The transmit half of the port, which is not used but keeps the port open.
     _tx: Option<Box<dyn TxHalf>>,
     burst: Burst,
     counter: Counter,
@@ -113,8 +113,9 @@ pub struct PortSource {
 }
 
 impl PortSource {
-    /// Receives at most `count` frames from `rx`, with times according to `arrivals`, until the
-    /// port ends or `stop` returns true.
+    /// Creates a source that receives at most `count` frames from `rx` (`None`: no limit), until
+    /// the port ends or `stop` returns true. `arrivals` selects the time recorded for the frames,
+    /// and `tx` is only kept open.
     pub fn new(
         rx: Box<dyn RxHalf>,
         tx: Option<Box<dyn TxHalf>>,
@@ -127,8 +128,8 @@ impl PortSource {
         PortSource { rx, _tx: tx, burst: Burst::default(), counter, arrivals, stop, left, refused: 0 }
     }
 
-    /// Returns the number of frames that cannot be represented as a line: shorter than a header or
-    /// longer than 262,144 bytes.
+    /// Returns the number of received frames that cannot be represented as a line, because they are
+    /// shorter than an Ethernet header or longer than 262,144 bytes.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -138,17 +139,17 @@ impl PortSource {
         self.rx.warnings()
     }
 
-    /// Counts frames that cannot be represented as a line.
+    /// Adds `frames` to the number of frames that cannot be represented as a line.
     pub fn refuse(&mut self, frames: u64) {
         self.refused += frames;
     }
 
-    /// Returns the clock of the stamps.
+    /// Returns the counter of the stamps.
     pub fn counter(&self) -> &Counter {
         &self.counter
     }
 
-    /// Waits until there may be frames; returns false if there will be none.
+    /// Waits until frames may have arrived; returns false if no more frames will arrive.
     fn wait(&mut self) -> Result<bool, RunError> {
         if self.rx.is_gone() {
             let why = self.rx.why_gone();
@@ -168,10 +169,11 @@ impl PortSource {
         Ok(true)
     }
 
-    /// Returns the next burst of at least one frame; `None` at the end.
+    /// Waits for the next burst of at least one frame; returns it with its arrival time, or `None`
+    /// at the end.
     ///
     /// # Errors
-    /// Reason why the port failed.
+    /// The reason why the port failed.
     pub fn burst(&mut self) -> Result<Option<(&mut Burst, Instant)>, RunError> {
         loop {
             if self.left == 0 || (self.stop)() {
@@ -186,13 +188,14 @@ impl PortSource {
         }
     }
 
-    /// Like [`PortSource::burst`], without waiting.
+    /// Like [`PortSource::burst`], but returns `None` at once if no frames are available.
     pub fn burst_now(&mut self) -> Option<(&mut Burst, Instant)> {
         let now = self.receive()?;
         Some((&mut self.burst, now))
     }
 
-    /// Receives the frames that are available, and returns the time.
+    /// Receives the frames that are available; returns their arrival time, or `None` if there are
+    /// none.
     fn receive(&mut self) -> Option<Instant> {
         let most = MOST.min(usize::try_from(self.left).unwrap_or(MOST));
         let now = self.counter.now();
@@ -217,13 +220,13 @@ impl Source for PortSource {
     }
 }
 
-/// Local-time registers 1 to 7, in ticks of the counter. Stamps of frames to send are relative to
-/// them. Clones share the registers.
+/// Local-time registers 1 to 7 of ethpipe. Each holds a value of the [`Counter`], to which the
+/// stamps of frames to send are relative. Clones share the registers.
 #[derive(Debug, Clone)]
 pub struct Registers(Arc<[AtomicU64; Registers::COUNT]>);
 
 impl Registers {
-    /// Registers 0 to 7; 0 is the counter itself.
+    /// Number of register numbers, 0 to 7; number 0 means the counter itself.
     const COUNT: usize = 8;
 
     /// Creates the registers, all set to `ticks`.
@@ -244,8 +247,8 @@ impl Registers {
         }
     }
 
-    /// Returns the time when a frame with this stamp is due. If the stamp has the reset flag, sets
-    /// its register first.
+    /// Returns the time at which a frame with this stamp is sent; `now` if that time has passed. If
+    /// the stamp has the reset flag, its register is first set to the counter's value at `now`.
     pub fn due(&self, stamp: Stamp, counter: &Counter, now: Instant) -> Instant {
         if stamp.at_once() {
             return now;
@@ -268,7 +271,7 @@ pub struct PortSink {
     burst: Burst,
     counter: Counter,
     registers: Registers,
-    /// Sends frames at the time in their stamp.
+    /// Sends each frame at the time in its stamp; otherwise stamps are ignored.
     timed: bool,
     stop: fn() -> bool,
     caps: Caps,
@@ -278,8 +281,9 @@ pub struct PortSink {
 }
 
 impl PortSink {
-    /// Sends through `port` with buffers of `pool`. With `timed`, a frame with a sending time waits
-    /// for that time.
+    /// Creates a sink that sends frames through `port` with buffers of `pool`, and returns it with
+    /// the port's receive half. With `timed`, a frame with a stamp is sent at the time in the
+    /// stamp.
     pub fn new(
         port: Port,
         pool: Pool,
@@ -304,17 +308,18 @@ impl PortSink {
         (sink, port.rx)
     }
 
-    /// Uses these registers, which other owners may set.
+    /// Replaces the registers by `registers`, which the caller shares and may set.
     pub fn share(&mut self, registers: Registers) {
         self.registers = registers;
     }
 
-    /// Returns the number of frames sent, and of frames too long for the port.
+    /// Returns the number of frames sent, and the number of frames dropped because they are too
+    /// long for the port.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent, self.too_long)
     }
 
-    /// Returns whether the port has ended: its reader or its device went away.
+    /// Returns whether the port has ended because its reader or its device is gone.
     pub fn is_gone(&self) -> bool {
         self.tx.is_gone()
     }
@@ -324,7 +329,8 @@ impl PortSink {
         &self.counts
     }
 
-    /// Waits until `due` with microsecond accuracy: sleeps first, spins at the end.
+    /// Waits until `due`: sleeps first, then spins for the last 100 microseconds, since a sleep
+    /// ends late.
     fn wait_until(&mut self, due: Instant) -> Result<(), RunError> {
         const AWAKE: Duration = Duration::from_micros(100);
         loop {
@@ -344,7 +350,7 @@ impl PortSink {
         }
     }
 
-    /// Sends the collected frames; waits while the port is full.
+    /// Sends the frames collected in `burst`; waits while the port accepts none.
     fn flush(&mut self) -> Result<(), RunError> {
         while !self.burst.is_empty() {
             let now = self.counter.now();
@@ -362,10 +368,11 @@ impl PortSink {
         Ok(())
     }
 
-    /// Waits until the port has sent the frames that it delays.
+    /// Sends the frames collected so far, and waits until the port has sent the frames that it
+    /// delays.
     ///
     /// # Errors
-    /// A request to stop.
+    /// A stop was requested, or the port has ended.
     pub fn drain(&mut self) -> Result<(), RunError> {
         self.flush()?;
         while let Some(at) = self.tx.next_event() {
@@ -378,7 +385,8 @@ impl PortSink {
         self.reach()
     }
 
-    /// Returns an error if the port has ended; a reader that went away counts as a closed pipe.
+    /// Returns an error if the port has ended: the port's reason or, if it gives none,
+    /// `BrokenPipe`.
     fn reach(&self) -> Result<(), RunError> {
         if !self.tx.is_gone() {
             return Ok(());
@@ -399,7 +407,7 @@ impl Sink for PortSink {
 
     fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         BadLink::check(frames, "sent").map_err(BadOutput::from)?;
-        // An MTU of 65535 marks a port of files, which accepts any length.
+        // An MTU of 65535 marks a port that writes to files, which accepts frames of any length.
         let longest = match self.caps.mtu {
             u16::MAX => usize::MAX,
             mtu => usize::from(mtu) + wire::eth::HEADER_LEN + wire::vlan::TAG_LEN,
@@ -424,7 +432,7 @@ impl Sink for PortSink {
                 self.too_long += 1;
                 continue;
             }
-            // There is room: a full burst has been flushed.
+            // The burst has room, because a full burst has been flushed.
             self.burst.put(frame, || self.counts.tx.bugs.bump());
             if self.burst.len() >= MOST || self.burst.room() == 0 {
                 self.flush()?;
@@ -435,7 +443,7 @@ impl Sink for PortSink {
 }
 
 impl PortSink {
-    /// Returns an empty buffer; waits while all are in use.
+    /// Returns an empty buffer of the pool; waits while all buffers are in use.
     fn buffer(&mut self) -> Result<Frame, RunError> {
         loop {
             if let Some(frame) = self.pool.get() {

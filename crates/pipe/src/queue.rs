@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Behavior when the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Full {
-    /// Stop reading until there is room, so that the writer blocks.
+    /// Stop reading the input until there is room. The program that writes the input then blocks.
     #[default]
     Wait,
     /// Drop new frames and count them.
@@ -19,7 +19,7 @@ pub enum Full {
 /// Bound of a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// Maximum number of bytes.
+    /// Maximum memory of the queued frames, in bytes.
     pub bytes: usize,
     /// Behavior when the maximum is reached.
     pub full: Full,
@@ -59,7 +59,8 @@ impl Queue {
         Queue { waiting: VecDeque::new(), section: None, bytes: 0, limit, passed: 0, dropped: 0, left: 0 }
     }
 
-    /// Appends the frame at `index` of `frames`; returns whether there was room.
+    /// Appends a copy of the frame at `index` of `frames`, due at `due`. Returns false if the queue
+    /// is full and drops new frames.
     pub fn push(&mut self, frames: &Frames, index: usize, due: Instant) -> bool {
         let Some((frame, time)) = frames.get(index) else { return false };
         if self.limit.full == Full::Drop && self.bytes + frame.len() + EACH > self.limit.bytes {
@@ -75,7 +76,7 @@ impl Queue {
         true
     }
 
-    /// Returns the due time of the first frame, and its length on the link.
+    /// Returns the due time and the original length, in bytes, of the first frame.
     pub fn first(&self) -> Option<(Instant, usize)> {
         self.waiting.front().map(|first| (first.due, first.wire_len))
     }
@@ -98,14 +99,14 @@ impl Queue {
         self.limit.full == Full::Wait && self.bytes >= self.limit.bytes
     }
 
-    /// Discards the waiting frames when the program is stopped.
+    /// Removes the waiting frames, when the program is stopped, and counts them as left over.
     pub fn clear(&mut self) {
         self.left += self.waiting.len() as u64;
         self.waiting.clear();
         self.bytes = 0;
     }
 
-    /// Reports dropped and discarded frames, if there are any, under the name `stage`.
+    /// Returns a report, which begins with the name `stage`, if frames were dropped or left over.
     pub fn report(&self, stage: &str) -> Option<String> {
         let Queue { passed, dropped, left, .. } = self;
         (dropped + left > 0).then(|| {

@@ -1,8 +1,8 @@
 //! `rate`: limits the bits or frames per second with a token bucket.
 //!
 //! A frame leaves when the bucket holds its cost, which is then removed; the bucket fills at the
-//! rate, up to its size. The state is the time when the bucket would be full, in fractions of a
-//! nanosecond chosen so that nothing is ever rounded.
+//! rate, up to its size. The state is the time at which the bucket will be full. Its unit, called
+//! "fraction" here, is a nanosecond divided by the rate, so that no calculation is rounded.
 
 use crate::generate::{AROUND, FCS};
 use crate::queue::{Limit, Queue};
@@ -12,33 +12,33 @@ use crate::{Frames, Stage};
 use clock::{Duration, Instant};
 use wire::eth::MIN_FRAME_LEN;
 
-/// Bits that are counted.
+/// Part of a frame that counts against a rate in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bits {
-    /// Bits of wire time: with FCS, preamble and gap, and at least 64 bytes per frame.
+    /// The frame as on the wire: padded to 64 bytes, with FCS, preamble and inter-frame gap.
     #[default]
     Wire,
-    /// Bits of the frame alone.
+    /// The bytes of the frame alone.
     Payload,
 }
 
-/// Returns the bytes of wire time of a frame of `len` bytes (without FCS): FCS, preamble and gap
-/// included.
+/// Returns the number of bytes that a frame of `len` bytes, without FCS, occupies on the wire:
+/// padding, FCS, preamble and inter-frame gap included.
 pub fn on_wire(len: usize) -> u64 {
     (len.max(MIN_FRAME_LEN) + FCS + AROUND) as u64
 }
 
 const SECOND: u128 = 1_000_000_000;
-/// Default size of the bucket. On a busy machine a sleeper wakes that late, and tokens that
-/// overflow are lost.
+/// Default size of the bucket, as a time at the full rate. On a busy machine a sleep may end this
+/// late, and tokens beyond the size of the bucket are lost.
 const BURST: Duration = Duration::from_millis(10);
-/// Minimum sleep, since waking for each frame of a fast stream would take all the time.
+/// Minimum sleep: waking up for each frame of a fast stream would cost more time than sending it.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Stage that limits the rate of frames.
 #[derive(Debug)]
 pub struct Rate {
-    /// Units per second, which is also the number of fractions per nanosecond.
+    /// Bits or frames per second, which is also the number of fractions per nanosecond.
     rate: u128,
     unit: Unit,
     bits: Bits,
@@ -51,8 +51,9 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Limits frames to `unit` per second, with a bucket of `burst` bytes, or frames if those are
-    /// counted. A frame larger than the bucket still passes.
+    /// Creates a stage that limits frames to the rate `unit`. `burst` is the size of the bucket in
+    /// bytes, or in frames for a rate in frames. A frame larger than the bucket passes when the
+    /// bucket is full.
     pub fn new(unit: Unit, bits: Bits, burst: Option<u64>, limit: Limit) -> Rate {
         let (Unit::Bits(rate) | Unit::Frames(rate)) = unit;
         let rate = u128::from(rate.max(1));
@@ -65,7 +66,7 @@ impl Rate {
         Rate { rate, unit, bits, burst, full_at: 0, now: Instant::ZERO, queue }
     }
 
-    /// Returns the cost of a frame, in fractions.
+    /// Returns the cost of a frame of `len` bytes, in fractions.
     fn cost(&self, len: usize) -> u128 {
         SECOND
             * match (self.unit, self.bits) {
@@ -125,7 +126,7 @@ impl Timed for Rate {
         if due <= self.now {
             return Some(due); // the batch was full
         }
-        // Sleep half a bucket at most, so that no tokens overflow.
+        // Sleep at most for the time that fills half the bucket, so that no tokens are lost.
         let half = u64::try_from(self.burst / self.rate / 2).unwrap_or(u64::MAX);
         Some(due.max(self.now.after(NAP.min(Duration::from_nanos(half)))))
     }

@@ -12,10 +12,10 @@
 //! byte[14:2]=0x4500                                   raw bytes, no other change
 //! ```
 //!
-//! An expression is parsed once into an `Op`: the bits to keep, the bits to set, and the position.
-//! Checksums are updated incrementally ([`wire::edit`]), except by `byte`, which changes nothing
-//! else. A frame without the field passes unchanged. A frame is dropped and counted if its TTL
-//! would reach 0 or a tag would make it too long.
+//! Each expression is parsed once into an edit operation (`Op`). Checksums are updated
+//! incrementally ([`wire::edit`]), except by `byte`, which changes only the given bytes. A frame
+//! without the edited field passes unchanged. A frame is dropped and counted if its TTL would reach
+//! 0 or a tag would make it too long.
 
 mod expr;
 pub mod nat;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::edit::Layout;
 
-/// Parsed edits. Forks share the counters.
+/// Stage that applies a list of edits. Forks share the counters.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
     ops: Arc<[Op]>,
@@ -44,11 +44,11 @@ pub struct Rewrite {
 pub struct Counts {
     /// Number of frames received.
     pub frames: u64,
-    /// Frames to which some edit was applied, even if it changed nothing.
+    /// Number of frames that have a field that was edited, even if its value did not change.
     pub edited: u64,
-    /// Dropped: the TTL would have reached 0.
+    /// Number of frames dropped because their TTL would have reached 0.
     pub ttl: u64,
-    /// Dropped: too long with the added tag.
+    /// Number of frames dropped because they would be too long with the added tag.
     pub too_long: u64,
 }
 
@@ -61,7 +61,7 @@ struct Shared {
 }
 
 impl Rewrite {
-    /// Parses expressions.
+    /// Parses edit expressions, `FIELD=VALUE`.
     ///
     /// # Errors
     /// The first invalid expression, and the position of the error in it.
@@ -91,7 +91,8 @@ impl Stage for Rewrite {
         let mut counts = Counts { frames: frames.len() as u64, ..Counts::default() };
         let ops = &*self.ops;
         frames.retain(|frame| {
-            // The layout is computed once, and again when headers have moved.
+            // The positions of the headers are computed at the first edit that needs them, and
+            // again when an edit has moved headers.
             let mut layout: Option<Layout> = None;
             let mut edited = false;
             for op in ops {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 /// A source of frames.
 pub trait Source {
-    /// Appends frames to `frames`, which is not full; blocks only for the first. Returns false at
-    /// the end.
+    /// Appends frames to `frames`, which must not be full. Waits for the first frame only, and
+    /// returns false when there are no more frames.
     ///
     /// # Errors
     /// The reason why reading failed.
@@ -26,7 +26,8 @@ pub trait Sink {
     /// The reason why writing failed.
     fn write(&mut self, frames: &Frames) -> Result<(), RunError>;
 
-    /// Writes the trailing data after the last frame.
+    /// Ends the output after the last frame: sends frames still held, or writes a file header that
+    /// is still missing.
     ///
     /// # Errors
     /// Errors of writing.
@@ -35,10 +36,10 @@ pub trait Sink {
     }
 }
 
-/// Reason why a run ended early.
+/// Reason why a pipeline ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Error in the input.
+    /// Error of reading the input.
     #[error(transparent)]
     Input(#[from] BadInput),
     /// Error of a stage.
@@ -47,13 +48,13 @@ pub enum RunError {
     /// Error of writing the output.
     #[error(transparent)]
     Output(#[from] io::Error),
-    /// Frames that the output format cannot represent.
+    /// A frame that the output format cannot represent.
     #[error(transparent)]
     Form(#[from] BadOutput),
 }
 
 impl RunError {
-    /// Returns whether the error is that a reader closed its pipe.
+    /// Returns whether the reader of the output has closed its pipe.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, RunError::Output(error) | RunError::Stage(StageError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -75,11 +76,11 @@ impl Sink for Output {
     }
 }
 
-/// Moves frames from `source` through `stages` to `sink` until the end, or until `stop` returns
-/// true between two batches.
+/// Moves frames from `source` through `stages` to `sink` until `source` has no more frames. Ends
+/// early when `stop`, which is checked between two batches, returns true.
 ///
 /// # Errors
-/// The reason why the run ended early.
+/// The reason why the pipeline ended early.
 pub fn run(
     source: &mut dyn Source,
     stages: &mut Chain,
@@ -97,13 +98,13 @@ pub fn run(
         sink.write(&frames)?;
         frames.clear();
     };
-    // Frames before an input error have been written; frames and sums held by the stages are
-    // written too.
+    // Frames before an error of the input have been written; frames and reports that the stages
+    // hold are written too.
     finish(stages, sink)?;
     read
 }
 
-/// Writes the frames that stages still hold to the sink.
+/// Ends the stages, and writes the frames that they still hold to the sink.
 pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunError> {
     let mut frames = Frames::new();
     stages.finish(&mut frames)?;
@@ -113,17 +114,18 @@ pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunE
     Ok(())
 }
 
-/// Parameters of a run with several threads.
+/// Parameters of [`run_spread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jobs {
     /// Number of worker threads.
     pub jobs: usize,
-    /// Keeps the order of frames.
+    /// Writes frames in the order in which they were read; otherwise as they are processed.
     pub ordered: bool,
 }
 
-/// Like [`run`], from stream to stream with several threads. Lines are decoded and encoded in
-/// parallel, and stages run in parallel where they can be forked. `stop` is checked for each piece.
+/// Like [`run`], but with several threads, from `input` to `output`. Lines are decoded and encoded
+/// in parallel, and stages run in parallel if all of them can be forked. `stop` is checked before
+/// each block of the input.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -217,7 +219,7 @@ enum Piece {
     Frames(Frames),
 }
 
-/// Result of a piece: the first `used` bytes of `out`.
+/// Encoded output of a piece: the first `used` bytes of `out`.
 struct Encoded {
     out: Vec<u8>,
     used: usize,

@@ -1,22 +1,22 @@
-//! Finds the heaviest keys of a stream in a table of fixed size: the Space-Saving sketch (Metwally,
-//! Agrawal, El Abbadi 2005).
+//! Finds the heaviest keys of a stream, those with the greatest total weight, in a table of fixed
+//! size: the Space-Saving sketch (Metwally, Agrawal, El Abbadi 2005).
 //!
 //! A key that is not in the full table replaces the lightest entry and takes over its weight, which
-//! becomes the error of the new entry. A weight is never too small and never too large by more than
-//! its error, and no error exceeds the total divided by the number of entries. A key with more than
-//! that weight is in the table.
+//! becomes the error of the new entry. The weight of an entry is never too small, and too large by
+//! at most its error. No error exceeds the total weight divided by the number of entries, and every
+//! key with a greater weight is in the table.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// An entry of the table.
+/// An entry of the table: a key with its estimated weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<K> {
     /// Key of the entry.
     pub key: K,
     /// Weight counted for the key.
     pub weight: u64,
-    /// Part of the weight that may belong to other keys.
+    /// Maximum part of the weight that belongs to other keys.
     pub error: u64,
 }
 
@@ -34,12 +34,12 @@ pub struct Sketch<K> {
 }
 
 impl<K: Hash + Eq + Clone> Sketch<K> {
-    /// Creates a table for `capacity` keys, at least one.
+    /// Creates a table for `capacity` keys; 0 counts as 1.
     pub fn new(capacity: usize) -> Sketch<K> {
         Sketch { heap: Vec::new(), places: HashMap::new(), capacity: capacity.max(1), total: 0, evicted: 0 }
     }
 
-    /// Adds `weight` to `key`.
+    /// Adds `weight` to the weight of `key`.
     pub fn add(&mut self, key: K, weight: u64) {
         self.total += weight;
         let place = match self.places.get(&key) {
@@ -71,7 +71,7 @@ impl<K: Hash + Eq + Clone> Sketch<K> {
         self.total
     }
 
-    /// Returns how many times a key replaced another.
+    /// Returns the number of times that a key replaced another key in the table.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with exact counts: the guarantees of the paper hold.
+        /// Compares the sketch with exact counts: the guarantees of the paper hold.
         #[test]
         fn weights_and_errors_stay_within_bounds(adds in prop::collection::vec((0..40_u32, 1..50_u64), 0..600), capacity in 1..30_usize) {
             let mut sketch = Sketch::new(capacity);

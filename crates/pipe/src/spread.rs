@@ -1,4 +1,4 @@
-//! Spreads work over threads and keeps the results in order.
+//! Processes pieces of input with several threads and keeps the results in order.
 //!
 //! ```text
 //! worker 0..n:  source (one at a time) -> work -> all results that are next in order -> sink
@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Runs parts of parallel work in order.
+/// Lets several threads run a function for each piece one after the other, in the order of the
+/// pieces.
 #[derive(Debug, Default)]
 pub struct Turns {
     next: Mutex<u64>,
@@ -30,8 +31,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Turns {
-    /// Runs `work` when all pieces before `number` have run theirs. Each piece must call this
-    /// exactly once.
+    /// Waits until this method has been called for all pieces before `number`, then runs `work`.
+    /// The caller must call it exactly once for each piece.
     pub fn in_turn<R>(&self, number: u64, work: impl FnOnce() -> R) -> R {
         let mut next = lock(&self.next);
         while *next != number {
@@ -45,12 +46,14 @@ impl Turns {
     }
 }
 
-/// Takes pieces from `source` until its end, processes them with `jobs` workers, and passes the
-/// results to `sink`: in order of the pieces if `ordered`, otherwise as they complete.
+/// Takes pieces from `source` until it returns `None`, processes them with `jobs` threads, and
+/// passes the results to `sink`. If `ordered`, the results are in the order of the pieces,
+/// otherwise in the order in which they complete. `worker` is called once per thread and returns
+/// the function that processes a piece.
 ///
 /// # Errors
-/// The first error of the source, a worker or the sink. Results still being computed are then
-/// discarded.
+/// The first error of `source`, of a worker or of `sink`. Results that are still being computed at
+/// that time are discarded.
 pub fn spread<P: Send, R: Send, E: Send + From<io::Error>, W>(
     jobs: usize,
     ordered: bool,
@@ -74,7 +77,8 @@ where
     let run = || {
         let mut work = worker();
         while let Some((number, piece)) = Feed::take(&feed, &line.over) {
-            // Also after an error: other workers would wait for a missing piece.
+            // An error is passed on like a result, because other workers would wait for a missing
+            // piece.
             line.put(number, piece.and_then(|piece| work(number, piece)));
         }
     };
@@ -92,14 +96,14 @@ where
     ready.failed.map_or(Ok(()), Err)
 }
 
-/// The source, and the number of pieces taken.
+/// The source, and the number of pieces taken from it.
 struct Feed<S> {
     source: S,
     next: u64,
     over: bool,
 }
 
-/// A piece and its number, or the error that replaces it.
+/// Number of a piece, and the piece or the error of reading it.
 type Numbered<P, E> = (u64, Result<P, E>);
 
 impl<S> Feed<S> {
@@ -121,7 +125,7 @@ impl<S> Feed<S> {
 
 /// Results waiting for the sink.
 struct Line<R, E, S> {
-    /// Maximum number of pieces ahead of the next one to write.
+    /// Maximum number of pieces that a worker may be ahead of the next piece to write.
     most: u64,
     ordered: bool,
     state: Mutex<Ready<R, E>>,
@@ -133,14 +137,15 @@ struct Line<R, E, S> {
 struct Ready<R, E> {
     early: BTreeMap<u64, Result<R, E>>,
     next: u64,
-    /// Set while a worker is writing; it checks for more results when done.
+    /// Set while a worker is writing. This worker also writes the results that other workers add
+    /// meanwhile.
     writing: bool,
     failed: Option<E>,
 }
 
 impl<R, E, S: FnMut(R) -> Result<(), E>> Line<R, E, S> {
-    /// Adds a result, and writes the results that are next in order unless another worker is
-    /// writing.
+    /// Adds the result of piece `number`. Unless another worker is writing, writes all results that
+    /// are next in order.
     fn put(&self, number: u64, result: Result<R, E>) {
         let mut ready = lock(&self.state);
         while number >= ready.next + self.most && !self.over.load(Relaxed) {

@@ -6,31 +6,32 @@ use clock::Instant;
 use std::fmt;
 use wire::link::LinkType;
 
-/// An operation on batches of frames.
+/// An operation that a pipeline applies to each batch of frames.
 ///
-/// A stage owns its state between batches. A stage without such state can be forked, so that
-/// several batches are processed in parallel. Any other stage receives all batches one by one, in
-/// order; the stages before and after it may still be forked.
+/// A stage whose work on a batch does not depend on earlier batches can be forked, so that several
+/// batches are processed in parallel. Any other stage receives all batches one by one, in order.
+/// Stages are forked only if all stages of the pipeline can be.
 pub trait Stage: Send {
-    /// Removes, changes or adds frames.
+    /// Processes a batch: removes, changes or adds frames.
     ///
     /// # Errors
     /// The reason why the stage cannot continue.
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError>;
 
     /// Returns a copy that processes other batches in parallel and shares the counters; `None` if
-    /// the stage depends on the order.
+    /// the stage depends on the order of the batches.
     fn fork(&self) -> Option<Box<dyn Stage>> {
         None
     }
 
-    /// Returns a filter on lines of text if that is all the stage does, so that not all lines need
-    /// to be decoded ([`Input::select`](crate::Input::select)).
+    /// Returns the stage as a filter on lines of text if it does nothing but select lines. The
+    /// filter saves decoding all other lines ([`Input::select`](crate::Input::select)).
     fn front(&self) -> Option<Front> {
         None
     }
 
-    /// Adds the frames that were held back, after the last batch.
+    /// Ends the stage after the last batch: adds the frames that it still holds to `frames`, and
+    /// prints its report.
     ///
     /// # Errors
     /// Those of [`Stage::run`].
@@ -39,35 +40,37 @@ pub trait Stage: Send {
         Ok(())
     }
 
-    /// Returns the time-dependent part of the stage, if there is one
-    /// ([`run_timed`](crate::timed::run_timed)).
+    /// Returns the additional operations of a stage that depends on time
+    /// ([`run_timed`](crate::timed::run_timed)); `None` for any other stage.
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         None
     }
 
-    /// Returns the final report for standard error: counts, and frames dropped with the reasons.
+    /// Returns the final report, which the program prints to standard error: counters, and dropped
+    /// frames with the reasons.
     fn report(&self) -> Option<String> {
         None
     }
 
-    /// Returns whether frames may come out of it: a stage that only reports has none to write.
+    /// Returns whether the stage passes frames on; false for a stage that only reports.
     fn passes(&self) -> bool {
         true
     }
 
-    /// Returns whether a check of the stage failed, which the exit code of the program reports.
+    /// Returns whether a check of the stage failed; the program then ends with exit code 1.
     fn failed(&self) -> bool {
         false
     }
 }
 
-/// Additional operations of a stage that holds frames or reports by time. It is given the time and
-/// then run, with an empty batch if there are no frames.
+/// Additional operations of a stage that holds frames, or that reports at certain times. The caller
+/// sets the time with [`Timed::at`] and then calls [`Stage::run`], with an empty batch if no frames
+/// have arrived.
 pub trait Timed {
     /// Sets the current time, valid until the next call.
     fn at(&mut self, now: Instant);
 
-    /// Returns the next time at which the stage must run even without frames.
+    /// Returns the next time at which [`Stage::run`] must be called even if no frames have arrived.
     fn next_event(&self) -> Option<Instant>;
 
     /// Returns the number of frames that are waiting for their time.
@@ -75,7 +78,7 @@ pub trait Timed {
         0
     }
 
-    /// Returns whether the stage accepts no more frames for now.
+    /// Returns whether the caller must not pass more frames to the stage for now.
     fn is_full(&self) -> bool {
         false
     }
@@ -90,7 +93,7 @@ pub enum StageError {
     /// Any other error, as a sentence.
     #[error("{0}")]
     Other(String),
-    /// An operation that is not possible for frames of this link type.
+    /// The operation is not possible for frames of this link type.
     #[error("{0}")]
     LinkType(BadLink),
 }
@@ -100,12 +103,13 @@ pub enum StageError {
 pub struct BadLink {
     /// Link type of the frames.
     pub link: LinkType,
-    /// Name of the impossible operation, as in "written as text".
+    /// Description of the operation, to complete the words "cannot be", as in "written as text".
     pub what: &'static str,
 }
 
 impl BadLink {
-    /// Checks that all of `frames` are Ethernet frames, for an operation that needs their headers.
+    /// Checks that all of `frames` are Ethernet frames, for the operation `what`, which needs
+    /// Ethernet headers.
     ///
     /// # Errors
     /// The first link type other than Ethernet.
@@ -122,11 +126,11 @@ impl fmt::Display for BadLink {
 
 impl std::error::Error for BadLink {}
 
-/// A sequence of stages.
+/// A sequence of stages, which is itself a stage.
 pub struct Chain(pub Vec<Box<dyn Stage>>);
 
 impl Chain {
-    /// Removes the first stage and returns its filter if it only selects lines of text
+    /// Removes the first stage if it only selects lines of text, and returns it as a filter
     /// ([`Stage::front`]).
     pub fn take_front(&mut self) -> Option<Front> {
         let front = self.0.first()?.front()?;
@@ -151,7 +155,7 @@ impl Stage for Chain {
     }
 
     fn finish(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        // Frames that a stage returns at the end still pass through the stages after it.
+        // Frames that a stage adds at the end still pass through the stages after it.
         let mut held = Frames::new();
         for stage in &mut self.0 {
             stage.run(frames)?;

@@ -1,4 +1,5 @@
-//! `mirror` and `split`: write frames to targets other than the end of the pipeline.
+//! `mirror` and `split`: write frames to files and ports in addition to, or instead of, the rest of
+//! the pipeline.
 
 use crate::flow::{Flow, Key, word};
 use crate::run::Sink;
@@ -7,12 +8,12 @@ use crate::{Frames, Stage};
 use std::fmt::Write;
 use std::io;
 
-/// Receiver of frames: a file, a port or the rest of the pipeline.
+/// Destination of frames: a file, a port or the rest of the pipeline.
 pub struct Target {
     name: String,
     /// `None` for the rest of the pipeline, or for a target that failed.
     sink: Option<Box<dyn Sink + Send>>,
-    /// Set for the rest of the pipeline.
+    /// True for the rest of the pipeline.
     is_row: bool,
     written: u64,
     lost: u64,
@@ -20,7 +21,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Creates the target for a file or port called `name`.
+    /// Creates a target that writes to `sink`, the file or port called `name`.
     pub fn new(name: &str, sink: Box<dyn Sink + Send>) -> Target {
         Target { name: name.to_owned(), sink: Some(sink), is_row: false, written: 0, lost: 0, why: None }
     }
@@ -30,8 +31,8 @@ impl Target {
         Target { name: "-".to_owned(), sink: None, is_row: true, written: 0, lost: 0, why: None }
     }
 
-    /// Writes frames. A target that fails is not used any more; the others continue, as in
-    /// tee(1).
+    /// Writes frames. A target that fails receives no more frames, while other targets continue, as
+    /// in tee(1).
     fn write(&mut self, frames: &Frames) {
         if frames.is_empty() {
             return;
@@ -48,7 +49,7 @@ impl Target {
         }
     }
 
-    /// Writes the trailing data after the last frame.
+    /// Ends the target after the last frame ([`Sink::end`]).
     fn end(&mut self) {
         if let Some(Err(why)) = self.sink.as_mut().map(|sink| sink.end()) {
             self.sink = None;
@@ -78,7 +79,7 @@ fn report(what: &str, targets: &[Target]) -> Option<String> {
     Some(out)
 }
 
-/// Error as for a pipe without a reader.
+/// Returns the error of writing to a pipe without a reader.
 fn gone() -> StageError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
@@ -89,7 +90,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Copies to all of `targets`.
+    /// Creates a stage that copies each frame to all of `targets` and passes it on.
     pub fn new(targets: Vec<Target>) -> Mirror {
         Mirror { targets }
     }
@@ -116,12 +117,12 @@ impl Stage for Mirror {
     }
 }
 
-/// Criterion by which frames are distributed.
+/// Property of a frame that selects its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The five-tuple of an IP packet, otherwise MAC addresses and EtherType.
     Flow,
-    /// Like `Flow`, with both directions of a flow to the same target.
+    /// As for `Flow`, but both directions of a flow go to the same target.
     BothWays,
     /// Destination MAC address.
     Dst,
@@ -129,7 +130,7 @@ pub enum By {
     Src,
     /// Identifier of the outer VLAN tag.
     Vlan,
-    /// Round robin over the targets.
+    /// No property: frames go to the targets in turn.
     Round,
 }
 
@@ -143,7 +144,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// Distributes over `targets` by `by`, hashed with `key`.
+    /// Creates a stage that sends each frame to one of `targets`, selected by a hash of the
+    /// property `by` with `key`.
     pub fn new(targets: Vec<Target>, by: By, key: Key) -> Split {
         let batches = targets.iter().map(|_| Frames::new()).collect();
         Split { targets, batches, by, key, turn: 0 }
@@ -166,7 +168,7 @@ impl Split {
         let n = self.targets.len().max(1) as u64;
         match self.by {
             By::Round => (number % n) as usize,
-            // Scales by the high bits, so that the distribution is even.
+            // The high bits of the hash select the target, without the bias of a modulo operation.
             _ => ((u128::from(number) * u128::from(n)) >> 64) as usize,
         }
     }
@@ -192,7 +194,7 @@ impl Stage for Split {
             }
             batch.clear();
         }
-        // Without any target left, stop reading.
+        // When no target is left, the pipeline ends.
         if self.targets.iter().all(|target| target.sink.is_none() && !target.is_row) { Err(gone()) } else { Ok(()) }
     }
 

@@ -1,4 +1,5 @@
-//! Moves batches when some stage holds frames or reports by time, independently of the input.
+//! Runs a pipeline in which some stage holds frames or reports at certain times, even while no
+//! input arrives.
 //!
 //! ```text
 //! source (a thread that may block) -> a few batches -> stages, with the time -> sink
@@ -12,9 +13,10 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 
-/// Maximum sleep before the next check for a stop request.
+/// Maximum time between two checks for a stop request.
 const NAP: Duration = Duration::from_millis(50);
-/// Time before an event during which the thread does not sleep: a wake-up is late by about as much.
+/// Time before an event during which the thread does not sleep, since a sleep ends late by about
+/// this time.
 const AWAKE: Duration = Duration::from_micros(100);
 /// Number of batches read ahead.
 const AHEAD: usize = 4;
@@ -43,8 +45,8 @@ impl<S: Source + Send + 'static> Reader<S> {
         Ok(Reader { batches, spare, thread })
     }
 
-    /// Returns the source if it has ended or ends soon; a source that blocks in a read cannot be
-    /// stopped.
+    /// Ends the thread and returns the source. Returns `None` if the source blocks in a read, since
+    /// it cannot be stopped then.
     fn end(self) -> Option<(S, Result<(), RunError>)> {
         // Closing the channels stops a source that has more frames.
         drop((self.batches, self.spare));
@@ -60,9 +62,10 @@ impl<S: Source + Send + 'static> Reader<S> {
     }
 }
 
-/// Like [`run`](crate::run::run), with the time passed to the stages that need it
-/// ([`Timed`](crate::stage::Timed)). When the source ends, frames held by stages still leave at
-/// their time; when `stop` returns true, they do not. Returns the source if it has ended.
+/// Like [`run`](crate::run::run), but sets the time of the stages that depend on it
+/// ([`Timed`](crate::stage::Timed)). When the source ends, frames that stages hold are still
+/// written at their time; when `stop` returns true, they are not written. Returns the source too,
+/// unless it is still blocked in a read.
 ///
 /// # Errors
 /// Those of `run`.
@@ -104,7 +107,7 @@ fn pump<S: Source + Send + 'static>(
         match came {
             Ok(mut frames) => {
                 step(stages, sink, &mut frames, now)?;
-                // Fails if the reader has ended; then the buffer is not needed.
+                // This fails if the reader has ended; the buffer is then not needed.
                 let _ = reader.spare.send(frames);
             }
             Err(RecvTimeoutError::Timeout) if next.is_some_and(|at| at <= now) => {
@@ -117,7 +120,7 @@ fn pump<S: Source + Send + 'static>(
     Ok(())
 }
 
-/// Sleeps and returns as if no batch had arrived.
+/// Sleeps for `long` and returns the error of a receive timeout.
 fn sleep(long: Duration) -> io::Result<Result<Frames, RecvTimeoutError>> {
     if !long.is_zero() {
         dispatch::wait_readable(&[], Some(long))?;

@@ -1,4 +1,4 @@
-//! `top`: finds the heaviest flows or addresses.
+//! `top`: finds the flows, addresses, types or VLANs with the most frames or bytes.
 
 use crate::count::Say;
 use crate::flow::{Flow, Ip, show};
@@ -14,7 +14,8 @@ use wire::Mac;
 /// Field by which frames are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// Addresses, protocol and ports of an IP packet, otherwise MAC addresses and EtherType.
+    /// Addresses, protocol and ports of an IP packet; MAC addresses and EtherType of any other
+    /// frame.
     Flow,
     /// Destination MAC address.
     Dst,
@@ -22,9 +23,9 @@ pub enum Field {
     Src,
     /// EtherType after VLAN tags.
     Type,
-    /// Identifier of the outer VLAN tag.
+    /// VLAN identifier of the outermost tag.
     Vlan,
-    /// Source and destination address of an IP packet.
+    /// Source and destination IP address.
     Ip,
 }
 
@@ -67,7 +68,7 @@ impl FromStr for Field {
     }
 }
 
-/// Value of a field in a frame.
+/// Value of a [`Field`] in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     None,
@@ -96,21 +97,21 @@ impl fmt::Display for Part {
 /// Options of `top`.
 #[derive(Debug, Clone)]
 pub struct TopConfig {
-    /// Fields that together form the key.
+    /// Fields that together form the key by which frames are grouped.
     pub fields: Vec<Field>,
-    /// Number of entries in the report.
+    /// Maximum number of keys in the report.
     pub show: usize,
-    /// Number of entries in the table.
+    /// Number of keys that the table holds.
     pub table: usize,
     /// Counts bytes on the wire instead of frames.
     pub by_bytes: bool,
     /// Writes the report as JSON.
     pub json: bool,
-    /// Passes frames on.
+    /// Passes the frames to the next stage.
     pub pass: bool,
 }
 
-/// Stage that finds the heaviest keys.
+/// Stage that finds the keys with the most frames or bytes.
 pub struct Top {
     config: TopConfig,
     sketch: Sketch<Box<[Part]>>,
@@ -118,7 +119,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Creates the stage; `say` receives the report at the end.
+    /// Creates the stage, which prints its report with `say` at the end.
     pub fn new(config: TopConfig, say: Say) -> Top {
         let sketch = Sketch::new(config.table);
         Top { config, sketch, say }

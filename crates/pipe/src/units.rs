@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Error for a word that is not a valid number with unit.
+/// Error for a word that is not a valid number with a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadUnits {
     word: String,
@@ -21,7 +21,8 @@ impl fmt::Display for BadUnits {
 
 impl std::error::Error for BadUnits {}
 
-/// Parses a number with up to nine decimal places, and multiplies it by the unit after it.
+/// Parses a number with up to nine decimal places, followed by one of `units`, and multiplies the
+/// two.
 fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, BadUnits> {
     let bad = |at| BadUnits { word: word.to_owned(), at, expected };
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
@@ -38,7 +39,7 @@ fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u6
     u64::try_from(value).map_err(|_| bad(0))
 }
 
-/// Parses a duration: `10ms`, `1.5s`, `250us`, `84ns`.
+/// Parses a duration with a unit: `10ms`, `1.5s`, `250us`, `84ns`, `2m`.
 ///
 /// # Errors
 /// The number or the unit is missing or unknown.
@@ -47,7 +48,7 @@ pub fn duration(word: &str) -> Result<Duration, BadUnits> {
     parse(word, &units, "a time such as 10ms, 1.5s, 250us or 84ns").map(Duration::from_nanos)
 }
 
-/// Parses a number of bytes: `1500`, `64k`, `1M`.
+/// Parses a number of bytes: `1500`, `64k`, `1M`; the units are powers of 1024.
 ///
 /// # Errors
 /// Those of [`duration`].
@@ -65,7 +66,8 @@ pub enum Rate {
     Frames(u64),
 }
 
-/// Parses a rate: `100M`, `1.5G` (bits), `1000pps`, `1.488Mpps`.
+/// Parses a rate in bits per second (`100M`, `1.5G`) or frames per second (`1000pps`, `1.488Mpps`);
+/// the units are powers of 1000.
 ///
 /// # Errors
 /// Those of [`duration`]; a rate of zero.

@@ -1,4 +1,4 @@
-//! Installs the link in Wireshark's extcap directory.
+//! Installs a link to this program in Wireshark's extcap directory.
 
 use crate::exit::{Exit, Fault, print};
 use anyhow::Context;
@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Links this program into `dir`, or into the user's own extcap folder.
+/// Creates a symbolic link to this program in `dir`, or without `dir` in the user's own extcap
+/// directory.
 pub fn link(dir: Option<&Path>) -> anyhow::Result<Exit> {
     let dir = dir.map_or_else(own_folder, |dir| Ok(dir.to_path_buf()))?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
@@ -23,19 +24,20 @@ pub fn link(dir: Option<&Path>) -> anyhow::Result<Exit> {
     print(&format!("{} -> {}\n", link.display(), program.display())).map(|()| Exit::Fine)
 }
 
-/// Returns the user's extcap directory, as reported by Wireshark, since versions differ.
+/// Returns the user's extcap directory as `tshark -G folders` reports it, since it differs between
+/// versions of Wireshark.
 fn own_folder() -> anyhow::Result<PathBuf> {
     let ask =
         |program| Command::new(program).args(["-G", "folders"]).output().ok().filter(|said| said.status.success());
     let said = ask("tshark").or_else(|| ask("wireshark"));
     let said =
-        said.ok_or_else(|| Fault::usage("--install: unknown extcap folder, cannot run tshark or wireshark: give DIR"))?;
+        said.ok_or_else(|| Fault::usage("--install: cannot run tshark or wireshark to find the folder: give DIR"))?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     folder_in(&said).ok_or_else(|| Fault::usage("--install: no folder in output of 'tshark -G folders': give DIR"))
 }
 
-/// Finds the directory in the output of `tshark -G folders`. Versions up to 4.0 report only the
-/// configuration directory.
+/// Finds the extcap directory in `said`, the output of `tshark -G folders`. Versions up to 4.0
+/// report only the configuration directory that contains it.
 fn folder_in(said: &str) -> Option<PathBuf> {
     let told = |what: &str| {
         let mut lines = said.lines().filter_map(|line| line.split_once(':'));

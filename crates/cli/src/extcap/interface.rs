@@ -7,23 +7,24 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Interface that is always listed.
+/// Name of the interface that is always listed, and that captures from any port.
 const ANY: &str = "linerate";
-/// Default port of that interface: a generator, so that there are frames to capture.
+/// Port that the interface `linerate` opens by default: a generator, so that there are frames to
+/// capture.
 pub const EXAMPLE: &str = "pktgen(rate=1k):pg0";
-/// Timeout for listing a host's ports; Wireshark waits for it at startup.
+/// Maximum time to wait for the list of a host's ports, during which Wireshark's start is delayed.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum number of control sockets queried.
+/// Maximum number of control sockets that are queried for ports.
 const SOCKETS_MAX: usize = 32;
 
-/// Interface for Wireshark.
+/// Interface that is offered to Wireshark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Interface {
-    /// A port, opened by its name.
+    /// Any port, which the user names in the options of the interface.
     Any,
     /// A port of a running host.
     Running {
-        /// Name in Wireshark.
+        /// Name of the interface in Wireshark.
         name: String,
         /// Control socket of the host.
         url: String,
@@ -48,7 +49,7 @@ impl Interface {
         })
     }
 
-    /// Returns its line of the list of interfaces.
+    /// Returns the line that describes this interface in the list of interfaces.
     fn sentence(&self) -> String {
         match self {
             Interface::Any => format!("interface {{value={ANY}}}{{display=Any port of linerate, by its name}}\n"),
@@ -62,7 +63,7 @@ impl Interface {
         }
     }
 
-    /// Returns the lines that describe its options.
+    /// Returns the lines that describe the options of this interface.
     pub fn config(&self) -> String {
         let mut args = Vec::new();
         if *self == Interface::Any {
@@ -79,15 +80,15 @@ impl Interface {
     }
 }
 
-/// Lists all current interfaces in Wireshark's format.
+/// Returns the list of all current interfaces in Wireshark's format.
 pub fn list() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let head = format!("extcap {{version={version}}}{{display=linerate: ports of a user-space network system}}\n");
     std::iter::once(Interface::Any).chain(running()).fold(head, |out, interface| out + &interface.sentence())
 }
 
-/// Returns the ports of hosts with control sockets in the directory used by `up` or at
-/// $LINERATE_CTL.
+/// Returns the ports of running hosts: of the host at $LINERATE_CTL, and of all hosts with a
+/// control socket in the directory that `linerate up` uses.
 fn running() -> Vec<Interface> {
     let mut sockets: Vec<PathBuf> = Vec::new();
     if let Ok(url) = std::env::var("LINERATE_CTL") {
@@ -102,7 +103,7 @@ fn running() -> Vec<Interface> {
     sockets.iter().take(SOCKETS_MAX).flat_map(|socket| ports_of(socket)).collect()
 }
 
-/// Returns the ports of the host behind a socket; none if it does not reply.
+/// Returns the ports of the host at a control socket; no ports if the host does not reply.
 fn ports_of(socket: &Path) -> Vec<Interface> {
     let url = socket.display().to_string();
     let words = ["show", "ports"].map(str::to_owned);
@@ -119,12 +120,13 @@ fn ports_of(socket: &Path) -> Vec<Interface> {
     ports.iter().filter_map(port).collect()
 }
 
-/// Replaces characters that a name must not contain, since it becomes part of a preference's name.
+/// Replaces characters that an interface name must not contain, since Wireshark uses it in the
+/// names of preferences.
 fn word(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect()
 }
 
-/// Replaces the delimiters of the list format.
+/// Replaces braces, which delimit the values in the list of interfaces.
 fn printable_label(text: &str) -> String {
     text.replace(['{', '}'], "_")
 }

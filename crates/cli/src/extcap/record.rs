@@ -1,4 +1,5 @@
-//! Writes frames that match the capture filter to Wireshark's FIFO, as pcapng with nanoseconds.
+//! Captures frames that match the capture filter, and writes them to Wireshark's FIFO as pcapng
+//! with nanosecond timestamps.
 
 use super::interface::{EXAMPLE, Interface};
 use crate::args::ExtcapArgs;
@@ -42,8 +43,9 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
     while !dispatch::stop_requested() {
         if let Some(_held) = port::os::open_fifo(path)? {
-            // Opened again in blocking mode, which returns at once because there is a reader. The
-            // first descriptor stays open until then, or the reader would see end of file.
+            // The FIFO is opened again in blocking mode, which returns at once because there is a
+            // reader. The first descriptor stays open until then; otherwise the reader would
+            // receive end of file.
             return OpenOptions::new().write(true).open(path).map(Some);
         }
         std::thread::sleep(LOOK);
@@ -51,10 +53,12 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Requests a stop when the FIFO's reader is gone, which an idle port would not notice.
+/// Requests a stop when the FIFO's reader is gone. Without this, a capture at an idle port would
+/// not end, since it writes nothing.
 fn watch(fifo: &File) {
     while !dispatch::stop_requested() {
-        // This end is never readable: the wait returns only when the other end is closed.
+        // The writing end of a FIFO is never readable: the wait returns only when the reader is
+        // gone.
         if dispatch::wait_readable(&[fifo.as_fd()], None).is_ok_and(|ready| ready == [true]) {
             dispatch::request_stop();
         }

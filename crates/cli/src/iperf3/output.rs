@@ -1,4 +1,5 @@
-//! Output of iperf3: to standard output or a file (--logfile), with timestamps (--timestamps).
+//! Output of iperf3, to standard output or to a file (--logfile), without or with timestamps
+//! (--timestamps).
 
 use crate::exit::{Fault, print};
 use crate::local_time;
@@ -16,18 +17,18 @@ pub struct Output {
     stamp: Option<Stamp>,
 }
 
-/// Timestamp before each line.
+/// Timestamp that is written before each line.
 #[derive(Debug)]
 struct Stamp {
-    /// Format of strftime(3).
+    /// Format of the timestamp, as for strftime(3).
     format: String,
     /// Time zone, read once before the server drops its privileges.
     zone: TimeZone,
 }
 
 impl Output {
-    /// Opens the output: appends to the file, or writes to standard output, with timestamps if
-    /// given.
+    /// Opens the output, which appends to `file`, or without it writes to standard output.
+    /// `timestamps` is the strftime(3) format of a timestamp before each line.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -41,7 +42,7 @@ impl Output {
         Ok(Output { file: file.map(open).transpose()?, stamp })
     }
 
-    /// Writes whole lines and flushes them.
+    /// Writes `text`, which consists of whole lines, and flushes it.
     ///
     /// # Errors
     /// Errors of the file or of standard output.
@@ -57,7 +58,7 @@ impl Output {
             None => text,
         };
         match &mut self.file {
-            Some(file) => file.write_all(text.as_bytes()).context("--logfile"),
+            Some(file) => file.write_all(text.as_bytes()).context("cannot write to the file of --logfile"),
             None => print(text),
         }
     }

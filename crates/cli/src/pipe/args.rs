@@ -4,7 +4,7 @@ use clap::{Args, ValueHint};
 use pipe::Format;
 use std::path::PathBuf;
 
-/// Flags of every command that reads and writes frames.
+/// Flags of commands that read frames from files or standard input.
 #[derive(Args, Debug, Clone, Default)]
 pub struct StreamArgs {
     /// Read these files instead of standard input; -: standard input
@@ -14,15 +14,15 @@ pub struct StreamArgs {
     pub form: FormArgs,
 }
 
-/// Flags of commands that take no files, or name them otherwise.
+/// Flags that select formats and threads, for all pipeline commands.
 #[derive(Args, Debug, Clone, Default)]
 pub struct FormArgs {
     /// Set the input format: text, bin1, bin2, pcap, pcapng, jsonl [default: detected from the
     /// first bytes]
     #[arg(short = 'i', long = "in", value_name = "FORM")]
     pub input: Option<Format>,
-    /// Set the output format: as --in, or f1 (no timestamps), f2 (timestamps) [default: the
-    /// input's]
+    /// Set the output format: as --in, or text lines without (f1) or with timestamps (f2) [default:
+    /// the input's]
     #[arg(short = 'o', long = "out", value_name = "FORM")]
     pub output: Option<Format>,
     /// Stop with exit code 1 at the first invalid line
@@ -31,7 +31,7 @@ pub struct FormArgs {
     /// Use N threads
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
-    /// Write frames in any order with -j
+    /// With -j, write frames in any order
     #[arg(long)]
     pub unordered: bool,
     /// Set the nanoseconds per tick of timestamps [default: 8]
@@ -40,7 +40,7 @@ pub struct FormArgs {
 }
 
 impl FormArgs {
-    /// Returns the nanoseconds per tick of timestamps; ethpipe's 8 by default.
+    /// Returns the nanoseconds per tick of timestamps: by default 8, as in ethpipe.
     pub fn tick(&self) -> u64 {
         self.tick.unwrap_or(8)
     }
@@ -57,14 +57,14 @@ Examples:
   linerate cat -c 10 -o pcapng tap:tap0 | tshark -r -
   linerate cat trace.pcap | grep -c ' 0806 '")]
 pub struct CatArgs {
-    /// Read this port, as in tap:tap0 or 'pktgen(count=10):', or file of frames, - for standard
-    /// input
+    /// Read from this port, as in tap:tap0 or 'pktgen(count=10):', or from this file of frames; -:
+    /// standard input
     #[arg(value_name = "PORT")]
     pub port: Option<String>,
     /// Stop after N frames
     #[arg(short = 'c', long, value_name = "N")]
     pub count: Option<u64>,
-    /// Prefix each line with the arrival time (f2)
+    /// Prefix each line with the frame's arrival time, as in format f2
     #[arg(short = 't', long)]
     pub stamp: bool,
     #[command(flatten)]
@@ -95,16 +95,17 @@ pub struct PutArgs {
 /// Arguments of `pipe`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends when the port is closed, on Ctrl-C, or, without --half, at the end of standard input.
+Frames of standard input are sent through the port, and received frames are written to standard output. Ends when \
+the port is closed, on Ctrl-C, or, without --half, at the end of standard input.
 
 Examples:
   linerate gen -n 3 -t 1 --udp 10.0.0.1:7-10.0.0.2:9 | linerate pipe pair:a
   mkfifo back; linerate pipe tap:tap0 < back | linerate pipe tap:tap1 > back")]
 pub struct PipeArgs {
-    /// Use this port, as in tap:tap0
+    /// Send and receive through this port, as in tap:tap0
     #[arg(value_name = "PORT")]
     pub port: String,
-    /// Prefix each line with the arrival time (f2)
+    /// Prefix each line with the frame's arrival time, as in format f2
     #[arg(short = 't', long)]
     pub stamp: bool,
     /// Send each frame at once, ignoring its timestamp

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Source of frames other than standard input and files.
+/// Command that is the source of a pipeline, other than standard input and files.
 pub enum From {
     Cat(CatArgs),
     Gen(GenArgs),
 }
 
-/// Sink of frames other than standard output.
+/// Command that is the sink of a pipeline, other than standard output.
 pub enum To {
     Put(PutArgs),
 }
@@ -52,7 +52,7 @@ impl From {
             let files = args.port.iter().map(Into::into).collect();
             let stream = StreamArgs { files, form: args.form.clone() };
             let input = input(&stream)?;
-            // Text lines by default, whatever the input format.
+            // `cat` writes lines of text by default, for any input format.
             let format = Format::Text;
             return Ok(Sources::Stream(Limited { input, left: args.count.unwrap_or(u64::MAX) }, format));
         };
@@ -71,8 +71,8 @@ impl From {
     }
 }
 
-/// Selects the clock of arrival times: captures use calendar time, text lines the counter if
-/// timestamps are requested.
+/// Selects the kind of arrival times: calendar time for captures and JSON; for other formats the
+/// counter, if the format or `stamp` requires timestamps.
 fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
     match form.output {
         Some(Format::Pcap | Format::Pcapng | Format::Jsonl) if !stamp => Arrivals::Wall,
@@ -82,8 +82,8 @@ fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
     }
 }
 
-/// Runs `cat PORT` alone with lines into a pipe, which needs no copy. Returns `None` if something
-/// else is requested.
+/// Runs `cat PORT` without copying the lines if it is alone and writes text to a pipe. Returns
+/// `None`, without running it, in all other cases.
 pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     let Some(name) = args.port.as_deref().filter(|name| is_port(name)) else { return Ok(None) };
     let stamped = match (args.form.output, args.stamp) {
@@ -116,21 +116,21 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     ended(ran, undone).map(Some)
 }
 
-/// Returns whether `name` starts with a kind of port. The name of a file has no colon, or begins
-/// with `/` or `.`.
+/// Returns whether `name` is the name of a port, such as `tap:tap0`, rather than of a file. A file
+/// name contains no colon, or begins with `/` or `.`.
 fn is_port(name: &str) -> bool {
     name.contains(':') && !name.starts_with(['/', '.'])
 }
 
-/// Returns whether a port of this name reads lines of text.
+/// Returns whether `name` is a port that reads lines of text.
 fn is_text(name: &str) -> bool {
     Spec::parse(name).is_ok_and(|spec| spec.port.kind == Kind::Text)
 }
 
-/// Open source.
+/// Source of frames that has been opened.
 pub enum Sources {
     Stream(Limited, Format),
-    /// Port, its counters, and whether it reads lines of text.
+    /// A port, its counters, and whether it reads lines of text.
     Port(Box<PortSource>, Arc<PortCounts>, bool),
     Gen(Gen),
 }
@@ -151,7 +151,7 @@ impl Sources {
         }
     }
 
-    /// Reports errors of the input; returns whether frames are missing.
+    /// Prints errors of the source; returns whether frames are missing.
     pub fn tell(&self) -> bool {
         match self {
             Sources::Stream(limited, _) => print_warnings(&limited.input),
@@ -164,7 +164,8 @@ impl Sources {
                 if malformed > 0 && source.warnings().is_empty() {
                     notice(&format!("{malformed} frames skipped: longer than the port's buffers, or malformed"));
                 }
-                // Lines that are no frames are comments, unless no line is a frame.
+                // In text, lines that are not frames count as comments if at least one line is a
+                // frame.
                 let is_missing = malformed > 0 && !(*is_text && counts.rx.frames.get() > 0);
                 source.refused() > 0 || is_missing
             }
@@ -182,7 +183,7 @@ impl Source for Sources {
     }
 }
 
-/// Input that ends after `left` frames.
+/// Input that ends after a number of frames.
 pub struct Limited {
     input: Input,
     left: u64,
@@ -199,7 +200,7 @@ impl Source for Limited {
     }
 }
 
-/// Open sink.
+/// Sink of frames that has been opened.
 pub enum Sinks {
     Stream(Output),
     Port(Box<PortSink>, #[expect(dead_code, reason = "the port's other half stays open")] Box<dyn port::RxHalf>),
@@ -213,19 +214,19 @@ impl Sinks {
         }
     }
 
-    /// Sends the frames still held.
+    /// Sends the frames that the sink still holds, or writes a missing file header.
     pub fn end(&mut self) -> Result<(), RunError> {
         self.as_sink().end()
     }
 
-    /// Reports frames that were not sent; returns whether there were any.
+    /// Prints the number of frames that were not sent; returns whether there were any.
     pub fn tell(&self) -> bool {
         let Sinks::Port(sink, _) = self else { return false };
         let (_, too_long) = sink.counts();
         if too_long > 0 {
             notice(&format!("{too_long} frames not sent: longer than the port's maximum"));
         }
-        // The reason that a port is gone is reported elsewhere.
+        // If the port is gone, the caller reports the reason.
         let counts = &sink.port_counts().tx;
         let errors = if sink.is_gone() { 0 } else { counts.errors.get() + counts.malformed.get() };
         if errors > 0 {
@@ -235,7 +236,7 @@ impl Sinks {
     }
 }
 
-/// Opens the port that `to` names, or standard output.
+/// Opens the port of `to`; without `to`, standard output.
 pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> {
     let Some(To::Put(args)) = to else {
         let out = os::stdout().context("standard output")?;
@@ -248,8 +249,8 @@ pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> 
     Ok(Sinks::Port(Box::new(sink), rx))
 }
 
-/// Rejects a file of `targets` that another target also writes, or that is read as one of `files`
-/// or as standard input: creating it would truncate it.
+/// Checks that no file in `targets` occurs twice, and that none is read as one of `files` or as
+/// standard input, since creating the target would truncate it.
 ///
 /// # Errors
 /// A usage error that names the file.
@@ -284,7 +285,7 @@ pub fn check_targets(targets: &[String], files: &[PathBuf]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Opens a port or a file as a target of its own, independent of the row's sink.
+/// Opens the port or creates the file `name`, as a target of `mirror` or `split`.
 pub fn target(name: &str, tick: u64) -> anyhow::Result<Box<dyn Sink + Send>> {
     if is_port(name) {
         let (port, pool) = open(name)?;
@@ -295,7 +296,7 @@ pub fn target(name: &str, tick: u64) -> anyhow::Result<Box<dyn Sink + Send>> {
     Ok(Box::new(Output::new(file, Format::of_name(name).unwrap_or(Format::Text), tick)))
 }
 
-/// Port to write to. Its receiving half is kept open.
+/// Port to which frames are sent; the receive half is only kept open.
 struct Whole(PortSink, #[expect(dead_code, reason = "the port's other half stays open")] Box<dyn port::RxHalf>);
 
 impl Sink for Whole {
@@ -308,10 +309,11 @@ impl Sink for Whole {
     }
 }
 
-/// File or pipe that reports its end when a stop is requested, even while waiting for data.
+/// File or pipe whose reads return end of file when a stop is requested, even while they wait for
+/// data.
 struct Stoppable {
     file: File,
-    /// Reads may block; regular files never do.
+    /// True if reads may block; false for regular files.
     waits: bool,
 }
 
@@ -324,7 +326,7 @@ impl Stoppable {
 
 impl Read for Stoppable {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        // Delay after which a signal between the check and the wait is noticed.
+        // Maximum time until a signal is noticed that arrives between the check and the wait.
         const LOOK: Duration = Duration::from_millis(100);
         while !dispatch::stop_requested() {
             if self.waits && dispatch::wait_readable(&[self.file.as_fd()], Some(LOOK))? == [false] {
@@ -362,7 +364,7 @@ pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
     Ok(all)
 }
 
-/// Returns the name of the input.
+/// Returns the name of the input for messages: the first file or "standard input".
 pub fn name(stream: &StreamArgs) -> String {
     match stream.files.as_slice() {
         [] => "standard input".to_owned(),
@@ -370,8 +372,8 @@ pub fn name(stream: &StreamArgs) -> String {
     }
 }
 
-/// Reports errors in lines or packets of `input`. Returns whether they count as a failure: packets
-/// of a capture always do, lines only if none of them is a frame.
+/// Prints errors in lines or packets of `input`. Returns whether they count as a failure: an error
+/// in a packet of a capture always does; errors in lines do only if no line is a frame.
 pub fn print_warnings(input: &Input) -> bool {
     let tally = input.tally();
     let is_capture = input.section().is_some();
@@ -385,8 +387,8 @@ pub fn print_warnings(input: &Input) -> bool {
     tally.bad > 0 && (is_capture || tally.bad == tally.lines)
 }
 
-/// Creates the buffers for frames of the port `spec`: those of files hold any frame, others frames
-/// of the device's MTU.
+/// Creates the buffer pool for the port `spec`. Buffers for files have room for a frame of any
+/// length, all other buffers for frames of the device's MTU.
 fn pool(spec: &Spec, locks: PoolLocks) -> anyhow::Result<Pool> {
     let mut config = match spec.port.kind {
         Kind::Pcap | Kind::Text => {
@@ -399,7 +401,8 @@ fn pool(spec: &Spec, locks: PoolLocks) -> anyhow::Result<Pool> {
     Ok(Pool::new(&config)?)
 }
 
-/// Opens a port that sends and receives whole frames; its halves may belong to different threads.
+/// Opens the port `name` for whole frames, without offloads, and creates its buffer pool. Different
+/// threads may own the two halves of the port.
 pub fn open(name: &str) -> anyhow::Result<(Port, Pool)> {
     open_with(name, PoolLocks::Light)
 }
@@ -408,7 +411,8 @@ fn open_with(name: &str, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
     open_spec(Spec::parse(name).map_err(Fault::usage)?, locks)
 }
 
-/// Opens the port as [`open`] does, from a parsed specification.
+/// Opens a port as [`open`] does, from a parsed specification. `locks` must be [`PoolLocks::Light`]
+/// if several threads use the pool.
 pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
     let name = spec.to_string();
     whole_frames(&mut spec);
@@ -420,7 +424,8 @@ pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool
     Ok((port, pool))
 }
 
-/// Runs `pipe PORT`: standard input to the port, the port to standard output.
+/// Runs `pipe PORT`: sends the frames of standard input through the port, and writes received
+/// frames to standard output.
 pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let form = &args.form;
@@ -459,7 +464,8 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Returns the exit code of a run; `undone`: it ended normally, but frames are missing.
+/// Returns the exit code for the result `ran`. `undone` is set if frames are missing even though no
+/// error ended the pipeline.
 pub fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
     match ran {
         Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),

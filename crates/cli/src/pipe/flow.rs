@@ -27,8 +27,8 @@ with tee, and the exit code is 1.
 Example:
   linerate cat tap:tap0 + mirror -t seen.pcapng -t tap:tap2 + put tap:tap1")]
 pub struct MirrorArgs {
-    /// Copy to this port, or file in the format of its name (.pcapng, .pcap, .bpkt, .jsonl; else
-    /// text)
+    /// Copy to this port or file; the extension selects the file's format: .pcapng, .pcap, .bpkt
+    /// (bin2), .jsonl, else text
     #[arg(short, long = "target", value_name = "FILE|PORT", required = true)]
     pub targets: Vec<String>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct SplitArgs {
     /// Send to this target: a port, a file, or - for standard output
     #[arg(short, long = "target", value_name = "FILE|PORT|-", required = true)]
     pub targets: Vec<String>,
-    /// Select the target by this property
+    /// Select the target of a frame by this property
     #[arg(long, value_enum, default_value_t = ByArg::Flow)]
     pub by: ByArg,
     /// Send both directions of a flow to the same target, with --by flow
@@ -57,28 +57,28 @@ pub struct SplitArgs {
     pub stream: StreamArgs,
 }
 
-/// Property that selects a frame's target.
+/// Property of a frame that selects its target.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByArg {
-    /// Select by addresses, protocol and ports of IP; else by addresses and type
+    /// Select by IP addresses, protocol and ports; for other frames by MAC addresses and EtherType
     Flow,
-    /// Select by destination address
+    /// Select by destination MAC address
     Dst,
-    /// Select by source address
+    /// Select by source MAC address
     Src,
-    /// Select by VLAN
+    /// Select by VLAN identifier
     Vlan,
-    /// Select in turn
+    /// Select the targets in turn
     Round,
 }
 
-/// Limit of held frames.
+/// Flags that limit the frames that a stage holds.
 #[derive(Args, Debug, Clone)]
 pub struct LimitArgs {
-    /// Hold at most this many bytes, as in 64M
+    /// Hold at most this many bytes of frames, as in 64M
     #[arg(long, value_name = "BYTES", value_parser = units::bytes, default_value = "64M")]
     pub limit: u64,
-    /// Drop and count frames beyond the limit, instead of pausing input
+    /// Drop and count frames beyond the limit, instead of pausing the input
     #[arg(long)]
     pub drop: bool,
 }
@@ -103,10 +103,11 @@ pub struct DelayArgs {
     /// Vary the delay randomly by up to this time; frames stay in order
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "0s", conflicts_with = "stamp")]
     pub jitter: Duration,
-    /// Set the random seed
+    /// Set the seed of the random jitter [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Add the delay to timestamps instead (f2), which the sender waits for
+    /// Add the delay to the timestamps of frames instead of holding them; 'put' then sends them at
+    /// that time
     #[arg(long)]
     pub stamp: bool,
     #[command(flatten)]
@@ -127,7 +128,8 @@ pub struct RateArgs {
     /// Set the rate in bits per second, as in 100M, or frames per second, as in 1000pps
     #[arg(short, long, value_name = "RATE", value_parser = units::rate)]
     pub rate: units::Rate,
-    /// Set the burst that may pass after a pause, in bytes or frames [default: 10 ms of the rate]
+    /// Set the burst that may pass after a pause, in bytes, or in frames if the rate is in pps
+    /// [default: 10 ms of the rate]
     #[arg(long, value_name = "N", value_parser = units::bytes)]
     pub burst: Option<u64>,
     /// Count the bytes of the frame only, without FCS, preamble and gap
@@ -149,10 +151,10 @@ Examples:
   linerate cat tap:tap0 | linerate count -I 1 | linerate put tap:tap1
   linerate count -q --json trace.pcap | jq .frames")]
 pub struct CountArgs {
-    /// Print the totals of each interval too
+    /// Print the totals of every SECS seconds too
     #[arg(short = 'I', long, value_name = "SECS", value_parser = seconds)]
     pub interval: Option<Duration>,
-    /// Do not pass frames on
+    /// Do not pass frames on to standard output
     #[arg(short, long)]
     pub quiet: bool,
     /// Print one JSON object per line
@@ -168,7 +170,7 @@ pub struct WatchArgs {
     /// Watch this running host: its control socket, or its name in 'linerate up'
     #[arg(long, value_name = "URL")]
     pub url: Vec<String>,
-    /// Set the seconds between two updates of the hosts
+    /// Set the seconds between two updates of the hosts' counters
     #[arg(short = 'd', value_name = "SECS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
     /// Print lines instead of the full-screen view
@@ -177,12 +179,12 @@ pub struct WatchArgs {
     /// Stop after N updates of the hosts
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
-    /// Enable the cost ledger of the hosts while watching
+    /// Enable the cost ledger of the hosts while watching: CPU ticks by processing stage
     #[arg(long)]
     pub ledger: bool,
 }
 
-/// Parses the seconds between two updates, at least a tenth.
+/// Parses the seconds between two updates, 0.1 to 3600.
 fn interval(word: &str) -> Result<Duration, String> {
     let secs = word.parse().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok());
     let within = Duration::from_millis(100)..=Duration::from_secs(3600);
@@ -194,8 +196,8 @@ fn interval(word: &str) -> Result<Duration, String> {
 #[command(after_help = "\
 For a stream of frames, the table has a fixed size (Space-Saving): a count may be too large by at most its error, \
 never too small, and no key that is not shown exceeds the bound below the table. For running hosts (--url, or on a \
-terminal all hosts of 'linerate up'), prints ports, netisr workstreams, drop reasons, and with --ledger ticks by \
-stage, every -d seconds, until q or Ctrl-C.
+terminal all hosts of 'linerate up'), prints ports, netisr workstreams, drop reasons, and with --ledger CPU ticks by \
+processing stage, every -d seconds, until q or Ctrl-C.
 
 Examples:
   linerate top -q -k ip -n 20 trace.pcap
@@ -205,19 +207,19 @@ Examples:
 pub struct TopArgs {
     #[command(flatten)]
     pub watch: WatchArgs,
-    /// Rank by flow, dst, src, type, vlan, ip; or several, separated by commas
+    /// Group frames by flow, dst, src, type, vlan, ip; or by several, separated by commas
     #[arg(short = 'k', long = "key", value_name = "FIELDS", value_delimiter = ',', default_value = "flow")]
     pub fields: Vec<Field>,
-    /// Print this many entries
+    /// Print the N busiest entries
     #[arg(short = 'n', value_name = "N", default_value_t = 10)]
     pub show: usize,
-    /// Set the number of table entries
+    /// Set the number of entries counted; more entries make the figures more accurate
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
     /// Rank by bytes on the wire instead of frames
     #[arg(long)]
     pub bytes: bool,
-    /// Do not pass frames on
+    /// Do not pass frames on to standard output
     #[arg(short, long)]
     pub quiet: bool,
     /// Print one JSON object
@@ -318,7 +320,8 @@ impl TopArgs {
     }
 }
 
-/// Returns the output function: to standard output if no frames go there.
+/// Returns the function that prints a report: to standard output if no frames go there (`quiet`),
+/// otherwise to standard error.
 fn say(quiet: bool, json: bool) -> Say {
     match (quiet, json) {
         (true, _) => Box::new(|text| write_out(&format!("{text}\n"))),

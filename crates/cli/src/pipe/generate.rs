@@ -13,9 +13,9 @@ use wire::eth::EtherType;
 /// Arguments of `gen`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Frames are generated one by one; with --static, one buffer is written repeatedly, as in the report's measurements. \
-Standard error reports which. -t spaces timestamps as on a wire: 64 bytes at 1000 Mb/s are 84 ticks of 8 ns. The first \
-frame of each round (-m) resets register 1, from which the timestamps count.
+Frames are generated one by one; with --static, one buffer is written repeatedly, as in the measurements of the \
+ethpipe2013 report. Standard error reports which. -t spaces timestamps as on a wire: 64 bytes at 1000 Mb/s are 84 \
+ticks of 8 ns. The first frame of each round (-m) resets register 1, from which the timestamps count.
 
 Examples:
   linerate gen --static --rotate | LC_ALL=C grep -c 001111111111
@@ -30,26 +30,26 @@ pub struct GenArgs {
     /// Generate N rounds
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1)]
     pub loops: u64,
-    /// Set timestamps as if frames followed one another at this rate
+    /// Set timestamps as if frames followed one another at this line rate, in Mb/s
     #[arg(short = 't', long, value_name = "MBPS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub mbps: Option<u64>,
     /// Send to these MAC addresses in turn [default: broadcast]
     #[arg(long, value_name = "MAC", value_parser = mac, value_delimiter = ',')]
     pub dst: Vec<Mac>,
-    /// Send to the report's ten addresses in turn: 001111111111, 002222222222 .. 009999999999,
-    /// FFFFFFFFFFFF
+    /// Send to the ten addresses of the ethpipe2013 report in turn: 001111111111, 002222222222 ..
+    /// 009999999999, FFFFFFFFFFFF
     #[arg(long, conflicts_with = "dst")]
     pub rotate: bool,
     /// Set the source MAC address
     #[arg(long, value_name = "MAC", value_parser = mac, default_value = "0022CF63967B")]
     pub src: Mac,
-    /// Set the EtherType
+    /// Set the EtherType, in hexadecimal
     #[arg(long = "type", value_name = "HEX", value_parser = ethertype, default_value = "8899", conflicts_with = "udp")]
     pub ethertype: EtherType,
     /// Send UDP datagrams between these endpoints
     #[arg(long, value_name = "A:PORT-B:PORT", value_parser = endpoints)]
     pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
-    /// Write one buffer of frames repeatedly
+    /// Generate one buffer of frames and write it repeatedly, for measurements
     #[arg(long = "static")]
     pub fixed: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `grep`: searches text lines without decoding them if it runs alone, else is a stage like others.
+//! `grep`: a stage of a pipeline or, alone, a search in lines of text without decoding them.
 
 use super::args::{FormArgs, StreamArgs};
 use super::ends;
@@ -33,10 +33,11 @@ Examples:
   linerate grep -f 'tcp port 443 and net 10.0.0.0/8' trace.pcap > some.pcap
   linerate grep -j 2 -c -F --file addresses.txt frames.txt")]
 pub struct GrepArgs {
-    /// Select by this pattern (unless -e, -f or --file is given), in these files; -: standard input
+    /// Select by PATTERN (unless -e, -f or --file is given) in the frames of the files; -: standard
+    /// input
     #[arg(value_name = "PATTERN FILE", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
-    /// Use this pattern for matching; may be repeated
+    /// Use this pattern for matching; if repeated, any pattern may match
     #[arg(short = 'e', long = "regexp", value_name = "PATTERN")]
     pub patterns: Vec<String>,
     /// Use this tcpdump filter expression instead of a pattern: 'tcp port 443'
@@ -66,7 +67,7 @@ pub struct GrepArgs {
     /// Print only the matching parts, each on a line
     #[arg(short = 'o', long)]
     pub only_matching: bool,
-    /// Print line numbers
+    /// Print the line number in front of each line
     #[arg(short = 'n', long)]
     pub line_number: bool,
     /// Stop after N selected frames
@@ -81,21 +82,21 @@ pub struct GrepArgs {
     /// Match only whole lines
     #[arg(short = 'x', long)]
     pub line_regexp: bool,
-    /// Match digits anywhere in the frame, regardless of grouping
+    /// Match digits anywhere in the frame, regardless of the blanks between fields and bytes
     #[arg(long)]
     pub any_field: bool,
     /// Set the input format: text, bin1, bin2, pcap, pcapng, jsonl [default: detected from the
     /// first bytes]
     #[arg(long = "in", value_name = "FORM")]
     pub input: Option<Format>,
-    /// Set the output format: as --in, or f1 (no timestamps), f2 (timestamps) [default: the
-    /// input's]
+    /// Set the output format: as --in, or text lines without (f1) or with timestamps (f2) [default:
+    /// the input's]
     #[arg(long = "out", value_name = "FORM")]
     pub output: Option<Format>,
     /// Use N threads
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
-    /// Write frames in any order with -j
+    /// With -j, write frames in any order
     #[arg(long)]
     pub unordered: bool,
 }
@@ -160,7 +161,7 @@ impl GrepArgs {
     }
 }
 
-/// Builds the matcher.
+/// Compiles the filter expression, the terms or the patterns.
 fn judge(args: &GrepArgs, wanted: &Wanted) -> anyhow::Result<Judge> {
     if let Some(expression) = &args.filter {
         return Ok(Judge::Filter(Arc::new(Filter::compile(expression).map_err(caret)?)));
@@ -172,7 +173,8 @@ fn judge(args: &GrepArgs, wanted: &Wanted) -> anyhow::Result<Judge> {
     Ok(Judge::Line(Arc::new(Matcher::new(wanted).map_err(caret)?)))
 }
 
-/// Converts an error with a multi-line text: prints the lines after the first, with the caret.
+/// Returns the first line of an error as a usage error; prints the other lines, which show the
+/// pattern with a caret, to standard error.
 fn caret(error: impl std::fmt::Display) -> anyhow::Error {
     let said = error.to_string();
     let mut lines = said.lines();
@@ -183,12 +185,12 @@ fn caret(error: impl std::fmt::Display) -> anyhow::Error {
     Fault::usage(first)
 }
 
-/// Converts an error to grep's exit code 2.
+/// Converts any error to a usage error, since grep's exit code for errors is 2.
 fn in_two(error: anyhow::Error) -> anyhow::Error {
     Fault::usage(format!("{error:#}"))
 }
 
-/// Makes the stage of `grep` within a row.
+/// Creates the stage of `grep` in a pipeline with `+`.
 pub fn step(args: &GrepArgs) -> anyhow::Result<Step> {
     if args.count || args.only_matching || args.line_number || args.quiet {
         return Err(Fault::usage("grep: -c, -o, -n and -q are not supported in a pipeline with '+'"));
@@ -215,7 +217,7 @@ pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
         }
         _ => frames(args, judge, input, &stream)?,
     };
-    // Printed also before an error: the count covers what was read.
+    // The count is printed before an error too; it covers the frames that were read.
     if args.count && !args.quiet {
         crate::exit::print(&format!("{selected}\n")).map_err(in_two)?;
     }
@@ -223,8 +225,8 @@ pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
     Ok(if selected > 0 { Exit::Fine } else { Exit::Failed })
 }
 
-/// Searches frames of any format. Returns the number selected, and the error that ended the search
-/// early, if any.
+/// Searches frames of any format. Returns the number of frames selected, and the error if one ended
+/// the search early.
 fn frames(
     args: &GrepArgs,
     judge: Judge,
@@ -241,18 +243,19 @@ fn frames(
     let mut stages = Chain(vec![Box::new(stage)]);
     let ran = match run_stream(input, &mut stages, stream, quiet) {
         Ok(Exit::Fine) => Ok(()),
-        Ok(_) => Err(Fault::usage("grep: some packets were not searched")),
+        Ok(_) => Err(Fault::usage("grep: some packets were not valid frames and were not searched")),
         Err(error) => Err(in_two(error)),
     };
     Ok((selected.load(Relaxed), ran))
 }
 
-/// Searches lines of text and returns the number selected.
+/// Searches lines of text; returns the number of lines selected.
 fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf]) -> anyhow::Result<u64> {
     let mut out = os::stdout().context("standard output").map_err(in_two)?;
     os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
     let jobs = args.jobs.map_or(1, usize::from);
-    // A single file is cut into pieces for the threads; other input has one reader.
+    // A single file is split into pieces, which the threads read in parallel; any other input is
+    // read by one thread at a time.
     let cut = match files {
         [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
         _ => None,
@@ -284,7 +287,7 @@ fn one_by_one(args: &GrepArgs, matcher: &Matcher, input: &mut Input, to: &mut im
     Ok(all.selected)
 }
 
-/// Block of lines and the result of its search; both buffers are reused.
+/// A block of lines and the result of its search; the buffers of both are reused.
 type Searched = (Vec<u8>, Selection);
 
 fn beside_each_other(
@@ -315,7 +318,7 @@ fn beside_each_other(
             if let Some(cut) = cut {
                 left_out.fetch_add(cut.read(number, &mut block)?, Relaxed);
             }
-            // Line numbers depend on all lines before.
+            // Line numbers depend on the number of lines in all earlier pieces.
             let first = match args.line_number {
                 false => 0,
                 true => {

@@ -1,4 +1,4 @@
-//! Commands that act as a machine on a port: a TAP interface for text, and a ping.
+//! `tap`, which connects a new TAP interface with standard input and output, and `nanoping`.
 
 use super::args::{FormArgs, PipeArgs};
 use super::{ends, flow, generate};
@@ -17,7 +17,9 @@ use wire::Mac;
 /// Arguments of `tap`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-The interface is created, brought up, and removed at the end. Equivalent to 'linerate pipe tap(up=on):NAME'.
+Frames that the kernel sends through the interface are written to standard output; frames from standard input are \
+passed to the kernel. The interface is created, brought up, and removed at the end. Equivalent to \
+'linerate pipe tap(up=on):NAME'.
 
 Example: two machines on one segment, by ssh
   mkfifo back; linerate tap vpn0 < back | ssh there linerate tap vpn0 > back")]
@@ -25,7 +27,7 @@ pub struct TapArgs {
     /// Create the TAP interface NAME
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Prefix each line with the arrival time (f2)
+    /// Prefix each line with the frame's arrival time, as in format f2
     #[arg(short = 't', long)]
     pub stamp: bool,
     /// Keep writing frames from the kernel after the end of standard input
@@ -37,7 +39,7 @@ pub struct TapArgs {
 
 impl TapArgs {
     pub fn pipe(&self) -> anyhow::Result<PipeArgs> {
-        // Characters with a meaning in a port specification.
+        // These characters have a meaning in a port specification.
         if self.name.contains([':', '(', ')', '\'', '"']) {
             return Err(Fault::usage(format!("'{}': invalid interface name", self.name)));
         }
@@ -58,10 +60,11 @@ pub struct NanopingArgs {
     /// Send requests to this address
     #[arg(value_name = "ADDR")]
     pub addr: Ipv4Addr,
-    /// Use this port, as in tap:tap0
+    /// Send and receive through this port, as in tap:tap0
     #[arg(value_name = "PORT")]
     pub port: String,
-    /// Set the source address [default: ADDR with 254 as its last byte, or 253]
+    /// Set the source IP address [default: ADDR with its last byte replaced by 254, or by 253 if it
+    /// is 254]
     #[arg(short = 'S', long = "from", value_name = "ADDR")]
     pub own: Option<Ipv4Addr>,
     /// Set the source MAC address
@@ -70,13 +73,14 @@ pub struct NanopingArgs {
     /// Stop after N requests
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: u32,
-    /// Set the interval between requests, in seconds or as in 10ms; 0: send at once after a reply
+    /// Set the interval between requests, in seconds or as in 10ms; 0: send each request at once
+    /// after the reply to the last
     #[arg(short, long, value_name = "SECS", value_parser = interval, default_value = "1")]
     pub interval: Duration,
-    /// Set the time to wait for a reply
+    /// Set the time to wait for a reply, in seconds or as in 10ms
     #[arg(short = 'W', long, value_name = "SECS", value_parser = flow::seconds, default_value = "1")]
     pub wait: Duration,
-    /// Set the payload in bytes
+    /// Set the length of the ICMP payload in bytes
     #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u16).range(0..=1472))]
     pub size: u16,
     /// Print one JSON object
@@ -111,8 +115,8 @@ pub fn nanoping(args: &NanopingArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Runs `ping` over `port` until it ends. Polls without sleeping, since a sleeping process would
-/// measure its own wake-up.
+/// Runs the measurement `ping` through `port` until it ends. Polls without sleeping, since the
+/// round-trip times would otherwise include the time to wake up.
 fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figures> {
     let clock = Counter::new(1).clock();
     let mut burst = Burst::new();
@@ -120,7 +124,7 @@ fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figur
         if let Some(mut frame) = pool.get()
             && frame.extend(bytes).is_some()
         {
-            // A frame that the port does not accept counts as unanswered.
+            // If the port does not accept a request, the request counts as unanswered.
             let _ = port.tx.tx_one(frame, at);
         }
     };

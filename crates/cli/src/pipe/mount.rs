@@ -40,13 +40,13 @@ pub struct MountArgs {
     /// Name the files 0, r0, 1, r1, ... in the order of the ports, as ethpipe does
     #[arg(short, long)]
     pub numbered: bool,
-    /// Prefix each line with the arrival time (f2); records always have it
+    /// Prefix each line with the frame's arrival time, as in format f2; records always have it
     #[arg(short = 't', long)]
     pub stamp: bool,
     /// Send each frame at once, ignoring its timestamp
     #[arg(long)]
     pub at_once: bool,
-    /// Keep this many bytes of each file for slow readers
+    /// Buffer at most this many bytes of received frames per file, for slow readers
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = clap::value_parser!(u32).range(65_536..=1 << 30))]
     pub ring: u32,
     /// Set the nanoseconds per tick of timestamps
@@ -54,7 +54,7 @@ pub struct MountArgs {
     pub tick: u64,
 }
 
-/// Mounts the ports and runs until it is stopped.
+/// Mounts the ports and serves their files until the mount ends.
 pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let ports = args.ports.iter().map(|name| ends::open(name)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -78,8 +78,8 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
     Ok(if undone > 0 { Exit::Failed } else { Exit::Fine })
 }
 
-/// Reports a port's losses. Returns whether the port was lost, or a frame was too long or too
-/// short.
+/// Prints the warnings and losses of a port. Returns whether the port was lost, or a frame was too
+/// long or too short.
 fn print_report(report: &Report) -> bool {
     let Report { port, counts, lost, warnings } = report;
     let say = |count: u64, what: &str| {

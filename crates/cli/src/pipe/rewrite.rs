@@ -39,13 +39,14 @@ pub struct RewriteArgs {
     /// Translate addresses of an inside network to one outside address, as in 10.0.0.0/8=192.0.2.1
     #[arg(long, value_name = "NET=ADDR")]
     pub nat44: Option<Between>,
-    /// Set the direction of frames: in, out, or auto (by their addresses)
+    /// Set the direction of all frames: out (from inside), in (from outside), or auto (by their
+    /// addresses)
     #[arg(long, value_name = "DIR", default_value = "auto", requires = "nat44", value_parser = dir)]
     pub nat44_dir: Dir,
-    /// Use these outside ports, as in 1024-65535
+    /// Use these L4 ports of the outside address, as in 1024-65535
     #[arg(long, value_name = "A-B", default_value = "1-65535", requires = "nat44", value_parser = ports)]
     pub nat44_ports: RangeInclusive<u16>,
-    /// Limit the sessions; beyond the limit, the longest idle one ends
+    /// Limit the number of sessions; at the limit, each new session evicts an idle one
     #[arg(long, value_name = "N", default_value_t = 65_536, requires = "nat44", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub nat44_limit: u32,
     /// Set idle timeouts of sessions in seconds: udp=300,icmp=60,tcp=7440,transitory=240 (TCP not
@@ -95,7 +96,7 @@ fn ports(words: &str) -> Result<RangeInclusive<u16>, String> {
         .ok_or_else(|| "expected two ports, as in 1024-65535".to_owned())
 }
 
-/// Makes the stage of `rewrite` in a row.
+/// Creates the stages of `rewrite`: translation, then edits.
 pub fn rewrite(args: RewriteArgs) -> anyhow::Result<Step> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let edits = Rewrite::new(&args.exprs).map_err(|bad| shown(&bad))?;
@@ -112,13 +113,13 @@ pub fn rewrite(args: RewriteArgs) -> anyhow::Result<Step> {
     Ok(Step::Stage(Box::new(Chain(stages)), stream))
 }
 
-/// Prints the expression with a caret below the error, and returns the error, which stays one line.
+/// Prints the expression with a caret below the error, and returns the error as one line.
 fn shown(bad: &BadExpr) -> anyhow::Error {
     bad.picture().lines().for_each(|line| notice(&format!("  {line}")));
     Fault::usage(format!("{bad}; see 'linerate rewrite --help'"))
 }
 
-/// Makes the stage of `crc` in a row.
+/// Creates the stage of `crc`.
 pub fn crc(args: CrcArgs) -> anyhow::Result<Step> {
     let action = match (args.check, args.udp_zero) {
         (true, _) => Action::Check,

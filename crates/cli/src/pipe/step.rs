@@ -9,11 +9,11 @@ use pipe::Stage;
 pub(super) enum Step {
     /// Source of frames.
     First(From),
-    /// Stage that processes frames.
+    /// Stage, and the flags of its command.
     Stage(Box<dyn Stage>, StreamArgs),
-    /// Stage that is created when the row starts.
+    /// Function that creates the stage when the row starts, and the flags of its command.
     Make(Make, StreamArgs),
-    /// Frames are passed through unchanged.
+    /// A command that only converts formats, by its flags; frames pass unchanged.
     Pass(StreamArgs),
     /// Sink of frames.
     Last(To, StreamArgs),

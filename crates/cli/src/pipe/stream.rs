@@ -8,7 +8,7 @@ use pipe::run::{Jobs, RunError};
 use pipe::stage::Chain;
 use pipe::{BadInput, Format, Input, Output, run};
 
-/// Runs from an open stream to standard output, or to no output if `quiet`.
+/// Moves frames from an open stream to standard output, or discards them if `quiet`.
 pub(super) fn run_stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<Exit> {
     let sink = |format| open_sink(!quiet, None, format, stream.form.tick());
     let (ran, undone) = from_stream(input, stages, stream, sink)?;
@@ -39,13 +39,13 @@ pub(super) fn from_stream(
         }
         (_, sink) => run::run(&mut input, stages, sink.as_sink(), stop),
     };
-    // Ended also after an error: a file without frames still needs its header.
+    // The sink is ended after an error too, since a capture without frames still needs its header.
     let ran = sink.end().and(ran);
     let undone = ends::print_warnings(&input) | sink.tell();
     Ok((ran, undone))
 }
 
-/// Returns the exit code as [`ended`] does, with the stream's name in errors of the input.
+/// Returns the exit code as [`ended`] does, and adds the name of the input to its errors.
 pub(super) fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &StreamArgs) -> anyhow::Result<Exit> {
     match ran {
         Err(RunError::Input(why @ BadInput::LinkType(_))) => {
@@ -56,8 +56,8 @@ pub(super) fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &Str
     }
 }
 
-/// Opens the sink of a row: the port that `to` names, standard output, or none if no stage passes
-/// frames.
+/// Opens the sink of a row: the port of `to`, or standard output. If `to` is `None` and the stages
+/// do not pass frames on, the sink discards its input.
 pub(super) fn open_sink(passes: bool, to: Option<To>, format: Format, tick: u64) -> anyhow::Result<ends::Sinks> {
     match to {
         None if !passes => Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, tick))),

@@ -1,5 +1,5 @@
-//! Files of `tcpdump -w`: a single one, or a new one by size (-C) or time (-G); -W limits their
-//! number.
+//! Files of `tcpdump -w`: a single file, or a new file whenever one reaches a size (-C) or an age
+//! (-G). -W limits the number of files.
 
 use crate::args::TcpdumpArgs;
 use crate::exit::Fault;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// Unit of -C in bytes.
 const MEGABYTE: u64 = 1_000_000;
 
-/// Rejects flags that have no effect or exclude each other.
+/// Checks that -C, -G and -W are used only where they have an effect.
 ///
 /// # Errors
 /// A usage error.
@@ -37,7 +37,7 @@ pub fn check(args: &TcpdumpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Current file, and the conditions for starting the next one.
+/// Current file, and the conditions for starting the next file.
 pub struct Files {
     pattern: String,
     format: Format,
@@ -45,11 +45,11 @@ pub struct Files {
     size: Option<u64>,
     seconds: Option<u64>,
     most: Option<u64>,
-    /// Number of files started, including this one.
+    /// Number of files started, including the current one.
     begun: u64,
     /// Number in the file name, for -C.
     number: u64,
-    /// Start time of this file in seconds since 1970, for -G.
+    /// Start time of the current file in seconds since 1970, for -G.
     since: u64,
     now: Current,
 }
@@ -78,7 +78,7 @@ impl Write for Counted {
     }
 }
 
-/// Origin of a packet, which determines its interface in the file.
+/// Origin of a packet, which determines its interface in the written file.
 #[derive(Clone, Copy)]
 pub enum Origin<'a> {
     /// Port of a running host, by name.
@@ -108,8 +108,9 @@ impl Current {
 }
 
 impl Files {
-    /// Creates the first of the files that the flags specify, for packets of a capture with
-    /// `section` if there is one; `None` without -w.
+    /// Creates the first file that the flags specify; returns `None` without -w. If the packets
+    /// come from a capture file, `section` is its section, and the new file has the same
+    /// interfaces.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -124,7 +125,7 @@ impl Files {
         Ok(Some(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since, now }))
     }
 
-    /// Returns a single pcapng file that is written to `out`.
+    /// Creates a single pcapng file, written to `out`.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -135,12 +136,12 @@ impl Files {
         Ok(Files { pattern, format, snaplen, size, seconds, most, begun: 1, number: 0, since: 0, now })
     }
 
-    /// Writes a packet, after starting the next file if it is due. Returns `false` without writing
-    /// if the last file of -G and -W is complete.
+    /// Writes a packet. First starts the next file if the current one has reached its size or age.
+    /// Returns `false`, without writing, if the current file was the last that -W permits with -G.
     ///
     /// # Errors
-    /// The file cannot be written, the next one cannot be created, or a pcap file has another link
-    /// type.
+    /// A file cannot be written or created, or it is a pcap file of another link type than the
+    /// packet's.
     pub fn write(&mut self, record: &Record<'_>, origin: Origin<'_>) -> anyhow::Result<bool> {
         let second = record.ts_ns / 1_000_000_000;
         let is_late = self.seconds.is_some_and(|seconds| second >= self.since.saturating_add(seconds));
@@ -204,7 +205,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes buffered data.
+    /// Writes buffered data to the file.
     ///
     /// # Errors
     /// Those of the file.
@@ -213,8 +214,9 @@ impl Files {
     }
 }
 
-/// Returns the name of a file: with its time (-G), and a number (-C) that -W pads and starts at 0.
-/// Without -W the first file has no number, as in tcpdump.
+/// Returns the name of a file: `pattern` with the file's start time (`timed`, for -G) and with a
+/// number at the end (`numbered`, for -C). With -W, numbers begin at 0 and are padded with zeros;
+/// without -W, the first file has no number, as in tcpdump.
 fn name(pattern: &str, timed: bool, numbered: bool, most: Option<u64>, number: u64, second: u64) -> String {
     let base = if timed { named(pattern, second) } else { pattern.to_string() };
     match most {
@@ -245,7 +247,7 @@ mod tests {
         let timed = name("x-%F-%T.pcap", true, false, None, 0, 1_795_240_241);
         assert!(timed.starts_with("x-2026-11-2") && timed.ends_with(":41.pcap"), "{timed}");
         assert_eq!(named("%s-%S%%", 86_400), "86400-00%");
-        // Unchanged, as in tcpdump, which uses the C library.
+        // An unknown conversion is unchanged, as in tcpdump, which uses the C library.
         assert_eq!(named("x%!", 0), "x%!");
     }
 }

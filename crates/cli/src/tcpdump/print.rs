@@ -12,25 +12,26 @@ use wire::link::LinkType;
 
 /// Frame to print.
 pub struct Capture<'a> {
-    /// Nanoseconds since 1970.
+    /// Time of capture in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Iface at which it was captured; empty for a packet of a file.
+    /// Iface at which the frame was captured; empty for a packet of a file.
     pub iface: &'a str,
-    /// Received, sent or dropped, if that is shown.
+    /// Received, sent or dropped; `None` for a packet of a file.
     pub fate: Option<Fate>,
-    /// Bytes kept, from the Ethernet header on.
+    /// Captured bytes, from the Ethernet header on.
     pub data: &'a [u8],
-    /// Original length in bytes.
+    /// Original length of the frame in bytes.
     pub len: usize,
 }
 
-/// Parts of a printed line.
+/// Parts of a frame that are printed.
 #[derive(Clone, Copy)]
 pub struct Lines {
     time: bool,
     iface: bool,
     shown: dissect::Shown,
-    /// Bytes to print as well: from the link header on (-xx, -XX), or from the network header on.
+    /// Hexadecimal dump after the line, from the link header on (-xx, -XX) or from the network
+    /// header on.
     bytes: Option<Bytes>,
 }
 
@@ -41,7 +42,7 @@ struct Bytes {
 }
 
 impl Lines {
-    /// Returns the parts that the flags select.
+    /// Returns the parts that the flags select to be printed.
     pub fn of(args: &TcpdumpArgs) -> Lines {
         let bytes = match (args.hex, args.ascii) {
             (0, 0) => None,
@@ -52,7 +53,7 @@ impl Lines {
         Lines { time: !args.no_time, iface, shown, bytes }
     }
 
-    /// Returns the line of one frame, with its line break, and those of its bytes.
+    /// Returns the line of one frame, followed by the lines of its hexadecimal dump if requested.
     pub fn line(self, frame: &Capture<'_>) -> String {
         let mut out = if self.time { clock_time(frame.ts_ns) + " " } else { String::new() };
         if self.iface {
@@ -77,8 +78,8 @@ impl Lines {
     }
 }
 
-/// Appends `bytes` as lines of 16: offset, hexadecimal digits in groups of two bytes, and
-/// characters with `ascii`.
+/// Appends a hexadecimal dump of `bytes` to `out`, 16 bytes per line: the offset, the digits in
+/// groups of two bytes and, with `ascii`, the characters.
 fn dump(bytes: &[u8], ascii: bool, out: &mut String) {
     for (at, line) in bytes.chunks(16).enumerate() {
         let pairs: Vec<String> =
@@ -94,9 +95,9 @@ fn dump(bytes: &[u8], ascii: bool, out: &mut String) {
     }
 }
 
-/// Returns the packet as an Ethernet frame: another link header is replaced by the equivalent
-/// Ethernet header. `None` if the link type is not supported or the packet is shorter than its
-/// header.
+/// Returns the packet as an Ethernet frame. A link header of another type is replaced by an
+/// equivalent Ethernet header. Returns `None` if the link type is not supported, or the packet is
+/// shorter than its header.
 pub fn as_ethernet(linktype: u16, packet: &[u8]) -> Option<Cow<'_, [u8]>> {
     let kind = LinkType::of(linktype)?;
     if kind == LinkType::Ethernet {
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn times_are_of_the_day() {
         let seconds = |ns: u64| clock_time(ns).split_once(':').unwrap().1.to_string();
-        // Zones differ by quarters of an hour.
+        // Time zones differ by quarters of an hour, so only the seconds are compared.
         assert_eq!(seconds(0).split_once(':').unwrap().1, "00.000000");
         assert_eq!(seconds(86_399_999_999_999).split_once(':').unwrap().1, "59.999999");
         assert_eq!(seconds(1_795_240_241_123_456_789).split_once(':').unwrap().1, "41.123456");

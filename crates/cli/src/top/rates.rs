@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-/// Readings kept for the small chart.
+/// Number of intervals in the chart of a port.
 const REMEMBERED: usize = 32;
 
-/// Current counters of a port.
+/// Counters of a port at the time of a reading.
 #[derive(Debug, Clone)]
 struct Counted {
     name: String,
@@ -16,7 +16,7 @@ struct Counted {
     counters: BTreeMap<String, u64>,
 }
 
-/// Counters of a host at one time.
+/// All counters of a host at one time.
 #[derive(Debug, Clone)]
 pub struct Reading {
     at: Instant,
@@ -35,11 +35,11 @@ pub struct Port {
     pub name: String,
     /// Specification with which it was opened.
     pub spec: String,
-    /// Reason that the port is gone, if it is.
+    /// Reason why the port is gone; `None` while it is open.
     pub gone: Option<String>,
-    /// Frames and bits received, frames and bits sent.
+    /// Frames received, bits received, frames sent, bits sent, each per second.
     pub rates: [f64; 4],
-    /// Frames that the port dropped.
+    /// Frames lost at the port, per second: dropped, malformed or impaired.
     pub lost: f64,
 }
 
@@ -50,20 +50,21 @@ pub struct Work {
     pub number: u64,
     /// Name of the protocol.
     pub protocol: String,
-    /// Frames dispatched directly, dispatched by hybrid policy, queued, dropped.
+    /// Frames dispatched directly, frames dispatched by the hybrid policy, frames queued, frames
+    /// dropped, each per second.
     pub rates: [f64; 4],
-    /// Current queue length, and the maximum so far.
+    /// Current queue length and its maximum so far, in frames.
     pub length: [u64; 2],
 }
 
-/// Stage of the cost ledger, since the previous reading.
+/// CPU time of a processing stage since the previous reading, from the host's cost ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
     /// Name of the stage.
     pub name: String,
-    /// Ticks per frame (or per other unit that the stage counts).
+    /// CPU ticks per frame, or per other unit that the stage counts.
     pub each: f64,
-    /// Share of all ticks, 0 to 1.
+    /// Share of the ticks of all stages, 0 to 1.
     pub share: f64,
 }
 
@@ -72,17 +73,19 @@ pub struct Stage {
 pub struct Rates {
     /// Seconds between the two readings.
     pub seconds: f64,
-    /// Rates of its ports.
+    /// Rates of the host's ports.
     pub ports: Vec<Port>,
     /// Dispatch policy of netisr.
     pub mode: String,
-    /// Rates of netisr; only rows with any activity so far.
+    /// Rates of the netisr workstreams, by protocol; rows without any frames so far are omitted.
     pub work: Vec<Work>,
-    /// Drop reasons with the rate per second and the total, highest rate first.
+    /// Drop reasons: name, drops per second and total number of drops, in descending order of the
+    /// rate.
     pub drops: Vec<(String, f64, u64)>,
-    /// Stages of the ledger, most expensive first; empty while it is off.
+    /// Stages of the cost ledger in descending order of their share; empty while the ledger is
+    /// disabled.
     pub stages: Vec<Stage>,
-    /// Buffers in use, and their total number.
+    /// Number of buffers in use, and number of all buffers.
     pub buffers: [u64; 2],
 }
 
@@ -99,13 +102,15 @@ fn rows(of: &Value) -> &[Value] {
 }
 
 impl Reading {
-    /// Makes a reading from the replies to `show ports`, `drops`, `ledger`, `isr` and `pools`.
+    /// Parses a reading from the JSON replies to `show ports`, `show drops`, `show ledger`, `show
+    /// isr` and `show pools`, in this order.
     pub fn of(at: Instant, [ports, drops, ledger, isr, pools]: [Value; 5]) -> Reading {
         let port = |row: &Value| {
             let counters = row.get("counters").and_then(Value::as_object).into_iter().flatten();
             let counters = counters.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?)));
             let is_gone = row.get("gone").and_then(Value::as_bool).unwrap_or_default();
-            // A bridge reports the reason here, a host only that there is one.
+            // In the reply of a bridge, `gone` is the reason; in that of a host, it is true or
+            // false, and `why` is the reason.
             let why = row.get("gone").and_then(Value::as_str).map(str::to_owned);
             Counted {
                 name: word(row, "ifname"),
@@ -137,7 +142,7 @@ impl Rates {
     /// Computes the rates between two readings.
     pub fn between(last: &Reading, now: &Reading) -> Rates {
         let seconds = now.at.saturating_duration_since(last.at).as_secs_f64().max(1e-3);
-        // A counter that decreased belongs to a restarted host.
+        // A counter has decreased if the host was restarted: the rate is then 0.
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let ports = now.ports.iter().map(|Counted { name, spec, gone, counters }| {
             let before = last.ports.iter().find(|known| known.name == *name).map(|known| &known.counters);
@@ -173,7 +178,7 @@ impl Rates {
         }
     }
 
-    /// Returns the rates as one JSON object.
+    /// Returns the rates of the host called `host` as one JSON object.
     pub fn json(&self, host: &str) -> Value {
         let port = |p: &Port| {
             let [rx_fps, rx_bps, tx_fps, tx_bps] = p.rates;
@@ -241,12 +246,12 @@ fn stages(last: &Reading, now: &Reading) -> Vec<Stage> {
     stages
 }
 
-/// Frame rate of each port in the last intervals.
+/// Frame rate of each port in the last 32 intervals.
 #[derive(Debug, Default)]
 pub struct History(BTreeMap<String, VecDeque<f64>>);
 
 impl History {
-    /// Adds one interval.
+    /// Adds the rates of one interval.
     pub fn add(&mut self, rates: &Rates) {
         for port in &rates.ports {
             let past = self.0.entry(port.name.clone()).or_default();
@@ -257,7 +262,8 @@ impl History {
         }
     }
 
-    /// Returns frames per second, both directions together, oldest first.
+    /// Returns the frame rates of a port: frames per second in both directions together, oldest
+    /// interval first.
     pub fn of(&self, port: &str) -> Vec<f64> {
         self.0.get(port).into_iter().flatten().copied().collect()
     }
@@ -290,9 +296,9 @@ pub(super) mod tests {
         let rates = Rates::between(&reading(start, 1000, 10), &reading(start + Duration::from_secs(2), 3000, 50));
         let port = &rates.ports[0];
         assert_eq!((port.name.as_str(), port.rates, port.lost), ("eth0", [1000.0, 512_000.0, 1000.0, 512_000.0], 10.0));
-        assert_eq!(rates.drops[0], ("inet.arp.in.ignored".to_owned(), 100.0, 301), "what happens now comes first");
+        assert_eq!(rates.drops[0], ("inet.arp.in.ignored".to_owned(), 100.0, 301), "the highest rate comes first");
         assert_eq!(rates.drops[1], ("inet.ip4.in.ttl".to_owned(), 0.0, 7));
-        assert_eq!(rates.work.len(), 1, "what never had a frame is left out");
+        assert_eq!(rates.work.len(), 1, "rows without frames are omitted");
         assert_eq!((rates.work[0].rates, rates.work[0].length), ([0.0, 0.0, 20.0, 0.0], [3, 12]));
         assert_eq!(
             (rates.stages[0].name.as_str(), rates.stages[0].each, rates.stages[0].share),

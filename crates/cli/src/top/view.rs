@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Maximum number of drop reasons and stages shown.
 const MOST: usize = 10;
-/// Maximum width of a bar.
+/// Maximum width of a bar, in characters.
 const BAR: usize = 20;
 
 /// Type of a line, which selects its style.
@@ -20,7 +20,7 @@ enum Kind {
     Bad,
 }
 
-/// Line of output.
+/// Line of text with a style.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     kind: Kind,
@@ -59,7 +59,7 @@ pub fn keys(interval: Duration, stopped: bool) -> Line {
     line(Kind::Row, text)
 }
 
-/// Returns the lines of a host.
+/// Returns the lines that show the rates of a host, or its error.
 pub fn lines(host: &Watched) -> Vec<Line> {
     let title = |more: &str| line(Kind::Title, format!("{}  {more}", host.name));
     match (&host.rates, &host.trouble) {

@@ -5,10 +5,10 @@ use node::control;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Timeout of a reply. Hosts reply within milliseconds; one that does not is shown as not
-/// answering.
+/// Maximum time to wait for a host's reply. Hosts normally reply within milliseconds; a host that
+/// does not is shown with the error.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Host that is watched.
+/// A host that is watched, with its last counters.
 pub(super) struct Watched {
     pub(super) url: String,
     pub(super) name: String,
@@ -44,7 +44,7 @@ impl Watched {
         let answers = || -> Result<Reading, String> {
             let of = ["show ports", "show drops", "show ledger", "show pools", "show isr"];
             let [ports, drops, ledger, pools, isr] = of.map(|words| self.value(words));
-            // A bridge has no workstreams.
+            // A bridge has no netisr workstreams and rejects `show isr`.
             Ok(Reading::of(Instant::now(), [ports?, drops?, ledger?, isr.unwrap_or_default(), pools?]))
         };
         match answers() {
@@ -65,7 +65,7 @@ impl Watched {
     }
 
     pub(super) fn set_ledger(&self, on: bool) {
-        // A host that does not reply is reported at the next reading.
+        // If the host does not reply, the next reading reports it.
         let _ = self.ask(if on { "show ledger on" } else { "show ledger off" });
     }
 

@@ -1,25 +1,25 @@
-//! Flows: parsed from the command line, and the ends found in a frame.
+//! Flows given on the command line, and the addresses and ports of a frame.
 
 use serde_json::Value;
 use std::net::IpAddr;
 use wire::eth::{self, EtherType};
 use wire::{Layer, Proto, ip4, ip6, vlan};
 
-/// Flow to explain.
+/// Flow that `why` explains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowQuery {
-    /// Filter that matches its frames in both directions.
+    /// Filter expression that matches the frames of the flow in both directions.
     pub expression: String,
-    /// Ends in both directions, if addresses were given.
+    /// Addresses and ports of the flow in both directions; empty if a filter expression was given.
     pub ends: Vec<Ends>,
 }
 
 /// Addresses and ports of a packet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ends {
-    /// Protocol above IP; 0 if unknown.
+    /// Protocol number above IP; 0 if unknown.
     proto: u8,
-    /// Source address and L4 port, if known.
+    /// Source address and L4 port (0 if unknown); `None` if the source is unknown.
     src: Option<(IpAddr, u16)>,
     /// Destination address.
     pub dst: IpAddr,
@@ -33,7 +33,8 @@ impl Ends {
         Ends { proto, src, dst, dst_port, words }
     }
 
-    /// Parses the ends of an Ethernet frame; `None` if it is not IP or is truncated.
+    /// Parses addresses and ports from an Ethernet frame; returns `None` if the frame is not IP or
+    /// is truncated.
     pub fn of(frame: &[u8]) -> Option<Ends> {
         let mut ethertype = eth::Header::parse(frame).ok()?.ethertype;
         let mut packet = frame.get(eth::HEADER_LEN..)?;
@@ -68,7 +69,8 @@ impl Ends {
         matches!(self.dst, IpAddr::V6(dst) if dst.is_unicast_link_local() || dst.is_multicast())
     }
 
-    /// Returns protocol and ports with their keywords of `route get`; 0 if unknown.
+    /// Returns protocol, source port and destination port, each with its keyword in `route get`; 0
+    /// if unknown.
     pub fn upper(&self) -> [(&'static str, u16); 3] {
         [("ipproto", self.proto.into()), ("sport", self.src.map_or(0, |(_, port)| port)), ("dport", self.dst_port)]
     }
@@ -83,7 +85,8 @@ impl Ends {
         self.src.is_some().then_some(self.words.0.as_str())
     }
 
-    /// Returns whether a row of `ss -j` is a socket that this flow, or its reverse, reaches.
+    /// Returns whether a socket belongs to this flow or to its reverse direction; `row` is its
+    /// object in the JSON output of `ss`.
     pub fn is_of_socket(&self, row: &Value) -> bool {
         let netid = if self.proto == Proto::TCP.0 { "tcp" } else { "udp" };
         let has_ports = [0, Proto::TCP.0, Proto::UDP.0].contains(&self.proto);
@@ -104,7 +107,8 @@ impl Ends {
 }
 
 impl FlowQuery {
-    /// Parses `[tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]]`, or a filter expression.
+    /// Parses a flow: `[tcp|udp|icmp|icmp6] A[:PORT] [B[:PORT]]` or, if the words have another
+    /// form, a filter expression.
     ///
     /// # Errors
     /// No words were given.
@@ -149,7 +153,7 @@ impl FlowQuery {
     }
 }
 
-/// Parses `A`, `A:PORT` or `[A]:PORT`.
+/// Parses an address `A`, `A:PORT` or `[A]:PORT`; without a port, the port is 0.
 fn end(word: &str) -> Option<(IpAddr, u16)> {
     let socket = word.parse::<std::net::SocketAddr>().ok().map(|at| (at.ip(), at.port()));
     socket.or_else(|| Some((word.parse().ok()?, 0)))

@@ -191,7 +191,7 @@ fn invalid_arguments_are_usage_errors() {
         ("delay 10mz", "'10mz', column 3: expected a time"),
         ("rate -r 0", "expected a rate"),
         ("gen -s 3", "must be 18 to 262148 bytes"),
-        ("gen --static -t 1000", "needs a number of frames"),
+        ("gen --static -t 1000", "requires a number of frames"),
         ("gen --static + count", "--static: not supported in a pipeline"),
         ("split --by dst --both-ways -t -", "requires --by flow"),
         ("split -t - -t -", "given twice"),

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const NOTHING: [u8; 0] = [];
 
-/// Returns the frames that leave at `now` when the frames `came` arrive then.
+/// Passes the frames `came` to the stage at `now`; returns the frames that leave at this time.
 fn step(stage: &mut Delay, now: u64, came: &[u8]) -> Vec<u8> {
     let mut frames = Frames::new();
     for mark in came {
@@ -65,8 +65,8 @@ fn delayed_stamps_keep_their_register_and_wrap() {
 }
 
 proptest! {
-    /// For any arrivals: all frames leave, in order, each within the jitter of its delay unless an
-    /// earlier frame was later.
+    /// For any arrivals, all frames leave in order. Each leaves within the jitter around its delay,
+    /// or with an earlier frame that leaves after that.
     #[test]
     fn frames_are_sent_in_order_and_on_time(
         steps in prop::collection::vec((0..20_u64, 0..4_usize), 1..60), delay in 0..30_u64, jitter in 0..30_u64, seed: u64

@@ -5,14 +5,15 @@ use crate::{About, Encoder, Format, Frames, Input, Time};
 use port::pcap::notes;
 use std::io::{self, Read};
 
-/// Maximum length of a pattern: compile time grows with it, and longer ones test nothing new.
+/// Maximum length of a pattern in bytes: compile time grows with the length, and longer patterns
+/// test nothing new.
 const PATTERN: usize = 40;
 
-/// Input: flags, a pattern, and lines.
+/// Fuzzes `grep`. The input is a byte of flags, a pattern, and lines.
 ///
-/// Checks that nothing panics; that an error is one line or has its caret below the pattern; that
-/// the search by columns, from match to match and line by line select the same lines as the regular
-/// expression applied to each line; and that counting and printing agree.
+/// Checks that nothing panics; that all search methods (by the columns of the header, from match to
+/// match, line by line) select the same lines as the regular expression applied to each line; and
+/// that counting and printing agree.
 pub fn grep(data: &[u8]) {
     let (&flags, rest) = data.split_first().unwrap_or((&0, &[]));
     let (pattern, lines) = rest.split_at(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
@@ -63,7 +64,7 @@ fn repeats_often(pattern: &str) -> bool {
     pattern.contains('{') && (digits > 2 || pattern.matches('{').count() > 1)
 }
 
-/// A stream that returns at most the given number of octets per read.
+/// A stream of the given bytes that returns at most the given number of bytes per read.
 pub(crate) struct Pieces(pub Vec<u8>, pub usize);
 
 impl Read for Pieces {
@@ -75,7 +76,8 @@ impl Read for Pieces {
     }
 }
 
-/// Result of reading a stream: its frames, bad lines, all lines, and the error that ended it.
+/// Result of reading a stream: its frames, the number of bad lines, the number of all lines, and
+/// the error that ended the stream.
 type Read1 = (Vec<(Vec<u8>, Time, About)>, u64, u64, Option<String>);
 
 fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read1 {
@@ -97,12 +99,13 @@ fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read
     (all, counts.0, counts.1, error)
 }
 
-/// Input: a format, reading options, and a stream of lines, JSON lines, binary records or a
-/// capture.
+/// Fuzzes [`Input`] and [`Encoder`]. The input is a byte that selects the format and the reading
+/// options, then a stream of lines, JSON lines, binary records or a capture.
 ///
 /// Checks that nothing panics; that reading ends; that an error is one line; that a stream read in
-/// pieces gives the same result as in one read; and that frames written in each format and read
-/// again are the same, in JSON lines including their comments, directions and original lengths.
+/// pieces gives the same result as in one read; and that frames are unchanged after they are
+/// written in a format and read again. In JSON lines, comments, directions and original lengths are
+/// unchanged too.
 pub fn input(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let forms =

@@ -48,11 +48,11 @@ fn grep_seeds_and_mutations_hold() {
     hold("pipe_grep", &seeds, grep);
 }
 
-/// The keys that every JSON line of a frame needs.
+/// The keys that every JSON line must contain.
 const FRAME: &str =
     "\"dst\":\"00:01:02:03:04:05\",\"src\":\"06:07:08:09:0a:0b\",\"type\":\"0x0800\",\"payload\":\"4500\"";
 
-/// JSON lines with each direction and with no, one and several comments.
+/// Returns JSON lines with each direction, and without, with one and with several comments.
 fn noted_lines() -> String {
     let notes = [
         "\"direction\":\"inbound\"",
@@ -63,7 +63,7 @@ fn noted_lines() -> String {
     notes.iter().map(|note| format!("{{{FRAME},{note}}}\n")).collect()
 }
 
-/// JSON lines with a direction or comments that are refused.
+/// Returns JSON lines that are refused because of their direction or comments.
 fn refused_notes() -> String {
     let notes = [
         "\"direction\":\"sideways\"",
@@ -75,7 +75,7 @@ fn refused_notes() -> String {
     notes.iter().map(|note| format!("{{{FRAME},{note}}}\n")).collect()
 }
 
-/// A pcapng capture of [`noted_lines`].
+/// Returns the frames of [`noted_lines`] as a pcapng capture.
 fn noted_capture() -> Vec<u8> {
     let (mut frames, mut out) = (Frames::new(), Vec::new());
     let mut input = crate::Input::new(std::io::Cursor::new(noted_lines()), Some(Format::Jsonl), true);

@@ -78,7 +78,7 @@ fn buffers_without_count_or_too_large_are_rejected() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// A repeated buffer gives the same lines as frames made one by one.
+    /// A buffer that is written repeatedly contains the same lines as frames made one by one.
     #[test]
     fn a_buffer_matches_frames_made_one_by_one(
         size in 18..3000_usize, count in 1..9000_u64, loops in 1..3_u64, rotate: bool, mbps in prop::option::of(1..100_000_u64)

@@ -1,4 +1,4 @@
-//! `--any-field`: matches digits anywhere in the frame, however they are grouped.
+//! `--any-field`: matches digits anywhere in the frame, regardless of the blanks between words.
 
 use super::Syntax;
 

@@ -1,4 +1,4 @@
-//! Fast path for patterns that the header of a line decides.
+//! Fast path for patterns that can match only in the header of a line.
 //!
 //! After the header, each word of a line has two digits. A pattern of three or more digits without
 //! a space can match only in the destination, the source and the type: 30 characters of 169, or of
@@ -8,31 +8,32 @@ use super::Syntax;
 use std::collections::HashSet;
 use wire::text::{HEADER, Needle};
 
-/// Length of the longest word of a header.
+/// Length of the longest word of a header: a MAC address in digits.
 const LONGEST: usize = 12;
-/// Maximum number of addresses that are compared one by one.
+/// Maximum number of address patterns that are compared one by one; more are looked up in a hash
+/// set.
 const FEW: usize = 8;
 
 /// Patterns compiled for the fast path.
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     whole: Whole,
-    /// All other patterns: alternatives, each a sequence of words.
+    /// All other patterns: a line matches if it contains the words of any row, in their order.
     rows: Vec<Vec<Needle>>,
 }
 
-/// Patterns of twelve digits: each is a whole address.
+/// Patterns of twelve digits, each a whole MAC address.
 #[derive(Debug, Clone)]
 enum Whole {
     None,
-    /// First eight digits and last four of each address. The first halves are also kept in an array
-    /// of one vector's size, since most comparisons end there.
+    /// The first eight and the last four digits of each address. The first eight digits are also
+    /// kept in an array that fits into one vector register, since most comparisons end there.
     Few([u64; FEW], Vec<(u64, u32)>),
     Many(Box<Filter>, HashSet<[u8; LONGEST]>),
 }
 
-/// One bit for each of 65,536 hashes: most lookups of absent words end here, in the first-level
-/// cache.
+/// Bloom filter with one bit for each of 65,536 hash values. It ends most lookups of absent words
+/// within the first-level cache.
 #[derive(Debug, Clone)]
 struct Filter([u64; 1024]);
 
@@ -64,7 +65,7 @@ fn halves(word: &[u8; LONGEST]) -> (u64, u32) {
 }
 
 impl Columns {
-    /// Compiles `patterns` for the fast path; `None` unless all of them qualify.
+    /// Compiles `patterns` for the fast path; returns `None` unless it applies to all of them.
     pub fn new(patterns: &[String], syntax: Syntax) -> Option<Columns> {
         let or = match syntax {
             Syntax::Basic => Some("\\|"),
@@ -140,8 +141,8 @@ impl Whole {
     }
 }
 
-/// Returns whether the words occur in order; takes the earliest place of each, which leaves the
-/// most room for the next.
+/// Returns whether the words of `row` occur in `header` in order. Each word is matched at its
+/// earliest place, which leaves the most room for the next word.
 #[inline(always)]
 fn in_order(header: &[u8; HEADER], row: &[Needle]) -> bool {
     let mut allowed = u32::MAX;

@@ -1,11 +1,11 @@
-//! Terms that match fields: `dst=00:11:* type=ip dport=443`.
+//! Search terms that match header fields: `dst=00:11:* type=ip dport=443`.
 //!
 //! A term is a field, `=` or `!=`, and a value. All terms, separated by blanks, must hold. For a
-//! frame that lacks the field, neither `=` nor `!=` holds.
+//! frame without the field, neither `=` nor `!=` holds.
 //!
 //! | field | value |
 //! |---|---|
-//! | `dst` `src` `mac` | MAC address, `*` for a byte or the rest: `00:11:*`; `mac` is either |
+//! | `dst` `src` `mac` | MAC address, `*` for a byte or the rest: `00:11:*`; `mac` is source or destination |
 //! | `type` | EtherType after VLAN tags: `0x0800`, `ip`, `ip6`, `arp`, a range |
 //! | `vlan` | identifier of the outer tag |
 //! | `ip.src` `ip.dst` `ip` | IPv4 address, prefix `10.0.0.0/8`, `10.1.*`; IPv6 address or prefix |
@@ -68,8 +68,8 @@ const FIELDS: [(&str, Field); 14] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
-    /// Bits of a MAC or IP address under a mask, and whether it is an IPv6 address. An IPv4 address
-    /// stands in the low 32 bits.
+    /// A MAC or IP address: the bits to compare, the mask that selects them, and whether it is an
+    /// IPv6 address. A MAC address is in the low 48 bits, an IPv4 address in the low 32 bits.
     Bits {
         bits: u128,
         mask: u128,
@@ -97,7 +97,8 @@ impl fmt::Display for BadTerm {
 impl std::error::Error for BadTerm {}
 
 impl Terms {
-    /// Returns whether `text` is terms rather than a pattern: no line contains a `=`.
+    /// Returns whether `text` consists of terms rather than a pattern, that is, begins with a name
+    /// and `=` or `!=`. A pattern never needs a `=`, since no line contains one.
     pub fn is_like(text: &str) -> bool {
         let name: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
         let behind = text.trim_start().get(name.len()..).unwrap_or_default();
@@ -137,7 +138,7 @@ impl Terms {
         Ok(Terms(terms))
     }
 
-    /// Returns whether all terms hold for `frame`, which had `wire_len` bytes on its link.
+    /// Returns whether all terms hold for `frame`; `wire_len` is its original length in bytes.
     pub fn matches(&self, frame: &[u8], wire_len: usize) -> bool {
         let mut view = None;
         self.0.iter().all(|term| {
@@ -153,7 +154,8 @@ impl Terms {
     }
 }
 
-/// Values of a field in a frame: none, one or two.
+/// Values of a field in a frame: none, one, or two for a field such as `port` that means source or
+/// destination.
 struct Found {
     values: [Option<u128>; 2],
     six: bool,
@@ -182,7 +184,7 @@ fn mac(frame: &[u8], at: usize) -> Option<u128> {
     Some(bytes.iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte)))
 }
 
-/// Headers of a frame, as far as they are present.
+/// Values of the header fields of a frame; `None` for a field that the frame does not have.
 #[derive(Default)]
 struct View {
     ethertype: Option<u16>,
@@ -240,7 +242,8 @@ impl View {
         Some(())
     }
 
-    /// TCP and UDP both start with the ports; a first fragment may contain little more.
+    /// Sets the ports, which are the first four bytes of TCP and UDP headers; a first fragment may
+    /// contain little more.
     fn transport(&mut self, proto: Proto, segment: &[u8]) {
         if let (Proto::TCP | Proto::UDP, Some([a, b, c, d])) = (proto, segment.first_chunk::<4>()) {
             self.ports = Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])));

@@ -1,4 +1,4 @@
-//! A grep at the start of a pipeline, applied to lines before they are decoded.
+//! `grep` as the first command of a pipeline: it is applied to lines before they are decoded.
 //!
 //! A pipeline behaves like the same commands connected by pipes: grep receives the lines as they
 //! arrived, and later commands receive only the selected ones, whether or not they are frames.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text::{self, Kind, MAX_READ};
 
-/// Selects the lines of text that are decoded.
+/// Filter on lines of text: only the selected lines are decoded to frames.
 #[derive(Debug, Clone)]
 pub struct Front {
     matcher: Arc<Matcher>,
@@ -20,8 +20,8 @@ pub struct Front {
 }
 
 impl Front {
-    /// Selects the lines that `matcher` matches, or all others if `invert`; counts them in
-    /// `selected`.
+    /// Creates a filter that selects the lines that `matcher` matches or, with `invert`, those that
+    /// it does not match. Selected lines are counted in `selected`.
     pub(super) fn new(matcher: Arc<Matcher>, invert: bool, selected: Arc<AtomicU64>) -> Front {
         Front { matcher, invert, kind: Kind::best(), selected }
     }
@@ -47,8 +47,8 @@ impl Front {
         from
     }
 
-    /// Processes lines of the standard form with the fast path, up to the first line of another
-    /// form.
+    /// Processes lines in standard form with the fast path, up to the first line in another form.
+    /// Returns the number of bytes consumed.
     #[inline]
     fn by_columns(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
         let Some(columns) = &self.matcher.columns else { return 0 };
@@ -66,10 +66,10 @@ impl Front {
         })
     }
 
-    /// Processes one line of any form; returns 0 if it is incomplete.
+    /// Processes one line of any form. Returns its number of bytes, or 0 if the line is incomplete.
     fn one(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
         let Some(end) = memchr::memchr(b'\n', text) else {
-            // Too long for a frame, whatever follows.
+            // The line is too long for a frame, even though its end is not known.
             return if text.len() > MAX_READ { decode_line(self.kind, text, frames, tally) } else { 0 };
         };
         let line = text.get(..=end).unwrap_or(text);

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use wire::text::{self, HEADER, Kind};
 
-/// Output options of a search.
+/// Options of a search and its output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Select lines that do not match.
@@ -14,11 +14,11 @@ pub struct Shown {
     pub count_only: bool,
     /// Print only the matched parts, one per line.
     pub only_matching: bool,
-    /// Print the line number in front.
+    /// Print the line number in front of each line.
     pub numbers: bool,
 }
 
-/// Counts of lines searched and selected.
+/// Number of lines that a search processed and selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// Number of lines searched.
@@ -27,7 +27,8 @@ pub struct Found {
     pub selected: u64,
 }
 
-/// Output for a block: ranges of the block, followed by separate bytes.
+/// Output of the search of a block: first ranges of bytes of the block, then bytes that are not
+/// part of it.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     ranges: Vec<Range<usize>>,
@@ -40,7 +41,7 @@ impl Selection {
         self.bytes.clear();
     }
 
-    /// Writes the output; `block` is the block that was searched.
+    /// Writes the output to `to`; `block` must be the block that was searched.
     ///
     /// # Errors
     /// Errors of writing.
@@ -57,7 +58,7 @@ impl Selection {
         to.write_all(&self.bytes)
     }
 
-    /// Returns the output in one piece; `block` is the block that was searched.
+    /// Returns a copy of the output; `block` must be the block that was searched.
     pub fn to_vec(&self, block: &[u8]) -> Vec<u8> {
         let ranges = self.ranges.iter().flat_map(|range| block.get(range.clone()).unwrap_or_default());
         ranges.chain(&self.bytes).copied().collect()
@@ -77,7 +78,7 @@ fn write_all(mut slices: &mut [IoSlice<'_>], to: &mut impl Write) -> io::Result<
     Ok(())
 }
 
-/// Searches blocks of whole lines.
+/// Search in blocks of whole lines.
 #[derive(Debug, Clone)]
 pub struct Lines<'a> {
     matcher: &'a Matcher,
@@ -98,13 +99,13 @@ pub(super) fn matches(matcher: &Matcher, kind: Kind, line: &[u8]) -> bool {
 }
 
 impl<'a> Lines<'a> {
-    /// Searches for lines that `matcher` selects, and outputs them as `shown` specifies.
+    /// Creates a search for lines that `matcher` matches, with the options `shown`.
     pub fn new(matcher: &'a Matcher, shown: Shown) -> Lines<'a> {
         Lines { matcher, shown, kind: Kind::best() }
     }
 
-    /// Searches `block`, which follows `before` lines, and selects at most `most` lines. The output
-    /// is stored in `out`.
+    /// Searches `block` and selects at most `most` lines; their output replaces the content of
+    /// `out`. Line numbers continue after `before`, the number of lines before the block.
     pub fn search(&self, block: &[u8], before: u64, most: u64, out: &mut Selection) -> Found {
         out.clear();
         let mut run = Run { shown: self.shown, matcher: self.matcher, block, out, from: 0, to: 0 };
@@ -119,7 +120,8 @@ impl<'a> Lines<'a> {
         found
     }
 
-    /// Checks the header of each line that has the standard form.
+    /// Searches with the fast path: compares the header of each line in standard form, and applies
+    /// the regular expression to all other lines.
     #[inline]
     fn by_columns(&self, block: &[u8], before: u64, most: u64, run: &mut Run<'_>) -> Found {
         let Some(columns) = &self.matcher.columns else { return Found::default() };
@@ -171,7 +173,7 @@ impl<'a> Lines<'a> {
         found
     }
 
-    /// Skips from match to match; the lines between are not examined one by one.
+    /// Searches from match to match; the lines between two matches are not examined one by one.
     fn by_matches(&self, block: &[u8], run: &mut Run<'_>) -> Found {
         let mut found = Found::default();
         let mut at = 0;
@@ -192,12 +194,12 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Returns the end of the last line if it has no newline.
+/// Returns the length of `block` if its last line has no newline.
 fn ends_open(block: &[u8]) -> Option<usize> {
     block.last().filter(|last| **last != b'\n').map(|_| block.len())
 }
 
-/// A run of consecutive selected lines, output as one range.
+/// Consecutive selected lines, which are output as one range.
 struct Run<'a> {
     shown: Shown,
     matcher: &'a Matcher,
@@ -235,7 +237,7 @@ impl Run<'_> {
         self.from = self.to;
     }
 
-    /// Outputs a line with its number, or only its matched parts.
+    /// Outputs one line that cannot be part of a range: with its number, or only its matched parts.
     #[cold]
     fn alone(&mut self, from: usize, to: usize, number: u64) {
         let line = self.block.get(from..to).unwrap_or_default();

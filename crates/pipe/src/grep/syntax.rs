@@ -1,8 +1,8 @@
 //! Translates grep patterns into the syntax of the regex crate: POSIX basic and extended syntax
 //! with GNU extensions, and fixed strings.
 //!
-//! A match never spans a newline: classes that match any other character exclude it. Back
-//! references are refused; they are not regular expressions and can take exponential time.
+//! A match never spans a newline: the translations of `.` and of bracket expressions exclude it.
+//! Back references are refused; they are not regular expressions and can take exponential time.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Syntax {
     /// `grep -G`, the default of grep: `\|` `\(` `\)` `\{` `\}` `\+` `\?` are special.
     #[default]
     Basic,
-    /// `grep -E`: these characters are special without the backslash.
+    /// `grep -E`: `|` `(` `)` `{` `}` `+` `?` are special without a backslash.
     Extended,
     /// `grep -F`: no character is special.
     Fixed,
@@ -47,7 +47,7 @@ impl fmt::Display for BadPattern {
 
 impl std::error::Error for BadPattern {}
 
-/// Returns an error of the regex crate about a translated pattern in one line.
+/// Formats an error of the regex crate about a translated pattern as one line.
 pub(super) fn message_of(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "pattern too large: needs more than 64 MiB".to_owned(),
@@ -80,15 +80,15 @@ struct Translator<'a> {
     at: usize,
     out: String,
     basic: bool,
-    /// Open parentheses: their offsets in the pattern and in `out`.
+    /// Parentheses that are still open: the offset of each in the pattern and in `out`.
     open: Vec<(usize, usize)>,
-    /// Offset in `out` of the atom that a repetition applies to, and whether it is repeated
-    /// already.
+    /// Offset in `out` of the atom to which a repetition would apply; `repeated` is set if the atom
+    /// has a repetition already.
     atom: usize,
     repeated: bool,
 }
 
-/// Meaning of a character, independent of the syntax.
+/// Meaning of one or two characters of a pattern, independent of the syntax.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token {
     Literal(char),
@@ -220,7 +220,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns whether an expression of basic syntax ends here.
+    /// Returns whether an expression of basic syntax ends at the current position.
     fn ends_here(&self) -> bool {
         self.rest().is_empty() || self.rest().starts_with("\\)") || self.rest().starts_with("\\|")
     }
@@ -230,8 +230,8 @@ impl Translator<'_> {
         self.out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
     }
 
-    /// Appends a repetition. An atom that is repeated already is grouped first: `a**` means `a*`
-    /// and must not become a lazy repetition.
+    /// Appends the repetition `how`. An atom that has a repetition already is grouped first: `a**`
+    /// means `a*` and must not become a lazy repetition.
     fn repeat(&mut self, how: &str) {
         if std::mem::replace(&mut self.repeated, true) {
             self.out.insert_str(self.atom, "(?:");
@@ -240,7 +240,8 @@ impl Translator<'_> {
         self.out.push_str(how);
     }
 
-    /// Parses `{m,n}`: an interval; in extended syntax a literal `{` if it is not a valid one.
+    /// Parses the interval `{m,n}`. In extended syntax, `{` is a literal if no valid interval
+    /// follows.
     fn braces(&mut self, begin: usize, fresh: bool) -> Result<(), BadPattern> {
         let close = if self.basic { "\\}" } else { "}" };
         let Some(end) = self.rest().find(close) else {
@@ -277,7 +278,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Translates a bracket expression, which has its own set of special characters.
+    /// Translates a bracket expression such as `[a-f]`, which has its own special characters.
     fn bracket(&mut self, begin: usize) -> Result<(), BadPattern> {
         let not = self.rest().starts_with('^');
         if not {

@@ -1,8 +1,7 @@
 //! Splits a regular file of lines into pieces that several threads read concurrently.
 //!
-//! The file is read with pread(2). If it is truncated or written to meanwhile, each piece has the
-//! bytes that are there when it is read, and the file ends where it ends then
-//! (docs/decisions/0027).
+//! The file is read with pread(2). If another process truncates or overwrites the file meanwhile,
+//! each piece has the bytes that the file contains when the piece is read (docs/decisions/0027).
 
 use super::BLOCK;
 use super::text::in_bounds;
@@ -12,16 +11,16 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use wire::text::MAX_READ;
 
-/// A file split into pieces: piece `n` has the lines that begin in the `n`-th share of the bytes,
-/// up to their ends.
+/// A file of lines, split into shares of equal size. Piece `n` consists of the lines that begin in
+/// share `n`; its last line may end in a later share.
 #[derive(Debug)]
 pub struct Cut {
     file: File,
     len: u64,
 }
 
-/// Bytes of a share: large enough that the bytes read by two pieces do not matter, small enough for
-/// a second-level cache.
+/// Size of a share in bytes: large, so that the bytes that are read for two pieces cost little, but
+/// small enough for a second-level cache.
 const SHARE: u64 = BLOCK as u64;
 
 impl Cut {
@@ -38,13 +37,13 @@ impl Cut {
         Ok(Some(Cut { file, len: about.len() }))
     }
 
-    /// Returns the number of pieces, by the length of the file when it was opened.
+    /// Returns the number of pieces, which depends on the length of the file when it was opened.
     pub fn pieces(&self) -> u64 {
         self.len.div_ceil(SHARE)
     }
 
     /// Reads the lines of piece `number` into `into`, which is cleared first. Returns the number of
-    /// lines left out because they are longer than that of any frame.
+    /// lines left out because they are longer than the longest frame's line.
     ///
     /// # Errors
     /// Errors of pread(2).
@@ -52,7 +51,9 @@ impl Cut {
         Ok(self.read_whole(number, into)? + leave_out(into))
     }
 
-    /// Like [`Cut::read`], but keeps over-long lines except the last, which is not read to its end.
+    /// Reads the lines of piece `number` into `into`. Leaves out the last line if it is over-long,
+    /// since it is not read to its end; all other over-long lines stay. Returns the number of lines
+    /// left out.
     fn read_whole(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
         let begin = number * SHARE;
         // The byte before the share shows whether a line begins at its start.
@@ -98,8 +99,8 @@ impl Cut {
         Ok(0)
     }
 
-    /// Reads into `buf` after its first `have` bytes until it is full or the file ends; returns the
-    /// number of bytes read.
+    /// Reads the bytes at offset `from` of the file into `buf`, after its first `have` bytes, until
+    /// `buf` is full or the file ends. Returns the number of bytes read.
     fn fill(&self, buf: &mut [u8], have: usize, from: u64) -> io::Result<usize> {
         let mut got = 0;
         while let Some(room) = buf.get_mut(have + got..).filter(|room| !room.is_empty()) {
@@ -114,7 +115,8 @@ impl Cut {
     }
 }
 
-/// Removes lines that are longer than that of any frame; returns their number.
+/// Removes lines that are longer than the longest frame's line; returns the number of lines
+/// removed.
 fn leave_out(lines: &mut Vec<u8>) -> u64 {
     let (mut at, mut left_out) = (0, 0);
     loop {
@@ -170,8 +172,8 @@ mod tests {
         assert!(Cut::of(Path::new("/dev/null")).unwrap().is_none());
     }
 
-    /// A truncated file ends at its end at the time the piece is read; a file that grew is read up
-    /// to its old length.
+    /// A truncated file ends where it ends at the time at which a piece is read; a file that grew
+    /// is read up to its old length.
     #[test]
     fn a_file_that_changes_length_is_read_to_its_end() {
         let path = std::env::temp_dir().join(format!("linerate-cut-short-{}", std::process::id()));
@@ -184,7 +186,7 @@ mod tests {
         writer.set_len(BLOCK as u64 + 2).unwrap();
         let (lines, left_out) = all(&cut);
         assert_eq!(left_out, 0);
-        // The truncated line counts as one without a newline.
+        // The truncated line counts as a line without a newline.
         let mut expected = text[..BLOCK + 2].to_vec();
         expected.push(b'\n');
         assert!(lines == expected, "{} {}", lines.len(), expected.len());

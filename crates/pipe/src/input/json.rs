@@ -6,9 +6,9 @@
 //!
 //! Optional keys: `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text); `orig_len`
 //! (bytes on the wire), if fewer were captured; `direction` (`inbound` or `outbound`) and
-//! `comments` (a list of strings) of a capture. `interface` is written if a capture names it, and
-//! ignored when reading. A packet of another link type has `link` in place of `dst` and `src`, and
-//! cannot be read.
+//! `comments` (a list of strings) of a capture. `interface` is the name of the interface of a
+//! capture; it is written if known, and ignored when reading. A packet of a link type other than
+//! Ethernet is written with `link` in place of `dst` and `src`; such a line cannot be read.
 
 use super::Tally;
 use super::Warned;
@@ -109,7 +109,8 @@ fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
     Ok((bytes, time, About { cut, options, ..About::default() }))
 }
 
-/// Returns a whole number in any of its spellings: 17, 1.7e1, 17.0 (RFC 8259 6).
+/// Returns the value of a JSON number if it is a whole number, in any notation: 17, 1.7e1, 17.0
+/// (RFC 8259 6).
 fn whole(value: &Value) -> Option<u64> {
     if let Some(number) = value.as_u64() {
         return Some(number);
@@ -121,7 +122,7 @@ fn whole(value: &Value) -> Option<u64> {
     Some(number as u64)
 }
 
-/// Appends the line of a frame to `out`.
+/// Appends the JSON line of a frame to `out`.
 pub(crate) fn write(frame: &[u8], time: Time, about: &About, interface: Option<String>, out: &mut Vec<u8>) {
     let Ok(header) = wire::eth::Header::parse(frame) else { return };
     // Writing to a vector does not fail.

@@ -5,7 +5,8 @@ use crate::{Format, Frames, Time};
 use std::io::{self, Read};
 use wire::bpkt::{self, Form};
 
-/// Buffer size: a block and the longest record, plus one byte to detect its end.
+/// Size of the buffer in bytes: a block and the longest record, with spare bytes to detect the end
+/// of the stream.
 const ROOM: usize = BLOCK + 12 + (u16::MAX as usize) + 2;
 
 pub(super) struct Records<R> {
@@ -13,14 +14,15 @@ pub(super) struct Records<R> {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes of the stream before `start`.
+    /// Offset in the stream of the byte at `start` of the buffer.
     offset: u64,
     at_end: bool,
     form: Form,
 }
 
 impl<R: Read> Records<R> {
-    /// Reads until the first two records determine the format, unless `asked` gives it.
+    /// Creates a reader of records; `start` are bytes that have been read from `from` already. If
+    /// `asked` is `None`, reads until the first two records show the version of the format.
     pub fn new(start: Vec<u8>, from: R, asked: Option<Format>) -> Result<Records<R>, BadInput> {
         let end = start.len();
         let mut buf = start;
@@ -35,7 +37,7 @@ impl<R: Read> Records<R> {
                 records.form = form;
                 return Ok(records);
             }
-            // Two records of maximum length suffice.
+            // Two records of maximum length are enough to determine the version.
             if records.at_end || records.end > 2 * (12 + usize::from(u16::MAX)) {
                 return Ok(records);
             }

@@ -77,8 +77,8 @@ fn an_endless_line_is_one_bad_line_in_bounded_memory() {
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);
 }
 
-/// A file on tmpfs that is truncated and written to while it is read ends at its new end, with the
-/// bytes present then.
+/// A file on tmpfs that is truncated and overwritten while it is read ends at its new end, and its
+/// bytes are those present at the time of reading.
 #[test]
 fn a_file_truncated_while_read_ends_at_its_new_end() {
     let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-tests-{}", std::process::id()));
@@ -117,7 +117,7 @@ fn reading_stops_at_an_invalid_record() {
     let mut bytes = written(&frames, Format::Bin2);
     assert_eq!(all(&bytes, 3, None, false).unwrap().0, frames);
     bytes.truncate(bytes.len() - 1);
-    assert_eq!(all(&bytes, 100, None, false).unwrap_err().to_string(), "ends within the record at byte 144");
+    assert_eq!(all(&bytes, 100, None, false).unwrap_err().to_string(), "input ends within the record at byte 144");
     bytes.truncate(144);
     bytes.extend(b"garbage");
     let error = all(&bytes, 100, None, false).unwrap_err().to_string();

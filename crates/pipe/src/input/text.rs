@@ -6,30 +6,30 @@ use crate::{Frames, Time};
 use std::io::{self, Read};
 use wire::text::{self, BadLine, Kind, MAX_READ, Next};
 
-/// Number of bad lines that are recorded in detail.
+/// Maximum number of bad lines that are recorded with their error.
 const TOLD: usize = 10;
 
-/// Counts of lines read, and of bad lines among them.
+/// Counts of lines read, and of the lines among them that are not frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Lines or records read.
+    /// Number of lines or records read.
     pub lines: u64,
-    /// Lines or records that are not frames.
+    /// Number of lines or records that are not frames.
     pub bad: u64,
-    /// The first bad ones: line number and error.
+    /// Line number and error of the first lines or records that are not frames.
     pub told: Vec<(u64, Warned)>,
-    /// Number of frames in the batch before the first bad line.
+    /// Number of frames that precede the first bad line in its batch.
     pub good: usize,
 }
 
-/// Error in a line or record.
+/// Error in a line or record that is not a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warned {
-    /// In a line of digits.
+    /// Error in a line of hexadecimal digits.
     Line(BadLine),
-    /// In a line of JSON.
+    /// Error in a line of JSON.
     Json(String),
-    /// In a record of a capture.
+    /// Error in a record of a capture.
     Record(String),
 }
 
@@ -43,8 +43,8 @@ impl std::fmt::Display for Warned {
 }
 
 impl Tally {
-    /// Decodes all whole lines of a block read with [`super::Input::read_lines`], or those that
-    /// `front` selects, into `frames`.
+    /// Decodes the lines of a block that was read with [`super::Input::read_lines`] into `frames`:
+    /// all lines, or those that `front` selects.
     pub fn decode(&mut self, block: &[u8], front: Option<&Front>, frames: &mut Frames) {
         let mut rest = block;
         while !rest.is_empty() {
@@ -58,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// Adds the counts of lines that follow these.
+    /// Adds the counts of lines that follow the lines counted here.
     pub fn append(&mut self, behind: &Tally) {
         for (line, bad) in behind.told.iter().take(TOLD.saturating_sub(self.told.len())) {
             self.told.push((self.lines + line, bad.clone()));
@@ -67,7 +67,7 @@ impl Tally {
         self.bad += behind.bad;
     }
 
-    /// Counts a bad line that follows `good` frames of its batch.
+    /// Counts the current line as bad, with the error `why`; `good` frames precede it in its batch.
     pub(super) fn warn(&mut self, why: Warned, good: usize) {
         if self.bad == 0 {
             self.good = good;
@@ -78,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// Returns the first bad line as an error.
+    /// Returns the error of the first bad line; `None` if no line was bad.
     pub fn first_bad(&self) -> Option<BadInput> {
         let (line, why) = self.told.first()?;
         Some(match why {
@@ -104,7 +104,7 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
         {
             let used = decode_line(kind, rest, frames, tally);
             from += used;
-            // The line is incomplete or exceeds the limit: what follows belongs to the same line.
+            // The line is incomplete or over-long: the bytes after it belong to the same line.
             if used == 0 || rest.get(used - 1) != Some(&b'\n') {
                 break;
             }
@@ -113,7 +113,7 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     from
 }
 
-/// Decodes lines like [`decode`]; only those that `front` selects, if there is one.
+/// Decodes lines like [`decode`], but only the lines that `front` selects if it is given.
 pub(super) fn decode_selected(text: &[u8], front: Option<&Front>, frames: &mut Frames, tally: &mut Tally) -> usize {
     match front {
         Some(front) => front.decode(text, frames, tally),
@@ -144,14 +144,14 @@ pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &
     }
 }
 
-/// A stream of lines: a buffer that holds a block and the start of a line from the previous block.
+/// A reader of lines, with a buffer for one block and the incomplete line before it.
 pub(super) struct Text<R> {
     from: R,
     buf: Vec<u8>,
     start: usize,
     end: usize,
     at_end: bool,
-    /// Discarding the rest of an over-long line.
+    /// True while the rest of an over-long line is discarded.
     skipping: bool,
 }
 
@@ -167,8 +167,8 @@ impl<R: Read> Text<R> {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Calls `decode` on the buffered lines; reads more if it consumes none. Returns false at the
-    /// end of the stream.
+    /// Calls `decode` with the buffered bytes, and reads more bytes while it returns 0, the number
+    /// of bytes consumed. Returns false at the end of the stream.
     pub fn read(
         &mut self,
         tally: &mut Tally,
@@ -179,7 +179,8 @@ impl<R: Read> Text<R> {
                 self.skip();
             } else {
                 let used = decode(self.held(), tally);
-                // An over-long line was consumed up to the limit.
+                // If the last byte consumed is not a newline, `decode` consumed an over-long line
+                // up to the limit.
                 let cut = used > 0 && self.buf.get(self.start + used - 1) != Some(&b'\n');
                 (self.start, self.skipping) = (self.start + used, cut);
                 if used > 0 {
@@ -193,7 +194,7 @@ impl<R: Read> Text<R> {
         }
     }
 
-    /// Skips the rest of a line.
+    /// Skips buffered bytes up to the end of the current line.
     fn skip(&mut self) {
         match memchr::memchr(b'\n', self.held()) {
             Some(end) => (self.start, self.skipping) = (self.start + end + 1, false),
@@ -201,8 +202,10 @@ impl<R: Read> Text<R> {
         }
     }
 
-    /// Lends the whole lines in the buffer. An over-long line is lent up to its limit plus one
-    /// byte; with `only_lines` it is counted and left out.
+    /// Returns the whole lines in the buffer; reads more bytes if there are none, and returns
+    /// `None` at the end of the stream. Over-long lines are counted in `too_long`. With
+    /// `only_lines` they are left out; otherwise their first bytes are returned, one more than the
+    /// limit.
     pub fn next_block(&mut self, only_lines: bool, too_long: &mut u64) -> Result<Option<&[u8]>, BadInput> {
         let end = loop {
             if self.skipping {
@@ -232,8 +235,8 @@ impl<R: Read> Text<R> {
         Ok(block)
     }
 
-    /// Reads once and appends to the buffer. At the end of the stream, a last line without a
-    /// newline gets one.
+    /// Reads more bytes into the buffer with one read. At the end of the stream, appends a newline
+    /// if the last line has none.
     fn fill(&mut self) -> Result<(), BadInput> {
         if self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
@@ -261,8 +264,8 @@ impl<R: Read> Text<R> {
     }
 }
 
-/// Returns the number of bytes of `lines` before the first over-long line: nearly always all of
-/// them.
+/// Returns the number of bytes of `lines` before the first over-long line, or of all lines if none
+/// is over-long.
 pub(super) fn in_bounds(lines: &[u8]) -> usize {
     let mut at = 0;
     while let Some(window) = lines.get(at..).filter(|rest| rest.len() > MAX_READ + 1) {

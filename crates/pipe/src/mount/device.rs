@@ -8,9 +8,10 @@
 //! sender thread  <- next()      takes a batch from the queue and sends it at its time
 //! ```
 //!
-//! A port with a descriptor for waiting (a device) delivers frames when they arrive, and a slow
-//! reader loses the oldest. A port without one (a generator, a capture file) is polled only while
-//! some reader has consumed its frames: a single reader loses nothing.
+//! A port with a descriptor to wait for (a device) delivers frames when they arrive, and a slow
+//! reader loses the oldest frames. A port without a descriptor (a generator, a capture file) is
+//! polled only while some reader has consumed most of its buffered frames, so a single reader loses
+//! none.
 
 use super::fuse::{Answer, MOST};
 use super::kernel::Kernel;
@@ -25,27 +26,28 @@ use std::time::Duration;
 use wire::bpkt::Form;
 use wire::text::{self, MAX_LINE, SLACK, Stamp};
 
-/// Maximum sleep before the next check for a stop request.
+/// Maximum time between two checks for a stop request.
 const NAP: Duration = Duration::from_millis(50);
-/// Bytes of queued frames from which writers block.
+/// Number of bytes in the send queue from which writes block.
 const QUEUED: usize = 1 << 20;
-/// Kinds of the two files.
+/// Kinds of the two files of a port.
 const KINDS: [Kind; 2] = [Kind::Text, Kind::Binary];
-/// Maximum number of open files per port; a process has 1024 by default.
+/// Maximum number of open files per port; the default limit of a process is 1024.
 const OPEN: usize = 4096;
 
-/// Files of a port.
+/// The two files of a port.
 #[derive(Debug)]
 pub struct Device {
     name: String,
     stamped: bool,
     announces: bool,
-    /// Bytes by which a polled port may be ahead of its fastest reader.
+    /// A port without a descriptor is polled only while some reader has fewer than this number of
+    /// bytes buffered.
     ahead: usize,
     state: Mutex<State>,
-    /// Signaled when a reader opened the file or has read.
+    /// Signaled when a reader has opened, read or closed a file, so that the port may be polled.
     room: Condvar,
-    /// Signaled when something was written.
+    /// Signaled when frames to send may have been queued.
     written: Condvar,
 }
 
@@ -58,7 +60,8 @@ struct State {
     queued: usize,
     writers: VecDeque<Writer>,
     counts: Counts,
-    /// More frames are expected at once: a read that has less than it requested waits for them.
+    /// Set while more frames are expected at once: a read waits for them unless it can be answered
+    /// in full.
     more: bool,
     over: bool,
     lost: bool,
@@ -67,38 +70,38 @@ struct State {
 /// Counters of a port's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames received from the port.
+    /// Number of frames received from the port.
     pub received: u64,
-    /// Frames received while no file was open for reading.
+    /// Number of frames received while no file was open for reading.
     pub unread: u64,
-    /// Frames that cannot be represented as a line.
+    /// Number of received frames that are too short or too long for a line or record.
     pub refused: u64,
-    /// Frames delivered to readers, counted once for each reader.
+    /// Number of frames delivered to readers, counted once for each reader.
     pub delivered: u64,
-    /// Frames overwritten before a reader read them.
+    /// Number of frames dropped before a slow reader read them, counted once for each reader.
     pub overflow: u64,
-    /// Frames written and accepted.
+    /// Number of valid frames that programs wrote to the files.
     pub accepted: u64,
-    /// Frames sent through the port.
+    /// Number of frames sent through the port.
     pub sent: u64,
-    /// Frames not sent because they are too long for the port.
+    /// Number of frames not sent because they are too long for the port.
     pub too_long: u64,
-    /// Lines and records that are not frames.
+    /// Number of written lines and records that are not frames.
     pub bad_lines: u64,
-    /// Error in the first bad line or record.
+    /// Error in the first written line or record that is not a frame.
     pub first_bad: Option<String>,
 }
 
-/// Counters of a reader, as shown in `stats`.
+/// Counters of one reader, as shown in the file `stats/PORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReaderCounts {
-    /// Kind of the file.
+    /// Kind of the file that it reads.
     pub kind: Kind,
-    /// Frames delivered to it.
+    /// Number of frames delivered to the reader.
     pub delivered: u64,
-    /// Frames overwritten before it read them.
+    /// Number of frames dropped before the reader read them.
     pub overflow: u64,
-    /// Frames buffered for it.
+    /// Number of frames buffered for the reader.
     pub waiting: u64,
 }
 
@@ -106,10 +109,10 @@ pub struct ReaderCounts {
 struct Open {
     kind: Kind,
     reader: Option<Reader>,
-    /// Rest of a frame that a read had no room for.
+    /// Remaining bytes of a frame that was longer than the buffer of the last read.
     rest: Option<Piece>,
     lines: Arc<Mutex<Lines>>,
-    /// Handle to notify when the poll state changes.
+    /// FUSE poll handle to notify when poll(2) would return other events.
     poll: Option<u64>,
 }
 
@@ -121,7 +124,7 @@ struct Wait {
     room: usize,
 }
 
-/// A write request that waits for room in the queue.
+/// A write request that waits for room in the send queue.
 #[derive(Debug)]
 struct Writer {
     unique: u64,
@@ -129,8 +132,8 @@ struct Writer {
     data: Vec<u8>,
 }
 
-/// Records on their way to a reader, and the reader's position before them, restored if the read
-/// was interrupted.
+/// Data that is being sent to a reader. If the read was interrupted, the reader's position `before`
+/// is restored.
 #[derive(Debug)]
 struct Given {
     unique: u64,
@@ -156,15 +159,16 @@ impl State {
         self.open.values().filter(move |open| open.kind == kind).filter_map(|open| open.reader.as_ref())
     }
 
-    /// Frees the records that no reader needs any more.
+    /// Frees the buffered frames that all readers have read.
     fn release(&mut self, kind: Kind) {
         let State { rings: [text, binary], open, .. } = self;
         let ring = if kind == Kind::Text { text } else { binary };
         ring.release(open.values().filter(|open| open.kind == kind).filter_map(|open| open.reader.as_ref()));
     }
 
-    /// Returns the data that `fh` can receive now. While more frames are expected at once, returns
-    /// `None` until there is as much as it requested, or `enough`.
+    /// Returns the data that answers the read request `wait` now, or `None` if it must wait. While
+    /// more frames are expected at once, a request waits until there are as many bytes as it
+    /// requested, or `enough` bytes.
     fn give(&mut self, wait: Wait, enough: usize) -> Option<Given> {
         let Wait { unique, fh, room } = wait;
         if self.more
@@ -200,8 +204,8 @@ impl State {
         ready || open.rest.is_some() || (self.over && open.reader.is_some())
     }
 
-    /// Returns the handles of pollers to notify: those of readers with frames, or all if
-    /// `to_write`.
+    /// Removes and returns the poll handles to notify: those of readers with frames, or all handles
+    /// if `to_write`.
     fn polled(&mut self, to_write: bool) -> Vec<u64> {
         let ready: Vec<u64> =
             self.open.iter().filter(|(_, open)| to_write || self.is_ready(open)).map(|(fh, _)| *fh).collect();
@@ -230,9 +234,9 @@ impl State {
 }
 
 impl Device {
-    /// Creates the files of port `name`. With `stamped`, lines start with the time of arrival;
-    /// records always have it. `announces`: the port has a descriptor for waiting. The ring of each
-    /// file holds `ring` bytes.
+    /// Creates the files of port `name`. With `stamped`, lines start with the arrival time; records
+    /// always contain it. `announces` is true if the port has a descriptor that becomes readable
+    /// when frames arrive. Each file buffers `ring` bytes for its readers.
     pub fn new(name: &str, stamped: bool, announces: bool, ring: usize) -> Device {
         let state = State {
             rings: [Ring::new(ring), Ring::new(ring)],
@@ -266,7 +270,8 @@ impl Device {
         lock(&self.state)
     }
 
-    /// Opens the file of kind `kind` as `fh`; returns false if too many are open.
+    /// Opens the file of kind `kind` with the handle `fh`. Returns false if too many files of the
+    /// port are open.
     pub fn open(&self, fh: u64, kind: Kind, reads: bool) -> bool {
         let mut state = self.lock();
         if state.open.len() >= OPEN {
@@ -279,7 +284,8 @@ impl Device {
         true
     }
 
-    /// Closes `fh`. A last line that was written without a newline counts as complete.
+    /// Closes the open file `fh`. A last line that was written without a newline counts as
+    /// complete.
     pub fn close(&self, fh: u64) {
         let Some(open) = self.lock().open.remove(&fh) else { return };
         let fed = lock(&open.lines).end(|frames| self.lock().queue(frames));
@@ -287,7 +293,8 @@ impl Device {
         state.count(&fed);
         if let Some(reader) = open.reader {
             state.counts.delivered += reader.delivered;
-            // Frames still buffered for it are not counted as lost: it closed the file.
+            // Frames still buffered for the reader do not count as lost, because it closed the
+            // file.
             state.counts.overflow += reader.overflow;
         }
         state.release(open.kind);
@@ -295,7 +302,7 @@ impl Device {
         self.room.notify_all();
     }
 
-    /// Answers a read of `size` bytes, now or when there is a frame.
+    /// Answers a read request of `size` bytes: now or, if `wait` is set, when a frame arrives.
     pub fn read(&self, unique: u64, fh: u64, size: u32, wait: bool, kernel: &Kernel) {
         // The kernel splits a large read(2) into several requests and continues until one returns
         // less than its size. Returning one byte less ends the read(2), so that it does not block
@@ -321,7 +328,8 @@ impl Device {
         kernel.send(&Answer::error(unique, errno));
     }
 
-    /// Sends data to readers; data of an interrupted request is put back.
+    /// Answers read requests with their data. If a request was interrupted, the reader's position
+    /// is restored, so that its next read returns the same data.
     fn hand_over(&self, all: Vec<Given>, kernel: &Kernel) {
         for given in all {
             let answered = kernel.send_data(given.unique, &given.pieces);
@@ -329,7 +337,7 @@ impl Device {
             if !answered && let Some(open) = state.open.get_mut(&given.fh).filter(|open| open.reader == given.after) {
                 (open.reader, open.rest) = given.before;
             }
-            // Released only after sending, because the data may have to be put back. A block
+            // The frames are freed only after sending, because the next read may need them. A block
             // without references is reused.
             drop(given.pieces);
             state.release(given.kind);
@@ -337,7 +345,7 @@ impl Device {
         self.room.notify_one();
     }
 
-    /// Answers a write, now or when there is room.
+    /// Answers a write request: now or, if `wait` is set, when the send queue has room.
     pub fn write(&self, unique: u64, fh: u64, data: &[u8], wait: bool, kernel: &Kernel) {
         let mut state = self.lock();
         let Some(open) = state.open.get(&fh) else {
@@ -354,8 +362,8 @@ impl Device {
         kernel.send(&answer);
     }
 
-    /// Queues the frames of `data`. A write without any valid frame is an error; a bad line among
-    /// good ones is only counted.
+    /// Queues the frames in `data` for sending, and returns the answer to the write request. A
+    /// write without any valid frame is an error; otherwise bad lines are only counted.
     fn accept(&self, unique: u64, lines: &Mutex<Lines>, data: &[u8]) -> Answer {
         let fed = lock(lines).feed(data, |frames| self.lock().queue(frames));
         self.lock().count(&fed);
@@ -364,8 +372,8 @@ impl Device {
         if nothing { Answer::error(unique, libc::EINVAL) } else { Answer::written(unique, data.len()) }
     }
 
-    /// Returns which of POLLIN and POLLOUT are set. If `kh` is given, it is notified when that
-    /// changes.
+    /// Returns the events of poll(2) for the open file `fh`. The poll handle `kh`, if given, is
+    /// notified when they change.
     pub fn poll(&self, fh: u64, kh: Option<u64>) -> u32 {
         let mut state = self.lock();
         let Some(open) = state.open.get(&fh) else { return libc::POLLERR as u32 };
@@ -382,7 +390,8 @@ impl Device {
         events as u32
     }
 
-    /// Cancels the request `unique` if it waits here; returns whether it did.
+    /// Cancels the request `unique` if it waits for a frame or for room. Returns whether it was
+    /// waiting.
     pub fn interrupt(&self, unique: u64, kernel: &Kernel) -> bool {
         let mut state = self.lock();
         let waiting = state.waiting.len() + state.writers.len();
@@ -396,7 +405,8 @@ impl Device {
         found
     }
 
-    /// Waits until the port should be polled for frames.
+    /// Waits until the port should be polled for frames: returns at once for a port with a
+    /// descriptor, otherwise when a reader has consumed its frames or `stop` returns true.
     pub fn wait_for_room(&self, stop: fn() -> bool) {
         let mut state = self.lock();
         while !self.announces && !stop() {
@@ -412,7 +422,7 @@ impl Device {
     }
 
     /// Passes the frames that the port received at `ticks` to all readers. With `more`, further
-    /// frames are expected at once: a read that has less than it requested waits for them, or for
+    /// frames are expected at once: reads that cannot be answered in full wait for them, or for
     /// [`Device::pause`].
     pub fn received(&self, burst: &mut Burst, ticks: u64, more: bool, kernel: &Kernel) {
         let mut state = self.lock();
@@ -448,14 +458,15 @@ impl Device {
         self.notify(state, kernel);
     }
 
-    /// Reports that no more frames are available for now: blocked reads receive what there is.
+    /// Ends the wait for further frames that [`Device::received`] began: blocked reads receive the
+    /// frames that are buffered.
     pub fn pause(&self, kernel: &Kernel) {
         let mut state = self.lock();
         state.more = false;
         self.notify(state, kernel);
     }
 
-    /// Answers blocked reads with the frames that are available.
+    /// Answers blocked reads with the frames that are buffered, and notifies poll handles.
     fn notify(&self, mut state: MutexGuard<'_, State>, kernel: &Kernel) {
         let mut given = Vec::new();
         let mut waiting = std::mem::take(&mut state.waiting);
@@ -480,8 +491,8 @@ impl Device {
         polled.into_iter().for_each(|kh| kernel.send(&Answer::wake(kh)));
     }
 
-    /// Ends the stream: readers get end of file after the remaining frames. If `lost`, the port
-    /// does not send any more either.
+    /// Records that the port receives no more frames: readers get end of file after the remaining
+    /// frames. With `lost`, the port has failed and cannot send either.
     pub fn end(&self, lost: bool, kernel: &Kernel) {
         let mut state = self.lock();
         state.lost |= lost;
@@ -489,14 +500,16 @@ impl Device {
         self.notify(state, kernel);
     }
 
-    /// Ends the mount: blocked writes fail with ENODEV.
+    /// Ends the files when the mount ends: readers get end of file, and blocked writes fail with
+    /// ENODEV.
     pub fn shut(&self, kernel: &Kernel) {
         self.end(false, kernel);
         let writers = std::mem::take(&mut self.lock().writers);
         writers.iter().for_each(|writer| kernel.send(&Answer::error(writer.unique, libc::ENODEV)));
     }
 
-    /// Returns whether the port has ended and everything has been sent and read.
+    /// Returns whether the port has ended and all received frames have been read. Unless the port
+    /// failed, all queued frames must have been sent too.
     pub fn is_done(&self) -> bool {
         let state = self.lock();
         let unread = |open: &Open| {
@@ -510,7 +523,7 @@ impl Device {
         !self.lock().open.is_empty()
     }
 
-    /// Returns the next batch to send, waiting for it; `None` at the end.
+    /// Waits for the next batch to send and returns it; returns `None` when `stop` returns true.
     pub fn next(&self, stop: fn() -> bool) -> Option<Frames> {
         let mut state = self.lock();
         loop {
@@ -527,8 +540,9 @@ impl Device {
         }
     }
 
-    /// Records that a batch has been processed, with the totals of frames sent and of frames too
-    /// long. Resumes blocked writes.
+    /// Removes the bytes of `batch`, which has been sent, from the count of queued bytes, and
+    /// resumes blocked writes. `sent` and `too_long` are the port's totals of frames sent, and of
+    /// frames dropped as too long.
     pub fn sent(&self, batch: &Frames, sent: u64, too_long: u64, kernel: &Kernel) {
         let mut state = self.lock();
         let bytes: usize = batch.iter().map(|(bytes, _)| bytes.len()).sum();
@@ -549,7 +563,8 @@ impl Device {
         polled.into_iter().for_each(|kh| kernel.send(&Answer::wake(kh)));
     }
 
-    /// Returns the totals, those of open readers included, and the counters of each open reader.
+    /// Returns the totals of the port, which include open readers, and the counters of each open
+    /// reader.
     pub fn counts(&self) -> (Counts, Vec<ReaderCounts>) {
         let state = self.lock();
         let mut counts = state.counts.clone();
@@ -566,7 +581,8 @@ impl Device {
     }
 }
 
-/// Appends a frame to a block; returns false if it cannot be represented.
+/// Appends a frame to `block` in the format `kind`; returns false if the frame is too short or too
+/// long for it.
 fn encode(kind: Kind, frame: &[u8], stamped: bool, arrival: Stamp, block: &mut Block) -> bool {
     let end = block.len();
     let used = match kind {

@@ -1,15 +1,16 @@
-//! Encoding of the FUSE protocol: parses requests of /dev/fuse and builds answers. Does no I/O and
-//! has no file state.
+//! Encoding of the FUSE protocol: parses requests read from /dev/fuse and builds answers. This
+//! module does no I/O and stores no state of files.
 //!
 //! Requests and answers are C structures in native byte order (linux/fuse.h, protocol 7.31 and
-//! later); they are read and written one field at a time. A request shorter than its structure
-//! parses as `None` and is answered with EIO.
+//! later); they are read and written one field at a time. A request that is shorter than its
+//! structure cannot be parsed and is answered with EIO.
 
-/// Length of the header of every request.
+/// Length of the header of every request, in bytes.
 pub const IN_HEADER: usize = 40;
-/// Maximum length of a write and of a read in one request: 256 pages, the default maximum of Linux.
+/// Maximum number of bytes that one request reads or writes: 256 pages, the default maximum of
+/// Linux.
 pub const MOST: usize = 1 << 20;
-/// Maximum length of a request: the longest write and its headers.
+/// Maximum length of a request in bytes: the longest write and its headers.
 pub const REQUEST: usize = MOST + 4096;
 
 /// Node number of the root directory.
@@ -17,11 +18,11 @@ pub const ROOT: u64 = 1;
 
 const MAJOR: u32 = 7;
 const MINOR: u32 = 31;
-/// Flags: more pages per request, large writes, parallel reads of a file.
+/// Flags of FUSE_INIT: more pages per request, large writes, parallel reads of a file.
 const FLAGS: u32 = 1 << 22 | 1 << 5 | 1;
 
-/// Flags for a stream in the answer to open(2): no page cache; no file position, so that no lock is
-/// held on it and seeking fails with ESPIPE.
+/// Flags in the answer to open(2) for a stream: no page cache, and no file position. The kernel
+/// therefore needs no lock on the position, and seeking fails with ESPIPE.
 pub const STREAM: u32 = 1 | 1 << 2 | 1 << 4;
 /// Flags in the answer to open(2) for a file with content generated for each reader.
 pub const DIRECT: u32 = 1;
@@ -37,7 +38,7 @@ pub enum Op<'a> {
     Lookup {
         name: &'a [u8],
     },
-    /// Expects no answer from the file system.
+    /// The kernel needs a node no longer, and expects no answer.
     Forget,
     GetAttr,
     SetAttr,
@@ -97,7 +98,7 @@ pub struct Request<'a> {
     pub op: Op<'a>,
 }
 
-/// Reads fields one after the other.
+/// Remaining bytes of a structure, from which fields are read one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -113,14 +114,15 @@ impl<'a> Fields<'a> {
         Some(u64::from_ne_bytes(*field))
     }
 
-    /// Returns the bytes up to a zero.
+    /// Returns the bytes before the first NUL.
     fn name(&self) -> &'a [u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 }
 
 impl<'a> Request<'a> {
-    /// Parses a request. The error is the request ID for an answer, if at least that could be read.
+    /// Parses a request. For a malformed request, the error is its request ID, which the answer
+    /// needs, or `None` if even the header is incomplete.
     pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Option<u64>> {
         let (Some(head), Some(body)) = (bytes.get(..IN_HEADER), bytes.get(IN_HEADER..)) else { return Err(None) };
         let mut head = Fields(head);
@@ -181,7 +183,7 @@ impl<'a> Op<'a> {
 pub struct Attr {
     /// Number of the node.
     pub node: u64,
-    /// S_IFREG or S_IFDIR, and permissions.
+    /// File type (S_IFREG or S_IFDIR) and permissions.
     pub mode: u32,
     /// User ID of the owner.
     pub uid: u32,
@@ -191,7 +193,7 @@ pub struct Attr {
     pub time: u64,
 }
 
-/// An encoded answer, or one being built.
+/// An answer to a request, encoded or being built.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answer(Vec<u8>);
 
@@ -202,30 +204,30 @@ impl Answer {
         answer
     }
 
-    /// Header of an answer with `len` bytes of data that follow.
+    /// Returns the header of an answer with `len` bytes of data, which the caller sends after it.
     pub fn data(unique: u64, len: usize) -> Answer {
         Answer::head(len, 0, unique)
     }
 
-    /// Answer to [`Op::Read`] with a copy of `bytes`.
+    /// Returns the answer to [`Op::Read`] with a copy of `bytes`.
     pub fn bytes_of(unique: u64, bytes: &[u8]) -> Answer {
         let mut answer = Answer::data(unique, bytes.len());
         answer.0.extend_from_slice(bytes);
         answer
     }
 
-    /// Answer with an error number as in libc; 0: success.
+    /// Returns an answer without data: the error number `errno` as in libc, or 0 for success.
     pub fn error(unique: u64, errno: i32) -> Answer {
         Answer::head(0, -errno, unique)
     }
 
-    /// Answer without error and without data.
+    /// Returns an answer without data that reports success.
     pub fn done(unique: u64) -> Answer {
         Answer::error(unique, 0)
     }
 
-    /// Answer to [`Op::Init`]. A kernel with a later major version receives ours and repeats the
-    /// request.
+    /// Returns the answer to [`Op::Init`], with our protocol version. A kernel with a later major
+    /// version then repeats the request with this version.
     pub fn init(unique: u64, readahead: u32, flags: u32) -> Answer {
         let mut answer = Answer::head(64, 0, unique);
         answer.u32(MAJOR).u32(MINOR).u32(readahead).u32(FLAGS & flags);
@@ -236,42 +238,43 @@ impl Answer {
         answer
     }
 
-    /// Answer to [`Op::Lookup`].
+    /// Returns the answer to [`Op::Lookup`].
     pub fn entry(unique: u64, attr: &Attr) -> Answer {
         let mut answer = Answer::head(128, 0, unique);
         answer.u64(attr.node).u64(0).u64(ENTRY_S).u64(0).u64(0).attr(attr);
         answer
     }
 
-    /// Answer to [`Op::GetAttr`] and [`Op::SetAttr`].
+    /// Returns the answer to [`Op::GetAttr`] and [`Op::SetAttr`].
     pub fn attributes(unique: u64, attr: &Attr) -> Answer {
         let mut answer = Answer::head(104, 0, unique);
         answer.u64(0).u64(0).attr(attr);
         answer
     }
 
-    /// Answer to [`Op::Open`] and [`Op::OpenDir`].
+    /// Returns the answer to [`Op::Open`] and [`Op::OpenDir`].
     pub fn opened(unique: u64, fh: u64, flags: u32) -> Answer {
         let mut answer = Answer::head(16, 0, unique);
         answer.u64(fh).u32(flags).u32(0);
         answer
     }
 
-    /// Answer to [`Op::Write`].
+    /// Returns the answer to [`Op::Write`]: `size` bytes were written.
     pub fn written(unique: u64, size: usize) -> Answer {
         let mut answer = Answer::head(8, 0, unique);
         answer.u32(size as u32).u32(0);
         answer
     }
 
-    /// Answer to [`Op::Poll`].
+    /// Returns the answer to [`Op::Poll`] with the events of poll(2).
     pub fn ready(unique: u64, events: u32) -> Answer {
         let mut answer = Answer::head(8, 0, unique);
         answer.u32(events).u32(0);
         answer
     }
 
-    /// Notification, without a request: pollers of `kh` should poll again.
+    /// Returns a notification, which belongs to no request: the kernel polls the files with the
+    /// poll handle `kh` again.
     pub fn wake(kh: u64) -> Answer {
         const NOTIFY_POLL: i32 = 1;
         let mut answer = Answer::head(8, NOTIFY_POLL, 0);
@@ -279,7 +282,7 @@ impl Answer {
         answer
     }
 
-    /// Answer to [`Op::StatFs`]: no storage.
+    /// Returns the answer to [`Op::StatFs`]: a file system without storage.
     pub fn statfs(unique: u64) -> Answer {
         let mut answer = Answer::head(80, 0, unique);
         answer.fill(40);
@@ -288,7 +291,8 @@ impl Answer {
         answer
     }
 
-    /// Answer to [`Op::ReadDir`]: entries from `offset` on, each a node, its mode and its name.
+    /// Returns the answer to [`Op::ReadDir`], at most `size` bytes: the entries from index `offset`
+    /// on. An entry is a node number, a mode and a name.
     pub fn directory<'n>(
         unique: u64,
         offset: u64,
@@ -342,9 +346,9 @@ impl Answer {
     }
 }
 
-/// Validity of names in seconds: forever.
+/// Time, in seconds, for which the kernel may cache names: practically unlimited.
 const ENTRY_S: u64 = 1 << 30;
-/// Preferred read size that `cat` and others use.
+/// Preferred size of reads in bytes (`st_blksize`), which `cat` and other programs use.
 const BLKSIZE: u32 = 128 * 1024;
 
 #[cfg(test)]

@@ -5,20 +5,21 @@ use super::ring::Piece;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 
-/// Maximum number of slices of one writev(2).
+/// Maximum number of slices in one writev(2).
 const SLICES: usize = 1024;
 
-/// Connection to the kernel of a mount. Any thread may answer.
+/// Connection of a mount to the kernel. Any thread may answer any request.
 #[derive(Debug)]
 pub struct Kernel(File);
 
 impl Kernel {
-    /// Uses `file`, an open /dev/fuse.
+    /// Creates a connection that uses `file`, an open /dev/fuse.
     pub fn new(file: File) -> Kernel {
         Kernel(file)
     }
 
-    /// Returns the next request; `None` when the mount has ended.
+    /// Waits for the next request, reads it into `buf` and returns it; returns `None` when the
+    /// mount has ended.
     ///
     /// # Errors
     /// System errors of read(2).
@@ -41,7 +42,8 @@ impl Kernel {
         let _ = (&self.0).write(answer.bytes());
     }
 
-    /// Sends records without copying them; returns false if the request was interrupted.
+    /// Answers the read request `unique` with the bytes of `pieces`, without copying them. Returns
+    /// false if the request was interrupted.
     pub fn send_data(&self, unique: u64, pieces: &[Piece]) -> bool {
         let len = pieces.iter().map(|piece| piece.bytes().len()).sum();
         let head = Answer::data(unique, len);

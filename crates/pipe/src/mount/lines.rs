@@ -1,5 +1,5 @@
-//! Parses data written to a file into frames: lines or records, several per write, the last one
-//! possibly incomplete.
+//! Parses data written to a file into frames. A write may contain several lines or records, and the
+//! last one may be incomplete.
 
 use crate::{Frames, Time};
 use wire::bpkt::{self, Form};
@@ -8,18 +8,18 @@ use wire::text::{self, MAX_READ, Next};
 /// Format of frames in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Lines, F1 or F2.
+    /// Lines of text, without (F1) or with (F2) a time stamp.
     Text,
-    /// Binary records, v2.
+    /// Binary records, version 2.
     Binary,
 }
 
-/// Result of a write.
+/// Result of parsing the data of one write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fed {
     /// Number of valid frames.
     pub good: u64,
-    /// Number of lines that are not frames; parsing stops after a bad record.
+    /// Number of lines or records that are not frames. Parsing stops after a bad record.
     pub bad: u64,
     /// Error in the first bad line or record.
     pub why: Option<String>,
@@ -38,13 +38,13 @@ pub struct Lines {
     kind: Kind,
     /// Start of an incomplete line or record.
     kept: Vec<u8>,
-    /// Discarding the rest of an over-long line.
+    /// True while the rest of an over-long line is discarded.
     skipping: bool,
     frames: Frames,
 }
 
 impl Lines {
-    /// Creates a parser without data.
+    /// Creates a parser for a file that has just been opened.
     pub fn new(kind: Kind) -> Lines {
         Lines { kind, kept: Vec::new(), skipping: false, frames: Frames::new() }
     }
@@ -55,8 +55,7 @@ impl Lines {
         self.kept.len()
     }
 
-    /// Parses written data; passes batches of frames to `batch` as they become full, and the last
-    /// one.
+    /// Parses written data. Calls `batch` with each full batch of frames, and with the last one.
     pub fn feed(&mut self, mut data: &[u8], mut batch: impl FnMut(&mut Frames)) -> Fed {
         let mut fed = Fed::default();
         if self.skipping {
@@ -65,7 +64,8 @@ impl Lines {
             self.skipping = false;
         }
         let mut kept = std::mem::take(&mut self.kept);
-        // Completes the incomplete line first, so that the rest can be parsed in place.
+        // The incomplete line of the previous write is completed first, so that the rest of the
+        // data can be parsed in place.
         while !kept.is_empty() && !data.is_empty() {
             let missing = self.missing(&kept, data).min(data.len());
             let (front, rest) = data.split_at_checked(missing).unwrap_or_default();
@@ -97,14 +97,14 @@ impl Lines {
             _ => Fed::default(),
         };
         if !self.kept.is_empty() {
-            fed.bad("ends within a record");
+            fed.bad("the written data ends within a record");
             self.kept.clear();
         }
         fed
     }
 
-    /// Returns how many bytes of `data` may belong to the incomplete line or record `kept`; at
-    /// least one.
+    /// Returns the maximum number of bytes of `data` that belong to the incomplete line or record
+    /// `kept`; at least 1.
     fn missing(&self, kept: &[u8], data: &[u8]) -> usize {
         let header = Form::V2.header();
         match (self.kind, kept.get(2..4)) {
@@ -147,7 +147,8 @@ impl Lines {
             Next::Blank { used } => used,
             Next::Bad { why, used } => {
                 fed.bad(why);
-                // An over-long line was consumed up to the limit.
+                // `text::next` consumed an over-long line up to the limit; the rest of the line is
+                // skipped.
                 self.skipping = used >= MAX_READ && rest.get(used - 1) != Some(&b'\n');
                 match memchr::memchr(b'\n', rest.get(used..).unwrap_or_default()) {
                     Some(end) if self.skipping => {

@@ -6,28 +6,28 @@
 //!                 ^ slow reader    ^ fast reader
 //! ```
 //!
-//! The ring is bounded in bytes. Pushing to a full ring drops the oldest block; the frames that a
-//! reader had not read yet are counted as its overflow. Readers receive references to blocks, not
-//! copies.
+//! The ring has a maximum size in bytes. Pushing to a full ring drops the oldest block; each reader
+//! counts the frames that it had not read yet as its overflow. Readers receive references to
+//! blocks, not copies.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Frames of one push, encoded consecutively in the format of the file.
+/// Frames that are pushed together, encoded consecutively in the format of the file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Encoded records; there may be slack after the last one.
+    /// Encoded frames; unused bytes may follow the last one.
     pub bytes: Vec<u8>,
-    /// End offset of each record.
+    /// Offset in `bytes` of the end of each frame.
     pub ends: Vec<u32>,
 }
 
-/// Approximate maximum of bytes in a block: several blocks fit into a second-level cache.
+/// Approximate maximum number of bytes in a block: several blocks fit into a second-level cache.
 pub const BLOCK: usize = 128 * 1024;
 
 impl Block {
-    /// Returns the number of bytes of all records.
+    /// Returns the number of bytes of all frames.
     pub fn len(&self) -> usize {
         self.ends.last().map_or(0, |end| *end as usize)
     }
@@ -46,7 +46,7 @@ impl Block {
         self.ends.clear();
     }
 
-    /// Returns the start offset of the record `index`.
+    /// Returns the offset in `bytes` at which the frame `index` begins.
     fn begin(&self, index: usize) -> usize {
         let before = index.checked_sub(1).and_then(|before| self.ends.get(before));
         before.map_or(0, |end| *end as usize)
@@ -60,7 +60,7 @@ impl Block {
     }
 }
 
-/// A reference to records in a block, delivered to a reader.
+/// A reference to consecutive frames of a block, delivered to a reader.
 #[derive(Debug, Clone)]
 pub struct Piece {
     block: Arc<Block>,
@@ -68,12 +68,13 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Returns the bytes of the records.
+    /// Returns the bytes of the frames.
     pub fn bytes(&self) -> &[u8] {
         self.block.bytes.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Splits off the first `len` bytes if there are more than that.
+    /// Splits off and returns the first `len` bytes; returns `None` if there are not more than
+    /// `len` bytes.
     pub fn split(&mut self, len: usize) -> Option<Piece> {
         if len >= self.range.len() {
             return None;
@@ -84,29 +85,29 @@ impl Piece {
     }
 }
 
-/// Position of a reader.
+/// Position of a reader in the ring, and its counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reader {
-    /// Number of the next frame to deliver; the first frame of the ring has number 0.
+    /// Number of the next frame to deliver. Frames are numbered from 0 as they are pushed.
     next: u64,
-    /// Frames delivered to this reader.
+    /// Number of frames delivered to this reader.
     pub delivered: u64,
-    /// Frames dropped before this reader read them.
+    /// Number of frames dropped before this reader read them.
     pub overflow: u64,
 }
 
 /// Result of a read.
 #[derive(Debug)]
 pub enum Taken {
-    /// Whole records, as references.
+    /// Whole frames, as references.
     Pieces(Vec<Piece>),
     /// No frames are available.
     Nothing,
-    /// The next record, which is longer than the requested size.
+    /// The next frame, which is longer than the requested size.
     Long(Piece),
 }
 
-/// Ring of encoded frames; see the module documentation.
+/// Ring of encoded frames for several readers; see the module documentation.
 #[derive(Debug)]
 pub struct Ring {
     /// Blocks, each with the number of its first frame.
@@ -120,7 +121,8 @@ pub struct Ring {
 
 /// Maximum number of empty blocks kept for reuse.
 const SPARE: usize = 16;
-/// Blocks shorter than this are merged: a port with little traffic delivers frames one by one.
+/// Blocks with fewer bytes are merged, because a port with little traffic delivers frames one by
+/// one.
 const SMALL: usize = 16 * 1024;
 
 impl Ring {
@@ -134,7 +136,7 @@ impl Ring {
         Reader { next: self.next, ..Reader::default() }
     }
 
-    /// Returns an empty block to fill.
+    /// Returns an empty block, which the caller fills and pushes.
     pub fn spare(&mut self) -> Block {
         self.spare.pop().unwrap_or_default()
     }
@@ -165,7 +167,7 @@ impl Ring {
         self.blocks.front().map_or(self.next, |(first, _)| *first)
     }
 
-    /// Appends frames; drops the oldest blocks if the ring is full.
+    /// Appends the frames of `block`; drops the oldest blocks if the ring is full.
     pub fn push(&mut self, block: Block) {
         if block.is_empty() {
             return self.keep(block);
@@ -211,7 +213,8 @@ impl Ring {
         }
     }
 
-    /// Returns as many whole records as fit into `room` bytes, in order.
+    /// Returns the next frames for `reader`, as many as fit into `room` bytes, and advances its
+    /// position. If not even one frame fits, returns [`Taken::Long`].
     pub fn take(&self, reader: &mut Reader, room: usize) -> Taken {
         let pieces = self.pieces(reader, room, usize::MAX);
         if !pieces.is_empty() {

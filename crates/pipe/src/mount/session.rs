@@ -1,4 +1,5 @@
-//! Handles the requests of a mount: finds the file and performs the operation.
+//! Handles the requests of a mount: finds the file that a request names, and performs the
+//! operation.
 
 use super::device::Device;
 use super::fuse::{Answer, Attr, DIRECT, Op, REQUEST, ROOT, Request, STREAM};
@@ -11,7 +12,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Action after a request.
+/// Action of the caller after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     /// Continue with the next request.
@@ -34,31 +35,35 @@ enum Node {
 /// Numbers of the local-time registers that are files.
 const REGISTERS: std::ops::RangeInclusive<usize> = 1..=7;
 
-/// Files of a mount.
+/// The files of a mount, and the operations on them.
 #[derive(Debug)]
 pub struct Session {
     kernel: Arc<Kernel>,
     devices: Vec<Arc<Device>>,
-    /// Nodes ordered by number, the root being 1: type, parent directory and name.
+    /// All files and directories: type, parent directory and name. The entry at index `n` has the
+    /// node number `n + 1`; the root comes first.
     nodes: Vec<(Node, Node, String)>,
     counter: Counter,
     registers: Registers,
     owner: (u32, u32),
     since: u64,
     next: AtomicU64,
-    /// Content shown to readers of small files, generated at their first read.
+    /// Content of open files that are not ports, by handle; generated when a file is read from its
+    /// start.
     shown: Mutex<BTreeMap<u64, String>>,
 }
 
 /// File names of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// Names of the ports' line files; the record file has the prefix `r`.
+    /// Names of the files of lines, one per port. The file of records has the same name with the
+    /// prefix `r`.
     pub ports: Vec<String>,
 }
 
 impl Names {
-    /// Returns file names for `ports`: the ports' names, or numbers.
+    /// Returns file names for `ports`, which are the names of the ports: the same names or, if
+    /// `numbered`, numbers from 0.
     ///
     /// # Errors
     /// A name is not valid for a file or would be used twice.
@@ -123,7 +128,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers one request, given as bytes.
+    /// Parses and answers one request.
     pub(super) fn take(&self, bytes: &[u8]) -> Then {
         match Request::parse(bytes) {
             Ok(Request { op: Op::Destroy, unique, .. }) => {
@@ -233,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Answers a read of a file that is generated when it is read from its start.
+    /// Answers a read of a file whose content is generated when it is read from its start.
     fn show(&self, unique: u64, node: Node, fh: u64, offset: u64, size: u32) {
         let mut shown = lock(&self.shown);
         if offset == 0 {
@@ -254,7 +259,8 @@ impl Session {
         }
     }
 
-    /// Sets a register to a hexadecimal number.
+    /// Answers a write to the file of a local-time register: sets the register to the hexadecimal
+    /// number in `data`.
     fn set(&self, unique: u64, register: usize, data: &[u8]) -> Answer {
         let word = std::str::from_utf8(data).unwrap_or("").trim();
         match u64::from_str_radix(word.trim_start_matches("0x"), 16) {
@@ -279,7 +285,7 @@ fn mode(node: Node) -> u32 {
     }
 }
 
-/// Formats the counters of a device as one line of JSON.
+/// Formats the counters of a port as indented JSON.
 fn stats(device: &Device) -> String {
     let (counts, readers) = device.counts();
     let readers: Vec<_> = readers

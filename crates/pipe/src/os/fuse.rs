@@ -1,4 +1,5 @@
-//! Mounting: with mount(2) where permitted, otherwise through fusermount3, which is permitted.
+//! Mounts and unmounts FUSE file systems: with mount(2) where permitted, otherwise with the
+//! set-user-ID program fusermount3.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{File, OpenOptions};
@@ -13,14 +14,14 @@ use std::process::{Command, Stdio};
 pub const FUSE_TYPE: &str = "fuse.linerate";
 const HELPER: &str = "fusermount3";
 
-/// Returns user ID and group ID of this process.
+/// Returns the effective user ID and group ID of this process.
 pub fn user() -> (u32, u32) {
     // SAFETY: these two calls take nothing and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Mounts a FUSE file system at `dir`, an absolute path; requests of the kernel are read from the
-/// returned file.
+/// Mounts a FUSE file system at `dir`, an absolute path. The caller reads the kernel's requests
+/// from the returned file, and writes the answers to it.
 ///
 /// # Errors
 /// System errors, or the error message of fusermount3.
@@ -45,8 +46,8 @@ fn mount_directly(dir: &Path) -> io::Result<File> {
     if mounted == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Runs the helper, which opens /dev/fuse, mounts, and sends the descriptor through the socket in
-/// `_FUSE_COMMFD`.
+/// Runs fusermount3, which opens /dev/fuse, mounts it, and sends the descriptor through the socket
+/// whose number is in the environment variable `_FUSE_COMMFD`.
 fn mount_through_helper(dir: &Path) -> io::Result<File> {
     let (ours, theirs) = UnixStream::pair()?;
     // SAFETY: a live descriptor; the copy stays open across exec because it is for the child.
@@ -71,7 +72,7 @@ fn mount_through_helper(dir: &Path) -> io::Result<File> {
     Ok(File::from(receive_fd(&ours)?))
 }
 
-/// Receives a descriptor through `socket` (unix(7), SCM_RIGHTS).
+/// Receives a file descriptor through `socket` (unix(7), SCM_RIGHTS).
 fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut byte = [0_u8; 1];
     let mut slice = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
@@ -103,10 +104,11 @@ fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Unmounts `dir`; if files are still open, as soon as they are closed.
+/// Unmounts `dir`. If files are still open, the directory is detached at once and the mount ends
+/// when they are closed.
 ///
 /// # Errors
-/// System errors: `dir` is not mounted.
+/// System errors, for example because `dir` is not mounted.
 pub fn fuse_unmount(dir: &Path) -> io::Result<()> {
     let path = CString::new(dir.as_os_str().as_bytes())?;
     match unmount(&path, 0) {
@@ -114,7 +116,7 @@ pub fn fuse_unmount(dir: &Path) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             let words = [OsStr::new("-u"), OsStr::new("-z"), OsStr::new("-q"), OsStr::new("--"), dir.as_os_str()];
             let status = Command::new(HELPER).args(words).stdin(Stdio::null()).status()?;
-            if status.success() { Ok(()) } else { Err(io::Error::other(format!("{HELPER} failed"))) }
+            if status.success() { Ok(()) } else { Err(io::Error::other(format!("{HELPER} -u failed: cannot unmount"))) }
         }
         done => done,
     }

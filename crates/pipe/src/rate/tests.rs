@@ -3,8 +3,8 @@ use crate::Time;
 use crate::queue::Full;
 use proptest::prelude::*;
 
-/// Queues `came` frames of `len` bytes at once and advances the time from event to event; returns
-/// the departure times.
+/// Passes `came` frames of `len` bytes to a stage at once, then advances the time from event to
+/// event. Returns the times at which the frames leave.
 fn departures(stage: &mut Rate, came: usize, len: usize) -> Vec<u64> {
     let (mut frames, mut out) = (Frames::new(), Vec::new());
     for _ in 0..came {
@@ -62,7 +62,8 @@ fn frames_beyond_the_queue_limit_are_dropped_and_counted() {
 }
 
 proptest! {
-    /// In any period no more leaves than the bucket plus the rate allow, and overall no less.
+    /// In any period, the stage passes at most the size of the bucket plus the rate times the
+    /// period, and over the whole test no less.
     #[test]
     fn output_never_exceeds_bucket_plus_rate(
         mbps in 1..2000_u64, burst in 0..20_000_u64, sizes in prop::collection::vec((14..2000_usize, 0..40_000_u64), 1..80)

@@ -9,11 +9,11 @@ use wire::edit::{Side, Upper};
 use wire::eth::EtherType;
 use wire::text::MAX_FRAME;
 
-/// Fields that can be edited.
+/// Names of the fields that can be edited, as shown in error messages.
 pub const FIELDS: &str = "dst src type swap ip.src ip.dst ip.ttl ip.dscp ip.id sport dport tcp.sport tcp.dport udp.sport udp.dport \
                           vlan.push vlan.pop vlan.id vlan.pcp byte[AT:LEN]";
 
-/// Maximum number of bytes that `byte` sets.
+/// Maximum number of bytes that one `byte` expression sets.
 const MAX_BYTES: usize = 64;
 
 /// Error for an invalid expression.
@@ -26,7 +26,7 @@ pub struct BadExpr {
 }
 
 impl BadExpr {
-    /// Returns the expression with a caret below the position of the error.
+    /// Returns two lines: the expression, and a caret below the position of the error.
     pub fn picture(&self) -> String {
         // Not a format width: those are limited to 16 bits.
         format!("{}\n{}^", self.text, " ".repeat(self.at))
@@ -59,14 +59,15 @@ impl<'a> Part<'a> {
         Err(BadExpr { text, at, why: why.into() })
     }
 
-    /// Splits at the first `mark`; returns the parts before and after it.
+    /// Splits the part at the first `mark`; returns the parts before and after it, or `None`
+    /// without a `mark`.
     fn split(self, mark: &str) -> Option<(Part<'a>, Part<'a>)> {
         let (before, after) = self.text.split_once(mark)?;
         let at = self.at + before.len() + mark.len();
         Some((Part { text: before, ..self }, Part { text: after, at, ..self }))
     }
 
-    /// Parses a number from `least` to `most`, decimal, or hexadecimal with 0x.
+    /// Parses a number from `least` to `most`: decimal, or hexadecimal after `0x`.
     fn number(self, least: u64, most: u64) -> Parsed<u64> {
         let number = match self.text.strip_prefix("0x") {
             // Signs are not allowed.
@@ -183,7 +184,8 @@ fn mac(side: Side, value: Part<'_>) -> Parsed<Op> {
     }
 }
 
-/// Parses an address, or a prefix that leaves the host part unchanged.
+/// Parses an IP address, or a prefix such as 10.0.0.0/8, which replaces only the network part of an
+/// address.
 fn address(side: Side, value: Part<'_>) -> Parsed<Op> {
     let (addr, len) = match value.split("/") {
         Some((addr, len)) => (addr, Some(len)),
@@ -207,7 +209,7 @@ fn host_bits(len: u8, of: u8) -> u128 {
     u128::MAX.checked_shr(u32::from(128 - (of - len))).unwrap_or(0)
 }
 
-/// Parses `ID[,PCP][,TPID]`; a TPID begins with 0x.
+/// Parses the tag `ID[,PCP][,TPID]`, in which a TPID begins with 0x.
 fn push(value: Part<'_>) -> Parsed<Op> {
     let (vid, mut rest) = value.split(",").map_or((value, None), |(vid, rest)| (vid, Some(rest)));
     let (mut pcp, mut tpid) = (0, EtherType::VLAN.0);
@@ -226,7 +228,7 @@ fn push(value: Part<'_>) -> Parsed<Op> {
     Ok(Op::Push { tpid, pcp, vid })
 }
 
-/// Parses `byte[AT]` or `byte[AT:LEN]`, and a number that fits.
+/// Parses `byte[AT]` or `byte[AT:LEN]`, and a value that fits into one or LEN bytes.
 fn bytes(field: Part<'_>, value: Part<'_>) -> Parsed<Op> {
     let Some((_, inside)) = field.split("[") else { return field.bad("expected byte[AT:LEN]") };
     let Some(text) = inside.text.strip_suffix(']') else {
@@ -239,7 +241,8 @@ fn bytes(field: Part<'_>, value: Part<'_>) -> Parsed<Op> {
     Ok(Op::Bytes { at, bytes: number_of_bytes(value, len)? })
 }
 
-/// Parses a number into `len` bytes, big-endian: hexadecimal of any length, decimal up to 64 bits.
+/// Parses a number into `len` big-endian bytes. Hexadecimal numbers may fill all bytes; decimal
+/// numbers have at most 64 bits.
 fn number_of_bytes(value: Part<'_>, len: usize) -> Parsed<Vec<u8>> {
     let Some(digits) = value.text.strip_prefix("0x") else {
         let most = if len < 8 { (1 << (8 * len)) - 1 } else { u64::MAX };

@@ -4,15 +4,16 @@
 //! The addresses of a frame determine its direction. A frame from an inside address leaves with the
 //! outside address and the port of its session. A frame to the outside address is forwarded to the
 //! inside end of its session, or dropped as unsolicited if there is none. A session is one 5-tuple
-//! (for echoes, the identifier takes the place of the port). It keeps its source port if that port
-//! is free towards the remote end, so two inside hosts may share a port. An ICMP error belongs to
-//! the session of the packet it quotes, and the quoted packet is translated too. Fragments follow
-//! the first fragment.
+//! (for echoes, the identifier takes the place of the port). It keeps its source port if no other
+//! session uses this port with the same remote end, so two inside hosts may use the same outside
+//! port with different remote ends. An ICMP error belongs to the session of the packet it quotes,
+//! and the quoted packet is translated too. All fragments of a datagram are translated like its
+//! first fragment, which has the ports.
 //!
-//! Frames between other addresses, and frames other than IPv4, pass unchanged. Hairpinning (from
-//! inside to the outside address) is not supported: frames are dropped. To answer them, the inside
-//! host behind the outside address would need a session with the sender, so it would have to have
-//! sent to the sender first, at an address that the sender does not have.
+//! Frames between other addresses, and frames other than IPv4, pass unchanged. Hairpinning, that
+//! is, frames from inside to the outside address, is not supported: these frames are dropped. Their
+//! receiver would be another inside host with a session to the sender's outside address. Such a
+//! session does not exist, since frames from inside to the outside address do not create one.
 //!
 //! Not translated: other protocols, payloads (FTP's PORT), and MAC addresses, which a later
 //! [`super::Rewrite`] can set.
@@ -43,9 +44,9 @@ pub enum Dir {
     /// Determined by the addresses of each frame.
     #[default]
     Auto,
-    /// All frames come from inside.
+    /// All frames go from inside to outside.
     Out,
-    /// All frames come from outside.
+    /// All frames go from outside to inside.
     In,
 }
 
@@ -56,9 +57,9 @@ pub struct Config {
     pub between: Between,
     /// Direction in which frames cross the translator.
     pub dir: Dir,
-    /// Outside ports to choose from.
+    /// L4 ports of the outside address that sessions may use.
     pub ports: RangeInclusive<u16>,
-    /// Maximum number of sessions; a further one ends the session that has been idle longest.
+    /// Maximum number of sessions. At the maximum, each new session evicts an idle one.
     pub limit: usize,
     /// Timeouts of idle sessions.
     pub timeouts: Timeouts,
@@ -75,23 +76,23 @@ impl Config {
 /// Reason why a frame is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
-    /// From outside without a session; or a reset or an ICMP error without a session.
+    /// A frame from outside, a TCP reset or an ICMP error that belongs to no session.
     Unsolicited,
-    /// From inside to the outside address.
+    /// A frame from inside to the outside address.
     Hairpin,
-    /// Neither TCP, UDP, an echo nor an ICMP error.
+    /// Neither TCP, UDP, an ICMP echo nor an ICMP error.
     Unsupported,
-    /// To a multicast or broadcast address.
+    /// A frame from inside to a multicast or broadcast address.
     NotUnicast,
-    /// A fragment without the first fragment of its datagram, or long after it.
+    /// A fragment whose first fragment did not arrive, or arrived too long before.
     Fragment,
     /// The headers are incomplete.
     Malformed,
-    /// No port is free towards the remote end.
+    /// All outside ports that were tried are in use with the same remote end.
     NoPort,
 }
 
-/// All reasons, with their text in reports.
+/// All drop reasons, with their text in reports.
 const DROPS: [(Drop, &str); 7] = [
     (Drop::Unsolicited, "unsolicited"),
     (Drop::Hairpin, "sent from inside to the outside address"),
@@ -102,10 +103,10 @@ const DROPS: [(Drop, &str); 7] = [
     (Drop::NoPort, "no free port"),
 ];
 
-/// Outcome of a frame.
+/// Result of translating a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// Not subject to translation: unchanged.
+    /// Not subject to translation, and unchanged.
     Passed,
     /// Translated, from inside to outside.
     Out,
@@ -113,29 +114,29 @@ pub enum Fate {
     In,
     /// Dropped, for this reason.
     Dropped(Drop),
-    /// A fragment that arrived before the first one: unchanged, to be translated again after that.
-    /// Not counted.
+    /// A fragment that arrived before the first fragment of its datagram. It is unchanged and not
+    /// counted; the caller translates it again after the first fragment.
     Early,
 }
 
 /// Counters of a translator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// All frames: the sum of the next four counters.
+    /// Number of all frames: the sum of `passed`, `out`, `inward` and `dropped`.
     pub frames: u64,
-    /// Frames not subject to translation.
+    /// Number of frames not subject to translation.
     pub passed: u64,
-    /// Frames translated from inside to outside.
+    /// Number of frames translated from inside to outside.
     pub out: u64,
-    /// Frames translated from outside to inside.
+    /// Number of frames translated from outside to inside.
     pub inward: u64,
-    /// Frames dropped, by reason.
+    /// Number of frames dropped, by reason.
     pub dropped: [u64; DROPS.len()],
-    /// Sessions created so far.
+    /// Number of sessions created so far.
     pub sessions: u64,
-    /// Sessions ended by their timeout.
+    /// Number of sessions ended by their timeout.
     pub expired: u64,
-    /// Sessions ended to make room.
+    /// Number of sessions ended because the table was full.
     pub evicted: u64,
 }
 
@@ -146,21 +147,24 @@ impl Counts {
     }
 }
 
-/// Datagrams with a translated first fragment, and the resulting address.
+/// Datagrams whose first fragment was translated: the address that it received is used for the
+/// other fragments.
 #[derive(Debug, Default)]
 struct Fragments {
     known: HashMap<Datagram, (Ipv4Addr, Instant)>,
-    /// Datagrams in order of arrival; a repeated datagram is listed twice.
+    /// Datagrams in order of arrival; a datagram whose first fragment arrived twice is listed
+    /// twice.
     order: VecDeque<(Datagram, Instant)>,
 }
 
-/// Key shared by the fragments of a datagram (RFC 791 3.2).
+/// Key of a datagram, which all its fragments share (RFC 791 3.2): source, destination, protocol
+/// and identification.
 type Datagram = (Ipv4Addr, Ipv4Addr, u8, u16);
 
 /// Maximum number of datagrams for which fragments are expected.
 const MAX_DATAGRAMS: usize = 4096;
-/// Time for which fragments are expected: as long as Linux waits for the last fragment of a
-/// datagram.
+/// Time for which fragments are expected after the first one, equal to the reassembly timeout of
+/// Linux.
 const FRAGMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Fragments {
@@ -236,7 +240,7 @@ impl Nat {
         fate
     }
 
-    /// Counts `count` early fragments as dropped because the first fragment did not arrive.
+    /// Counts `count` early fragments as dropped, because their first fragment did not arrive.
     fn give_up(&mut self, count: u64) {
         self.count(Fate::Dropped(Drop::Fragment), count);
     }
@@ -323,7 +327,8 @@ impl Nat {
                 (quoted.ok_or(Drop::Malformed)??, None)
             }
             Wanted::Session { proto, src, dst, flags } => {
-                // For an echo, the identifier is the only port.
+                // For an echo, the identifier takes the place of the outside port, and the remote
+                // port is 0.
                 let (port, remote_port) = if proto == Upper::Icmp { (src, 0) } else { (dst, src) };
                 if proto == Upper::Icmp && !is_echo(frame, layout, ty::ECHO_REPLY) {
                     return Err(Drop::Unsolicited);
@@ -358,8 +363,8 @@ impl Nat {
         Ok(port)
     }
 
-    /// Records the address, so that the other fragments of this datagram are translated in the same
-    /// way.
+    /// Records `addr` if the packet is a first fragment, so that the other fragments of its
+    /// datagram are translated in the same way.
     fn remember(&mut self, header: &ip4::Header, addr: Ipv4Addr) {
         if header.mf && header.frag_off == 0 {
             self.fragments.insert(datagram(header), addr, self.now);
@@ -373,9 +378,9 @@ fn datagram(header: &ip4::Header) -> Datagram {
 
 /// Kind of translation that a packet requires.
 enum Wanted {
-    /// By its session. For an echo, `src` is the identifier and `dst` is 0.
+    /// A packet of a session. For an echo, `src` is the identifier and `dst` is 0.
     Session { proto: Upper, src: u16, dst: u16, flags: Flags },
-    /// An ICMP error.
+    /// An ICMP error, which quotes a packet of a session.
     Error,
     /// A fragment other than the first.
     Later,
@@ -415,7 +420,7 @@ fn is_echo(frame: &[u8], layout: &Layout, ty: u8) -> bool {
     layout.payload(frame).first() == Some(&ty)
 }
 
-/// Sets the port of one end, or the identifier of an echo.
+/// Sets the source or destination port, or the identifier of an echo.
 fn set_end(frame: &mut [u8], layout: &Layout, side: Side, port: u16) {
     if layout.upper() == Upper::Icmp {
         layout.set_icmp_id(frame, port);
@@ -424,7 +429,8 @@ fn set_end(frame: &mut [u8], layout: &Layout, side: Side, port: u16) {
     }
 }
 
-/// Returns the layout, header and ports of a packet quoted in an ICMP error.
+/// Returns the layout, the header, and the source and destination port of a packet quoted in an
+/// ICMP error.
 fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
     let layout = Layout::of_ip4(quoted);
     let header = layout.header4(quoted).ok_or(Drop::Malformed)?;
@@ -435,7 +441,8 @@ fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
 }
 
 impl Wanted {
-    /// Returns the ports of a quoted packet, of which 8 bytes after the header suffice (RFC 792).
+    /// Returns the source and destination port of a quoted packet. Eight bytes after the IP header
+    /// are enough, the minimum that an error quotes (RFC 792).
     fn quoted(quoted: &[u8], layout: &Layout) -> Option<(u16, u16)> {
         if layout.upper() != Upper::Icmp {
             return layout.ports(quoted).map(|(src, dst)| (src.0, dst.0));
@@ -447,8 +454,8 @@ impl Wanted {
     }
 }
 
-/// Restores the inside source address in a packet of ours that an error from outside quotes;
-/// returns that address.
+/// Restores the inside source address and port in a translated packet that an ICMP error from
+/// outside quotes. Returns this address.
 fn quoted_outward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Translated<Ipv4Addr> {
     let (layout, header, port, remote_port) = quoted_ends(quoted)?;
     let proto = layout.upper();
@@ -460,8 +467,8 @@ fn quoted_outward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Transl
     Ok(inside.addr)
 }
 
-/// Restores the outside destination address in a translated packet that an error from inside
-/// quotes.
+/// Restores the outside destination address and port in a translated packet that an ICMP error from
+/// inside quotes.
 fn quoted_inward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Translated<()> {
     let (layout, header, remote_port, port) = quoted_ends(quoted)?;
     let proto = layout.upper();
@@ -478,12 +485,13 @@ fn quoted_inward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Transla
 #[derive(Debug)]
 struct Early {
     waiting: VecDeque<(Instant, Datagram)>,
-    /// Frames of these fragments.
+    /// Frames of the fragments in `waiting`, in the same order.
     frames: VecDeque<(Box<[u8]>, Time, About)>,
     bytes: usize,
 }
 
-/// Maximum number and total bytes of waiting fragments; beyond that, the oldest are dropped.
+/// Maximum number of waiting fragments, and of their bytes. When a maximum is exceeded, the oldest
+/// fragments are dropped.
 const EARLY_MAX: usize = 4096;
 const EARLY_BYTES_MAX: usize = 4 << 20;
 
@@ -495,7 +503,8 @@ impl Early {
         self.bytes += frame.bytes().len();
     }
 
-    /// Drops fragments that have waited too long or exceed the limits; returns their number.
+    /// Drops fragments that have waited too long or exceed the limits; returns the number of
+    /// fragments dropped.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut dropped = 0;
         while self.waiting.front().is_some_and(|(at, _)| {
@@ -508,7 +517,7 @@ impl Early {
         dropped
     }
 
-    /// Translates the fragments that now have a first fragment, and appends them to `out`.
+    /// Translates the fragments whose first fragment has arrived, and appends them to `out`.
     fn release(&mut self, nat: &mut Nat, out: &mut Frames) {
         if !self.waiting.iter().any(|(_, datagram)| nat.fragments.get(datagram).is_some()) {
             return;
@@ -532,7 +541,7 @@ impl Early {
     }
 }
 
-/// [`Nat`] as a stage. Reads the clock once per batch.
+/// Stage that translates frames with a [`Nat`]. It reads the clock once per batch.
 #[derive(Debug)]
 pub struct NatStage {
     nat: Nat,
@@ -541,7 +550,7 @@ pub struct NatStage {
 }
 
 impl NatStage {
-    /// Creates a stage that uses this clock.
+    /// Creates a stage that reads the time from `clock`.
     pub fn new(config: Config, clock: Clock) -> NatStage {
         let early = Early { waiting: VecDeque::new(), frames: VecDeque::new(), bytes: 0 };
         NatStage { nat: Nat::new(config), clock, early }

@@ -1,4 +1,4 @@
-//! Edit operations on a frame, in a compact form without further lookups.
+//! Edit operations on a frame, in the form that parsed expressions have.
 
 use crate::FrameMut;
 use std::ops::ControlFlow;
@@ -10,8 +10,8 @@ use wire::{L4Port, Mac};
 /// An edit operation with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Edits 8 bytes of the Ethernet header: the bits in `keep` stay, the bits in `set` are set;
-    /// both are little-endian.
+    /// Edits a MAC address as part of 8 bytes of the Ethernet header, taken as a little-endian
+    /// number: clears the bits that are not in `keep`, then sets the bits in `set`.
     Window {
         side: Side,
         keep: u64,
@@ -35,7 +35,7 @@ pub enum Op {
     TtlLess(u8),
     Dscp(u8),
     IpId(u16),
-    /// With `of`, only ports of that protocol.
+    /// Sets a port; with `of`, only in packets of the protocol `of`.
     Port {
         of: Option<Upper>,
         side: Side,
@@ -47,7 +47,7 @@ pub enum Op {
         vid: u16,
     },
     Pop,
-    /// With `from`, only a tag with that identifier.
+    /// Sets the VLAN identifier; with `from`, only in a tag with the identifier `from`.
     VlanId {
         from: Option<u16>,
         to: u16,
@@ -67,7 +67,7 @@ pub enum Done {
     Absent,
     /// The TTL would reach 0: drop the frame.
     TtlOver,
-    /// There is no room for a tag: drop the frame.
+    /// The frame would be too long with the tag: drop the frame.
     TooLong,
 }
 
@@ -78,25 +78,26 @@ impl From<bool> for Done {
     }
 }
 
-/// Bytes of a window that do not belong to the address.
+/// Bits of the 8 bytes of [`Op::Window`] that do not belong to the MAC address.
 const BESIDE: u64 = !0 << 48;
 
 impl Op {
-    /// Keeps the bytes of an address where `keep` is all ones, and sets the others to those of
-    /// `set`.
+    /// Returns the operation that edits a MAC address: bytes that are 0xff in `keep` stay, all
+    /// other bytes are taken from `set`.
     pub fn mac(side: Side, keep: Mac, set: Mac) -> Op {
         let word = |mac: Mac| mac.0.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         Op::Window { side, keep: word(keep) | BESIDE, set: word(set) & !word(keep) }
     }
 
-    /// Merges `next` into this operation; `None` if that is not possible.
+    /// Merges `next`, which is applied after this operation, into it. Returns `None` if the two
+    /// cannot be merged.
     pub fn and_then(&mut self, next: &Op) -> Option<()> {
         let Op::Window { side, keep, set } = next else { return None };
         let Op::Window { side: own, keep: kept, set: was } = self else { return None };
         (own == side).then(|| (*kept, *was) = (*kept & keep, *was & keep | set))
     }
 
-    /// Edits `frame`; `layout` caches its layout.
+    /// Edits `frame`; `layout` caches the positions of its headers.
     #[inline(always)]
     pub fn apply(&self, frame: &mut FrameMut<'_>, layout: &mut Option<Layout>) -> Done {
         if let Op::Window { side, keep, set } = self {
@@ -118,8 +119,8 @@ impl Op {
         }
     }
 
-    /// Applies the less common edits, kept out of the inlined loop. Breaks when headers may have
-    /// moved.
+    /// Applies the less common edits, which are not inlined into the loop over frames. Returns
+    /// `Break` if the edit may have moved headers, so that the cached layout is invalid.
     #[inline(never)]
     fn apply_rest(&self, frame: &mut FrameMut<'_>, layout: &mut Option<Layout>) -> ControlFlow<Done, Done> {
         let bytes = frame.bytes_mut();

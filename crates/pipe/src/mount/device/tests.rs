@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-/// A device that answers through a socket, one datagram per answer.
+/// A device whose answers the test receives through a socket, one datagram per answer.
 struct Rig {
     device: Device,
     kernel: Kernel,
@@ -85,8 +85,7 @@ fn a_read_waits_to_be_filled_while_more_is_expected() {
     assert_eq!(rig.answer(), None);
     rig.device.pause(&rig.kernel);
     assert_eq!(rig.answer().unwrap().2, LINE);
-    // Nor for more than the port may be ahead, or the reader and the port would wait for each
-    // other.
+    // A read waits for at most `ahead` bytes, or the reader and the port would wait for each other.
     rig.read(3, 1, 1 << 20);
     for _ in 0..(1 << 16) / (200 * LINE.len()) + 1 {
         rig.receive_some(200, true);

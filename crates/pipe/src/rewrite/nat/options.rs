@@ -1,4 +1,4 @@
-//! Configuration values of a translator, and their parsing.
+//! Configuration values of a translator, parsed from command-line words.
 
 use clock::Duration;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Between {
     net: u32,
     mask: u32,
-    /// Address that replaces all addresses of the network.
+    /// Address that replaces all addresses of the inside network.
     pub outside: Ipv4Addr,
 }
 
@@ -21,16 +21,16 @@ impl Between {
     }
 }
 
-/// Timeouts of idle sessions.
+/// Times after which idle sessions end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// UDP sessions. RFC 4787 REQ-5: at least 2 minutes, 5 recommended.
+    /// Timeout of UDP sessions. RFC 4787 REQ-5: at least 2 minutes; 5 minutes are recommended.
     pub udp: Duration,
-    /// ICMP echo sessions. RFC 5508 REQ-1: at least 60 seconds.
+    /// Timeout of ICMP echo sessions. RFC 5508 REQ-1: at least 60 seconds.
     pub icmp: Duration,
-    /// Established TCP connections. RFC 5382 REQ-5: at least 2 hours and 4 minutes.
+    /// Timeout of established TCP connections. RFC 5382 REQ-5: at least 2 hours and 4 minutes.
     pub tcp: Duration,
-    /// Half-open or closed TCP connections. RFC 5382 REQ-5: at least 4 minutes.
+    /// Timeout of half-open or closed TCP connections. RFC 5382 REQ-5: at least 4 minutes.
     pub transitory: Duration,
 }
 

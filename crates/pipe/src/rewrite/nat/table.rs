@@ -1,4 +1,5 @@
-//! Session table: lookup by the 5-tuple of either side; expiry in the order of last use.
+//! Session table of a translator. Sessions are looked up by the 5-tuple of the inside or the
+//! outside, and expire in the order of their last use.
 //!
 //! The sessions of a class share one timeout, so a list in order of last use is also in order of
 //! expiry. Both 5-tuples of a session are in one map with the standard library's keyed hash; their
@@ -14,7 +15,8 @@ use std::ops::RangeInclusive;
 use wire::edit::{Side, Upper};
 use wire::tcp::Flags;
 
-/// A session from one side: local end and remote end.
+/// 5-tuple of a session on one side of the translator: the local end, which is the inside host or
+/// the outside address, and the remote end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tuple {
     pub proto: Upper,
@@ -24,7 +26,8 @@ pub struct Tuple {
     pub remote_port: u16,
 }
 
-/// Class of sessions with the same timeout, in the order in which they are evicted.
+/// Class of sessions with the same timeout. The classes are listed in the order in which their
+/// sessions are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
     /// TCP connections that are not open yet or are closed.
@@ -48,14 +51,14 @@ impl Class {
     }
 }
 
-/// Segments received from one side of a TCP connection.
+/// Segments that one side of a TCP connection has sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Activity {
     any: bool,
     fin: bool,
 }
 
-/// Marks the absence of a session.
+/// Index that stands for no session.
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -71,7 +74,7 @@ struct Session {
     behind: u32,
 }
 
-/// Sessions of a class, the one idle longest first.
+/// Linked list of the sessions of a class, in order of last use.
 #[derive(Clone, Copy, Debug)]
 struct List {
     first: u32,
@@ -82,11 +85,11 @@ struct List {
 pub struct Table {
     sessions: Vec<Session>,
     free: Vec<u32>,
-    /// Index of each session, by both tuples.
+    /// Index into `sessions`, by the inside tuple and by the outside tuple.
     at: HashMap<Tuple, u32>,
     lists: [List; CLASSES.len()],
-    /// Secret for the start of the port search, so that the next port of an inside host cannot be
-    /// predicted.
+    /// Secret that determines where the search for a free port starts, so that an outsider cannot
+    /// predict the port.
     secret: RandomState,
     limit: usize,
     ports: RangeInclusive<u16>,
@@ -94,7 +97,8 @@ pub struct Table {
     outside: Ipv4Addr,
 }
 
-/// Maximum number of ports tried, which bounds the cost of a packet when the table is full.
+/// Maximum number of ports tried for a new session, which bounds the cost of a packet when most
+/// ports are in use.
 const TRIES: u32 = 256;
 
 impl Table {
@@ -116,16 +120,16 @@ impl Table {
         self.sessions.len() - self.free.len()
     }
 
-    /// Looks up a session by the tuple of one side; returns its index and the tuple of the other
-    /// side.
+    /// Looks up a session by its inside or outside tuple. Returns the session's index and its other
+    /// tuple.
     pub fn find(&self, tuple: &Tuple) -> Option<(u32, Tuple)> {
         let at = *self.at.get(tuple)?;
         let session = self.sessions.get(at as usize)?;
         Some((at, if session.inside == *tuple { session.outside } else { session.inside }))
     }
 
-    /// Creates a session for an inside tuple. Returns its outside port, and whether another session
-    /// was evicted; `None` if no port is free.
+    /// Creates a session for the tuple `inside`. Returns its outside port, and whether another
+    /// session was evicted for it; `None` if no port is free.
     pub fn insert(&mut self, inside: Tuple, flags: Flags, now: Instant) -> Option<(u16, bool)> {
         let port = self.free_port(&inside)?;
         let evicted = self.len() >= self.limit && self.evict();
@@ -164,7 +168,8 @@ impl Table {
         Some((port, evicted))
     }
 
-    /// Records a packet of session `at` from inside (`Src`) or outside: restarts its timeout.
+    /// Records a packet of session `at`, sent from inside (`Src`) or outside (`Dst`): restarts the
+    /// session's timeout and tracks the state of a TCP connection.
     pub fn saw(&mut self, at: u32, from: Side, flags: Flags, now: Instant) {
         self.unlink(at);
         if let Some(session) = self.sessions.get_mut(at as usize) {
@@ -176,7 +181,7 @@ impl Table {
         self.link(at);
     }
 
-    /// Ends the sessions that have timed out; returns their number.
+    /// Ends the sessions that have timed out; returns the number of sessions ended.
     pub fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
         for class in CLASSES {
@@ -191,10 +196,11 @@ impl Table {
         expired
     }
 
-    /// Returns the port of the inside end if it is configured and free; otherwise one of the same
-    /// range, well-known or not (RFC 4787 REQ-3), or of any range if no port of that one is
-    /// configured. The search starts at the same port for all remote ends, so that an inside end
-    /// mostly keeps one outside port.
+    /// Returns an outside port for a new session, `None` if none of the tried ports is free. The
+    /// port of the inside end is preferred. If it is not configured or in use, the port comes from
+    /// the same range, 1 to 1023 or 1024 to 65535 (RFC 4787 REQ-3), or from all configured ports if
+    /// none is in this range. For one inside end, the search starts at the same port for all remote
+    /// ends, so that the inside end mostly keeps one outside port.
     fn free_port(&self, inside: &Tuple) -> Option<u16> {
         let is_free = |port: u16| {
             let outside = Tuple { addr: self.outside, port, ..*inside };
@@ -260,9 +266,9 @@ impl Table {
 }
 
 impl Session {
-    /// Tracks whether a TCP connection is open (RFC 5382 5): both sides have sent a segment, not
-    /// both have sent a FIN, and neither has sent a RST. A connection without a SYN is accepted
-    /// too. A SYN from either side restarts a closed connection.
+    /// Tracks whether a TCP connection is established (RFC 5382 5): both sides have sent a segment,
+    /// at most one has sent a FIN, and neither has sent a RST. A connection whose SYN was not seen
+    /// counts too. A SYN from either side restarts a closed connection.
     fn follow(&mut self, from: Side, flags: Flags) {
         let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
         if over && flags.contains(Flags::SYN) {

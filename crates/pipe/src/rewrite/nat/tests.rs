@@ -18,7 +18,7 @@ fn nat(change: impl FnOnce(&mut Config)) -> Nat {
     Nat::new(config)
 }
 
-/// An end: address and port.
+/// An address and port.
 type End = ([u8; 4], u16);
 
 fn ip(proto: Proto, src: [u8; 4], dst: [u8; 4], payload: &[u8]) -> Vec<u8> {
@@ -375,7 +375,8 @@ fn options_are_parsed() {
     }
 }
 
-/// A simple model: the ends that may receive from outside, and until when.
+/// Simple model of the translator: the inside ends that may receive from outside, each with the
+/// time until which it may.
 #[derive(Default)]
 struct Model(HashMap<(u16, [u8; 4], u16), (End, u64)>);
 
