@@ -1,13 +1,13 @@
-//! The application interface. An application consumes bytes and time and produces bytes and
-//! [`Action`]s; it has no socket, clock or thread.
+//! The application interface. An application receives bytes and the current time, and produces
+//! bytes and [`Action`]s; it has no socket, clock or thread.
 //!
 //! An application numbers its connections itself ([`Chan`]) and requests operations by [`Action`]s.
-//! The driver ([`crate::serve::Server`]) owns the descriptors. For each connection it queries how
-//! many bytes the application accepts ([`App::room`]) and which bytes to send ([`App::output`]).
-//! The driver therefore queues nothing itself: a slow reader costs only the bytes that its
-//! application holds for it, and bulk data is sent from where it is stored.
+//! The driver ([`crate::serve::Server`]) owns the descriptors. For each connection the driver
+//! queries how many bytes the application accepts ([`App::room`]) and which bytes to send
+//! ([`App::output`]). The driver therefore queues no data itself: a slow peer uses only the memory
+//! that the application holds for it, and bulk data is sent from where it is stored.
 //!
-//! The contract, which the test network checks on both sides:
+//! Rules for application and driver, both checked by the in-memory test network:
 //! - After each call about a channel the driver serves that channel again. A call that changes what
 //!   *another* channel may read or has to send must queue [`Action::Wake`] for it; so must a timer.
 //! - [`Action::Close`] is queued when nothing is left to send. The channel number is free at once.
@@ -21,11 +21,11 @@ use crate::streams::{Ends, Failure, StreamInfo, StreamOption};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Options of a socket, set before it connects, since some of them affect the SYN.
+/// Up to five socket options, set before the socket connects, since some of them affect the SYN.
 pub type Options = [Option<StreamOption>; 5];
 
-/// Application-assigned number of a connection, listener or datagram socket: dense, from 0, below
-/// [`CHANS_MAX`].
+/// Number of a connection, listener or datagram socket, assigned by the application: numbers are
+/// dense, start at 0 and stay below [`CHANS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Chan(pub u32);
 
@@ -37,17 +37,17 @@ pub const CHANS_MAX: u32 = 1 << 20;
 pub enum Accept {
     /// Accepts the connection as this channel.
     Take(Chan),
-    /// Accepts the connection as the second channel, after resetting the connection of the first,
-    /// which the application has already dropped. Both may be equal.
+    /// Resets the connection of the first channel, whose state the application has already freed,
+    /// and accepts the new connection as the second channel. The two numbers may be equal.
     Replace(Chan, Chan),
-    /// Sends these bytes, then closes.
+    /// Sends these bytes to the peer, then closes the connection.
     Refuse(&'static [u8]),
 }
 
 /// An event on a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event<'a> {
-    /// Bytes received from the peer, at most [`App::room`].
+    /// Bytes received from the peer, at most as many as [`App::room`] returned.
     Bytes(&'a [u8]),
     /// The peer has shut down its sending side.
     Eof,
@@ -68,15 +68,16 @@ pub enum Event<'a> {
 /// A request of an application to its driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Listen; connections are passed to [`App::accept`] with this channel.
+    /// Listen on this address; connections are passed to [`App::accept`] with this channel.
     Listen(Chan, SocketAddr),
     /// Connect from the first address (port 0: any) to the second.
     Connect(Chan, SocketAddr, SocketAddr),
-    /// Connect from the first address to the second, with socket options.
+    /// Connect from the first address to the second, with options set before the SYN is sent.
     ConnectWith(Chan, SocketAddr, SocketAddr, Options),
-    /// Send and receive datagrams at this address (port 0: any).
+    /// Open a UDP socket at this address (port 0: any) and send and receive datagrams on it.
     Bind(Chan, SocketAddr),
-    /// Serve the channel again.
+    /// Call the channel's [`App::room`] and [`App::output`] again: one of their results has
+    /// changed.
     Wake(Chan),
     /// Shut down our sending side of the connection.
     Shutdown(Chan),
@@ -84,30 +85,30 @@ pub enum Action {
     Close(Chan),
     /// Reset the connection.
     Abort(Chan),
-    /// Set an option; ignored where the option does not exist.
+    /// Set a socket option; ignored if the socket does not support it.
     Set(Chan, StreamOption),
-    /// Deliver [`Event::Info`], if the information is available.
+    /// Deliver [`Event::Info`] with the TCP statistics of the connection, if they are available.
     Info(Chan),
 }
 
 /// An application; see the module documentation.
 pub trait App {
-    /// Decides about a new connection: to the service (`None`), or to a listener that the
-    /// application opened itself.
+    /// Decides whether to accept a new connection. `on` is the channel of the listener, or `None`
+    /// for a listener that the driver opened for the service.
     fn accept(&mut self, on: Option<Chan>, ends: Ends, now: Instant) -> Accept;
 
     /// Handles an event of a channel.
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant);
 
-    /// Returns how many bytes the channel accepts now; 0: none until woken. A longer datagram is
-    /// truncated.
+    /// Returns how many bytes the channel accepts now; 0 means none until the channel is served
+    /// again ([`Action::Wake`]). A datagram longer than this is truncated.
     fn room(&self, chan: Chan) -> usize;
 
     /// Returns the bytes to send next; empty if there are none now.
     fn output(&mut self, chan: Chan, now: Instant) -> &[u8];
 
-    /// Starts shutting down (Ctrl-C). Returns `true` if there is something left to send: the driver
-    /// then continues for a moment, or until no channel is open.
+    /// Starts to shut down (after Ctrl-C). Returns `true` if the application still has data to
+    /// send: the driver then continues until no channel is open, but only for a limited time.
     fn stop(&mut self, _now: Instant) -> bool {
         false
     }
@@ -125,7 +126,8 @@ pub trait App {
     /// Returns the next action, if any.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// Returns the latest time of the next call of [`App::on_timer`].
+    /// Returns the time at which [`App::on_timer`] must be called at the latest; `None` without a
+    /// timer.
     fn next_timer(&self) -> Option<Instant>;
 
     /// Runs the timers that are due.

@@ -1,7 +1,7 @@
 //! Dates as FTP, HTTP and `ls -l` write them, in UTC.
 //!
-//! No clock: the time of day follows from `now` and a [`Wall`], which the owner of the clock sets
-//! once.
+//! This module reads no clock: the time of day follows from `now` and a [`Wall`], which the owner
+//! of the clock sets once.
 
 use clock::Instant;
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use jiff::tz::TimeZone;
 use std::time::{Duration, SystemTime};
 
 const DAY_S: u64 = 86_400;
-/// The last second of the year 9999: later times do not fit the formats.
+/// Last second of the year 9999, in seconds since 1970: later times do not fit the formats.
 const LATEST: u64 = 253_402_300_799;
 
-/// The calendar time at [`Instant::ZERO`], as time since 1970.
+/// Calendar time at which the host's clock was [`Instant::ZERO`], as time since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wall(pub Duration);
 
@@ -31,18 +31,18 @@ fn format(unix_s: u64, pattern: &str) -> String {
     time.to_zoned(TimeZone::UTC).strftime(pattern).to_string()
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 5.6.7, IMF-fixdate).
+/// Formats a date for HTTP: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 5.6.7, IMF-fixdate).
 pub fn http(unix_s: u64) -> String {
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(unix_s.min(LATEST)))
 }
 
-/// `19941106084937` (RFC 3659 2.3).
+/// Formats a time for FTP: `19941106084937` (RFC 3659 2.3).
 pub fn ftp(unix_s: u64) -> String {
     format(unix_s, "%Y%m%d%H%M%S")
 }
 
-/// As `ls -l`: `Nov  6 08:49`, or `Nov  6  1994` if that is half a year ago or more, or in the
-/// future.
+/// Formats a time as `ls -l` does: `Nov  6 08:49`, or `Nov  6  1994` if the time is half a year ago
+/// or more, or in the future.
 pub fn ls(unix_s: u64, now_s: u64) -> String {
     let is_recent = unix_s <= now_s && now_s - unix_s < 183 * DAY_S;
     format(unix_s, if is_recent { "%b %e %H:%M" } else { "%b %e  %Y" })

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!  bytes -> proto::record, proto::request   a malformed record ends the connection
-//!        -> tree::Tree::obey                handles, names, bytes; or an RFC 1813 error number
+//!        -> tree::Tree::execute             handles, names, bytes; or an RFC 1813 error number
 //!        -> proto::answer                   in the order of the requests
 //! ```
 //!
-//! It serves as a load target with the operations of an NFS server (`linerate fileload`); it cannot
-//! be mounted. Limited are: clients, files, total bytes, bytes per file, and output buffered per
-//! client. There is no authentication.
+//! The service is a load target with the operations of an NFS server (`linerate fileload`); it
+//! cannot be mounted. Limits exist for clients, files, total bytes, bytes per file, and output
+//! buffered per client. There is no authentication.
 
 pub mod proto;
 #[cfg(test)]
@@ -30,9 +30,9 @@ use wire::hash::Key;
 
 pub use tree::{Bounds, NAME_MAX};
 
-/// Listening port, from the dynamic range (RFC 6335: 49152 to 65535).
+/// Default L4 port of the service, from the dynamic range (RFC 6335: 49152 to 65535).
 pub const PORT: u16 = 52_049;
-/// Bytes of buffered answers at which requests have to wait.
+/// Bytes of buffered answers per client at which further requests wait.
 const STOP: usize = DATA_MAX;
 
 /// Limits of the service.
@@ -40,13 +40,13 @@ const STOP: usize = DATA_MAX;
 pub struct Config {
     /// Limits on files and their bytes.
     pub bounds: Bounds,
-    /// Maximum number of clients; each may have 256 KiB in transit.
+    /// Maximum number of clients; up to 256 KiB of requests and answers are buffered for each.
     pub clients_max: usize,
-    /// Maximum number of clients per address.
+    /// Maximum number of clients from one IP address.
     pub clients_per_peer: usize,
-    /// Inactivity after which a client is disconnected.
+    /// Time without activity after which a client is disconnected.
     pub idle: Duration,
-    /// Hash key of the tables.
+    /// Secret key for the hash tables, so that peers cannot choose colliding names.
     pub key: Key,
 }
 
@@ -67,13 +67,13 @@ stats::counters! {
     pub struct FiledCounts at "apps.filed" {
         /// Clients accepted.
         accepted,
-        /// Clients refused: too many.
+        /// Clients refused: all places taken, or too many from one address.
         refused,
         /// Clients reset to make room for a new one: idle for longest.
         evicted,
         /// Requests served.
         requests,
-        /// Requests failed: no such name, no space, or not understood.
+        /// Requests failed: name not found, no space left, or request not understood.
         unserved,
         /// Clients disconnected: malformed record.
         malformed,
@@ -115,13 +115,13 @@ impl Filed {
         self.tree.nodes()
     }
 
-    /// Returns the bytes charged for all files and directories.
+    /// Returns the bytes of memory charged for all files and directories.
     pub fn bytes(&self) -> usize {
         self.tree.bytes()
     }
 
-    /// Applies `change` to a connection, serves its pending requests, and closes it once all
-    /// answers are sent.
+    /// Applies `change` to the connection of a channel, serves its pending requests, and closes the
+    /// connection once all answers are sent.
     fn with(&mut self, chan: Chan, now: Instant, change: impl FnOnce(&mut Conn)) {
         let Some(conn) = self.conns.get_mut(chan.0) else { return };
         change(conn);
@@ -178,7 +178,7 @@ impl App for Filed {
             self.counts.evicted.bump();
             self.conns.remove(old);
         }
-        // While below STOP, one more answer may be added.
+        // While fewer than STOP bytes are buffered, one more answer may be added.
         let answers = Replies::new(STOP + RECORD_MAX + 4);
         let conn = Conn { peer, input: Vec::new(), answers, at_eof: false, is_last: false, since: now };
         let place = if room == Room::None { None } else { self.conns.insert(conn).ok() };

@@ -1,9 +1,9 @@
 //! Files offered by a server: built-in files and the files below one directory.
 //!
-//! A [`Name`] is absolute, without `.` and `..`. It is created only by [`Name::join`], which
-//! rejects names that leave the root. On disk the path is checked again with symbolic links
-//! resolved: paths outside the directory do not exist. Devices, sockets and pipes are not served
-//! ([`Refusal::NotPlain`]); `/dev/zero` and `/dev/null` are built in.
+//! A [`Name`] is absolute, without `.` and `..`. [`Name::join`] rejects names that lead above the
+//! root; [`Name::walk`] treats the root as its own parent. On disk the path is checked again with
+//! symbolic links resolved: paths outside the directory count as nonexistent. Devices, sockets and
+//! pipes are not served ([`Refusal::NotPlain`]); `/dev/zero` and `/dev/null` are built in.
 
 mod disk;
 mod flow;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 pub use flow::{Sink, Source, ZEROS};
 
-/// Maximum bytes of a name.
+/// Maximum length of a name in bytes.
 pub const NAME_MAX: usize = 1024;
-/// Limit on the matching steps for the names of one directory.
+/// Maximum number of steps for matching a pattern against the names of one directory.
 const FUEL: Fuel = Fuel(1 << 26);
 
 /// Reason for refusing access to a file.
@@ -37,13 +37,13 @@ pub enum Refusal {
     /// Directory not empty.
     NotEmpty,
     NotDirectory,
-    /// Not permitted by the system or the configuration.
+    /// Access denied by the operating system or by the configuration ([`Uploads`]).
     Denied,
-    /// The file exists and must not be replaced.
+    /// The file exists and may not be replaced.
     Exists,
-    /// Disk full, or file longer than permitted.
+    /// The disk is full, or the file would be longer than permitted.
     NoSpace,
-    /// Matching the pattern takes too long.
+    /// Matching the pattern takes too many steps.
     Pattern,
     /// Disk error.
     Io,
@@ -89,14 +89,14 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Handling of `..` at the root.
+/// Handling of `..` in the root directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
     Refused,
     Root,
 }
 
-/// An absolute name below the root, such as `/` or `/pub/a`.
+/// An absolute path below the root of the served files, such as `/` or `/pub/a`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Name(String);
 
@@ -105,11 +105,11 @@ impl Name {
         Name("/".to_owned())
     }
 
-    /// Resolves `text` relative to this name, including `.` and `..`; a leading `/` makes it
-    /// absolute.
+    /// Resolves `text` relative to this directory, including `.` and `..`. A leading `/` makes
+    /// `text` absolute.
     ///
     /// # Errors
-    /// `Escape` where `..` leads above the root, `BadName`.
+    /// `Escape` if `..` leads above the root; `BadName`.
     pub fn join(&self, text: &[u8]) -> Result<Name, Refusal> {
         self.resolve(text, Above::Refused)
     }
@@ -142,7 +142,7 @@ impl Name {
         if name.len() > NAME_MAX { Err(Refusal::BadName) } else { Ok(Name(name)) }
     }
 
-    /// Returns the components.
+    /// Returns the components of the path.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|part| !part.is_empty())
     }
@@ -157,7 +157,7 @@ impl Name {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns the parent directory; that of the root is the root.
+    /// Returns the parent directory; the root is its own parent.
     pub fn parent(&self) -> Name {
         match self.0.rsplit_once('/') {
             Some((above, _)) if !above.is_empty() => Name(above.to_owned()),
@@ -175,30 +175,30 @@ impl fmt::Display for Name {
 /// A built-in file, not stored on disk.
 #[derive(Clone, Debug)]
 pub enum Builtin {
-    /// Endless zeros.
+    /// `/dev/zero`: an endless file of zeros.
     Zero,
-    /// Reads as empty; discards all writes.
+    /// `/dev/null`: reads as empty, discards all writes.
     Null,
     Bytes(Arc<[u8]>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Uploads {
-    /// None (writing to `/dev/null` is still permitted).
+    /// No uploads, except that writing to `/dev/null` is permitted.
     #[default]
     Refused,
-    /// Files under new names only.
+    /// Files may be created under new names, but existing files may not be changed.
     New,
-    /// Files under any name; existing files are replaced.
+    /// Files may be uploaded under any name; existing files are replaced.
     Replace,
 }
 
 /// Attributes of a file or directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta {
-    /// Set for a directory.
+    /// Whether the entry is a directory.
     pub is_dir: bool,
-    /// Length in bytes; `None` for directories and `/dev/zero`.
+    /// Length in bytes; `None` for directories and for `/dev/zero`.
     pub len: Option<u64>,
     /// Modification time, in nanoseconds since 1970.
     pub modified_ns: Option<u64>,
@@ -219,12 +219,12 @@ pub struct Root {
     builtin: Vec<(String, Builtin)>,
     dir: Option<PathBuf>,
     uploads: Uploads,
-    /// Maximum length of an uploaded file.
+    /// Maximum length of an uploaded file in bytes.
     upload_max: u64,
 }
 
 impl Root {
-    /// Creates an empty root.
+    /// Creates a root that serves no files.
     pub fn empty() -> Root {
         Root::default()
     }
@@ -264,7 +264,7 @@ impl Root {
         name.0 == "/" || self.builtin.iter().any(|(known, _)| below(known, name).is_some())
     }
 
-    /// Returns the attributes of a file or directory.
+    /// Returns the attributes of a file or directory, following symbolic links.
     ///
     /// # Errors
     /// `NotFound`, `NotPlain`, `Denied`, `Io`.
@@ -300,7 +300,8 @@ impl Root {
         Ok((source, self.meta(name)?))
     }
 
-    /// Returns the directory below which the file can be written; `None` for `/dev/null`.
+    /// Returns the directory on disk to which the file belongs if it may be written; `None` for
+    /// `/dev/null`.
     fn writable(&self, name: &Name) -> Result<Option<&Path>, Refusal> {
         match self.builtin(name) {
             Some(Builtin::Null) => return Ok(None),
@@ -314,11 +315,11 @@ impl Root {
         Ok(Some(dir))
     }
 
-    /// Opens a file for writing from `offset`, which must not exceed its length.
+    /// Opens a file for writing from `offset`, which must not exceed the file's length.
     ///
     /// # Errors
-    /// `Denied`, `Exists`, `NotFound` (it or its directory), `BadOffset`, `NotPlain`, `NoSpace`,
-    /// `Io`.
+    /// `Denied`, `Exists`, `NotFound` (the file or its directory), `BadOffset`, `NotPlain`,
+    /// `NoSpace`, `Io`.
     pub fn create(&self, name: &Name, offset: u64) -> Result<Sink, Refusal> {
         let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
         let left = self.upload_max.checked_sub(offset).ok_or(Refusal::NoSpace)?;
@@ -336,7 +337,7 @@ impl Root {
         Ok(Sink::file(file, self.upload_max.saturating_sub(len)))
     }
 
-    /// Returns the permitted uploads.
+    /// Returns which uploads are permitted.
     pub fn uploads(&self) -> Uploads {
         self.uploads
     }
@@ -344,7 +345,7 @@ impl Root {
     /// Creates a directory.
     ///
     /// # Errors
-    /// `Denied`, `Exists`, `NotFound` (the directory it is in), `NoSpace`, `Io`.
+    /// `Denied`, `Exists`, `NotFound` (the parent directory), `NoSpace`, `Io`.
     pub fn make_directory(&self, name: &Name) -> Result<(), Refusal> {
         let dir = self.dir.as_ref().filter(|_| self.uploads != Uploads::Refused).ok_or(Refusal::Denied)?;
         if self.meta(name).is_ok() {
@@ -353,7 +354,8 @@ impl Root {
         disk::make_directory(dir, name)
     }
 
-    /// Returns the directory on disk if the entry exists and may be removed or renamed.
+    /// Returns the directory on disk and the entry's attributes if the entry exists and may be
+    /// removed or renamed.
     fn changeable(&self, name: &Name) -> Result<(&Path, Meta), Refusal> {
         let meta = self.meta(name)?;
         let is_ours = self.builtin(name).is_some() || self.is_builtin_dir(name);
@@ -361,7 +363,7 @@ impl Root {
         dir.map(|dir| (dir, meta)).ok_or(Refusal::Denied)
     }
 
-    /// Removes a file or a symbolic link to one.
+    /// Removes a file, or a symbolic link to a file.
     ///
     /// # Errors
     /// `Denied`, `NotFound`, `NotPlain`, `Io`.
@@ -391,11 +393,11 @@ impl Root {
         self.changeable(name).map(drop)
     }
 
-    /// Renames a file or directory; an existing file of the new name is replaced.
+    /// Renames a file or directory. An existing file with the new name is replaced.
     ///
     /// # Errors
-    /// `Denied`, `NotFound`, `Exists` (a directory of the new name), `BadName` (below itself),
-    /// `Io`.
+    /// `Denied`, `NotFound`, `Exists` (the new name is a directory), `BadName` (the new name is
+    /// below the old one), `Io`.
     pub fn rename(&self, from: &Name, to: &Name) -> Result<(), Refusal> {
         let (dir, _) = self.changeable(from)?;
         if self.builtin(to).is_some() || self.is_builtin_dir(to) {
@@ -415,7 +417,7 @@ impl Root {
         self.list_matching(name, None)
     }
 
-    /// Returns the entries of a directory with names that match.
+    /// Returns an iterator over the entries of a directory whose names match `pattern`.
     ///
     /// # Errors
     /// Those of [`Root::list`].
@@ -441,13 +443,13 @@ impl Root {
     }
 }
 
-/// Returns the part of `known` below the directory `name`.
+/// Returns the part of the path `known` that lies below the directory `name`.
 fn below<'a>(known: &'a str, name: &Name) -> Option<&'a str> {
     let rest = known.strip_prefix(name.0.trim_end_matches('/'))?;
     rest.strip_prefix('/').filter(|rest| !rest.is_empty())
 }
 
-/// Iterator over the entries of a directory: names and attributes.
+/// Iterator over the entries of a directory; returns names and attributes.
 #[derive(Debug)]
 pub struct Listing {
     builtin: Vec<(String, Meta)>,
@@ -465,7 +467,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// POSIX.1-2017 XCU 2.13.3: a leading dot matches only an explicit dot.
+    /// Returns whether a name matches. As POSIX.1-2017 XCU 2.13.3 requires, a leading dot is
+    /// matched only by a dot in the pattern.
     fn has(&mut self, name: &str) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         if self.is_undecided || name.starts_with('.') && !pattern.starts_with(b".") {
@@ -478,10 +481,10 @@ impl Wanted {
 }
 
 impl Listing {
-    /// Checks, after the last entry, that all names were matched.
+    /// Checks, after the last entry, that every name was matched to the end.
     ///
     /// # Errors
-    /// `Pattern` if matching was cut short.
+    /// `Pattern` if matching was stopped because it took too many steps.
     pub fn finish(&self) -> Result<(), Refusal> {
         if self.wanted.is_undecided { Err(Refusal::Pattern) } else { Ok(()) }
     }

@@ -8,22 +8,25 @@
 //!  data          -> data::Job             a file out, a listing out, a file in
 //! ```
 //!
-//! A session has three channels: the control connection, a temporary listener, and a data
-//! connection. Commands received during a transfer wait, except ABOR.
+//! A session has up to three channels: the control connection, a temporary listener, and a data
+//! connection. Commands received during a transfer wait until it ends; only ABOR is executed at
+//! once.
 //!
 //! [`client`] is a client for measurements.
 //!
-//! Following RFC 2577, PORT and EPRT accept only the client's own address and ports from 1024 on
-//! (no bounce). A passive data connection is accepted only from the client's own address, and only
-//! one (no theft). Login attempts, idle time and sessions per address are limited.
+//! As RFC 2577 recommends, PORT and EPRT accept only the client's own address and ports from 1024
+//! on, which prevents bounce attacks. A passive listener accepts a single data connection, and only
+//! from the client's own address, which prevents others from stealing the data. Login attempts,
+//! idle time and sessions per address are limited.
 //!
-//! [`crate::files::Uploads`] controls changes of files: `New` permits new files and directories;
-//! `Replace` also permits appending, renaming and removing. LIST and NLST accept a pattern as the
-//! last component of a name (RFC 1123 4.1.2.7). The parent of the root is the root.
+//! [`crate::files::Uploads`] selects which changes of files are permitted: `New` permits new files
+//! and directories; `Replace` also permits appending, renaming and removing. LIST and NLST accept a
+//! pattern as the last component of a name (RFC 1123 4.1.2.7). The root directory is its own
+//! parent.
 //!
 //! Not supported, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC,
-//! unique names (STOU), SITE, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT
-//! first). Replies use the texts of RFC 959 4.2.1.
+//! unique names (STOU) and SITE. The default data port is not supported either: a transfer needs
+//! PASV, EPSV, PORT or EPRT first. Replies use the texts of RFC 959 4.2.1.
 
 pub mod client;
 mod command;
@@ -49,9 +52,9 @@ const CHANS: u32 = 3;
 /// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Served files.
+    /// Files that the server offers.
     pub root: Root,
-    /// Wall clock offset, for listings.
+    /// Wall-clock time at the zero of the host's clock, for the dates in listings.
     pub wall: Wall,
     /// Maximum number of sessions.
     pub sessions_max: usize,
@@ -61,9 +64,10 @@ pub struct Config {
     pub login_time: Duration,
     /// Time limit between commands.
     pub idle_time: Duration,
-    /// Time limit for establishing a data connection, for progress on it, and for reading replies.
+    /// Time limit for establishing a data connection, for a data connection without progress, and
+    /// for a client that does not read replies.
     pub data_time: Duration,
-    /// Consecutive 5yz replies after which the session is ended.
+    /// Number of consecutive 5yz (permanent error) replies after which the session is ended.
     pub errors_max: u32,
 }
 
@@ -88,25 +92,26 @@ stats::counters! {
     pub struct FtpCounts at "apps.ftp" {
         /// Sessions started.
         sessions,
-        /// Sessions refused: too many.
+        /// Sessions refused: all places taken, or too many from one address.
         refused,
         /// Sessions reset to make room for a new one: idle for longest.
         evicted,
-        /// Logins.
+        /// Successful logins.
         logins,
         /// Logins refused.
         logins_refused,
-        /// Commands carried out or refused.
+        /// Commands received that exist, whether carried out or refused.
         commands,
         /// Unknown commands.
         unknown,
-        /// Lines longer than the longest valid command.
+        /// Lines discarded because they are longer than the longest valid command.
         overlong,
         /// Files and directories created, renamed or removed.
         changes,
-        /// PORT or EPRT to a foreign address or a well-known port.
+        /// PORT and EPRT commands refused because they name another host's address or a port below
+        /// 1024.
         bounces,
-        /// Data connections from a foreign address.
+        /// Data connections refused because they came from another host than the client.
         thefts,
         /// Transfers finished.
         transfers,
@@ -118,13 +123,13 @@ stats::counters! {
         bytes_out,
         /// Bytes received on data connections.
         bytes_in,
-        /// Sessions ended: no login or no command in time.
+        /// Sessions ended by timeout: no login, or no further command.
         idle,
-        /// Transfers ended: no data connection in time, or no progress.
+        /// Transfers ended by timeout: no data connection was established, or no data moved.
         stalled,
-        /// Sessions reset: the client did not read replies.
+        /// Sessions reset by timeout: the client did not read the replies.
         deaf,
-        /// Sessions ended: too many consecutive errors.
+        /// Sessions ended because of too many consecutive error replies.
         erring,
     }
 }
@@ -139,7 +144,7 @@ pub struct Ftp {
     check: Option<Instant>,
 }
 
-/// Function of a channel within its session.
+/// Role of a channel within its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Control,
@@ -173,7 +178,8 @@ impl Ftp {
         self.sessions.len()
     }
 
-    /// Applies `what` to a session, continues the session, and removes it if it is over.
+    /// Applies `what` to a session, continues its pending work, and removes the session if it has
+    /// ended.
     fn with(&mut self, at: u32, now: Instant, what: impl FnOnce(&mut Session, &mut Cx<'_>)) {
         let Some(session) = self.sessions.get_mut(at) else { return };
         let mut cx = Cx {
@@ -196,7 +202,7 @@ impl Ftp {
     }
 }
 
-/// Converts IPv4-mapped addresses, so that `::ffff:1.0.0.2` equals 1.0.0.2.
+/// Converts IPv4-mapped IPv6 addresses to IPv4, so that `::ffff:1.0.0.2` equals 1.0.0.2.
 fn canonical(ends: Ends) -> Ends {
     let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
     Ends { local: plain(ends.local), peer: plain(ends.peer) }
@@ -215,7 +221,7 @@ impl App for Ftp {
         let room = room(self.sessions.iter(), limits, ends.peer.ip(), now);
         if let Room::Of(old) = room {
             self.counts.evicted.bump();
-            // Its listener and its data connection are closed too.
+            // The old session's listener and data connection are closed, too.
             self.with(old, now, |session, cx| session.on_control_gone(cx));
         }
         let place = if room == Room::None { None } else { self.sessions.insert(Session::new(ends, now)).ok() };
@@ -224,8 +230,8 @@ impl App for Ftp {
             return Accept::Refuse(b"421 Service not available, closing control connection: too many sessions.\r\n");
         };
         self.counts.sessions.bump();
-        // Otherwise the last reply of a transfer waits for the delayed ACK of the first one: 40 ms
-        // per file.
+        // With Nagle's algorithm, the last reply of a transfer would wait for the delayed ACK of
+        // the first reply: 40 ms per file.
         self.actions.push_back(Action::Set(Role::Control.chan(at), StreamOption::NoDelay(true)));
         self.with(at, now, |session, _| session.greet(now));
         let chan = Role::Control.chan(at);

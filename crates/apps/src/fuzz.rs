@@ -1,13 +1,15 @@
-//! Bodies of the fuzz targets, which check the invariants of each server and client; also run by
-//! the tests.
+//! Bodies of the fuzz targets, which check the invariants of each server and client. The tests run
+//! them, too.
 //!
-//! An input is a seed for short reads and writes, followed by records: an event (low three bits)
-//! for a client (remaining bits), a length, and that many bytes for events that send data. Event 2
-//! is a datagram if the server has a UDP socket. Corpora are in `fuzz/corpus/apps_*`.
+//! An input consists of a seed, which selects where reads and writes are cut short, and of records.
+//! A record has an event (low three bits of its first byte) and a client (the other bits), a
+//! length, and for events that send data that many bytes. Event 2 is a datagram if the server has a
+//! UDP socket. Corpora are in `fuzz/corpus/apps_*`.
 //!
 //! Invariants: no panic; pending work is done without a second call (the contract of
-//! [`crate::app`]); after all clients are gone and timeouts have passed, only the initial
-//! descriptors are left; keys, files and their bytes never exceed their bounds.
+//! [`crate::app`]); once all clients are gone and all timeouts have expired, only the initial
+//! descriptors are left; the number of keys and files and their bytes never exceed the configured
+//! limits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +34,7 @@ use crate::net::{Far, Net, Rig};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Maximum number of records played per input.
+/// Maximum number of records executed per input.
 const RECORDS: usize = 200;
 /// Maximum number of clients per input.
 const CLIENTS: usize = 16;
@@ -99,8 +101,8 @@ pub fn iperf3(data: &[u8]) {
     play(Iperf3::new(iperf3::Config { json, clients_max: 2, datagrams_at, ..iperf3::Config::default() }), data, |_| ());
 }
 
-/// Fuzzes the iperf3 client with arbitrary server data, and the parsers of both sides with the same
-/// bytes.
+/// Fuzzes the iperf3 client with arbitrary bytes from the server; also fuzzes the parsers of both
+/// sides with the same bytes.
 pub fn iperf3_client(data: &[u8]) {
     let (flags, data) = data.split_first().unwrap_or((&0, &[]));
     let _ = iperf3::Params::parse(data);
@@ -114,7 +116,7 @@ pub fn iperf3_client(data: &[u8]) {
         wants_output: flags & 8 > 0,
         streams: 2,
         block: 1000,
-        // Without a rate the client would send endless datagrams here.
+        // Without a rate limit, the client would send datagrams without end here.
         rate: u64::from(flags & 1) << 20,
         ..iperf3::Params::default()
     };
@@ -135,8 +137,8 @@ pub fn iperf3_client(data: &[u8]) {
     assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "leaked channels or descriptors");
 }
 
-/// Fuzzes clients with arbitrary answers: FTP (as a dialogue), RESP or the file service, selected
-/// by the first byte.
+/// Fuzzes one of three clients with arbitrary answers: FTP (as a dialogue), RESP or the file
+/// service. The first byte selects the client.
 ///
 /// Invariants: an FTP session ends with a result and leaves no descriptor; an answer is no longer
 /// than the input, and the next answer starts after it.
@@ -184,7 +186,7 @@ fn answers<M: Mix>(mut mix: M, data: &[u8]) {
     }
 }
 
-/// Plays records as in [`play`], sent by the server side.
+/// Executes the records of an input as in [`play`], but sends their bytes from the server side.
 fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     let mut rest = data;
     let mut conns: Vec<Far> = Vec::new();
@@ -202,7 +204,7 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
                 rig.net.far_send(conn, bytes);
             }
             2 => {
-                // Sends to each UDP socket of the client.
+                // Sends a datagram to each UDP socket of the client.
                 let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
                 rest = behind;
                 let ports: Vec<SocketAddr> = rig.net.datagrams.drain(..).map(|(from, ..)| from).collect();
@@ -218,14 +220,14 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     }
 }
 
-/// Plays the records; calls `holds` after each.
+/// Executes the records of an input against a server; calls `holds` after each to check its limits.
 fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     let (seed, mut rest) = data.split_first().unwrap_or((&0, &[]));
     let mut net = Net { seed: u64::from(seed / 2), window: 3_000, datagrams_wait: 20, ..Net::default() };
     net.far_listens.insert(SocketAddr::from(([1, 0, 0, 2], 50_000)));
     let mut rig = Rig::new(app, net);
     rig.run_until_idle();
-    // The listener and the UDP socket, if any, stay open.
+    // The listener, and the UDP socket if the server has one, stay open until the end.
     let (chans, fds) = (rig.server.open_chans(), rig.net.fds());
     let mut clients: Vec<Far> = vec![rig.client()];
     for _ in 0..RECORDS {
@@ -253,7 +255,8 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
             4 => rig.net.far_reset(client),
             5 => rig.pass(Duration::from_millis(u64::from(*len) * 250)),
             6 if clients.len() < CLIENTS => {
-                // Connects to a session's listener, from the client's address or another.
+                // Connects to the listener of a session, from the client's address or from another
+                // one.
                 let from = SocketAddr::from(([1, 0, 0, 2 + len % 3], 60_000));
                 if let Some(at) = rig.net.listeners().last().copied() {
                     clients.extend(rig.net.connect_from(from, at));

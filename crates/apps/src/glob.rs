@@ -1,31 +1,31 @@
 //! Patterns for names: `*` any bytes, `?` one byte, `[a-z]` a class, `\` escapes the next byte.
 //!
-//! A match takes at most pattern length times text length steps, since only the last `*` is
-//! retried. Steps are charged to [`Fuel`], so that a peer's pattern cannot block the thread.
+//! Only the last `*` is retried, so a match takes at most (pattern length times text length) steps.
+//! The steps are charged to [`Fuel`], so that a pattern of a peer cannot block the thread.
 
-/// Remaining number of matching steps.
+/// Number of matching steps that are still permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fuel(pub u64);
 
-/// Error: the fuel was used up before the match was decided.
+/// Error: the permitted number of steps was used up before the match was decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exhausted;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Glob<'p> {
     pattern: &'p [u8],
-    /// Bytes that negate a class when they come first.
+    /// Bytes that negate a class if one of them is its first byte.
     negations: &'static [u8],
 }
 
 impl<'p> Glob<'p> {
-    /// Creates a pattern for keys as in the KEYS command: `[^a]` negates.
+    /// Creates a pattern for keys, as in the Redis command KEYS: `[^a]` negates a class.
     pub fn of_keys(pattern: &'p [u8]) -> Glob<'p> {
         Glob { pattern, negations: b"^" }
     }
 
-    /// Creates a pattern for file names as in POSIX.1-2017 XCU 2.13: `[!a]` negates; `[^a]` also
-    /// does.
+    /// Creates a pattern for file names as in POSIX.1-2017 XCU 2.13: `[!a]` negates a class, and so
+    /// does `[^a]`.
     pub fn of_files(pattern: &'p [u8]) -> Glob<'p> {
         Glob { pattern, negations: b"!^" }
     }
@@ -35,13 +35,13 @@ impl<'p> Glob<'p> {
         text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
     }
 
-    /// Returns whether all of `text` matches.
+    /// Returns whether the pattern matches the whole of `text`; charges the steps to `fuel`.
     ///
     /// # Errors
     /// [`Exhausted`] if the fuel runs out.
     pub fn matches(&self, text: &[u8], fuel: &mut Fuel) -> Result<bool, Exhausted> {
         let (mut at, mut rest) = (self.pattern, text);
-        // The pattern after the last `*`, and the text where it was last tried.
+        // The pattern after the last `*`, and the position in the text where it was tried last.
         let mut star: Option<(&[u8], &[u8])> = None;
         loop {
             fuel.0 = fuel.0.checked_sub(1).ok_or(Exhausted)?;
@@ -67,8 +67,8 @@ impl<'p> Glob<'p> {
         }
     }
 
-    /// Returns whether the first element of the pattern matches a byte, and the rest of the
-    /// pattern.
+    /// Returns whether the first element of the pattern matches a byte, and the pattern after that
+    /// element.
     fn element<'a>(&self, pattern: &'a [u8], byte: u8) -> (bool, &'a [u8]) {
         match pattern {
             [] => (false, pattern),

@@ -1,10 +1,10 @@
-//! Applications on one of our hosts: the socket calls of its stack as [`Streams`], on the thread
-//! that runs the host.
+//! Runs applications on a host of this program: implements [`Streams`] with the socket calls of the
+//! host's stack, on the thread that runs the host.
 //!
-//! [`HostStreams::poll`] is the host's main loop: one round of the host, then the poller's events,
-//! and sleep if there were none. Incoming segments are therefore answered before the thread sleeps,
-//! and the round runs the timers. [`run`] runs a host with one application from start to end;
-//! [`Servers`] are the services of hosts in a configuration file.
+//! [`HostStreams::poll`] is the host's main loop: it runs one round of the host, then takes the
+//! events of the poller, and sleeps if there were none. Incoming segments are therefore answered
+//! before the thread sleeps, and the round also runs the timers. [`run`] runs a host with one
+//! application from start to end; [`Servers`] are the services of hosts in a configuration file.
 
 mod programs;
 mod run;
@@ -23,27 +23,29 @@ use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, Poller};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Descriptors taken from the poller at a time; the others stay there for the next round.
+/// Maximum number of descriptors taken from the poller at a time; the others follow in the next
+/// round.
 const READY: usize = 256;
-/// Delay before a send is retried after the buffer pool was empty.
+/// Delay before a send is retried after the pool had no free buffer.
 const RETRY: Duration = Duration::from_millis(1);
-/// Receive buffer of UDP sockets: some milliseconds at 10 Gbit/s.
+/// Size of the receive buffer of UDP sockets in bytes: holds some milliseconds of traffic at 10
+/// Gbit/s.
 const DATAGRAM_BUFFER: usize = 4 << 20;
 
-/// Sockets of a host that this thread serves.
+/// The sockets of one host, used by the thread that runs the applications.
 pub struct HostStreams<'h, L: Locks> {
     host: &'h Host<L>,
     calls: Calls<'h, L>,
     poller: Poller<L>,
     around: Option<Around<'h>>,
     told: Vec<usize>,
-    /// Descriptors that could not send because the pool was empty. No event reports free buffers,
-    /// so they are retried.
+    /// Descriptors that could not send because the pool had no free buffer. No event reports a
+    /// freed buffer, so these sends are retried.
     starved: Vec<Fd>,
     notices: Vec<String>,
 }
 
-/// State of the host's main loop, if [`HostStreams::poll`] runs it: runner, programs and pairs.
+/// State needed to run the host's main loop in [`HostStreams::poll`]: runner, programs and pairs.
 struct Around<'h> {
     runner: Runner,
     programs: Running<'h>,
@@ -51,13 +53,14 @@ struct Around<'h> {
 }
 
 impl<'h, L: Locks> HostStreams<'h, L> {
-    /// Creates the sockets of `host`; `poll` runs the host with `runner`, which includes datagram
-    /// services and the control socket.
+    /// Creates the sockets of `host`. [`Streams::poll`] runs the host with `runner`, which also
+    /// serves its datagram services and its control socket.
     pub fn new(host: &'h Host<L>, runner: Runner, pairs: &'h Pairs) -> HostStreams<'h, L> {
         HostStreams::with_programs(host, runner, Running::default(), pairs)
     }
 
-    /// Like [`HostStreams::new`], with programs that serve the host's other services.
+    /// Creates sockets as [`HostStreams::new`] does, and runs `programs` for the other services of
+    /// the host.
     pub fn with_programs(
         host: &'h Host<L>,
         runner: Runner,
@@ -67,8 +70,8 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         HostStreams { around: Some(Around { runner, programs, pairs }), ..HostStreams::beside(host) }
     }
 
-    /// Creates sockets on a `host` with rounds that run elsewhere: [`Streams::poll`] never waits.
-    /// The caller sets the time with [`HostStreams::set_now`] before each turn.
+    /// Creates sockets on a `host` whose rounds run elsewhere: [`Streams::poll`] never waits. The
+    /// caller sets the time with [`HostStreams::set_now`] before each turn.
     pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
         let (calls, poller) = (host.calls(), Poller::default());
         let (told, starved, notices) = Default::default();
@@ -80,24 +83,24 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         self.calls.set_now(now);
     }
 
-    /// Returns the runner, if the host's main loop runs here.
+    /// Returns the runner, if [`Streams::poll`] runs the host's main loop.
     pub fn runner(&self) -> Option<&Runner> {
         self.around.as_ref().map(|around| &around.runner)
     }
 
-    /// Ends the programs passed to [`HostStreams::with_programs`].
+    /// Ends the programs that were passed to [`HostStreams::with_programs`].
     pub fn end_programs(&mut self) {
         if let Some(around) = &mut self.around {
             around.programs.end();
         }
     }
 
-    /// Takes the pending notices: ports that have ended.
+    /// Takes the pending notices, which report ports that have ended.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Opens a non-blocking stream socket, bound if `at` gives an address or port.
+    /// Opens a non-blocking stream socket, and binds it if `at` has a specified address or port.
     fn open(&self, at: SocketAddr) -> Result<Fd, Errno> {
         let fd = self.calls.stream_socket_of(Domain::of(&at))?;
         self.or_close(fd, self.prepare(fd, at))
@@ -106,8 +109,8 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     fn prepare(&self, fd: Fd, at: SocketAddr) -> Result<(), Errno> {
         self.calls.set_option(fd, Opt::NonBlocking(true))?;
         if at.port() != 0 {
-            // Earlier connections may still be in TIME-WAIT on the port; on FTP's port 20 they
-            // always are.
+            // Earlier connections on the port may still be in TIME-WAIT; on FTP's port 20 this is
+            // always so.
             self.calls.set_option(fd, Opt::ReuseAddr(true))?;
         }
         if at.port() != 0 || !at.ip().is_unspecified() {
@@ -116,15 +119,15 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         Ok(())
     }
 
-    /// Opens a bound, non-blocking UDP socket.
+    /// Opens a non-blocking UDP socket and binds it to `at`.
     fn open_datagrams(&self, at: SocketAddr) -> Result<Fd, Errno> {
         let fd = self.calls.socket_of(Domain::of(&at))?;
         let begin = || {
             self.calls.set_option(fd, Opt::NonBlocking(true))?;
             self.calls.set_option(fd, Opt::RecvPacketInfo(true))?;
             self.calls.bind(fd, at)?;
-            // One round of the host can deliver more than the default buffer holds.
-            // If refused, the host's limit applies.
+            // One round of the host can deliver more datagrams than the default buffer holds. If
+            // this size is refused, the buffer keeps the host's default.
             let _ = self.calls.set_option(fd, Opt::RecvBuffer(DATAGRAM_BUFFER));
             self.calls.watch(&self.poller, fd)
         };
@@ -149,7 +152,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         done.map(|()| fd)
     }
 
-    /// Schedules a retry of a descriptor that found the pool empty.
+    /// Schedules a retry for a descriptor that could not send because the pool was empty.
     fn starve(&mut self, fd: Fd) -> Failure {
         if !self.starved.contains(&fd) {
             self.starved.push(fd);
@@ -192,7 +195,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     fn accept(&mut self, listener: Fd) -> Result<(Fd, Ends), Failure> {
         loop {
             let (fd, peer) = self.calls.accept(listener).map_err(failure)?;
-            // A connection that was reset while queued is skipped.
+            // A connection that was reset while it waited in the accept queue is skipped.
             let begin = || {
                 self.calls.set_option(fd, Opt::NonBlocking(true))?;
                 self.calls.watch(&self.poller, fd)

@@ -7,12 +7,14 @@
 //!        -> head, then the body, sent from where it is stored
 //! ```
 //!
-//! Strict parsing means: no bare CR or LF, no folded fields, no blank before a colon, one Host, one
-//! Content-Length, no Transfer-Encoding except `chunked`, and 411 for a chunked body. A `Root` with
-//! `/dev/zero` serves endless zeros, or `?bytes=N` of them, for benchmarks.
+//! Strict parsing means: no bare CR or LF, no folded fields, no blank before a colon, exactly one
+//! Host field, at most one Content-Length field, no Transfer-Encoding except `chunked`, and status
+//! 411 for a chunked body. For benchmarks, a `Root` with `/dev/zero` serves endless zeros, or N
+//! zeros as `/dev/zero?bytes=N`.
 //!
-//! Limits: connections, connections per address, head size, requests per connection, and the time
-//! for a complete head, for the next request, and for progress of the reader.
+//! Limits exist for connections, connections per address, head size and requests per connection,
+//! and for the time until a head is complete, until the next request, and without progress of the
+//! client's reading.
 
 mod answer;
 mod conn;
@@ -33,20 +35,21 @@ use std::time::Duration;
 
 pub use request::{Bad, Method, Request};
 
-/// Maximum bytes of a request head.
+/// Maximum length of a request head in bytes.
 pub const HEAD_MAX: usize = 16 * 1024;
-/// Maximum number of fields of a request head.
+/// Maximum number of header fields of a request.
 pub const FIELDS_MAX: usize = 100;
-/// Maximum bytes of a request body that are discarded to keep the connection.
+/// Maximum length of a request body in bytes. A body is discarded, so that the connection can be
+/// kept.
 pub const BODY_MAX: u64 = 64 * 1024;
 
 /// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Served files.
+    /// Files that the server offers.
     pub root: Root,
-    /// Wall clock offset for the Date field; `None`: no such field (RFC 9110 6.6.1 permits that
-    /// without a clock).
+    /// Wall-clock time at the zero of the host's clock, for the Date field; `None` omits the field,
+    /// as RFC 9110 6.6.1 permits for a server without a clock.
     pub wall: Option<Wall>,
     /// Maximum number of connections.
     pub conns_max: usize,
@@ -54,10 +57,10 @@ pub struct Config {
     pub conns_per_peer: usize,
     /// Maximum number of requests per connection.
     pub requests_max: u32,
-    /// Time limit from the first to the last byte of a head, and from an answer to the next
-    /// request.
+    /// Time limit from the first to the last byte of a request head, and from the end of an answer
+    /// to the next request.
     pub head_time: Duration,
-    /// Time limit for a reader without progress.
+    /// Time limit for a client that does not read any of its answer.
     pub send_time: Duration,
 }
 
@@ -81,21 +84,21 @@ stats::counters! {
     pub struct HttpCounts at "apps.http" {
         /// Connections accepted.
         accepted,
-        /// Connections refused: too many.
+        /// Connections refused: all places taken, or too many from one address.
         refused,
         /// Connections reset to make room for a new one: idle for longest.
         evicted,
-        /// Requests answered with the resource, 304 or a redirection.
+        /// Requests answered with the file, with 304 (not modified), or with a redirection.
         answered,
-        /// Requests answered with an error; the connection stays open.
+        /// Requests answered with an error status; the connection stays open.
         unserved,
-        /// Malformed requests: answered with 4xx or 5xx, and the connection closed.
+        /// Malformed requests, answered with a 4xx or 5xx status; the connection is closed.
         malformed,
-        /// Connections closed: incomplete head at the time limit.
+        /// Connections closed: the request head was not complete within the time limit.
         head_late,
-        /// Connections closed: no request for too long.
+        /// Connections closed: no further request within the time limit.
         idle,
-        /// Connections closed: no progress of the answer for too long.
+        /// Connections closed: the client did not read its answer within the time limit.
         stalled,
         /// Connections reset: a file was truncated while being sent.
         cut_short,
@@ -137,7 +140,8 @@ impl Http {
         self.conns.len()
     }
 
-    /// Updates the timer and closes or resets the connection if its state requires that.
+    /// Updates the timer of a connection, and closes or resets the connection if its state requires
+    /// that.
     fn update(&mut self, chan: Chan) {
         let Some(PeerSlot(_, conn)) = self.conns.get(chan.0) else { return };
         let due = conn.deadline(&self.config);
@@ -171,7 +175,8 @@ impl App for Http {
             );
         };
         self.counts.accepted.bump();
-        // Answers are written whole, so delaying segments would only delay their ends.
+        // Each answer is written in one piece, so Nagle's algorithm would only delay its last
+        // segment.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
         self.update(Chan(at));
         if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }

@@ -1,5 +1,6 @@
-//! iperf3's protocol in both roles: stock clients can measure against [`Iperf3`], and [`Client`]
-//! against stock servers.
+//! Implements iperf3's protocol for both sides: [`Iperf3`] is a server for original iperf3 clients,
+//! and [`Client`] measures against original iperf3 servers. "Stock iperf3" below means the original
+//! program.
 //!
 //! ```text
 //!  client                                     server
@@ -18,17 +19,17 @@
 //! ```
 //!
 //! The server runs up to [`Config::clients_max`] tests at a time. Further clients receive
-//! ACCESS_DENIED (-1), which stock servers send to any client but the first. Every phase has a
-//! time limit. SCTP and passwords are answered with SERVER_ERROR (-2) and the number of "not
-//! implemented".
+//! ACCESS_DENIED (-1), which stock servers send to every client but the first. Every phase has a
+//! time limit. Requests for SCTP or for authentication are answered with SERVER_ERROR (-2) and the
+//! error number of "not implemented".
 //!
-//! The payload is the same block again and again. Blocks are counted in bytes; the client decides
-//! when the test ends.
+//! The payload repeats one block. Progress is counted in bytes; the client decides when the test
+//! ends.
 //!
-//! Latency under load is reported in two ways: the round-trip times measured by our TCP in each
-//! interval, as in stock iperf3; and, on request and only against our server, a connection beside
-//! the test that echoes eight bytes every few milliseconds ([`probe`]). Stock servers send
-//! ACCESS_DENIED on that connection, and the test continues without it.
+//! Latency under load is reported in two ways. In each interval, as in stock iperf3, the report has
+//! the round-trip time measured by our TCP. On request, and only against our own server, a second
+//! connection also echoes eight bytes every few milliseconds while the test runs ([`probe`]). Stock
+//! servers send ACCESS_DENIED on that connection, and the test continues without it.
 
 mod client;
 mod file;
@@ -53,20 +54,20 @@ pub use server::{Config, Iperf3, Iperf3Counts};
 
 /// Default L4 port.
 pub const PORT: u16 = 5201;
-/// Maximum number of streams of a test per direction.
+/// Maximum number of parallel streams of a test, per direction.
 pub const STREAMS_MAX: u32 = 128;
 
-/// CPU time used so far.
+/// CPU time that the process has used so far.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CpuTimes {
-    /// Seconds in user mode.
+    /// CPU time in user mode, in seconds.
     pub user_s: f64,
-    /// Seconds in the kernel.
+    /// CPU time in the kernel, in seconds.
     pub system_s: f64,
 }
 
 impl CpuTimes {
-    /// Returns the times of this process.
+    /// Returns the CPU times of this process.
     pub fn of_process() -> CpuTimes {
         let [user_s, system_s] = dispatch::process_cpu_s();
         CpuTimes { user_s, system_s }

@@ -10,10 +10,10 @@
 //!                             its socket
 //! ```
 //!
-//! Limited are: clients, clients per address, keys, bytes of keys and values (`-OOM`), bytes per
-//! request, and buffered bytes of all clients together. If the buffers exceed their limit, the
-//! client that uses most is disconnected, provided that it uses more than its share. No
-//! persistence, no replication, one database.
+//! Limits exist for clients, clients per address, keys, bytes of keys and values (`-OOM`), bytes
+//! per request, and bytes buffered for all clients together. If the buffers exceed their limit, the
+//! client that uses most of them is disconnected, provided that it uses more than its share. There
+//! is no persistence, no replication, and a single database.
 
 mod command;
 mod conn;
@@ -45,29 +45,29 @@ use wire::hash::Key;
 pub use server::Facts;
 pub use store::Bounds;
 
-/// Default port of Redis.
+/// Default L4 port of Redis.
 pub const PORT: u16 = 6379;
-/// Maximum number of expired keys removed at a time.
+/// Maximum number of expired keys that are removed at a time.
 const SWEEP: usize = 1000;
 
 /// Limits of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Limits on keys, and on bytes of keys and values.
+    /// Limits on the number of keys, and on the bytes of keys and values.
     pub bounds: Bounds,
     /// Limits on a request.
     pub limits: Limits,
     /// Maximum number of clients.
     pub clients_max: usize,
-    /// Maximum number of clients per address.
+    /// Maximum number of clients from one IP address.
     pub clients_per_peer: usize,
-    /// Maximum bytes of buffered requests and replies of all clients.
+    /// Maximum number of bytes of requests and replies buffered for all clients together.
     pub buffers_max: usize,
-    /// Maximum bytes of buffered replies per client.
+    /// Maximum number of bytes of replies buffered per client.
     pub replies_max: usize,
-    /// Inactivity after which a client is disconnected.
+    /// Time without activity after which a client is disconnected.
     pub idle: Duration,
-    /// Hash key of the tables.
+    /// Secret key for the hash tables, so that clients cannot choose colliding keys.
     pub key: Key,
 }
 
@@ -91,7 +91,7 @@ stats::counters! {
     pub struct KvCounts at "apps.kv" {
         /// Clients accepted.
         accepted,
-        /// Clients refused: too many.
+        /// Clients refused: all places taken, or too many from one address.
         refused,
         /// Clients reset to make room for a new one: idle for longest.
         evicted,
@@ -105,13 +105,13 @@ stats::counters! {
         malformed,
         /// Clients disconnected: idle for too long.
         idle,
-        /// Clients reset: too many buffered bytes.
+        /// Clients reset because their requests and replies used too much buffer space.
         greedy,
     }
 }
 
-/// Reason for refusing a request. Clients compare the texts, which are those of the redis.io
-/// command reference.
+/// Reason for refusing a request. The texts are those of the redis.io command reference, since
+/// clients compare them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Unknown command: its name and first arguments.
@@ -120,45 +120,45 @@ pub enum Refusal {
     Subcommand(&'static str, String),
     /// Wrong number of arguments.
     Arity(&'static str),
-    /// The key holds another type.
+    /// The value of the key has a type on which the command cannot operate.
     WrongType,
-    /// Invalid combination of arguments.
+    /// Invalid combination of options or arguments.
     Syntax,
-    /// Not a 64-bit integer.
+    /// The argument is not a 64-bit integer.
     NotInteger,
     /// A count that is negative or not a number.
     NotPositive,
-    /// Not a number.
+    /// The argument is not a floating-point number.
     NotFloat,
-    /// The sum of scores is not a number.
+    /// The sum of two scores is not a number (infinity minus infinity).
     NotScore,
-    /// A range limit is not a number.
+    /// A limit of a score range is not a number.
     NotRange,
-    /// LIMIT without BYSCORE.
+    /// Option LIMIT without option BYSCORE.
     Limit,
-    /// A sum exceeds 64 bits.
+    /// The result of an increment or decrement exceeds 64 bits.
     Overflow,
-    /// Invalid expiry time.
+    /// Invalid expiry time in this command.
     Expire(&'static str),
-    /// Text too long.
+    /// The string would exceed its maximum length.
     TooLong,
     /// `SELECT` of a database other than 0, the only one.
     Database,
-    /// No memory for more data.
+    /// No memory left for more keys or values.
     Full,
-    /// MULTI within a transaction.
+    /// MULTI inside a transaction.
     Nested,
     /// EXEC or DISCARD without MULTI.
     NoTransaction(&'static str),
-    /// WATCH within a transaction.
+    /// WATCH inside a transaction.
     WatchInside,
-    /// A command within a transaction that would change the protocol version.
+    /// A command that changes the protocol version (HELLO) inside a transaction.
     NotInside,
     /// EXEC of a transaction in which a request was refused.
     Aborted,
-    /// Transaction too long.
+    /// The transaction has too many requests or bytes.
     Transaction,
-    /// Too many watched keys.
+    /// The client watches too many keys.
     Watches,
     /// Protocol version that is not a number.
     ProtocolNumber,
@@ -166,11 +166,11 @@ pub enum Refusal {
     Protocol,
     /// Invalid HELLO option.
     HelloOption(String),
-    /// User other than the default user.
+    /// AUTH with a user other than the default user.
     Password,
-    /// Password given although none is configured.
+    /// AUTH with only a password, although no password is configured.
     NoPassword,
-    /// Name with invalid bytes, or too long.
+    /// Client or library name that has invalid bytes or is too long.
     Name(&'static str),
     /// Unknown attribute of CLIENT SETINFO.
     Attribute(String),
@@ -181,7 +181,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Quotes the command name and the first arguments, up to 128 bytes each.
+    /// Returns the refusal of an unknown command; quotes its name and first arguments, up to 128
+    /// bytes each.
     fn unknown(args: &Args<'_>) -> Refusal {
         let text = |bytes: &[u8], most: usize| bytes.get(..most).unwrap_or(bytes).escape_ascii().to_string();
         let mut first = String::new();
@@ -257,7 +258,7 @@ pub struct Kv {
     store: store::Store,
     conns: Slots<Conn>,
     roster: roster::Roster,
-    /// Buffered bytes of all clients.
+    /// Number of bytes buffered for all clients together.
     buffers: usize,
     actions: VecDeque<Action>,
     check: Option<Instant>,
@@ -283,7 +284,7 @@ impl Kv {
         self.store.len()
     }
 
-    /// Returns the bytes of keys and values.
+    /// Returns the number of bytes charged for keys and values.
     pub fn bytes(&self) -> usize {
         self.store.bytes()
     }
@@ -299,7 +300,8 @@ impl Kv {
         }
     }
 
-    /// Applies `change` to a connection, processes its requests, and closes it if required.
+    /// Applies `change` to the connection of a channel, processes its pending requests, and closes
+    /// the connection if required.
     fn with(&mut self, chan: Chan, now: Instant, change: impl FnOnce(&mut Conn)) {
         let facts = self.facts();
         let Some(conn) = self.conns.get_mut(chan.0) else { return };
@@ -326,8 +328,8 @@ impl Kv {
         self.end(chan, Action::Abort(chan));
     }
 
-    /// Disconnects the client that holds most, even if another one caused the excess: otherwise
-    /// idle clients with full buffers would block the others.
+    /// Disconnects the client that uses most buffer space, even if another client caused the
+    /// excess. Otherwise idle clients with full buffers would block the others.
     #[cold]
     fn cut_the_largest(&mut self) {
         let share = self.config.buffers_max / self.config.clients_max.max(1);
@@ -373,7 +375,8 @@ impl App for Kv {
         self.conns.get_mut(at).into_iter().for_each(|conn| conn.session.at = at);
         self.counts.accepted.bump();
         self.check.get_or_insert(now.after(self.config.idle));
-        // Replies are written whole; delaying segments would only delay them.
+        // Each reply is written in one piece, so Nagle's algorithm would only delay its last
+        // segment.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
         if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }

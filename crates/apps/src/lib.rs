@@ -1,13 +1,13 @@
-//! Applications on our sockets.
+//! Applications that run on the sockets of this project, and the tools that measure them.
 //!
-//! [`testtool`] is the tool of rump2014: it sends, receives or routes UDP as fast as the stack can
-//! and prints the report's result block. [`netperf`] has the tests of netperf, and [`netrate`] the
-//! tools of FreeBSD's tools/tools/netrate, between any two ends; [`load`] generates the load of
-//! many clients.
+//! [`testtool`] is the test tool of rump-pktgenif: it sends, receives or routes UDP as fast as the
+//! stack permits and prints the results in the format of the original. [`netperf`] has the tests of
+//! netperf, and [`netrate`] the tools of FreeBSD's tools/tools/netrate; both run between any two
+//! hosts. [`load`] simulates many clients of a service.
 //!
-//! The stream servers are protocol implementations without sockets: each is an [`app::App`] that
-//! consumes bytes and time and returns actions. [`serve::Server`] runs one on any implementation of
-//! [`streams::Streams`].
+//! The servers for stream sockets are protocol implementations without sockets: each is an
+//! [`app::App`], which receives bytes and the current time and returns bytes and actions.
+//! [`serve::Server`] runs one of them on any implementation of [`streams::Streams`].
 //! ```text
 //!  streams::Streams    listen, accept, connect, send, recv, close, poll: of our stack, the kernel
 //!                      or a test

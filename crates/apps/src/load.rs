@@ -1,5 +1,5 @@
-//! Workloads: clients send requests to a service in given proportions for some time and report the
-//! rate and the response times.
+//! Workloads: clients send a mix of requests to a service for some time and report the request rate
+//! and the response times.
 //!
 //! ```text
 //!  Load (a netperf Play)   near: Clients, connections with requests in flight; far: Hosted
@@ -7,9 +7,10 @@
 //!  hosted::Hosted          an app::App as a far end, wherever plays run
 //! ```
 //!
-//! The loop is closed: a client sends a new request after an answer, so a slow server receives
-//! fewer. Times run from writing a request to reading its answer. Filling the service beforehand
-//! and requests in flight at the end are not counted. Requests are derived from a fixed seed.
+//! The loop is closed: a client sends a new request only after an answer, so a slow server receives
+//! fewer requests. A response time runs from writing a request to reading its answer. Requests that
+//! fill the service beforehand, and requests in flight at the end, are not counted. All requests
+//! are derived from a fixed seed.
 
 mod clients;
 mod files;
@@ -38,16 +39,17 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-/// Time the thread stays awake after activity, since the next request or answer is expected soon.
+/// Time for which the thread stays awake after activity, since the next request or answer is
+/// expected soon.
 const AWAKE: Duration = Duration::from_micros(300);
 /// Maximum number of clients.
 pub const CLIENTS_MAX: usize = 512;
 /// Maximum number of requests in flight per client.
 pub const DEPTH_MAX: usize = 1024;
 
-/// A mix of requests for a service.
+/// A mix of requests for one kind of service.
 pub trait Mix {
-    /// The service under load.
+    /// The application that serves the requests.
     type App: App + std::fmt::Debug;
 
     const PORT: u16;
@@ -55,23 +57,26 @@ pub trait Mix {
     /// Name of the workload.
     const NAME: &'static str;
 
-    /// Names of the kinds of requests.
+    /// Names of the kinds of requests, such as GET and SET.
     const KINDS: &'static [&'static str];
 
-    /// Creates an empty service with room for the largest data set that the flags permit.
+    /// Creates the service without data, with limits for the largest data set that the flags
+    /// permit.
     fn app() -> Self::App;
 
-    /// Writes the next request for filling the service; returns `false` when it is filled.
+    /// Writes the next request that fills the service with data before the measurement; returns
+    /// `false` when the service is filled.
     fn fill(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Writes the next request of a client; returns its kind.
+    /// Writes the next request of a client; returns the index of its kind in [`Mix::KINDS`].
     fn ask(&mut self, client: usize, out: &mut Vec<u8>) -> usize;
 
-    /// Parses the first answer in `bytes`, which belongs to a client's oldest request of this kind
-    /// (`None`: a filling request). Returns its length, or `None` while it is incomplete.
+    /// Parses the first answer in `bytes`, which belongs to the client's oldest request in flight.
+    /// `kind` is the kind of that request, `None` if it filled the service. Returns the length of
+    /// the answer in bytes, or `None` while the answer is incomplete.
     ///
     /// # Errors
-    /// It is not a valid answer to the request.
+    /// The bytes are not a valid answer to the request.
     fn on_reply(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>>;
 
     /// Describes the mix in one line.
@@ -79,18 +84,18 @@ pub trait Mix {
 }
 
 pub struct Load<'o, M> {
-    /// The mix of requests.
+    /// The mix of requests to send.
     pub mix: M,
     /// Duration of the measurement.
     pub time: Duration,
     pub clients: usize,
-    /// Requests in flight per client.
+    /// Number of requests in flight per client.
     pub depth: usize,
     /// Prints one JSON object instead of text.
     pub json: bool,
     /// Destination of the output.
     pub out: &'o mut dyn Write,
-    /// The results, once done.
+    /// The results of the measurement, once it is complete.
     pub report: Option<Report>,
 }
 
@@ -108,7 +113,7 @@ impl<M: Mix> Play for Load<'_, M> {
         let mut clients = Clients::connect(sockets, round, at, &setup, self.clients.clamp(1, CLIENTS_MAX))?;
         let played = clients
             .fill(sockets, round, &mut self.mix)
-            .context("filling the service")
+            .context("cannot fill the service with data")
             .and_then(|()| clients.run(sockets, round, &mut self.mix, self.time, self.depth.clamp(1, DEPTH_MAX)));
         clients.close(sockets);
         round(sockets, Pace::Go);
@@ -119,7 +124,7 @@ impl<M: Mix> Play for Load<'_, M> {
     }
 }
 
-/// The service under load.
+/// The service under load, as a far end of netperf's framework.
 #[derive(Debug)]
 pub struct Service<M>(PhantomData<M>);
 
@@ -130,7 +135,7 @@ impl<M: Mix> FarEnd for Service<M> {
 
     const CONNECTIONS: usize = CLIENTS_MAX;
 
-    /// `Limits` is not used: the application has its own limits.
+    /// Opens the service. `Limits` are not used, since the application has its own limits.
     fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, _: Limits) -> Result<(Hosted<M::App, S>, u16), Failure> {
         Hosted::open(sockets, at, M::app())
     }

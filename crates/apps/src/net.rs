@@ -1,8 +1,9 @@
-//! An in-memory network for tests: our end implements [`Streams`]; the test controls the far end.
+//! An in-memory network for tests. The program under test uses one end, which implements
+//! [`Streams`]; the test controls the other end, called the far end.
 //!
 //! Bytes arrive at once. A connection buffers a limited number of bytes in each direction, so a
-//! slow reader is simulated by not reading. Readiness is edge-triggered and reported once: a driver
-//! that loses an event stalls. With a seed, calls transfer fewer bytes than they could.
+//! test simulates a slow reader by not reading. Readiness is edge-triggered and reported once: a
+//! driver that misses an event stalls. With a seed, calls transfer fewer bytes than they could.
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +13,7 @@ use std::time::Duration;
 /// Maximum number of queued datagrams per direction.
 const DATAGRAMS_MAX: usize = 10_000;
 
-/// The far end of a connection.
+/// The far end of a connection, controlled by the test.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Far(pub usize);
 
@@ -34,7 +35,7 @@ pub(crate) struct Conn {
     ends: Ends,
     to_us: Pipe,
     to_far: Pipe,
-    /// We started to connect and the far end has not answered.
+    /// Set while the program's connect is not answered by the far end.
     is_pending: bool,
     is_reset: bool,
     far_closed: bool,
@@ -55,24 +56,24 @@ pub struct Net {
     pub(crate) ready: BTreeSet<usize>,
     pub(crate) next_fd: usize,
     pub(crate) next_port: u16,
-    /// Bytes buffered by a new connection in each direction; 0: 64 KiB.
+    /// Number of bytes that a new connection buffers in each direction; 0: 64 KiB.
     pub window: usize,
     /// Maximum number of descriptors; 0: unlimited.
     pub fds_max: usize,
-    /// All socket options that were set.
+    /// All socket options that the program has set.
     pub options: Vec<StreamOption>,
-    /// Result of [`Streams::info`].
+    /// TCP statistics that [`Streams::info`] returns.
     pub info: Option<StreamInfo>,
-    /// Seed for partial reads and writes; 0: none.
+    /// Seed that selects where reads and writes are cut short; 0: they are not.
     pub seed: u64,
-    /// Destinations of our connects that were refused.
+    /// Destinations of the program's connects that were refused.
     pub refused: Vec<SocketAddr>,
-    /// Datagrams that we sent: source, destination, payload.
+    /// Datagrams that the program has sent: source, destination, payload.
     pub datagrams: VecDeque<(SocketAddr, SocketAddr, Vec<u8>)>,
-    /// Number of queued datagrams at which sending fails until they are taken. 0: datagrams beyond
-    /// [`DATAGRAMS_MAX`] are lost.
+    /// Number of queued datagrams at which sending fails, until the test takes them. 0: datagrams
+    /// beyond [`DATAGRAMS_MAX`] are lost.
     pub datagrams_wait: usize,
-    /// Addresses on which the far side listens.
+    /// Addresses at which the far end accepts connections.
     pub far_listens: BTreeSet<SocketAddr>,
 }
 
@@ -113,7 +114,8 @@ impl Net {
 
     // The far side.
 
-    /// Connects from `from` to our listener at `to`; `None` if there is none.
+    /// Connects from `from` to the program's listener at `to`; returns `None` if there is no such
+    /// listener.
     pub fn connect_from(&mut self, from: SocketAddr, to: SocketAddr) -> Option<Far> {
         let (fd, _) = self.socks.iter().find(|(_, sock)| matches!(sock, Sock::Listener { at, .. } if *at == to))?;
         let fd = *fd;
@@ -124,7 +126,7 @@ impl Net {
         Some(Far(conn))
     }
 
-    /// Sends from the far side; returns how many bytes were accepted.
+    /// Sends bytes from the far end; returns how many of them the connection accepted.
     pub fn far_send(&mut self, far: Far, bytes: &[u8]) -> usize {
         let conn = &mut self.conns[far.0];
         let n = bytes.len().min(conn.to_us.most.saturating_sub(conn.to_us.bytes.len()));
@@ -136,7 +138,7 @@ impl Net {
         n
     }
 
-    /// Sends a datagram from the far side to our sockets on that port.
+    /// Sends a datagram from the far end to the program's UDP sockets at that address.
     pub fn far_send_datagram(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         for (fd, sock) in &mut self.socks {
             if let Sock::Datagrams { at, came } = sock
@@ -149,14 +151,14 @@ impl Net {
         }
     }
 
-    /// Takes all queued datagrams.
+    /// Discards all queued datagrams, so that sending is possible again.
     pub fn take_datagrams(&mut self) {
         self.datagrams.clear();
         let sockets = self.socks.iter().filter(|(_, sock)| matches!(sock, Sock::Datagrams { .. }));
         self.ready.extend(sockets.map(|(fd, _)| *fd));
     }
 
-    /// Reads at most `most` bytes on the far side.
+    /// Reads at most `most` bytes at the far end.
     pub fn far_recv(&mut self, far: Far, most: usize) -> Vec<u8> {
         let conn = &mut self.conns[far.0];
         let n = most.min(conn.to_far.bytes.len());
@@ -165,21 +167,22 @@ impl Net {
         bytes
     }
 
-    /// Returns whether the far side has reached the end of the data.
+    /// Returns whether the far end has read all data and the program has shut down its side, or the
+    /// connection was reset.
     #[cfg(test)]
     pub fn far_eof(&self, far: Far) -> bool {
         let conn = &self.conns[far.0];
         conn.is_reset || (conn.to_far.is_shut && conn.to_far.bytes.is_empty())
     }
 
-    /// Returns how many bytes the far side can send now.
+    /// Returns how many bytes the far end can send on the connection now.
     #[cfg(test)]
     pub fn far_room(&self, far: Far) -> usize {
         let pipe = &self.conns[far.0].to_us;
         pipe.most.saturating_sub(pipe.bytes.len())
     }
 
-    /// Returns the addresses of a connection.
+    /// Returns both addresses of a connection.
     #[cfg(test)]
     pub fn ends_of(&self, far: Far) -> Ends {
         self.conns[far.0].ends
@@ -191,20 +194,21 @@ impl Net {
         self.conns[far.0].is_reset
     }
 
-    /// Shuts down sending of the far side.
+    /// Shuts down the sending side of the far end.
     pub fn far_shut(&mut self, far: Far) {
         self.conns[far.0].to_us.is_shut = true;
         self.wake(far.0);
     }
 
-    /// Resets the connection from the far side.
+    /// Resets the connection from the far end.
     pub fn far_reset(&mut self, far: Far) {
         let conn = &mut self.conns[far.0];
         (conn.is_reset, conn.far_closed) = (true, true);
         self.wake(far.0);
     }
 
-    /// Answers our pending connects; accepts those to addresses on which the far side listens.
+    /// Answers the program's pending connects: accepts those to addresses in `far_listens` and
+    /// refuses the others. Returns the accepted connections.
     pub fn answer_connects(&mut self) -> Vec<Far> {
         let mut taken = Vec::new();
         for at in 0..self.conns.len() {
@@ -225,17 +229,17 @@ impl Net {
         taken
     }
 
-    /// Returns the bytes buffered in all connections.
+    /// Returns the number of bytes buffered in all connections.
     pub fn held(&self) -> usize {
         self.conns.iter().map(|conn| conn.to_us.bytes.len() + conn.to_far.bytes.len()).sum()
     }
 
-    /// Returns the number of open descriptors.
+    /// Returns the number of descriptors that the program has open.
     pub fn fds(&self) -> usize {
         self.socks.len()
     }
 
-    /// Returns the addresses of our listeners.
+    /// Returns the addresses of the program's listeners.
     pub fn listeners(&self) -> Vec<SocketAddr> {
         let listeners = self.socks.values().filter_map(|sock| match sock {
             Sock::Listener { at, .. } => Some(*at),
@@ -419,7 +423,7 @@ pub struct Rig<A> {
 }
 
 impl<A: crate::app::App> Rig<A> {
-    /// Creates an application without a listener.
+    /// Creates a driver for an application that has no listener, such as a client.
     pub fn client_of(app: A, net: Net) -> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 2], 0));
@@ -428,7 +432,7 @@ impl<A: crate::app::App> Rig<A> {
         Rig { net, server, now, at, next_port: 50_000 }
     }
 
-    /// Creates an application that listens on 1.0.0.1:21.
+    /// Creates a driver for an application that listens at 1.0.0.1, port 21.
     pub fn new(app: A, net: Net) -> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 1], 21));
@@ -442,7 +446,7 @@ impl<A: crate::app::App> Rig<A> {
         self.client_from([1, 0, 0, 2])
     }
 
-    /// Connects a client from the given address.
+    /// Connects a client from the given IPv4 address.
     pub fn client_from(&mut self, ip: [u8; 4]) -> Far {
         self.next_port += 1;
         let from = SocketAddr::from((ip, self.next_port));
@@ -451,14 +455,14 @@ impl<A: crate::app::App> Rig<A> {
         far
     }
 
-    /// Runs turns until nothing is left to do. A service that sends endlessly stops when its window
-    /// is full.
+    /// Runs turns until nothing is left to do. A service that sends without end stops when the
+    /// window of its connection is full.
     pub fn run_until_idle(&mut self) {
         for turn in 0.. {
             assert!(turn < 100_000, "did not settle");
             let worked = self.server.turn(&mut self.net, self.now, Duration::ZERO);
             if worked == 0 && !self.server.is_runnable() && self.net.ready.is_empty() {
-                // One more turn, since a turn polls for readiness at its end.
+                // One more turn is needed, since a turn polls for readiness only at its end.
                 if self.server.turn(&mut self.net, self.now, Duration::ZERO) == 0 && !self.server.is_runnable() {
                     return;
                 }
@@ -466,7 +470,7 @@ impl<A: crate::app::App> Rig<A> {
         }
     }
 
-    /// Advances the clock and runs due timers.
+    /// Advances the clock by `by` and runs the timers that expire in this time.
     pub fn pass(&mut self, by: Duration) {
         let until = self.now.after(by);
         while let Some(at) = self.server.next_timer().filter(|at| *at <= until) {
@@ -480,7 +484,8 @@ impl<A: crate::app::App> Rig<A> {
         self.run_until_idle();
     }
 
-    /// Sends all bytes from the client and runs turns; returns what the client can then read.
+    /// Sends all bytes from the client and runs turns; returns the text that the client can then
+    /// read.
     #[cfg(test)]
     pub fn say(&mut self, far: Far, bytes: &[u8]) -> String {
         let mut rest = bytes;
@@ -495,7 +500,7 @@ impl<A: crate::app::App> Rig<A> {
         self.receive(far)
     }
 
-    /// Returns what the client can read now.
+    /// Returns the text that the client can read now.
     #[cfg(test)]
     pub fn receive(&mut self, far: Far) -> String {
         let mut heard = Vec::new();

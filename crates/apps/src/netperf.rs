@@ -1,4 +1,5 @@
-//! `linerate netperf`: netperf's tests as defined by netperf (REPORTS 2.4), between any two ends.
+//! `linerate netperf`: the tests of netperf, as netperf defines them (REPORTS 2.4), between any two
+//! ends. The near end requests and measures a test, the far end (netserver) serves it.
 //!
 //! ```text
 //!  near::Near           runs tests: control connection, test, results
@@ -12,9 +13,9 @@
 //! ```
 //!
 //! A test is straight-line code at the near end, which calls [`sockets::Sockets::step`] while it
-//! waits; on a single thread this gives the far end its turn. The same code therefore runs on our
-//! sockets and on the kernel's, with one thread or two. Nothing is allocated per message,
-//! transaction or connection.
+//! waits. If a single thread runs both ends, this call gives the far end its turn. The same code
+//! therefore runs on our sockets and on the kernel's, with one thread or two. Nothing is allocated
+//! per message, transaction or connection.
 
 pub mod confidence;
 pub mod control;
@@ -34,29 +35,30 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// netserver's default L4 port.
+/// Default L4 port of netserver.
 pub const PORT: u16 = 12_865;
-/// Maximum bytes of a message, request or response over TCP.
+/// Maximum number of bytes of a message, request or response over TCP.
 pub const MESSAGE_MAX: usize = 4 << 20;
-/// Maximum payload of a UDP datagram over IPv4.
+/// Maximum payload of a UDP datagram over IPv4, in bytes.
 pub const DATAGRAM_MAX: usize = 65_507;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Test {
-    /// Sends bytes from the near to the far end.
+    /// Sends bytes from the near end to the far end over one connection.
     TcpStream,
-    /// Sends bytes from the far to the near end (STREAM backwards).
+    /// Sends bytes from the far end to the near end over one connection (MAERTS is STREAM
+    /// backwards).
     TcpMaerts,
-    /// Request and response on one connection.
+    /// Exchanges requests and responses on one connection.
     TcpRr,
-    /// Opens and closes connections.
+    /// Opens and closes connections, without data.
     TcpCc,
-    /// Opens a connection, exchanges a request and a response, closes.
+    /// For each transaction, opens a connection, exchanges a request and a response, and closes it.
     TcpCrr,
-    /// Sends datagrams from the near to the far end, without flow control.
+    /// Sends datagrams from the near end to the far end, without flow control.
     UdpStream,
-    /// Request and response as datagrams.
+    /// Exchanges requests and responses as datagrams.
     UdpRr,
 }
 
@@ -65,7 +67,7 @@ impl Test {
     pub const ALL: [Test; 7] =
         [Test::TcpStream, Test::TcpMaerts, Test::UdpStream, Test::TcpRr, Test::TcpCc, Test::TcpCrr, Test::UdpRr];
 
-    /// Returns the name, as given to `-t`.
+    /// Returns the name of the test, as given to `-t`.
     pub fn name(self) -> &'static str {
         match self {
             Test::TcpStream => "TCP_STREAM",
@@ -78,7 +80,7 @@ impl Test {
         }
     }
 
-    /// Returns whether the test moves bytes one way and is measured in bits per second.
+    /// Returns whether the test moves bytes in one direction and is measured in bits per second.
     pub fn is_stream(self) -> bool {
         matches!(self, Test::TcpStream | Test::TcpMaerts | Test::UdpStream)
     }
@@ -107,45 +109,47 @@ impl FromStr for Test {
     }
 }
 
-/// Length of a test.
+/// Limit that ends a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// Limited by time.
+    /// The test ends after this time.
     Time(Duration),
-    /// Limited by transactions, or by bytes of a stream (`-l` with a negative number).
+    /// The test ends after this number of transactions, or of bytes for a stream (`-l` with a
+    /// negative number).
     Count(u64),
 }
 
 /// Options of a test.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// The test (`-t`).
+    /// The test to run (`-t`).
     pub test: Test,
-    /// Length of the test (`-l`).
+    /// Limit that ends the test (`-l`).
     pub length: Length,
-    /// Bytes per send call (`-m`); `None`: size of the socket's send buffer.
+    /// Number of bytes per send call (`-m`); `None`: size of the socket's send buffer.
     pub send_size: Option<usize>,
-    /// Bytes per receive call (`-M`); `None`: size of the socket's receive buffer.
+    /// Number of bytes per receive call (`-M`); `None`: size of the socket's receive buffer.
     pub recv_size: Option<usize>,
-    /// Bytes per request (`-r`).
+    /// Number of bytes per request (`-r`).
     pub request: usize,
-    /// Bytes per response (`-r`).
+    /// Number of bytes per response (`-r`).
     pub response: usize,
-    /// Additional requests in flight (`-b`).
+    /// Number of requests in flight in addition to the first (`-b`).
     pub burst: usize,
     /// Socket buffer sizes of the near end (`-s`).
     pub near: BufferSizes,
     /// Socket buffer sizes of the far end (`-S`).
     pub far: BufferSizes,
-    /// Sets TCP_NODELAY at both ends (`-D`).
+    /// Whether TCP_NODELAY is set at both ends (`-D`).
     pub nodelay: bool,
-    /// Measures the time of each call or transaction (`-v 2`), at the cost of two clock readings.
+    /// Whether the time of each call or transaction is measured (`-v 2`), which costs two clock
+    /// readings each.
     pub times: bool,
-    /// Interval of interim results (`-D` before the `--`).
+    /// Interval at which interim results are printed (global option `-D`, before the `--`).
     pub interim: Option<Duration>,
 }
 
-/// Requested socket buffer sizes.
+/// Requested socket buffer sizes in bytes; `None`: system default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BufferSizes {
     /// Value of SO_SNDBUF.
@@ -215,39 +219,40 @@ pub const LENGTH_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub test: Test,
-    /// Seconds from start to end, without setup; a stream ends with the arrival of its last byte.
+    /// Duration in seconds, without setup. A stream ends when its last byte arrives.
     pub elapsed: f64,
-    /// Seconds of it in which the near end's thread was preempted ([`crate::span::Took`]).
+    /// Seconds of the duration in which the near end's thread was preempted
+    /// ([`crate::span::Took`]).
     pub preempted: f64,
     /// Socket buffer sizes of the near end.
     pub near: sockets::Sizes,
     /// Socket buffer sizes of the far end.
     pub far: sockets::Sizes,
-    /// Bytes per send call.
+    /// Number of bytes per send call.
     pub send_size: usize,
-    /// Bytes per receive call.
+    /// Number of bytes per receive call.
     pub recv_size: usize,
     pub request: usize,
     pub response: usize,
-    /// Additional requests in flight.
+    /// Number of requests in flight in addition to the first.
     pub burst: usize,
-    /// Send calls that completed a message, or transactions.
+    /// Number of send calls that completed a message, or of transactions.
     pub messages: u64,
-    /// Failed send calls (UDP_STREAM).
+    /// Number of send calls that failed (UDP_STREAM).
     pub errors: u64,
-    /// Bytes moved, counted by the sender.
+    /// Number of bytes moved, counted by the sender.
     pub bytes: u64,
-    /// Counts of the far end.
+    /// Counts that the far end reported.
     pub tally: control::Tally,
-    /// Times of calls or transactions, if measured.
+    /// Times of the calls or transactions, if they were measured.
     pub times: Option<hist::Histogram>,
-    /// Set if Ctrl-C ended the test early.
+    /// Whether Ctrl-C ended the test early.
     pub cut: bool,
 }
 
 impl Outcome {
-    /// Returns the main figure: 10^6 bit/s as seen by the sender for streams, including UDP_STREAM;
-    /// otherwise transactions per second.
+    /// Returns the main result of the test: the sender's rate in 10^6 bit/s for streams, including
+    /// UDP_STREAM; otherwise the number of transactions per second.
     pub fn figure(&self) -> f64 {
         match self.test {
             test if test.is_stream() => self.bytes as f64 * 8e-6 / self.elapsed.max(1e-9),
@@ -255,12 +260,13 @@ impl Outcome {
         }
     }
 
-    /// Returns the figure of UDP_STREAM's second line: received 10^6 bit/s.
+    /// Returns the receiver's rate in 10^6 bit/s, which UDP_STREAM prints on its second line.
     pub fn received(&self) -> f64 {
         self.tally.bytes as f64 * 8e-6 / self.elapsed.max(1e-9)
     }
 
-    /// Returns the figure used for confidence: for UDP_STREAM the received rate.
+    /// Returns the result for which the confidence interval is computed: the receiver's rate for
+    /// UDP_STREAM, otherwise the main result.
     pub fn merit(&self) -> f64 {
         if self.test == Test::UdpStream { self.received() } else { self.figure() }
     }

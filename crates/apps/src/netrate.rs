@@ -10,11 +10,11 @@
 //! | `tcpp` | many connections, each with a number of bytes | receives them to the end |
 //! | `http` | fetches one file repeatedly, over many connections | `httpd`: serves it |
 //!
-//! Each tool prints what the original prints, with these corrections: netblast's error rate is a
-//! fraction, not an integer; netsend's wait compares complete times, and its failed sends are
-//! counted and reported at the end, not one by one; juggle prints its measurements for each kind of
-//! channel; tcpconnect's sockets do not block. tcpp and http make one connection before their time
-//! starts ([`warm_up`]). The far end runs on the same machine, or elsewhere with
+//! Each tool prints what the original prints, with these corrections. netblast's error rate is a
+//! fraction, not an integer. netsend compares complete times while it waits; it counts failed sends
+//! and reports their number at the end instead of each one. juggle prints its measurements for each
+//! kind of channel. tcpconnect's sockets do not block. tcpp and http open one connection before
+//! their time starts ([`warm_up`]). The far end runs on the same machine, or elsewhere with
 //! [`crate::netperf::serve`].
 
 mod blast;
@@ -41,24 +41,24 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Maximum payload of a datagram (limit of netblast and netsend).
+/// Maximum payload of a datagram in bytes; the same limit as in netblast and netsend.
 pub const PAYLOAD_MAX: usize = 32_768;
 
 /// Opens and closes a connection before the measurement, so that all hosts on the path have
 /// resolved their neighbors.
 ///
-/// Otherwise the first SYNs wait for an ARP reply, at most `net.link.ether.inet.maxhold` of them
-/// (16). The others are dropped and retransmitted a second later, and that second dominates the
-/// result: `tcpp -b 1` took 1.0 s.
+/// Without this, the first SYNs wait for an ARP reply, at most `net.link.ether.inet.maxhold` of
+/// them (16). Further SYNs are dropped and retransmitted a second later, and that second dominates
+/// the result: `tcpp -b 1` took 1.0 s.
 fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, setup: &Setup) -> anyhow::Result<()> {
     let Some(fd) = connect(sockets, round, Instant::NEVER, at, setup)? else { return Ok(()) };
     sockets.shutdown(fd);
     let ended = wait(sockets, round, Instant::NEVER, |sockets| sockets.recv(fd, &mut [0; 1]));
     sockets.close(fd);
-    ended.map(drop).context("warm-up connection")
+    ended.map(drop).context("warm-up connection failed")
 }
 
-/// Returns the time of day, as printed by these tools.
+/// Returns the time of day as the time since 1970, which these tools print.
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! RESP2 and RESP3, the protocols of Redis clients (redis.io, "Redis serialization protocol
-//! specification"): server and client side, with limits. Requests are the same in both versions;
-//! RESP3 adds maps, sets, doubles and a single null to replies. The client side parses RESP2.
+//! specification"), with limits on memory. Requests are the same in both versions; RESP3 adds maps,
+//! sets, doubles and a single null type to the replies. The server side supports both versions, the
+//! parser for clients only RESP2.
 //!
 //! ```text
 //!  received bytes -> Requests        one request at a time: an array of bulk strings, or a line of
@@ -9,9 +10,10 @@
 //!  bytes of a server -> reply::first length and content of the first complete reply
 //! ```
 //!
-//! No byte is scanned twice, however small the pieces of a request. Requests beyond the [`Limits`]
-//! and malformed ones return [`Bad`]; the parser cannot resynchronize, so the connection ends. The
-//! texts of [`Bad`] are those that clients expect.
+//! No byte is scanned twice, even if a request arrives in small pieces. Malformed requests and
+//! requests beyond the [`Limits`] return [`Bad`]. After such an error the parser cannot find the
+//! start of the next request, so the connection must be closed. The texts of [`Bad`] are those that
+//! clients expect.
 
 mod inline;
 pub mod replies;
@@ -23,52 +25,52 @@ use std::fmt;
 
 pub use replies::{Replies, Version};
 
-/// Maximum bytes of a line with a count or a length.
+/// Maximum length in bytes of a line that has a count or a length.
 const COUNT_LINE: usize = 32;
-/// Bytes read ahead of the current request.
+/// Number of bytes that may be buffered beyond the start of the current argument.
 const AHEAD: usize = 16 * 1024;
 
-/// Limits on a request.
+/// Limits on one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Maximum bytes of an argument.
+    /// Maximum length of an argument in bytes.
     pub bulk: usize,
     /// Maximum number of arguments.
     pub args: usize,
-    /// Maximum bytes of an inline request.
+    /// Maximum length of an inline request in bytes.
     pub line: usize,
-    /// Maximum bytes of a request.
+    /// Maximum length of a whole request in bytes.
     pub request: usize,
 }
 
 impl Default for Limits {
-    /// Returns lower limits than stock Redis, which permits 512 MB per argument and a million
-    /// arguments: too much memory for an unauthenticated client.
+    /// Returns limits that are lower than those of stock Redis, which permits 512 MB per argument
+    /// and a million arguments: too much memory for an unauthenticated client.
     fn default() -> Limits {
         Limits { bulk: 1 << 20, args: 65_536, line: 64 * 1024, request: 8 << 20 }
     }
 }
 
-/// Reason for rejecting bytes as a request.
+/// Reason why received bytes are not accepted as a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// Inline request too long.
+    /// The inline request is longer than [`Limits::line`].
     Line,
-    /// Unbalanced quotes.
+    /// An inline request has unbalanced quotes.
     Quotes,
-    /// The line with the array length is too long.
+    /// The line with the number of arguments is too long.
     CountLine,
-    /// The array length is invalid or too large.
+    /// The number of arguments is invalid or too large.
     Count,
-    /// Unexpected byte instead of a bulk string.
+    /// This byte was received where a bulk string (`$`) must start.
     Expected(u8),
     /// The line with the length of a bulk string is too long.
     LengthLine,
     /// The length of a bulk string is invalid or too large.
     Length,
-    /// No line end after a bulk string.
+    /// A bulk string is not followed by a line end.
     End,
-    /// All arguments together are too long.
+    /// All arguments together exceed [`Limits::request`].
     Request,
 }
 
@@ -91,7 +93,7 @@ impl fmt::Display for Bad {
 
 impl std::error::Error for Bad {}
 
-/// Position of an argument, relative to the request's first byte.
+/// Position of an argument, relative to the first byte of its request.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at: u32,
@@ -116,7 +118,7 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// Returns an argument; empty if it does not exist.
+    /// Returns the argument with index `at`; empty if there is no such argument.
     #[inline]
     pub fn get(&self, at: usize) -> &'a [u8] {
         self.spans.get(at).map_or(&[], |span| self.of(*span))
@@ -126,7 +128,7 @@ impl<'a> Args<'a> {
         self.bytes.get(span.at as usize..span.at as usize + span.len as usize).unwrap_or_default()
     }
 
-    /// Returns the arguments without the first `n`.
+    /// Returns the arguments from index `n` on.
     pub fn from(&self, n: usize) -> Args<'a> {
         Args { spans: self.spans.get(n..).unwrap_or_default(), ..*self }
     }
@@ -137,7 +139,8 @@ impl<'a> Args<'a> {
         args.spans.iter().map(move |span| args.of(*span))
     }
 
-    /// Returns an iterator over pairs of arguments; an unpaired last one is omitted.
+    /// Returns an iterator over pairs of consecutive arguments; the last argument of an odd number
+    /// is omitted.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let args = *self;
         args.spans.chunks_exact(2).filter_map(move |two| match two {
@@ -146,7 +149,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Copies the arguments, so that they outlive the request.
+    /// Copies the arguments into memory of their own, so that they outlive the request.
     pub fn save(&self) -> Saved {
         let mut bytes = Vec::with_capacity(self.bytes());
         let spans = self.spans.iter().map(|span| {
@@ -158,13 +161,13 @@ impl<'a> Args<'a> {
         Saved { bytes: bytes.into_boxed_slice(), spans }
     }
 
-    /// Returns the total bytes of the arguments.
+    /// Returns the total length of the arguments in bytes.
     pub fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 }
 
-/// Arguments of a request that is executed later.
+/// Copy of the arguments of a request that is executed later.
 #[derive(Debug)]
 pub struct Saved {
     bytes: Box<[u8]>,
@@ -176,7 +179,7 @@ impl Saved {
         Args { bytes: &self.bytes, spans: &self.spans }
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the number of bytes of memory in use.
     pub fn held(&self) -> usize {
         size_of::<Saved>() + self.bytes.len() + self.spans.len() * size_of::<Span>()
     }
@@ -187,46 +190,48 @@ impl Saved {
 pub struct Requests {
     limits: Limits,
     held: Vec<u8>,
-    /// Start of the current request.
+    /// Offset of the current request in the buffer.
     begin: usize,
-    /// Parsed bytes of it, and bytes already searched for a line end.
+    /// Number of parsed bytes of the current request; the next field has the number already
+    /// searched for a line end.
     at: usize,
     searched: usize,
-    /// Remaining arguments; `None`: waiting for the first line.
+    /// Number of arguments still to be parsed; `None` until the request's first line is complete.
     left: Option<usize>,
-    /// Length of the current argument.
+    /// Length of the current argument in bytes; `None` until the line with its length is complete.
     bulk: Option<usize>,
     spans: Vec<Span>,
     is_whole: bool,
 }
 
 impl Requests {
-    /// Creates a parser without data.
+    /// Creates a parser with an empty buffer.
     pub fn new(limits: Limits) -> Requests {
-        // Offsets have 32 bits.
+        // Offsets have 32 bits, which limits the length of a request.
         let limits = Limits { request: limits.request.min(1 << 30), ..limits };
         let (held, spans) = (Vec::new(), Vec::new());
         Requests { limits, held, begin: 0, at: 0, searched: 0, left: None, bulk: None, spans, is_whole: false }
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the number of bytes of memory in use.
     pub fn held(&self) -> usize {
         self.held.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Returns how many bytes can be buffered now: the rest of the current request, and some more.
+    /// Returns how many more bytes may be buffered now: enough for the current argument or line,
+    /// and at least 16 KiB.
     pub fn room(&self) -> usize {
         let wanted = match self.bulk {
             Some(len) => len + 2 + COUNT_LINE,
-            // An unfinished first line: up to its maximum length, plus enough to detect that it is
-            // too long.
+            // The first line is incomplete. There must be room for its maximum length and for
+            // enough further bytes to detect that it is too long.
             None if self.left.is_none() && self.searched > 0 => self.limits.line + 2,
             None => 0,
         };
         (self.at + wanted.max(AHEAD)).saturating_sub(self.held.len() - self.begin)
     }
 
-    /// Adds received bytes.
+    /// Adds received bytes to the buffer.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.begin > self.held.len() / 2 {
             self.held.drain(..self.begin);
@@ -235,10 +240,10 @@ impl Requests {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Returns the next complete request, if any.
+    /// Returns the next request, if it is complete.
     ///
     /// # Errors
-    /// [`Bad`]: no later bytes can be parsed.
+    /// [`Bad`]; the bytes that follow cannot be parsed either.
     pub fn next_request(&mut self) -> Result<Option<Args<'_>>, Bad> {
         loop {
             if self.is_whole {
@@ -248,7 +253,7 @@ impl Requests {
                 return Ok(None);
             }
             self.is_whole = true;
-            // Empty lines and empty arrays are ignored.
+            // Empty lines and requests without arguments are ignored.
             if !self.spans.is_empty() {
                 break;
             }
@@ -256,7 +261,7 @@ impl Requests {
         Ok(Some(Args { bytes: self.held.get(self.begin..).unwrap_or_default(), spans: &self.spans }))
     }
 
-    /// Discards the request returned last.
+    /// Removes the request returned last from the buffer.
     fn forget(&mut self) {
         self.begin += self.at;
         (self.at, self.searched, self.left, self.bulk, self.is_whole) = (0, 0, None, None, false);
@@ -269,7 +274,7 @@ impl Requests {
         }
     }
 
-    /// Continues parsing the request; returns whether it is complete.
+    /// Continues to parse the current request; returns whether it is complete.
     fn advance(&mut self) -> Result<bool, Bad> {
         if self.left.is_none() && !self.first_line()? {
             return Ok(false);
@@ -286,7 +291,8 @@ impl Requests {
         self.held.get(self.begin + self.at..).unwrap_or_default()
     }
 
-    /// Consumes the line at the current position and returns it without its end, if it is complete.
+    /// Consumes the line at the current position. Returns its offset and its length without the
+    /// line end, or `None` if it is incomplete.
     fn line(&mut self, most: usize, too_long: Bad) -> Result<Option<(usize, usize)>, Bad> {
         let from = self.at;
         let skip = self.searched.saturating_sub(from);
@@ -318,7 +324,7 @@ impl Requests {
         }
         let Some((from, len)) = self.line(COUNT_LINE, Bad::CountLine)? else { return Ok(false) };
         let count = number(self.slice(from, len), b'*').ok_or(Bad::Count)?;
-        // A negative count is an empty request.
+        // A negative number of arguments counts as an empty request.
         let count = usize::try_from(count).unwrap_or(0);
         if count > self.limits.args {
             return Err(Bad::Count);
@@ -327,7 +333,8 @@ impl Requests {
         Ok(true)
     }
 
-    /// Stores the words of an inline request in place of its line, which is never shorter.
+    /// Splits an inline request into words, which replace the line in the buffer; together they are
+    /// never longer than the line.
     fn inline(&mut self) -> Result<bool, Bad> {
         let Some((from, len)) = self.line(self.limits.line, Bad::Line)? else { return Ok(false) };
         let words = inline::words(self.slice(from, len), self.limits.args)?;
@@ -373,13 +380,13 @@ impl Requests {
     }
 }
 
-/// Parses the number between `mark` and the CR.
+/// Parses the number in a line between the type byte `mark` and the CR at its end.
 fn number(line: &[u8], mark: u8) -> Option<i64> {
     integer(line.strip_prefix(&[mark])?.strip_suffix(b"\r")?)
 }
 
-/// Parses an integer in the format of Redis: decimal digits, optional leading `-`, no `+`, no
-/// blanks, no leading zero.
+/// Parses an integer in the format of Redis: decimal digits with an optional leading `-`, without
+/// `+`, blanks or leading zeros.
 pub fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_plain = match digits {
@@ -393,7 +400,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     let mut value: i64 = 0;
     for digit in digits {
         let digit = i64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?);
-        // Computed as a negative number, since there is one more of these.
+        // The value is computed as a negative number, since the negative range is larger by one.
         value = value.checked_mul(10)?.checked_sub(digit)?;
     }
     if digits.len() < text.len() { Some(value) } else { value.checked_neg() }

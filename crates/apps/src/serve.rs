@@ -1,14 +1,15 @@
-//! Driver that runs an application on stream sockets: one thread, bounded connections, blocking
-//! only in `poll`.
+//! Driver that runs an application on stream sockets, on one thread. The number of its connections
+//! is limited, and only `poll` blocks.
 //!
-//! A [`Server`] owns an [`App`] and the descriptors of its channels. A [`Server::turn`] runs due
-//! timers, serves each channel that is ready with a limited share (so that one peer cannot starve
-//! the others), and polls. The streams are passed as an argument, so that a host's main loop can
-//! run several servers on one stack.
+//! A [`Server`] owns an [`App`] and the descriptors of its channels. [`Server::turn`] runs the
+//! timers that are due, serves each channel that is ready, and polls. Each channel may move only a
+//! limited number of bytes per turn, so that one peer cannot starve the others. The streams are
+//! passed as an argument, so that a host's main loop can run several servers on one stack.
 //!
-//! Closing lingers (RFC 9112 9.6): our side is shut down and further data of the peer is discarded
-//! for a moment, because closing with unread bytes resets the connection and may destroy the last
-//! answer. Lingering is limited too.
+//! When a connection is closed, it lingers (RFC 9112 9.6): our side is shut down, and for a moment
+//! further data of the peer is read and discarded. Closing at once with unread bytes would reset
+//! the connection and might destroy the last answer. The number, duration and bytes of lingering
+//! connections are limited, too.
 
 mod datagrams;
 mod linger;
@@ -21,17 +22,18 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections accepted from one listener per turn.
+/// Maximum number of connections accepted from one listener per turn.
 const ACCEPTS: usize = 16;
-/// Bytes read or sent on one channel per turn, after which other channels and the ports are served.
-/// With four times as much, four streams over TAP filled the kernel's queue faster than it was
-/// read, and two of three frames were dropped there.
+/// Maximum number of bytes read or sent on one channel per turn, after which other channels and the
+/// ports are served. With four times as much, four streams over TAP filled the kernel's queue
+/// faster than it was read, and two of three frames were dropped there.
 const TURN: usize = 128 * 1024;
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 128 * 1024;
-/// Backlog of a listener.
+/// Maximum number of connections that wait in the accept queue of a listener.
 const BACKLOG: usize = 128;
-/// Delay before accepting again after no descriptor was free.
+/// Delay before the next accept after an accept has failed, for example because no descriptor was
+/// free.
 const STALL: Duration = Duration::from_millis(100);
 
 stats::counters! {
@@ -41,9 +43,9 @@ stats::counters! {
         accepted,
         /// Connections refused by the application.
         refused,
-        /// Accepts that failed: no descriptor or no memory.
+        /// Accepts that failed because no descriptor or no memory was left.
         accept_failed,
-        /// Connections established by the application.
+        /// Outgoing connections that were established for the application.
         connected,
         /// Connections that failed or were reset by the peer.
         gone,
@@ -51,13 +53,14 @@ stats::counters! {
         closed,
         /// Connections reset by the application.
         aborted,
-        /// Closed connections cut off because the peer kept sending.
+        /// Lingering connections closed before the peer had stopped sending, because a limit was
+        /// reached.
         linger_cut,
         /// Bytes read.
         bytes_in,
         /// Bytes sent.
         bytes_out,
-        /// Datagrams that could not be sent.
+        /// Datagrams that could not be sent, and were dropped.
         datagrams_failed,
     }
 }
@@ -70,7 +73,7 @@ enum Kind {
     Datagrams,
 }
 
-/// State of a channel's descriptor.
+/// State of a channel and its descriptor.
 #[derive(Debug)]
 struct Entry<F> {
     fd: F,
@@ -81,7 +84,7 @@ struct Entry<F> {
     at_eof: bool,
 }
 
-/// Owner of a descriptor.
+/// What a descriptor is used for.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Service(usize),
@@ -89,7 +92,7 @@ enum Place {
     Linger,
 }
 
-/// A listener of the service itself.
+/// A listener that the driver opened for the service, not requested by the application.
 #[derive(Debug)]
 struct Door<F> {
     fd: F,
@@ -104,7 +107,7 @@ pub struct Server<A, F> {
     pub counts: ServeCounts,
     doors: Vec<Door<F>>,
     entries: Vec<Option<Entry<F>>>,
-    places: HashMap<F, Place>, // keyed by our own descriptors, not by peers
+    places: HashMap<F, Place>, // the keys are our own descriptors, which peers cannot choose
     run: VecDeque<Chan>,
     lingering: Lingering<F>,
     ready: Vec<F>,
@@ -112,10 +115,10 @@ pub struct Server<A, F> {
 }
 
 impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
-    /// Creates a server that listens at the addresses `at`.
+    /// Creates a server that listens at each of the addresses `at`.
     ///
     /// # Errors
-    /// The address that cannot be listened on, and the reason.
+    /// The address at which the server cannot listen, and the reason.
     pub fn open<S: Streams<Fd = F>>(
         app: A,
         streams: &mut S,
@@ -149,7 +152,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         Ok(server)
     }
 
-    /// Returns the addresses of the service's listeners.
+    /// Returns the local addresses of the service's listeners.
     pub fn at<S: Streams<Fd = F>>(&self, streams: &S) -> Vec<SocketAddr> {
         self.doors.iter().filter_map(|door| streams.local(door.fd).ok()).collect()
     }
@@ -159,13 +162,14 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.entries.iter().flatten().count()
     }
 
-    /// Returns the number of lingering connections.
+    /// Returns the number of closed connections that still linger.
     pub fn lingering(&self) -> usize {
         self.lingering.len()
     }
 
-    /// Runs one round, which starts at `now`. The poll at its end waits at most `patience`, and not
-    /// at all if work is left. Returns the number of calls made on channels.
+    /// Runs one turn, which starts at `now`. The poll at its end waits at most `patience`, and does
+    /// not wait if a channel still has something to do. Returns the number of calls made on
+    /// channels.
     pub fn turn<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant, patience: Duration) -> usize {
         if self.app.next_timer().is_some_and(|at| at <= now) {
             self.app.on_timer(now);
@@ -188,18 +192,19 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         worked
     }
 
-    /// Returns whether there is work that does not wait for an event.
+    /// Returns whether a channel has something to do that does not depend on an event.
     pub fn is_runnable(&self) -> bool {
         !self.run.is_empty()
     }
 
-    /// Returns the time of the next turn in the absence of events.
+    /// Returns the time at which the next turn must run even if no event occurs; `None` if there is
+    /// no timer.
     pub fn next_timer(&self) -> Option<Instant> {
         let stalled = self.doors.iter().filter_map(|door| door.stalled);
         stalled.chain(self.app.next_timer()).chain(self.lingering.next_timer()).min()
     }
 
-    /// Closes everything: connections are reset, listeners closed.
+    /// Resets all connections and closes all listeners. Returns the application.
     pub fn close<S: Streams<Fd = F>>(mut self, streams: &mut S) -> A {
         self.doors.drain(..).for_each(|door| streams.close(door.fd));
         for entry in self.entries.drain(..).flatten() {
@@ -210,7 +215,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.app
     }
 
-    /// Checks the contract of [`crate::app`] when everything is idle: no channel was forgotten.
+    /// Checks the contract of [`crate::app`] when all channels are idle: no channel has anything to
+    /// do.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn check(&mut self, now: Instant) {
         for at in 0..self.entries.len() {
@@ -253,8 +259,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// Installs a descriptor as a channel. A channel in use is a bug of the application; the
-    /// descriptor is closed then.
+    /// Makes a descriptor the one of channel `chan`. If the channel is already in use, which is a
+    /// bug of the application, closes the descriptor and returns `false`.
     fn install<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, fd: F, kind: Kind) -> bool {
         debug_assert!(chan.0 < CHANS_MAX, "{chan:?}");
         let at = chan.0 as usize;
@@ -275,12 +281,12 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
     fn remove(&mut self, chan: Chan) -> Option<Entry<F>> {
         let entry = self.entries.get_mut(chan.0 as usize)?.take()?;
         self.places.remove(&entry.fd);
-        // A descriptor became free, so stalled listeners may accept again.
+        // A descriptor became free, so listeners whose accept failed may try again.
         self.doors.iter_mut().for_each(|door| door.stalled = None);
         Some(entry)
     }
 
-    /// Accepts connections from a listener of the service.
+    /// Accepts connections from a listener of the service; returns their number.
     fn admit<S: Streams<Fd = F>>(&mut self, streams: &mut S, at: usize, now: Instant) -> usize {
         for taken in 0..ACCEPTS {
             let Some(door) = self.doors.get_mut(at) else { return taken };
@@ -320,7 +326,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             }
             Accept::Refuse(words) => {
                 self.counts.refused.bump();
-                // A message that does not fit into an empty socket buffer is dropped.
+                // A message that does not fit into the empty socket buffer is dropped.
                 let told = words.is_empty() || streams.send(fd, words).is_ok();
                 if told && !words.is_empty() { self.linger(streams, fd, now) } else { streams.abort(fd) }
             }
@@ -383,7 +389,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.act(streams, now);
     }
 
-    /// Handles the failure of a connection.
+    /// Handles the failure of a connection: closes it and reports the failure to the application.
     fn lose<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, failure: Failure, now: Instant) {
         if let Some(entry) = self.remove(chan) {
             streams.close(entry.fd);
@@ -392,8 +398,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// Returns the descriptor and how many bytes to read now. If the channel's share is used up,
-    /// queues it for the next turn.
+    /// Returns the descriptor of a channel and how many bytes to read from it now. If the channel
+    /// has used up its share of this turn, queues it for the next turn and returns `None`.
     fn next_read(&mut self, chan: Chan, left: usize) -> Option<(F, usize)> {
         let room = self.app.room(chan).min(self.buffer.len());
         let fd = self.entry(chan).filter(|entry| entry.may_recv && room > 0)?.fd;
@@ -439,8 +445,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             let fd = entry.fd;
             let bytes = self.app.output(chan, now);
             if bytes.is_empty() {
-                // The call of `output` may have queued actions, e.g. when a file cannot be read any
-                // further.
+                // The call of `output` may have queued actions, for example if a file could not be
+                // read any further.
                 self.act(streams, now);
                 return calls;
             }
@@ -455,8 +461,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                     self.counts.bytes_out.add(n as u64);
                     self.app.sent(chan, n, now);
                     self.act(streams, now);
-                    // Sending may have made room for the next request, which waits in the buffer or
-                    // the socket.
+                    // After sending, the application may have room for the next request, which
+                    // waits in the socket.
                     if self.entry(chan).is_some_and(|entry| entry.may_recv) && self.app.room(chan) > 0 {
                         self.queue(chan);
                     }
@@ -471,7 +477,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// Carries out the application's actions, in order.
+    /// Carries out the application's actions in the order in which they were queued.
     fn act<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant) {
         while let Some(action) = self.app.poll_action() {
             match action {
@@ -507,7 +513,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 Action::Wake(chan) => self.queue(chan),
                 Action::Shutdown(chan) => {
                     if let Some(entry) = self.entry(chan) {
-                        // If the connection is gone, the next call on it reports that.
+                        // If the connection is gone, the next call on it reports the failure.
                         let _ = streams.shutdown(entry.fd);
                     }
                 }
@@ -522,7 +528,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 },
                 Action::Set(chan, option) => {
                     if let Some(entry) = self.entry(chan) {
-                        // By contract, an option that does not exist is ignored.
+                        // By contract, an option that the socket does not support is ignored.
                         let _ = streams.set(entry.fd, option);
                     }
                 }
@@ -555,7 +561,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             self.cut(streams, oldest);
         }
         self.places.insert(fd, Place::Linger);
-        // Data that arrived earlier is not reported by another event.
+        // No further event reports the data that has already arrived, so it is discarded now.
         self.discard_input(streams, fd);
     }
 

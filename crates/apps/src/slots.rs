@@ -1,41 +1,43 @@
-//! Numbered slots for connections, up to a configured maximum; the lowest free slot is used next.
+//! Numbered slots for connections, up to a configured maximum. A new connection gets the lowest
+//! free slot.
 //!
-//! The number per peer is limited. When all slots are taken, the connection idle for longest is
-//! evicted, so that unused connections do not block a service.
+//! The number of connections per peer is limited. When all slots are taken, the connection that was
+//! idle for longest is evicted, so that unused connections do not block a service.
 
 use clock::Instant;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Minimum idle time of a connection before it can be evicted.
+/// Minimum time for which a connection must be idle before it may be evicted.
 pub const IDLE_MIN: Duration = Duration::from_secs(1);
 
-/// A connection, as counted and compared here.
+/// A connection in a slot, with the properties that the limits depend on.
 pub trait Connection {
-    /// Returns the peer's address.
+    /// Returns the IP address of the peer.
     fn peer(&self) -> IpAddr;
 
     /// Returns the time of the last activity.
     fn moved(&self) -> Instant;
 }
 
-/// Room for a new connection.
+/// Whether there is room for a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// A slot is free.
     Free,
-    /// The slot of this connection, which is evicted.
+    /// All slots are taken; this one becomes free if its connection is evicted.
     Of(u32),
     None,
 }
 
-/// Limits on a server's connections.
+/// Limits on the number of a server's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Maximum number of connections.
     pub most: usize,
-    /// Maximum number of connections per address; no separate limit from `most` on.
+    /// Maximum number of connections from one IP address. A value of at least `most` is no further
+    /// limit.
     pub per_peer: usize,
 }
 
@@ -46,15 +48,15 @@ impl Limits {
     }
 }
 
-/// Returns the room for a connection of `peer` beside `all` others, given the maximum number of
-/// connections in total and per peer.
+/// Returns whether there is room for a connection of `peer` in addition to the connections `all`,
+/// given the maximum number of connections in total and per peer.
 pub fn room<'c, C: Connection + 'c>(
     all: impl Iterator<Item = (u32, &'c C)> + Clone,
     (most, per_peer): (usize, usize),
     peer: IpAddr,
     now: Instant,
 ) -> Room {
-    // `::ffff:1.0.0.2` equals 1.0.0.2.
+    // `::ffff:1.0.0.2` counts as 1.0.0.2.
     let peer = peer.to_canonical();
     if per_peer < most && all.clone().filter(|(_, one)| one.peer().to_canonical() == peer).count() >= per_peer {
         return Room::None;
@@ -87,7 +89,7 @@ impl<T> Slots<T> {
     /// Inserts a value into the lowest free slot.
     ///
     /// # Errors
-    /// The value, if all slots are taken.
+    /// Returns the value if all slots are taken.
     pub fn insert(&mut self, value: T) -> Result<u32, T> {
         let at = match self.free.pop_first() {
             Some(at) => at,
@@ -131,7 +133,8 @@ impl<T> Slots<T> {
         self.values.iter_mut().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_mut()?)))
     }
 
-    /// Returns the number of slots used so far; all slot numbers are below it.
+    /// Returns the number of slots used so far, including those that are free again. All slot
+    /// numbers are below it.
     pub fn places(&self) -> u32 {
         self.values.len() as u32
     }

@@ -1,8 +1,8 @@
 //! Small TCP services: echo (RFC 862), discard (RFC 863), chargen (RFC 864), and sink.
 //!
-//! `sink` is discard with a receipt: when the sender shuts down its side, it is answered with one
+//! `sink` is discard with a receipt: when the sender shuts down its side, `sink` answers with one
 //! line, `N bytes`, which confirms that all data arrived. Echo buffers at most [`ECHO_MAX`] bytes
-//! for a peer that does not read; then it stops reading.
+//! for a peer that does not read; then it stops reading from that peer.
 
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::slots::{Connection, Room, Slots, room};
@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Maximum bytes buffered per peer of echo.
+/// Maximum number of bytes that echo buffers per peer.
 pub const ECHO_MAX: usize = 64 * 1024;
-/// Bytes of a chargen line: 72 characters and CR LF.
+/// Length of a chargen line in bytes: 72 characters and CR LF.
 const LINE: usize = 74;
-/// Number of printing characters used by chargen.
+/// Number of printing ASCII characters, which chargen sends in rotation.
 const PRINTING: usize = 95;
-/// Bytes read at a time by services that discard them.
+/// Number of bytes read at a time by the services that discard data.
 const GULP: usize = 128 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub enum Kind {
     Discard,
     /// Sends an endless sequence of characters; discards received data.
     Chargen,
-    /// Discards received data and reports its length at the end.
+    /// Discards received data and reports its length when the peer shuts down its side.
     Sink,
 }
 
@@ -38,9 +38,9 @@ pub struct Config {
     pub kind: Kind,
     /// Maximum number of connections.
     pub conns_max: usize,
-    /// Maximum number of connections per address.
+    /// Maximum number of connections from one IP address.
     pub conns_per_peer: usize,
-    /// Inactivity after which a connection is closed.
+    /// Time without activity after which a connection is closed.
     pub idle: Duration,
 }
 
@@ -56,7 +56,7 @@ stats::counters! {
     pub struct SmallCounts at "apps.small" {
         /// Connections accepted.
         accepted,
-        /// Connections refused: too many.
+        /// Connections refused: all places taken, or too many from one address.
         refused,
         /// Connections reset to make room for a new one: idle for longest.
         evicted,
@@ -140,8 +140,8 @@ impl Small {
     }
 }
 
-/// Returns all rotations of the 95 printing characters, cut to 72, several times over, so that
-/// there is always enough to send.
+/// Returns the lines of chargen: all rotations of the 95 printing characters, each cut to 72. The
+/// sequence is repeated several times, so that there is always enough to send.
 fn pattern() -> Vec<u8> {
     let line = |first: usize| {
         let characters = (0..LINE - 2).map(move |at| b' ' + ((first + at) % PRINTING) as u8);
@@ -197,7 +197,8 @@ impl App for Small {
         conn.moved = now;
         conn.at += n;
         if self.config.kind == Kind::Chargen {
-            // The pattern repeats after 95 lines, so at least half of it is always left.
+            // The pattern repeats after 95 lines. The position is moved back by whole repetitions,
+            // so that at least half of the pattern is always left.
             if conn.at >= self.pattern.len() / 2 {
                 conn.at %= PRINTING * LINE;
             }

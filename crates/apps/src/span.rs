@@ -1,27 +1,27 @@
-//! Duration of a test, and how long its thread was preempted in it.
+//! Measures the duration of a test, and for how much of it the thread was preempted.
 
 use clock::Instant;
 
-/// Start of a test.
+/// Start of a measured test.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
     begin: Instant,
     delay_ns: Option<u64>,
 }
 
-/// Duration of a test.
+/// Duration of a measured test.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Took {
-    /// Seconds by the sockets' clock.
+    /// Duration in seconds, by the clock of the sockets.
     pub seconds: f64,
-    /// Seconds of it in which the calling thread was runnable while other threads had the CPU; 0
-    /// where the kernel does not count them ([`dispatch::thread_delay_ns`]).
+    /// Seconds of this duration in which the calling thread could have run but other threads had
+    /// the CPU; 0 if the kernel does not count this ([`dispatch::thread_delay_ns`]).
     pub preempted: f64,
 }
 
 impl Span {
-    /// Starts at the time returned by `now`, read from the sockets' clock. Reading the preempted
-    /// time takes some microseconds and is done before.
+    /// Starts a measurement at the time that `now` returns, read from the clock of the sockets. The
+    /// preempted time is read before that, since reading it takes some microseconds.
     pub fn begin(now: impl FnOnce() -> Instant) -> Span {
         let delay_ns = dispatch::thread_delay_ns();
         Span { begin: now(), delay_ns }
@@ -32,7 +32,7 @@ impl Span {
         self.begin
     }
 
-    /// Returns the duration until `now`.
+    /// Returns the duration from the start until `now`.
     pub fn end(&self, now: Instant) -> Took {
         let seconds = now.since(self.begin).as_secs_f64().max(1e-9);
         let delays = dispatch::thread_delay_ns().zip(self.delay_ns);

@@ -1,10 +1,9 @@
-//! Stream sockets as used by the applications' driver: calls that never block, except `poll`.
+//! Stream sockets as the driver of applications uses them. No call blocks, except `poll`.
 //!
 //! [`crate::serve::Server`] runs on any implementation of [`Streams`]: our own stack, the kernel's
-//! sockets in tests, or an in-memory network. Every call returns at once; a call that cannot
-//! proceed returns [`Failure::Again`]. Readiness may be edge- or level-triggered and may be
-//! spurious, but must not be lost: after [`Failure::Again`], `poll` reports the descriptor once the
-//! call can be retried.
+//! sockets in tests, or an in-memory network. A call that cannot proceed returns
+//! [`Failure::Again`]. After that, `poll` must report the descriptor once the call can be retried.
+//! It may report readiness as edges or levels, and more often than necessary.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,7 +13,7 @@ use std::time::Duration;
 /// Reason why a call on a socket failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The call cannot proceed now: EAGAIN, EINPROGRESS.
+    /// The call would block now: EAGAIN, EINPROGRESS.
     Again,
     /// The connection is gone: reset, timed out, aborted, or shut down for writing.
     Gone,
@@ -24,11 +23,11 @@ pub enum Failure {
     HostUnreachable,
     /// ENETUNREACH or ENETDOWN: no route, or the iface is down.
     NetUnreachable,
-    /// ETIMEDOUT: no answer before the last retransmission timeout.
+    /// ETIMEDOUT: the peer did not answer any of the retransmissions.
     TimedOut,
     /// The address and port are in use.
     InUse,
-    /// No descriptor or memory left.
+    /// No descriptor or no memory is left.
     NoRoom,
     /// Invalid address, descriptor or option.
     Invalid,
@@ -52,30 +51,31 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Both addresses of a connection.
+/// Local and remote address of a connection or datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ends {
     pub local: SocketAddr,
     pub peer: SocketAddr,
 }
 
-/// An option of a connection. A driver that does not support it returns [`Failure::Invalid`].
+/// An option of a connection. An implementation that does not support it returns
+/// [`Failure::Invalid`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamOption {
-    /// Sends small segments at once (TCP_NODELAY).
+    /// Whether small segments are sent at once (TCP_NODELAY).
     NoDelay(bool),
-    /// Bytes of both socket buffers.
+    /// Size of the send buffer and of the receive buffer, in bytes each.
     Buffers(usize),
-    /// Maximum segment size (TCP_MAXSEG).
+    /// Maximum segment size in bytes (TCP_MAXSEG).
     MaxSegment(u16),
-    /// Type of service byte.
+    /// Type of service byte of the IPv4 header, or traffic class of the IPv6 header.
     Tos(u8),
-    /// Congestion control by name (TCP_CONGESTION).
+    /// Name of the congestion control algorithm (TCP_CONGESTION).
     Congestion(CongestionName),
 }
 
-/// Name of a congestion control: at most 15 letters, digits, `_` or `-` (TCP_CA_NAME_MAX of Linux
-/// is 16 with the NUL).
+/// Name of a congestion control algorithm: at most 15 letters, digits, `_` or `-` (Linux's
+/// TCP_CA_NAME_MAX is 16, including the NUL).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CongestionName {
     bytes: [u8; 15],
@@ -83,7 +83,7 @@ pub struct CongestionName {
 }
 
 impl CongestionName {
-    /// Creates a name, if it is valid.
+    /// Creates a name; `None` if it is not valid.
     pub fn new(name: &str) -> Option<CongestionName> {
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let mut bytes = [0; 15];
@@ -97,14 +97,14 @@ impl CongestionName {
     }
 }
 
-/// Statistics of a connection: the fields of tcp_info that iperf3 reports.
+/// TCP statistics of a connection: those fields of tcp_info that iperf3 reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamInfo {
-    /// Segments retransmitted since the connection began.
+    /// Number of segments retransmitted since the connection began.
     pub retransmits: u64,
     /// Congestion window in bytes.
     pub snd_cwnd: u64,
-    /// Send window, as advertised by the peer, in bytes.
+    /// Send window that the peer advertises, in bytes.
     pub snd_wnd: u64,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u64,
@@ -120,32 +120,33 @@ pub struct StreamInfo {
 pub trait Streams {
     type Fd: Copy + Eq + Hash + fmt::Debug;
 
-    /// Opens a listener (`socket`, `bind`, `listen`); port 0 selects a free port.
+    /// Opens a listener (`socket`, `bind`, `listen`); L4 port 0 selects a free port.
     ///
     /// # Errors
     /// `InUse`, `NoRoom`, `Invalid`.
     fn listen(&mut self, at: SocketAddr, backlog: usize) -> Result<Self::Fd, Failure>;
 
-    /// Returns the local address of a descriptor.
+    /// Returns the local address and port of a descriptor.
     ///
     /// # Errors
     /// `Invalid`.
     fn local(&self, fd: Self::Fd) -> Result<SocketAddr, Failure>;
 
-    /// Accepts the next connection of a listener.
+    /// Accepts the next connection of a listener; returns its descriptor and its addresses.
     ///
     /// # Errors
     /// `Again`, `NoRoom`.
     fn accept(&mut self, listener: Self::Fd) -> Result<(Self::Fd, Ends), Failure>;
 
-    /// Starts to connect from `from` (port 0: any); [`Streams::connected`] returns the result.
+    /// Begins to connect from `from` (L4 port 0: any) to `to`; [`Streams::connected`] returns the
+    /// result.
     ///
     /// # Errors
     /// `Refused`, `InUse`, `NoRoom`, `Invalid`.
     fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<Self::Fd, Failure>;
 
-    /// Like [`Streams::connect`], with socket options. An implementation that cannot set them
-    /// before connecting sets them after.
+    /// Begins to connect as [`Streams::connect`] does, with socket options. An implementation that
+    /// cannot set the options before it connects sets them afterwards.
     ///
     /// # Errors
     /// Those of [`Streams::connect`]; `Invalid` if an option is not supported.
@@ -165,7 +166,7 @@ pub trait Streams {
         Ok(fd)
     }
 
-    /// Opens a UDP socket; port 0 selects a free port.
+    /// Opens a UDP socket at an address; L4 port 0 selects a free port.
     ///
     /// # Errors
     /// `InUse`, `NoRoom`, `Invalid` (UDP is not supported).
@@ -173,43 +174,44 @@ pub trait Streams {
         Err(Failure::Invalid)
     }
 
-    /// Sends one datagram to `ends.peer`, from the address `ends.local` (unspecified: selected by
-    /// the stack).
+    /// Sends one datagram to `ends.peer` from the address `ends.local`. If that is unspecified, the
+    /// stack selects the address.
     ///
     /// # Errors
-    /// `Again`; other errors concern only this datagram.
+    /// `Again`; any other error concerns only this datagram.
     fn send_to(&mut self, _fd: Self::Fd, _bytes: &[u8], _ends: Ends) -> Result<(), Failure> {
         Err(Failure::Invalid)
     }
 
-    /// Receives one datagram into `into`, truncated if it is longer. Returns its length, its
-    /// sender, and its destination address (without the port).
+    /// Receives one datagram into `into`; a longer one is truncated. Returns its length and its
+    /// addresses: the sender with its port, the destination without a port.
     ///
     /// # Errors
-    /// `Again`; other errors concern a datagram sent earlier.
+    /// `Again`; any other error concerns a datagram that was sent earlier.
     fn recv_from(&mut self, _fd: Self::Fd, _into: &mut [u8]) -> Result<(usize, Ends), Failure> {
         Err(Failure::Invalid)
     }
 
-    /// Returns the result of a connect.
+    /// Returns the result of [`Streams::connect`]: the addresses of the connection.
     ///
     /// # Errors
-    /// `Again` while it is in progress; `Refused`, `Gone`.
+    /// `Again` while the connection is being established; `Refused`, `Gone`.
     fn connected(&mut self, fd: Self::Fd) -> Result<Ends, Failure>;
 
-    /// Sends the first part of `bytes`; returns how many bytes were accepted.
+    /// Sends the first part of `bytes`; returns how many bytes the socket accepted.
     ///
     /// # Errors
     /// `Again`, `Gone`.
     fn send(&mut self, fd: Self::Fd, bytes: &[u8]) -> Result<usize, Failure>;
 
-    /// Receives into `into`; 0 means that the peer has shut down its side.
+    /// Receives bytes into `into` and returns their number; 0 means that the peer has shut down its
+    /// side.
     ///
     /// # Errors
     /// `Again`, `Gone`.
     fn recv(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<usize, Failure>;
 
-    /// Shuts down our side; data already sent is still delivered.
+    /// Shuts down our sending side. Data already sent is still delivered.
     ///
     /// # Errors
     /// `Gone`.
@@ -221,27 +223,28 @@ pub trait Streams {
     /// Closes the descriptor and resets the connection.
     fn abort(&mut self, fd: Self::Fd);
 
-    /// Sets an option.
+    /// Sets an option of a connection.
     ///
     /// # Errors
     /// `Invalid` if the option is not supported.
     fn set(&mut self, fd: Self::Fd, option: StreamOption) -> Result<(), Failure>;
 
-    /// Returns the statistics of a connection.
+    /// Returns the TCP statistics of a connection; `None` if they are not available.
     fn info(&self, fd: Self::Fd) -> Option<StreamInfo>;
 
-    /// Adds descriptors that may have become ready to `ready`; waits for one for at most `timeout`.
+    /// Adds the descriptors that may have become ready to `ready`. If there are none, waits for
+    /// one, but at most for `timeout`.
     fn poll(&mut self, ready: &mut Vec<Self::Fd>, timeout: Duration);
 }
 
-/// Returns the address of `at` with another L4 port; a link-local one keeps its interface.
+/// Returns the address `at` with another L4 port; a link-local address keeps its interface.
 pub fn at_port(at: SocketAddr, port: u16) -> SocketAddr {
     let mut at = at;
     at.set_port(port);
     at
 }
 
-/// Returns the unspecified address and port 0 of the family of `to`.
+/// Returns the unspecified address with port 0, of the same family as `to`.
 pub fn any_towards(to: SocketAddr) -> SocketAddr {
     match to {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

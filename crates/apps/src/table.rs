@@ -1,18 +1,18 @@
-//! Names and their values: a hash table with a keyed hash that numbers its entries, so that any can
-//! be drawn at random.
+//! A hash table from names to values. Its hash has a secret key, so that peers cannot choose
+//! colliding names. Its entries are numbered, so that one can be selected at random.
 
 use indexmap::IndexMap;
 use wire::hash::{Key, Keyed};
 
-/// Capacity below which a table does not shrink, in entries.
+/// Capacity in entries up to which a table does not shrink.
 const SHRINKS_FROM: usize = 16;
 
-/// The table. Numbers of entries are below [`Table::len`], and change with each removal.
+/// The table. The numbers of its entries are below [`Table::len`] and change with each removal.
 #[derive(Debug)]
 pub struct Table<V>(IndexMap<Box<[u8]>, V, Keyed>);
 
 impl<V> Table<V> {
-    /// Creates an empty table, hashed with `key`.
+    /// Creates an empty table. `key` is the secret key of its hash function.
     pub fn new(key: Key) -> Table<V> {
         Table(IndexMap::with_hasher(Keyed(key)))
     }
@@ -39,7 +39,7 @@ impl<V> Table<V> {
         self.0.get_mut(name)
     }
 
-    /// Sets the value of a name; returns the one it had.
+    /// Sets the value of a name; returns the value that the name had before.
     pub fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
         match self.0.get_mut(name) {
             Some(old) => Some(std::mem::replace(old, value)),
@@ -52,7 +52,7 @@ impl<V> Table<V> {
         self.remove_at(self.0.get_index_of(name)?)
     }
 
-    /// Removes the entry with this number; the last one takes its place.
+    /// Removes the entry with this number; the last entry then gets the number.
     pub fn remove_at(&mut self, number: usize) -> Option<(Box<[u8]>, V)> {
         let removed = self.0.swap_remove_index(number)?;
         if self.0.capacity() > SHRINKS_FROM && self.0.len() * 8 < self.0.capacity() {
@@ -61,11 +61,13 @@ impl<V> Table<V> {
         Some(removed)
     }
 
-    /// Visits at most `most` names downwards from `cursor` (0: from the end) until `visit` returns
-    /// false. Returns the cursor to go on with; 0: all were visited.
+    /// Visits at most `most` entries in descending order of their numbers, starting below `cursor`
+    /// (0: at the end), until `visit` returns `false`. Returns the cursor for the next call; 0
+    /// means that all entries were visited.
     ///
-    /// Names that stay from the first call to the last are visited: a removal moves the last entry
-    /// down, so one below the cursor stays below. Some may be visited twice, new ones not at all.
+    /// Every name that exists from the first call to the last one is visited: a removal moves the
+    /// last entry to a lower number, so an entry below the cursor stays below it. Some names may be
+    /// visited twice; names added in the meantime may be missed.
     pub fn scan<'t>(&'t self, cursor: u64, most: usize, mut visit: impl FnMut(&'t [u8], &'t V) -> bool) -> u64 {
         let len = self.0.len();
         let mut at = if cursor == 0 { len } else { usize::try_from(cursor).unwrap_or(len).min(len) };
@@ -79,7 +81,7 @@ impl<V> Table<V> {
         at as u64
     }
 
-    /// Iterates over all names, in no order.
+    /// Returns an iterator over all names and values, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }

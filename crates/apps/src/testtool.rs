@@ -1,4 +1,5 @@
-//! `linerate testtool`: the tool of rump-pktgenif on our stack (REPORTS 2.0).
+//! `linerate testtool`: the test tool of rump-pktgenif (a packet generator for FreeBSD's rump
+//! kernel) on our stack (REPORTS 2.0).
 //!
 //! | mode | source | sink |
 //! |---|---|---|
@@ -6,18 +7,18 @@
 //! | `recv` | the port: frames from 1.0.0.2:12345 to 1.0.0.1:54321 | the application's recvfrom |
 //! | `route` | N ports, the even ones: (2i+1).0.0.2 to (2i+2).0.0.2 | N ports, the odd ones |
 //!
-//! Over IPv6 (`-6`) the networks are those of RFC 5180: 2001:2:0:N::/64, with the host's address
-//! ::1 and the other one ::2.
+//! Over IPv6 (`-6`) the networks are those of RFC 5180: 2001:2:0:N::/64. In each, the host has the
+//! address ::1 and its peer ::2.
 //!
-//! The host is configured by an rc script, called as `SCRIPT unix:///path CMD PARALLEL`, through
-//! the control socket; without a script the same commands are run directly. `recv` has one thread
-//! for the generator and one for reading. The generator never waits for the reader: datagrams that
-//! do not fit the socket's buffer are dropped and counted. `route` has a host with locks `up` and a
-//! thread per pair, which share nothing, each configured as for one pair; with `shared`, all pairs
-//! use one host. It sums the results of all pairs (upstream's tool multiplies the first pair's by
-//! N).
+//! An rc script configures the host through its control socket; it is called as
+//! `SCRIPT unix:///path CMD PARALLEL`. Without a script the same commands are run directly. `recv`
+//! uses one thread for the generator and one for reading. The generator never waits for the reader:
+//! datagrams that do not fit the socket's buffer are dropped and counted. `route` uses one host and
+//! one thread per pair of ports, with locks `up`, since the hosts share nothing; each host is
+//! configured as for a single pair. With `shared`, all pairs use one host. The results of all pairs
+//! are added up (the original tool multiplies those of the first pair by N).
 //!
-//! Interfaces have an MTU of 9000, as set by the report's config.sh; longer datagrams are
+//! Interfaces have an MTU of 9000 bytes, as the report's config.sh sets it. Longer datagrams are
 //! fragmented.
 
 mod rc;
@@ -41,16 +42,16 @@ use std::path::PathBuf;
 /// Mode of the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// The application sends.
+    /// An application on the host sends datagrams.
     Send,
-    /// The application receives.
+    /// An application on the host receives datagrams.
     Recv,
-    /// The host forwards.
+    /// The host forwards packets between pairs of ports.
     Route,
 }
 
 impl Mode {
-    /// Returns the mode's word on the command line, and for the rc script.
+    /// Returns the name of the mode, as on the command line and as passed to the rc script.
     pub fn word(self) -> &'static str {
         match self {
             Mode::Send => "send",
@@ -66,34 +67,35 @@ pub struct Options {
     /// Mode of the tool.
     pub mode: Mode,
     pub family: Family,
-    /// Frames that the generator (or the port of `send`) moves at a time, 1 to 256.
+    /// Number of frames that the generator (in `send`, the port) moves at a time, 1 to 256.
     pub burst: usize,
-    /// Number of packets, in `route` per pair; 0: until Ctrl-C.
+    /// Number of packets, in `route` per pair; 0: until Ctrl-C is pressed.
     pub count: u64,
     /// Number of pairs in `route`, 1 to 32.
     pub parallel: usize,
-    /// Uses one host for all pairs of `route`; otherwise each has its own.
+    /// Whether all pairs of `route` use one host; otherwise each pair has its own.
     pub shared: bool,
-    /// Path of the rc script.
+    /// Path of the rc script; `None`: the same commands are run directly.
     pub rc: Option<PathBuf>,
-    /// Bytes of payload.
+    /// Payload of each datagram in bytes.
     pub size: usize,
-    /// Runs on the host kernel instead of our stack (`send` only). [`run`] rejects it; `lab` runs
-    /// it.
+    /// Whether the tool runs on the host kernel instead of our stack (`send` only). [`run`] rejects
+    /// this; `lab` implements it.
     pub native: bool,
-    /// `up`, `light` or `heavy`; empty: `up`, or `light` if several threads enter the host.
+    /// Kind of locks: `up` (single-threaded), `light` (spin) or `heavy` (semaphore). Empty selects
+    /// `up`, or `light` if several threads enter the host.
     pub locks: String,
-    /// Kind of the buffer pool.
+    /// Kind of memory of the buffer pool.
     pub pool: buf::Kind,
-    /// Clock source.
+    /// Clock from which the time is read.
     pub clock: clock::Strategy,
-    /// Lookup of the current context.
+    /// How a call finds the context of its thread.
     pub context: lock::How,
-    /// Checksum implementation; `None`: the widest that the machine supports.
+    /// Implementation of the Internet checksum; `None`: the widest that the machine supports.
     pub checksum: Option<wire::checksum::Kind>,
-    /// Configuration keys to set.
+    /// Sysctl values to set, by name.
     pub sysctl: Vec<(String, i64)>,
-    /// Prints one JSON object instead of the block.
+    /// Whether one JSON object is printed instead of the block of text.
     pub json: bool,
 }
 
@@ -120,23 +122,23 @@ impl Default for Options {
     }
 }
 
-/// MTU of the interfaces (config.sh).
+/// MTU of the interfaces in bytes, as in the report's config.sh.
 const MTU: usize = 9000;
-/// Maximum payload of a frame in buffers of the default size.
+/// Maximum payload in bytes of a datagram that fits a frame in a buffer of the default size.
 const SMALL_MAX: usize = 1472;
-/// Maximum payload of a datagram.
+/// Maximum payload of an IPv4 datagram in bytes.
 const SIZE_MAX: usize = 65_535 - 28;
-/// Maximum payload of an IPv6 datagram that fits a large buffer, with its headers, after
-/// reassembly.
+/// Maximum payload of an IPv6 datagram in bytes: after reassembly, the datagram must fit a large
+/// buffer together with its headers.
 const WHOLE_MAX: usize = 65_535 - 48;
-/// Number of buffers in the pool.
+/// Number of buffers in the pool of each host.
 const BUFFERS: usize = 16_384;
 
-/// Runs the tool and prints its result block (or JSON) to `out`. Ctrl-C ends the run early; the
-/// block is still printed.
+/// Runs the tool and prints its results to `out`, as a block of text or as JSON. Ctrl-C ends the
+/// run early; the results so far are still printed.
 ///
 /// # Errors
-/// Options out of range; failure of the rc script, a port or a socket call.
+/// Options that are out of range; a failure of the rc script, of a port or of a socket call.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     check(options)?;
     if options.native {
@@ -159,9 +161,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     })
 }
 
-/// Runs `work` with the common parts of every run: Ctrl-C ends it early (through
-/// [`dispatch::stop_requested`]), a start line announces that, and the outcome is printed as a
-/// block or as JSON.
+/// Runs `work` with what all modes have in common: Ctrl-C ends it early (through
+/// [`dispatch::stop_requested`]), a line printed at the start says so, and the results are printed
+/// as a block of text or as JSON.
 ///
 /// # Errors
 /// Errors of `work`, or of writing to `out`.
@@ -170,7 +172,8 @@ pub fn report(
     out: &mut dyn Write,
     work: impl FnOnce() -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<()> {
-    // Without the handler the run continues; Ctrl-C then ends it without a block.
+    // If the handler cannot be installed, the run continues, but Ctrl-C ends it without printing
+    // results.
     let _ = dispatch::install_stop_handler();
     if !options.json {
         match options.count {
@@ -195,10 +198,10 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
         bail!("-p {}: expected 1 to 32", options.parallel);
     }
     if options.parallel > 1 && options.mode != Mode::Route {
-        bail!("-p is for route: {} runs one pair", options.mode.word());
+        bail!("-p applies only to route: {} runs one pair", options.mode.word());
     }
     if options.shared && options.mode != Mode::Route {
-        bail!("--shared is for route: {} runs one host", options.mode.word());
+        bail!("--shared applies only to route: {} runs one host", options.mode.word());
     }
     if options.size > SIZE_MAX {
         bail!("-s {}: must be at most {SIZE_MAX} bytes", options.size);

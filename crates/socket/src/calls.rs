@@ -1,4 +1,5 @@
-//! Socket calls. Each maps to one operation of `inet::udp`; only waiting is added here.
+//! Socket calls. Each call maps to one operation of the stack (`inet::udp` for datagrams); only
+//! waiting is added here.
 
 use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
@@ -12,45 +13,47 @@ use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::Proto;
 
-/// Sender reported when there is none.
+/// Address that is returned as the sender if there is none.
 const NOBODY: Peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Address of a datagram's sender.
+/// Address and L4 port of a peer.
 pub type Peer = SocketAddr;
 
-/// Datagram copied out by [`Calls::recv_msg`].
+/// Result of [`Calls::recv_msg`]: a datagram copied into the caller's buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Bytes copied; the rest of a longer datagram is discarded.
+    /// Number of bytes copied. If the datagram is longer, its rest is discarded.
     pub len: usize,
     /// Sender of the datagram.
     pub from: Peer,
-    /// Ancillary data that the socket requests.
+    /// Ancillary data, as far as the options of the socket request it.
     pub ancillary: Ancillary,
 }
 
 impl Message {
-    /// Returns the destination address; unspecified unless the socket requests packet information.
+    /// Returns the destination address of the datagram; unspecified unless
+    /// [`Opt::RecvPacketInfo`](crate::Opt::RecvPacketInfo) is set.
     pub fn to(&self) -> IpAddr {
         self.ancillary.info.map_or(Ipv4Addr::UNSPECIFIED.into(), |info| info.addr)
     }
 }
 
-/// Host that the calling thread runs itself. A call runs the host while it waits.
+/// A host that the calling thread runs itself: a call that has to wait runs the host meanwhile.
 pub trait Drive {
-    /// Runs the host: input, timers, output. Waits until something happens, but not past `until`.
-    /// Returns the time afterwards, or `None` if the host is being stopped.
+    /// Runs one round of the host: input, timers, output. Waits until an event occurs, but not
+    /// longer than `until`. Returns the time afterwards, or `None` if the host is being stopped.
     fn drive(&self, until: Instant) -> Option<Instant>;
 
-    /// Runs one round without waiting, before the rounds that wait. It may bring what the caller
-    /// waits for, and it updates the time after the caller's own work. Returns the time of the
-    /// round; `None`, without a round, where waiting costs no real time.
+    /// Runs one round of the host without waiting; called before the rounds that wait. The round
+    /// may receive what the caller waits for, and it determines the time after the caller's own
+    /// work. Returns the time of the round. If waiting takes no real time, runs nothing and returns
+    /// `None`.
     fn look(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Socket calls of one thread in one stack.
+/// The socket calls of one thread on one stack.
 pub struct Calls<'s, L: Locks> {
     pub(crate) stack: &'s Stack<L>,
     cx: Cell<Cx>,
@@ -58,19 +61,19 @@ pub struct Calls<'s, L: Locks> {
 }
 
 impl<'s, L: Locks> Calls<'s, L> {
-    /// Creates calls into a stack that other threads run: waiting sleeps.
+    /// Creates calls on a stack that other threads run: a call that waits sleeps.
     #[inline(always)]
     pub fn new(stack: &'s Stack<L>, cx: Cx) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: None }
     }
 
-    /// Creates calls into a stack that this thread runs: waiting runs it.
+    /// Creates calls on a stack that the calling thread runs: a call that waits runs `driver`.
     #[inline(always)]
     pub fn driving(stack: &'s Stack<L>, cx: Cx, driver: &'s dyn Drive) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
     }
 
-    /// Returns the current context.
+    /// Returns the current context: the running thread, and the time of the calls.
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         self.cx.get()
@@ -106,8 +109,8 @@ impl<'s, L: Locks> Calls<'s, L> {
     }
 
     /// Opens an ICMP socket: `socket(domain, SOCK_DGRAM, IPPROTO_ICMP or IPPROTO_ICMPV6)`. It sends
-    /// echo requests, with its port as identifier, and receives the replies. A request is written
-    /// with its header; identifier and checksum are filled in.
+    /// echo requests whose identifier is the socket's port, and receives the replies to them. The
+    /// caller writes each request with its ICMP header; the stack fills in identifier and checksum.
     ///
     /// # Errors
     /// `EMFILE`.
@@ -116,8 +119,9 @@ impl<'s, L: Locks> Calls<'s, L> {
     }
 
     /// Opens a raw socket: `socket(domain, SOCK_RAW, proto)`. It receives a copy of each packet of
-    /// `proto` for this host (IPv4 packets with their header) and sends packets of `proto`. One of
-    /// [`SEND_ONLY`](inet::raw::SEND_ONLY) receives none. Addresses have port 0.
+    /// protocol `proto` that is addressed to this host (IPv4 packets with their header), and sends
+    /// packets of this protocol. A socket of the protocol [`SEND_ONLY`](inet::raw::SEND_ONLY)
+    /// receives none. All addresses have port 0.
     ///
     /// # Errors
     /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
@@ -128,7 +132,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.raw_open(self.cx(), domain, RawKind::Raw(proto)).map(Fd).ok_or(Errno::EMFILE)
     }
 
-    /// Binds to an address (`bind`); port 0 selects a free port. Returns the bound address.
+    /// Binds a socket to a local address (`bind`); port 0 selects a free port. Returns the bound
+    /// address.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL` (bound already), `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
@@ -139,12 +144,12 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_bind(self.cx(), fd.0, addr)?)
     }
 
-    /// Connects to an address (`connect`).
+    /// Connects a stream, or sets the peer of a datagram socket (`connect`).
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast), `ENETUNREACH`, `EAFNOSUPPORT`; for a
-    /// stream `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, and `EINPROGRESS` if it is non-blocking
-    /// or its send timeout expires.
+    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast address), `ENETUNREACH`,
+    /// `EAFNOSUPPORT`. For a stream also `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, and
+    /// `EINPROGRESS` if the socket is non-blocking or its send timeout expires.
     pub fn connect(&self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.stream_connect(id, addr);
@@ -161,7 +166,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_disconnect(self.cx(), fd.0)?)
     }
 
-    /// Returns the local address (`getsockname`).
+    /// Returns the local address and port (`getsockname`).
     ///
     /// # Errors
     /// `EBADF`.
@@ -172,7 +177,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.local_addr()).ok_or(Errno::EBADF)
     }
 
-    /// Returns the peer's address (`getpeername`).
+    /// Returns the address and port of the peer (`getpeername`).
     ///
     /// # Errors
     /// `EBADF`, `ENOTCONN`.
@@ -187,8 +192,8 @@ impl<'s, L: Locks> Calls<'s, L> {
     ///
     /// # Errors
     /// `EBADF`, `EISCONN`, `EMSGSIZE`, `ENOBUFS`, `EACCES`, `EPIPE`, `ENETUNREACH`, `EHOSTUNREACH`,
-    /// and the error reported for an earlier datagram; for a raw or ICMP socket `EINVAL` for a
-    /// message that it cannot send.
+    /// and the pending error of an earlier datagram. For a raw or ICMP socket also `EINVAL`, if it
+    /// cannot send such a message.
     #[inline(always)]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
         let result = match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
@@ -199,14 +204,15 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// Sends to `to`, or to the connected peer, with `ancillary` overriding the socket's options
-    /// (`sendmsg`). With [`Ancillary::source`], a reply leaves from the address to which the
-    /// request was sent (RFC 1122 4.1.3.5).
+    /// Sends a datagram to `to`, or to the connected peer if `to` is `None` (`sendmsg`). The values
+    /// in `ancillary` override the socket's options. With [`Ancillary::source`], a reply can be
+    /// sent from the address to which the request was sent (RFC 1122 4.1.3.5).
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; `EADDRNOTAVAIL` for a source that is not an address of this host,
-    /// `ENODEV` for an unknown iface, `EINVAL` for a time to live of 0 and for an iface other than
-    /// that of the link-local destination, `ENETUNREACH` if the route uses another iface.
+    /// Those of [`Calls::send_to`]; `EADDRNOTAVAIL` if the source is not an address of this host,
+    /// `ENODEV` if the iface does not exist, `EINVAL` for a time to live of 0 or if the iface
+    /// differs from that of the link-local destination, `ENETUNREACH` if the route uses another
+    /// iface.
     pub fn send_msg(
         &self,
         fd: Fd,
@@ -222,8 +228,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// Returns the error of a `sendto` that found no datagram socket: `EISCONN` or `ENOTCONN` for a
-    /// stream, otherwise `EBADF`.
+    /// Returns the error of a `sendto` on a descriptor that is no datagram socket: `EISCONN` or
+    /// `ENOTCONN` for a stream, otherwise `EBADF`.
     #[cold]
     fn not_sent_to(&self, fd: Fd) -> Errno {
         let connected = |id| self.stack.with_sock(self.cx(), id, |sock| sock.is_connected());
@@ -234,18 +240,18 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Fails with `EOPNOTSUPP` for a stream.
+    /// Returns `EOPNOTSUPP` if the descriptor is a stream socket.
     #[inline(always)]
     pub(crate) fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
         if fd.is_stream() { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    /// Sends on a connected socket (`send`). A blocking stream sends everything, a non-blocking one
-    /// as much as fits into its buffer.
+    /// Sends on a connected socket (`send`). A blocking stream sends all bytes; a non-blocking one
+    /// sends as many as fit into its send buffer.
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected; for a stream `EAGAIN`, `EPIPE`,
-    /// `ECONNRESET`, `ETIMEDOUT`.
+    /// Those of [`Calls::send_to`]; `EDESTADDRREQ` if the socket is not connected; for a stream
+    /// `EAGAIN`, `EPIPE`, `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
         let result = match fd.sock() {
@@ -258,7 +264,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// Sends on a connected socket with flags.
+    /// Sends on a connected socket with flags (`send`).
     ///
     /// # Errors
     /// As [`Calls::send`]; `EOPNOTSUPP` for urgent data on a datagram socket.
@@ -273,8 +279,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Returns whether the next byte of a stream is the one marked urgent (`sockatmark`). A read
-    /// stops there.
+    /// Returns whether the next byte of a stream is the one that the peer marked as urgent
+    /// (`sockatmark`). A read stops before this byte.
     ///
     /// # Errors
     /// `EBADF`, `EOPNOTSUPP` (a datagram socket).
@@ -283,8 +289,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.stack.with_sock(self.cx(), id, |sock| sock.is_at_mark()).ok_or(Errno::EBADF)
     }
 
-    /// Receives bytes of a stream, or a datagram without its sender (`recv`). 0 bytes from a
-    /// stream: the peer has sent everything.
+    /// Receives bytes from a stream, or a datagram without its sender (`recv`). From a stream, 0
+    /// bytes mean that the peer has closed its side.
     ///
     /// # Errors
     /// As [`Calls::recv_from`]; for a stream `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
@@ -302,7 +308,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// Sends several datagrams at once (`sendmmsg`). Returns the number sent.
     ///
     /// # Errors
-    /// As [`Calls::send_to`], if none was sent.
+    /// Those of [`Calls::send_to`], if no datagram was sent.
     pub fn send_burst<'a>(
         &self,
         fd: Fd,
@@ -313,22 +319,23 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_send_burst(self.cx(), fd.0, payloads, to)?)
     }
 
-    /// Sends a payload that is already in a frame of the stack's pool, without a copy.
+    /// Sends a datagram whose payload is already in a frame of the stack's pool, without copying
+    /// it.
     ///
     /// # Errors
-    /// As [`Calls::send_to`]. An error frees the frame.
+    /// Those of [`Calls::send_to`]. If the call fails, the frame is freed.
     pub fn send_frame(&self, fd: Fd, frame: Frame, to: Option<&SocketAddr>) -> Result<usize, Errno> {
         self.datagrams(fd)?;
         Ok(self.stack.udp_send_frame(self.cx(), fd.0, frame, to)?)
     }
 
-    /// Receives a datagram into `into` (`recvfrom`). Returns the bytes copied and the sender;
-    /// excess bytes are discarded.
+    /// Receives a datagram into `into` (`recvfrom`). Returns the number of bytes copied, and the
+    /// sender. The rest of a longer datagram is discarded.
     ///
     /// # Errors
-    /// `EBADF`, `EAGAIN` (no datagram, and the socket is non-blocking or its receive timeout has
-    /// expired), `EINTR`, and the error reported for an earlier datagram. After `shutdown` an empty
-    /// queue reads as 0 bytes from `0.0.0.0:0`.
+    /// `EBADF`, `EAGAIN` (no datagram is queued, and the socket is non-blocking or its receive
+    /// timeout has expired), `EINTR`, and the pending error of an earlier datagram. After
+    /// `shutdown`, the call returns 0 bytes from `0.0.0.0:0` if no datagram is queued.
     #[inline(always)]
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
         let lap = self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
@@ -345,12 +352,12 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Receives as [`Calls::recv_from`], with the ancillary data that the socket has enabled
-    /// ([`Opt::RecvPacketInfo`](crate::Opt), `RecvTtl`, `RecvTos`); none from a stream, or after
-    /// `shutdown` (`recvmsg`).
+    /// Receives a datagram as [`Calls::recv_from`] does, with the ancillary data that the options
+    /// of the socket enable ([`Opt::RecvPacketInfo`](crate::Opt), `RecvTtl`, `RecvTos`)
+    /// (`recvmsg`). From a stream, or after `shutdown`, there is no ancillary data.
     ///
     /// # Errors
-    /// As [`Calls::recv_from`].
+    /// Those of [`Calls::recv_from`].
     pub fn recv_msg(&self, fd: Fd, into: &mut [u8]) -> Result<Message, Errno> {
         let bare = |(len, from)| Message { len, from, ancillary: Ancillary::default() };
         if fd.is_stream() {
@@ -370,7 +377,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         got
     }
 
-    /// Receives a datagram or bytes of a stream with flags (`recvfrom`).
+    /// Receives a datagram, or bytes from a stream, with flags (`recvfrom`).
     ///
     /// # Errors
     /// As [`Calls::recv_from`].
@@ -382,13 +389,13 @@ impl<'s, L: Locks> Calls<'s, L> {
         self.recv_slow(fd, into, flags)
     }
 
-    /// Slow path of a receive that found no datagram or has flags: waits, and records the end of
-    /// the call in the trace and the cost ledger.
+    /// Slow path of a receive, used if no datagram was queued or flags are given: waits for a
+    /// datagram. Records the end of the call in the trace and its CPU time in the cost statistics.
     #[cold]
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         let got = received(fd, self.recv_waiting(fd, into, flags), |(n, _)| *n);
         if !fd.is_stream() {
-            // A stream's call is recorded where it is read.
+            // For a stream, the call is recorded where its bytes are read.
             self.stack.resume(self.cx()).mark(Stage::Socket, 1);
         }
         got
@@ -414,7 +421,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Receives the frame itself, without a copy. Dropping it returns its buffer.
+    /// Receives a datagram in its frame, without copying it. Dropping the frame returns its buffer
+    /// to the pool.
     ///
     /// # Errors
     /// As [`Calls::recv_from`]; `EPIPE` after `shutdown`.
@@ -426,8 +434,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         received
     }
 
-    /// Receives up to `most` available datagrams and passes each to `each` (`recvmmsg`); waits for
-    /// the first.
+    /// Receives up to `most` queued datagrams and passes each to `each` (`recvmmsg`). Waits only
+    /// for the first one.
     ///
     /// # Errors
     /// As [`Calls::recv_from`], if none was received.
@@ -439,8 +447,8 @@ impl<'s, L: Locks> Calls<'s, L> {
             0 => None,
             _ => Some(()),
         })?;
-        // If another thread filled the buffers, prefetching fetches their cache lines together. The
-        // buffers are also returned together.
+        // If another thread has filled the buffers, prefetching loads their cache lines at the same
+        // time. The buffers are also returned to the pool together.
         burst.as_slice().iter().for_each(Frame::prefetch);
         let domain = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.domain()).ok_or(Errno::EBADF)?;
         for frame in burst.as_slice() {
@@ -454,13 +462,14 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(n)
     }
 
-    /// Calls `ready` until it returns a value, waiting as the socket's options require.
+    /// Calls `ready` until it returns a value. Waits between the calls as the options of the socket
+    /// require.
     fn wait<T>(&self, fd: Fd, flags: RecvFlags, mut ready: impl FnMut() -> Option<T>) -> Result<T, Errno> {
         if let Some(found) = ready() {
             return Ok(found);
         }
-        // Acquires the lock once for all three values: a reader that polls an empty socket would
-        // otherwise keep out the thread that fills it.
+        // Acquires the lock only once for all three values. Otherwise a reader that polls an empty
+        // socket would keep out the thread that adds datagrams to it.
         let (nonblocking, timeout, error) = self
             .stack
             .with_pcb(self.cx(), fd.0, |pcb| (pcb.nonblocking, pcb.options.recv_timeout, ended(pcb)))
@@ -477,14 +486,14 @@ impl<'s, L: Locks> Calls<'s, L> {
             None => {
                 let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
                 let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
-                self.stack.lap(self.cx()); // sleep belongs to no stage
+                self.stack.lap(self.cx()); // the time of sleeping is booked to no stage
                 found.unwrap_or(Err(Errno::EAGAIN))
             }
         }
     }
 
-    /// Runs one round before a wait and sets the time from which the timeout counts, since the
-    /// caller's work since the last round may have taken long.
+    /// Runs one round before a wait and sets the time from which the timeout counts: the caller may
+    /// have worked for long since the last round.
     pub(crate) fn look(&self, driver: &dyn Drive) {
         if let Some(now) = driver.look() {
             self.set_now(now);
@@ -518,7 +527,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Takes the pending error (`getsockopt(SO_ERROR)`).
+    /// Returns the pending error and clears it (`getsockopt(SO_ERROR)`).
     ///
     /// # Errors
     /// `EBADF`.
@@ -531,7 +540,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(taken.ok_or(Errno::EBADF)?.map(Errno::from))
     }
 
-    /// Shuts down one or both directions (`shutdown`).
+    /// Shuts down one direction of a connection, or both (`shutdown`).
     ///
     /// # Errors
     /// `EBADF`, `ENOTCONN`.
@@ -545,8 +554,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_shutdown(self.cx(), fd.0, read, write)?)
     }
 
-    /// Closes the socket (`close`). Unread datagrams are dropped; a stream's sent data is still
-    /// delivered, depending on `SO_LINGER`.
+    /// Closes the socket (`close`). Unread datagrams are dropped. Data that a stream has sent is
+    /// still delivered, unless `SO_LINGER` limits this.
     ///
     /// # Errors
     /// `EBADF`.
@@ -558,7 +567,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     }
 }
 
-/// Returns the pending error, which is taken, or `EPIPE` if nothing more can arrive.
+/// Returns the pending error and clears it, or returns `EPIPE` if no further datagram can arrive.
 fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
     match pcb.take_error() {
         Some(error) => Some(error.into()),
@@ -566,7 +575,7 @@ fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
     }
 }
 
-/// Traces the end of a send.
+/// Records the end of a send call in the trace.
 #[inline(always)]
 fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
     match result {
@@ -576,7 +585,7 @@ fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
     result
 }
 
-/// Traces the end of a receive; `bytes` returns the number of bytes received.
+/// Records the end of a receive call in the trace; `bytes` returns the number of bytes received.
 #[inline(always)]
 fn received<T>(fd: Fd, result: Result<T, Errno>, bytes: impl Fn(&T) -> usize) -> Result<T, Errno> {
     match &result {

@@ -1,4 +1,4 @@
-//! Errors by their BSD names, with Linux's numbers.
+//! Errors by their BSD names, with the numbers that Linux uses.
 
 use inet::ip4::OutputError;
 use inet::udp::{BindError, SendError, SoError};
@@ -16,7 +16,7 @@ macro_rules! errnos {
             pub const ALL: &'static [Errno] = &[$( Errno::$name ),+];
             /// Returns the name, such as `EMSGSIZE`.
             pub fn name(self) -> &'static str { match self { $( Errno::$name => stringify!($name) ),+ } }
-            /// Returns the description as a sentence.
+            /// Returns the description of the error as a sentence.
             pub fn sentence(self) -> &'static str {
                 match self { $( Errno::$name => concat!($($sentence),+).trim_ascii() ),+ }
             }
@@ -82,7 +82,7 @@ errnos! {
 }
 
 impl Errno {
-    /// Returns Linux's number of the error.
+    /// Returns the number that Linux uses for the error.
     pub fn raw(self) -> i32 {
         self as i32
     }

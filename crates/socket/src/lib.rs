@@ -1,10 +1,10 @@
 //! BSD socket API: descriptors, options, errno, readiness, blocking.
 //!
 //! [`Calls`] are the system calls of one thread on one stack: `socket`, `bind`, `connect`,
-//! `send_to`, `recv_from` and so on, with BSD's semantics and [`Errno`]s. A receive that has to
-//! wait either runs its host itself (a host that belongs to the calling thread: see [`Drive`]) or
-//! sleeps until another thread's input raises the socket's signal (a shared host). [`net`] has the
-//! interface of `std::net`. This crate has no ports and no configuration.
+//! `send_to`, `recv_from` and so on, with BSD's semantics and [`Errno`]s. There are two ways to
+//! wait. If the host belongs to the calling thread, a waiting call runs the host itself (see
+//! [`Drive`]). If the host is shared, the call sleeps until input that another thread processes
+//! wakes it. [`net`] has the interface of `std::net`. This crate has no ports and no configuration.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(
@@ -30,14 +30,14 @@ pub use inet::udp::{Ancillary, Domain, PacketInfo, SourceChange};
 pub use options::{Membership, Opt, OptKind};
 pub use poll::{Events, PollFd, Poller};
 
-/// Descriptor: the lowest number that was free when the socket was opened.
+/// Descriptor of a socket: the lowest number that was free when the socket was opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fd(pub usize);
 
-/// Flags of a receive.
+/// Flags of a receive call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecvFlags {
-    /// Leaves the datagram in the queue (`MSG_PEEK`).
+    /// Leaves the received data in the queue (`MSG_PEEK`).
     pub peek: bool,
     /// Returns `EAGAIN` instead of waiting, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
@@ -48,15 +48,16 @@ pub struct RecvFlags {
     pub wait_all: bool,
 }
 
-/// Flags of a send.
+/// Flags of a send call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendFlags {
-    /// Marks the last byte as urgent (`MSG_OOB`); it stays in line in a stream (RFC 6093).
+    /// Marks the last byte as urgent (`MSG_OOB`). The byte stays in its place in the stream (RFC
+    /// 6093).
     pub oob: bool,
     /// Returns `EAGAIN` instead of waiting, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
-    /// More data follows (`MSG_MORE`): a segment that is not full may wait for it.
+    /// More data follows (`MSG_MORE`): the stack may hold back a segment that is not full.
     pub more: bool,
-    /// Ends a record of a stream (`MSG_EOR`): no segment holds bytes of two records.
+    /// Ends a record of a stream (`MSG_EOR`): no segment has bytes of two records.
     pub record: bool,
 }

@@ -1,9 +1,9 @@
-//! `std::net` on this stack: [`TcpStream`], [`TcpListener`], [`UdpSocket`] with the standard
-//! library's names and semantics.
+//! The sockets of `std::net` on this stack: [`TcpStream`], [`TcpListener`] and [`UdpSocket`] have
+//! the standard library's names and semantics.
 //!
-//! Sockets are opened on a [`Net`], which provides the calling thread's [`Calls`]. A program's own
-//! host (`Up`) is run by the calls that wait. On a shared host (`Light`) they sleep, and its
-//! sockets may move between threads. The source code is the same:
+//! Sockets are opened on a [`Net`], which provides the calling thread's [`Calls`]. If the program
+//! runs its own host (`Up`), the calls that wait also run the host. On a shared host (`Light`),
+//! they sleep, and sockets may move between threads. The source code is the same in both cases:
 //!
 //! ```
 //! use linerate_socket::net::{Net, TcpListener, TcpStream};
@@ -27,10 +27,11 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Errors are [`std::io::Error`]s of the standard library's kinds, made from the same errno values.
-//! There are two differences. If a host is stopped while a call waits, the call fails with
-//! `ConnectionAborted`: `read_exact` would retry `Interrupted` forever. And names are resolved by
-//! the host's own name servers ([`lookup`]), not by the kernel's.
+//! Errors are [`std::io::Error`]s with the same kinds as in the standard library, derived from the
+//! same errno values. There are two differences. If a host is stopped while a call waits, the call
+//! fails with `ConnectionAborted` instead of `Interrupted`, on which `read_exact` would retry
+//! forever. Names are resolved through the host's own name servers ([`lookup`]), not through those
+//! of the kernel.
 
 mod addr;
 mod alone;
@@ -57,9 +58,9 @@ use std::time::Duration;
 
 /// Host on which sockets can be opened.
 pub trait Net {
-    /// Kind of its locks.
+    /// Kind of locks that the host's stack uses.
     type Locks: Locks;
-    /// Runs `f` with the calling thread's calls, at the current time.
+    /// Runs `f` with the socket calls of the calling thread, at the current time.
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Self::Locks>) -> R) -> R;
 }
 
@@ -84,7 +85,7 @@ impl<N: Net + ?Sized> Net for std::rc::Rc<N> {
     }
 }
 
-/// Calls of one thread: their time is set by [`Calls::set_now`] and by waiting.
+/// Uses the calls of one thread. [`Calls::set_now`] sets their time, and so does waiting.
 impl<L: Locks> Net for Calls<'_, L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
@@ -92,7 +93,7 @@ impl<L: Locks> Net for Calls<'_, L> {
     }
 }
 
-/// Descriptor that is closed when dropped.
+/// Descriptor of a socket that is closed when this value is dropped.
 struct Owned<N: Net> {
     net: N,
     fd: Fd,
@@ -111,7 +112,7 @@ impl<N: Net> Owned<N> {
         self.call(|calls, fd| calls.option(fd, kind))
     }
 
-    /// Changes an option while `f` runs.
+    /// Sets an option while `f` runs, and restores its previous value afterwards.
     fn under<R>(&self, kind: OptKind, opt: Opt, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let before = self.option(kind)?;
         self.set(opt)?;
@@ -125,7 +126,8 @@ impl<N: Net> Owned<N> {
     }
 }
 
-/// Implements `Debug` as the standard library does, for any host and any state of the socket.
+/// Implements `Debug` with the fields that the standard library shows, for any host and any state
+/// of the socket.
 macro_rules! shown {
     ($($name:ident),+) => { $(
         impl<N: Net> std::fmt::Debug for $name<N> {
@@ -147,12 +149,12 @@ shown!(TcpStream, TcpListener, UdpSocket, RawSocket);
 
 impl<N: Net> Drop for Owned<N> {
     fn drop(&mut self) {
-        // The socket is ours and open: an error of close cannot be reported here.
+        // The descriptor is open, so closing fails only for reasons that cannot be reported here.
         let _ = self.net.with(|calls| calls.close(self.fd));
     }
 }
 
-/// Converts an errno into the standard library's error.
+/// Converts an errno into an error of the standard library.
 fn error(errno: Errno) -> io::Error {
     match errno {
         Errno::EINTR => io::Error::new(io::ErrorKind::ConnectionAborted, errno),
@@ -168,7 +170,7 @@ fn timeout(time: Option<Duration>) -> io::Result<Option<Duration>> {
     }
 }
 
-/// Returns an error for an option value of the wrong kind, which cannot occur.
+/// Returns the error for an option value of the wrong type, which cannot occur.
 fn odd<T>() -> io::Result<T> {
     Err(error(Errno::EINVAL))
 }

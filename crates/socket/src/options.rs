@@ -16,94 +16,104 @@ use tcp::cc::Algorithm;
 pub enum Opt {
     /// `SO_RCVBUF`: size of the receive buffer in bytes, at least 512.
     RecvBuffer(usize),
-    /// `SO_RCVTIMEO`: how long a receive waits; `None` waits forever.
+    /// `SO_RCVTIMEO`: how long a receive waits; `None`: forever.
     RecvTimeout(Option<Duration>),
     /// `O_NONBLOCK`: calls do not wait.
     NonBlocking(bool),
     /// `SO_BROADCAST`: permits sending to broadcast addresses.
     Broadcast(bool),
-    /// `SO_REUSEADDR`.
+    /// `SO_REUSEADDR`: permits binding to an address that another socket uses, under the same
+    /// conditions as in BSD.
     ReuseAddr(bool),
-    /// `SO_REUSEPORT`.
+    /// `SO_REUSEPORT`: permits several sockets that all set it to bind to the same address and
+    /// port.
     ReusePort(bool),
-    /// `IP_TTL`, `IPV6_UNICAST_HOPS`: 1 to 255.
+    /// `IP_TTL`, `IPV6_UNICAST_HOPS`: time to live or hop limit of sent packets, 1 to 255.
     Ttl(u8),
-    /// `IP_TOS`, `IPV6_TCLASS`.
+    /// `IP_TOS`, `IPV6_TCLASS`: type of service or traffic class of sent packets.
     Tos(u8),
-    /// `IP_DONTFRAG`, `IPV6_DONTFRAG`.
+    /// `IP_DONTFRAG`, `IPV6_DONTFRAG`: sent datagrams are not fragmented.
     DontFragment(bool),
-    /// `IPV6_V6ONLY`: an IPv6 socket receives no IPv4; only before binding.
+    /// `IPV6_V6ONLY`: an IPv6 socket does not receive IPv4. Can be set only before binding.
     V6Only(bool),
-    /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`.
+    /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`: time to live or hop limit of sent multicast
+    /// datagrams.
     MulticastTtl(u8),
-    /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`.
+    /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`: this host also receives multicasts that it
+    /// sends.
     MulticastLoop(bool),
-    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`; `None` uses the route.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`: iface on which multicasts are sent; `None`: that of
+    /// the route.
     MulticastIface(Option<IfaceId>),
     /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: [`Calls::recv_msg`] returns destination address and iface.
     RecvPacketInfo(bool),
-    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`.
+    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`: [`Calls::recv_msg`] returns the time to live or hop
+    /// limit.
     RecvTtl(bool),
-    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
+    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`: [`Calls::recv_msg`] returns the type of service or traffic
+    /// class.
     RecvTos(bool),
-    /// `IP_HDRINCL` of a raw IPv4 socket: sent data begins with its IPv4 header. Total length and
-    /// checksum are filled in, and so are a source address and identification of 0.
+    /// `IP_HDRINCL` of a raw IPv4 socket: the caller's data begins with the IPv4 header. The stack
+    /// fills in total length and checksum, and also source address and identification if they are
+    /// 0.
     HeaderIncluded(bool),
-    /// `IPV6_CHECKSUM` of a raw IPv6 socket: even offset of the checksum, which is filled in and
-    /// verified.
+    /// `IPV6_CHECKSUM` of a raw IPv6 socket: even offset of the checksum in the packet, in bytes.
+    /// The stack fills it in when sending and verifies it when receiving.
     Checksum(Option<u16>),
-    /// `ICMP6_FILTER` of a raw socket of ICMP or ICMPv6.
+    /// `ICMP6_FILTER` of a raw socket for ICMP or ICMPv6: the message types that it receives.
     IcmpFilter(IcmpFilter),
-    /// `SO_SNDBUF` of a stream: fixed size of the send buffer in bytes.
+    /// `SO_SNDBUF` of a stream: size of the send buffer in bytes, which is then fixed.
     SendBuffer(usize),
-    /// `SO_SNDTIMEO` of a stream.
+    /// `SO_SNDTIMEO` of a stream: how long a send waits; `None`: forever.
     SendTimeout(Option<Duration>),
-    /// `SO_LINGER` of a stream; with zero, closing resets the connection.
+    /// `SO_LINGER` of a stream: how long closing waits for acknowledgments; with zero, closing
+    /// resets the connection.
     Linger(Option<Duration>),
-    /// `SO_KEEPALIVE`.
+    /// `SO_KEEPALIVE`: an idle connection sends keepalive probes.
     KeepAlive(bool),
-    /// `IP_BINDANY`, `IP_TRANSPARENT`: permits binding addresses of other hosts.
+    /// `IP_BINDANY`, `IP_TRANSPARENT`: permits binding to addresses that this host does not have.
     BindAny(bool),
-    /// `TCP_NODELAY`.
+    /// `TCP_NODELAY`: small segments are sent at once.
     NoDelay(bool),
-    /// `TCP_CORK`, `TCP_NOPUSH`.
+    /// `TCP_CORK`, `TCP_NOPUSH`: segments that are not full are held back.
     Cork(bool),
-    /// `TCP_KEEPIDLE`.
+    /// `TCP_KEEPIDLE`: idle time before the first keepalive probe.
     KeepIdle(Duration),
-    /// `TCP_KEEPINTVL`.
+    /// `TCP_KEEPINTVL`: interval between keepalive probes.
     KeepInterval(Duration),
-    /// `TCP_KEEPCNT`.
+    /// `TCP_KEEPCNT`: number of unanswered keepalive probes after which the connection is dropped.
     KeepCount(u8),
-    /// `TCP_USER_TIMEOUT`; `None` uses the host's default.
+    /// `TCP_USER_TIMEOUT`: how long sent data may stay unacknowledged; `None`: the host's default.
     UserTimeout(Option<Duration>),
-    /// `TCP_MAXSEG`.
+    /// `TCP_MAXSEG`: maximum segment size in bytes.
     MaxSegment(u16),
-    /// `TCP_CONGESTION`.
+    /// `TCP_CONGESTION`: congestion control algorithm.
     Congestion(Algorithm),
-    /// `TCP_NOTSENT_LOWAT`: a stream becomes writable when fewer bytes than this are unsent; 0 or
-    /// the maximum value: whenever there is room.
+    /// `TCP_NOTSENT_LOWAT`: a stream becomes writable when fewer bytes than this are not sent yet.
+    /// With 0 or the maximum value, it is writable whenever the send buffer has room.
     NotSentLowat(u32),
-    /// `IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP`.
+    /// `IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP`: joins a multicast group; without an iface, on that
+    /// of the route.
     Join(IpAddr, Option<IfaceId>),
-    /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`.
+    /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`: leaves a multicast group.
     Leave(IpAddr, Option<IfaceId>),
-    /// `MCAST_JOIN_SOURCE_GROUP` and related options (RFC 3678 5.1): changes the source filter of a
-    /// group by one source.
+    /// `MCAST_JOIN_SOURCE_GROUP` and related options (RFC 3678 5.1): adds or removes one source in
+    /// the source filter of a multicast group.
     Source(SourceChange, Membership),
 }
 
-/// Source of a group on an iface (`group_source_req`).
+/// A source of a multicast group on an iface (`group_source_req`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Membership {
     /// Multicast group.
     pub group: IpAddr,
-    /// Source address.
+    /// Address of the sender whose datagrams are meant.
     pub source: IpAddr,
-    /// Interface of the membership; `None` uses the route to the group.
+    /// Iface on which the group was joined; `None`: that of the route to the group.
     pub iface: Option<IfaceId>,
 }
 
-/// Option without its value, for reading it.
+/// An option without its value, for reading the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptKind {
     /// `SO_RCVBUF`.
@@ -175,16 +185,16 @@ pub enum OptKind {
 }
 
 const RECV_BUFFER_MIN: usize = 512;
-/// Plays the role of kern.ipc.maxsockbuf: one socket must not take the whole pool.
+/// Takes the place of FreeBSD's kern.ipc.maxsockbuf: a single socket must not use the whole pool.
 const RECV_BUFFER_MAX: usize = 1 << 30;
 
 impl<L: Locks> Calls<'_, L> {
     /// Sets an option (`setsockopt`).
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL` for values out of range and for `IPV6_V6ONLY` of a bound socket,
-    /// `ENOPROTOOPT` for an option of another kind of socket, `EADDRINUSE` or `EADDRNOTAVAIL` for
-    /// groups already joined or not joined.
+    /// `EBADF`; `EINVAL` for a value out of range, and for `IPV6_V6ONLY` on a bound socket;
+    /// `ENOPROTOOPT` for an option of another type of socket; `EADDRINUSE` for a group that is
+    /// joined already, `EADDRNOTAVAIL` for one that is not joined.
     pub fn set_option(&self, fd: Fd, opt: Opt) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.set_stream_option(id, opt);
@@ -235,12 +245,13 @@ impl<L: Locks> Calls<'_, L> {
             .ok_or(Errno::EBADF)?
     }
 
-    /// Sets the source filter of a group (`setsourcefilter`, RFC 3678 4.2.1): joins the group,
-    /// changes the filter or, if the filter admits nothing, leaves the group.
+    /// Sets the source filter of a multicast group (`setsourcefilter`, RFC 3678 4.2.1): joins the
+    /// group if necessary and changes the filter. If the filter admits no source, leaves the group.
     ///
     /// # Errors
-    /// `EBADF`, `EOPNOTSUPP` (a stream), `EINVAL` for an address that is no group or no source of
-    /// its family, `ENOBUFS` for more than 64 sources, `EADDRNOTAVAIL`.
+    /// `EBADF`; `EOPNOTSUPP` for a stream; `EINVAL` for an address that is not a multicast group,
+    /// or for a source that cannot be one or has another family; `ENOBUFS` for more than 64
+    /// sources; `EADDRNOTAVAIL`.
     pub fn set_source_filter(
         &self,
         fd: Fd,
@@ -252,16 +263,16 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.udp_set_filter(self.cx(), fd.0, group, iface, filter)?)
     }
 
-    /// Returns the source filter of a group (`getsourcefilter`, RFC 3678 4.2.2).
+    /// Returns the source filter of a multicast group (`getsourcefilter`, RFC 3678 4.2.2).
     ///
     /// # Errors
-    /// `EBADF`, `EOPNOTSUPP` (a stream), `EADDRNOTAVAIL`: not joined.
+    /// `EBADF`; `EOPNOTSUPP` for a stream; `EADDRNOTAVAIL` if the group is not joined.
     pub fn source_filter(&self, fd: Fd, group: IpAddr, iface: Option<IfaceId>) -> Result<SourceFilter, Errno> {
         self.datagrams(fd)?;
         Ok(self.stack.udp_filter(self.cx(), fd.0, group, iface)?)
     }
 
-    /// Returns an option (`getsockopt`).
+    /// Returns the value of an option (`getsockopt`).
     ///
     /// # Errors
     /// `EBADF`.
@@ -306,18 +317,18 @@ impl<L: Locks> Calls<'_, L> {
     }
 }
 
-/// Returns the state of a raw socket of `domain`.
+/// Returns the raw socket state of a socket; `ENOPROTOOPT` unless it is a raw socket of `domain`.
 fn raw<L: Locks>(pcb: &Pcb<L>, domain: Domain) -> Result<&RawState, Errno> {
     let is_raw = |raw: &&RawState| matches!(raw.kind(), RawKind::Raw(_)) && pcb.domain() == domain;
     pcb.raw().filter(is_raw).ok_or(Errno::ENOPROTOOPT)
 }
 
-/// Sets an option that only raw sockets have.
+/// Sets an option that exists only for raw sockets.
 fn set_raw_option(domain: Domain, raw: Option<&mut RawState>, opt: Opt) -> Result<(), Errno> {
     let raw = raw.filter(|raw| matches!(raw.kind(), RawKind::Raw(_))).ok_or(Errno::ENOPROTOOPT)?;
     match (opt, domain) {
         (Opt::HeaderIncluded(on), Domain::Inet) => raw.header_included = on,
-        // ICMPv6's checksum offset is fixed (RFC 3542 3.1).
+        // The checksum offset of ICMPv6 is fixed (RFC 3542 3.1).
         (Opt::Checksum(_), Domain::Inet6) if raw.has_filter() => return Err(Errno::EINVAL),
         (Opt::Checksum(Some(at)), Domain::Inet6) if at % 2 != 0 => return Err(Errno::EINVAL),
         (Opt::Checksum(at), Domain::Inet6) => raw.checksum_at = at,
@@ -327,7 +338,7 @@ fn set_raw_option(domain: Domain, raw: Option<&mut RawState>, opt: Opt) -> Resul
     Ok(())
 }
 
-/// Permitted sizes of a stream's buffers, in bytes.
+/// Permitted sizes of a stream's send and receive buffers, in bytes.
 const STREAM_BUFFERS: std::ops::RangeInclusive<usize> = 2048..=1 << 30;
 
 impl<L: Locks> Calls<'_, L> {
@@ -377,7 +388,7 @@ impl<L: Locks> Calls<'_, L> {
             Opt::Congestion(algorithm) => options.congestion = Some(algorithm),
             Opt::NotSentLowat(bytes) => options.notsent_lowat = Some(bytes),
             Opt::V6Only(on) => options.v6only = on,
-            // Set by programs without regard to the socket's kind; has no effect.
+            // Programs set this option on any type of socket; on a stream it has no effect.
             Opt::Broadcast(_) => {}
             Opt::DontFragment(_)
             | Opt::MulticastTtl(_)
@@ -450,10 +461,10 @@ impl<L: Locks> Calls<'_, L> {
             .ok_or(Errno::EBADF)?
     }
 
-    /// Returns the connection's statistics (`getsockopt(TCP_INFO)`).
+    /// Returns the TCP statistics of a connection (`getsockopt(TCP_INFO)`).
     ///
     /// # Errors
-    /// `EBADF`, `EOPNOTSUPP` (a datagram socket), `ENOTCONN`.
+    /// `EBADF`, `EOPNOTSUPP` (for a datagram socket), `ENOTCONN`.
     pub fn tcp_info(&self, fd: Fd) -> Result<tcp::Info, Errno> {
         let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
         let now = self.cx().now;

@@ -1,5 +1,5 @@
-//! Readiness: `poll(2)` for a few descriptors, and a [`Poller`] for many, which is notified when
-//! one becomes readable.
+//! Readiness of descriptors: `poll(2)` for a few of them, and a [`Poller`] for many, which is
+//! notified when one of them becomes readable.
 
 use crate::{Calls, Errno, Fd};
 use inet::udp::ReadySet;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 /// Readiness events of a descriptor, requested or reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Events {
-    /// A receive would not wait.
+    /// Receiving would not block.
     pub readable: bool,
-    /// A send would not wait (it may fail): always so for UDP.
+    /// Sending would not block (but may fail). For UDP this is always so.
     pub writable: bool,
     /// An error is pending.
     pub error: bool,
-    /// Both directions have ended; for a datagram socket, reading was shut down.
+    /// Both directions have ended; on a datagram socket, reading was shut down.
     pub hangup: bool,
-    /// The peer of a stream has sent everything (`POLLRDHUP`).
+    /// The peer of a stream has closed its sending side (`POLLRDHUP`).
     pub peer_closed: bool,
-    /// Urgent data is announced and unread (`POLLPRI`).
+    /// Urgent data was announced and is not read yet (`POLLPRI`).
     pub urgent: bool,
     /// The descriptor does not exist.
     pub invalid: bool,
@@ -31,47 +31,49 @@ impl Events {
     }
 }
 
-/// Descriptor with its requested and reported events.
+/// A descriptor to poll, with its requested and its reported events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PollFd {
     /// Descriptor to check.
     pub fd: Fd,
-    /// Requested events: only `readable` and `writable` count, the others are always reported.
+    /// Requested events. Only `readable` and `writable` are evaluated; the others are always
+    /// reported.
     pub asked: Events,
     /// Events reported by [`Calls::poll`].
     pub told: Events,
 }
 
-/// Set of watched descriptors, edge-triggered: one notification each time a datagram socket becomes
-/// readable, and for each event of a stream (data, room, end of file, a connection to accept),
-/// unless one is already queued for that stream.
+/// Set of watched descriptors with edge-triggered notifications. A datagram socket causes a
+/// notification each time it becomes readable. A stream causes one for each event (data, room, end
+/// of file, a connection to accept), unless one is already queued for it.
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
 impl<L: Locks> Default for Poller<L> {
     fn default() -> Self {
-        // On an `Up` stack, this Arc never leaves the thread of its poller.
+        // On a stack with locks `Up`, this Arc never leaves the thread of its poller.
         #[allow(clippy::arc_with_non_send_sync)]
         Poller(Arc::new(ReadySet::default()))
     }
 }
 
 impl<L: Locks> Poller<L> {
-    /// Moves up to `most` descriptors that became readable into `into`. Each is reported once, so
-    /// it must be read until `EAGAIN`.
+    /// Moves up to `most` notified descriptors into `into`. Each notification is reported only
+    /// once, so the caller must then read the descriptor until `EAGAIN`.
     pub fn ready(&self, calls: &Calls<'_, L>, most: usize, into: &mut Vec<usize>) {
         self.0.pop_many(calls.cx(), most, into);
     }
 
-    /// Returns the next descriptor that became readable, for a shared stack. Sleeps until there is
-    /// one; `None` if `timeout` has passed.
+    /// Returns the next notified descriptor of a shared stack. If there is none, sleeps until there
+    /// is one; returns `None` when `timeout` has passed.
     pub fn wait(&self, calls: &Calls<'_, L>, timeout: Option<clock::Duration>) -> Option<Fd> {
         self.0.signal.wait_for(timeout, || self.0.pop(calls.cx())).map(Fd)
     }
 }
 
 impl<L: Locks> Calls<'_, L> {
-    /// Notifies `poller` whenever `fd` becomes readable, and now if it already is.
+    /// Starts to watch `fd`: notifies `poller` whenever `fd` becomes readable, and at once if it
+    /// already is.
     ///
     /// # Errors
     /// `EBADF`.
@@ -86,11 +88,11 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Wakes a task at the next event of a stream on a shared stack. The caller must retry its call
-    /// after this, before it waits.
+    /// Registers a task to be woken at the next event of a stream on a shared stack. After this
+    /// call and before it waits, the task must retry its own call, so that it misses no event.
     ///
     /// # Errors
-    /// `EBADF`, `EOPNOTSUPP` (a datagram socket).
+    /// `EBADF`, `EOPNOTSUPP` (for a datagram socket).
     pub fn wake_task(&self, fd: Fd, waker: &std::task::Waker) -> Result<(), Errno> {
         let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
         let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
@@ -98,7 +100,7 @@ impl<L: Locks> Calls<'_, L> {
         Ok(())
     }
 
-    /// Stops the notifications for `fd`.
+    /// Stops the notifications for `fd` that [`Calls::watch`] started.
     ///
     /// # Errors
     /// `EBADF`.
@@ -106,8 +108,8 @@ impl<L: Locks> Calls<'_, L> {
         self.set_watch(fd, None)
     }
 
-    /// Polls without waiting: fills in the reported events and returns the number of descriptors
-    /// with any.
+    /// Polls without waiting: stores the events of each descriptor in `told`, and returns the
+    /// number of descriptors that have any.
     pub fn poll(&self, fds: &mut [PollFd]) -> usize {
         for entry in fds.iter_mut() {
             if let Some(id) = entry.fd.sock() {

@@ -6,10 +6,11 @@
 //!        NXDOMAIN: next candidate      timeout, refused, SERVFAIL: next server      truncated: TCP
 //! ```
 //!
-//! [`Lookup`] never blocks: its caller runs a turn whenever the host had input or [`Lookup::next`]
-//! is due. It therefore works in a host's own thread, on virtual time, and for
-//! [`lookup`](crate::net::lookup), which waits. Queries have unpredictable identifiers and source
-//! ports, and an answer must repeat the question (RFC 5452); other datagrams are ignored.
+//! [`Lookup`] never blocks: its caller runs a turn whenever the host has received input or the time
+//! [`Lookup::next`] has come. A lookup can therefore run in the thread of a host and on virtual
+//! time. [`lookup`](crate::net::lookup) also uses it, and waits for its result. Queries have
+//! unpredictable identifiers and source ports, and an answer must repeat the question (RFC 5452);
+//! other datagrams are ignored.
 
 mod exchange;
 
@@ -21,29 +22,30 @@ use lock::Locks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use wire::dns::{self, Answer, ty};
 
-/// Time to wait for the answer of a name server (`timeout` in resolv.conf(5)).
+/// Time to wait for the answer of one name server (`timeout` in resolv.conf(5)).
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of queries to each name server (`attempts` in resolv.conf(5)).
+/// Number of times that each name server is queried (`attempts` in resolv.conf(5)).
 pub const ATTEMPTS: usize = 2;
 /// Maximum number of name servers queried.
 pub const SERVERS_MAX: usize = 3;
-/// Maximum number of additional queries for aliases that had no address in their answer.
+/// Maximum number of additional queries for aliases (CNAME) whose answer had no address.
 const ALIASES_MAX: usize = 8;
 
 /// Address families to look up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Families {
-    /// Families of which the host has addresses (AI_ADDRCONFIG).
+    /// The families of which the host itself has addresses (AI_ADDRCONFIG).
     #[default]
     Any,
-    /// IPv4 (`-4`).
+    /// IPv4 only (flag `-4`).
     V4,
-    /// IPv6 (`-6`).
+    /// IPv6 only (flag `-6`).
     V6,
 }
 
 impl Families {
-    /// Returns the families that the flags `-4` and `-6` permit; at most one flag is given.
+    /// Returns the families that the flags `-4` and `-6` select. At most one of the flags may be
+    /// set.
     pub fn of(v4: bool, v6: bool) -> Families {
         match (v4, v6) {
             (true, false) => Families::V4,
@@ -52,19 +54,20 @@ impl Families {
         }
     }
 
-    /// Checks that the flag `-4` or `-6` permits `ip`, the value of `what`.
+    /// Checks that the families include that of `ip`, which the user gave for the flag or argument
+    /// `what`.
     ///
     /// # Errors
-    /// A message with the address and its family.
+    /// A message that names the address, its family and the conflicting flag.
     pub fn check(self, what: &str, ip: IpAddr) -> Result<(), String> {
         match (self, ip) {
-            (Families::V6, IpAddr::V4(_)) => Err(format!("{what} {ip}: an IPv4 address, but -6 selects IPv6")),
-            (Families::V4, IpAddr::V6(_)) => Err(format!("{what} {ip}: an IPv6 address, but -4 selects IPv4")),
+            (Families::V6, IpAddr::V4(_)) => Err(format!("{what} {ip} is an IPv4 address, but -6 selects IPv6")),
+            (Families::V4, IpAddr::V6(_)) => Err(format!("{what} {ip} is an IPv6 address, but -4 selects IPv4")),
             _ => Ok(()),
         }
     }
 
-    /// Returns whether `addr` is of one of the families.
+    /// Returns whether the family of `addr` is selected.
     pub fn permits(self, addr: SocketAddr) -> bool {
         match self {
             Families::Any => true,
@@ -74,20 +77,20 @@ impl Families {
     }
 }
 
-/// Reason why a name has no addresses.
+/// Reason why a lookup returned no address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// It is neither an address nor a domain name.
+    /// The text is neither an address nor a valid domain name.
     #[error("'{0}' is neither an IP address nor a domain name")]
     BadName(String),
-    /// The zone of a link-local address is unknown.
+    /// The zone of a link-local address is not the name of an interface.
     #[error("'{0}': the host has no interface of that name")]
     BadZone(String),
-    /// A link-local address has no zone.
+    /// A link-local address is given without a zone.
     #[error("'{0}' is a link-local address: give its interface, as in {0}%tap0")]
     NoZone(String),
-    /// The address is of the other family.
+    /// The address belongs to the family that is not selected.
     #[error("'{0}' is not an {1} address")]
     OtherFamily(String, &'static str),
     /// The host has no name servers.
@@ -96,35 +99,35 @@ pub enum LookupError {
     /// The name does not exist (NXDOMAIN).
     #[error("'{0}': no such name")]
     NotFound(String),
-    /// The name exists, but has no addresses of these families.
+    /// The name exists, but has no address of the selected families.
     #[error("'{0}': the name has no address")]
     NoAddress(String),
-    /// All name servers refused the query or failed.
+    /// All name servers that were queried refused or failed.
     #[error("'{name}': name server {server} answered {}", dns::rcode_name(*rcode))]
     Failed {
-        /// Name of the lookup.
+        /// Name that was looked up.
         name: String,
-        /// The last name server queried.
+        /// The name server that was queried last.
         server: SocketAddr,
-        /// Its response code (RFC 1035 4.1.1).
+        /// Response code of that server (RFC 1035 4.1.1).
         rcode: u8,
     },
     /// No name server answered.
     #[error("'{name}': no answer from name server {server}")]
     TimedOut {
-        /// Name of the lookup.
+        /// Name that was looked up.
         name: String,
-        /// The last name server queried.
+        /// The name server that was queried last.
         server: SocketAddr,
     },
-    /// The name servers cannot be reached.
-    #[error("'{name}': name server {server}: {why}")]
+    /// No name server could be reached.
+    #[error("'{name}': cannot reach name server {server}: {why}")]
     Unreachable {
-        /// Name of the lookup.
+        /// Name that was looked up.
         name: String,
-        /// The last name server queried.
+        /// The name server that was queried last.
         server: SocketAddr,
-        /// The error of its socket.
+        /// Error of the socket to that server.
         why: Errno,
     },
     /// The host was stopped during the lookup.
@@ -132,33 +135,33 @@ pub enum LookupError {
     Interrupted(String),
 }
 
-/// Result of a lookup: socket addresses, the best first (RFC 6724).
+/// Result of a lookup: socket addresses, the preferred one first (RFC 6724).
 pub type Found = Result<Vec<SocketAddr>, LookupError>;
 
-/// A lookup of the addresses of a host name.
+/// A lookup of the addresses of a host name, in progress.
 #[derive(Debug)]
 pub struct Lookup {
-    /// The name as given.
+    /// The name as the caller gave it.
     name: String,
     port: u16,
-    /// Result that requires no queries.
+    /// Result that is known without any query, such as that of a numeric address.
     known: Option<Found>,
-    /// Names still to query; the current one is the last.
+    /// Names that are still to be queried, in reverse order; the current one is the last.
     candidates: Vec<String>,
     servers: Vec<SocketAddr>,
-    /// Record types, with the answers for the current candidate.
+    /// Record types to query, each with its answer for the current candidate.
     answers: Vec<(u16, Option<Answer>)>,
-    /// Number of exchanges for the current candidate.
+    /// Number of exchanges with name servers for the current candidate.
     tries: usize,
     aliases: usize,
     exchange: Option<Exchange>,
-    /// Error to return if no candidate has an address.
+    /// Error that is returned if no candidate has an address.
     failure: LookupError,
 }
 
 impl Lookup {
-    /// Prepares a lookup of `host`: an address, an address with a zone (`fe80::1%tap0`), or a
-    /// domain name. Results have `port`.
+    /// Prepares a lookup of `host`, which is an address, an address with a zone (`fe80::1%tap0`),
+    /// or a domain name. The resulting addresses have the port `port`.
     pub fn new<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Families) -> Lookup {
         let resolvers = calls.stack().resolvers(calls.cx());
         let domains: Vec<String> = resolvers.domains.into_iter().map(|entry| entry.value).collect();
@@ -182,7 +185,7 @@ impl Lookup {
         lookup
     }
 
-    /// Sends queries and reads answers. Returns the result when there is one.
+    /// Sends queries and reads answers, without waiting. Returns the result once it is known.
     pub fn turn<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Option<Found> {
         if let Some(known) = &self.known {
             return Some(known.clone());
@@ -222,19 +225,19 @@ impl Lookup {
         }
     }
 
-    /// Records why a candidate has no address. A name that exists without an address takes
-    /// precedence over the failures of other candidates.
+    /// Records why the current candidate has no address. The error that a name exists without an
+    /// address takes precedence over the errors of other candidates.
     fn fail(&mut self, why: LookupError) {
         if !matches!(self.failure, LookupError::NoAddress(_)) {
             self.failure = why;
         }
     }
 
-    /// Starts an exchange with the next name server. Returns the result if all have been queried.
+    /// Starts to query the next name server. If all were queried, returns the result.
     fn start<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
         let server = self.servers.get(self.tries % self.servers.len().max(1)).copied();
         let Some(server) = server.filter(|_| self.tries < ATTEMPTS * self.servers.len()) else {
-            // One family may have been answered and the other not.
+            // One address family may have been answered although the other was not.
             let found = self.addresses(calls, name).0;
             return Some(if found.is_empty() { Err(self.failure.clone()) } else { Ok(found) });
         };
@@ -246,7 +249,7 @@ impl Lookup {
         None
     }
 
-    /// Returns the addresses of `name` in the answers, and the name that owns them.
+    /// Returns the addresses of `name` in the answers, and the name at the end of its aliases.
     fn addresses<L: Locks>(&self, calls: &Calls<'_, L>, name: &str) -> (Vec<SocketAddr>, String) {
         let (mut found, mut owner) = (Vec::new(), name.to_string());
         for (_, answer) in &self.answers {
@@ -261,7 +264,8 @@ impl Lookup {
         (found, owner)
     }
 
-    /// Evaluates the answers for `name`; moves to the next candidate if it has no address.
+    /// Evaluates the answers for `name`. If they have no address, continues with the next
+    /// candidate.
     fn take_answers<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
         let (found, owner) = self.addresses(calls, name);
         if !found.is_empty() {
@@ -280,7 +284,7 @@ impl Lookup {
         None
     }
 
-    /// Returns the time at which a turn is due without input.
+    /// Returns the time at which the next turn is due even if no input arrives.
     pub fn next(&self) -> Instant {
         match (&self.known, &self.exchange) {
             (None, Some(exchange)) => exchange.deadline(),
@@ -288,33 +292,36 @@ impl Lookup {
         }
     }
 
-    /// Returns the descriptor to wait for.
+    /// Returns the descriptor of the socket on which an answer is awaited, if any.
     pub(crate) fn fd(&self) -> Option<crate::Fd> {
         self.exchange.as_ref().map(Exchange::fd)
     }
 
-    /// Closes its socket. An abandoned lookup must be closed.
+    /// Closes the socket of the lookup. A lookup that is abandoned before its result must be
+    /// closed.
     pub fn close<L: Locks>(&mut self, calls: &Calls<'_, L>) {
         if let Some(exchange) = self.exchange.take() {
-            let _ = calls.close(exchange.fd()); // it is open
+            let _ = calls.close(exchange.fd()); // the descriptor is open
         }
     }
 }
 
-/// Returns whether `host` is a valid host name. No top-level domain is a number (RFC 1123 2.1), so
-/// `10.0.2` is a mistyped address.
+/// Returns whether `host` is a valid host name. No top-level domain is numeric (RFC 1123 2.1), so
+/// `10.0.2` is not a name, but a mistyped address.
 pub fn is_host_name(host: &str) -> bool {
     let bare = host.strip_suffix('.').unwrap_or(host);
     let last = bare.rsplit('.').next().unwrap_or(bare);
     dns::is_host_name(host) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether an address can belong to a host.
+/// Returns whether an address can belong to a host: it is neither unspecified, multicast nor
+/// broadcast.
 fn is_host(addr: &IpAddr) -> bool {
     !(addr.is_unspecified() || addr.is_multicast() || matches!(addr, IpAddr::V4(v4) if v4.is_broadcast()))
 }
 
-/// Returns the socket address of an address literal or of `localhost` (RFC 6761 6.3).
+/// Returns the result for a numeric address or for `localhost` (RFC 6761 6.3); `None` if queries
+/// are needed.
 fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Families) -> Option<Found> {
     if host.eq_ignore_ascii_case("localhost") || host.eq_ignore_ascii_case("localhost.") {
         let all = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
@@ -339,7 +346,7 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     };
     let is_zoned = matches!(addr, SocketAddr::V6(v6) if v6.scope_id() != 0 || !wire::ip6::is_link_local(*v6.ip()));
     if addr.is_ipv6() && !is_zoned && port > 0 {
-        // ping selects the interface with -I.
+        // Without a port there is no error: ping, which uses none, selects the interface with -I.
         return Some(Err(LookupError::NoZone(host.to_string())));
     }
     let family = if families == Families::V4 { "IPv4" } else { "IPv6" };
@@ -349,8 +356,9 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     })
 }
 
-/// Returns the names to query, the first one last. A name with a dot precedes the search list, one
-/// without a dot follows it, and one that ends with a dot is used alone (resolv.conf(5), ndots:1).
+/// Returns the names to query, in reverse order. A name with a dot is tried before the search list,
+/// one without a dot after it, and a name that ends with a dot is the only one (resolv.conf(5),
+/// ndots:1).
 fn candidates(host: &str, domains: &[String]) -> Vec<String> {
     if let Some(name) = host.strip_suffix('.') {
         return vec![name.to_string()];
@@ -363,7 +371,7 @@ fn candidates(host: &str, domains: &[String]) -> Vec<String> {
     all
 }
 
-/// Returns the types of records to query.
+/// Returns the types of DNS records to query (A, AAAA).
 fn types<L: Locks>(calls: &Calls<'_, L>, families: Families) -> Vec<u16> {
     let (stack, cx) = (calls.stack(), calls.cx());
     let has_v4 = || {
@@ -394,7 +402,7 @@ mod tests {
         let (four, six) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]));
         assert!(Families::of(false, false).check("-H", four).is_ok());
         assert!(Families::of(true, false).check("-H", four).is_ok() && Families::V6.check("-H", six).is_ok());
-        assert_eq!(Families::V6.check("-H", four).unwrap_err(), "-H 10.0.0.1: an IPv4 address, but -6 selects IPv6");
+        assert_eq!(Families::V6.check("-H", four).unwrap_err(), "-H 10.0.0.1 is an IPv4 address, but -6 selects IPv6");
         assert!(Families::V4.check("-H", six).unwrap_err().contains("-4 selects IPv4"));
     }
 

@@ -1,7 +1,7 @@
-//! Stream sockets: BSD calls on `inet::tcp`, with waiting added.
+//! Stream sockets: the BSD calls on `inet::tcp`, to which waiting is added here.
 //!
-//! One bit of a descriptor identifies its protocol ([`Fd::is_stream`]), so that the datagram calls,
-//! which are ten times as frequent, use only their own table.
+//! One bit of a descriptor tells stream sockets from datagram sockets ([`Fd::is_stream`]). The
+//! calls on datagrams, which are ten times as frequent, thus need to search only their own table.
 
 use crate::{Calls, Errno, Fd, Peer, RecvFlags, SendFlags};
 use clock::{Duration, Instant};
@@ -11,13 +11,13 @@ use lock::Locks;
 use std::net::{Shutdown, SocketAddr};
 
 impl Fd {
-    /// Returns whether it belongs to a stream socket.
+    /// Returns whether the descriptor belongs to a stream socket.
     #[inline(always)]
     pub fn is_stream(self) -> bool {
         self.0 & SOCK_BIT != 0
     }
 
-    /// Returns the number of the stream socket in the stack; `None` for a datagram socket.
+    /// Returns the number of a stream socket in the stack's table; `None` for a datagram socket.
     #[inline(always)]
     pub(crate) fn sock(self) -> Option<usize> {
         self.is_stream().then_some(self.0 & !SOCK_BIT)
@@ -47,20 +47,22 @@ impl<L: Locks> Calls<'_, L> {
         self.stack.tcp_open(self.cx(), domain).map(Fd::of_sock).ok_or(Errno::EMFILE)
     }
 
-    /// Listens for connections (`listen`); up to `backlog` may wait to be accepted.
+    /// Listens for connections (`listen`); up to `backlog` connections may wait to be accepted.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL` (connected), `EADDRINUSE`, `EOPNOTSUPP` (a datagram socket).
+    /// `EBADF`, `EINVAL` (the socket is connected), `EADDRINUSE`, `EOPNOTSUPP` (for a datagram
+    /// socket).
     pub fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno> {
         let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
         Ok(self.stack.tcp_listen(self.cx(), id, backlog)?)
     }
 
     /// Accepts a connection (`accept`). Returns its descriptor and the peer's address. The new
-    /// socket has the listener's options, and blocks.
+    /// socket has the options of the listener, but is always blocking.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL` (not listening), `EAGAIN`, `EINTR`, `EOPNOTSUPP` (a datagram socket).
+    /// `EBADF`, `EINVAL` (the socket is not listening), `EAGAIN`, `EINTR`, `EOPNOTSUPP` (for a
+    /// datagram socket).
     pub fn accept(&self, fd: Fd) -> Result<(Fd, Peer), Errno> {
         let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
         let wait = |sock: &mut Sock<L>| sock.options().recv_timeout;
@@ -85,8 +87,8 @@ impl<L: Locks> Calls<'_, L> {
         done.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })
     }
 
-    /// Sends `bytes` on a stream: all of them unless the socket does not wait. Returns the number
-    /// of bytes accepted.
+    /// Sends `bytes` on a stream: all of them, or as many as possible without waiting if the socket
+    /// is non-blocking. Returns the number of bytes that the send buffer accepted.
     #[inline]
     pub(crate) fn stream_send(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         let mut sent = 0;
@@ -101,7 +103,7 @@ impl<L: Locks> Calls<'_, L> {
                     Err(_) => return Ok(sent),
                 },
                 Err(error) if sent == 0 => return Err(error.into()),
-                Err(_) => return Ok(sent), // the next call returns the error
+                Err(_) => return Ok(sent), // some bytes were sent; the next call returns the error
             }
         }
     }
@@ -115,7 +117,7 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Waits for room in the send buffer, or for memory.
+    /// Waits for room in the send buffer, or for memory if none was free.
     fn stream_wait_for_room(&self, id: usize, flags: SendFlags) -> Result<(), Errno> {
         let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
             Some(true) => Ok(()),
@@ -145,7 +147,7 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     /// Implements `MSG_WAITALL`: receives until the buffer is full, or until end of file, an error
-    /// or a timeout. If bytes were received before, the next call reports the error.
+    /// or a timeout. If an error occurs after some bytes were received, the next call reports it.
     #[cold]
     fn stream_recv_all(&self, id: usize, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
         let mut got = 0;
@@ -166,12 +168,12 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.tcp_shutdown(self.cx(), id, read, write)?)
     }
 
-    /// Closes a stream. `SO_LINGER` of 0 resets it; another time waits until the sent data is
-    /// acknowledged.
+    /// Closes a stream. With an `SO_LINGER` of 0, resets the connection; with another value, waits
+    /// for this time until the peer has acknowledged the sent data.
     pub(crate) fn stream_close(&self, id: usize) -> Result<(), Errno> {
         let linger = self.stack.with_sock(self.cx(), id, |sock| sock.options().linger).ok_or(Errno::EBADF)?;
         if let Some(time) = linger.filter(|time| !time.is_zero()) {
-            // Unread data turns the close into a reset: then there is nothing to wait for.
+            // Closing with unread data resets the connection: then there is nothing to wait for.
             let lingers = || self.stack.with_sock(self.cx(), id, |sock| sock.may_linger()) == Some(true);
             if lingers() {
                 let _ = self.stack.tcp_shutdown(self.cx(), id, false, true);
@@ -194,8 +196,8 @@ impl<L: Locks> Calls<'_, L> {
         self.stack.with_sock(self.cx(), id, peer).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)
     }
 
-    /// Calls `ready` until its result is not "would block", waiting as the socket's options
-    /// require.
+    /// Calls `ready` until its result is not "would block", and waits between the calls as the
+    /// options of the socket require.
     fn stream_wait<T>(
         &self,
         id: usize,

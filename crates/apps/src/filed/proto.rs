@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  request   length u32 | number u32 | op u8 | body        big-endian; length excludes itself
-//!  answer    length u32 | number u32 | status u8 | body    number of the request; in order
+//!  answer    length u32 | number u32 | status u8 | body    the request's number, in request order
 //!
 //!  op        body                                    body of the answer
 //!  1 LOOKUP  directory u64, name                     handle u64, attributes
@@ -17,14 +17,14 @@
 
 use crate::resp::Replies;
 
-/// Maximum data bytes of a READ or a WRITE.
+/// Maximum number of data bytes in a READ or a WRITE.
 pub const DATA_MAX: usize = 64 * 1024;
-/// Maximum bytes of a record, without its length field.
+/// Maximum length of a record in bytes, without its length field.
 pub const RECORD_MAX: usize = DATA_MAX + 64;
 /// Handle of the root directory.
 pub const ROOT: u64 = 1 << 32;
 
-/// Kind of a node.
+/// Type of a file system object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     File = 1,
@@ -35,15 +35,15 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes {
     pub kind: Kind,
-    /// Bytes of a file, or entries of a directory.
+    /// Length of a file in bytes, or number of entries of a directory.
     pub len: u64,
-    /// Time of the last change, on the server's clock.
+    /// Time of the last change, in nanoseconds on the server's clock.
     pub changed_ns: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
-    /// Looks up a name in a directory.
+    /// Looks up a name in a directory: directory handle, name.
     Lookup(u64, &'a [u8]),
     /// Returns the attributes of a handle.
     GetAttr(u64),
@@ -51,9 +51,9 @@ pub enum Op<'a> {
     Read(u64, u64, u32),
     /// Writes to a file: handle, offset, bytes.
     Write(u64, u64, &'a [u8]),
-    /// Creates a file or directory.
+    /// Creates a file or directory: handle of the parent directory, type, name.
     Create(u64, Kind, &'a [u8]),
-    /// Removes a file or an empty directory.
+    /// Removes a file or an empty directory: handle of the parent directory, name.
     Remove(u64, &'a [u8]),
 }
 
@@ -65,18 +65,18 @@ pub enum Status {
     /// The name exists already.
     Exists = 17,
     NotDirectory = 20,
-    /// The handle is of a directory.
+    /// The request needs a file, but the handle is that of a directory.
     IsDirectory = 21,
     /// Invalid name, kind or length.
     Invalid = 22,
-    /// File too large.
+    /// The write would make the file longer than permitted.
     TooBig = 27,
-    /// No space left.
+    /// No space left for more files or bytes.
     NoSpace = 28,
     NameTooLong = 63,
     /// Directory not empty.
     NotEmpty = 66,
-    /// The object of the handle was removed.
+    /// Stale handle: its file or directory was removed.
     Stale = 70,
 }
 
@@ -87,7 +87,7 @@ pub enum Answer<'a> {
     Handle(u64, Attributes),
     /// Answer to GETATTR and WRITE.
     Attributes(Attributes),
-    /// Answer to READ: whether the end of file was reached, and the bytes read.
+    /// Answer to READ: whether the end of file was reached, and the bytes that were read.
     Bytes(bool, &'a [u8]),
     /// Answer to REMOVE.
     Nothing,
@@ -102,10 +102,11 @@ fn long(bytes: &[u8]) -> Option<(u64, &[u8])> {
     split(bytes).map(|(long, rest)| (u64::from_be_bytes(long), rest))
 }
 
-/// Returns the first record in `bytes`, without its length field; `None` while it is incomplete.
+/// Returns the first record in `bytes`, without its length field; `None` if it is incomplete.
 ///
 /// # Errors
-/// The length is invalid, so that nothing after it can be parsed.
+/// [`Status::Invalid`] if the length field is invalid; the bytes that follow cannot be parsed
+/// either.
 pub fn record(bytes: &[u8]) -> Result<Option<&[u8]>, Status> {
     let Some((len, rest)) = split(bytes) else { return Ok(None) };
     let len = u32::from_be_bytes(len) as usize;

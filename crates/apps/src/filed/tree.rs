@@ -1,32 +1,32 @@
 //! Files and directories in memory, addressed by handles that are never reused.
 //!
-//! A handle is a slot index and a generation. Removing an object makes its handles stale. The total
-//! cost in bytes is kept up to date.
+//! A handle consists of a slot index and a generation. Removing a file or directory makes its
+//! handle stale. The total memory cost in bytes is updated with each change.
 
 use super::proto::{Answer, Attributes, DATA_MAX, Kind, Op, ROOT, Status};
 use crate::table::Table;
 use clock::Instant;
 use wire::hash::Key;
 
-/// Maximum bytes of a name.
+/// Maximum length of a name in bytes.
 pub const NAME_MAX: usize = 255;
-/// Cost of a file or directory in addition to its name and data, rounded up.
+/// Memory charged for a file or directory in addition to its name and data, in bytes, rounded up.
 pub const NODE: usize = 256;
 
 /// Limits of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Maximum number of files and directories.
+    /// Maximum number of files and directories together.
     pub nodes: usize,
-    /// Maximum total bytes, as charged by this module.
+    /// Maximum total bytes, as charged by this module (data, names and overhead).
     pub bytes: usize,
-    /// Maximum bytes of one file.
+    /// Maximum length of one file in bytes.
     pub file: usize,
 }
 
 impl Bounds {
-    /// Returns limits for `files` files of `file` bytes in the root directory, with names of at
-    /// most `name` bytes.
+    /// Returns limits for `files` files of `file` bytes each in the root directory, with names of
+    /// at most `name` bytes.
     pub fn for_files(files: usize, name: usize, file: usize) -> Bounds {
         // A file's allocation grows by doubling.
         let each = NODE.saturating_add(name).saturating_add(file.saturating_mul(2));
@@ -56,7 +56,7 @@ impl Node {
     }
 }
 
-/// A slot for a node.
+/// A slot for a file or directory, with the generation of its handles.
 #[derive(Debug)]
 struct Place {
     generation: u32,
@@ -73,7 +73,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Creates an empty root directory.
+    /// Creates a tree that has only an empty root directory.
     pub fn new(bounds: Bounds, key: Key) -> Tree {
         let root = Node { body: Body::Directory(Table::new(key)), changed: Instant::ZERO };
         let places = vec![Place { generation: (ROOT >> 32) as u32, node: Some(root) }];
@@ -85,7 +85,7 @@ impl Tree {
         self.places.len() - self.free.len()
     }
 
-    /// Returns the bytes charged for them.
+    /// Returns the bytes of memory charged for all files and directories.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -221,8 +221,8 @@ impl Tree {
         };
         self.names_mut(dir, now)?.remove(name);
         if let Some(place) = self.places.get_mut(at as usize) {
-            // The generation wraps after 2^32 removals in one slot; no client keeps a handle for
-            // that long.
+            // The generation wraps around after 2^32 removals in one slot; no client keeps a handle
+            // for that long.
             (place.node, place.generation) = (None, place.generation.wrapping_add(1));
             self.free.push(at);
         }

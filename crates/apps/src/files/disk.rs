@@ -1,10 +1,11 @@
-//! Files below a directory on disk. Symbolic links are followed inside the directory, never out of
-//! it.
+//! Files below a directory on disk. Symbolic links are followed only to targets inside the
+//! directory.
 //!
 //! A path is resolved first and must lie below the (resolved) root. The last component is opened
-//! without following links, so that a link inserted in the meantime is not followed. The opened
-//! file is checked again: it must be a regular file at a path below the root. A local user able to
-//! rename directories below the root at that moment can still race the creation of an empty file.
+//! without following links, so that a link created in the meantime is not followed. The opened file
+//! is checked again: it must be a regular file at a path below the root. One race remains: a local
+//! user who renames directories below the root at that moment can cause an empty file to be created
+//! outside.
 
 use super::{Meta, Name, Refusal};
 use std::fs::{self, File, OpenOptions, ReadDir};
@@ -14,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Resolves symbolic links; a path outside the root is `NotFound`.
+/// Resolves symbolic links; a path that leads outside the root is `NotFound`.
 fn resolve(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
     let path = root.join(name.as_str().trim_start_matches('/')).canonicalize()?;
     if path.starts_with(root) { Ok(path) } else { Err(Refusal::NotFound) }
@@ -34,8 +35,8 @@ pub(super) fn meta(root: &Path, name: &Name) -> Result<Meta, Refusal> {
     meta_of(&fs::metadata(resolve(root, name)?)?)
 }
 
-/// Opens a regular file without blocking (on a pipe without writer) and without following a final
-/// link.
+/// Opens a regular file. Does not block (on a pipe without a writer) and does not follow a symbolic
+/// link in the last component.
 fn open_plain(root: &Path, path: &Path, options: &mut OpenOptions) -> Result<(File, Meta), Refusal> {
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let meta = meta_of(&file.metadata()?)?;
@@ -51,10 +52,10 @@ pub(super) fn open(root: &Path, name: &Name) -> Result<(File, Meta), Refusal> {
     open_plain(root, &resolve(root, name)?, OpenOptions::new().read(true))
 }
 
-/// Opens for writing from `offset` and truncates there. A refused file is left unchanged.
+/// Opens a file for writing and truncates it at `offset`. If the call fails, the file is unchanged.
 pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -> Result<File, Refusal> {
     let path = entry(root, name)?;
-    // Resuming an upload changes an existing file.
+    // To resume an upload, the existing file has to be changed.
     if offset > 0 && !may_replace {
         return Err(Refusal::Denied);
     }
@@ -69,8 +70,8 @@ pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -
     Ok(file)
 }
 
-/// Opens file `name` for appending and returns it with its current length. `may_change`: an
-/// existing file may be changed.
+/// Opens the file `name` for appending and returns it with its current length. `may_change` permits
+/// changing an existing file.
 pub(super) fn append(root: &Path, name: &Name, may_change: bool) -> Result<(File, u64), Refusal> {
     let path = entry(root, name)?;
     let mut options = OpenOptions::new();
@@ -81,8 +82,8 @@ pub(super) fn append(root: &Path, name: &Name, may_change: bool) -> Result<(File
     Ok((file, len))
 }
 
-/// Returns the path of an entry with only its directory resolved, so that a final link is not
-/// followed.
+/// Returns the path of an entry with only its parent directory resolved, so that a symbolic link in
+/// the last component is not followed.
 fn entry(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
     let dir = resolve(root, &name.parent())?;
     if name.file_name().is_empty() { Err(Refusal::Denied) } else { Ok(dir.join(name.file_name())) }
@@ -104,8 +105,8 @@ pub(super) fn rename(root: &Path, from: &Name, to: &Name) -> Result<(), Refusal>
     Ok(fs::rename(entry(root, from)?, entry(root, to)?)?)
 }
 
-/// Iterator over a directory. Omits entries that lead outside the root or are neither files nor
-/// directories.
+/// Iterator over a directory. Omits entries that are neither files nor directories, and links that
+/// lead outside the root.
 #[derive(Debug)]
 pub(super) struct Entries {
     root: PathBuf,
@@ -123,7 +124,7 @@ impl Entries {
     pub(super) fn next_named(&mut self, mut is_wanted: impl FnMut(&str) -> bool) -> Option<(String, Meta)> {
         loop {
             let Ok(entry) = self.read.next()? else { continue };
-            // Names that a client could not request are not listed.
+            // Names that are not UTF-8 are not listed, since a client could not request them.
             let Ok(name) = entry.file_name().into_string() else { continue };
             if !is_wanted(&name) {
                 continue;

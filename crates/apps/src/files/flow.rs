@@ -1,4 +1,4 @@
-//! Reading and writing files one buffer at a time.
+//! Reads and writes files one buffer at a time.
 
 use super::Refusal;
 use std::fs::File;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// Content of `/dev/zero`, sent without copying.
 pub static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
-/// Read size on disk; the memory cost of a slow reader.
+/// Bytes read from disk at a time, and thus the memory used per slow reader.
 const BUFFER: usize = 64 * 1024;
 
 /// A file being read.
 #[derive(Debug)]
 pub struct Source {
     from: Origin,
-    /// Remaining bytes; `u64::MAX`: endless.
+    /// Remaining bytes; `u64::MAX` means endless.
     left: u64,
 }
 
@@ -26,26 +26,26 @@ enum Origin {
 }
 
 impl Source {
-    /// Returns `left` zeros; `u64::MAX`: endless.
+    /// Creates a source of `left` zero bytes; `u64::MAX` means endless.
     pub fn zeros(left: u64) -> Source {
         Source { from: Origin::Zeros, left }
     }
 
-    /// Returns at most `most` bytes of `bytes`, from `offset`.
+    /// Creates a source of at most `most` bytes of `bytes`, from `offset` on.
     pub fn bytes(bytes: Arc<[u8]>, offset: u64, most: u64) -> Source {
         let at = usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()));
         let left = ((bytes.len() - at) as u64).min(most);
         Source { from: Origin::Bytes { bytes, at }, left }
     }
 
-    /// Reads a file of length `len` from `offset`.
+    /// Creates a source that reads a file of length `len` from `offset` on.
     pub(super) fn file(mut file: File, offset: u64, len: u64) -> Result<Source, Refusal> {
         let offset = offset.min(len);
         file.seek(SeekFrom::Start(offset))?;
         Ok(Source { from: Origin::File { file, buffer: Vec::new(), at: 0 }, left: len - offset })
     }
 
-    /// Returns the remaining bytes; `None`: endless.
+    /// Returns the number of remaining bytes; `None` if endless.
     pub fn left(&self) -> Option<u64> {
         (self.left != u64::MAX).then_some(self.left)
     }
@@ -55,10 +55,10 @@ impl Source {
         self.left = self.left.min(most);
     }
 
-    /// Returns the next bytes; empty at the end.
+    /// Returns the next bytes to send; empty at the end of the file.
     ///
     /// # Errors
-    /// Read errors; `UnexpectedEof` if the file has been truncated.
+    /// Errors of reading; `UnexpectedEof` if the file was truncated in the meantime.
     pub fn peek(&mut self) -> io::Result<&[u8]> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let bytes = match &mut self.from {
@@ -100,17 +100,17 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Returns a sink that discards everything.
+    /// Creates a sink that discards everything.
     pub fn null() -> Sink {
         Sink { file: None, left: u64::MAX }
     }
 
-    /// Returns a sink that accepts `left` bytes.
+    /// Creates a sink that writes at most `left` bytes to `file`.
     pub(super) fn file(file: File, left: u64) -> Sink {
         Sink { file: Some(file), left }
     }
 
-    /// Returns whether writes are discarded.
+    /// Returns whether the sink discards all data.
     pub fn is_null(&self) -> bool {
         self.file.is_none()
     }

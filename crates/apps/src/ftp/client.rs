@@ -4,10 +4,10 @@
 //!  220 -> USER -> PASS -> TYPE I -> EPSV -> connect -> RETR | STOR -> bytes -> 226 -> QUIT -> 221
 //! ```
 //!
-//! Like curl it uses extended passive mode (RFC 2428), and cuts a download short by resetting its
-//! data connection. The server is not trusted: the length of lines and replies is bounded, and a
-//! step that takes too long ends the session. The data connection always goes to the address of the
-//! control connection's peer.
+//! Like curl, the client uses extended passive mode (RFC 2428), and it ends a download early by
+//! resetting the data connection. The server is not trusted: the length of lines and replies is
+//! bounded, and a step that takes too long ends the session. The data connection always goes to the
+//! IP address of the control connection's peer.
 
 use super::line::{Line, Lines};
 use crate::app::{Accept, Action, App, Chan, Event};
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 const CONTROL: Chan = Chan(0);
 const DATA: Chan = Chan(1);
-/// Any local address and port.
+/// Any local IPv4 address and port.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-/// Maximum bytes of a reply quoted in an error.
+/// Maximum length of a reply quoted in an error message, in bytes.
 const SAID_MAX: usize = 200;
 /// Bytes read from the data connection at a time.
 const GULP: usize = 128 * 1024;
@@ -30,14 +30,14 @@ const GULP: usize = 128 * 1024;
 /// The transfer to run.
 #[derive(Debug)]
 pub enum Transfer {
-    /// Downloads and discards a file, up to a number of bytes.
+    /// Download: reads a file and discards its data, up to a number of bytes.
     Down {
         /// File name on the server.
         path: &'static str,
-        /// Number of bytes after which to abort the download.
+        /// Number of bytes after which the download is ended early.
         enough: u64,
     },
-    /// Uploads zeros to a file.
+    /// Upload: writes zeros to a file.
     Up {
         /// File name on the server.
         path: &'static str,
@@ -52,7 +52,7 @@ pub enum Trouble {
     /// The server sent a negative reply.
     #[error("{step}: server replied: {reply}")]
     Refused {
-        /// The step that was refused.
+        /// Step that the server refused, such as `RETR`.
         step: &'static str,
         /// Text of the reply.
         reply: String,
@@ -60,29 +60,29 @@ pub enum Trouble {
     /// A connection failed or could not be established.
     #[error("{step}: {which} connection failed: {why}")]
     Broken {
-        /// The current step.
+        /// Step during which the connection failed.
         step: &'static str,
-        /// `control` or `data`.
+        /// Which connection failed: `control` or `data`.
         which: &'static str,
         why: Failure,
     },
-    /// The server closed the connection too early.
+    /// The server closed the control connection before the session was complete.
     #[error("{step}: server closed the control connection")]
     Ended {
-        /// The current step.
+        /// Step during which the server closed the connection.
         step: &'static str,
     },
-    /// No progress within the time limit.
+    /// No data and no reply arrived within the time limit.
     #[error("{step}: timeout: no progress for {} s", patience.as_secs())]
     Stalled {
-        /// The current step.
+        /// Step during which progress stopped.
         step: &'static str,
-        /// The time limit.
+        /// Time limit that expired.
         patience: Duration,
     },
 }
 
-/// The last step started, to which the next reply belongs.
+/// The step started last; the next reply of the server belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Connect,
@@ -121,22 +121,22 @@ pub struct Client {
     to: SocketAddr,
     transfer: Transfer,
     source: Source,
-    /// Time limit of each step, and for progress.
+    /// Time limit for each step, and during a transfer for the time without progress.
     patience: Duration,
     step: Step,
     lines: Lines,
-    /// Code of the multi-line reply being received.
+    /// Reply code of the multi-line reply that is being received.
     inside: Option<[u8; 3]>,
     commands: Vec<u8>,
     sent: usize,
     actions: VecDeque<Action>,
     due: Instant,
     moved: u64,
-    /// The download was cut short by this client.
+    /// Whether this client ended the download early.
     is_cut: bool,
-    /// The data connection was ended by either side.
+    /// Whether either side has closed the data connection.
     data_is_over: bool,
-    /// The final reply of the transfer was received.
+    /// Whether the final reply of the transfer was received.
     is_acknowledged: bool,
     trouble: Option<Trouble>,
 }
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// Returns the file bytes received, or accepted by the socket.
+    /// Returns the number of file bytes received, or accepted for sending by the socket.
     pub fn moved(&self) -> u64 {
         self.moved
     }
@@ -198,7 +198,8 @@ impl Client {
         }
     }
 
-    /// Ends the session and its data connection; actions on a closed channel are ignored.
+    /// Ends the session and closes both connections. Closing a channel that is closed already has
+    /// no effect.
     fn end(&mut self) {
         self.step = Step::Over;
         self.due = Instant::NEVER;
@@ -247,10 +248,10 @@ impl Client {
         self.fail(Trouble::Refused { step: self.step.word(), reply });
     }
 
-    /// Handles a complete reply; `class` is its first digit.
+    /// Handles a complete reply. `class` is the first digit of its code, as an ASCII character.
     fn on_reply(&mut self, class: u8, line: &[u8], now: Instant) {
         match (self.step, class) {
-            (Step::Connect, b'1') => {} // 120: ready later; the time limit continues
+            (Step::Connect, b'1') => {} // 120: service ready later; the time limit is not extended
             (Step::Connect, b'2') => self.say(Step::User, "USER anonymous", now),
             (Step::User, b'3') => self.say(Step::Pass, "PASS linerate@", now),
             (Step::User | Step::Pass, b'2') => self.say(Step::Type, "TYPE I", now),
@@ -294,7 +295,7 @@ impl Client {
         }
     }
 
-    /// Counts received bytes; ends the download when it has enough.
+    /// Counts received file bytes, and ends the download once it has received the requested number.
     fn on_data(&mut self, bytes: usize, now: Instant) {
         self.moved += bytes as u64;
         self.due = now.after(self.patience);
@@ -324,7 +325,7 @@ impl Client {
         self.conclude(now);
     }
 
-    /// Sends QUIT once the final reply and the end of the data connection have both been seen, in
+    /// Sends QUIT once both the final reply was received and the data connection has ended, in
     /// either order.
     fn conclude(&mut self, now: Instant) {
         if self.is_acknowledged && self.data_is_over && matches!(self.step, Step::Begin | Step::Carry) {
@@ -337,7 +338,7 @@ impl Client {
     }
 }
 
-/// Parses the port of a 229 reply: `(|||50000|)`, with any delimiter (RFC 2428 3).
+/// Parses the L4 port in a 229 reply: `(|||50000|)`, with any delimiter (RFC 2428 3).
 fn extended_port(line: &[u8]) -> Option<u16> {
     let open = line.iter().position(|byte| *byte == b'(')?;
     let inside = line.get(open + 1..)?;
@@ -350,7 +351,7 @@ fn extended_port(line: &[u8]) -> Option<u16> {
 
 impl App for Client {
     fn accept(&mut self, _: Option<Chan>, _: Ends, _: Instant) -> Accept {
-        Accept::Refuse(b"") // not a listener
+        Accept::Refuse(b"") // the client has no listener
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {

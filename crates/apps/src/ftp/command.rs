@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A command. Arguments are unchanged, without the leading space.
+/// A command of the client. Arguments are unchanged, without the leading space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Command<'a> {
     User(&'a [u8]),
@@ -43,7 +43,7 @@ pub(super) enum Command<'a> {
     Rnfr(&'a [u8]),
     Rnto(&'a [u8]),
     Abor,
-    /// A standard command that this server does not implement.
+    /// A standard command that this server does not implement (reply 502).
     NotHere,
     Unknown,
 }
@@ -99,7 +99,7 @@ impl Command<'_> {
     }
 }
 
-/// Parses `h1,h2,h3,h4,p1,p2`.
+/// Parses the argument of PORT: `h1,h2,h3,h4,p1,p2`.
 pub(super) fn host_port(arg: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(arg).ok()?;
     let mut numbers = text.trim().split(',').map(octet);
@@ -118,11 +118,12 @@ fn octet(text: &str) -> Option<u8> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BadEprt {
     Syntax,
-    /// Neither 1 (IPv4) nor 2 (IPv6).
+    /// The protocol number is neither 1 (IPv4) nor 2 (IPv6).
     Protocol,
 }
 
-/// Parses `|1|132.235.1.2|6275|`, with any printing character as delimiter (RFC 2428 2).
+/// Parses the argument of EPRT: `|1|132.235.1.2|6275|`, with any printing character as delimiter
+/// (RFC 2428 2).
 pub(super) fn extended_port(arg: &[u8]) -> Result<SocketAddr, BadEprt> {
     let text = std::str::from_utf8(arg).map_err(|_| BadEprt::Syntax)?.trim();
     let bar = text.chars().next().filter(char::is_ascii_graphic).ok_or(BadEprt::Syntax)?;
@@ -139,13 +140,13 @@ pub(super) fn extended_port(arg: &[u8]) -> Result<SocketAddr, BadEprt> {
     if ip.is_ipv4() == (family == "1") { Ok(SocketAddr::new(ip, port)) } else { Err(BadEprt::Syntax) }
 }
 
-/// Parses a file offset.
+/// Parses the argument of REST, a file offset in bytes.
 pub(super) fn offset(arg: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(arg).ok()?.trim();
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// Returns the name in the argument of LIST or NLST, without leading `ls` options.
+/// Returns the file name in the argument of LIST or NLST, without leading options such as `-l`.
 pub(super) fn listed_name(arg: &[u8]) -> &[u8] {
     let mut rest = arg.trim_ascii();
     while rest.first() == Some(&b'-') {

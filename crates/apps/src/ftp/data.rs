@@ -1,10 +1,11 @@
-//! Content of a data connection: a file or listing out, or a file in, one buffer at a time.
+//! Content of a data connection: a file or listing sent to the client, or a file received from it,
+//! one buffer at a time.
 
 use super::facts::Facts;
 use crate::date;
 use crate::files::{Listing, Meta, Refusal, Sink, Source, Uploads};
 
-/// Target size of generated text.
+/// Number of bytes of listing or converted text generated at a time.
 const TEXT: usize = 32 * 1024;
 
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     from: Origin,
-    /// Generated text; sent up to `at`.
+    /// Generated text; the bytes before `at` are already sent.
     text: Vec<u8>,
     at: usize,
     pub(super) bytes: u64,
@@ -25,27 +26,27 @@ pub(super) struct Outgoing {
 
 #[derive(Debug)]
 enum Origin {
-    /// TYPE I: unchanged.
+    /// TYPE I (binary): the file's bytes unchanged.
     Image(Source),
-    /// TYPE A: LF becomes CR LF (RFC 959 3.1.1.1).
+    /// TYPE A (text): each LF is sent as CR LF (RFC 959 3.1.1.1).
     Text(Source),
     List {
         listing: Listing,
-        /// Text before each name.
+        /// Directory part of the client's argument, written before each name.
         prefix: String,
         form: Form,
     },
     Lines,
 }
 
-/// Format of a listing's entries.
+/// Format of the lines of a listing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// NLST: name only.
+    /// NLST: the name only.
     Name,
-    /// LIST: like `ls -l`, with the current time in seconds since 1970.
+    /// LIST: like `ls -l`. The value is the current time in seconds since 1970.
     Long(u64),
-    /// MLSD: facts and name.
+    /// MLSD: the selected facts, then the name.
     Facts(Facts, Uploads),
 }
 
@@ -62,19 +63,19 @@ impl Outgoing {
         Outgoing::new(Origin::Text(source))
     }
 
-    /// Lists a directory, with `prefix` before each name.
+    /// Sends the listing of a directory, with `prefix` before each name.
     pub(super) fn list(listing: Listing, prefix: String, form: Form) -> Outgoing {
         Outgoing::new(Origin::List { listing, prefix, form })
     }
 
-    /// Lists a single entry.
+    /// Sends a listing that consists of a single entry.
     pub(super) fn entry(name: &str, meta: &Meta, form: Form) -> Outgoing {
         let mut out = Outgoing::new(Origin::Lines);
         out.text = entry_line(name, meta, form).into_bytes();
         out
     }
 
-    /// Generates text if the previous text is used up.
+    /// Generates more text if all previously generated text was sent.
     pub(super) fn prepare(&mut self) -> Result<(), Refusal> {
         if self.at < self.text.len() {
             return Ok(());
@@ -110,7 +111,8 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Returns the bytes to send; empty after [`Outgoing::prepare`] at the end.
+    /// Returns the bytes to send next. The call must follow [`Outgoing::prepare`]; an empty result
+    /// is the end of the data.
     pub(super) fn output(&mut self) -> &[u8] {
         match &mut self.from {
             Origin::Image(source) => source.peek().unwrap_or_default(),
@@ -144,7 +146,7 @@ fn entry_line(name: &str, meta: &Meta, form: Form) -> String {
 pub(super) struct Incoming {
     sink: Sink,
     is_text: bool,
-    /// The last byte was CR, which may belong to a line end.
+    /// Whether the last byte received was a CR, which is held back because it may begin a line end.
     had_cr: bool,
     pub(super) bytes: u64,
 }
@@ -172,7 +174,7 @@ impl Incoming {
         self.sink.write(&plain)
     }
 
-    /// Completes the file at the end of the data.
+    /// Completes the file at the end of the data: writes a CR that was held back.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         if std::mem::take(&mut self.had_cr) { self.sink.write(b"\r") } else { Ok(()) }
     }

@@ -1,4 +1,5 @@
-//! The facts of MLST and MLSD (RFC 3659 7.5): type, size, modify, perm.
+//! Facts (attributes) of a file in the replies to MLST and MLSD (RFC 3659 7.5): type, size, modify,
+//! perm.
 
 use crate::date;
 use crate::files::{Meta, Uploads};
@@ -6,7 +7,7 @@ use crate::files::{Meta, Uploads};
 /// Fact names, in output order.
 const NAMES: [&str; 4] = ["type", "size", "modify", "perm"];
 
-/// Facts listed for a client: all, or those selected by OPTS MLST.
+/// Facts that are listed for a client: all of them, or those that it selected by OPTS MLST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts([bool; NAMES.len()]);
 
@@ -17,25 +18,27 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// Parses `type;size;`; unknown names are ignored (RFC 3659 7.9).
+    /// Parses the argument of OPTS MLST, such as `type;size;`. Unknown names are ignored (RFC 3659
+    /// 7.9).
     pub(super) fn chosen(text: &[u8]) -> Facts {
         let is_named =
             |name: &str| text.split(|byte| *byte == b';').any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
         Facts(NAMES.map(is_named))
     }
 
-    /// Formats the selected names for the reply to OPTS MLST: `type;size;`.
+    /// Formats the names of the selected facts for the reply to OPTS MLST, such as `type;size;`.
     pub(super) fn names(&self) -> String {
         NAMES.iter().zip(self.0).filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| format!("{name};")).collect()
     }
 
-    /// Formats the FEAT line: `type*;size;`, with an asterisk after selected facts (RFC 3659 7.8).
+    /// Formats the names of all facts for the reply to FEAT, with an asterisk after selected ones:
+    /// `type*;size;` (RFC 3659 7.8).
     pub(super) fn feature(&self) -> String {
         let name = |(name, is_wanted): (&&str, bool)| format!("{name}{};", if is_wanted { "*" } else { "" });
         NAMES.iter().zip(self.0).map(name).collect()
     }
 
-    /// Formats the facts of an entry; unknown values are omitted.
+    /// Formats the selected facts of a file or directory. Facts with unknown values are omitted.
     pub(super) fn of(&self, meta: &Meta, uploads: Uploads) -> String {
         let values = [
             Some(if meta.is_dir { "dir".to_owned() } else { "file".to_owned() }),
@@ -48,7 +51,7 @@ impl Facts {
     }
 }
 
-/// Returns the permissions of an entry (RFC 3659 7.5.5).
+/// Returns the value of the fact `perm`: letters for the permitted operations (RFC 3659 7.5.5).
 fn perm(is_dir: bool, uploads: Uploads) -> &'static str {
     match (is_dir, uploads) {
         (true, Uploads::Refused) => "el",

@@ -1,15 +1,15 @@
-//! Splits the bytes of the control connection into lines, with bounds, and removes Telnet commands
-//! (RFC 1123 4.1.2.10).
+//! Splits the bytes of the control connection into lines of bounded length and removes Telnet
+//! commands (RFC 1123 4.1.2.10).
 
-/// Maximum bytes of a line: a verb and the longest name.
+/// Maximum length of a line in bytes: a command and the longest name.
 pub(super) const LINE_MAX: usize = 1100;
-/// Maximum bytes buffered.
+/// Maximum number of received bytes buffered.
 const HELD_MAX: usize = 4 * 1024;
-/// Discarded bytes of one line after which the input counts as a flood.
+/// Number of discarded bytes of one line after which the session is ended.
 const FLOOD: usize = 64 * 1024;
 
 const IAC: u8 = 255;
-/// First of WILL, WONT, DO and DONT, each followed by an option byte.
+/// Telnet command WILL; the next values are WONT, DO and DONT. Each is followed by an option byte.
 const WILL: u8 = 251;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ enum Telnet {
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     held: Vec<u8>,
-    /// Buffered bytes already found to contain no line end.
+    /// Number of buffered bytes that are known to contain no line end.
     searched: usize,
     skipped: usize,
     telnet: Telnet,
@@ -57,7 +57,7 @@ impl Lines {
                 (Telnet::Command | Telnet::Option, _) => self.telnet = Telnet::Data,
             }
         }
-        // An over-long line is discarded while it arrives, so that there is room for its end.
+        // An over-long line is discarded as it arrives, so that the buffer has room for its end.
         if self.line_end().is_none() && (self.skipped > 0 || self.held.len() > LINE_MAX) {
             self.skipped = self.skipped.saturating_add(self.held.len());
             self.held.clear();
@@ -65,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// Returns whether the peer is sending an endless line.
+    /// Returns whether the peer has sent more than [`FLOOD`] bytes without a line end.
     pub(super) fn is_flood(&self) -> bool {
         self.skipped > FLOOD
     }
@@ -84,7 +84,7 @@ impl Lines {
         }
     }
 
-    /// Returns whether the next line consists of this verb.
+    /// Returns whether the next complete line consists only of the command `verb`.
     pub(super) fn next_is(&mut self, verb: &[u8]) -> bool {
         let Some(end) = self.line_end() else { return false };
         let line = self.held.get(..end).unwrap_or_default().trim_ascii();

@@ -1,8 +1,9 @@
 //! One session: the dialogue on the control connection and the state of its data connection.
 //!
-//! A transfer needs three things: an address setup (a listener, or an address to connect to), a
-//! data connection, and a command. The connection may be established before or after the command.
-//! The 150 reply is sent with the command, the 226 reply at the end.
+//! A transfer needs three things: the address of the data connection (a listener, or an address to
+//! connect to), the established data connection, and a transfer command. The data connection may be
+//! established before or after the command. The 150 reply is sent when the command is accepted, the
+//! 226 reply when the transfer is complete.
 
 mod access;
 mod files;
@@ -21,14 +22,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::files::Name;
 
-/// Bytes of buffered replies at which command processing pauses.
+/// Number of bytes of buffered replies at which the processing of commands pauses.
 const REPLIES_MAX: usize = 4 * 1024;
 /// Bytes read from a data connection at a time.
 const GULP: usize = 128 * 1024;
-/// Maximum number of failed logins.
+/// Maximum number of failed logins of a session.
 const LOGINS_MAX: u32 = 5;
 
-/// Context of a call: configuration, counters, action queue and channels of the session.
+/// Context of a call: configuration, counters, action queue, and the channels of the session.
 pub(super) struct Cx<'a> {
     pub(super) config: &'a Config,
     pub(super) counts: &'a FtpCounts,
@@ -48,7 +49,7 @@ impl Cx<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Login {
     None,
-    /// USER was received; `true` for an anonymous user, `false` for an unknown user.
+    /// USER was received; `true` for the user names of anonymous FTP, `false` for any other name.
     Named(bool),
     In,
 }
@@ -57,15 +58,15 @@ enum Login {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DataConnection {
     None,
-    /// A listener was requested; reply 227 or 229 follows.
+    /// A listener was requested from the driver; once it is open, reply 227 or 229 is sent.
     Opening {
         is_extended: bool,
     },
-    /// Waiting for the client to connect.
+    /// The listener is open; waiting for the client to connect.
     Passive,
-    /// Connecting to this address when a transfer starts.
+    /// The server will connect to this address (from PORT or EPRT) when a transfer starts.
     Active(SocketAddr),
-    /// Connecting to the client.
+    /// The server is connecting to the client.
     Connecting,
     /// The data connection is established.
     Open,
@@ -82,9 +83,9 @@ pub(super) struct Session {
     rest: u64,
     only_epsv: bool,
     facts: Facts,
-    /// Old name from RNFR, for the next command.
+    /// Old name given by RNFR, for the RNTO command that must follow.
     rename_from: Option<Name>,
-    /// Rest of the listing of a STAT reply, and the last line of the reply.
+    /// Remaining part of the listing in a STAT reply, and the reply's last line.
     status: Option<(Outgoing, &'static str)>,
     lines: Lines,
     replies: Vec<u8>,
@@ -95,9 +96,9 @@ pub(super) struct Session {
     began: Instant,
     /// Time of the last command.
     command_at: Instant,
-    /// Start of the transfer, or its last progress.
+    /// Time when the transfer started or last made progress.
     data_at: Instant,
-    /// Time when replies were last sent, or started to wait.
+    /// Time when replies were last sent, or when they began to wait for the client.
     reply_at: Instant,
     is_closing: bool,
     at_eof: bool,
@@ -151,7 +152,7 @@ impl Session {
         self.ends.peer.ip()
     }
 
-    /// Returns whether the session has ended and its channels are closed.
+    /// Returns whether the session has ended and all its channels are closed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -206,7 +207,8 @@ impl Session {
         }
     }
 
-    /// Executes the commands that can run now; closes the session once all replies are sent.
+    /// Executes the pending commands that can run now. Closes the session once QUIT or an error has
+    /// ended it and all replies are sent.
     pub(super) fn proceed(&mut self, cx: &mut Cx<'_>) {
         self.write_status(cx);
         while !self.is_over && !self.is_closing && self.replies.len() < REPLIES_MAX && self.status.is_none() {
@@ -235,14 +237,14 @@ impl Session {
             }
         }
         if self.is_over {
-            return; // commands after a failed connection are dropped
+            return; // the control connection failed: pending commands are dropped
         }
         if self.at_eof
             && self.job.is_none()
             && self.status.is_none()
             && !matches!(self.way, DataConnection::Opening { .. })
         {
-            self.is_closing = true; // half-closed and the last command is done
+            self.is_closing = true; // the client shut down its side, and its last command is done
         }
         let is_said = self.replies.is_empty();
         if self.is_closing && self.job.is_none() && is_said {
@@ -287,7 +289,7 @@ impl Session {
         if needs_login && self.login != Login::In {
             return self.reply(now, "530 Not logged in.");
         }
-        // RFC 959 4.1.2: a restart marker applies to the next command only.
+        // RFC 959 4.1.2: a restart marker (from REST) applies to the next command only.
         let rest = std::mem::take(&mut self.rest);
         // RFC 959 4.1.3: RNTO must follow RNFR immediately.
         let rename_from = self.rename_from.take();
@@ -352,7 +354,7 @@ impl Session {
         let replies = if self.replies.is_empty() { Instant::NEVER } else { self.reply_at.after(config.data_time) };
         let rest = match (&self.job, self.login) {
             (Some(_), _) => self.data_at.after(config.data_time),
-            // Only the time limit for replies applies.
+            // Only the time limit for reading the replies applies.
             (None, _) if self.is_closing => Instant::NEVER,
             (None, Login::In) => self.command_at.after(config.idle_time),
             (None, _) => self.began.after(config.login_time),
@@ -394,7 +396,8 @@ const HELP: &str = "214-The commands are:\r\n \
     MKD RMD DELE RNFR RNTO\r\n\
     214 /dev/zero has no end, /dev/null accepts everything.";
 
-/// Returns the reply to FEAT (RFC 2389 3.2). TVFS: names of the directory tree (RFC 3659 6).
+/// Returns the reply to FEAT (RFC 2389 3.2). The feature TVFS means that names form a directory
+/// tree (RFC 3659 6).
 fn features(facts: &Facts) -> String {
     let mlst = facts.feature();
     format!(

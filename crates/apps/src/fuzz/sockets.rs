@@ -1,4 +1,4 @@
-//! Fuzzes the far ends of netperf and netrate, and the replies their near ends parse, on in-memory
+//! Fuzzes the far ends of netperf and netrate, and the parsers for their replies, on in-memory
 //! sockets.
 
 use crate::netperf::control::{Ask, Say, Talk};
@@ -12,18 +12,19 @@ use clock::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Maximum number of records played per input.
+/// Maximum number of records executed per input.
 const RECORDS: usize = 100;
 /// Maximum number of connections per input.
 const CONNS: usize = 12;
-/// Turns after a record; an end that is still busy then sends endless data or is faulty.
+/// Maximum number of turns after a record. A far end that is still busy then either sends endless
+/// data or has a bug.
 const TURNS: usize = 200;
 /// Maximum number of unread bytes that a connection buffers.
 const WINDOW: usize = 3_000;
 
 #[derive(Debug)]
 enum Fd {
-    /// Connections not accepted yet.
+    /// A listener: its address, and the connections that are not accepted yet.
     Listener(SocketAddr, VecDeque<usize>),
     Stream(Stream),
     Datagrams(SocketAddr, VecDeque<Vec<u8>>),
@@ -37,7 +38,7 @@ struct Stream {
     reset: bool,
 }
 
-/// In-memory sockets of a far end.
+/// In-memory sockets on which a far end runs.
 #[derive(Debug, Default)]
 struct Memory {
     now: Instant,
@@ -182,14 +183,16 @@ impl Sockets for Memory {
     }
 }
 
-/// Low limits, so that inputs reach them.
+/// Connection limits so low that inputs reach them.
 const LIMITS: Limits = Limits::shared_by_one(4);
 
-/// Fuzzes a far end. The first byte selects its kind; records follow: an event (low three bits) for
-/// a connection (remaining bits), a length, and that many bytes for events that send data.
+/// Fuzzes a far end. The first byte selects its kind; records follow. A record has an event (low
+/// three bits of its first byte) and a connection (the other bits), a length, and for events that
+/// send data that many bytes.
 ///
-/// Invariants: no panic; a turn without work returns `false`; no descriptor is closed twice; after
-/// all connections are gone and timeouts have passed, only the far end's own descriptors are left.
+/// Invariants: no panic; a turn without work returns `false`; no descriptor is closed twice; once
+/// all connections are gone and all timeouts have expired, only the far end's own descriptors are
+/// left.
 pub fn netperf(data: &[u8]) {
     let (&kind, data) = data.split_first().unwrap_or((&0, &[]));
     let (mut sockets, at) = (Memory::default(), SocketAddr::from(([1, 0, 0, 1], 6_000)));
@@ -257,7 +260,7 @@ fn play<T: Turn<Memory>>(mut end: T, mut sockets: Memory, data: &[u8]) {
     assert_eq!(left, own, "leaked descriptors: {:?}", sockets.fds);
 }
 
-/// Runs turns until there is nothing to do, at most [`TURNS`].
+/// Runs turns of `end` until there is nothing to do, at most [`TURNS`].
 fn turns<T: Turn<Memory>>(end: &mut T, sockets: &mut Memory) {
     for _ in 0..TURNS {
         let now = sockets.now;
@@ -267,7 +270,7 @@ fn turns<T: Turn<Memory>>(end: &mut T, sockets: &mut Memory) {
     }
 }
 
-/// Parses the input as a near end's control connection.
+/// Parses the input as replies that a near end receives on its control connection.
 fn near(data: &[u8]) {
     let mut sockets = Memory::default();
     let mut stream = Stream { ended: true, ..Stream::default() };

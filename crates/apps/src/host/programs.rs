@@ -22,12 +22,12 @@ use std::time::Duration;
 /// The programs available to hosts of a configuration file or of flags.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
-    /// Source of CPU times for reports; `None`: reports omit them.
+    /// Function that reads the CPU times for reports; `None`: reports omit them.
     cpu: Option<fn() -> CpuTimes>,
 }
 
 impl Servers {
-    /// Programs for live hosts.
+    /// Programs for hosts that run in real time.
     pub const LIVE: Servers = Servers { cpu: Some(CpuTimes::of_process) };
     /// Programs for hosts in virtual time. They omit CPU times, so that equal seeds print equal
     /// output.
@@ -58,7 +58,7 @@ impl Programs for Servers {
 struct Iperf3Client<'h, L: Locks> {
     host: &'h Host<L>,
     streams: HostStreams<'h, L>,
-    /// Lookup of the server's address, and the configuration of the test that follows.
+    /// Lookup of the server's address, and the configuration of the test that starts after it.
     lookup: Option<(Lookup, ClientConfig)>,
     server: Option<Server<Client, Fd>>,
     ended: Option<Result<(), String>>,
@@ -107,14 +107,15 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
         Ok(Iperf3Client { host, streams, lookup, server: None, ended: None, output: String::new() })
     }
 
-    /// Starts the test once the server's address is known. Returns whether the lookup ended now.
+    /// Starts the test once the server's address is known. Returns whether the lookup has ended in
+    /// this call.
     fn begin(&mut self, now: Instant) -> bool {
         let Some((lookup, _)) = &mut self.lookup else { return false };
         let Some(found) = lookup.turn(&self.host.shared_calls()) else { return false };
         let Some((_, mut config)) = self.lookup.take() else { return false };
         let to = match found.map(|all| all.first().copied()) {
             Ok(Some(to)) => to,
-            Ok(None) => return false, // a successful lookup has an address
+            Ok(None) => return false, // not reached: a successful lookup returns an address
             Err(why) => {
                 self.ended = Some(Err(why.to_string()));
                 return true;
@@ -168,8 +169,8 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
     }
 }
 
-/// An iperf3 server. Reports only the end of each test, since interval reports of several hosts
-/// would mix.
+/// An iperf3 server. It reports only the end of each test, since the interval reports of several
+/// hosts would be mixed in one output.
 struct Iperf3Server<'h, L: Locks> {
     streams: HostStreams<'h, L>,
     server: Option<Server<Iperf3, Fd>>,
@@ -194,7 +195,7 @@ impl<L: Locks> Program for Iperf3Server<'_, L> {
     fn turn(&mut self, now: Instant) -> usize {
         self.streams.set_now(now);
         let Some(server) = &mut self.server else { return 0 };
-        // A turn ends with the poll; the second one handles the events of the first before the host
+        // A turn ends with a poll; the second turn handles the events of that poll before the host
         // sleeps.
         let worked = server.turn(&mut self.streams, now, Duration::ZERO);
         worked + server.turn(&mut self.streams, now, Duration::ZERO) + usize::from(server.is_runnable())
@@ -215,7 +216,7 @@ impl<L: Locks> Program for Iperf3Server<'_, L> {
     }
 }
 
-/// The far end of netperf.
+/// The far end of netperf (netserver).
 struct Netserver<'h, L: Locks> {
     sockets: OurSockets<'h, L>,
     far: Far<OurSockets<'h, L>>,
@@ -237,7 +238,8 @@ impl<L: Locks> Program for Netserver<'_, L> {
         usize::from(self.far.turn(&mut self.sockets, now))
     }
 
-    /// A test ends on request of the near end, with its connection, or by timeout.
+    /// Returns the time at which a silent near end is dropped. Otherwise a test ends with its
+    /// control connection or on request of the near end.
     fn next_timer(&self) -> Option<Instant> {
         self.far.next_timer()
     }

@@ -1,4 +1,5 @@
-//! Runs a host with one application: creation, service until stopped, audit.
+//! Runs a host with one application: creates it, serves until stopped, and audits its frame
+//! counters.
 
 use super::{HostStreams, Servers};
 use crate::app::App;
@@ -18,9 +19,9 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum time of a host round without events; bounds the delay of a stop request.
+/// Maximum duration of a host round without events; it bounds the delay of a stop request.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
-/// Time limit for closing connections when the application ends or is stopped.
+/// Time limit for closing the remaining connections after the application has ended or was stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Reason why an application could not run.
@@ -30,48 +31,49 @@ pub enum RunError {
     #[error(transparent)]
     Build(#[from] node::run::BuildError),
     /// The control socket could not be opened.
-    #[error("control socket {path}: {why}")]
+    #[error("cannot open control socket {path}: {why}")]
     Control {
         /// Path of the socket.
         path: String,
         why: io::Error,
     },
     /// A service of the host could not be opened.
-    #[error("{} on port {}: {why}", service.kind, service.port.0)]
+    #[error("cannot open {} on port {}: {why}", service.kind, service.port.0)]
     Service { service: ServiceConfig, why: String },
     /// The process could not enter the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// The address of the client's peer could not be resolved.
+    /// The name of the server to which a client connects could not be resolved.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The application could not listen.
     #[error("cannot listen on {at}: {why}")]
     Listen {
-        /// Local address.
+        /// Local address and port that could not be opened.
         at: SocketAddr,
         why: Failure,
     },
 }
 
-/// Result of a run.
+/// Result of running an application.
 #[derive(Debug)]
 pub struct Ended<A> {
     /// The application, with its counters.
     pub app: A,
     /// Counters of its driver.
     pub counts: ServeCounts,
-    /// Result of the host's audit.
+    /// Result of the host's audit, which compares the counters of received, sent and dropped
+    /// frames.
     pub outcome: Outcome,
 }
 
 /// Runs an application on TCP port `port` of all addresses of a host created from `config`, on the
-/// calling thread. Ends on [`dispatch::request_stop`] (Ctrl-C, SIGTERM, or the control command
-/// `stop`; see [`App::stop`]), when the host's ports have ended, or when `turned`, called after
-/// each turn, returns `true`. Open connections then get a moment to close.
+/// calling thread. The run ends on [`dispatch::request_stop`] (Ctrl-C, SIGTERM, or the control
+/// command `stop`; see [`App::stop`]), when the host's ports have ended, or when `turned` returns
+/// `true`; `turned` is called after each turn. Open connections then have a limited time to close.
 ///
-/// `app` creates the application, given the wall-clock time at the zero of the host's clock. `each`
-/// receives events.
+/// `app` creates the application; its argument is the wall-clock time at the zero of the host's
+/// clock. `each` receives events such as notices.
 ///
 /// # Errors
 /// [`RunError`].
@@ -85,22 +87,23 @@ pub fn run<A: App>(
     run_as(config, Role::Server(&[everywhere(port)]), &Sandbox::off(), |wall, _| app(wall), each, turned)
 }
 
-/// Role of an application.
+/// Whether the application is a server or a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Role<'a> {
-    /// Serves at these addresses.
+    /// Listens on these addresses.
     Server(&'a [SocketAddr]),
-    /// Connects to this peer at this L4 port, by an address of these families.
+    /// Connects to this remote host at this L4 port, using an address of these families.
     Client(&'a Remote, u16, Families),
 }
 
-/// Returns the unspecified address for a server on all addresses of both families.
+/// Returns the address `[::]` with this L4 port, on which a server accepts IPv4 and IPv6
+/// connections.
 pub fn everywhere(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
 }
 
-/// Returns the unspecified address for a server, limited to the families of the flags. `-6` serves
-/// both families, like a socket bound to `::`.
+/// Returns the unspecified address on which a server listens for the families that the flags `-4`
+/// and `-6` select. With `-6` it serves both families, like any socket bound to `::`.
 pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
     match families {
         Families::V4 => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
@@ -108,8 +111,9 @@ pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
     }
 }
 
-/// Like [`run`], for an application with a role: `app` receives the address of a client's peer. The
-/// process enters `sandbox` once ports and control socket are open.
+/// Runs an application as [`run`] does, as a server or as a client according to `role`. `app` also
+/// receives the resolved address of the server if the application is a client. The process enters
+/// `sandbox` once ports and control socket are open.
 ///
 /// # Errors
 /// [`RunError`].
@@ -129,7 +133,7 @@ pub fn run_as<A: App>(
     }
 }
 
-/// Pins this thread to the configured core; reports a failure as a notice.
+/// Pins the calling thread to the configured CPU core; passes a notice to `each` if that fails.
 pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
     if let Some(core) = config.core
         && let Err(why) = dispatch::pin_to_core(core)
@@ -194,8 +198,8 @@ fn live<L: Locks, A: App>(
     Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })
 }
 
-/// Opens the control socket and all services of `config`. Datagram services run in the runner, the
-/// others as programs beside it.
+/// Opens the control socket and all services of `config`. The returned runner serves the datagram
+/// services; the other services are returned as programs that run beside it.
 pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Result<(Runner, Running<'h>), RunError> {
     let bind = |path: &std::path::PathBuf| {
         control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
@@ -209,13 +213,13 @@ pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Re
     Ok((runner, programs))
 }
 
-/// Enters the sandbox; passes warnings to `each`.
+/// Enters the sandbox and passes its warnings to `each`.
 pub(crate) fn enter(sandbox: &Sandbox, each: &mut dyn FnMut(&Event)) -> Result<(), SandboxError> {
     sandbox.enter()?.into_iter().for_each(|text| each(&Event::Notice(text.to_owned())));
     Ok(())
 }
 
-/// Returns the wall-clock time at the zero of the clock.
+/// Returns the wall-clock time at the zero of the host's clock.
 fn wall(now: Instant) -> Wall {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(since.saturating_sub(now.since(Instant::ZERO)))

@@ -1,4 +1,5 @@
-//! Builds the answer to a request: the file, conditions (RFC 9110 13.2.2), ranges (14.2), errors.
+//! Builds the answer to a request: the file, conditional requests (RFC 9110 13.2.2), ranges (14.2),
+//! and errors.
 
 use super::range::{Ranged, ranged};
 use super::request::{Bad, Method, Request};
@@ -12,9 +13,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) head: Vec<u8>,
-    /// The body; `None` also for answers without a body, such as to HEAD.
+    /// Body of the answer; `None` if there is none, such as in the answer to HEAD.
     pub(super) body: Option<Source>,
-    /// The connection is closed after this answer.
+    /// Whether the connection is closed after this answer.
     pub(super) close: bool,
     pub(super) status: u16,
 }
@@ -45,7 +46,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A head under construction.
+/// Head of an answer, under construction.
 struct Head {
     text: String,
     status: u16,
@@ -61,7 +62,7 @@ impl Head {
     }
 
     fn field(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Head {
-        let _ = write!(self.text, "{name}: {value}\r\n"); // a String takes everything
+        let _ = write!(self.text, "{name}: {value}\r\n"); // writing to a String cannot fail
         self
     }
 
@@ -76,7 +77,8 @@ impl Head {
     }
 }
 
-/// Handling of the connection after the answer, and whether a field announces it.
+/// Whether the connection stays open after the answer, and whether a Connection field announces
+/// this.
 #[derive(Clone, Copy)]
 enum Keep {
     Close,
@@ -94,7 +96,7 @@ impl Keep {
     }
 }
 
-/// Builds an answer with a text body.
+/// Builds an answer with the text `what` as its body.
 fn sentence(mut head: Head, what: impl std::fmt::Display, keep: Keep, with_body: bool) -> Answer {
     let text: Arc<[u8]> = format!("{what}\n").into_bytes().into();
     head.field("Content-Type", "text/plain; charset=utf-8").field("Content-Length", text.len());
@@ -112,7 +114,7 @@ pub(super) fn request_timeout(config: &Config, now: Instant) -> Answer {
     sentence(Head::new(408, config, now), "request timeout", Keep::Close, true)
 }
 
-/// Builds the answer to a request. `may_keep`: another request may follow on the connection.
+/// Builds the answer to a request. `may_keep`: the connection may be kept for another request.
 pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: Instant) -> Answer {
     let keep = Keep::of(request, may_keep);
     let with_body = request.method != Method::Head;
@@ -159,7 +161,7 @@ fn find(request: &Request, config: &Config) -> Result<Target, Refusal> {
     Ok(Target::File(name, source, meta))
 }
 
-/// Percent-encodes a path for use in a field.
+/// Percent-encodes a path for use in a header field.
 fn percent_encoded(path: &str) -> String {
     let mut out = String::new();
     for byte in path.bytes() {
@@ -171,7 +173,7 @@ fn percent_encoded(path: &str) -> String {
     out
 }
 
-/// Returns a strong validator: modification time in nanoseconds and length.
+/// Returns a strong validator (ETag) made of the modification time in nanoseconds and the length.
 fn etag(meta: &Meta) -> Option<String> {
     Some(format!("\"{:x}-{:x}\"", meta.modified_ns?, meta.len?))
 }
@@ -235,12 +237,13 @@ fn of_file(
     described(&mut head);
     head.field("Accept-Ranges", "bytes").field("Content-Type", mime::content_type(name.file_name()));
     head.field("Content-Length", body_len);
-    // A file truncated in the meantime must not shorten the answer: `conn` resets the connection
-    // instead.
+    // If the file is truncated in the meantime, the answer must not become shorter than announced:
+    // `conn` then resets the connection.
     head.finish((request.method == Method::Get).then_some(source), keep)
 }
 
-/// Sends zeros: as many as `?bytes=` requests, or until the client disconnects.
+/// Answers a request for `/dev/zero`: sends as many zeros as `?bytes=` requests, or zeros until the
+/// client disconnects.
 fn of_endless(request: &Request, mut source: Source, keep: Keep, config: &Config, now: Instant) -> Answer {
     let asked = request.query.as_deref().and_then(|query| query.strip_prefix("bytes="));
     let bytes = asked.and_then(|digits| digits.parse::<u64>().ok()).filter(|bytes| *bytes < u64::MAX);
@@ -257,7 +260,8 @@ fn of_endless(request: &Request, mut source: Source, keep: Keep, config: &Config
     head.finish((request.method == Method::Get).then_some(source), keep)
 }
 
-/// Evaluates the conditions (RFC 9110 13.2.2); returns the status they require, if any.
+/// Evaluates the conditions of a request (RFC 9110 13.2.2); returns the status that they require,
+/// if any.
 fn condition(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> Option<u16> {
     let date = |text: &Option<String>| text.as_deref().and_then(date::parse_http);
     if let Some(list) = &request.if_match {
@@ -280,7 +284,8 @@ fn condition(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> O
     None
 }
 
-/// Returns whether `tag` is in the list. `may_be_weak`: uses the weak comparison (8.8.3.2).
+/// Returns whether the entity tag `tag` is in `list`. `may_be_weak` selects the weak comparison
+/// (RFC 9110 8.8.3.2).
 fn matches(list: &str, tag: Option<&str>, may_be_weak: bool) -> bool {
     list.split(',').map(str::trim).any(|one| {
         let strong = if may_be_weak { one.strip_prefix("W/").unwrap_or(one) } else { one };
@@ -288,7 +293,7 @@ fn matches(list: &str, tag: Option<&str>, may_be_weak: bool) -> bool {
     })
 }
 
-/// Returns whether If-Range (13.1.5) permits the range.
+/// Returns whether the If-Range field (RFC 9110 13.1.5) permits sending only the requested range.
 fn if_range(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> bool {
     match &request.if_range {
         None => true,

@@ -1,7 +1,8 @@
-//! One connection: bytes in, one request at a time, one answer out.
+//! One HTTP connection: receives one request at a time and sends one answer at a time.
 //!
-//! While an answer is sent, at most [`HEAD_MAX`] bytes of pipelined requests are buffered; the rest
-//! waits in the socket. A connection that is to end does so after the answer being sent.
+//! While an answer is being sent, at most [`HEAD_MAX`] bytes of pipelined requests are buffered;
+//! the rest stays in the socket. If the connection has to be closed, this happens after that answer
+//! is complete.
 
 use super::answer::{self, Answer};
 use super::request::{Bad, Request, Scan};
@@ -14,13 +15,14 @@ use std::io;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Open,
-    /// All is sent; the connection can be closed.
+    /// All answers are sent; the connection can be closed.
     Done,
-    /// An answer cannot be completed; the connection is reset.
+    /// An answer cannot be completed, for example because the file was truncated; the connection is
+    /// reset.
     Broken,
 }
 
-/// Bodies up to this length are sent together with their heads: one call, one segment.
+/// Maximum length of a body that is sent together with its head, in one send call.
 const TOGETHER: usize = 8 * 1024;
 
 /// Maximum number of empty lines before a request.
@@ -30,7 +32,7 @@ const EMPTY_LINES: usize = 4;
 pub(super) struct Conn {
     input: Vec<u8>,
     scan: Scan,
-    /// Bytes of a request body still to be discarded.
+    /// Number of bytes of a request body that are still to be discarded.
     skip: u64,
     out: Vec<u8>,
     out_at: usize,
@@ -40,7 +42,8 @@ pub(super) struct Conn {
     is_broken: bool,
     was_stalled: bool,
     requests: u32,
-    /// Start of the current wait: for a request, for the rest of its head, or for the reader.
+    /// When the current wait began: for a request, for the rest of its head, or for the client to
+    /// read.
     since: Instant,
 }
 
@@ -62,7 +65,7 @@ impl Conn {
         }
     }
 
-    /// Returns the time of the last activity, or the start of the current wait.
+    /// Returns when the last activity occurred or the current wait began.
     pub(super) fn since(&self) -> Instant {
         self.since
     }
@@ -71,7 +74,7 @@ impl Conn {
         match () {
             () if self.is_broken => Status::Broken,
             () if self.is_sending() => Status::Open,
-            // A partial request cannot be completed any more.
+            // The rest of a partial request can no longer arrive.
             () if self.is_last || self.at_eof => Status::Done,
             () => Status::Open,
         }
@@ -94,8 +97,8 @@ impl Conn {
         self.proceed(config, counts, now);
     }
 
-    /// Returns whether a request has begun. Leading empty lines (RFC 9112 2.2) do not count, or a
-    /// client could stay connected by sending one now and then.
+    /// Returns whether a request has begun. Leading empty lines (RFC 9112 2.2) do not count;
+    /// otherwise a client could keep the connection open by sending an empty line now and then.
     fn has_head(&self) -> bool {
         self.input.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
@@ -104,7 +107,7 @@ impl Conn {
         self.at_eof = true;
     }
 
-    /// Answers the next request, if it is complete and no answer is being sent.
+    /// Answers the next request, if it is complete and no other answer is being sent.
     fn proceed(&mut self, config: &Config, counts: &HttpCounts, now: Instant) {
         while !self.is_sending() && !self.is_last {
             if self.skip > 0 {
@@ -140,7 +143,7 @@ impl Conn {
     }
 
     fn next_request(&mut self) -> Result<Option<Request>, Bad> {
-        // RFC 9112 2.2: empty lines before a request are skipped, up to a limit.
+        // RFC 9112 2.2: empty lines before a request are skipped, up to EMPTY_LINES.
         for _ in 0..=EMPTY_LINES {
             let Some(end) = self.scan.advance(&self.input)? else { return Ok(None) };
             let head: Vec<u8> = self.input.drain(..end).collect();
@@ -164,12 +167,12 @@ impl Conn {
                     let n = bytes.len();
                     body.advance(n);
                 }
-                Err(_) => return, // output() reports it
+                Err(_) => return, // the next call of output() returns the error
             }
         }
     }
 
-    /// Returns the bytes to send.
+    /// Returns the bytes to send next.
     pub(super) fn output(&mut self, _now: Instant) -> io::Result<&[u8]> {
         if self.out_at < self.out.len() {
             return Ok(self.out.get(self.out_at..).unwrap_or_default());
@@ -214,7 +217,7 @@ impl Conn {
         }
     }
 
-    /// Returns whether the client stopped reading the answer.
+    /// Returns whether the time limit expired because the client stopped reading the answer.
     pub(super) fn is_stuck(&self) -> bool {
         self.was_stalled
     }

@@ -28,7 +28,7 @@ const TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// Returns the content type of a file.
+/// Returns the content type for a file name, selected by its extension.
 pub(super) fn content_type(name: &str) -> &'static str {
     let end = name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
     let found = TYPES.iter().find(|(known, _)| *known == end);

@@ -1,27 +1,27 @@
-//! Byte ranges (RFC 9110 14): a single range is served as a part; with several ranges the whole
-//! file is sent.
+//! Byte ranges (RFC 9110 14). A single range is answered with that part of the file; for a request
+//! with several ranges the whole file is sent.
 
 /// Result of applying a Range field to a file of known length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ranged {
-    /// The whole file.
+    /// The whole file is sent, with status 200.
     Whole,
-    /// A part: first byte and length (at least one).
+    /// A part of the file is sent: first byte, and length of at least one byte.
     Part(u64, u64),
-    /// No byte is in the range.
+    /// No byte of the file is in the range (status 416).
     Unsatisfiable,
-    /// Not a valid set of ranges, which 14.2 permits to reject.
+    /// The field is not a valid set of ranges; RFC 9110 14.2 permits rejecting it.
     Malformed,
 }
 
-/// Evaluates `bytes=500-999`, `bytes=500-` or `bytes=-500`. Other units are ignored, as 14.2
-/// requires.
+/// Evaluates a Range field such as `bytes=500-999`, `bytes=500-` or `bytes=-500`, for a file of
+/// `len` bytes. Units other than bytes are ignored, as RFC 9110 14.2 requires.
 pub(super) fn ranged(field: &str, len: u64) -> Ranged {
     let (unit, set) = field.split_once('=').unwrap_or((field, ""));
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return Ranged::Whole;
     }
-    // Empty list elements are ignored (5.6.1.2).
+    // Empty list elements are ignored (RFC 9110 5.6.1.2).
     let mut specs = set.split(',').map(|spec| spec.trim_matches([' ', '\t'])).filter(|spec| !spec.is_empty());
     let Some(first) = specs.next().and_then(Spec::parse) else { return Ranged::Malformed };
     let others: Option<Vec<Spec>> = specs.map(Spec::parse).collect();
@@ -32,17 +32,17 @@ pub(super) fn ranged(field: &str, len: u64) -> Ranged {
     }
 }
 
-/// A range; numbers beyond 64 bits become the largest of 64 bits.
+/// One range of a set. Numbers that exceed 64 bits are replaced by the largest 64-bit number.
 #[derive(Clone, Copy, Debug)]
 enum Spec {
-    /// First byte, and last byte if given.
+    /// Offset of the first byte, and of the last byte if it is given.
     Int(u64, Option<u64>),
-    /// Number of bytes at the end.
+    /// Number of bytes at the end of the file.
     Suffix(u64),
 }
 
 impl Spec {
-    /// Parses a range. 14.1.1: an int-range with a last byte before its first is invalid.
+    /// Parses a range. RFC 9110 14.1.1: a range whose last byte precedes its first byte is invalid.
     fn parse(text: &str) -> Option<Spec> {
         let (first, last) = text.split_once('-')?;
         match (first, last) {
@@ -60,7 +60,8 @@ impl Spec {
             Spec::Int(first, _) if first >= len => Ranged::Unsatisfiable,
             Spec::Int(first, last) => Ranged::Part(first, last.unwrap_or(u64::MAX).min(len - 1) - first + 1),
             Spec::Suffix(0) => Ranged::Unsatisfiable,
-            // 14.1.2: a suffix longer than the file is the whole file; an empty file has no part.
+            // RFC 9110 14.1.2: a suffix longer than the file selects the whole file; an empty file
+            // has no part.
             Spec::Suffix(_) if len == 0 => Ranged::Whole,
             Spec::Suffix(suffix) => Ranged::Part(len - suffix.min(len), suffix.min(len)),
         }

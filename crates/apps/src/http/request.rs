@@ -1,33 +1,35 @@
-//! Parser for request heads (RFC 9112 2.2 to 6): takes the bytes up to the empty line and returns a
-//! [`Request`] or an error status.
+//! Parser for request heads (RFC 9112 2.2 to 6): parses the bytes up to the empty line into a
+//! [`Request`], or returns an error that has an HTTP status.
 
 use super::{FIELDS_MAX, HEAD_MAX};
 use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// GET: the file.
+    /// GET: requests the file.
     Get,
-    /// HEAD: only the head of the answer.
+    /// HEAD: requests only the head of the answer.
     Head,
-    /// Another method of RFC 9110, not allowed for these files.
+    /// Another method of RFC 9110 or RFC 5789, which is not allowed for these files (status 405).
     Other,
 }
 
-/// Reason for rejecting a head. Each maps to a status, after which the connection is closed.
+/// Reason for rejecting a request head. Each reason has an HTTP status, after which the connection
+/// is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// A line does not end with CR LF, or contains a bare CR or LF.
+    /// A line does not end with CR LF, or contains a CR or LF that is not part of its end.
     LineEnd,
-    /// Not `METHOD SP target SP HTTP/d.d`.
+    /// The first line is not `METHOD SP target SP HTTP/d.d`.
     RequestLine,
-    /// Unsupported form of target, or invalid characters in it.
+    /// Request target in an unsupported form or with invalid characters.
     Target,
-    /// Not `name:value`: a blank before the colon, an empty name, or a control character.
+    /// A header field is not `name:value`: blank before the colon, empty name, or control
+    /// character.
     Field,
-    /// Obsolete line folding.
+    /// A header field is continued on a second line (obsolete line folding).
     Folded,
-    /// Missing, repeated or invalid Host.
+    /// The Host field is missing, repeated or invalid.
     Host,
     /// Content-Length is invalid, repeated, or combined with Transfer-Encoding.
     Length,
@@ -35,7 +37,7 @@ pub enum Bad {
     TargetLong,
     /// Head too long.
     HeadLong,
-    /// A body without a length.
+    /// The request has a chunked body, whose length is not known in advance (status 411).
     LengthRequired,
     /// Body longer than [`super::BODY_MAX`].
     BodyLong,
@@ -43,9 +45,9 @@ pub enum Bad {
     Method,
     /// Unknown transfer coding.
     Coding,
-    /// Not HTTP/1.x.
+    /// The protocol version is not HTTP/1.x.
     Version,
-    /// Unknown expectation.
+    /// The Expect field has a value other than `100-continue`.
     Expectation,
 }
 
@@ -91,27 +93,28 @@ impl fmt::Display for Bad {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     pub method: Method,
-    /// The path, percent-decoded; begins with `/`.
+    /// The path of the target, percent-decoded; it begins with `/`.
     pub path: Vec<u8>,
-    /// The query after the question mark, undecoded.
+    /// The part of the target after the question mark, not decoded.
     pub query: Option<String>,
-    /// Set for HTTP/1.1 and later 1.x.
+    /// Whether the version is HTTP/1.1 or a later 1.x.
     pub is_1_1: bool,
-    /// Set if the connection may stay open.
+    /// Whether the client permits keeping the connection open after the answer.
     pub keep: bool,
-    /// The client sent `keep-alive`; an HTTP/1.0 client expects a Connection field in the answer.
+    /// Whether the client sent `keep-alive`: an HTTP/1.0 client then expects a Connection field in
+    /// the answer.
     pub asked_keep: bool,
-    /// Bytes of body after the head.
+    /// Number of bytes of the request body, which follows the head.
     pub body: u64,
-    /// The client waits for an interim response before it sends the body.
+    /// Whether the client waits for an interim response (100 Continue) before it sends the body.
     pub expects: bool,
     /// The Range field.
     pub range: Option<String>,
     /// The If-Range field.
     pub if_range: Option<String>,
-    /// The If-None-Match fields, joined.
+    /// All If-None-Match fields, joined by commas.
     pub if_none_match: Option<String>,
-    /// The If-Match fields, joined.
+    /// All If-Match fields, joined by commas.
     pub if_match: Option<String>,
     /// The If-Modified-Since field.
     pub if_modified_since: Option<String>,
@@ -119,21 +122,21 @@ pub struct Request {
     pub if_unmodified_since: Option<String>,
 }
 
-/// Progress of the search for the end of a head.
+/// State of the search for the end of a head, which continues when more bytes arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scan {
     seen: usize,
-    /// Start of the current line.
+    /// Offset of the current line in the head.
     line: usize,
 }
 
 impl Scan {
     /// Scans the new bytes of `head`, which must start with the bytes of the previous call. Returns
-    /// the length of the head, including its empty line, once it is complete. Each byte is scanned
-    /// once.
+    /// the length of the head, including the empty line at its end, once the head is complete. Each
+    /// byte is scanned only once.
     ///
     /// # Errors
-    /// `LineEnd` as soon as one is found; `TargetLong`, `HeadLong`.
+    /// `LineEnd` if a line end is invalid, as soon as it arrives; `TargetLong`, `HeadLong`.
     pub fn advance(&mut self, head: &[u8]) -> Result<Option<usize>, Bad> {
         while let Some(&byte) = head.get(self.seen) {
             let is_after_cr = self.seen > 0 && head.get(self.seen - 1) == Some(&b'\r');
@@ -159,10 +162,10 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Methods of RFC 9110 and RFC 5789 that exist, but are not allowed for these files.
+/// Methods that exist in RFC 9110 and RFC 5789 but are not allowed for these files.
 const METHODS: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 
-/// Fields collected during parsing.
+/// Header fields that are evaluated after all fields are parsed.
 #[derive(Default)]
 struct Fields {
     hosts: usize,
@@ -177,7 +180,7 @@ impl Request {
     /// Parses a complete head, as delimited by [`Scan::advance`].
     ///
     /// # Errors
-    /// The reason for rejecting it.
+    /// Reason for rejecting the head.
     pub fn parse(head: &[u8]) -> Result<Request, Bad> {
         let text = head.strip_suffix(b"\r\n\r\n").ok_or(Bad::LineEnd)?;
         let mut lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -211,7 +214,8 @@ impl Request {
     }
 
     fn take(&mut self, fields: &mut Fields, name: &str, value: &[u8]) -> Result<(), Bad> {
-        // Fields used here are ASCII; in others RFC 9110 5.5 permits any byte above 127.
+        // The fields that are used here are ASCII; in other fields RFC 9110 5.5 permits any byte
+        // above 127.
         let text = std::str::from_utf8(value).unwrap_or_default();
         match name {
             "host" => {
@@ -219,8 +223,8 @@ impl Request {
                 let fits = value.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(b));
                 return if fits { Ok(()) } else { Err(Bad::Host) };
             }
-            // A second field or a list, even with equal numbers, suggests request smuggling; RFC
-            // 9112 6.3 permits rejecting it.
+            // A second Content-Length field or a list of lengths, even if they are equal, suggests
+            // request smuggling; RFC 9112 6.3 permits rejecting it.
             "content-length" if fields.length.is_some() => return Err(Bad::Length),
             "content-length" => fields.length = Some(length(value)?),
             "transfer-encoding" if fields.coding.is_some() => return Err(Bad::Length),
@@ -244,7 +248,8 @@ impl Request {
         Ok(())
     }
 
-    /// Checks and combines the fields (RFC 9112 3.2, 6.1, 6.3, 9.3).
+    /// Checks the header fields together and derives the properties of the request (RFC 9112 3.2,
+    /// 6.1, 6.3, 9.3).
     fn conclude(mut self, fields: Fields) -> Result<Request, Bad> {
         if fields.hosts > 1 || (self.is_1_1 && fields.hosts == 0) {
             return Err(Bad::Host);
@@ -262,8 +267,8 @@ impl Request {
         self.expects = fields.expects && self.body > 0 && self.is_1_1;
         self.asked_keep = fields.keep_alive && !fields.close;
         self.keep = !fields.close && (self.is_1_1 || fields.keep_alive);
-        // The answer is sent at once, so the client may or may not send its body (RFC 9110 10.1.1);
-        // the connection cannot be reused.
+        // The answer is sent at once, so the client may omit or send its body (RFC 9110 10.1.1).
+        // Since that is unknown, the connection cannot be reused.
         self.keep &= !self.expects;
         Ok(self)
     }
@@ -312,7 +317,7 @@ fn request_line(line: &[u8]) -> Result<(Method, &[u8], bool), Bad> {
     Ok((method, target, is_1_1))
 }
 
-/// Splits a target in origin or absolute form into path and query (RFC 9112 3.2).
+/// Splits a request target in origin form or absolute form into path and query (RFC 9112 3.2).
 fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String>), Bad> {
     if target.is_empty() || target.iter().any(|b| !b.is_ascii_graphic() || b"\"#<>\\^`{|}".contains(b)) {
         return Err(Bad::Target);
@@ -329,7 +334,7 @@ fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String
             local
         }
         _ if text.starts_with('/') => text,
-        // `*`, host:port: refused by method.
+        // The targets `*` and `host:port` belong to methods that are refused anyway.
         _ if method == Method::Other => return Ok((b"/".to_vec(), None)),
         _ => return Err(Bad::Target),
     };
@@ -341,7 +346,7 @@ fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String
     Ok((percent_decoded(path.as_bytes())?, query))
 }
 
-/// Decodes percent-encoding (`%41` is `A`). Rejects an encoded `/`, `\` or NUL.
+/// Decodes percent-encoded bytes (`%41` is `A`). Rejects an encoded `/`, `\` or NUL.
 fn percent_decoded(text: &[u8]) -> Result<Vec<u8>, Bad> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.iter();
@@ -359,7 +364,8 @@ fn percent_decoded(text: &[u8]) -> Result<Vec<u8>, Bad> {
     Ok(out)
 }
 
-/// Splits `name:value`; the name becomes lower case, the value is trimmed.
+/// Splits a line `name:value`. The name is converted to lower case, blanks around the value are
+/// removed.
 fn field(line: &[u8]) -> Result<(String, &[u8]), Bad> {
     if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
         return Err(Bad::Folded);

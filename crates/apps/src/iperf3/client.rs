@@ -1,8 +1,9 @@
-//! The client: one test against a stock server or ours. See [`super`] for the protocol.
+//! The iperf3 client: runs one test against a stock server or ours. See [`super`] for the protocol.
 //!
-//! Streams are created one after the other, because both sides number them in that order. The test
-//! starts with TEST_RUNNING and ends when its time is over or all bytes are transferred; then both
-//! sides exchange their results. Stream data that arrives later is discarded.
+//! The client creates the streams one after the other, because both sides number them in the order
+//! of their creation. The test starts with TEST_RUNNING and ends when its time is over or all bytes
+//! are transferred. Both sides then exchange their results; stream data that arrives later is
+//! discarded.
 
 mod control;
 mod words;
@@ -28,28 +29,29 @@ pub use words::ClientError;
 
 const CONTROL: Chan = Chan(0);
 const PROBE_CHAN: Chan = Chan(1 + 2 * STREAMS_MAX);
-/// Interval for repeating an unanswered first datagram.
+/// Interval at which the first datagram of a UDP stream is repeated until the server answers it.
 const HELLO_AGAIN: Duration = Duration::from_secs(1);
-/// Time for the server to send an error after it has ended all streams.
+/// Time that the server has to send an error message after it has ended all streams.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Maximum bytes of output buffered until taken.
+/// Maximum number of bytes of output buffered until the caller takes them.
 const OUTPUT_MAX: usize = 16 << 20;
 
-/// Configuration of a client: the test, the server, the report.
+/// Configuration of a client: parameters of the test, address of the server, format of the report.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Parameters of the test. UDP with a block of 0 bytes: as much as fits a segment of the
-    /// control connection.
+    /// Parameters of the test. For UDP, a block length of 0 selects datagrams that fit a segment of
+    /// the control connection.
     pub params: Params,
     /// Address of the server.
     pub to: SocketAddr,
-    /// Local address (-B); unspecified: selected by the route.
+    /// Local IP address of all connections (-B); if unspecified, the route selects it.
     pub from: IpAddr,
-    /// File that streams send, or write received data to (-F).
+    /// File whose content the streams send, or to which they write received data (-F).
     pub file: Option<PathBuf>,
-    /// Unit of rates in text output (-f); `None`: selected for each rate.
+    /// Unit of rates in text output (-f); `None` selects a suitable unit for each rate.
     pub unit: Option<RateUnit>,
-    /// Local port of the first stream; the others use the following ports (--cport); 0: any.
+    /// Local L4 port of the first stream (--cport); further streams use the following ports. 0
+    /// selects free ports.
     pub from_port: u16,
     /// Session cookie: 36 random characters and NUL.
     pub cookie: [u8; COOKIE],
@@ -63,18 +65,19 @@ pub struct ClientConfig {
     pub connect_patience: Duration,
     /// Time limit for each reply of the server.
     pub patience: Duration,
-    /// Time without any data after which the test is aborted (--rcv-timeout).
+    /// Time without any data sent or received after which the test is aborted (--rcv-timeout).
     pub idle: Duration,
-    /// Measures round-trip times beside the test, if the server is ours.
+    /// Whether round-trip times are measured on a second connection during the test, if the server
+    /// is ours.
     pub latency: bool,
-    /// Source of CPU times.
+    /// Function that reads the CPU times for the report; `None`: the report omits them.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// Wall clock offset, for the report.
+    /// Wall-clock time at the zero of the host's clock, for the report.
     pub wall: Option<Wall>,
 }
 
 impl ClientConfig {
-    /// Returns the defaults for a test: reports every second.
+    /// Returns a configuration with the default values: progress is reported every second.
     pub fn new(params: Params, to: SocketAddr, cookie: [u8; COOKIE]) -> ClientConfig {
         ClientConfig {
             params,
@@ -87,7 +90,7 @@ impl ClientConfig {
             json: false,
             verbose: false,
             interval: Duration::from_secs(1),
-            connect_patience: Duration::from_secs(75), // like TCP's own
+            connect_patience: Duration::from_secs(75), // like TCP's own limit for connecting
             patience: Duration::from_secs(15),
             idle: Duration::from_secs(120),
             latency: false,
@@ -104,12 +107,12 @@ stats::counters! {
         received,
         /// Bytes sent on streams.
         sent,
-        /// Datagrams not from the server, or not part of this test.
+        /// Datagrams dropped: not from the server, or not part of this test.
         stray,
     }
 }
 
-/// State of the client: the message or event it waits for.
+/// State of the client, named after the message or event for which it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Connecting,
@@ -117,7 +120,7 @@ enum State {
     Asked,
     /// Waiting for CREATE_STREAMS.
     Params,
-    /// Creating streams; the server may report an error.
+    /// Creating the streams; the server may send an error instead.
     Streams,
     /// Waiting for TEST_START and TEST_RUNNING.
     Start,
@@ -143,14 +146,15 @@ pub struct Client {
     since: Instant,
     talk: Talk,
     test: Test,
-    /// TCP: bytes of the cookie sent on each stream. UDP: 0 until the first datagram is sent.
+    /// For each stream, with TCP: number of bytes of the cookie that were sent. With UDP: 0 until
+    /// the first datagram was sent.
     greeted: Vec<usize>,
-    /// Time to repeat the first datagram.
+    /// When to repeat the first datagram of the current stream.
     hello_at: Option<Instant>,
-    /// Time when all streams had ended.
+    /// When the last stream ended before the end of the test.
     lost: Option<Instant>,
     probe: Option<Probe>,
-    /// End of an interval that is recorded once the requested stream statistics have arrived.
+    /// When an interval ended whose report still waits for the TCP statistics of the streams.
     tick: Option<Instant>,
     server_output: Option<String>,
     actions: VecDeque<Action>,
@@ -203,12 +207,13 @@ impl Client {
         self.result.as_ref()
     }
 
-    /// Returns the round-trip times beside the test, if measured.
+    /// Returns the round-trip times measured during the test, if that was requested and supported.
     pub fn latency(&self) -> Option<Latency> {
         self.probe.as_ref().and_then(Probe::latency)
     }
 
-    /// Returns the bytes counted by the sending and the receiving end, summed over both directions.
+    /// Returns the bytes counted by the sending end and by the receiving end, each summed over both
+    /// directions.
     pub fn moved(&self) -> [u64; 2] {
         let ends = self.test.streams.iter().map(|stream| stream.both_ends(self.test.seconds()));
         ends.fold([0, 0], |[sent, received], [sender, receiver]| [sent + sender.bytes, received + receiver.bytes])
@@ -225,7 +230,7 @@ impl Client {
 
     // Streams.
 
-    /// Creates the next stream, or waits for the start of the test after the last one.
+    /// Creates the next stream. After the last one, waits for the start of the test.
     fn make_stream(&mut self, now: Instant) {
         let (at, params) = (self.greeted.len(), &self.test.params);
         if at >= params.streams_in_all() {
@@ -352,12 +357,12 @@ impl Client {
         }
     }
 
-    /// Returns whether the final message is being sent.
+    /// Returns whether the final message of this client is being sent.
     fn has_sent_all(&self) -> bool {
         matches!(self.state, State::Done | State::Stopping)
     }
 
-    /// Completes the handling of an event.
+    /// Completes the handling of an event: requests sending, prints new lines and sets the timer.
     fn after(&mut self) {
         if self.state != State::Over {
             self.actions.push_back(Action::Wake(CONTROL));
@@ -372,7 +377,7 @@ impl Client {
 
 impl App for Client {
     fn accept(&mut self, _on: Option<Chan>, _ends: Ends, _now: Instant) -> Accept {
-        Accept::Refuse(&[]) // not a listener
+        Accept::Refuse(&[]) // the client has no listener
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
@@ -431,7 +436,7 @@ impl App for Client {
                 (most + 4).saturating_sub(self.talk.received())
             }
             PROBE_CHAN => super::proto::PROBE_BYTES,
-            // Data outside the test is discarded.
+            // Data outside the test is read and discarded.
             _ if self.test.params.is_udp() => 65_535,
             _ => self.test.params.block.max(4096),
         }
@@ -493,8 +498,8 @@ impl App for Client {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
-        // Actions are carried out in order: once none is left, all requested statistics have
-        // arrived.
+        // Actions are carried out in order: once none is left, the driver has delivered all
+        // requested TCP statistics.
         if action.is_none()
             && let Some(at) = self.tick.take()
         {

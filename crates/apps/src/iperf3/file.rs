@@ -1,4 +1,4 @@
-//! The file of a stream (-F): source of a sender's payload, or destination of received data.
+//! The file of a stream (-F): its content is sent as payload, or received data is written to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,30 +8,30 @@ use std::path::Path;
 #[derive(Debug)]
 pub(super) struct StreamFile {
     file: File,
-    /// Sender: block read from the file; sent up to `at`.
+    /// On the sender: block read from the file; the bytes before `at` are already sent.
     buffer: Vec<u8>,
     block: usize,
     at: usize,
-    /// Sender: the whole file was sent. Both: reading or writing failed.
+    /// Set if the sender has sent the whole file, or if reading or writing has failed.
     is_over: bool,
     failure: Option<io::Error>,
 }
 
 impl StreamFile {
-    /// Opens a file that a stream sends in blocks of `block` bytes.
+    /// Opens a file whose content a stream sends in blocks of `block` bytes.
     ///
     /// # Errors
-    /// It cannot be opened or read.
+    /// Errors of opening the file or reading its first block.
     pub(super) fn source(path: &Path, block: usize) -> io::Result<StreamFile> {
         let mut source = StreamFile { block, ..StreamFile::new(File::open(path)?) };
         source.advance(0);
         source.failure.take().map_or(Ok(source), Err)
     }
 
-    /// Creates or truncates a file for received data.
+    /// Creates or truncates a file to which a stream writes its received data.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// Errors of creating the file.
     pub(super) fn sink(path: &Path) -> io::Result<StreamFile> {
         Ok(StreamFile::new(File::create(path)?))
     }
@@ -45,7 +45,7 @@ impl StreamFile {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Advances by `n` sent bytes; reads the next block after the last byte of this one.
+    /// Removes `n` sent bytes from the current block. After its last byte, reads the next block.
     pub(super) fn advance(&mut self, n: usize) {
         self.at = self.at.saturating_add(n);
         if self.at < self.buffer.len() || self.is_over {
@@ -64,17 +64,17 @@ impl StreamFile {
         }
     }
 
-    /// Returns whether nothing is left to send, or an error occurred.
+    /// Returns whether the whole file was sent, or reading or writing has failed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns the read or write error.
+    /// Returns the error of reading or writing, if any.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// Returns the length of the file.
+    /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> Option<u64> {
         self.file.metadata().ok().map(|meta| meta.len())
     }

@@ -11,7 +11,7 @@ const VERSION: &str = concat!("linerate ", env!("CARGO_PKG_VERSION"));
 
 type Pairs = Vec<(&'static str, Value)>;
 
-/// Builds the fields for time, bytes and rate.
+/// Builds the JSON fields for a time span in seconds, its bytes and the resulting rate.
 fn amount(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("start".into(), json!(from));
@@ -27,7 +27,7 @@ fn with(mut map: Map<String, Value>, rest: &[(&str, Value)]) -> Value {
     Value::Object(map)
 }
 
-/// Builds the fields measured by a UDP receiver.
+/// Builds the JSON fields that a UDP receiver measures: jitter and losses.
 fn losses(datagrams: &Datagrams) -> Pairs {
     vec![
         ("jitter_ms", json!(datagrams.jitter_s * 1e3)),
@@ -83,7 +83,8 @@ fn interval_json(test: &Test, interval: &Interval) -> Value {
     Value::Object(all)
 }
 
-/// Returns the name of a sum; the second direction of a bidirectional test has a suffix.
+/// Returns the name of a sum in the JSON report; for the second direction of a bidirectional test
+/// it has a suffix.
 fn sum_name(name: &str, at: usize) -> String {
     if at == 0 { name.to_owned() } else { format!("{name}_bidir_reverse") }
 }
@@ -226,12 +227,12 @@ pub(super) fn report(test: &Test, wall: Option<Wall>) -> Value {
     Value::Object(all)
 }
 
-/// Returns the report as text; without `wall` it has no timestamp.
+/// Returns the report as JSON text; without `wall` the report has no timestamp.
 pub(super) fn text(test: &Test, wall: Option<Wall>) -> String {
     format!("{:#}\n", report(test, wall))
 }
 
-/// Returns the start time of a test as text.
+/// Returns the start time of a test as text, in the format of HTTP dates.
 pub(super) fn time_of_day(wall: Wall, now: Instant) -> String {
     date::http(wall.unix_s(now))
 }

@@ -1,35 +1,36 @@
-//! Pacing of a stream that has a rate.
+//! Paces the sending of a stream that has a target rate.
 //!
-//! Two limits apply. The average rate since the start, so that a thread that was scheduled late
-//! catches up; and a token bucket that fills at twice the rate, so that it does not catch up in one
-//! burst. The bucket holds one burst, or what arrives in [`DEPTH`] up to [`DEPTH_BURSTS`] bursts. A
-//! thread that runs on time never sends more than one burst at once.
+//! Two limits apply. The first is the average rate since the start, so that a thread that runs late
+//! catches up. The second is a token bucket that fills at twice the target rate, so that the thread
+//! does not catch up in a single burst. The bucket holds one burst, or what arrives in [`DEPTH`],
+//! up to [`DEPTH_BURSTS`] bursts. A thread that runs on time never sends more than one burst at
+//! once.
 
 use clock::Instant;
 use std::time::Duration;
 
-/// Depth of the token bucket in time. A thread on a busy processor can be scheduled that late and
+/// Depth of the token bucket, as a time. A thread on a busy processor can run late by this much and
 /// still keep the average rate.
 const DEPTH: Duration = Duration::from_millis(10);
-/// Maximum depth of the token bucket in bursts, so that catching up does not overflow the receive
-/// buffer of the peer.
+/// Maximum depth of the token bucket, as a number of bursts, so that catching up does not overflow
+/// the receive buffer of the peer.
 const DEPTH_BURSTS: u64 = 32;
 
 /// Pacing state of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     began: Instant,
-    /// Bytes sent since `began`.
+    /// Number of bytes sent since `began`.
     sent: u64,
-    /// Time at which the bucket is full again.
+    /// When the token bucket is full again.
     full_at: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rate {
-    /// Bits per second; 0: unlimited.
+    /// Target rate in bits per second; 0 means unlimited.
     pub(super) bits: u64,
-    /// Bytes sent at a time: a block or a burst.
+    /// Number of bytes sent at a time: a block or a burst of blocks.
     pub(super) group: u64,
 }
 
@@ -45,7 +46,7 @@ impl Pace {
         Pace { began: now, sent: 0, full_at: now }
     }
 
-    /// Returns the time from which the next bytes may be sent, and how many before the next call.
+    /// Returns when the next bytes may be sent, and how many bytes may be sent then.
     pub(super) fn next(&self, rate: Rate) -> (Instant, u64) {
         if rate.bits == 0 {
             return (self.began, u64::MAX);
@@ -53,7 +54,8 @@ impl Pace {
         let group = rate.group.max(1);
         let of_group = self.sent % group;
         if of_group > 0 {
-            // Only a part of the group fitted the stream's buffer: the rest follows without delay.
+            // The stream's buffer had room for only a part of the group: the rest may follow
+            // without delay.
             return (self.began, group - of_group);
         }
         let by_rate = self.began.after(rate.time_of(self.sent, 1));

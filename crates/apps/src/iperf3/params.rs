@@ -1,5 +1,5 @@
-//! Test parameters: the JSON that a client sends after PARAM_EXCHANGE, checked against the limits
-//! of stock iperf3.
+//! Parameters of a test: the JSON that a client sends after PARAM_EXCHANGE, checked against the
+//! limits of stock iperf3.
 
 use super::STREAMS_MAX;
 use super::pace::Rate;
@@ -9,22 +9,24 @@ use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// Maximum bytes of the JSON.
+/// Maximum length of the JSON in bytes.
 pub(super) const JSON_MAX: usize = 8 * 1024;
-/// Default block length.
+/// Default length of a block over TCP in bytes.
 const BLOCK: usize = 128 * 1024;
 const BLOCK_MAX: u64 = 1 << 20;
-/// Default UDP datagram length, if the segment length is unknown.
+/// Default length of a UDP datagram's payload in bytes, used if the segment length is unknown.
 pub const DATAGRAM: usize = 1460;
-/// The minimum fits the longest header; the maximum is that of IPv4.
+/// Permitted lengths of a UDP datagram's payload: at least the longest header, at most what IPv4
+/// permits.
 const DATAGRAMS: std::ops::RangeInclusive<u64> = 16..=65_507;
-/// Default bits per second of a UDP stream.
+/// Default rate of a UDP stream in bits per second.
 pub const UDP_RATE: u64 = 1 << 20;
 const BURST_MAX: u64 = 1000;
 const TIME_MAX: u64 = 86_400;
 const OMIT_MAX: u64 = 600;
 
-/// Reason for refusing or failing a test; the number is the one stock clients map to a message.
+/// Reason for refusing or ending a test. The value is the error number for which stock clients have
+/// a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// Test too long.
@@ -33,17 +35,17 @@ pub enum Refused {
     Streams = 6,
     /// Block too long.
     Block = 7,
-    /// Omitted time too long.
+    /// Time before counting begins (--omit) too long.
     Omit = 12,
-    /// Neither TCP nor UDP, or an unsupported feature.
+    /// The protocol is neither TCP nor UDP, or a requested feature is not supported.
     Unimplemented = 13,
-    /// Unexpected message.
+    /// Message that is not expected in the current state.
     Message = 110,
     /// Invalid parameters.
     Params = 114,
     /// Invalid results.
     Results = 117,
-    /// Nothing was received for too long.
+    /// No data was received within the time limit.
     Idle = 144,
     /// The client did not end the test in time.
     Expired = 160,
@@ -67,7 +69,8 @@ impl fmt::Display for Refused {
 }
 
 impl Refused {
-    /// Returns the message for an error number, for those errors that a user of the client can fix.
+    /// Returns the message for an error number sent by the server. Only errors that the client's
+    /// user can correct have a text; others are shown by number.
     pub(super) fn sentence_of(number: u32) -> String {
         let known = [
             Refused::Duration,
@@ -98,49 +101,50 @@ pub enum Protocol {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
     pub protocol: Protocol,
-    /// Duration; zero: until `bytes` or `blocks` are transferred.
+    /// Duration of the test; zero if the test ends after `bytes` or `blocks`.
     pub time: Duration,
-    /// Time at the beginning that is not counted.
+    /// Time at the beginning of the test in which nothing is counted (--omit).
     pub omit: Duration,
-    /// Bytes to send; 0: limited by time.
+    /// Number of bytes to send; 0 if this does not limit the test.
     pub bytes: u64,
-    /// Blocks to send; 0: limited by time.
+    /// Number of blocks to send; 0 if this does not limit the test.
     pub blocks: u64,
-    /// Streams per direction.
+    /// Number of parallel streams per direction.
     pub streams: u32,
-    /// The server sends.
+    /// Whether the server sends and the client receives (-R).
     pub reverse: bool,
-    /// Both sides send.
+    /// Whether both sides send (--bidir).
     pub bidir: bool,
-    /// Bytes per send call: a block or a datagram.
+    /// Number of bytes per send call: a block over TCP, a datagram over UDP.
     pub block: usize,
-    /// Blocks sent at once if there is a rate.
+    /// Number of blocks sent at once if the stream has a target rate.
     pub burst: u64,
-    /// Width of the datagram counter.
+    /// Width of the sequence number in each datagram.
     pub counters: Counters,
-    /// Bits per second of each stream; 0: unlimited.
+    /// Target rate of each stream in bits per second; 0 means unlimited.
     pub rate: u64,
-    /// The client requests the server's report.
+    /// Whether the client requests the server's report (--get-server-output).
     pub wants_output: bool,
-    /// Title that the client gave to the test.
+    /// Title that the client gave to the test; it begins each line of the client's text report.
     pub title: Option<String>,
-    /// Extra data of the client, copied to the report.
+    /// Extra data of the client, copied into the JSON report.
     pub extra: Option<String>,
     /// Type of service byte.
     pub tos: u8,
-    /// Sets TCP_NODELAY.
+    /// Whether TCP_NODELAY is set.
     pub nodelay: bool,
-    /// Maximum segment size; 0: from the path.
+    /// Maximum segment size in bytes; 0: determined by the path.
     pub mss: u16,
-    /// Bytes of the socket buffers; 0: default of the stack.
+    /// Size of the socket buffers in bytes; 0: default of the stack.
     pub window: usize,
     pub congestion: Option<CongestionName>,
-    /// The payload repeats digits instead of incompressible bytes.
+    /// Whether the payload repeats digits; otherwise it is incompressible.
     pub repeating_payload: bool,
 }
 
 impl Default for Params {
-    /// Returns one TCP stream without limits, which runs until the client ends it.
+    /// Returns parameters for one TCP stream without limits, which runs until the client ends the
+    /// test.
     fn default() -> Params {
         Params {
             protocol: Protocol::Tcp,
@@ -169,7 +173,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Parses the client's JSON.
+    /// Parses the JSON of a client.
     ///
     /// # Errors
     /// The reason for refusing the test.
@@ -213,7 +217,7 @@ impl Params {
             // Stock iperf3 permits 512 MiB; the stack may apply a lower limit.
             window: number("window")?.min(512 << 20) as usize,
             congestion: json.get("congestion").and_then(Value::as_str).and_then(CongestionName::new),
-            // Stock servers check only that the key is present.
+            // As in stock servers, only the presence of the key counts, not its value.
             repeating_payload: json.contains_key("repeating_payload"),
         };
         if block == 0 {
@@ -222,7 +226,8 @@ impl Params {
         params.check().map(|()| params)
     }
 
-    /// Checks the limits. A block of 0 bytes means that its length is decided later.
+    /// Checks the parameters against the limits. A block length of 0 is permitted: it is determined
+    /// later.
     ///
     /// # Errors
     /// The reason for refusing the test.
@@ -243,7 +248,7 @@ impl Params {
         if self.reverse && self.bidir { Err(Refused::Params) } else { Ok(()) }
     }
 
-    /// Formats the parameters as a client sends them.
+    /// Formats the parameters as the JSON that a client sends.
     pub fn to_json(&self) -> Value {
         let mut json = Map::new();
         let mut put = |name: &str, value: Value| drop(json.insert(name.to_owned(), value));
@@ -254,7 +259,7 @@ impl Params {
         put("blockcount", json!(self.blocks));
         put("parallel", json!(self.streams));
         put("len", json!(self.block));
-        put("pacing_timer", json!(1000)); // expected by stock servers; unused by ours
+        put("pacing_timer", json!(1000)); // stock servers expect it; our server ignores it
         put("client_version", json!("3.12")); // version of the message format
         let flags = [("reverse", self.reverse), ("bidirectional", self.bidir), ("nodelay", self.nodelay)];
         flags.into_iter().filter(|(_, is_set)| *is_set).for_each(|(name, _)| put(name, json!(true)));
@@ -285,23 +290,24 @@ impl Params {
         self.protocol == Protocol::Udp
     }
 
-    /// Returns the rate of a stream.
+    /// Returns the target rate of a stream and the number of bytes that it sends at a time.
     pub(super) fn pace(&self) -> Rate {
         Rate { bits: self.rate, group: self.burst.saturating_mul(self.block as u64) }
     }
 
-    /// Returns the total number of streams.
+    /// Returns the number of streams of both directions together.
     pub fn streams_in_all(&self) -> usize {
         self.streams as usize * if self.bidir { 2 } else { 1 }
     }
 
-    /// Returns whether the server sends on stream number `at`. The streams it receives on come
-    /// first.
+    /// Returns whether the server sends on the stream with index `at`. In a bidirectional test, the
+    /// streams on which the server receives come first.
     pub fn sends(&self, at: usize) -> bool {
         if self.bidir { at >= self.streams as usize } else { self.reverse }
     }
 
-    /// Returns the bytes per direction after which the test ends; `u64::MAX` if limited by time.
+    /// Returns the number of bytes per direction after which the test ends; `u64::MAX` if only time
+    /// limits it.
     pub(super) fn goal(&self) -> u64 {
         let bytes = match (self.bytes, self.blocks) {
             (0, blocks) => blocks.saturating_mul(self.block as u64),
@@ -310,7 +316,7 @@ impl Params {
         if bytes == 0 { u64::MAX } else { bytes }
     }
 
-    /// Returns the socket options of a stream.
+    /// Returns the socket options for the streams.
     pub(super) fn options(&self) -> [Option<StreamOption>; 5] {
         [
             self.nodelay.then_some(StreamOption::NoDelay(true)),
@@ -322,7 +328,7 @@ impl Params {
     }
 }
 
-/// Parses a non-negative whole number, which clients may write as a float.
+/// Parses a non-negative integer, which some clients write as a floating-point number.
 pub(super) fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let float = value.as_f64().filter(|float| *float >= 0.0 && *float < 9.0e15 && float.fract() == 0.0)?;

@@ -1,23 +1,23 @@
-//! Latency beside a test: eight bytes are sent to one of our servers and echoed, one exchange at a
-//! time.
+//! Measures latency while a test runs: a second connection sends eight bytes to one of our servers,
+//! which echoes them, one exchange at a time.
 //!
-//! Each round-trip time runs from the turn of the client's loop that sent the request to the turn
-//! that received the reply. It therefore includes the delays of both event loops, as for any
-//! program.
+//! A round-trip time begins in the turn of the client's event loop that sent the request and ends
+//! in the turn that received the reply. It therefore includes the delays of the event loops of both
+//! sides, as it would in any program.
 
 use super::proto::{COOKIE, PROBE, PROBE_BYTES};
 use clock::Instant;
 use std::time::Duration;
 
-/// Interval between requests.
+/// Interval between two requests.
 const EVERY: Duration = Duration::from_millis(5);
-/// Maximum number of recorded round-trip times; later ones are dropped.
+/// Maximum number of round-trip times recorded; later ones are not recorded.
 const KEPT_MAX: usize = 1 << 18;
 
-/// Round-trip times beside a test, in microseconds.
+/// Round-trip times measured during a test, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
-    /// Number of samples.
+    /// Number of round trips.
     pub count: usize,
     pub min_us: f64,
     /// Median.
@@ -28,7 +28,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Computes the statistics of times in nanoseconds; `None` without samples.
+    /// Computes the statistics of round-trip times in nanoseconds; `None` if there are none.
     fn of(mut all: Vec<u64>) -> Option<Latency> {
         all.sort_unstable();
         let at = |share: f64| {
@@ -40,7 +40,7 @@ impl Latency {
     }
 }
 
-/// The client's end of the probe connection.
+/// The client's side of the probe connection.
 #[derive(Debug)]
 pub(super) struct Probe {
     cookie: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Creates a probe for the test with this cookie.
+    /// Creates a probe for the test that has the cookie `of_test`.
     pub(super) fn new(of_test: &[u8], now: Instant) -> Probe {
         let mut cookie = PROBE.to_vec();
         cookie.extend_from_slice(of_test.get(PROBE.len()..COOKIE).unwrap_or_default());
@@ -79,8 +79,8 @@ impl Probe {
         if self.cookie_at < self.cookie.len() { self.cookie_at += n } else { self.question_at += n }
     }
 
-    /// Handles reply bytes. Returns `false` if they are not an echo: the server does not support
-    /// it.
+    /// Handles received bytes. Returns `false` if they are not the echo of the request, which means
+    /// that the server does not support the probe.
     pub(super) fn on_bytes(&mut self, bytes: &[u8], now: Instant) -> bool {
         let expected = self.question.get(self.answered..self.answered + bytes.len());
         let Some(asked) = self.asked.filter(|_| expected == Some(bytes)) else { return false };
@@ -94,12 +94,12 @@ impl Probe {
         true
     }
 
-    /// Returns the time of the next request, once the cookie is sent and no reply is outstanding.
+    /// Returns when the next request is due, if the cookie was sent and no reply is outstanding.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         (self.asked.is_none() && self.cookie_at >= self.cookie.len()).then_some(self.next)
     }
 
-    /// Starts a request if it is due; returns whether there is output.
+    /// Starts the next request if it is due; returns whether there is something to send.
     pub(super) fn on_timer(&mut self, now: Instant) -> bool {
         let is_due = self.next_timer().is_some_and(|at| at <= now);
         if is_due {

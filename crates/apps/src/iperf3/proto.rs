@@ -1,4 +1,4 @@
-//! Wire format: states and lengths on the control connection, datagram headers.
+//! Message formats: states and JSON lengths on the control connection, datagram headers.
 //!
 //! ```text
 //!  control    one signed byte per state; or a length (4 bytes, big-endian) and that much JSON
@@ -6,11 +6,11 @@
 //!  connect    a 4-byte datagram from the client and a 4-byte reply: numbers in x86 byte order
 //! ```
 //!
-//! Source: stock iperf3 3.12 against itself, watched with strace.
+//! Source: traffic between two stock iperf3 3.12 programs, recorded with strace.
 
 use clock::Instant;
 
-/// Bytes of a cookie, including its NUL.
+/// Length of a cookie in bytes, including the NUL at its end.
 pub const COOKIE: usize = 37;
 pub(super) const TEST_START: u8 = 1;
 pub(super) const TEST_RUNNING: u8 = 2;
@@ -25,14 +25,15 @@ pub(super) const IPERF_DONE: u8 = 16;
 pub(super) const ACCESS_DENIED: u8 = -1i8 as u8;
 pub(super) const SERVER_ERROR: u8 = -2i8 as u8;
 
-/// Contents of a client's first datagram, of current versions and of those before 3.10; then the
-/// replies.
+/// Contents of a client's first datagram: of iperf3 3.10 and later, and of earlier versions. The
+/// next constant has the corresponding replies.
 pub(super) const HELLOS: [[u8; 4]; 2] = [*b"9876", 123_456_789u32.to_le_bytes()];
 pub(super) const HELLO_ANSWERS: [[u8; 4]; 2] = [*b"6789", 987_654_321u32.to_le_bytes()];
 
-/// Prefix of a cookie that requests the echo beside a test; the rest equals the test's cookie.
+/// Prefix of a cookie that requests an echo connection during a test; the rest equals the test's
+/// cookie.
 pub(super) const PROBE: &[u8; 8] = b"latency.";
-/// Bytes of an echo request and its reply.
+/// Length of an echo request and of its reply in bytes.
 pub(super) const PROBE_BYTES: usize = 8;
 
 /// Buffers of a control connection: received bytes to be parsed, and bytes to send.
@@ -43,7 +44,7 @@ pub(super) struct Talk {
     out_at: usize,
 }
 
-/// Error: the length of a JSON text is 0 or exceeds the maximum.
+/// Error: the announced length of a JSON text is 0 or exceeds the maximum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BadLength;
 
@@ -73,17 +74,18 @@ impl Talk {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Returns the number of unparsed bytes.
+    /// Returns the number of received bytes that are not parsed yet.
     pub(super) fn received(&self) -> usize {
         self.input.len()
     }
 
-    /// Takes the next state.
+    /// Takes the next state byte.
     pub(super) fn take_state(&mut self) -> Option<u8> {
         if self.input.is_empty() { None } else { Some(self.input.remove(0)) }
     }
 
-    /// Puts back the state taken last, to be parsed again when more bytes have arrived.
+    /// Puts back the state byte taken last, so that it is parsed again when more bytes have
+    /// arrived.
     pub(super) fn put_back(&mut self, state: u8) {
         self.input.insert(0, state);
     }
@@ -92,14 +94,15 @@ impl Talk {
         self.input.first() == Some(&state)
     }
 
-    /// Takes the next four bytes.
+    /// Takes the next four bytes as a big-endian number.
     pub(super) fn take_word(&mut self) -> Option<u32> {
         let word = self.input.first_chunk::<4>().map(|word| u32::from_be_bytes(*word))?;
         self.input.drain(..4);
         Some(word)
     }
 
-    /// Takes a length and as many bytes of JSON, once they are complete.
+    /// Takes a length and that many bytes of JSON, once all of them have arrived. A length above
+    /// `most` is an error.
     pub(super) fn take_json(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadLength> {
         let Some(len) = self.input.first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_be_bytes(*len) as usize;
@@ -115,7 +118,7 @@ impl Talk {
     }
 }
 
-/// Width of the datagram counter.
+/// Width of the sequence number in the datagram header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Counters {
     /// 32 bits, the default.
@@ -126,18 +129,18 @@ pub enum Counters {
 }
 
 impl Counters {
-    /// Returns the bytes of a datagram header.
+    /// Returns the length of a datagram header in bytes.
     pub fn header(self) -> usize {
         if self == Counters::Wide { 16 } else { 12 }
     }
 }
 
-/// The header of a datagram.
+/// The header of a UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// Time of sending on the sender's clock, in microseconds since an arbitrary start.
+    /// Time of sending by the sender's clock, in microseconds since an arbitrary origin.
     pub sent_us: u64,
-    /// Sequence number, from 1.
+    /// Sequence number of the datagram, starting at 1.
     pub count: u64,
 }
 
@@ -147,7 +150,7 @@ impl Stamp {
         Stamp { sent_us: now.nanos() / 1_000, count }
     }
 
-    /// Parses the start of a datagram; `None` if it is too short.
+    /// Parses the header at the start of a datagram; `None` if the datagram is too short.
     pub fn parse(bytes: &[u8], counters: Counters) -> Option<Stamp> {
         let word = |at: usize| {
             let word = bytes.get(at..at + 4)?.first_chunk::<4>()?;

@@ -1,11 +1,11 @@
-//! The text report in the layout of stock iperf3: a line per stream and interval, sums, and sender
-//! and receiver totals at the end.
+//! The text report in the layout of stock iperf3: a line per stream and interval, sums over the
+//! streams, and at the end the totals of sender and receiver.
 
 use super::stream::{Datagrams, Stream};
 use super::test::{Role, Test};
 use crate::streams::StreamInfo;
 
-/// One stream in one interval.
+/// Counts of one stream in one interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamInterval {
     pub(super) id: u32,
@@ -16,7 +16,7 @@ pub(super) struct StreamInterval {
     pub(super) datagrams: Datagrams,
 }
 
-/// One interval; times in seconds since counting began.
+/// One interval of the report; `from` and `to` are in seconds since counting began.
 #[derive(Debug)]
 pub(super) struct Interval {
     pub(super) from: f64,
@@ -25,7 +25,7 @@ pub(super) struct Interval {
     pub(super) rows: Vec<StreamInterval>,
 }
 
-/// Totals of a stream at one of its ends.
+/// Totals of a stream, counted by its sending or its receiving end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EndRow {
     pub(super) bytes: u64,
@@ -34,8 +34,8 @@ pub(super) struct EndRow {
     pub(super) datagrams: Datagrams,
 }
 
-/// Formats as `902 MBytes` (powers of 1024) or `7.57 Gbits/sec` (powers of 1000), in four columns
-/// as iperf3 does.
+/// Formats a value with a unit, such as `902 MBytes` (powers of 1024) or `7.57 Gbits/sec` (powers
+/// of 1000), with a number of up to four characters as in iperf3.
 fn scaled(value: f64, step: f64, unit: &str) -> String {
     let mut value = value;
     let mut prefix = "";
@@ -50,13 +50,13 @@ fn scaled(value: f64, step: f64, unit: &str) -> String {
     format!("{value:>4.digits$} {prefix}{unit}")
 }
 
-/// Unit of rates in the report (-f): `kmgt` for bits, in powers of 1000; `KMGT` for bytes, in
-/// powers of 1024.
+/// Unit of rates in the report (-f): one of `kmgt` for bits in powers of 1000, or of `KMGT` for
+/// bytes in powers of 1024.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateUnit(char);
 
 impl RateUnit {
-    /// Returns the unit for a letter.
+    /// Returns the unit for a letter of `kmgtKMGT`; `None` for any other letter.
     pub fn new(letter: char) -> Option<RateUnit> {
         "kmgtKMGT".contains(letter).then_some(RateUnit(letter))
     }
@@ -77,7 +77,7 @@ pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// Returns the percentage of lost datagrams.
+/// Returns the percentage of datagrams that were lost.
 pub(super) fn percent(datagrams: &Datagrams) -> f64 {
     if datagrams.packets == 0 { 0.0 } else { 100.0 * datagrams.lost as f64 / datagrams.packets as f64 }
 }
@@ -105,7 +105,7 @@ fn lost_of(datagrams: &Datagrams) -> String {
     format!("  {:5.3} ms  {}/{} ({share}%)  ", datagrams.jitter_s * 1e3, datagrams.lost, datagrams.packets)
 }
 
-/// Sums up datagram counters; the jitter is the mean, as in stock iperf3.
+/// Sums up the datagram counters of several streams; the jitter is their mean, as in stock iperf3.
 pub(super) fn sum_of<'a>(all: impl Iterator<Item = &'a Datagrams>) -> Datagrams {
     let mut count = 0.0f64;
     let mut sum = all.fold(Datagrams::default(), |mut sum, one| {
@@ -121,11 +121,11 @@ pub(super) fn sum_of<'a>(all: impl Iterator<Item = &'a Datagrams>) -> Datagrams 
 }
 
 const RULER: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
-/// Fills a column that exists only for the other end.
+/// Blanks in place of a column that only the rows of the other end have.
 const BLANK: &str = "                  ";
 
 impl Stream {
-    /// Returns the totals of the sending and the receiving end; this side ran for `seconds`.
+    /// Returns the totals of the sending and of the receiving end; this side counted for `seconds`.
     pub(super) fn both_ends(&self, seconds: f64) -> [EndRow; 2] {
         let (counted, peer) = (self.counted(), &self.peer);
         let own = EndRow { bytes: self.bytes, seconds, retransmits: self.retransmits(), datagrams: counted };
@@ -147,7 +147,8 @@ impl Stream {
 }
 
 impl Test {
-    /// Returns the role tag of a stream in a bidirectional test.
+    /// Returns the tag that shows in a bidirectional test whether this side sends or receives on a
+    /// stream.
     fn tag(&self, is_sender: bool) -> &'static str {
         match (self.params.bidir, self.role, is_sender) {
             (false, ..) => "",
@@ -215,7 +216,7 @@ impl Test {
         }
     }
 
-    /// Formats the columns after the rate.
+    /// Formats the columns that follow the rate.
     fn interval_tail(
         &self,
         is_sender: bool,
@@ -235,7 +236,8 @@ impl Test {
         }
     }
 
-    /// Returns the two directions (`true`: sending), that of the first stream first.
+    /// Returns both directions of the test (`true`: this side sends), starting with that of the
+    /// first stream.
     pub(super) fn directions(&self) -> impl Iterator<Item = bool> + use<> {
         let first = self.sends(0);
         [first, !first].into_iter()
@@ -270,7 +272,8 @@ impl Test {
         }
     }
 
-    /// Prints the totals of a stream: a server only those of its own end, a client both.
+    /// Prints the totals of a stream. A server prints only those of its own end, a client those of
+    /// both.
     fn end_pair(&mut self, id: &str, is_sender: bool, [sender, receiver]: &[EndRow; 2]) {
         if is_sender || self.role == Role::Client {
             let tail = if self.params.is_udp() {
@@ -288,7 +291,7 @@ impl Test {
 }
 
 impl Test {
-    /// Prints the share of the file that was sent or received, for each stream with a file.
+    /// For each stream with a file, prints which share of the file was sent or received.
     pub(super) fn file_lines(&mut self, name: &str) {
         let of = |stream: &Stream| {
             let size = stream.file.as_ref()?.len()?;
@@ -302,7 +305,7 @@ impl Test {
     }
 }
 
-/// Sums up the totals of several streams.
+/// Sums up the totals of several streams, separately for sending and receiving ends.
 pub(super) fn sum_of_ends<'a>(all: impl Iterator<Item = &'a [EndRow; 2]> + Clone) -> [EndRow; 2] {
     let one = |ends: fn(&'a [EndRow; 2]) -> &'a EndRow| EndRow {
         bytes: all.clone().map(|row| ends(row).bytes).sum(),

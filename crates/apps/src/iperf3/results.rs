@@ -1,4 +1,5 @@
-//! Exchange of results: both sides send their per-stream counts in the same format.
+//! Exchange of results: after the test both sides send the counts of each stream, in the same
+//! format.
 
 use super::json;
 use super::params::{Refused, whole};
@@ -6,19 +7,21 @@ use super::stream::{Datagrams, PeerCounts};
 use super::test::Test;
 use serde_json::{Map, Value, json};
 
-/// Maximum bytes of the peer's results: 256 streams of about 200 bytes, with reserve.
+/// Maximum length of the peer's results in bytes: 256 streams of about 200 bytes, with reserve.
 pub(super) const RESULTS_MAX: usize = 256 * 1024;
-/// Maximum bytes of results with the peer's report: as much as this side would send.
+/// Maximum length in bytes of results that include the peer's report: as much as this side would
+/// send.
 pub(super) const REPORT_MAX: usize = 8 << 20;
 
-/// Format of an attached report.
+/// Format of the report that is attached to the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     Json,
     Text,
 }
 
-/// Stores the peer's counts; returns its report, if it sent one.
+/// Stores the counts that the peer sent in `json`; returns the peer's report, if the results
+/// include one.
 pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<Option<String>, Refused> {
     let json: Value = serde_json::from_slice(json).map_err(|_| Refused::Results)?;
     let percent = |name: &str| json.get(name).and_then(Value::as_f64).ok_or(Refused::Results);
@@ -35,8 +38,8 @@ pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<Option<String>, Refus
     Ok(text.or_else(|| json.get("server_output_json").map(indented)))
 }
 
-/// Pretty-prints a report, or prints it compactly if indentation makes it excessively long: nesting
-/// can add hundreds of bytes per number.
+/// Formats a report with indentation, or compactly if the indentation would make it excessively
+/// long: deep nesting can add hundreds of bytes per number.
 fn indented(report: &Value) -> String {
     struct Bounded(Vec<u8>);
     impl std::io::Write for Bounded {
@@ -59,17 +62,19 @@ fn indented(report: &Value) -> String {
     }
 }
 
-/// Reads the peer's counts of a stream of which this side omitted `omitted`.
+/// Parses the peer's counts of one stream. `omitted` are the datagrams that this side counted
+/// during the omitted time at the beginning.
 ///
-/// Stock iperf3 counts datagrams from the beginning of the test. From 3.14 on it also sends how
-/// many of them it omitted; up to 3.13 the reader subtracts its own omitted ones. A receiver of
-/// those versions does not report losses during the omission apart: they stay in the lost count.
+/// Stock iperf3 counts datagrams from the beginning of the test. From version 3.14 on it also sends
+/// how many of them fell into the omitted time; up to version 3.13 it does not, and this side's own
+/// number is subtracted instead. Receivers up to 3.13 do not report separately what was lost in the
+/// omitted time, so these losses stay in the lost count.
 fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
-    // Limited so that the sum over all streams stays in range.
+    // Each count is limited, so that the sum over all streams does not overflow.
     let is_count = |n: &u64| *n < 1 << 53;
     let bytes = json.get("bytes").and_then(whole).filter(is_count).ok_or(Refused::Results)?;
     let seconds = |name: &str| json.get(name).and_then(Value::as_f64).filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0);
-    // A missing or invalid number counts as 0; -1 means invalid.
+    // A missing or invalid count is 0; stock iperf3 sends -1 for an invalid count.
     let count = |name: &str| json.get(name).and_then(whole).filter(is_count);
     let since =
         |total: &str, part: &str, own: u64| count(total).unwrap_or(0).saturating_sub(count(part).unwrap_or(own));
@@ -84,7 +89,7 @@ fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
     })
 }
 
-/// Returns our report, without intervals if it would exceed what the peer accepts.
+/// Returns our report as JSON, without the intervals if the peer would reject it as too long.
 fn report_of(test: &Test) -> Value {
     let mut report = json::report(test, None);
     if report.to_string().len() > REPORT_MAX - RESULTS_MAX
@@ -96,7 +101,7 @@ fn report_of(test: &Test) -> Value {
     report
 }
 
-/// Returns our counts, with our report in the requested format.
+/// Returns our counts as JSON, with our report attached in the requested format.
 pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
     let [total, user, system] = test.cpu_percent;
     let sends = test.streams.iter().any(|stream| stream.is_sender);
@@ -112,7 +117,8 @@ pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
         None => {}
     }
     let seconds = test.seconds();
-    // Datagrams of the whole test, which every version of stock iperf3 expects.
+    // These counts cover the whole test, including the omitted time, as every version of stock
+    // iperf3 expects.
     let streams = test.streams.iter().map(|stream| {
         let (all, omitted) = (&stream.datagrams, &stream.datagrams_omitted);
         json!({

@@ -1,4 +1,5 @@
-//! The server: assigns incoming connections by their cookies to tests and streams, or refuses them.
+//! The iperf3 server: assigns incoming connections to tests and their streams by the cookies that
+//! they send, or refuses them.
 
 mod conn;
 
@@ -16,41 +17,42 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Maximum number of connections that have not sent their cookie yet, or are being refused.
+/// Maximum number of connections that have not sent a complete cookie yet, or that are being
+/// refused.
 const STRANGERS_MAX: usize = 64;
-/// Maximum number of connections without a complete cookie per address.
+/// Maximum number of connections without a complete cookie from one IP address.
 const STRANGERS_PER_PEER: usize = 32;
-/// Maximum bytes of output buffered until taken.
+/// Maximum number of bytes of output buffered until the caller takes them.
 const OUTPUT_MAX: usize = 16 << 20;
-/// Maximum number of queued replies to first datagrams.
+/// Maximum number of queued replies to the first datagrams of UDP streams.
 const ANSWERS_MAX: usize = 256;
-/// Maximum bytes of a datagram.
+/// Maximum length of a UDP datagram in bytes.
 const DATAGRAM_MAX: usize = 65_535;
-/// Maximum bytes received on an echo connection and not sent back yet.
+/// Maximum number of bytes that were received on an echo connection and not sent back yet.
 const ECHO_MAX: usize = 4096;
 
-/// Configuration of the server: the report and the limits.
+/// Configuration of the server: format of the report, and limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Prints one JSON object per test instead of text (-J).
     pub json: bool,
     /// Interval of progress reports (-i); zero: only at the end.
     pub interval: Duration,
-    /// Time limit for cookies, parameters, streams and results.
+    /// Time limit for receiving a cookie, the parameters, each stream, and the results.
     pub patience: Duration,
-    /// Time without any data after which a test is ended (--rcv-timeout).
+    /// Time without any data sent or received after which a test is ended (--rcv-timeout).
     pub idle: Duration,
-    /// Unit of rates in text output (-f); `None`: selected for each rate.
+    /// Unit of rates in text output (-f); `None` selects a suitable unit for each rate.
     pub unit: Option<RateUnit>,
-    /// Maximum number of tests.
+    /// Maximum number of tests that run at the same time.
     pub clients_max: usize,
-    /// Maximum number of tests per client address.
+    /// Maximum number of tests that run at the same time for one client address.
     pub clients_per_peer: usize,
-    /// Local address for UDP; `None`: UDP is refused.
+    /// Local address of the socket for UDP tests; `None`: UDP tests are refused.
     pub datagrams_at: Option<SocketAddr>,
-    /// Source of CPU times for reports; `None`: reported as 0.
+    /// Function that reads the CPU times for reports; `None`: reported as 0.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// Wall clock offset, for the report.
+    /// Wall-clock time at the zero of the host's clock, for the report.
     pub wall: Option<Wall>,
 }
 
@@ -76,14 +78,15 @@ stats::counters! {
     pub struct Iperf3Counts at "apps.iperf3" {
         /// Connections accepted.
         accepted,
-        /// Connections refused: too many without a complete cookie.
+        /// Connections refused: too many others have not sent a complete cookie yet.
         refused,
-        /// Connections reset to make room for a new one: waited longest for their cookies.
+        /// Connections reset to make room for a new one, because they had waited longest for their
+        /// cookies.
         evicted,
-        /// Connections denied: no room for another test, or not expected by the test with their
-        /// cookie.
+        /// Connections that received ACCESS_DENIED: no room for another test, or the test with
+        /// their cookie expects no further stream.
         denied,
-        /// Connections closed: no complete cookie in time.
+        /// Connections closed: no complete cookie within the time limit.
         silent,
         /// Tests begun.
         tests,
@@ -97,9 +100,9 @@ stats::counters! {
         received,
         /// Bytes sent on streams.
         sent,
-        /// Datagrams of no stream.
+        /// Datagrams dropped because they belong to no stream.
         stray,
-        /// Connections that measured latency beside a test.
+        /// Connections that measured latency during a test.
         echoes,
     }
 }
@@ -114,13 +117,14 @@ pub struct Iperf3 {
     is_stopping: bool,
     sessions: Slots<Session>,
     actions: VecDeque<Action>,
-    /// Tests with a pending interval report, which waits for the TCP statistics of their streams.
+    /// Tests whose interval report waits for the TCP statistics of their streams, with the end of
+    /// the interval.
     ticks: VecDeque<(u32, Instant)>,
     datagrams: Option<Chan>,
-    /// UDP streams by the address of the client.
+    /// UDP streams, by the address and L4 port of the client.
     peers: BTreeMap<SocketAddr, StreamAt>,
     answers: VecDeque<(Ends, [u8; 4])>,
-    /// UDP stream that last offered a datagram to send.
+    /// UDP stream whose datagram was last offered to the driver for sending.
     offered: Option<StreamAt>,
     output: String,
     check: Option<Instant>,
@@ -157,7 +161,7 @@ impl Iperf3 {
         std::mem::take(&mut self.output)
     }
 
-    /// Returns whether a test is running.
+    /// Returns whether at least one test is running.
     pub fn is_testing(&self) -> bool {
         !self.sessions.is_empty()
     }
@@ -167,7 +171,7 @@ impl Iperf3 {
         self.sessions.len()
     }
 
-    /// Closes the UDP socket; no further UDP tests are accepted.
+    /// Closes the UDP socket, so that no further UDP tests are accepted.
     pub fn reset(&mut self) {
         if let Some(chan) = self.datagrams.take() {
             self.conns.remove(chan.0);
@@ -176,7 +180,7 @@ impl Iperf3 {
     }
 
     fn print(&mut self, text: &str) {
-        // If the output is never taken, its beginning is kept and memory stays bounded.
+        // If the caller never takes the output, its beginning is kept and memory use stays bounded.
         if self.output.len().saturating_add(text.len()) <= OUTPUT_MAX {
             self.output.push_str(text);
         }
@@ -188,8 +192,8 @@ impl Iperf3 {
         }
     }
 
-    /// Handles a complete cookie: the connection becomes a test's control connection, one of its
-    /// streams, an echo connection, or is refused.
+    /// Handles a complete cookie: the connection becomes the control connection of a new test, a
+    /// stream or an echo connection of a running test, or it is refused.
     fn sort(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) {
         let (conn, id) = self.place(chan, ends, cookie, now);
         if id.is_some() {
@@ -202,7 +206,7 @@ impl Iperf3 {
         self.schedule(now);
     }
 
-    /// Returns the kind of a connection with this cookie, and its test.
+    /// Returns the kind of a connection that sent this cookie, and the index of its test.
     fn place(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) -> (Conn, Option<u32>) {
         for (id, session) in self.sessions.iter_mut() {
             if session.wants_stream(&cookie) {
@@ -218,7 +222,8 @@ impl Iperf3 {
                 return (Conn::Echo(Vec::new()), Some(id));
             }
         }
-        // A late connection with the cookie of a running test does not start another test.
+        // A connection that arrives late with the cookie of a running test does not start another
+        // test.
         let is_late = self.sessions.iter().any(|(_, session)| session.test.cookie == cookie);
         let session = Session::new(chan, ends, cookie, &self.config, now);
         let peer = ends.peer.ip().to_canonical();
@@ -237,7 +242,7 @@ impl Iperf3 {
         }
     }
 
-    /// Performs the actions required by the state of a test.
+    /// Performs the actions that the current state of a test requires.
     fn follow(&mut self, id: u32, now: Instant) {
         if self.sessions.get(id).is_some_and(|session| session.phase == Phase::Turn) {
             self.give_turn(id, now);
@@ -248,7 +253,7 @@ impl Iperf3 {
             self.actions.extend(session.test.streams.iter().map(|stream| Action::Wake(stream.chan)));
         }
         if session.phase == Phase::Ending {
-            // Requests the TCP statistics while the streams exist, then closes them.
+            // Requests the TCP statistics while the streams still exist, then closes the streams.
             self.actions.extend(session.test.streams.iter().map(|stream| Action::Info(stream.chan)));
             self.ticks.push_back((id, now));
             let open = Iperf3::connections(session);
@@ -265,13 +270,13 @@ impl Iperf3 {
         self.schedule(now);
     }
 
-    /// Returns the open TCP streams of a test.
+    /// Returns the channels of a test's open TCP streams.
     fn connections(session: &Session) -> Vec<Chan> {
         if session.test.params.is_udp() { Vec::new() } else { session.test.open_chans().collect() }
     }
 
     /// Lets a test create its streams. UDP streams are identified only by the client's address, so
-    /// one test per client address creates UDP streams at a time.
+    /// only one test per client address may create UDP streams at a time.
     fn give_turn(&mut self, id: u32, now: Instant) {
         let Some(session) = self.sessions.get(id) else { return };
         let peer = session.test.ends.peer.ip();
@@ -307,7 +312,7 @@ impl Iperf3 {
         }
     }
 
-    /// Ends a test after its final message.
+    /// Ends a test after its final message was sent.
     fn conclude(&mut self, id: u32, now: Instant) {
         self.print_lines(id);
         let Some(mut session) = self.sessions.remove(id) else { return };
@@ -349,7 +354,8 @@ impl Iperf3 {
         let is_ending = session.phase == Phase::Ending;
         self.follow(id, now);
         if is_ending && let Some(session) = self.sessions.get_mut(id) {
-            // Bytes received after TEST_END waited until the streams were closed.
+            // Bytes received after TEST_END were not processed until the streams were closed; they
+            // are processed now.
             session.on_control(&[], &self.config, now);
             self.follow(id, now);
         }
@@ -371,7 +377,8 @@ impl Iperf3 {
         }
     }
 
-    /// Stores TCP statistics; the last ones arrive after the connection has left `conns`.
+    /// Stores the TCP statistics of a stream. They may arrive after the stream's channel was
+    /// removed from `conns`.
     fn on_info(&mut self, chan: Chan, info: StreamInfo) {
         for (_, session) in self.sessions.iter_mut() {
             if let Some(at) = session.test.streams.iter().position(|stream| stream.chan == chan) {
@@ -380,7 +387,7 @@ impl Iperf3 {
         }
     }
 
-    /// Handles a datagram: of a known stream, or the first one of a client.
+    /// Handles a received datagram: one of a known stream, or the first one of a new stream.
     fn on_datagram(&mut self, ends: Ends, bytes: &[u8], now: Instant) {
         let hello = HELLOS.iter().position(|hello| hello == bytes).and_then(|at| HELLO_ANSWERS.get(at).copied());
         match (self.peers.get(&ends.peer).copied(), hello) {
@@ -397,7 +404,8 @@ impl Iperf3 {
         }
     }
 
-    /// Handles a client's first datagram, which creates the next stream of its test.
+    /// Handles the first datagram from a client's L4 port, which creates the next stream of its
+    /// test.
     fn greet(&mut self, ends: Ends, answer: [u8; 4], now: Instant) {
         let from = ends.peer;
         let Some(chan) = self.datagrams else { return };
@@ -420,7 +428,7 @@ impl Iperf3 {
         }
     }
 
-    /// Returns the next UDP stream that may send, round robin.
+    /// Returns the next UDP stream that may send; the streams take turns (round robin).
     fn next_sender(&mut self, now: Instant) -> Option<StreamAt> {
         let all = self.sessions.iter().filter(|(_, session)| session.test.params.is_udp() && session.test.is_running());
         let all = all.flat_map(|(id, session)| (0..session.test.streams.len()).map(move |at| (id, at)));
@@ -467,7 +475,7 @@ impl Iperf3 {
                 self.remove(chan);
             }
             Some(Conn::Datagrams) => {
-                // The socket could not be opened: UDP is refused from now on.
+                // The UDP socket could not be opened: UDP tests are refused from now on.
                 self.datagrams = None;
                 self.config.datagrams_at = None;
                 self.conns.remove(chan.0);
@@ -546,7 +554,7 @@ impl App for Iperf3 {
                 running.map_or(0, |session| session.test.params.block)
             }
             Some(Conn::Echo(back)) => ECHO_MAX.saturating_sub(back.len()),
-            // Received data is discarded; reading detects the peer's close.
+            // Received data is discarded; reading detects that the peer has closed the connection.
             Some(Conn::Denied { .. }) => 4096,
             Some(Conn::Datagrams) => DATAGRAM_MAX,
             None => 0,
@@ -562,7 +570,7 @@ impl App for Iperf3 {
                 let Some(session) = self.sessions.get_mut(id) else { return &[] };
                 let bytes = session.test.stream_output(at, now);
                 if bytes.is_err() {
-                    // Retried when the rate permits.
+                    // The send is retried when the stream's rate permits.
                     self.check = self.check.into_iter().chain(bytes.err()).min();
                 }
                 bytes.unwrap_or_default()
@@ -614,8 +622,8 @@ impl App for Iperf3 {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
-        // Actions are carried out in order: once none is left, all requested statistics have
-        // arrived.
+        // Actions are carried out in order: once none is left, the driver has delivered all
+        // requested TCP statistics.
         if action.is_none() {
             while let Some((id, at)) = self.ticks.pop_front() {
                 if let Some(session) = self.sessions.get_mut(id) {

@@ -1,4 +1,4 @@
-//! The server's side of one test: the dialogue on its control connection.
+//! The server's side of one test: its messages on the control connection.
 
 use super::json;
 use super::params::{JSON_MAX, Params, Refused};
@@ -14,15 +14,16 @@ use crate::streams::Ends;
 use clock::Instant;
 use std::time::Duration;
 
-/// Time a test may exceed its duration (stock iperf3: ten states, four seconds each).
+/// Time by which a test may exceed its duration (as in stock iperf3: ten states of four seconds
+/// each).
 const GRACE: Duration = Duration::from_secs(40);
 
-/// State of a session: the message or event it waits for.
+/// State of a session, named after the message or event for which it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Params,
-    /// Waits until another test of the same client address has its streams, since UDP datagrams do
-    /// not identify their test.
+    /// Waiting until another test from the same client address has created its streams, since UDP
+    /// datagrams do not identify their test.
     Turn,
     CreateStreams,
     Running,
@@ -30,13 +31,13 @@ pub(super) enum Phase {
     Ending,
     Results,
     Display,
-    /// SERVER_TERMINATE was sent. Streams stay open until the client disconnects, so that it does
-    /// not see their end first.
+    /// SERVER_TERMINATE was sent. The streams stay open until the client disconnects, so that the
+    /// client receives this message before the streams end.
     Leaving,
     Finished,
     /// The client disconnected or terminated the test.
     Abandoned,
-    /// An error is being sent.
+    /// An error message is being sent to the client.
     Failed,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Session {
     pub(super) control: Chan,
     pub(super) phase: Phase,
     pub(super) test: Test,
-    /// Connection that measures latency beside the test.
+    /// Channel of the connection that measures latency during the test.
     pub(super) echo: Option<Chan>,
     talk: Talk,
     since: Instant,
@@ -76,14 +77,14 @@ impl Session {
     fn fail(&mut self, why: Refused, now: Instant) {
         self.talk.say(&[SERVER_ERROR]);
         self.talk.say(&(why as u32).to_be_bytes());
-        self.talk.say(&0u32.to_be_bytes()); // errno: none
+        self.talk.say(&0u32.to_be_bytes()); // second number, an errno: none
         self.give_up(&format!("error - {why}"), &why.to_string());
         self.enter(Phase::Failed, now);
     }
 
-    /// Notifies the client that the server is terminating.
+    /// Sends the client a message that the server is terminating.
     pub(super) fn terminate(&mut self, now: Instant) {
-        // The client has all results; only its IPERF_DONE is missing.
+        // The client has received all results; only its IPERF_DONE is missing.
         if self.phase == Phase::Display {
             self.enter(Phase::Finished, now);
         } else if !self.is_over() && self.phase != Phase::Leaving {
@@ -145,7 +146,7 @@ impl Session {
         true
     }
 
-    /// Starts accepting streams.
+    /// Sends CREATE_STREAMS, after which streams are accepted.
     pub(super) fn want_streams(&mut self, now: Instant) {
         self.talk.say(&[CREATE_STREAMS]);
         self.enter(Phase::CreateStreams, now);
@@ -191,10 +192,10 @@ impl Session {
         true
     }
 
-    /// Handles the close or failure of the control connection.
+    /// Handles the end or failure of the control connection.
     pub(super) fn on_control_end(&mut self) {
         match self.phase {
-            // All results were sent: older clients do not send IPERF_DONE.
+            // All results were sent. Older clients close without sending IPERF_DONE.
             Phase::Display => self.phase = Phase::Finished,
             Phase::Leaving => self.phase = Phase::Abandoned,
             Phase::Finished | Phase::Abandoned | Phase::Failed => {}
@@ -206,13 +207,13 @@ impl Session {
         }
     }
 
-    /// Returns whether the cookie is that of an expected stream of this test.
+    /// Returns whether a connection with this cookie is an expected TCP stream of this test.
     pub(super) fn wants_stream(&self, cookie: &[u8]) -> bool {
         let is_ours = cookie.len() == COOKIE && cookie == self.test.cookie;
         is_ours && self.wants_streams() && !self.test.params.is_udp()
     }
 
-    /// Returns whether the cookie requests the latency echo of this test.
+    /// Returns whether a connection with this cookie requests the latency echo of this test.
     pub(super) fn wants_echo(&self, cookie: &[u8]) -> bool {
         let rest = |cookie: &[u8]| cookie.get(PROBE.len()..).map(<[u8]>::to_vec);
         let is_ours = cookie.starts_with(PROBE) && rest(cookie) == rest(&self.test.cookie);
@@ -223,7 +224,7 @@ impl Session {
         self.phase == Phase::CreateStreams && !self.test.has_all_streams()
     }
 
-    /// Starts the test once all streams exist.
+    /// Starts the test once all its streams exist.
     pub(super) fn start(&mut self, now: Instant) {
         self.talk.say(&[TEST_START, TEST_RUNNING]);
         self.test.start(now);
@@ -231,7 +232,7 @@ impl Session {
         self.test.head_lines();
     }
 
-    /// Marks all streams closed and requests the results.
+    /// Marks all streams as closed and requests the results of the client.
     pub(super) fn close_streams(&mut self) {
         self.test.streams.iter_mut().for_each(|stream| stream.is_open = false);
         self.talk.say(&[EXCHANGE_RESULTS]);
@@ -247,7 +248,7 @@ impl Session {
                 }
                 self.test.started.after(params.time + params.omit + GRACE).min(idle)
             }
-            // The preceding test may use all of its own time.
+            // The test that creates its streams first may use all of its own time limit.
             Phase::Turn => self.since.after(config.patience * 2),
             _ => self.since.after(config.patience),
         }
@@ -257,8 +258,8 @@ impl Session {
         self.deadline(config).min(self.test.next_timer().unwrap_or(Instant::NEVER))
     }
 
-    /// Handles timeouts. Returns `true` if the client does not respond and the connection must be
-    /// reset.
+    /// Handles timeouts. Returns `true` if the client does not respond, so that its connection must
+    /// be reset.
     pub(super) fn on_timer(&mut self, now: Instant, config: &Config) -> bool {
         if self.deadline(config) > now {
             return false;
@@ -277,7 +278,7 @@ impl Session {
         false
     }
 
-    /// Returns the remaining output at the end of the test.
+    /// Returns the output that remains at the end of the test.
     pub(super) fn last_words(&mut self, config: &Config) -> String {
         if config.json { json::text(&self.test, config.wall) } else { self.test.take_lines() }
     }

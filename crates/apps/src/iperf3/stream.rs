@@ -1,5 +1,5 @@
-//! One stream of a test and its counters: of this end and, after the exchange of results, of the
-//! peer.
+//! One stream of a test, with the counters of this side and, after the exchange of results, those
+//! of the peer.
 
 use super::file::StreamFile;
 use super::pace::Pace;
@@ -17,31 +17,32 @@ pub(super) struct Stream {
     pub(super) ends: Ends,
     pub(super) is_sender: bool,
     pub(super) is_open: bool,
-    /// Bytes since counting began.
+    /// Number of bytes sent or received since counting began.
     pub(super) bytes: u64,
-    /// Counts reported by the peer.
+    /// Counts that the peer reported.
     pub(super) peer: PeerCounts,
-    /// Bytes since the last interval.
+    /// Number of bytes sent or received in the current interval.
     pub(super) since: u64,
     pub(super) info: Option<StreamInfo>,
-    /// Retransmissions before counting began, and before the current interval.
+    /// Number of retransmissions before counting began; the next field has those before the current
+    /// interval.
     pub(super) retransmits_omitted: u64,
     pub(super) retransmits_before: u64,
     pub(super) max_cwnd: u64,
     pub(super) max_wnd: u64,
     pub(super) rtt: RoundTrips,
     pub(super) pace: Pace,
-    /// The stream waits for its rate.
+    /// Whether the stream waits until its rate permits the next send.
     pub(super) is_paced: bool,
-    /// Datagrams received or sent.
+    /// Counters of the datagrams received or sent.
     pub(super) datagrams: Datagrams,
     pub(super) datagrams_omitted: Datagrams,
     pub(super) datagrams_before: Datagrams,
-    /// Replaces the default payload.
+    /// File that replaces the default payload, or to which received data is written.
     pub(super) file: Option<StreamFile>,
 }
 
-/// Counts reported by the peer.
+/// Counts of a stream that the peer reported.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerCounts {
     pub(super) bytes: u64,
@@ -49,11 +50,11 @@ pub(super) struct PeerCounts {
     pub(super) jitter_s: f64,
     pub(super) lost: u64,
     pub(super) packets: u64,
-    /// Duration measured by the peer; 0: not reported.
+    /// Duration in seconds as measured by the peer; 0 if not reported.
     pub(super) seconds: f64,
 }
 
-/// Round-trip times of the TCP at the end of each interval, in microseconds.
+/// Round-trip times that TCP reported at the end of each interval, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrips {
     pub(super) min: u64,
@@ -75,28 +76,29 @@ impl RoundTrips {
     }
 }
 
-/// Datagram counters: of a sender the number sent, of a receiver also losses and jitter.
+/// Datagram counters of a stream. A sender has only the number sent; a receiver also has losses and
+/// jitter.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Datagrams {
-    /// Datagrams sent, or the highest number received.
+    /// Number of datagrams sent, or highest sequence number received.
     pub(super) packets: u64,
     pub(super) lost: u64,
     pub(super) out_of_order: u64,
-    /// RFC 3550 6.4.1: mean deviation of transit times, in seconds.
+    /// Jitter by RFC 3550 6.4.1: the mean deviation of the transit time, in seconds.
     pub(super) jitter_s: f64,
     pub(super) transit_us: Option<i64>,
 }
 
 impl Datagrams {
-    /// Counts a received datagram.
+    /// Counts a received datagram that has this header.
     pub(super) fn on_stamp(&mut self, stamp: Stamp, now: Instant) {
         if stamp.count > self.packets {
             let missing = stamp.count - self.packets - 1;
             self.lost = self.lost.saturating_add(missing);
             self.packets = stamp.count;
         } else {
-            // A late datagram was counted as lost before. A duplicate cannot be distinguished from
-            // it.
+            // A late datagram was counted as lost before. It cannot be distinguished from a
+            // duplicate.
             self.out_of_order = self.out_of_order.saturating_add(1);
             self.lost = self.lost.saturating_sub(1);
         }
@@ -145,18 +147,18 @@ impl Stream {
         }
     }
 
-    /// Returns the segments retransmitted since counting began, if this side sends and has
-    /// statistics.
+    /// Returns the number of segments retransmitted since counting began, if this side sends and
+    /// TCP statistics are available.
     pub(super) fn retransmits(&self) -> Option<u64> {
         Some(self.info.filter(|_| self.is_sender)?.retransmits.saturating_sub(self.retransmits_omitted))
     }
 
-    /// Returns the retransmissions of the sending side.
+    /// Returns the retransmissions of the sending side, which may be this side or the peer.
     pub(super) fn retransmits_of_sender(&self) -> Option<u64> {
         if self.is_sender { self.retransmits() } else { self.peer.retransmits }
     }
 
-    /// Returns the datagrams since counting began.
+    /// Returns the datagram counters since counting began.
     pub(super) fn counted(&self) -> Datagrams {
         self.datagrams.since(&self.datagrams_omitted)
     }
@@ -168,7 +170,7 @@ impl Stream {
         self.rtt.note(info.rtt_us);
     }
 
-    /// Restarts the counters at the end of the omitted time.
+    /// Resets the counters at the end of the omitted time.
     pub(super) fn forget(&mut self) {
         (self.bytes, self.since) = (0, 0);
         self.retransmits_omitted = self.info.map_or(0, |info| info.retransmits);

@@ -1,6 +1,7 @@
-//! One test as seen by either side: its streams, their counters, and the intervals of its report.
+//! State that both sides keep of one test: its streams, their counters, and the intervals of its
+//! report.
 //!
-//! The dialogue is in [`super::session`] (server) and [`super::client`].
+//! The messages of the control connection are in [`super::session`] (server) and [`super::client`].
 
 use super::CpuTimes;
 use super::file::StreamFile;
@@ -13,17 +14,19 @@ use crate::streams::{Ends, StreamInfo};
 use clock::Instant;
 use std::time::Duration;
 
-/// Maximum number of per-stream interval rows kept for the report.
+/// Maximum number of interval rows kept for the report, one per stream and interval.
 const ROWS_MAX: usize = 50_000;
-/// Maximum bytes of output lines not taken yet, and of lines kept for a client that requests our
-/// output.
+/// Maximum number of bytes of output lines that the caller has not taken yet; the same limit
+/// applies to the lines kept for a client that requests the server's output.
 const LINES_MAX: usize = 1 << 20;
-/// Additional bytes of both for the final lines: 256 streams have two lines each, plus an interval.
+/// Additional bytes that both may use for the last lines: for 256 streams two lines each, plus an
+/// interval.
 const LAST_LINES: usize = 128 << 10;
-/// A last interval without data, shorter than one `SLIVER`th of the others, is dropped.
+/// If the last interval has no data and is shorter than one `SLIVER`th of the others, it is
+/// dropped.
 const SLIVER: u32 = 10;
 
-/// Side of the test.
+/// Which side of the test this program is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Server,
@@ -33,9 +36,9 @@ pub(super) enum Role {
 /// Reporting options of a test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// Length of an interval; zero: no intervals.
+    /// Length of an interval of the report; zero: the report has no intervals.
     pub(super) interval: Duration,
-    /// Source of CPU times.
+    /// Function that reads the CPU times; `None`: they are not reported.
     pub(super) cpu: Option<fn() -> CpuTimes>,
 }
 
@@ -50,7 +53,7 @@ pub(super) struct Test {
     pub(super) streams: Vec<Stream>,
     pub(super) intervals: Vec<Interval>,
     rows: usize,
-    /// Intervals dropped because of [`ROWS_MAX`].
+    /// Number of intervals dropped because of [`ROWS_MAX`].
     pub(super) left_out: usize,
     pub(super) error: Option<String>,
     pub(super) cpu_percent: [f64; 3],
@@ -59,7 +62,7 @@ pub(super) struct Test {
     watch: Watch,
     cpu_began: CpuTimes,
     is_running: bool,
-    /// Start of the streams, and start of counting.
+    /// When the streams started; the next field has the time when counting began.
     pub(super) started: Instant,
     pub(super) counted: Instant,
     is_omitting: bool,
@@ -71,11 +74,11 @@ pub(super) struct Test {
     pace_at: Option<Instant>,
     block: Vec<u8>,
     lines: String,
-    /// Server: all lines, for a client that requests them.
+    /// On a server: all output lines, for a client that requests them.
     pub(super) said: String,
-    /// The column titles were printed.
+    /// Whether the column titles were printed.
     pub(super) is_titled: bool,
-    /// Prints more details (-V).
+    /// Whether more details are printed (-V).
     pub(super) is_verbose: bool,
     /// Unit of rates in text output (-f).
     pub(super) unit: Option<RateUnit>,
@@ -129,7 +132,7 @@ impl Test {
         }
     }
 
-    /// Takes the pending lines.
+    /// Takes the output lines that were not taken yet.
     pub(super) fn take_lines(&mut self) -> String {
         std::mem::take(&mut self.lines)
     }
@@ -140,7 +143,7 @@ impl Test {
         self.streams.len() >= self.params.streams_in_all()
     }
 
-    /// Returns whether this side sends on stream number `at`.
+    /// Returns whether this side sends on the stream with index `at`.
     pub(super) fn sends(&self, at: usize) -> bool {
         self.params.sends(at) == (self.role == Role::Server)
     }
@@ -155,12 +158,12 @@ impl Test {
         at
     }
 
-    /// Returns the channels of open streams.
+    /// Returns the channels of the open streams.
     pub(super) fn open_chans(&self) -> impl Iterator<Item = Chan> {
         self.streams.iter().filter(|stream| stream.is_open).map(|stream| stream.chan)
     }
 
-    /// Starts the test once all streams exist.
+    /// Starts the test; all its streams exist.
     pub(super) fn start(&mut self, now: Instant) {
         if self.sends_at_all() {
             let is_repeating = self.params.repeating_payload;
@@ -185,7 +188,7 @@ impl Test {
         }
     }
 
-    /// Ends the test early, with the last interval and the totals so far.
+    /// Ends the test early: adds the last interval and the totals so far to the report.
     pub(super) fn report_so_far(&mut self, now: Instant) {
         if self.is_running {
             self.stop(now);
@@ -206,9 +209,9 @@ impl Test {
         if self.watch.interval.is_zero() { Instant::NEVER } else { now.after(self.watch.interval) }
     }
 
-    /// Counts bytes received until the test ends; returns how many were counted. Bytes that arrive
-    /// before TEST_RUNNING count too: the sender has counted them, and a test limited by bytes
-    /// would otherwise wait for them.
+    /// Counts `n` bytes received on a stream, until the test ends; returns how many were counted.
+    /// Bytes that arrive before TEST_RUNNING also count: the sender has counted them, and a test
+    /// that is limited by bytes would otherwise never complete.
     pub(super) fn on_received(&mut self, at: usize, n: u64, now: Instant) -> u64 {
         let is_over = self.ended.is_some();
         let stream = self.streams.get_mut(at).filter(|stream| !is_over && !stream.is_sender);
@@ -219,7 +222,7 @@ impl Test {
         n
     }
 
-    /// Handles a received datagram of a stream; returns how many bytes were counted.
+    /// Handles a received datagram of a stream; returns how many of its bytes were counted.
     pub(super) fn on_datagram(&mut self, at: usize, bytes: &[u8], now: Instant) -> u64 {
         let Some(stamp) = Stamp::parse(bytes, self.params.counters) else { return 0 };
         let counted = self.on_received(at, bytes.len() as u64, now);
@@ -229,7 +232,7 @@ impl Test {
         counted
     }
 
-    /// Returns the counted bytes sent, or received if this side does not send.
+    /// Returns the number of counted bytes that this side sent, or received if it does not send.
     pub(super) fn through(&self) -> u64 {
         let sum = |is_sender| -> u64 {
             let streams = self.streams.iter().filter(|stream| stream.is_sender == is_sender);
@@ -238,26 +241,26 @@ impl Test {
         sum(true).max(sum(false))
     }
 
-    /// Returns whether all data of the test was transferred.
+    /// Returns whether all data of the test was transferred: the requested bytes, or all files.
     pub(super) fn is_through(&self) -> bool {
         !self.is_omitting && self.through() >= self.params.goal() || self.are_files_sent()
     }
 
-    /// Returns whether all files to send are sent.
+    /// Returns whether this side sends files and has sent all of them.
     fn are_files_sent(&self) -> bool {
         let mut sent = self.streams.iter().filter(|stream| stream.is_sender).map(|stream| stream.file.as_ref());
         let has_any = self.streams.iter().any(|stream| stream.is_sender && stream.file.is_some());
         has_any && sent.all(|file| file.is_some_and(StreamFile::is_over))
     }
 
-    /// Returns the error of a file that could not be read or written.
+    /// Returns the error if the file of any stream could not be read or written.
     pub(super) fn file_failure(&self) -> Option<String> {
         let mut files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
         files.find_map(StreamFile::failure).map(ToString::to_string)
     }
 
-    /// Writes received data to the stream's file, if any; also before this side sees the start of
-    /// the test, since the server starts earlier.
+    /// Writes received data to the stream's file, if it has one. This includes data that arrives
+    /// before the client has received TEST_RUNNING, since the server starts earlier.
     pub(super) fn store(&mut self, at: usize, bytes: &[u8]) {
         let has_ended = self.ended.is_some();
         let stream = self.streams.get_mut(at).filter(|stream| !stream.is_sender && !has_ended);
@@ -267,8 +270,8 @@ impl Test {
     }
 
     fn left(&self) -> u64 {
-        // The peer does not start counting at the same moment after the omitted time, and datagrams
-        // may be lost: in these cases the client decides when the test ends.
+        // The two sides do not begin to count at the same moment after the omitted time, and
+        // datagrams may be lost. In these cases only the client decides when the test ends.
         let of_server = self.role == Role::Server && (self.params.is_udp() || !self.params.omit.is_zero());
         if self.is_omitting || of_server {
             return u64::MAX;
@@ -277,7 +280,8 @@ impl Test {
         self.params.goal().saturating_sub(sent)
     }
 
-    /// Returns how many bytes a stream may send now, or when its rate permits the next send.
+    /// Returns how many bytes a stream may send now, or otherwise when its rate permits the next
+    /// send.
     fn may_send(&mut self, at: usize, now: Instant) -> Result<usize, Instant> {
         let (rate, is_running) = (self.params.pace(), self.is_running);
         let left = if self.params.goal() == u64::MAX { u64::MAX } else { self.left() };
@@ -292,7 +296,8 @@ impl Test {
         Ok(usize::try_from(left.min(most)).unwrap_or(usize::MAX).min(self.block.len()))
     }
 
-    /// Returns the bytes a stream sends next, or when its rate permits the next send.
+    /// Returns the bytes that a stream sends next, or otherwise when its rate permits the next
+    /// send.
     pub(super) fn stream_output(&mut self, at: usize, now: Instant) -> Result<&[u8], Instant> {
         let n = self.may_send(at, now)?;
         let file = self.streams.get(at).and_then(|stream| stream.file.as_ref());
@@ -300,8 +305,8 @@ impl Test {
         Ok(bytes.get(..n).unwrap_or(bytes))
     }
 
-    /// Returns the datagram a stream sends next and its addresses, or when its rate permits the
-    /// next send.
+    /// Returns the datagram that a stream sends next, with its addresses, or otherwise when the
+    /// stream's rate permits the next send.
     pub(super) fn datagram_output(&mut self, at: usize, now: Instant) -> Result<Option<(Ends, &[u8])>, Instant> {
         if self.may_send(at, now)? == 0 {
             return Ok(None);
@@ -311,7 +316,7 @@ impl Test {
         Ok(Some((stream.ends, &self.block)))
     }
 
-    /// Returns the streams that waited for their rate, once the wait is over.
+    /// Returns the streams that waited for their rate, if the earliest of them may send now.
     pub(super) fn paced(&mut self, now: Instant) -> impl Iterator<Item = Chan> {
         let is_due = self.pace_at.is_some_and(|at| at <= now);
         if is_due {
@@ -320,7 +325,7 @@ impl Test {
         self.streams.iter().filter(move |stream| is_due && stream.is_paced).map(|stream| stream.chan)
     }
 
-    /// Counts bytes sent by a stream; with UDP, one datagram.
+    /// Counts `n` bytes sent by a stream; over UDP this is one datagram.
     pub(super) fn on_sent(&mut self, at: usize, n: u64, now: Instant) {
         let rate = self.params.pace();
         let is_udp = self.params.is_udp();
@@ -349,13 +354,13 @@ impl Test {
 
     // Timers.
 
-    /// Returns the counted time in seconds.
+    /// Returns the counted time of the test in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.ended.unwrap_or(self.interval_at).since(self.counted).as_secs_f64()
     }
 
-    /// Returns the next time of a running test: an interval, the end of the omitted time, or a
-    /// rate.
+    /// Returns when the next timer of a running test expires: the end of an interval, the end of
+    /// the omitted time, or the next send that a rate permits.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         if !self.is_running {
             return None;
@@ -368,8 +373,8 @@ impl Test {
         self.is_running && self.is_omitting && self.started.after(self.params.omit) <= now
     }
 
-    /// Returns whether an interval or the omitted time ends. The caller first requests the TCP
-    /// statistics of the streams.
+    /// Returns whether an interval or the omitted time ends now. The caller then requests the TCP
+    /// statistics of the streams, and calls [`Test::on_tick`] when they have arrived.
     pub(super) fn take_tick(&mut self, now: Instant) -> bool {
         if !self.is_running || (now < self.next_tick && !self.is_omit_over(now)) {
             return false;
@@ -380,12 +385,12 @@ impl Test {
         true
     }
 
-    /// Handles the end of an interval, after the TCP statistics have arrived.
+    /// Handles the end of an interval at `at`, once the TCP statistics of the streams have arrived.
     pub(super) fn on_tick(&mut self, at: Instant) {
         if self.is_omit_over(at) { self.begin_to_count(at) } else { self.note_interval(at) }
     }
 
-    /// Ends the omitted time and starts counting.
+    /// Ends the omitted time at the beginning of the test and starts to count.
     fn begin_to_count(&mut self, now: Instant) {
         self.note_interval(now);
         self.is_omitting = false;
@@ -430,8 +435,8 @@ impl Test {
         }
     }
 
-    /// Adds remaining data to the last interval, if that interval and the test ended in the same
-    /// turn, so that the intervals add up to the total.
+    /// Adds data that arrived after the last interval to that interval, if the interval and the
+    /// test ended in the same turn, so that the intervals add up to the total.
     fn add_to_last(&mut self) {
         let Some(last) = self.intervals.last_mut() else { return };
         for (row, stream) in last.rows.iter_mut().zip(&mut self.streams) {
@@ -444,7 +449,7 @@ impl Test {
     }
 }
 
-/// Returns the row of a stream for the interval that ends now.
+/// Returns the report row of a stream for the interval that ends now, and starts the next interval.
 fn row(stream: &mut Stream) -> StreamInterval {
     let info = stream.info.filter(|_| stream.is_sender);
     let retransmits = info.map(|info| info.retransmits.saturating_sub(stream.retransmits_before));
@@ -455,12 +460,12 @@ fn row(stream: &mut Stream) -> StreamInterval {
     StreamInterval { id: stream.id, is_sender: stream.is_sender, bytes, retransmits, info, datagrams }
 }
 
-/// Returns `0123456789` repeated, as in iperf2.
+/// Returns `n` bytes of `0123456789` repeated, as iperf2 sends them.
 fn digits(n: usize) -> Vec<u8> {
     (b'0'..=b'9').cycle().take(n).collect()
 }
 
-/// Returns incompressible bytes.
+/// Returns `n` incompressible bytes.
 fn filler(n: usize) -> Vec<u8> {
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
     let next = |_| {

@@ -1,4 +1,4 @@
-//! The command table: names, arity, effect on memory, and handlers.
+//! The command table: names, numbers of arguments, effects on memory, and handlers.
 //!
 //! Names, replies and error texts are those of the redis.io command reference, since clients
 //! compare them.
@@ -19,17 +19,17 @@ pub struct Call<'a> {
     /// Receives the reply.
     pub out: &'a mut Replies,
     pub now: Instant,
-    /// Values for INFO.
+    /// Values of the server that INFO reports.
     pub facts: &'a server::Facts,
-    /// The client's transaction and watched keys.
+    /// Transaction and watched keys of the client.
     pub session: &'a mut Session,
-    /// All clients.
+    /// List of all clients.
     pub roster: &'a mut Roster,
     /// Counters of refused requests.
     pub counts: &'a KvCounts,
 }
 
-/// Number of arguments of a command, including its name.
+/// Permitted number of arguments of a command, including its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
     /// Exactly this number.
@@ -43,21 +43,21 @@ pub enum Arity {
 pub enum Effect {
     /// Read-only.
     Reads,
-    /// Changes data without using more memory.
+    /// Changes data, but never uses more memory.
     Writes,
-    /// Possibly uses more memory or creates keys; refused if the store is full.
+    /// May use more memory or create keys; refused if the store is full.
     Adds,
 }
 
-/// Arguments of a command that are keys.
+/// Which arguments of a command are keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
     None,
-    /// The first argument.
+    /// The first argument after the command name.
     First,
-    /// All arguments.
+    /// All arguments after the command name.
     All,
-    /// The first argument of each pair.
+    /// The first argument of each pair after the command name.
     Pairs,
 }
 
@@ -66,7 +66,7 @@ pub type Run = fn(&mut Call<'_>) -> Result<(), Refusal>;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Name in capitals.
+    /// Name of the command, in capitals.
     pub name: &'static str,
     pub arity: Arity,
     /// Effect on the store.
@@ -74,7 +74,7 @@ pub struct Command {
     /// Arguments that are keys.
     pub keys: Keys,
     run: Run,
-    /// Command group, as in COMMAND DOCS.
+    /// Group to which the command belongs, as shown by COMMAND DOCS.
     pub group: &'static str,
     pub summary: &'static str,
 }
@@ -95,7 +95,7 @@ use Arity::{AtLeast, Exactly};
 use Effect::{Adds, Reads, Writes};
 use Keys::{All, First, Pairs};
 
-/// All commands, sorted by name.
+/// All commands, sorted by name so that binary search finds them.
 pub const COMMANDS: [Command; 78] = [
     command("APPEND", Exactly(3), Adds, First, strings::append, "string", "Append to a string"),
     command("AUTH", AtLeast(2), Reads, Keys::None, connection::auth, "connection", "Authenticate the connection"),
@@ -232,12 +232,12 @@ pub fn answer(call: &mut Call<'_>) {
     call.out.error(why);
 }
 
-/// Executes a request, or queues it if a transaction has begun.
+/// Executes a request, or queues it if the client has begun a transaction.
 fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     let command = match fitting(&call.args) {
         Ok(command) => command,
         Err(why) => {
-            // The transaction would differ from what the client intended.
+            // Without this request, the transaction would differ from what the client intended.
             call.session.break_off();
             return Err(why);
         }
@@ -248,7 +248,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     if !call.session.is_queuing() || matches!(command.name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "RESET" | "QUIT") {
         return execute(command, call);
     }
-    // All replies of an EXEC use the same protocol version.
+    // HELLO is refused: all replies of an EXEC must use the same protocol version.
     let queued = if command.name == "HELLO" { Err(Refusal::NotInside) } else { call.session.push(&call.args) };
     match queued {
         Ok(()) => call.out.line("QUEUED"),
@@ -260,7 +260,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the command named by the first argument, if the number of arguments fits.
+/// Returns the command that the first argument names, if the number of arguments is permitted.
 fn fitting(args: &Args<'_>) -> Result<&'static Command, Refusal> {
     let command = find(args.get(0)).ok_or_else(|| Refusal::unknown(args))?;
     let fits = match command.arity {

@@ -1,7 +1,7 @@
-//! A client connection: requests in, replies out, in order.
+//! A client connection: receives requests and sends their replies in the same order.
 //!
-//! While more than [`STOP`] bytes of replies are buffered, no request is processed; further
-//! requests stay in the buffer, then in the socket.
+//! While more than [`STOP`] bytes of replies are buffered, no request is processed. Further
+//! requests stay in the request buffer and, when it is full, in the socket.
 
 use super::KvCounts;
 use super::command::{self, Call};
@@ -14,7 +14,7 @@ use crate::slots::Connection;
 use clock::Instant;
 use std::net::IpAddr;
 
-/// Bytes of buffered replies at which request processing pauses.
+/// Number of bytes of buffered replies at which the processing of requests pauses.
 const STOP: usize = 64 * 1024;
 
 /// State of a connection.
@@ -55,12 +55,12 @@ impl Conn {
         Conn { peer, since: now, requests, replies, session, is_last: false, at_eof: false }
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the number of bytes of memory that the connection uses.
     pub(super) fn held(&self) -> usize {
         self.requests.held() + self.replies.held() + self.session.held()
     }
 
-    /// Returns whether the replies exceeded their buffer.
+    /// Returns whether the replies exceeded the limit of their buffer.
     pub(super) fn is_over(&self) -> bool {
         self.replies.is_over()
     }
@@ -92,7 +92,7 @@ impl Conn {
         self.replies.sent(n);
     }
 
-    /// Processes the pending requests while their replies have room.
+    /// Processes the pending requests as long as the buffer has room for their replies.
     pub(super) fn proceed(
         &mut self,
         (store, roster): (&mut Store, &mut Roster),
@@ -112,8 +112,8 @@ impl Conn {
                 }
             };
             let name = args.get(0);
-            // Probably an HTTP request from a browser; the rest is ignored (CWE-918, cross-protocol
-            // requests).
+            // This is probably an HTTP request that a browser was made to send (cross-protocol
+            // request, CWE-918), so the connection is closed and the rest ignored.
             if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
                 counts.malformed.bump();
                 self.is_last = true;

@@ -1,4 +1,5 @@
-//! Commands about the connection, except transactions: protocol version, login, names.
+//! Commands about the connection: protocol version, login, client names. Transactions are in
+//! [`super::transaction`].
 
 use super::Refusal;
 use super::command::Call;
@@ -7,9 +8,9 @@ use crate::resp::{Version, integer};
 
 type Done = Result<(), Refusal>;
 
-/// Version of the command reference that the replies follow; clients compare it.
+/// Version of the Redis command reference that the replies follow; clients compare it.
 pub(super) const REFERENCE: &str = "7.0.0";
-/// The only user, without password.
+/// Name of the only user, which has no password.
 const USER: &[u8] = b"default";
 
 pub(super) fn ping(call: &mut Call<'_>) -> Done {
@@ -26,7 +27,7 @@ pub(super) fn echo(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// SELECT: only database 0 exists.
+/// Handles SELECT, for which database 0 is the only valid argument.
 pub(super) fn select(call: &mut Call<'_>) -> Done {
     match integer(call.args.get(1)).ok_or(Refusal::NotInteger)? {
         0 => call.out.ok(),
@@ -35,7 +36,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// QUIT: [`super::conn`] closes the connection after the reply.
+/// Handles QUIT: replies OK, after which [`super::conn`] closes the connection.
 pub(super) fn quit(call: &mut Call<'_>) -> Done {
     call.out.ok();
     Ok(())
@@ -59,7 +60,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Checks the user name; the default user has no password, so any password is accepted.
+/// Checks the user name. The default user has no password, so any password is accepted.
 fn log_in(user: &[u8]) -> Done {
     if user == USER { Ok(()) } else { Err(Refusal::Password) }
 }
@@ -73,8 +74,8 @@ fn set_name(call: &mut Call<'_>, name: String) {
     call.roster.get_mut(call.session.at).into_iter().for_each(|client| client.name = name.clone());
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]]: changes nothing unless all arguments are
-/// valid.
+/// Handles HELLO [version [AUTH user password] [SETNAME name]]. If any argument is invalid, nothing
+/// is changed.
 pub(super) fn hello(call: &mut Call<'_>) -> Done {
     let mut version = call.out.version;
     if call.args.len() > 1 {
@@ -160,7 +161,8 @@ pub(super) fn client(call: &mut Call<'_>) -> Done {
             exactly(4, "CLIENT|SETINFO")?;
             set_info(call)?;
         }
-        // Accepted without effect: clients are not evicted and keys have no access time.
+        // Accepted without effect: this server does not evict single clients and records no access
+        // times of keys.
         word @ (b"NO-EVICT" | b"NO-TOUCH") => {
             exactly(3, if word == b"NO-TOUCH" { "CLIENT|NO-TOUCH" } else { "CLIENT|NO-EVICT" })?;
             match call.args.get(2).to_ascii_uppercase().as_slice() {

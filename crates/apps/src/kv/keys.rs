@@ -38,7 +38,7 @@ fn expire_in(call: &mut Call<'_>, unit_ms: u64, command: &'static str) -> Done {
     let name = call.args.get(1);
     let time = integer(call.args.get(2)).ok_or(Refusal::NotInteger)?;
     let done = match u64::try_from(time) {
-        // A time in the past deletes the key.
+        // An expiry time in the past deletes the key.
         Err(_) | Ok(0) => call.store.remove(name, call.now),
         Ok(time) => {
             let until = after(call.now, time, unit_ms).ok_or(Refusal::Expire(command))?;
@@ -61,7 +61,7 @@ pub(super) fn persist(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) fn ttl(call: &mut Call<'_>) -> Done {
-    // Rounded to the nearest second.
+    // Milliseconds are rounded to the nearest second.
     time_left(call, |ms| ms.saturating_add(500) / 1_000)
 }
 

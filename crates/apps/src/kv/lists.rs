@@ -53,7 +53,7 @@ fn pop(call: &mut Call<'_>, end: End) -> Done {
     Ok(())
 }
 
-/// Returns the optional count after the key.
+/// Returns the optional count that follows the key in the arguments; `None` if it is absent.
 pub(super) fn how_many(call: &Call<'_>) -> Result<Option<usize>, Refusal> {
     match call.args.len() {
         2 => Ok(None),
@@ -100,7 +100,8 @@ pub(super) fn lrange(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Resolves an inclusive range in a list of `len` elements; negative indexes count from the end.
+/// Converts an inclusive range of indexes to positions in a list of `len` elements. Negative
+/// indexes count from the end; `None` if the range is empty.
 pub(super) fn places(from: i64, to: i64, len: usize) -> Option<(usize, usize)> {
     let len = i64::try_from(len).ok()?;
     let place = |at: i64| if at < 0 { at.saturating_add(len) } else { at };

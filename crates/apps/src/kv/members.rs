@@ -38,7 +38,8 @@ pub(super) fn smembers(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Pseudo-random numbers (xorshift64*), so that SPOP does not follow insertion order.
+/// Generator of pseudo-random numbers (xorshift64*), so that SPOP does not remove members in the
+/// order of their insertion.
 struct Draw(u64);
 
 impl Draw {
@@ -92,7 +93,7 @@ pub(super) fn hmset(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Sets fields of a hash; returns the number of new fields.
+/// Sets fields of a hash from the pairs in the arguments; returns the number of new fields.
 fn set_fields(call: &mut Call<'_>, command: &'static str) -> Result<usize, Refusal> {
     if !call.args.len().is_multiple_of(2) {
         return Err(Refusal::Arity(command));
@@ -174,7 +175,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Done {
         return Err(Refusal::Syntax);
     }
     let members = call.args.from(2);
-    // If any score is not a number, nothing is added.
+    // If the score of any member is not a number, no member is added.
     if members.pairs().any(|(text, _)| score(text).is_none()) {
         return Err(Refusal::NotFloat);
     }
@@ -189,7 +190,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Done {
 fn score(text: &[u8]) -> Option<Score> {
     let is_number = text.first().is_some_and(|byte| !byte.is_ascii_whitespace());
     let number: f64 = std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()?;
-    // A number that overflows is invalid; infinity must be given by name.
+    // A number too large for a double is invalid; infinity can only be given by its name.
     let is_named =
         number.is_finite() || text.iter().any(u8::is_ascii_alphabetic) && !text.iter().any(u8::is_ascii_digit);
     Score::new(number).filter(|_| is_named)
@@ -232,7 +233,7 @@ pub(super) fn zrem(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Options of ZRANGE after its key and both ends.
+/// Options of ZRANGE, which follow the key and the two limits of the range.
 #[derive(Default)]
 struct RangeWords {
     by_score: bool,
@@ -260,8 +261,8 @@ impl RangeWords {
         if asked.limit.is_some() && !asked.by_score { Err(Refusal::Limit) } else { Ok(asked) }
     }
 
-    /// Returns the number of members to skip and the maximum number to return; a negative LIMIT
-    /// count returns all.
+    /// Returns the number of members to skip and the maximum number to return. A negative count in
+    /// LIMIT returns all members.
     fn limits(&self) -> (usize, usize) {
         let (skip, most) = self.limit.unwrap_or((0, -1));
         // A negative offset returns nothing (redis.io, ZRANGEBYSCORE).
@@ -270,7 +271,8 @@ impl RangeWords {
     }
 }
 
-/// Parses a limit of a score range, `5` or `(5`; returns it and whether it is excluded.
+/// Parses a limit of a score range, such as `5` or `(5`. Returns the score and whether it is
+/// excluded from the range.
 fn score_end(text: &[u8]) -> Result<(Score, bool), Refusal> {
     let (number, is_excluded) = text.strip_prefix(b"(").map_or((text, false), |number| (number, true));
     Ok((score(number).ok_or(Refusal::NotRange)?, is_excluded))
@@ -279,7 +281,7 @@ fn score_end(text: &[u8]) -> Result<(Score, bool), Refusal> {
 pub(super) fn zrange(call: &mut Call<'_>) -> Done {
     let asked = RangeWords::parse(call)?;
     let (first, last) = (call.args.get(2), call.args.get(3));
-    // A reversed score range is given with the higher limit first.
+    // For a reversed score range, the client gives the higher limit first.
     let (low, high) = if asked.is_reverse && asked.by_score { (last, first) } else { (first, last) };
     let found: Vec<(&[u8], Score)> = if asked.by_score {
         let ((from, not_from), (to, not_to)) = (score_end(low)?, score_end(high)?);
@@ -306,7 +308,7 @@ pub(super) fn zrange(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// ZPOPMIN: without a count the reply is one member and its score, in RESP3 too.
+/// Handles ZPOPMIN. Without a count, the reply is one member and its score, in RESP3 as well.
 pub(super) fn zpopmin(call: &mut Call<'_>) -> Done {
     let (name, count) = (call.args.get(1), how_many(call)?);
     let out = &mut *call.out;

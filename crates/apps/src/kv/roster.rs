@@ -1,38 +1,39 @@
-//! The list of clients for CLIENT LIST and CLIENT INFO.
+//! The list of connected clients, for CLIENT LIST and CLIENT INFO.
 
 use crate::resp::Version;
 use crate::streams::Ends;
 use clock::Instant;
 use std::fmt::Write;
 
-/// Maximum bytes of a client or library name.
+/// Maximum length of a client or library name in bytes.
 const NAME_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Unique id; later clients have higher ones.
+    /// Unique id of the client; clients that connect later have higher ids.
     pub id: u64,
     ends: Ends,
     since: Instant,
-    /// Time of the last activity.
+    /// Time of the client's last activity.
     pub moved: Instant,
-    /// Number of queued requests, if a transaction has begun.
+    /// Number of queued requests of the client's transaction; `None` if it has not begun one.
     pub queued: Option<usize>,
     /// Number of watched keys.
     pub watches: usize,
-    /// Protocol version in use.
+    /// Protocol version that the client uses.
     pub version: Version,
     pub command: &'static str,
-    /// Name, from CLIENT SETNAME.
+    /// Name that the client set by CLIENT SETNAME.
     pub name: String,
-    /// Library name, from CLIENT SETINFO.
+    /// Name of the client's library, set by CLIENT SETINFO.
     pub library: String,
-    /// Library version, from CLIENT SETINFO.
+    /// Version of the client's library, set by CLIENT SETINFO.
     pub library_version: String,
 }
 
 impl Client {
-    /// Appends the client's line, with the supported fields of redis.io's CLIENT LIST.
+    /// Appends the client's line of CLIENT LIST, with those fields of redis.io's reference that
+    /// this server supports.
     fn line(&self, into: &mut String, now: Instant) {
         let flags = if self.queued.is_some() { "x" } else { "N" };
         let queued = self.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
@@ -56,13 +57,14 @@ impl Client {
     }
 }
 
-/// Returns the name if it is valid in a client line: printable ASCII without blanks.
+/// Returns the name if it may appear in a line of CLIENT LIST: printable ASCII characters without
+/// blanks.
 pub fn name(text: &[u8]) -> Option<String> {
     let is_plain = text.len() <= NAME_MAX && text.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(text).ok().filter(|_| is_plain).map(str::to_owned)
 }
 
-/// All clients, by channel number.
+/// All connected clients, indexed by channel number.
 #[derive(Debug, Default)]
 pub struct Roster {
     clients: Vec<Option<Client>>,
@@ -100,12 +102,12 @@ impl Roster {
         self.clients.get(at as usize)?.as_ref()
     }
 
-    /// Returns a client for changes.
+    /// Returns the client with index `at`, for changes.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut Client> {
         self.clients.get_mut(at as usize)?.as_mut()
     }
 
-    /// Returns the number of clients connected so far.
+    /// Returns the number of clients that have connected since the start.
     pub fn come(&self) -> u64 {
         self.last_id
     }
@@ -117,7 +119,7 @@ impl Roster {
         text
     }
 
-    /// Returns a line for each client, in the order of their ids.
+    /// Returns a line of CLIENT LIST for each client, in the order of their ids.
     pub fn lines(&self, now: Instant) -> String {
         let mut all: Vec<&Client> = self.clients.iter().flatten().collect();
         all.sort_by_key(|client| client.id);

@@ -1,7 +1,9 @@
-//! KEYS and the SCAN commands: names that match a pattern, all at once or with a cursor.
+//! KEYS and the SCAN commands: return names that match a pattern, either all at once or in steps
+//! with a cursor.
 //!
-//! A cursor is a position in a table that is walked downwards ([`crate::table::Table::scan`]).
-//! Names that exist from the first call to the last are returned, regardless of other changes.
+//! A cursor is a position in a table, which is scanned from its end to its start
+//! ([`crate::table::Table::scan`]). Names that exist from the first call to the last are returned,
+//! whatever else is added or removed in between.
 
 use super::Refusal;
 use super::command::Call;
@@ -10,9 +12,9 @@ use crate::glob::{Exhausted, Fuel, Glob};
 
 type Done = Result<(), Refusal>;
 
-/// Maximum matching steps of one request: some tenths of a second.
+/// Maximum number of pattern matching steps per request, which take some tenths of a second.
 const FUEL: Fuel = Fuel(1 << 26);
-/// Default of SCAN's COUNT option: names visited by one call (redis.io, SCAN).
+/// Default value of SCAN's option COUNT: number of names that one call visits (redis.io, SCAN).
 const COUNT: usize = 10;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Done {
@@ -38,14 +40,15 @@ struct ScanOptions<'a> {
     cursor: u64,
     pattern: Option<Glob<'a>>,
     count: usize,
-    /// Type to return (SCAN only).
+    /// Type of the values whose keys are returned (option TYPE, SCAN only).
     kind: Option<&'a [u8]>,
     fuel: Fuel,
     is_undecided: bool,
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Parses the arguments from the cursor on.
+    /// Parses the arguments from index `from` on, where the cursor is. `takes_kind`: the option
+    /// TYPE is permitted.
     fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<ScanOptions<'a>, Refusal> {
         let cursor = std::str::from_utf8(call.args.get(from)).ok().and_then(|text| text.parse().ok());
         let cursor = cursor.ok_or(Refusal::Cursor)?;
@@ -70,7 +73,8 @@ impl<'a> ScanOptions<'a> {
         Ok(asked)
     }
 
-    /// Returns whether a name matches. If the fuel runs out, the scan stops.
+    /// Returns whether a name matches the pattern. If the permitted steps are used up, the scan
+    /// stops.
     fn wants(&mut self, name: &[u8]) -> bool {
         match self.pattern.map_or(Ok(true), |pattern| pattern.matches(name, &mut self.fuel)) {
             Ok(is_one) => is_one,
@@ -157,7 +161,8 @@ enum Element<'v> {
     Number(f64),
 }
 
-/// Scans the members of a value. `walk` returns the next cursor, or `None` for another type.
+/// Handles a SCAN command for the members of one value. `walk` visits members and returns the next
+/// cursor, or `None` if the value has another type.
 fn members(
     call: &mut Call<'_>,
     walk: impl for<'v> Fn(&'v Value, &mut ScanOptions<'_>, &mut Vec<Element<'v>>) -> Option<u64>,

@@ -1,4 +1,4 @@
-//! Commands about the server, for clients and monitoring.
+//! Commands that describe the server to clients and monitoring.
 
 use super::Refusal;
 use super::command::{self, Arity, COMMANDS, Call, Command, Effect, Keys};
@@ -6,29 +6,30 @@ use super::connection::REFERENCE;
 use crate::glob::{Fuel, Glob};
 use clock::Instant;
 
-/// Maximum steps for matching parameter names.
+/// Maximum number of steps for matching a pattern against the names of parameters.
 const FUEL: Fuel = Fuel(1 << 20);
 
 type Done = Result<(), Refusal>;
 
-/// Server values reported by INFO, in addition to those of the store.
+/// Values of the server that INFO reports in addition to those of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
     /// Number of connected clients.
     pub clients: usize,
     /// Maximum number of clients.
     pub clients_max: usize,
-    /// Maximum bytes of keys and values.
+    /// Maximum number of bytes of keys and values.
     pub bytes_max: usize,
-    /// Start time of the server.
+    /// Time when the server started.
     pub since: Instant,
-    /// Requests processed.
+    /// Number of requests processed since the start.
     pub requests: u64,
-    /// Clients refused.
+    /// Number of clients refused since the start.
     pub refused: u64,
 }
 
-/// Parameters read by redis-benchmark, and some read by other clients.
+/// Parameters that CONFIG GET returns: those that redis-benchmark reads, and some that other
+/// clients read.
 const CONFIG: [(&str, &str); 6] = [
     ("appendonly", "no"),
     ("databases", "1"),
@@ -65,8 +66,8 @@ pub(super) fn config(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Handles COMMAND and its subcommands COUNT, INFO, DOCS and LIST. redis-cli sends COMMAND DOCS on
-/// startup.
+/// Handles COMMAND and its subcommands COUNT, INFO, DOCS and LIST. redis-cli sends COMMAND DOCS
+/// when it starts.
 pub(super) fn command(call: &mut Call<'_>) -> Done {
     let named = call.args.from(2);
     match call.args.get(1).to_ascii_uppercase().as_slice() {
@@ -100,7 +101,7 @@ pub(super) fn command(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Writes a map from command names to their documentation.
+/// Writes the reply to COMMAND DOCS: a map from command names to their documentation.
 fn documents(call: &mut Call<'_>, commands: &[&Command]) {
     call.out.map(commands.len());
     for command in commands {
@@ -113,8 +114,9 @@ fn documents(call: &mut Call<'_>, commands: &[&Command]) {
     }
 }
 
-/// Writes name, arity (negative: minimum), flags, positions of the keys (first, last, step), and
-/// categories; no tips, key specifications or subcommands (redis.io, COMMAND).
+/// Writes the description of a command for COMMAND: name, number of arguments (negative: a
+/// minimum), flags, positions of the keys (first, last, step), and categories. Tips, key
+/// specifications and subcommands are empty (redis.io, COMMAND).
 fn describe(call: &mut Call<'_>, command: &Command) {
     call.out.array(10);
     call.out.bulk(command.name.to_ascii_lowercase().as_bytes());
@@ -157,7 +159,7 @@ fn describe(call: &mut Call<'_>, command: &Command) {
 /// A section of INFO: title and fields.
 type Section = (&'static str, Vec<(&'static str, String)>);
 
-/// Handles INFO: all sections, or the named ones.
+/// Handles INFO: replies with all sections, or with the sections that the arguments name.
 pub(super) fn info(call: &mut Call<'_>) -> Done {
     let asked = call.args.from(1);
     let is_asked = |title: &str| {
@@ -184,7 +186,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Done {
 fn sections(call: &Call<'_>) -> [Section; 6] {
     let facts = call.facts;
     let (keys, expires) = (call.store.len(), call.store.deadlines());
-    // As in stock Redis, an empty database has no line.
+    // As in stock Redis, a database without keys has no line.
     let keyspace = (keys > 0).then(|| ("db0", format!("keys={keys},expires={expires},avg_ttl=0")));
     [
         (
@@ -230,7 +232,7 @@ fn sections(call: &Call<'_>) -> [Section; 6] {
     ]
 }
 
-/// Formats bytes like `1.50M`, in powers of 1024.
+/// Formats a number of bytes in powers of 1024, such as `1.50M`.
 fn human(bytes: usize) -> String {
     let (mut value, mut unit) = (bytes as f64, 'B');
     for next in ['K', 'M', 'G', 'T'] {

@@ -1,8 +1,8 @@
-//! The store: keys, values, their costs, and deadlines.
+//! The store: keys and values, their memory costs, and the times at which keys expire.
 //!
 //! An expired key no longer exists for any request. It is removed on access or by [`Store::sweep`];
-//! deadlines are sorted, so no search is needed. The total cost is kept up to date; call
-//! [`Store::has_room`] before adding data.
+//! deadlines (expiry times) are sorted, so the next one is found without a search. The total memory
+//! cost is updated with each change. The caller checks [`Store::has_room`] before it adds data.
 
 use super::Refusal;
 use super::value::{ELEMENT, Kind, Value};
@@ -11,7 +11,7 @@ use clock::Instant;
 use std::collections::BTreeSet;
 use wire::hash::Key;
 
-/// Cost of a key in addition to its name and value.
+/// Memory charged for a key in addition to its name and value, in bytes.
 pub const KEY: usize = ELEMENT + 192;
 
 /// Limits of a store.
@@ -19,15 +19,17 @@ pub const KEY: usize = ELEMENT + 192;
 pub struct Bounds {
     /// Maximum number of keys.
     pub keys: usize,
-    /// Maximum total bytes, as charged by this module.
+    /// Maximum total bytes, as charged by this module for names, values and overhead.
     pub bytes: usize,
 }
 
-/// Temporary need of a request: its text and an entry for each argument, twice.
+/// Bytes reserved for one request while it is executed: its text and an entry for each argument,
+/// both twice.
 const REQUEST: usize = 64 << 20;
 
 impl Bounds {
-    /// Returns limits for `keys` texts of `text` bytes, with names of at most `name` bytes.
+    /// Returns limits for `keys` strings of `text` bytes each, whose keys have names of at most
+    /// `name` bytes.
     pub fn for_texts(keys: usize, name: usize, text: usize) -> Bounds {
         let bytes = keys.saturating_mul(KEY.saturating_add(name).saturating_add(text));
         Bounds { keys, bytes: bytes.saturating_add(REQUEST) }
@@ -44,7 +46,7 @@ struct Item {
 #[derive(Debug)]
 struct Watched {
     clients: usize,
-    /// Number of the last change of the key; see [`Store::watch`].
+    /// Value of the store's change counter at the last change of this key; see [`Store::watch`].
     changed: u64,
 }
 
@@ -63,7 +65,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates an empty store. `key` is the hash key of its tables.
+    /// Creates an empty store. `key` is the secret key of its hash tables.
     pub fn new(bounds: Bounds, key: Key) -> Store {
         let (items, deadlines, watched) = (Table::new(key), BTreeSet::new(), Table::new(key));
         Store { bounds, key, items, deadlines, watched, changes: 0, bytes: 0, expired: 0, drawn: 0 }
@@ -74,43 +76,43 @@ impl Store {
         self.items.len()
     }
 
-    /// Returns their total cost in bytes.
+    /// Returns the total memory cost of all keys and values in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the number of keys that have expired.
+    /// Returns the number of keys that have expired since the start.
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// Returns whether there is room for `bytes` in `elements` elements or keys.
+    /// Returns whether there is room for `bytes` more bytes in `elements` more elements or keys.
     pub fn has_room(&self, bytes: usize, elements: usize) -> bool {
         // A sorted set stores each member twice.
         self.may_grow(bytes.saturating_add(elements.saturating_mul(KEY)).saturating_mul(2))
     }
 
-    /// Returns whether memory may grow by `bytes`.
+    /// Returns whether the total memory cost may grow by `bytes`.
     pub fn may_grow(&self, bytes: usize) -> bool {
         self.bytes.saturating_add(bytes) <= self.bounds.bytes
     }
 
-    /// Returns whether keys of these names may exist. Existing keys need no room; a name given
-    /// twice counts twice.
+    /// Returns whether the limit on the number of keys permits these names. Existing keys need no
+    /// further room; a name that is given twice counts twice.
     pub fn has_room_for<'n>(&mut self, names: impl Iterator<Item = &'n [u8]> + Clone, now: Instant) -> bool {
         let most = names.clone().count();
-        // The names are looked up only if it matters.
+        // The names are looked up only if there may be too many.
         self.items.len() + most <= self.bounds.keys
             || self.items.len() + names.filter(|name| self.get(name, now).is_none()).count() <= self.bounds.keys
     }
 
-    /// Returns the number of keys with a deadline.
+    /// Returns the number of keys that have an expiry time.
     pub fn deadlines(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// Watches a key; returns the change number to pass to [`Store::is_unchanged`]. Each call needs
-    /// one call of [`Store::unwatch`].
+    /// Starts to watch a key for changes. Returns the current change number, which the caller
+    /// passes to [`Store::is_unchanged`]. Each call needs one call of [`Store::unwatch`].
     pub fn watch(&mut self, name: &[u8], now: Instant) -> u64 {
         self.item(name, now); // removes an expired key before it is watched
         match self.watched.get_mut(name) {
@@ -120,13 +122,14 @@ impl Store {
         self.changes
     }
 
-    /// Returns whether a watched key is unchanged since [`Store::watch`].
+    /// Returns whether a watched key is unchanged since [`Store::watch`] returned the change number
+    /// `since`.
     pub fn is_unchanged(&mut self, name: &[u8], since: u64, now: Instant) -> bool {
         self.item(name, now);
         self.watched.get(name).is_some_and(|watched| watched.changed <= since)
     }
 
-    /// Ends one client's watch of a key.
+    /// Ends one client's watch of a key, started by [`Store::watch`].
     pub fn unwatch(&mut self, name: &[u8]) {
         let Some(watched) = self.watched.get_mut(name) else { return };
         watched.clients = watched.clients.saturating_sub(1);
@@ -141,7 +144,7 @@ impl Store {
         self.watched.len()
     }
 
-    /// Records a change of a key, if it is watched.
+    /// Records that a key was changed, if it is watched.
     #[inline]
     fn touch(&mut self, name: &[u8]) {
         if self.watched.is_empty() {
@@ -164,7 +167,7 @@ impl Store {
         self.items.scan(cursor, most, |name, item| item.until <= now || visit(name, &item.value))
     }
 
-    /// Returns an unpredictable number.
+    /// Returns a number that clients cannot predict.
     pub fn draw(&mut self) -> u64 {
         self.drawn = self.drawn.wrapping_add(1);
         self.key.hash2(self.drawn, self.items.len() as u64)
@@ -184,7 +187,7 @@ impl Store {
         self.item(name, now).map(|item| &item.value)
     }
 
-    /// Returns the value of a key, as the requested type.
+    /// Returns the value of a key as the type `K`.
     ///
     /// # Errors
     /// [`Refusal::WrongType`].
@@ -192,11 +195,12 @@ impl Store {
         self.get(name, now).map(K::of).transpose()
     }
 
-    /// Changes the value of a key; creates an empty value of the type if there is none.
+    /// Changes the value of a key; creates an empty value of the type `K` if the key does not
+    /// exist.
     ///
     /// # Errors
-    /// [`Refusal::WrongType`], and the error of `change`, which must not have changed anything
-    /// then.
+    /// [`Refusal::WrongType`], or the error of `change`, which must leave the value unchanged when
+    /// it fails.
     pub fn edit<K: Kind, R>(
         &mut self,
         name: &[u8],
@@ -235,7 +239,7 @@ impl Store {
         done.map(Some)
     }
 
-    /// Sets the value and deadline of a key, replacing an old value.
+    /// Sets the value and the expiry time of a key, replacing any old value.
     pub fn put(&mut self, name: &[u8], value: Value, until: Instant) {
         let cost = value.cost();
         self.bytes += cost;
@@ -250,7 +254,7 @@ impl Store {
         self.touch(name);
     }
 
-    /// Sets the text of a key, reusing its allocation where possible.
+    /// Sets the value of a key to a string, reusing the memory of an old string where possible.
     pub fn set_text(&mut self, name: &[u8], text: &[u8], until: Instant) {
         if let Some(Item { value: Value::Text(old), until: Instant::NEVER }) = self.items.get_mut(name)
             && until == Instant::NEVER
@@ -290,12 +294,13 @@ impl Store {
         self.take(name).is_some_and(|item| item.until > now)
     }
 
-    /// Returns the deadline of a key; [`Instant::NEVER`] without one.
+    /// Returns the expiry time of a key; [`Instant::NEVER`] if it has none, `None` if the key does
+    /// not exist.
     pub fn until(&mut self, name: &[u8], now: Instant) -> Option<Instant> {
         self.item(name, now).map(|item| item.until)
     }
 
-    /// Sets the deadline of a key; returns whether it exists.
+    /// Sets the expiry time of a key; returns whether the key exists.
     pub fn set_until(&mut self, name: &[u8], until: Instant, now: Instant) -> bool {
         let Some(old) = self.until(name, now) else { return false };
         if let Some(item) = self.items.get_mut(name) {
@@ -318,7 +323,7 @@ impl Store {
         (self.items, self.deadlines, self.bytes) = (Table::new(self.key), BTreeSet::new(), 0);
     }
 
-    /// Removes expired keys, at most `most`.
+    /// Removes at most `most` expired keys.
     pub fn sweep(&mut self, now: Instant, most: usize) {
         for _ in 0..most {
             let Some((until, _)) = self.deadlines.first() else { return };
@@ -333,7 +338,7 @@ impl Store {
         }
     }
 
-    /// Returns the earliest deadline.
+    /// Returns the earliest expiry time of all keys.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(until, _)| *until)
     }

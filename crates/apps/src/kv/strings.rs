@@ -7,7 +7,7 @@ use crate::resp::integer;
 use crate::resp::replies::decimal;
 use clock::{Duration, Instant};
 
-/// Maximum bytes of a string, equal to what one request can carry.
+/// Maximum length of a string in bytes, equal to what one request can carry.
 const TEXT_MAX: usize = 1 << 20;
 
 type Done = Result<(), Refusal>;
@@ -56,7 +56,7 @@ fn set_for(call: &mut Call<'_>, unit_ms: u64, command: &'static str) -> Done {
     Ok(())
 }
 
-/// Parses a time to live and returns its end.
+/// Parses a time to live, in units of `unit_ms` milliseconds, and returns when it ends.
 fn until(now: Instant, text: &[u8], unit_ms: u64, command: &'static str) -> Result<Instant, Refusal> {
     let time = integer(text).ok_or(Refusal::NotInteger)?;
     let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or(Refusal::Expire(command))?;
@@ -72,7 +72,7 @@ pub(super) fn strlen(call: &mut Call<'_>) -> Done {
 pub(super) fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     for name in call.args.from(1).iter() {
-        // Values of other types count as missing.
+        // Keys with a value of another type count as missing.
         match call.store.get(name, call.now) {
             Some(Value::Text(text)) => call.out.bulk(text),
             _ => call.out.nil(),
@@ -132,7 +132,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Returns `now` plus `time` units of `unit_ms`; `None` on overflow.
+/// Returns the time `time` units of `unit_ms` milliseconds after `now`; `None` on overflow.
 pub(super) fn after(now: Instant, time: u64, unit_ms: u64) -> Option<Instant> {
     let until = now.after(Duration::from_millis(time.checked_mul(unit_ms)?));
     (until != Instant::NEVER).then_some(until)
@@ -145,7 +145,8 @@ pub(super) fn append(call: &mut Call<'_>) -> Done {
     if end > TEXT_MAX {
         return Err(Refusal::TooLong);
     }
-    // A full string doubles its capacity, which can exceed the room checked for the argument.
+    // A full string doubles its capacity, which may need more memory than was checked for the
+    // argument.
     if end > held && !call.store.may_grow(end.max(2 * held) - held) {
         return Err(Refusal::Full);
     }
@@ -177,7 +178,7 @@ pub(super) fn decrby(call: &mut Call<'_>) -> Done {
 
 fn add(call: &mut Call<'_>, by: i64) -> Done {
     let name = call.args.get(1);
-    // A failed addition does not create the key.
+    // If the addition fails, the key is not created.
     let old = match call.store.find::<Vec<u8>>(name, call.now)? {
         Some(text) => integer(text).ok_or(Refusal::NotInteger)?,
         None => 0,

@@ -1,8 +1,9 @@
-//! MULTI, EXEC, DISCARD and WATCH: requests are queued and then executed together, unless a watched
-//! key was changed in the meantime (redis.io, "Transactions").
+//! MULTI, EXEC, DISCARD and WATCH: the requests of a transaction are queued and later executed
+//! together, unless a watched key was changed in the meantime (redis.io, "Transactions").
 //!
-//! All clients share one thread, so no other request runs between those of an EXEC. A request that
-//! fails during EXEC does not affect the others; a request that could not be queued discards all.
+//! All clients share one thread, so no request of another client runs between those of an EXEC. A
+//! request that fails during EXEC does not affect the others. If a request could not be queued, the
+//! whole transaction is discarded.
 
 use super::Refusal;
 use super::command::{self, Call};
@@ -15,16 +16,17 @@ type Done = Result<(), Refusal>;
 
 /// Maximum number of requests in a transaction.
 const REQUESTS_MAX: usize = 65_536;
-/// Maximum bytes of these requests.
+/// Maximum number of bytes of the requests in a transaction.
 const BYTES_MAX: usize = 8 << 20;
-/// Maximum number of keys watched by a client, and bytes of their names.
+/// Maximum number of keys that a client may watch; the next constant limits the bytes of their
+/// names.
 const WATCHES_MAX: usize = 4096;
 const WATCHED_BYTES_MAX: usize = 1 << 20;
 
-/// A client's transaction and watched keys.
+/// Transaction and watched keys of one client.
 #[derive(Debug)]
 pub struct Session {
-    /// Index of the client in the [`Roster`].
+    /// Index of the client in the list of clients ([`Roster`]).
     pub at: u32,
     queue: Option<Queue>,
     watches: Vec<(Box<[u8]>, u64)>,
@@ -35,36 +37,36 @@ pub struct Session {
 struct Queue {
     requests: Vec<Saved>,
     held: usize,
-    /// Set if a request could not be queued.
+    /// Set if a request of the transaction could not be queued.
     is_broken: bool,
 }
 
 impl Session {
-    /// Creates a session without a transaction.
+    /// Creates a session without a transaction or watched keys.
     pub fn new(at: u32) -> Session {
         Session { at, queue: None, watches: Vec::new(), watched_bytes: 0 }
     }
 
-    /// Returns the bytes of memory in use.
+    /// Returns the number of bytes of memory that the session uses.
     pub fn held(&self) -> usize {
         let watches = self.watches.capacity() * size_of::<(Box<[u8]>, u64)>();
         self.queue.as_ref().map_or(0, |queue| queue.held) + watches + self.watched_bytes
     }
 
-    /// Returns whether requests are queued now.
+    /// Returns whether a transaction has begun, so that requests are queued.
     pub fn is_queuing(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Marks the transaction as failed after a request was refused.
+    /// Marks the transaction as failed because one of its requests was refused.
     pub fn break_off(&mut self) {
         self.queue.iter_mut().for_each(|queue| queue.is_broken = true);
     }
 
-    /// Queues a request.
+    /// Queues a request, if a transaction has begun.
     ///
     /// # Errors
-    /// [`Refusal::Transaction`] if the transaction becomes too long.
+    /// [`Refusal::Transaction`] if the transaction would become too long.
     pub fn push(&mut self, args: &Args<'_>) -> Done {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let saved = args.save();
@@ -81,13 +83,13 @@ impl Session {
         self.watched_bytes = 0;
     }
 
-    /// Discards the transaction and ends all watches.
+    /// Discards the transaction and stops watching all keys.
     pub fn discard(&mut self, store: &mut Store) {
         self.queue = None;
         self.unwatch(store);
     }
 
-    /// Copies the values reported by CLIENT LIST.
+    /// Copies the values that CLIENT LIST reports into the list of clients.
     pub fn note(&self, roster: &mut Roster) {
         if let Some(client) = roster.get_mut(self.at) {
             client.queued = self.queue.as_ref().map(|queue| queue.requests.len());
@@ -131,7 +133,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Done {
     }
     call.out.array(queue.requests.len());
     for request in &queue.requests {
-        // Output beyond the buffer limit is not kept: the client is disconnected.
+        // Replies beyond the buffer limit are not kept: the client is disconnected.
         if call.out.is_over() {
             break;
         }

@@ -1,7 +1,8 @@
-//! Values of keys: text, list, set, hash or sorted set, each with its current cost in bytes.
+//! Values of keys: string, list, set, hash or sorted set, each with its current memory cost in
+//! bytes.
 //!
-//! The cost covers the bytes and their overhead, rounded up: [`ELEMENT`] is the allocator's
-//! overhead and an entry in a table that is just half full. Memory is released when less than a
+//! The cost covers the bytes and their overhead, rounded up. [`ELEMENT`] is the overhead of the
+//! allocator plus an entry in a table that is just half full. Memory is released when less than a
 //! quarter of it is used.
 
 use super::Refusal;
@@ -9,7 +10,7 @@ use crate::table::Table;
 use std::collections::{BTreeSet, VecDeque};
 use wire::hash::Key;
 
-/// Cost of an element in addition to its bytes.
+/// Memory charged for an element in addition to its bytes, in bytes.
 pub const ELEMENT: usize = 160;
 
 #[derive(Debug)]
@@ -17,13 +18,13 @@ pub enum Value {
     Text(Vec<u8>),
     List(List),
     Set(Members<()>),
-    /// A hash: fields and their values.
+    /// A hash: maps fields to values.
     Hash(Members<Box<[u8]>>),
     Sorted(Sorted),
 }
 
 impl Value {
-    /// Returns the type name, as in TYPE.
+    /// Returns the name of the type, as the command TYPE reports it.
     pub fn name(&self) -> &'static str {
         match self {
             Value::Text(_) => "string",
@@ -34,7 +35,7 @@ impl Value {
         }
     }
 
-    /// Returns the cost in bytes.
+    /// Returns the memory cost of the value in bytes.
     pub fn cost(&self) -> usize {
         match self {
             Value::Text(text) => text.capacity(),
@@ -45,7 +46,8 @@ impl Value {
         }
     }
 
-    /// Returns whether no elements are left. A text is never over, since it may be empty.
+    /// Returns whether the value has no elements left, so that its key is removed. A string is
+    /// never removed, since it may be empty.
     pub fn is_over(&self) -> bool {
         match self {
             Value::Text(_) => false,
@@ -71,7 +73,7 @@ pub trait Kind: Sized {
     /// [`Refusal::WrongType`].
     fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal>;
 
-    /// Creates an empty value. `key` is the hash key of its tables.
+    /// Creates an empty value. `key` is the secret key of its hash tables.
     fn empty_value(key: Key) -> Value;
 }
 
@@ -95,7 +97,7 @@ pub struct List {
     cost: usize,
 }
 
-/// An end of a list.
+/// One of the two ends of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The head.
@@ -110,13 +112,13 @@ impl List {
         self.items.len()
     }
 
-    /// Returns the number of elements there is memory for.
+    /// Returns the number of elements for which memory is allocated.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
         self.items.capacity()
     }
 
-    /// Adds an element at an end.
+    /// Adds an element at one end.
     pub fn push(&mut self, end: End, item: &[u8]) {
         self.cost += item.len() + ELEMENT;
         match end {
@@ -125,7 +127,7 @@ impl List {
         }
     }
 
-    /// Removes the element at an end.
+    /// Removes the element at one end and returns it.
     pub fn pop(&mut self, end: End) -> Option<Box<[u8]>> {
         let item = match end {
             End::Left => self.items.pop_front(),
@@ -138,7 +140,7 @@ impl List {
         Some(item)
     }
 
-    /// Returns the elements of an inclusive range.
+    /// Returns the elements from position `from` to position `to`, both included.
     pub fn range(&self, from: usize, to: usize) -> impl Iterator<Item = &[u8]> {
         self.items.iter().skip(from).take((to + 1).saturating_sub(from)).map(|item| &**item)
     }
@@ -158,7 +160,7 @@ impl Kind for List {
     }
 }
 
-/// Cost of a member in addition to its name.
+/// Memory charged for the value of a member, in addition to the member's name.
 pub trait Cost {
     /// Returns the cost in bytes.
     fn cost(&self) -> usize;
@@ -176,7 +178,7 @@ impl Cost for Box<[u8]> {
     }
 }
 
-/// Members of a set, or fields of a hash.
+/// Members of a set (without values), or fields of a hash with their values.
 #[derive(Debug)]
 pub struct Members<V> {
     table: Table<V>,
@@ -219,7 +221,7 @@ impl<V: Cost> Members<V> {
         self.less(taken).is_some()
     }
 
-    /// Removes the member selected by a random number.
+    /// Removes the member that a random number selects, and returns its name.
     pub fn draw(&mut self, number: u64) -> Option<Box<[u8]>> {
         let at = number.checked_rem(self.table.len() as u64)?;
         let taken = self.table.remove_at(at as usize);
@@ -300,7 +302,7 @@ impl Ord for Score {
     }
 }
 
-/// A sorted set, ordered by score, then by name. Each name is stored twice.
+/// A sorted set, ordered by score and then by name. Each name is stored twice.
 #[derive(Debug)]
 pub struct Sorted {
     scores: Table<Score>,
@@ -339,16 +341,17 @@ impl Sorted {
         true
     }
 
-    /// Returns all members, the lowest score first.
+    /// Returns all members in ascending order of scores.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
         self.order.iter().map(|(score, name)| (&**name, *score))
     }
 
-    /// Returns the members in an inclusive range of scores, the lowest first.
+    /// Returns the members whose scores are in an inclusive range, in ascending order of scores.
     pub fn between(&self, from: Score, to: Score) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
         let bounds = (from, Box::default())..;
         let found = (from <= to).then(|| self.order.range(bounds).take_while(move |(score, _)| *score <= to));
-        // Collected first: an upper bound for `range` would need a name greater than all names.
+        // The members are collected first: an upper bound for `range` would need a name greater
+        // than all names.
         let found: Vec<_> = found.into_iter().flatten().map(|(score, name)| (&**name, *score)).collect();
         found.into_iter()
     }

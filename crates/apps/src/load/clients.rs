@@ -1,4 +1,5 @@
-//! The clients: each writes requests, up to the number in flight, and reads answers in order.
+//! The clients of a workload: each writes requests until the configured number is in flight, and
+//! reads the answers in order.
 
 use super::report::Report;
 use super::{AWAKE, Mix};
@@ -11,7 +12,7 @@ use clock::{Duration, Instant};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ struct Client<F> {
     unsent: Vec<u8>,
     sent: usize,
     got: Vec<u8>,
-    /// Requests in flight, oldest first: their kinds and times of writing.
+    /// Requests in flight, oldest first: the kind of each and the time when it was written.
     under_way: VecDeque<(Option<usize>, Instant)>,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Clients<S: Sockets> {
     buffer: Vec<u8>,
 }
 
-/// Answers counted so far.
+/// Answers received so far: response times and number.
 struct Tally {
     times: Vec<Histogram>,
     answered: u64,
@@ -57,7 +58,7 @@ impl<S: Sockets> Clients<S> {
                 }),
                 Err(why) => {
                     all.close(sockets);
-                    return Err(why.context(format!("connection {n} to {at}")));
+                    return Err(why.context(format!("connection {n} to {at} failed")));
                 }
             }
         }
@@ -68,7 +69,7 @@ impl<S: Sockets> Clients<S> {
         self.clients.drain(..).for_each(|client| sockets.close(client.fd));
     }
 
-    /// Fills the service through the first client, one request at a time.
+    /// Fills the service with data through the first client, one request at a time.
     pub(super) fn fill<M: Mix>(&mut self, sockets: &mut S, round: Round<'_, S>, mix: &mut M) -> anyhow::Result<()> {
         let mut ignored = Tally { times: Vec::new(), answered: 0 };
         let mut moved_at = round(sockets, Pace::Go);
@@ -89,7 +90,8 @@ impl<S: Sockets> Clients<S> {
         }
     }
 
-    /// Runs all clients for `time`; requests in flight at the end are neither awaited nor counted.
+    /// Runs all clients for `time`. Requests that are in flight at the end are neither awaited nor
+    /// counted.
     pub(super) fn run<M: Mix>(
         &mut self,
         sockets: &mut S,
@@ -136,12 +138,13 @@ impl<F: Copy> Client<F> {
     fn ask<S: Sockets<Fd = F>, M: Mix>(&mut self, sockets: &S, mix: &mut M, at: usize, depth: usize) {
         while self.under_way.len() < depth {
             let kind = mix.ask(at, &mut self.unsent);
-            // Read for each request: earlier clients have used time since the round began.
+            // The clock is read for each request: the requests of earlier clients in this round
+            // have taken time.
             self.under_way.push_back((Some(kind), sockets.now()));
         }
     }
 
-    /// Sends and receives what is possible now; returns whether anything moved.
+    /// Sends and receives as much as is possible now; returns whether any bytes were moved.
     fn turn<S: Sockets<Fd = F>, M: Mix>(
         &mut self,
         sockets: &mut S,
@@ -159,7 +162,8 @@ impl<F: Copy> Client<F> {
             }
             moved = true;
         }
-        // With more requests in flight than the buffers hold, unsent bytes always remain.
+        // If more requests are in flight than the buffers hold, there are always unsent bytes. The
+        // sent part is removed when it is at least half.
         if self.sent >= self.unsent.len() / 2 {
             self.unsent.drain(..self.sent);
             self.sent = 0;

@@ -1,10 +1,11 @@
-//! The file service workload: lookups, attributes, reads and writes, against [`crate::filed`].
+//! The file service workload: lookups, attributes, reads and writes of files, sent to
+//! [`crate::filed`].
 //!
-//! The mix is that of SPEC SFS 2008 for NFS version 3 (as published: LOOKUP 24, READ 18, WRITE 10,
-//! GETATTR 26, ACCESS 11, SETATTR 4, READDIRPLUS 2, and one each of READLINK, READDIR, CREATE,
-//! REMOVE, FSSTAT). Operations that our protocol lacks are replaced: READLINK, READDIR and
-//! READDIRPLUS by LOOKUP; ACCESS, SETATTR and FSSTAT by GETATTR. All files have the same size and
-//! popularity.
+//! The mix is that of SPEC SFS 2008 for NFS version 3. Its published shares in percent are: LOOKUP
+//! 24, READ 18, WRITE 10, GETATTR 26, ACCESS 11, SETATTR 4, READDIRPLUS 2, and one each of
+//! READLINK, READDIR, CREATE, REMOVE, FSSTAT. Operations that our protocol lacks are replaced:
+//! READLINK, READDIR and READDIRPLUS by LOOKUP; ACCESS, SETATTR and FSSTAT by GETATTR. All files
+//! have the same size and are used equally often.
 
 use super::zipf::Draw;
 use super::{CLIENTS_MAX, Mix};
@@ -13,13 +14,13 @@ use crate::filed::{Bounds, Config, Filed, PORT};
 use anyhow::Context;
 use std::collections::VecDeque;
 
-/// Bytes of a READ or a WRITE: the usual transfer size of SFS.
+/// Number of bytes per READ or WRITE: the usual transfer size of SFS.
 pub const TRANSFER: usize = 8 * 1024;
-/// Maximum number of files.
+/// Maximum number of files in the data set.
 pub const FILES_MAX: u32 = 100_000;
-/// Maximum bytes of a file.
+/// Maximum length of a file in bytes.
 pub const FILE_MAX: u32 = 1 << 20;
-/// Maximum bytes of a name.
+/// Maximum length of a file name in bytes.
 const NAME: usize = 32;
 
 const LOOKUP: usize = 0;
@@ -28,14 +29,15 @@ const READ: usize = 2;
 const WRITE: usize = 3;
 const CREATE: usize = 4;
 const REMOVE: usize = 5;
-/// Shares in 100 requests: LOOKUP, GETATTR, READ, WRITE; the rest alternate CREATE and REMOVE.
+/// Shares in 100 requests of LOOKUP, GETATTR, READ and WRITE; the remaining requests alternate
+/// between CREATE and REMOVE.
 const SHARES: [(usize, u64); 4] = [(LOOKUP, 28), (GETATTR, 42), (READ, 18), (WRITE, 10)];
 
-/// The set of files.
+/// Number and size of the files that the workload uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Files {
     pub count: u32,
-    /// Length of each file in transfers.
+    /// Length of each file, as a number of transfers of [`TRANSFER`] bytes.
     pub transfers: u32,
 }
 
@@ -45,24 +47,26 @@ impl Default for Files {
     }
 }
 
-/// The file service workload.
+/// State of the file service workload.
 #[derive(Debug)]
 pub struct Fileload {
     files: Files,
     draw: Draw,
     data: Vec<u8>,
     handles: Vec<u64>,
-    /// Transfers written into the last file.
+    /// Number of transfers already written into the last file, while the service is filled.
     filled: u32,
-    /// Set if the file to create exists from an earlier run, so that it is looked up next.
+    /// Set if the next file to create exists already, from an earlier run: it is then looked up
+    /// instead.
     exists: bool,
     number: u32,
-    /// Numbers of the files that each client has created and not removed, oldest first.
+    /// For each client, the numbers of the files that it has created and not removed yet, oldest
+    /// first.
     made: Vec<VecDeque<u32>>,
 }
 
 impl Fileload {
-    /// Creates a workload on these files.
+    /// Creates a workload that uses these files.
     pub fn new(files: Files) -> Fileload {
         let (draw, data) = (Draw::new(1), vec![b'f'; TRANSFER]);
         let (handles, made) = (Vec::new(), Vec::new());
@@ -74,14 +78,14 @@ impl Fileload {
         proto::ask(out, self.number, op);
     }
 
-    /// Draws a file and an offset in it.
+    /// Draws a file at random, and an offset in it.
     fn drawn(&mut self) -> (usize, u64, u64) {
         let file = self.draw.below(self.handles.len() as u64) as usize;
         let offset = self.draw.below(self.files.transfers.into()) * TRANSFER as u64;
         (file, self.handles.get(file).copied().unwrap_or(ROOT), offset)
     }
 
-    /// Alternates CREATE and REMOVE, so that few such files exist.
+    /// Writes a CREATE or a REMOVE in turn, so that few of these additional files exist at a time.
     fn make_or_remove(&mut self, client: usize, out: &mut Vec<u8>) -> usize {
         if self.made.len() <= client {
             self.made.resize_with(client + 1, VecDeque::new);
@@ -103,8 +107,8 @@ impl Fileload {
     }
 }
 
-/// Limits for the largest set of files that the flags permit, plus one file per client. A limit
-/// itself uses no memory.
+/// Returns limits for the largest set of files that the flags permit, plus one file per client. A
+/// limit alone uses no memory.
 pub(super) fn bounds() -> Bounds {
     Bounds::for_files(FILES_MAX as usize + CLIENTS_MAX, NAME, FILE_MAX as usize)
 }
@@ -177,13 +181,15 @@ impl Mix for Fileload {
                 (self.exists, self.filled) = (true, self.files.transfers);
                 return Ok(Some(4 + record.len()));
             }
-            // The file is left from an earlier run, or another run created or removed it meanwhile.
+            // The file exists from an earlier run, or another run has created or removed it in the
+            // meantime.
             Some(CREATE) if exists => return Ok(Some(4 + record.len())),
             Some(REMOVE) if status == Status::NoEntry as u8 => return Ok(Some(4 + record.len())),
             _ => anyhow::ensure!(status == 0, "server returned error {status} (RFC 1813 2.6)"),
         }
         match kind {
-            // While filling, CREATE and LOOKUP return a handle; WRITE returns attributes.
+            // Requests that fill the service: CREATE and LOOKUP return a handle, WRITE returns
+            // attributes.
             None => {
                 self.handles.extend(proto::handle(body));
                 self.exists = false;

@@ -1,7 +1,8 @@
-//! An application as a far end on any [`Sockets`]: its listener and connections are served in turn.
+//! Runs an application as a far end on any [`Sockets`]: each turn serves its listener and all its
+//! connections.
 //!
-//! [`Sockets`] report no readiness, so each turn tries every connection: suitable for tens of
-//! connections, not for thousands.
+//! [`Sockets`] do not report readiness, so each turn tries every connection. This is suitable for
+//! tens of connections, not for thousands.
 
 use super::AWAKE;
 use crate::app::{Accept, Action, App, Chan, Event};
@@ -13,10 +14,10 @@ use std::net::SocketAddr;
 
 /// Maximum number of connections accepted per turn.
 const ACCEPTS: usize = 16;
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 64 * 1024;
 
-/// An application as a far end.
+/// An application that runs as a far end, with its listener and connections.
 #[derive(Debug)]
 pub struct Hosted<A, S: Sockets> {
     pub app: A,
@@ -28,7 +29,8 @@ pub struct Hosted<A, S: Sockets> {
 }
 
 impl<A: App, S: Sockets> Hosted<A, S> {
-    /// Opens `app` at `at`. L4 port 0 selects a free port. Returns the port.
+    /// Opens a listener for `app` at the address `at`; L4 port 0 selects a free port. Returns the
+    /// far end and its port.
     ///
     /// # Errors
     /// The address is in use.
@@ -66,7 +68,8 @@ impl<A: App, S: Sockets> Hosted<A, S> {
         true
     }
 
-    /// Closes connections as requested by the application. Socket options are set at creation.
+    /// Closes connections when the application requests this. Other actions are ignored; socket
+    /// options are set when a socket is created.
     fn act(&mut self, sockets: &mut S) {
         while let Some(action) = self.app.poll_action() {
             if let Action::Close(chan) | Action::Abort(chan) = action
@@ -81,7 +84,7 @@ impl<A: App, S: Sockets> Hosted<A, S> {
         self.chans.get(chan.0 as usize).copied().flatten()
     }
 
-    /// Handles the failure of a connection.
+    /// Handles the failure of a connection: closes it and reports the failure to the application.
     fn lose(&mut self, sockets: &mut S, chan: Chan, why: Failure, now: Instant) {
         if let Some(fd) = self.chans.get_mut(chan.0 as usize).and_then(Option::take) {
             sockets.close(fd);
@@ -101,7 +104,8 @@ impl<A: App, S: Sockets> Hosted<A, S> {
             Ok(0) => {
                 self.app.on_event(chan, Event::Eof, now);
                 self.act(sockets);
-                // The client sends no more requests, so unsent output is dropped.
+                // The client has closed its side and sends no more requests, so unsent output is
+                // dropped.
                 self.lose(sockets, chan, Failure::Gone, now);
             }
             Ok(n) => {

@@ -1,7 +1,8 @@
-//! The database workload: GET and SET of keys with a skewed popularity, against [`crate::kv`] or
-//! any Redis server.
+//! The key-value workload: GET and SET requests for keys of which some are more popular than
+//! others, sent to [`crate::kv`] or to any Redis server.
 //!
-//! By default 90 GETs to 10 SETs, between YCSB's workloads A (50 to 50) and B (95 to 5).
+//! By default 90 % of the requests are GET and 10 % are SET, which is between YCSB's workloads A
+//! (50 to 50) and B (95 to 5).
 
 use super::Mix;
 use super::zipf::{Draw, Zipf};
@@ -9,13 +10,13 @@ use crate::kv::{Bounds, Config, Kv, PORT};
 use crate::resp::reply::{Says, first};
 use std::io::Write;
 
-/// Maximum number of keys.
+/// Maximum number of keys in the data set.
 pub const KEYS_MAX: u32 = 10_000_000;
-/// Maximum bytes of a value.
+/// Maximum length of a value in bytes.
 pub const VALUE_MAX: u32 = 8192;
-/// Keys set by one request while filling.
+/// Number of keys that one request sets while the service is filled.
 const FILLED: u64 = 100;
-/// Bytes of a key.
+/// Length of a key in bytes.
 const NAME: usize = 16;
 
 const GET: usize = 0;
@@ -25,11 +26,11 @@ const SET: usize = 1;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Proportions {
     pub keys: u64,
-    /// Bytes per value.
+    /// Length of each value in bytes.
     pub value: usize,
-    /// GETs in 100 requests.
+    /// Number of GET requests in 100 requests; the others are SET.
     pub gets: u32,
-    /// Zipf exponent: from 0 (uniform) to below 1.
+    /// Exponent of the Zipf distribution of key popularity: from 0 (uniform) to below 1.
     pub skew: f64,
 }
 
@@ -56,13 +57,13 @@ impl Kvload {
     }
 }
 
-/// Limits for the largest parameters. A limit itself uses no memory, and the requests come only
-/// from this workload.
+/// Returns limits for the largest data set that the flags permit. A limit alone uses no memory, and
+/// all requests come from this workload.
 pub(super) fn bounds() -> Bounds {
     Bounds::for_texts(KEYS_MAX as usize, NAME, VALUE_MAX as usize)
 }
 
-/// Appends a key of [`NAME`] bytes.
+/// Appends the key with this number, of [`NAME`] bytes, as a RESP bulk string.
 fn key(out: &mut Vec<u8>, number: u64) {
     // Writing to memory cannot fail.
     let _ = write!(out, "$16\r\nkey:{number:012}\r\n");
@@ -113,7 +114,7 @@ impl Mix for Kvload {
     }
 
     fn on_reply(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
-        // No request returns an array, so none is awaited.
+        // No request of this workload has an array as its reply, so an array is an error at once.
         anyhow::ensure!(bytes.first() != Some(&b'*'), "unexpected type or length of the reply");
         let Some((says, len)) = first(bytes, self.proportions.value)? else { return Ok(None) };
         match (kind, says) {

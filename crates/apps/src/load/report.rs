@@ -7,21 +7,21 @@ use std::fmt::Write;
 
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Duration in seconds.
+    /// Duration of the measurement in seconds.
     pub elapsed: f64,
-    /// Seconds of it in which the clients' thread was preempted ([`crate::span::Took`]).
+    /// Seconds of this time in which the clients' thread was preempted ([`crate::span::Took`]).
     pub preempted: f64,
-    /// Requests answered.
+    /// Number of requests that were answered.
     pub answered: u64,
-    /// Response times by kind.
+    /// Response times, one histogram per kind of request.
     pub times: Vec<Histogram>,
     pub clients: usize,
-    /// Requests in flight per client.
+    /// Number of requests in flight per client.
     pub depth: usize,
 }
 
 impl Report {
-    /// Returns the requests per second.
+    /// Returns the number of requests answered per second.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.elapsed.max(1e-9)
     }
@@ -37,7 +37,8 @@ impl Report {
         std::iter::once(("all", self.all())).chain(kinds.filter(|(_, times)| times.total() > 0)).collect()
     }
 
-    /// Formats as text: the mix, the rate, and a table of times in microseconds.
+    /// Formats the report as text: the mix, the rate, and a table of response times in
+    /// microseconds.
     pub fn text<M: Mix>(&self, mix: &M) -> String {
         let mut out = String::new();
         let (plural, depth) = (if self.clients == 1 { "" } else { "s" }, self.depth);
@@ -60,7 +61,7 @@ impl Report {
         out
     }
 
-    /// Formats as a JSON object on one line.
+    /// Formats the report as one JSON object on one line.
     pub fn json<M: Mix>(&self, mix: &M) -> String {
         let row = |times: &Histogram| {
             let mut row = serde_json::Map::new();

@@ -1,7 +1,7 @@
-//! Zipf-distributed random numbers, and their generator.
+//! Random numbers with a Zipf distribution, and the generator from which they are drawn.
 //!
-//! The n-th most popular of N items is drawn with a probability proportional to 1/n^s, as in YCSB
-//! (Cooper et al., SoCC 2010) with s = 0.99. Each draw takes constant time, by the method of Gray
+//! Of N items, the n-th most popular one is drawn with a probability proportional to 1/n^s. YCSB
+//! (Cooper et al., SoCC 2010) uses s = 0.99. Each draw takes constant time, by the method of Gray
 //! et al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
 
 /// Deterministic random number generator (xorshift64*, Vigna 2016).
@@ -9,12 +9,12 @@
 pub struct Draw(u64);
 
 impl Draw {
-    /// Creates a generator with a seed.
+    /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> Draw {
         Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Returns the next number.
+    /// Returns the next 64-bit random number.
     pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -22,18 +22,18 @@ impl Draw {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number from 0 to below 1.
+    /// Returns a random number from 0 to below 1.
     pub fn share(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns a number below `n`.
+    /// Returns a random integer below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(n)) >> 64) as u64
     }
 }
 
-/// Zipf distribution over ranks from 0.
+/// Zipf distribution over the ranks 0 to n - 1; rank 0 is the most popular.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     n: u64,

@@ -1,11 +1,11 @@
 //! `-i` and `-I`: repeats a test until the confidence interval of its mean is narrow enough, using
 //! Student's t as netperf does.
 //!
-//! The width of the interval is 2 t s/sqrt(n), relative to the mean, with s by n-1 (netperf's own
-//! formula gives the same number). `-I 95,5` requests 5 %, that is 2.5 % to either side. t is
-//! two-sided, at 95 or 99 %.
+//! The width of the interval is 2 t s/sqrt(n), relative to the mean, where s is the standard
+//! deviation with n-1 in its denominator (netperf's own formula gives the same number). `-I 95,5`
+//! requests a width of 5 %, that is 2.5 % to either side. t is two-sided, at 95 or 99 %.
 
-/// Requested confidence.
+/// Confidence that the user requested.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ConfidenceGoal {
     /// Minimum number of runs.
@@ -18,12 +18,12 @@ pub struct ConfidenceGoal {
     pub width: f64,
 }
 
-/// Maximum number of runs, limited by the table of t.
+/// Maximum number of runs, limited by the length of the table of t.
 pub const RUNS_MAX: usize = 30;
 
 impl ConfidenceGoal {
-    /// Evaluates `-i max,min` and `-I level,width`. If only one is given, the other has netperf's
-    /// default (10,3 or 99,5). Returns `None` without either.
+    /// Returns the goal that `-i max,min` and `-I level,width` request. If only one of them is
+    /// given, the other has netperf's default (10,3 or 99,5). Returns `None` without either.
     pub fn of(runs: Option<(usize, usize)>, interval: Option<(u32, f64)>) -> Option<ConfidenceGoal> {
         if runs.is_none() && interval.is_none() {
             return None;
@@ -35,24 +35,24 @@ impl ConfidenceGoal {
     }
 }
 
-/// Figures of the runs so far.
+/// Results of the runs so far.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     figures: Vec<f64>,
 }
 
 impl Runs {
-    /// Adds the figure of a run.
+    /// Adds the result of a run.
     pub fn add(&mut self, figure: f64) {
         self.figures.push(figure);
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of runs so far.
     pub fn len(&self) -> usize {
         self.figures.len()
     }
 
-    /// Returns whether there are no runs.
+    /// Returns whether no test was run yet.
     pub fn is_empty(&self) -> bool {
         self.figures.is_empty()
     }
@@ -74,7 +74,8 @@ impl Runs {
         2.0 * t(level, n - 1) * sd / (n as f64).sqrt() / mean
     }
 
-    /// Returns whether no further run is needed.
+    /// Returns whether no further run is needed: the interval is narrow enough, or the maximum is
+    /// reached.
     pub fn is_enough(&self, wish: &ConfidenceGoal) -> bool {
         let n = self.figures.len();
         n >= wish.min && (n >= wish.max || self.width(wish.level) <= wish.width)

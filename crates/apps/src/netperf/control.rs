@@ -1,7 +1,7 @@
-//! The control connection: requests of the near end to the far end, as lines of JSON over TCP.
+//! The control connection: the near end sends requests to the far end as lines of JSON over TCP.
 //!
 //! netperf's own control protocol (32-bit words in the byte order of either machine, a structure
-//! per test) is not supported, since both ends are ours.
+//! per test) is not supported, since both ends are this program.
 
 use super::Test;
 use super::sockets::Sockets;
@@ -9,36 +9,36 @@ use crate::streams::Failure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Maximum bytes of a line.
+/// Maximum length of a line in bytes.
 const LINE: usize = 4096;
 
 /// Request of the near end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Start the far end of a test.
+    /// Start the far end of a test with these parameters.
     Test(Order),
-    /// End the test and return its counts.
+    /// End the test and return the far end's counts.
     Results,
 }
 
-/// Parameters of a test's far end.
+/// Parameters that the near end sends for the far end of a test.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Order {
     pub test: Test,
-    /// TCP_MAERTS: nanoseconds for which the far end sends, if `bytes` is 0.
+    /// TCP_MAERTS: duration in nanoseconds for which the far end sends, if `bytes` is 0.
     pub time_ns: u64,
-    /// TCP_MAERTS: bytes the far end sends.
+    /// TCP_MAERTS: number of bytes that the far end sends; 0 if the test is limited by time.
     pub bytes: u64,
-    /// Bytes per request; in tests without requests, bytes per receive call.
+    /// Number of bytes per request; in tests without requests, number of bytes per receive call.
     pub request: usize,
-    /// Bytes per response; in tests without responses, bytes per send call.
+    /// Number of bytes per response; in tests without responses, number of bytes per send call.
     pub response: usize,
-    /// Requested SO_SNDBUF.
+    /// Requested size of the socket's send buffer in bytes (SO_SNDBUF).
     pub send_buffer: Option<usize>,
-    /// Requested SO_RCVBUF.
+    /// Requested size of the socket's receive buffer in bytes (SO_RCVBUF).
     pub recv_buffer: Option<usize>,
-    /// Sets TCP_NODELAY.
+    /// Whether TCP_NODELAY is set.
     pub nodelay: bool,
 }
 
@@ -46,41 +46,41 @@ pub struct Order {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Say {
-    /// The test's socket is open.
+    /// The far end's socket for the test is open.
     Ready(Ready),
-    /// Counts of the test.
+    /// The test has ended; counts of the far end.
     Results(Tally),
     /// The request was refused, with the reason.
     Refused(String),
 }
 
-/// Port and sizes of the far end's socket.
+/// L4 port and buffer sizes of the far end's socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Ready {
-    /// L4 port of the test.
+    /// L4 port to which the near end connects for the test.
     pub port: u16,
-    /// Bytes of the send buffer.
+    /// Size of the send buffer in bytes.
     pub send_buffer: usize,
-    /// Bytes of the receive buffer.
+    /// Size of the receive buffer in bytes.
     pub recv_buffer: usize,
-    /// Bytes per send call, where the far end chooses them.
+    /// Number of bytes per send call, in tests in which the far end selects it.
     pub send_size: usize,
 }
 
-/// Counts of one end.
+/// Counts of the far end.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Bytes received (TCP_MAERTS: sent).
+    /// Number of bytes received (TCP_MAERTS: sent).
     pub bytes: u64,
-    /// Messages or transactions.
+    /// Number of messages or transactions.
     pub messages: u64,
-    /// Calls that moved bytes.
+    /// Number of calls that moved bytes.
     pub calls: u64,
-    /// Reason why the test ended early.
+    /// Reason why the test ended early, if it did.
     pub failed: Option<String>,
 }
 
-/// A connection that exchanges lines.
+/// A connection on which both ends exchange lines.
 #[derive(Debug)]
 pub struct Talk<F> {
     pub fd: F,
@@ -89,7 +89,7 @@ pub struct Talk<F> {
 }
 
 impl<F: Copy> Talk<F> {
-    /// Creates a line connection on `fd`.
+    /// Creates a line-based connection on the connected socket `fd`.
     pub fn new(fd: F) -> Talk<F> {
         Talk { fd, heard: Vec::new(), unsent: Vec::new() }
     }
@@ -103,10 +103,10 @@ impl<F: Copy> Talk<F> {
         }
     }
 
-    /// Sends queued bytes as far as possible.
+    /// Sends as many of the queued bytes as possible.
     ///
     /// # Errors
-    /// `Again` if bytes are left; `Gone`.
+    /// `Again` if some bytes are still queued; `Gone`.
     pub fn flush<S: Sockets<Fd = F>>(&mut self, sockets: &mut S) -> Result<(), Failure> {
         while !self.unsent.is_empty() {
             let n = sockets.send(self.fd, &self.unsent)?;
@@ -115,10 +115,11 @@ impl<F: Copy> Talk<F> {
         Ok(())
     }
 
-    /// Receives the next line.
+    /// Receives the next line and parses it as a `T`.
     ///
     /// # Errors
-    /// `Again`; `Gone` at the end of the connection; `Invalid` for an unknown or too long line.
+    /// `Again` if no complete line has arrived; `Gone` at the end of the connection; `Invalid` if
+    /// the line is unknown or too long.
     pub fn receive<S: Sockets<Fd = F>, T: DeserializeOwned>(&mut self, sockets: &mut S) -> Result<T, Failure> {
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {

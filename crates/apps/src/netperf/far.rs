@@ -1,10 +1,11 @@
-//! The far end, equivalent to netserver: accepts control connections and runs the test of each, one
-//! turn at a time.
+//! The far end, equivalent to netserver: accepts control connections and serves the test of each,
+//! one turn at a time.
 //!
-//! The caller decides about threads: [`Far::turn`] waits only where the sockets of its tests do. A
-//! test ends with its control connection, or when neither data nor requests arrive for too long, as
-//! after a power failure of the near end. [`Limits`] bound the number of near ends, in total and
-//! per address; if all places are taken, the near end idle for longest is evicted.
+//! The caller selects the threads: [`Far::turn`] waits only if the sockets of its tests do. A test
+//! ends with its control connection, or when neither data nor requests arrive for too long, for
+//! example after a power failure of the near end's machine. [`Limits`] bound the number of near
+//! ends, in total and per address; if all places are taken, the near end that was idle for longest
+//! is evicted.
 
 use super::control::{Ask, Order, Ready, Say, Talk, Tally};
 use super::near::STALL;
@@ -15,15 +16,15 @@ use crate::streams::{Failure, any_towards};
 use clock::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 
-/// Busy turns between two checks of the control connections.
+/// Number of busy turns after which the control connections are checked.
 const ATTENTION: u32 = 64;
-/// Maximum calls per turn, so that the other end gets its turn.
+/// Maximum number of send and receive calls per turn, so that the other end gets its turn.
 const QUANTUM: usize = 16;
-/// Maximum datagram calls per turn.
+/// Maximum number of datagrams received per turn.
 const DATAGRAMS: usize = 64;
 /// Maximum number of control connections accepted per turn.
 const ACCEPTS: usize = 16;
-/// Maximum time from a near end's connection to its request for a test.
+/// Maximum time from the arrival of a control connection to its request for a test.
 const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -35,9 +36,9 @@ pub struct Far<S: Sockets> {
     turns: u32,
     /// Number of completed tests.
     pub tests: u64,
-    /// Number of near ends refused.
+    /// Number of near ends refused: all places taken, or too many from one address.
     pub refused: u64,
-    /// Number of near ends evicted because they were idle for longest.
+    /// Number of near ends evicted to make room for others, because they were idle for longest.
     pub evicted: u64,
 }
 
@@ -47,7 +48,7 @@ struct Session<F> {
     peer: IpAddr,
     talk: Talk<F>,
     work: Option<Work<F>>,
-    /// Time of the last request or transfer.
+    /// Time of the last request or data transfer.
     moved: Instant,
 }
 
@@ -67,7 +68,7 @@ struct Work<F> {
     order: Order,
     listener: Option<F>,
     conn: Option<F>,
-    /// Bytes received of the current message, and bytes left to send.
+    /// Number of bytes received of the current message; the next field has the bytes left to send.
     got: usize,
     to_send: usize,
     until: Instant,
@@ -87,7 +88,7 @@ impl<S: Sockets> Far<S> {
         Ok(Far { listener, limits, sessions, buffer, turns: 0, tests: 0, refused: 0, evicted: 0 })
     }
 
-    /// Returns the L4 port of the listener.
+    /// Returns the L4 port on which the far end listens for control connections.
     ///
     /// # Errors
     /// Those of [`Sockets::local`].
@@ -95,7 +96,7 @@ impl<S: Sockets> Far<S> {
         Ok(sockets.local(self.listener)?.port())
     }
 
-    /// Returns the number of near ends.
+    /// Returns the number of connected near ends.
     pub fn near_ends(&self) -> usize {
         self.sessions.len()
     }
@@ -105,7 +106,8 @@ impl<S: Sockets> Far<S> {
         self.sessions.iter().map(|(_, session)| session.expires()).min()
     }
 
-    /// Serves all near ends as far as possible without waiting; returns whether anything happened.
+    /// Serves all near ends as far as is possible without waiting; returns whether there was
+    /// anything to do.
     #[inline]
     pub fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         self.turns = self.turns.wrapping_add(1);
@@ -130,11 +132,11 @@ impl<S: Sockets> Far<S> {
         }
     }
 
-    /// Serves the listener and the control connections.
+    /// Accepts control connections and serves those that exist.
     #[cold]
     fn attend(&mut self, sockets: &mut S, now: Instant) -> bool {
-        // An accept is a system call on the kernel's sockets, so it interrupts a busy test only in
-        // each 64th turn ([`Far::turn`]).
+        // With the kernel's sockets, an accept is a system call, so a busy test is interrupted only
+        // in each 64th turn ([`Far::turn`]).
         let mut busy = self.accept(sockets, now);
         for at in 0..self.sessions.places() {
             busy |= self.attend_to(sockets, at, now);
@@ -156,8 +158,9 @@ impl<S: Sockets> Far<S> {
             if room == Room::None || self.sessions.insert(session).is_err() {
                 let mut talk = Talk::new(fd);
                 talk.say(&Say::Refused(format!("too many clients: at most {most}, {per_peer} per address")));
-                let _ = talk.flush(sockets); // fits an empty send buffer, or the peer is gone
-                // Unread bytes at the close would reset the connection, and the line with it.
+                let _ = talk.flush(sockets); // the line fits an empty send buffer, or the peer is gone
+                // Closing with unread bytes would reset the connection, and the peer might lose
+                // this line.
                 let _ = sockets.recv(fd, &mut [0; 4096]);
                 sockets.close(fd);
                 self.refused += 1;
@@ -166,9 +169,9 @@ impl<S: Sockets> Far<S> {
         true
     }
 
-    /// Serves one control connection.
+    /// Serves the control connection in slot `at`.
     fn attend_to(&mut self, sockets: &mut S, at: u32, now: Instant) -> bool {
-        // A blocking call for one near end would delay the others.
+        // A call that blocks for one near end would delay the others.
         let waits = if self.sessions.len() > 1 { Waits::Never } else { Waits::Briefly };
         let Some(session) = self.sessions.get_mut(at) else { return false };
         let heard = match session.talk.flush(sockets) {
@@ -192,7 +195,7 @@ impl<S: Sockets> Far<S> {
                     },
                 };
                 session.talk.say(&reply);
-                let _ = session.talk.flush(sockets); // the rest is sent in a later turn
+                let _ = session.talk.flush(sockets); // what does not fit is sent in a later turn
                 true
             }
             Err(Failure::Again) if now < session.expires() => false,
@@ -212,11 +215,10 @@ impl<S: Sockets> Far<S> {
 }
 
 impl<F: Copy> Session<F> {
-    /// Returns the time at which the session is dropped if nothing moves.
+    /// Returns the time at which the session is dropped if neither requests nor data arrive.
     fn expires(&self) -> Instant {
         let patience = self.work.as_ref().map_or(SILENCE, |work| {
-            // All datagrams may be lost; then nothing moves until the near end requests the
-            // results.
+            // If all datagrams are lost, nothing arrives until the near end requests the results.
             Duration::from_nanos(work.order.time_ns).min(LENGTH_MAX) + STALL + PATIENCE
         });
         self.moved.after(patience)
@@ -228,10 +230,10 @@ impl<F: Copy> Session<F> {
         }
     }
 
-    /// Ends the test and returns its counts; `None` if there is no test.
+    /// Ends the test and returns its counts; `None` if no test is running.
     fn results<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, buffer: &mut [u8], now: Instant) -> Option<Tally> {
         let mut work = self.work.take()?;
-        // Datagrams that have already arrived count.
+        // Datagrams that have already arrived are counted, too.
         for _ in 0..1 << 20 {
             if !work.order.test.is_udp() || !work.turn(sockets, buffer, now) {
                 break;
@@ -242,7 +244,8 @@ impl<F: Copy> Session<F> {
         Some(tally)
     }
 
-    /// Opens the sockets of a test. `buffer` is shared with other sessions and grows as needed.
+    /// Opens the sockets for the test that `order` describes. `buffer` is shared with other
+    /// sessions and grows as needed.
     fn begin<S: Sockets<Fd = F>>(
         &mut self,
         sockets: &mut S,
@@ -312,7 +315,7 @@ impl<F: Copy> Work<F> {
             Ok(()) => true,
             Err(Failure::Again) => false,
             Err(why) => {
-                // In TCP_CRR and TCP_CC the near end reports a failed connection; in other tests a
+                // In TCP_CRR and TCP_CC the near end reports a failed connection. In other tests a
                 // failed connection ends the test.
                 if matches!(self.order.test, Test::TcpCrr | Test::TcpCc) {
                     self.hang_up(sockets);
@@ -329,8 +332,8 @@ impl<F: Copy> Work<F> {
         self.conn = Some(sockets.accept(listener)?.0);
         (self.got, self.to_send) = (0, 0);
         match self.order.test {
-            // Close immediately: the near end waits for this, and another turn would delay it until
-            // the next round.
+            // The connection is closed immediately: the near end waits for the close, and closing
+            // in the next turn would delay it until the next round.
             Test::TcpCc => self.hang_up(sockets),
             Test::TcpMaerts => self.until = sockets.now().after(Duration::from_nanos(self.order.time_ns)),
             _ => {}
@@ -345,7 +348,7 @@ impl<F: Copy> Work<F> {
         }
     }
 
-    /// Receives a request and sends its response; TCP_CRR then closes the connection.
+    /// Receives a request and sends its response. In TCP_CRR, then closes the connection.
     #[inline]
     fn respond<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let Order { request, response, .. } = self.order;
@@ -388,13 +391,14 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// Receiver of TCP_STREAM.
+    /// Receives and discards the bytes of TCP_STREAM.
     fn sink<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let into = buffer.get_mut(..self.order.request).unwrap_or_default();
         for at in 0..QUANTUM {
             match sockets.recv(fd, into) {
                 Ok(0) => {
-                    // The near end waits for this as proof that the last byte has arrived.
+                    // The near end waits for this shutdown, which proves that the last byte has
+                    // arrived.
                     sockets.shutdown(fd);
                     self.over = true;
                     return Ok(());
@@ -410,7 +414,7 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// Sender of TCP_MAERTS.
+    /// Sends the bytes of TCP_MAERTS.
     fn source<S: Sockets<Fd = F>>(
         &mut self,
         sockets: &mut S,
@@ -444,7 +448,7 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// Receiver of UDP_STREAM.
+    /// Receives and discards the datagrams of UDP_STREAM.
     fn collect<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         for at in 0..DATAGRAMS {
             match sockets.recv(fd, buffer) {
@@ -459,17 +463,19 @@ impl<F: Copy> Work<F> {
         Ok(())
     }
 
-    /// Responder of UDP_RR: answers any sender, as netserver does with recvfrom and sendto.
+    /// Sends the responses of UDP_RR. Like netserver, which uses recvfrom and sendto, it answers
+    /// any sender.
     #[inline]
     fn echo<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
         let (n, from, asked) = match sockets.recv_msg(fd, buffer) {
-            // Error caused by an earlier response: an ICMP message, or an unanswered ARP request.
+            // The error was caused by an earlier response: an ICMP message arrived, or ARP was not
+            // answered.
             Err(Failure::Refused | Failure::HostUnreachable | Failure::NetUnreachable) => return Ok(()),
             received => received?,
         };
         self.tally.bytes += n as u64;
         self.tally.messages += 1;
-        // A response that cannot be sent counts as a lost datagram.
+        // A response that cannot be sent counts as a lost datagram, so the error is ignored.
         let _ = sockets.send_msg(fd, buffer.get(..self.order.response).unwrap_or_default(), from, asked);
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Histograms of call or transaction times: netperf's rows, and finer percentiles.
+//! Histograms of call or transaction times: the rows that netperf prints, and finer percentiles.
 //!
-//! netperf counts microseconds in decades of ten buckets each (REPORTS 2.4), but a transaction
-//! between two of our hosts takes less than one microsecond. Times are therefore also counted in
-//! nanoseconds, with 32 buckets per power of two, which gives percentiles to 3 %.
+//! netperf counts times in microseconds, with ten buckets per decade (REPORTS 2.4). A transaction
+//! between two of our hosts takes less than one microsecond, so times are also counted in
+//! nanoseconds, with 32 buckets per power of two, which gives percentiles with an error of at most
+//! 3 %.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 impl Histogram {
-    /// Counts a time.
+    /// Adds a time to the histogram.
     pub fn add(&mut self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.total += 1;
@@ -48,7 +49,7 @@ impl Histogram {
         self.beyond += 1;
     }
 
-    /// Returns the number of times counted.
+    /// Returns the number of times added.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -65,7 +66,8 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// Returns the time not exceeded by the given share, in nanoseconds, to 3 %.
+    /// Returns the time, in nanoseconds and with an error of at most 3 %, that the given share of
+    /// all times does not exceed.
     pub fn percentile(&self, share: f64) -> u64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -78,7 +80,7 @@ impl Histogram {
         0
     }
 
-    /// Formats netperf's rows.
+    /// Formats the histogram as netperf's rows.
     pub fn rows(&self) -> String {
         let mut out = String::new();
         for (name, row) in ROWS.iter().zip(&self.decades) {
@@ -102,7 +104,7 @@ impl Histogram {
     }
 }
 
-/// Returns the bucket: one per nanosecond below 32, then 32 per power of two.
+/// Returns the bucket for a time: below 32 ns one bucket per nanosecond, then 32 per power of two.
 fn step_of(ns: u64) -> usize {
     if ns < STEPS as u64 {
         return ns as usize;
@@ -112,7 +114,7 @@ fn step_of(ns: u64) -> usize {
     STEPS * (power - BITS + 1) as usize + within
 }
 
-/// Returns the largest time of a bucket.
+/// Returns the largest time that belongs to a bucket, in nanoseconds.
 fn top_of(step: usize) -> u64 {
     if step < STEPS {
         return step as u64;

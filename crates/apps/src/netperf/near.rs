@@ -1,7 +1,8 @@
-//! The near end: requests a test from the far end, runs it, and fetches the far end's results.
+//! The near end: requests a test from the far end, runs it, and requests the far end's results.
 //!
-//! All waits are bounded: setup and fetching take at most [`PATIENCE`], a test by count without
-//! progress for [`STALL`] fails, and Ctrl-C ends a test early with the results so far.
+//! All waits are bounded. Setting up a test and requesting its results take at most [`PATIENCE`]
+//! per step, a test that is limited by a number of bytes or transactions fails if it makes no
+//! progress for [`STALL`], and Ctrl-C ends a test early with the results so far.
 
 mod connect;
 mod rr;
@@ -17,19 +18,19 @@ use anyhow::{Context, bail};
 use clock::{Duration, Instant};
 use std::net::SocketAddr;
 
-/// Maximum time without progress of a test by count.
+/// Maximum time without progress of a test that is limited by a number of bytes or transactions.
 pub const STALL: Duration = Duration::from_secs(30);
 
 /// Interim result of a running test.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interim {
-    /// 10^6 bit/s or transactions per second since the previous interim result.
+    /// 10^6 bit/s, or transactions per second, since the previous interim result.
     pub figure: f64,
     /// Seconds since the previous interim result.
     pub seconds: f64,
 }
 
-/// A near end: its sockets, and the callbacks run while it waits.
+/// A near end: its sockets, and the functions that it calls while it waits.
 pub struct Near<'s, S, R, E> {
     sockets: &'s mut S,
     round: R,
@@ -37,7 +38,7 @@ pub struct Near<'s, S, R, E> {
     now: Instant,
 }
 
-/// Results of one end.
+/// Measurements of the near end.
 #[derive(Debug, Default)]
 struct Measured {
     took: Took,
@@ -58,15 +59,15 @@ impl<S: Sockets, R, E> std::fmt::Debug for Near<'_, S, R, E> {
 }
 
 impl<'s, S: Sockets> Near<'s, S, fn(&mut S, Pace) -> Instant, fn(Interim)> {
-    /// Creates an end that runs alone on its thread.
+    /// Creates a near end that is alone on its thread.
     pub fn alone(sockets: &'s mut S) -> Self {
         Near::new(sockets, |sockets, pace| sockets.step(pace), |_| ())
     }
 }
 
 impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'s, S, R, E> {
-    /// Creates an end that calls `round` for each round, which may include the far end's turn.
-    /// `each` receives interim results.
+    /// Creates a near end that calls `round` for each round; `round` may include a turn of the far
+    /// end. `each` receives the interim results.
     pub fn new(sockets: &'s mut S, round: R, each: E) -> Self {
         let now = sockets.now();
         Near { sockets, round, each, now }
@@ -78,13 +79,15 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
         self.now
     }
 
-    /// Runs a test against the far end with the control address `control`.
+    /// Runs a test against the far end whose control connections are accepted at `control`.
     ///
     /// # Errors
-    /// The far end does not answer or refuses, a socket call fails, or nothing moves for too long.
+    /// The far end does not answer or refuses the test, a socket call fails, or no data moves for
+    /// too long.
     pub fn run(&mut self, control: SocketAddr, options: &Options) -> anyhow::Result<Outcome> {
         options.check().map_err(anyhow::Error::msg)?;
-        let fd = self.connect(control, &Setup::default()).with_context(|| format!("netserver at {control}"))?;
+        let fd =
+            self.connect(control, &Setup::default()).with_context(|| format!("cannot reach netserver at {control}"))?;
         let outcome = self.run_over(&mut Talk::new(fd), control, options);
         self.sockets.close(fd);
         self.step(Pace::Go);
@@ -126,6 +129,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
     }
 
     /// Repeats `ask` until it returns something other than `Again`, for at most [`PATIENCE`].
+    /// `what` describes the wait in errors.
     fn wait<T>(&mut self, what: &str, ask: impl FnMut(&mut S) -> Result<T, Failure>) -> anyhow::Result<T> {
         self.step(Pace::Go);
         let found = wait(self.sockets, &mut self.round, Instant::NEVER, ask).with_context(|| what.to_owned())?;
@@ -141,14 +145,15 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
 
     fn datagrams(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<S::Fd> {
         let opened = self.sockets.datagrams(any_towards(to), Some(to), &setup(options));
-        opened.map_err(anyhow::Error::new).context("opening a UDP socket")
+        opened.map_err(anyhow::Error::new).context("cannot open a UDP socket")
     }
 
     fn meter(&mut self, options: &Options) -> Meter {
         Meter::new(options, Span::begin(|| self.step(Pace::Go)))
     }
 
-    /// Returns whether the test continues after `units` are done.
+    /// Returns whether the test continues after `units` (bytes or transactions) are done. Regularly
+    /// checks for Ctrl-C and stalls.
     #[inline(always)]
     fn goes_on(&mut self, meter: &mut Meter, units: u64) -> anyhow::Result<bool> {
         self.now = self.sockets.latest();
@@ -176,22 +181,22 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
     }
 }
 
-/// Interval of checks for Ctrl-C and stalls.
+/// Interval of the checks for Ctrl-C and stalls.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Time and count limits of a test.
+/// Limits and progress of a test.
 struct Meter {
     span: Span,
     end: Instant,
     goal: u64,
-    /// Time of the next full check.
+    /// Time of the next full check: Ctrl-C, stalls, interim results, end of the test.
     look: Instant,
     moved: u64,
     moved_at: Instant,
     every: Option<Duration>,
     next_told: Instant,
     told: (u64, Instant),
-    /// Factor from units to the figure: bytes to 10^6 bit, or 1.
+    /// Factor from units to the result: from bytes to 10^6 bit, or 1 for transactions.
     scale: f64,
     hint: &'static str,
     cut: bool,
@@ -240,7 +245,7 @@ fn setup(options: &Options) -> Setup {
     }
 }
 
-/// Returns the parameters for the far end.
+/// Returns the parameters that the near end sends to the far end.
 fn order(options: &Options) -> Order {
     let (time_ns, bytes) = match options.length {
         Length::Time(time) => (u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 0),
@@ -263,7 +268,7 @@ fn order(options: &Options) -> Order {
     }
 }
 
-/// Returns the size of a call: as requested, or that of the socket's buffer.
+/// Returns the number of bytes per call: as requested, otherwise the size of the socket's buffer.
 fn size_of(asked: Option<usize>, buffer: usize, test: Test) -> usize {
     asked.unwrap_or(buffer).clamp(1, if test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX })
 }

@@ -1,4 +1,4 @@
-//! Sockets of one of our hosts, which the calling thread also runs.
+//! Implements [`Sockets`] on one of our hosts, which the calling thread also runs.
 
 use super::sockets::{Pace, Setup, Sizes, Sockets};
 use crate::streams::Failure;
@@ -9,24 +9,25 @@ use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, OptKind};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Rounds without a frame between two yields of the CPU while spinning. With more hosts than cores
-/// the awaited host then runs soon.
+/// Number of rounds without a frame after which a spinning thread yields its CPU. If there are more
+/// hosts than cores, the host on the other end then runs soon.
 const POLITE: u32 = 1 << 5;
-/// Maximum sleep; a deadline is missed by at most this.
+/// Maximum duration of a sleep, and thus the maximum delay of a deadline.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Behaviour of a round without frames while its caller waits.
+/// What a round does if there are no frames while its caller waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
-    /// Returns at once: the same thread drives the other end, which has its turn now.
+    /// Returns at once: the same thread also runs the other end, which has its turn next.
     Never,
-    /// Spins and yields the CPU now and then: the other end is on another thread, behind a ring.
+    /// Spins, and yields the CPU now and then: another thread runs the other end, and a ring
+    /// connects the two.
     Spins,
-    /// Sleeps until the port's descriptor is readable.
+    /// Sleeps until the descriptor of the port is readable or a timer expires.
     Sleeps,
 }
 
-/// Sockets of a host.
+/// The sockets of one host.
 #[derive(Debug)]
 pub struct OurSockets<'h, L: Locks> {
     host: &'h Host<L>,
@@ -36,19 +37,20 @@ pub struct OurSockets<'h, L: Locks> {
 }
 
 impl<'h, L: Locks> OurSockets<'h, L> {
-    /// Creates the sockets of `host`, which only this thread runs.
+    /// Creates the sockets of `host`, which only the calling thread runs.
     pub fn new(host: &'h Host<L>, rest: Rest) -> OurSockets<'h, L> {
         OurSockets { host, now: host.clock.now(), rest, idle: 0 }
     }
 
-    /// Updates the time for the following calls, after a round that ran elsewhere.
+    /// Reads the clock for the following calls, after a round that the caller ran itself; returns
+    /// the time.
     pub fn set_now(&mut self) -> Instant {
         self.now = self.host.clock.now();
         self.now
     }
 
-    /// Returns calls at the time of the last round. Reading the clock for each call would cost a
-    /// sixth of a transaction's time.
+    /// Returns socket calls that use the time of the last round. Reading the clock for each call
+    /// would take a sixth of a transaction's time.
     #[inline(always)]
     fn calls(&self) -> Calls<'h, L> {
         self.host.calls_at(self.now)

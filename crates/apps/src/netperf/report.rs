@@ -1,8 +1,8 @@
-//! netperf's output: banner, column titles, results, more with `-v 2`; or one JSON object.
+//! netperf's output: banner, column titles, results, and more with `-v 2`; or one JSON object.
 //!
 //! Widths, spaces and blank lines are those of netperf 2.7 (REPORTS 2.4), built without its omni
-//! tests. The words of the banner that depend on netperf's build options (`demo`, `histogram`,
-//! `first burst N`) appear where the feature is in use.
+//! tests. netperf's banner names some of its build options (`demo`, `histogram`, `first burst N`);
+//! here these words appear if the feature is in use.
 
 use super::confidence::{ConfidenceGoal, Runs};
 use super::hist::PERCENTILES;
@@ -13,17 +13,18 @@ use std::fmt::Write;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Style {
-    /// Prints banner and titles (`-P`).
+    /// Whether banner and column titles are printed (`-P`).
     pub headers: bool,
-    /// 0: only the figure; 1: the table; 2: also histogram and percentiles (`-v`).
+    /// Amount of output (`-v`). 0: only the main result; 1: the table; 2: also histogram and
+    /// percentiles.
     pub verbosity: u8,
-    /// Name of the far end, as given.
+    /// Name of the far end, as the user gave it.
     pub host: String,
     /// Address of the far end.
     pub address: String,
 }
 
-/// Formats the banner printed before the test; the options in use are appended.
+/// Formats the banner, which is printed before the test and ends with the options in use.
 pub fn banner(style: &Style, options: &super::Options, wish: Option<&ConfidenceGoal>) -> String {
     let name = match options.test {
         Test::TcpStream => "TCP STREAM TEST",
@@ -55,7 +56,7 @@ pub fn banner(style: &Style, options: &super::Options, wish: Option<&ConfidenceG
     out + "\n"
 }
 
-/// Formats netperf's line for an interim result; `at` is the time of day in seconds.
+/// Formats netperf's line for an interim result. `at` is the time of day in seconds since 1970.
 pub fn interim(test: Test, interim: &Interim, at: f64) -> String {
     let unit = if test.is_stream() { "10^6bits" } else { "Trans" };
     let Interim { figure, seconds } = interim;
@@ -64,8 +65,8 @@ pub fn interim(test: Test, interim: &Interim, at: f64) -> String {
 
 /// Returns netperf's warning that the confidence interval is wider than requested.
 ///
-/// netperf's two rows of CPU utilization are omitted: it is not measured, and netperf without -c
-/// and -C prints 0.000% there.
+/// netperf's two rows about CPU utilization are omitted: CPU utilization is not measured, and
+/// netperf without `-c` and `-C` prints 0.000% there.
 pub fn warning(runs: &Runs, wish: &ConfidenceGoal) -> String {
     format!(
         "!!! WARNING\n\
@@ -94,7 +95,7 @@ Socket  Message  Elapsed      Messages                \n\
 Size    Size     Time         Okay Errors   Throughput\n\
 bytes   bytes    secs            #      #   10^6bits/sec\n\n";
 
-/// Formats the results, with titles if enabled.
+/// Formats the results, with column titles if they are enabled.
 pub fn figures(style: &Style, outcome: &Outcome) -> String {
     if style.verbosity == 0 {
         let end = if matches!(outcome.test, Test::TcpStream | Test::TcpMaerts | Test::TcpRr | Test::UdpRr) {
@@ -150,8 +151,8 @@ fn rr(outcome: &Outcome) -> String {
     )
 }
 
-/// Formats the additions of `-v 2`: calls, round trips and times as in netperf, then percentiles,
-/// which netperf does not have.
+/// Formats what `-v 2` adds: calls, round trips and times as netperf prints them, then percentiles,
+/// which netperf does not print.
 fn more(outcome: &Outcome) -> String {
     let mut out = String::new();
     let what = match outcome.test {
@@ -196,7 +197,7 @@ fn calls(outcome: &Outcome) -> String {
     )
 }
 
-/// Formats a number that is large or zero like C's `%6.4g`.
+/// Formats a number like C's `%6.4g`; the number must be zero or large.
 fn short(x: f64) -> String {
     let text = if x >= 1e4 {
         let power = x.log10().floor() as i32;
@@ -229,7 +230,7 @@ fn round_trips(outcome: &Outcome) -> String {
     )
 }
 
-/// Returns all results as one JSON object.
+/// Returns all results of the test as one JSON object.
 pub fn json(style: &Style, outcome: &Outcome, runs: &Runs, wish: Option<&ConfidenceGoal>) -> Value {
     let unit = if outcome.test.is_stream() { "10^6bits/s" } else { "trans/s" };
     let mut found = json!({
@@ -278,7 +279,8 @@ pub fn json(style: &Style, outcome: &Outcome, runs: &Runs, wish: Option<&Confide
     found
 }
 
-/// Returns the mean of several runs, as netperf prints it; counts are averaged too.
+/// Returns the mean of several runs as netperf prints it; counts are averaged, too. `None` without
+/// runs.
 pub fn mean(outcomes: &[Outcome]) -> Option<Outcome> {
     let n = outcomes.len() as u64;
     let mut mean = outcomes.last()?.clone();

@@ -1,4 +1,5 @@
-//! One end of a play on a host configured by flags; the other end is another process or machine.
+//! Runs one end of a test on a host that flags configure; the other end is another process or
+//! machine.
 
 use super::ours::{OurSockets, Rest};
 use super::session::{FarEnd, Play, Turn};
@@ -16,9 +17,9 @@ use node::run::{Event, Outcome};
 use port::Pairs;
 use std::net::SocketAddr;
 
-/// Serves a far end at `at` on a host created from `config`, until [`dispatch::request_stop`]
-/// (Ctrl-C, or the control command `stop`) or until its ports have ended. The process enters
-/// `sandbox` once it listens.
+/// Serves a far end at the address `at` on a host created from `config`. Ends on
+/// [`dispatch::request_stop`] (Ctrl-C, or the control command `stop`), or when the ports of the
+/// host have ended. The process enters `sandbox` once the far end listens.
 ///
 /// # Errors
 /// [`RunError`].
@@ -67,11 +68,11 @@ fn live<L: Locks, A: FarEnd>(
     Ok(Outcome { lost_ports, ..node::run::end(&host) })
 }
 
-/// Runs the near end on a host created from `config`, against the far end at L4 port `port` of
-/// `far`.
+/// Runs the near end of `play` on a host created from `config`. The far end is at the L4 port
+/// `port` of the remote host `far`.
 ///
 /// # Errors
-/// The host could not be created, `far` has no address of `families`, or the play failed.
+/// The host could not be created, `far` has no address of `families`, or the test failed.
 pub fn ask<P: Play>(
     play: &mut P,
     config: &HostConfig,
@@ -88,7 +89,7 @@ pub fn ask<P: Play>(
     let at = host.resolve(far, port, families).map_err(anyhow::Error::from);
     let result = at.and_then(|at| play.near(&mut sockets, &mut |sockets, pace| sockets.step(pace), at));
     match configured {
-        Err(why) => result.context(why), // probably the cause
+        Err(why) => result.context(why), // probably the cause of the failure
         Ok(()) => result,
     }
 }

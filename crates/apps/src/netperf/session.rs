@@ -1,5 +1,6 @@
-//! A test from banner to results, repeated until the requested confidence; and the traits for
-//! running such plays between arbitrary ends.
+//! Runs a test from banner to results, and repeats it until the requested confidence is reached.
+//! Also has the traits of such tests and tools ("plays"), which run between a near end and a far
+//! end on any sockets.
 
 use super::confidence::{ConfidenceGoal, Runs};
 use super::far::Far;
@@ -17,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A far end that runs one turn at a time.
 pub trait Turn<S: Sockets> {
-    /// Runs whatever is possible now; returns whether that was anything.
+    /// Does what is possible now without waiting; returns whether there was anything to do.
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool;
 }
 
@@ -28,45 +29,46 @@ impl<S: Sockets> Turn<S> for Far<S> {
     }
 }
 
-/// A kind of far end, independent of its sockets and location.
+/// A kind of far end that runs on any sockets and in any place.
 pub trait FarEnd {
-    /// The far end on sockets of type `S`.
+    /// The far end itself, on sockets of type `S`.
     type End<S: Sockets>: Turn<S>;
 
-    /// Default L4 port.
+    /// Default L4 port on which the far end listens.
     const PORT: u16;
 
     /// Default maximum number of connections.
     const CONNECTIONS: usize;
 
-    /// Opens the far end at `at`. L4 port 0 selects a free port. Returns the port.
+    /// Opens the far end at the address `at`; L4 port 0 selects a free port. Returns the far end
+    /// and its port.
     ///
     /// # Errors
     /// The address is in use.
     fn open<S: Sockets>(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<(Self::End<S>, u16), Failure>;
 
-    /// Opens the far end for a single near end, which may use all [`Asked::CONNECTIONS`].
+    /// Opens the far end for a single near end, which may use all [`FarEnd::CONNECTIONS`].
     ///
     /// # Errors
-    /// Those of [`Asked::open`].
+    /// Those of [`FarEnd::open`].
     fn open_for_one<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Self::End<S>, u16), Failure> {
         Self::open(sockets, at, Limits::shared_by_one(Self::CONNECTIONS))
     }
 }
 
-/// A program with a near and a far end, independent of the network between them.
+/// A test or tool with a near end and a far end, which runs on any network between them.
 pub trait Play {
-    /// The far end it needs.
+    /// The far end that the near end requires.
     type Far: FarEnd;
 
-    /// Runs the near end against the far end at `at`; `round` is called while it waits.
+    /// Runs the near end against the far end at the address `at`; calls `round` while it waits.
     ///
     /// # Errors
-    /// A description of the failure.
+    /// The reason for which the near end failed.
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()>;
 }
 
-/// netserver: the far end of netperf's tests.
+/// netserver, the far end of netperf's tests.
 #[derive(Debug)]
 pub struct Netserver;
 
@@ -84,11 +86,11 @@ impl FarEnd for Netserver {
     }
 }
 
-/// A test, its repetitions and its output.
+/// A test with its repetitions and its output.
 pub struct Session<'o> {
     /// Options of the test.
     pub options: Options,
-    /// Requested confidence; `None`: a single run.
+    /// Confidence that the user requested; `None`: the test runs once.
     pub wish: Option<ConfidenceGoal>,
     pub style: Style,
     /// Prints one JSON object instead of text.
@@ -116,7 +118,8 @@ impl Play for Session<'_> {
         loop {
             let tell = |interim: Interim| {
                 if !*json {
-                    // A write error here shows again when the results are written.
+                    // If writing fails here, it fails again when the results are written, and the
+                    // error is reported then.
                     let _ = out.write_all(report::interim(options.test, &interim, time_of_day()).as_bytes());
                     let _ = out.flush();
                 }

@@ -1,7 +1,7 @@
-//! Socket calls used by tests, implemented by our hosts and by the kernel's sockets.
+//! The socket calls that a test uses, implemented by our hosts and by the kernel's sockets.
 //!
-//! In contrast to [`crate::streams::Streams`], which serves many connections by readiness, this
-//! trait has datagrams and no readiness: a test has one socket and waits for a known event. A call
+//! [`crate::streams::Streams`] serves many stream connections by readiness. In contrast, this trait
+//! also has datagrams, and no readiness: a test uses one socket and waits for a known event. A call
 //! that cannot proceed returns [`Failure::Again`]; the caller then calls [`Sockets::step`] and
 //! retries.
 
@@ -13,62 +13,63 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// Options of a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Setup {
-    /// Bytes of the send buffer (SO_SNDBUF); `None`: system default.
+    /// Size of the send buffer in bytes (SO_SNDBUF); `None`: system default.
     pub send_buffer: Option<usize>,
-    /// Bytes of the receive buffer (SO_RCVBUF); `None`: system default.
+    /// Size of the receive buffer in bytes (SO_RCVBUF); `None`: system default.
     pub recv_buffer: Option<usize>,
-    /// Sets TCP_NODELAY.
+    /// Whether TCP_NODELAY is set.
     pub nodelay: bool,
     /// Local address; `None`: selected by the system.
     pub from: Option<IpAddr>,
-    /// Blocking behaviour of its calls.
+    /// Whether calls on the socket may block.
     pub waits: Waits,
 }
 
-/// Blocking behaviour of a socket's calls. If one thread drives both ends, calls never block.
+/// Whether the calls on a socket may block. If one thread runs both ends, calls never block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waits {
-    /// Never blocks: for sockets beside the test, such as the control connection.
+    /// Calls never block: for sockets other than that of the test, such as the control connection.
     #[default]
     Never,
-    /// Blocks for a moment like netperf's calls, then returns [`Failure::Again`].
+    /// Calls block for a moment, like netperf's calls, and then return [`Failure::Again`].
     Briefly,
 }
 
-/// Bytes of a socket's buffers, as reported by the system.
+/// Sizes of a socket's buffers, as the system reports them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sizes {
-    /// Bytes of the send buffer.
+    /// Size of the send buffer in bytes.
     pub send: usize,
-    /// Bytes of the receive buffer.
+    /// Size of the receive buffer in bytes.
     pub recv: usize,
 }
 
-/// State of the caller of [`Sockets::step`].
+/// Whether the caller of [`Sockets::step`] has more to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// It has more work: poll and return at once.
+    /// The caller has more to do: `step` polls and returns at once.
     Go,
-    /// It waits: the thread may sleep for a moment if there is no event.
+    /// The caller waits: `step` may let the thread sleep for a moment if there is no event.
     Wait,
 }
 
-/// Time limit for connecting, for a reply of the far end, and for the last bytes.
+/// Time limit for connecting, for a reply of the far end, and for the last bytes of a test.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time limit after Ctrl-C, for fetching the results so far from a far end that still responds.
+/// Time limit after Ctrl-C for requesting the results so far, if the far end still responds.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Called while an end waits: runs other users of the thread, or sleeps.
+/// Function that is called while an end waits: runs other users of the thread, or sleeps. Returns
+/// the time.
 pub type Round<'r, S> = &'r mut dyn FnMut(&mut S, Pace) -> Instant;
 
 /// The sockets of one end.
 pub trait Sockets {
     type Fd: Copy + fmt::Debug;
 
-    /// Runs one round of the underlying system; returns the time.
+    /// Runs one round of the host or kernel sockets; returns the time after it.
     fn step(&mut self, pace: Pace) -> Instant;
 
-    /// Returns the time of the last round, or the current time if that is cheaper.
+    /// Returns the time of the last round, or the current time if reading the clock is cheap.
     fn latest(&self) -> Instant;
 
     /// Reads the current time.
@@ -80,20 +81,21 @@ pub trait Sockets {
     /// `InUse`, `NoRoom`, `Invalid`.
     fn listen(&mut self, at: SocketAddr, setup: &Setup) -> Result<Self::Fd, Failure>;
 
-    /// Accepts the next connection, with the options of its listener.
+    /// Accepts the next connection, which has the options of its listener. Returns it with the
+    /// peer's address.
     ///
     /// # Errors
     /// `Again`, `NoRoom`.
     fn accept(&mut self, listener: Self::Fd) -> Result<(Self::Fd, SocketAddr), Failure>;
 
-    /// Starts to connect; [`Sockets::connected`] returns the result.
+    /// Begins to connect; [`Sockets::connected`] returns the result.
     ///
     /// # Errors
     /// `Refused`, `HostUnreachable`, `NetUnreachable`, `InUse` (no L4 port is free to connect
     /// from), `NoRoom`, `Invalid`.
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<Self::Fd, Failure>;
 
-    /// Returns the result of a connect.
+    /// Returns the result of [`Sockets::connect`].
     ///
     /// # Errors
     /// `Again` while it is in progress; `Refused`, `HostUnreachable`, `TimedOut`, `Gone`.
@@ -105,13 +107,14 @@ pub trait Sockets {
     /// `InUse`, `NoRoom`, `Invalid`.
     fn datagrams(&mut self, at: SocketAddr, to: Option<SocketAddr>, setup: &Setup) -> Result<Self::Fd, Failure>;
 
-    /// Sends the first part of `bytes`, or one datagram; returns how many bytes were sent.
+    /// Sends the first part of `bytes` on a stream, or all of them as one datagram. Returns how
+    /// many bytes were sent.
     ///
     /// # Errors
     /// `Again`, `Gone`; for a datagram also `NoRoom`, `Refused`.
     fn send(&mut self, fd: Self::Fd, bytes: &[u8]) -> Result<usize, Failure>;
 
-    /// Receives bytes; 0 is the end of a stream.
+    /// Receives bytes; a length of 0 is the end of a stream.
     ///
     /// # Errors
     /// `Again`, `Gone`; for a datagram socket also `Refused`.
@@ -123,14 +126,14 @@ pub trait Sockets {
     /// `Again`, `NoRoom`, `Refused`, `Invalid`.
     fn send_to(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr) -> Result<usize, Failure>;
 
-    /// Receives a datagram and its sender.
+    /// Receives one datagram; returns its length and its sender.
     ///
     /// # Errors
     /// `Again`, `Refused`.
     fn recv_from(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure>;
 
-    /// Receives a datagram, its sender and its destination address, which is unspecified if the
-    /// socket does not return it.
+    /// Receives one datagram; returns its length, its sender and its destination address. The
+    /// destination is unspecified if the implementation does not report it.
     ///
     /// # Errors
     /// Those of [`Sockets::recv_from`].
@@ -138,8 +141,8 @@ pub trait Sockets {
         self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED.into()))
     }
 
-    /// Sends one datagram to `to` from the address `from`. If `from` is unspecified or not
-    /// supported by the socket, the stack selects the address.
+    /// Sends one datagram to `to` from the local address `from`. If `from` is unspecified, or if
+    /// the implementation cannot set it, the stack selects the address.
     ///
     /// # Errors
     /// Those of [`Sockets::send_to`].
@@ -153,21 +156,21 @@ pub trait Sockets {
     /// Closes the descriptor; data already sent is still delivered.
     fn close(&mut self, fd: Self::Fd);
 
-    /// Returns the buffer sizes.
+    /// Returns the sizes of the socket's buffers.
     fn sizes(&self, fd: Self::Fd) -> Sizes;
 
-    /// Returns the local address.
+    /// Returns the local address and port.
     ///
     /// # Errors
     /// `Invalid`.
     fn local(&self, fd: Self::Fd) -> Result<SocketAddr, Failure>;
 }
 
-/// Repeats `ask` until it returns something other than `Again`. Returns `None` at `until`, or
-/// shortly after a stop was requested.
+/// Repeats `ask` until it returns something other than `Again`. Returns `None` if `until` is
+/// reached first, or shortly after a stop was requested.
 ///
 /// # Errors
-/// The error of `ask`; no progress for [`PATIENCE`].
+/// The error of `ask`, or no success within [`PATIENCE`].
 pub fn wait<S: Sockets, T>(
     sockets: &mut S,
     round: Round<'_, S>,
@@ -190,14 +193,15 @@ pub fn wait<S: Sockets, T>(
     }
 }
 
-/// Message for [`Failure::InUse`].
+/// Explanation of [`Failure::InUse`] when connecting.
 pub(crate) const NO_LOCAL_END: &str = "no local address and port: all ports are in use or in TIME-WAIT \
                                        (sysctl net.inet.tcp.msl), or this host does not have the address";
 
-/// Connects to `to`; returns `None` as [`wait`] does.
+/// Connects to `to` and waits for the result; returns `None` in the same cases as [`wait`].
 ///
 /// # Errors
-/// Those of [`Sockets::connect`], [`Sockets::connected`] and [`wait`], with context.
+/// Those of [`Sockets::connect`], [`Sockets::connected`] and [`wait`], with the failed step as
+/// context.
 pub fn connect<S: Sockets>(
     sockets: &mut S,
     round: Round<'_, S>,

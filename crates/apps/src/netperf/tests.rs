@@ -121,7 +121,7 @@ fn a_missing_netserver_is_reported() {
     };
     let at = SocketAddr::from(([10, 0, 0, 2], PORT));
     let why = Near::new(&mut near, round, |_| ()).run(at, &Options::new(Test::TcpRr)).unwrap_err();
-    assert_eq!(format!("{why:#}"), "netserver at 10.0.0.2:12865: connect: connection refused");
+    assert_eq!(format!("{why:#}"), "cannot reach netserver at 10.0.0.2:12865: connect: connection refused");
 }
 
 /// Opens a control connection and lets the far end accept it.

@@ -1,6 +1,6 @@
-//! `netblast`: sends datagrams as fast as possible; `netsend`: at a rate; `netreceive`: receives
-//! them. Each datagram of at least 4 bytes starts with its sequence number in network byte order;
-//! failed sends are numbered too.
+//! `netblast` sends datagrams as fast as possible, `netsend` sends them at a given rate, and
+//! `netreceive` receives them. Each datagram of at least 4 bytes starts with a sequence number in
+//! network byte order; failed sends use a number, too.
 
 use super::{Kind, Out, Services, stamp, wall};
 use crate::netperf::session::{FarEnd, Play, Round};
@@ -12,12 +12,12 @@ use std::net::SocketAddr;
 
 /// Default L4 port of netreceive.
 const AT: u16 = 9000;
-/// Maximum sends between two rounds, and their bytes. If one thread drives both ends, the receive
-/// buffer must hold them until the far end's turn.
+/// Maximum number of sends between two rounds; the next constant limits their bytes. If one thread
+/// runs both ends, the receive buffer must hold these datagrams until the far end has its turn.
 const QUANTUM: usize = 16;
 const QUANTUM_BYTES: usize = 32 << 10;
 
-/// Counters of sends.
+/// Counters of successful and failed sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sends {
     calls: u64,
@@ -43,9 +43,9 @@ fn open<S: Sockets>(sockets: &mut S, to: SocketAddr) -> anyhow::Result<S::Fd> {
 
 /// The tool `netblast`.
 pub struct Netblast<'o> {
-    /// Bytes per datagram.
+    /// Payload of each datagram in bytes.
     pub payload: usize,
-    /// Duration.
+    /// Duration for which datagrams are sent.
     pub time: Duration,
     /// Destination of the output.
     pub out: Out<'o>,
@@ -88,9 +88,9 @@ impl Play for Netblast<'_> {
 
 /// The tool `netsend`.
 pub struct Netsend<'o> {
-    /// Bytes per datagram.
+    /// Payload of each datagram in bytes.
     pub payload: usize,
-    /// Datagrams per second, at most a million.
+    /// Number of datagrams to send per second, at most a million.
     pub rate: u32,
     /// Duration in seconds; 0: until Ctrl-C.
     pub seconds: u64,
@@ -114,14 +114,14 @@ impl Play for Netsend<'_> {
         out.flush()?;
         let fd = open(sockets, at)?;
         let (mut packet, mut sends) = (vec![0; *payload], Sends::default());
-        // Starts at the second full second from now.
+        // Sending starts at the second full second (of the time of day) from now.
         let lead = Duration::from_secs(2).saturating_sub(Duration::from_nanos(wall().subsec_nanos().into()));
         let mut due = round(sockets, Pace::Go).after(lead);
         let end = if *seconds == 0 { Instant::NEVER } else { due.after(Duration::from_secs(*seconds)) };
         'all: loop {
             due = due.after(interval);
-            // Polls at least once per datagram even when late, for Ctrl-C and for the other end,
-            // which may need this thread.
+            // Each datagram is preceded by at least one poll, even when sending is late: for
+            // Ctrl-C, and for the other end, which may need this thread.
             let now = loop {
                 round(sockets, Pace::Go);
                 if dispatch::stop_requested() {
@@ -147,7 +147,7 @@ impl Play for Netsend<'_> {
     }
 }
 
-/// The far end `netreceive`.
+/// netreceive, the far end of netblast and netsend.
 #[derive(Debug)]
 pub struct Netreceive;
 

@@ -1,4 +1,5 @@
-//! `tcpconnect`: connections, one after the other, for some time; `tcpreceive`: accepts them.
+//! `tcpconnect` opens and closes connections, one after the other, for some time; `tcpreceive`
+//! accepts them.
 
 use super::{Kind, Out, Services};
 use crate::netperf::session::{FarEnd, Play, Round};
@@ -9,16 +10,16 @@ use crate::streams::Failure;
 use clock::Duration;
 use std::net::SocketAddr;
 
-/// L4 port of tcpreceive.
+/// Default L4 port of tcpreceive.
 const AT: u16 = 6060;
 
-/// The tool `tcpconnect`; the original runs for 60 seconds.
+/// The tool `tcpconnect`. The original always runs for 60 seconds.
 pub struct Tcpconnect<'o> {
-    /// Duration.
+    /// Duration for which connections are opened.
     pub time: Duration,
     /// Destination of the output.
     pub out: Out<'o>,
-    /// The result, after the run.
+    /// The result, once the run is complete.
     pub done: Option<Connected>,
 }
 
@@ -29,7 +30,7 @@ pub struct Connected {
 }
 
 impl<'o> Tcpconnect<'o> {
-    /// Creates the tool for a duration.
+    /// Creates the tool, which will run for `time`.
     pub fn new(time: Duration, out: Out<'o>) -> Tcpconnect<'o> {
         Tcpconnect { time, out, done: None }
     }
@@ -50,11 +51,13 @@ impl Play for Tcpconnect<'_> {
         let until = span.start().after(self.time);
         while sockets.latest() < until && !dispatch::stop_requested() {
             let connected = connect(sockets, round, until, at, &setup);
-            let Some(fd) = connected.map_err(|why| why.context(format!("connection {}", count + 1)))? else { break };
+            let Some(fd) = connected.map_err(|why| why.context(format!("connection {} failed", count + 1)))? else {
+                break;
+            };
             sockets.close(fd);
             count += 1;
-            // The kernel completes a connect before the listener accepts: on a single thread the
-            // listener needs its turn.
+            // The kernel completes a connect before the listener accepts it. If a single thread
+            // runs both ends, the listener needs its turn here.
             round(sockets, Pace::Go);
         }
         let took = span.end(round(sockets, Pace::Go));
@@ -64,7 +67,7 @@ impl Play for Tcpconnect<'_> {
     }
 }
 
-/// The far end `tcpreceive`.
+/// tcpreceive, the far end of tcpconnect.
 #[derive(Debug)]
 pub struct Tcpreceive;
 

@@ -1,7 +1,7 @@
-//! `http`: fetches one file repeatedly by HTTP/1.0 over many connections; `httpd`: serves it.
+//! `http` fetches one file repeatedly by HTTP/1.0 over many connections; `httpd` serves the file.
 //!
-//! A transfer counts if the answer is a 200 with a body of the announced length; any other outcome
-//! is an error. The original also counts a 404 answer as a transfer.
+//! A transfer counts if the answer has status 200 and a body of the announced length; any other
+//! outcome is an error. The original also counts an answer with status 404 as a transfer.
 
 use super::{Out, warm_up};
 use crate::files::Root;
@@ -16,28 +16,28 @@ use clock::Duration;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
-/// L4 port of httpd.
+/// Default L4 port of httpd.
 const AT: u16 = 80;
-/// Maximum bytes of an answer's head.
+/// Maximum length of the head of an answer in bytes.
 const HEAD_MAX: usize = 4096;
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 64 << 10;
-/// Path served by the original's server: 1 KiB.
+/// Path of the requested file. As with the original's server, the file has 1 KiB.
 pub const PATH: &str = "/dev/zero?bytes=1024";
-/// Maximum number of concurrent connections: the server's limit per address.
+/// Maximum number of concurrent connections, equal to the server's limit per address.
 pub const CLIENTS_MAX: usize = 256;
 
-/// The tool `http`. The original uses a process or thread per connection, this one does not
-/// ([`transfer`] is for callers that do).
+/// The tool `http`. The original uses one process or thread per connection; this implementation
+/// serves all connections on one thread ([`transfer`] is for callers that use several).
 pub struct Fetch<'o> {
-    /// Concurrent connections, at most [`CLIENTS_MAX`].
+    /// Number of concurrent connections, at most [`CLIENTS_MAX`].
     pub at_a_time: usize,
-    /// Duration.
+    /// Duration for which files are fetched.
     pub time: Duration,
     pub path: &'o str,
     /// Destination of the output.
     pub out: Out<'o>,
-    /// Number of transfers and the time they took, after the run.
+    /// Number of transfers and the duration of the run, once it is complete.
     pub done: Option<(u64, Took)>,
 }
 
@@ -47,17 +47,17 @@ impl std::fmt::Debug for Fetch<'_> {
     }
 }
 
-/// A connection for one transfer: request, answer, end.
+/// A connection that performs one transfer: sends the request and reads the answer to its end.
 struct Conn<F> {
     fd: F,
     is_open: bool,
     sent: usize,
     head: Vec<u8>,
-    /// Remaining body bytes, once the head is read.
+    /// Number of bytes of the body still to be received; `None` until the head is complete.
     left: Option<u64>,
 }
 
-/// State of a connection after a turn.
+/// What a connection achieved in a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Came {
     Nothing,
@@ -100,7 +100,7 @@ impl<F: Copy> Conn<F> {
         Ok(self.take(buffer.get(..n).unwrap_or_default()))
     }
 
-    /// Processes bytes of the answer.
+    /// Processes received bytes of the answer.
     fn take(&mut self, bytes: &[u8]) -> Came {
         let body = match self.left {
             Some(left) => Some(left.checked_sub(bytes.len() as u64)),
@@ -110,7 +110,7 @@ impl<F: Copy> Conn<F> {
                 if end.is_none() && self.head.len() >= HEAD_MAX {
                     return Came::Wrong;
                 }
-                // All bytes after the end of the head are body.
+                // All bytes after the end of the head belong to the body.
                 end.map(|end| {
                     let before = self.head.len() - bytes.len().min(HEAD_MAX);
                     let body = (before + bytes.len()).saturating_sub(end) as u64;
@@ -129,7 +129,7 @@ impl<F: Copy> Conn<F> {
     }
 }
 
-/// Performs one transfer by blocking calls; returns whether it was complete.
+/// Performs one transfer on a connected stream by blocking calls; returns whether it was complete.
 pub fn transfer(stream: &mut (impl Read + Write), path: &str) -> bool {
     let (mut conn, mut buffer) = (Conn::new(()), vec![0; READ]);
     if stream.write_all(request(path).as_bytes()).is_err() {
@@ -150,16 +150,17 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.0\r\n\r\n")
 }
 
-/// Prints the tool's two lines.
+/// Prints the two lines of the tool's result: transfers and errors per second.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Errors of writing to `out`.
 pub fn print_rates(out: Out<'_>, transfers: u64, errors: u64, seconds: f64) -> io::Result<()> {
     writeln!(out, "{:.0} transfers/second", transfers as f64 / seconds)?;
     writeln!(out, "{:.0} errors/second", errors as f64 / seconds)
 }
 
-/// Returns the body length announced by the head of a 200 answer.
+/// Returns the length of the body that the head of an answer announces; `None` unless its status is
+/// 200.
 fn length(head: &[u8]) -> Option<u64> {
     let head = str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");
@@ -190,7 +191,7 @@ impl Play for Fetch<'_> {
                     Ok(fd) => open.push(Conn::new(fd)),
                     Err(_) => {
                         errors += 1;
-                        break; // all L4 ports are in use at the moment
+                        break; // all local L4 ports are in use at the moment
                     }
                 }
             }
@@ -217,7 +218,7 @@ impl Play for Fetch<'_> {
     }
 }
 
-/// The far end `httpd`: our HTTP server with only the built-in devices.
+/// httpd, the far end of http: our HTTP server with only the built-in files.
 #[derive(Debug)]
 pub struct Httpd;
 

@@ -1,10 +1,10 @@
-//! `juggle`: bounces messages of 128 bytes 1024 times between two ends, in ten runs, with 0 to 4
-//! messages in flight; prints CSV.
+//! `juggle` bounces messages of 128 bytes between two ends, 1024 times per run in ten runs, with 0
+//! to 4 messages in flight. It prints CSV.
 //!
-//! The original bounces them between two descriptors of one kernel, by pipe, UDP and socket pairs,
-//! on one thread, two threads and two processes; `lab::native::juggle` does that. Here the
-//! descriptors belong to two hosts, and the channels are UDP and TCP. The first of eleven runs is
-//! not reported; each time is divided by the number of messages in flight.
+//! The original bounces messages between two descriptors of one kernel (pipes, UDP sockets and
+//! socket pairs) on one thread, two threads and two processes; `lab::native::juggle` does the same.
+//! Here the two descriptors belong to two hosts and use UDP and TCP. The first of eleven runs is
+//! not printed. Each printed time is divided by the number of messages in flight.
 
 use super::{Kind, Out, Services};
 use crate::netperf::session::{FarEnd, Play, Round};
@@ -15,22 +15,22 @@ use anyhow::Context;
 use clock::{Duration, Instant};
 use std::net::SocketAddr;
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 pub const MESSAGE: usize = 128;
-/// Number of cycles per run.
+/// Number of cycles per run; in a cycle, each message in flight is sent and its echo is received.
 pub const CYCLES: usize = 1024;
 const LOOPS: usize = 10;
 /// Maximum number of messages in flight.
 pub const PIPELINE_MAX: u32 = 4;
-/// L4 port of the partner.
+/// Default L4 port of the far end, which echoes the messages.
 const AT: u16 = 2020;
 
 /// The tool `juggle`.
 pub struct Juggle<'o> {
-    /// Test name in each line: `juggle` if one thread drives both ends, `thread_juggle` with two
-    /// threads.
+    /// Test name that each line has: `juggle` if one thread runs both ends, `thread_juggle` if two
+    /// threads do.
     pub name: &'static str,
-    /// Cycles per run; 1024 in the original.
+    /// Number of cycles per run; 1024 in the original.
     pub cycles: usize,
     /// Destination of the output.
     pub out: Out<'o>,
@@ -43,10 +43,10 @@ impl<'o> Juggle<'o> {
     }
 }
 
-/// Prints the lines before the results.
+/// Prints the parameters and the title line, which precede the results.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Errors of writing to `out`.
 pub fn head(out: Out<'_>, cycles: usize) -> std::io::Result<()> {
     write!(out, "MESSAGELEN, {MESSAGE}\nNUMCYCLES, {cycles}\nLOOPS, {LOOPS}\nPIPELINE_MAX, {PIPELINE_MAX}\n\n\n")?;
     write!(out, "ipctype, test, pipeline_depth")?;
@@ -54,11 +54,11 @@ pub fn head(out: Out<'_>, cycles: usize) -> std::io::Result<()> {
     writeln!(out)
 }
 
-/// Measures and prints the line of one channel with `depth` messages in flight. Returns `false` if
-/// `run` was stopped.
+/// Measures one channel with `depth` messages in flight and prints the line of its results. Returns
+/// `false` if `run` was stopped.
 ///
 /// # Errors
-/// Errors of `run` and `out`.
+/// Errors of `run`, and of writing to `out`.
 pub fn line(
     out: Out<'_>,
     [channel, test]: [&str; 2],
@@ -67,7 +67,7 @@ pub fn line(
 ) -> anyhow::Result<bool> {
     let mut line = format!("{channel}, {test}, {depth}");
     for at in 0..=LOOPS {
-        let took = run().with_context(|| format!("{channel}, {depth} messages in flight"))?;
+        let took = run().with_context(|| format!("{channel} with {depth} messages in flight failed"))?;
         let Some(took) = took else { return Ok(false) };
         if at > 0 {
             line += &format!(", {}", super::stamp(took / depth.max(1)));
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Juggle<'_> {
     }
 }
 
-/// Runs once: sends `depth` messages and receives their echoes, `cycles` times.
+/// Performs one run: sends `depth` messages and receives their echoes, `cycles` times.
 fn run<S: Sockets>(
     sockets: &mut S,
     round: Round<'_, S>,
@@ -123,7 +123,7 @@ impl Play for Juggle<'_> {
         let setup = Setup { nodelay: true, waits: Waits::Briefly, ..Setup::default() };
         let soon = sockets.now().after(PATIENCE);
         let stream = connect(sockets, round, soon, at, &setup)?.context("connect: connection timed out")?;
-        let datagrams = sockets.datagrams(any_towards(at), Some(at), &setup).context("opening a UDP socket")?;
+        let datagrams = sockets.datagrams(any_towards(at), Some(at), &setup).context("cannot open a UDP socket")?;
         'all: for depth in 0..=PIPELINE_MAX {
             for (name, fd) in [("udp", datagrams), ("tcp", stream)] {
                 let run = || run(sockets, round, fd, depth, self.cycles);
@@ -139,7 +139,7 @@ impl Play for Juggle<'_> {
     }
 }
 
-/// The far end, which echoes juggle's messages.
+/// The far end of juggle, which echoes messages.
 #[derive(Debug)]
 pub struct Partner;
 

@@ -1,5 +1,5 @@
-//! The far ends: a listener, a datagram socket, or both on one L4 port, which echo or discard
-//! received data.
+//! The far ends of the netrate tools. Each has a listener, a UDP socket, or both on one L4 port,
+//! and echoes or discards received data.
 
 use crate::netperf::session::Turn;
 use crate::netperf::sockets::{Setup, Sockets, Waits};
@@ -10,22 +10,22 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Default maximum number of connections.
 pub(super) const CONNS_MAX: usize = 1024;
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const CHUNK: usize = 64 << 10;
-/// Maximum calls per turn and socket.
+/// Maximum number of calls per turn on each socket.
 const QUANTUM: usize = 16;
-/// Bytes of netreceive's receive buffer.
+/// Size of netreceive's receive buffer in bytes.
 const RECV_BUFFER: usize = 128 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// `tcpreceive`: echoes connections, usually one at a time.
+    /// `tcpreceive`: echoes data on connections, of which there is usually one at a time.
     EchoOne,
     /// `netreceive`: discards datagrams.
     TakeDatagrams,
-    /// Partner of `juggle`: echoes datagrams and connections.
+    /// Far end of `juggle`: echoes datagrams and data on connections.
     EchoAll,
-    /// `tcpp -s`: reads connections to their end.
+    /// `tcpp -s`: receives and discards data on connections until their end.
     TakeStreams,
 }
 
@@ -63,24 +63,25 @@ pub struct Services<S: Sockets> {
     buffer: Vec<u8>,
     /// Number of datagrams received.
     pub received: u64,
-    /// Number of connections that ended.
+    /// Number of connections that were served to their end.
     pub served: u64,
-    /// Number of connections closed at once because of the limit per peer.
+    /// Number of connections closed at once because their peer had too many.
     pub refused: u64,
-    /// Number of connections evicted because they were idle for longest.
+    /// Number of connections evicted to make room for others, because they were idle for longest.
     pub evicted: u64,
 }
 
 impl<S: Sockets> Services<S> {
-    /// Opens the services at `at`. L4 port 0 selects a free port. Returns the port.
+    /// Opens the sockets of a service at the address `at`; L4 port 0 selects a free port. Returns
+    /// the service and its port.
     ///
     /// # Errors
     /// The address is in use.
     pub fn open(sockets: &mut S, at: SocketAddr, kind: Kind, limits: Limits) -> Result<(Services<S>, u16), Failure> {
         let (mut listeners, mut datagrams, mut at) = (Vec::new(), None, at);
         if kind != Kind::TakeDatagrams {
-            // With a datagram socket beside it no call may block: the other socket would not be
-            // served.
+            // If there is a UDP socket as well, no call may block, since the other socket would not
+            // be served in the meantime.
             let waits = if kind == Kind::EchoOne { Waits::Briefly } else { Waits::Never };
             let fd = sockets.listen(at, &Setup { nodelay: true, waits, ..Setup::default() })?;
             at.set_port(sockets.local(fd)?.port());
@@ -100,7 +101,8 @@ impl<S: Sockets> Services<S> {
         Ok((services, at.port()))
     }
 
-    /// Like [`Services::open`], with `more` listeners on the following L4 ports.
+    /// Opens a service as [`Services::open`] does, with `more` additional listeners on the next L4
+    /// ports.
     ///
     /// # Errors
     /// One of the addresses is in use.
@@ -126,7 +128,8 @@ impl<S: Sockets> Services<S> {
         Ok((services, port))
     }
 
-    /// Returns the room for another connection of `peer`, or of any peer with `None`.
+    /// Returns whether there is room for another connection from `peer`; with `None`, from any
+    /// peer.
     fn room(&self, peer: Option<IpAddr>, now: Instant) -> Room {
         let numbered = self.conns.iter().enumerate().map(|(at, conn)| (at as u32, conn));
         let Limits { most, per_peer } = self.limits;
@@ -137,8 +140,8 @@ impl<S: Sockets> Services<S> {
     }
 
     /// Accepts connections from the listeners. If all places are taken, a new connection stays in
-    /// its listener's queue until another one has been idle for [`crate::slots::IDLE_MIN`] and is
-    /// evicted.
+    /// the queue of its listener until an existing connection has been idle for
+    /// [`crate::slots::IDLE_MIN`] and is evicted.
     fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut came = false;
         for at in 0..self.listeners.len() {
@@ -146,7 +149,7 @@ impl<S: Sockets> Services<S> {
             if is_full && self.room(None, now) == Room::None {
                 break;
             }
-            // An error means that no connection is queued, or that it was reset.
+            // An error means that the queue has no connection, or that the connection was reset.
             let Some(Ok((fd, peer))) = self.listeners.get(at).map(|listener| sockets.accept(*listener)) else {
                 continue;
             };
@@ -171,7 +174,7 @@ impl<S: Sockets> Services<S> {
         came
     }
 
-    /// Serves all connections; returns whether anything was done.
+    /// Serves all connections; returns whether there was anything to do.
     fn serve(&mut self, sockets: &mut S, now: Instant) -> bool {
         let (kind, buffer) = (self.kind, self.buffer.as_mut_slice());
         let (mut busy, served) = (false, &mut self.served);
@@ -190,7 +193,7 @@ impl<S: Sockets> Services<S> {
         busy
     }
 
-    /// Echoes or discards received datagrams.
+    /// Receives datagrams, and echoes or discards them. Returns whether there were any.
     fn datagram(&mut self, sockets: &mut S) -> bool {
         let Some(fd) = self.datagrams else { return false };
         for at in 0..QUANTUM {
@@ -198,7 +201,8 @@ impl<S: Sockets> Services<S> {
                 Ok((n, from, asked)) => {
                     self.received += 1;
                     if self.kind.echoes() {
-                        // An echo that cannot be sent counts as a lost datagram.
+                        // An echo that cannot be sent counts as a lost datagram, so the error is
+                        // ignored.
                         let _ = sockets.send_msg(fd, self.buffer.get(..n).unwrap_or_default(), from, asked);
                     }
                 }
@@ -210,7 +214,8 @@ impl<S: Sockets> Services<S> {
 }
 
 impl<F: Copy> Conn<F> {
-    /// Serves the connection; `Again` if nothing was done, another error when it has ended.
+    /// Serves the connection. Returns `Again` if there was nothing to do, and another error when
+    /// the connection has ended.
     fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, kind: Kind, buffer: &mut [u8]) -> Result<(), Failure> {
         for at in 0..QUANTUM {
             while !self.unsent.is_empty() {
@@ -232,8 +237,9 @@ impl<F: Copy> Conn<F> {
 impl<S: Sockets> Turn<S> for Services<S> {
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut busy = self.datagram(sockets) | self.serve(sockets, now);
-        // A connection that ends frees its place in the same turn. Otherwise each connection takes
-        // two turns, and a client that connects once per turn fills the listener's queue.
+        // The place of a connection that ends is free in the same turn. Otherwise each connection
+        // would take two turns, and a client that connects once per turn would fill the listener's
+        // queue.
         for _ in 0..QUANTUM {
             if !self.accept(sockets, now) {
                 break;

@@ -1,9 +1,10 @@
-//! `tcpp`: a number of connections, some at a time, each with a number of bytes. A connection
-//! counts once the far end has closed it too.
+//! `tcpp` opens a number of connections, some of them at a time, and sends a number of bytes on
+//! each. A connection counts once the far end has closed it, too.
 //!
-//! The original forks processes (`-p`), each with its own connections to its own L4 port, from the
-//! base port (`-r`) on. Here one thread serves these sets in turn. With `-M`, connections use that
-//! many local addresses from `-l` on in turn; `-T` reports CPU usage during the run.
+//! The original starts `-p` processes. Each has its own set of connections to its own L4 port; the
+//! ports start at the base port (`-r`). Here one thread serves all sets in turn. With `-M N`, the
+//! connections use N local addresses in turn, starting at that of `-l`; `-T` reports the CPU usage
+//! during the run.
 
 use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{FarEnd, Play, Round};
@@ -12,18 +13,19 @@ use crate::slots::Limits;
 use crate::streams::{Failure, at_port};
 use std::net::{IpAddr, SocketAddr};
 
-/// L4 port of the far end: tcpp's base port, and the following ones.
+/// First default L4 port of the far end (tcpp's base port); further sets use the next ports.
 const AT: u16 = 10_000;
-/// Maximum number of connection sets: the far end listens on an L4 port for each.
+/// Maximum number of connection sets. The far end listens on one L4 port for each set.
 pub const SETS_MAX: u16 = 16;
-/// Number of other port ranges to try, if any will do and a range is partly in use.
+/// Number of further port ranges to try if the caller accepts any free range and the first is
+/// partly in use.
 const TRIES: u16 = 64;
-/// Bytes per send call.
+/// Number of bytes per send call.
 const CHUNK: usize = 256 << 10;
-/// Maximum sends per turn of a connection.
+/// Maximum number of send calls per connection and turn.
 const QUANTUM: usize = 4;
 
-/// Figure printed at the end.
+/// Which result is printed at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
     /// Gigabits per second.
@@ -32,22 +34,22 @@ pub enum Figure {
     Cps,
 }
 
-/// Ticks spent by all CPUs since boot: user, nice, system, interrupts, idle.
+/// CPU time of all CPUs since boot, in ticks: user, nice, system, interrupts, idle.
 pub type Cpu = [u64; 5];
 
 /// The tool `tcpp`.
 pub struct Tcpp<'o> {
-    /// Bytes per connection.
+    /// Number of bytes to send on each connection.
     pub bytes: u64,
-    /// Number of connection sets, each to its own L4 port; at most [`SETS_MAX`].
+    /// Number of connection sets, each with its own L4 port of the far end; at most [`SETS_MAX`].
     pub sets: u16,
-    /// Concurrent connections per set; at most 1024 in total.
+    /// Number of concurrent connections per set; at most 1024 for all sets together.
     pub at_a_time: usize,
-    /// Connections per set.
+    /// Total number of connections per set.
     pub conns: u64,
-    /// Local addresses used in turn; empty: selected by the system.
+    /// Local addresses that the connections use in turn; empty: selected by the system.
     pub from: Vec<IpAddr>,
-    /// Source of CPU usage, if it is reported.
+    /// Function that reads the CPU usage; `None`: it is not reported.
     pub cpu: Option<fn() -> Option<Cpu>>,
     pub figure: Figure,
     /// Destination of the output.
@@ -55,8 +57,8 @@ pub struct Tcpp<'o> {
 }
 
 impl<'o> Tcpp<'o> {
-    /// Creates the tool with the original's defaults: one set, 32 connections, all at a time, 10
-    /// MiB each.
+    /// Creates the tool with the original's defaults: one set of 32 connections, all of them
+    /// concurrent, with 10 MiB each.
     pub fn new(out: Out<'o>) -> Tcpp<'o> {
         let (sets, from, cpu) = (1, Vec::new(), None);
         Tcpp { bytes: 10 << 20, sets, at_a_time: 32, conns: 32, from, cpu, figure: Figure::Gbps, out }
@@ -77,7 +79,8 @@ struct Conn<F> {
 }
 
 impl<F: Copy> Conn<F> {
-    /// Advances the connection; returns `true` once the far end has closed it.
+    /// Advances the connection as far as possible now; returns `true` once the far end has closed
+    /// it.
     fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, chunk: &[u8], moved: &mut u64) -> Result<bool, Failure> {
         if !self.is_open {
             sockets.connected(self.fd)?;
@@ -107,7 +110,7 @@ impl Play for Tcpp<'_> {
         let chunk = vec![0; CHUNK];
         let sets = usize::from(self.sets);
         let mut open: Vec<Conn<S::Fd>> = Vec::with_capacity(self.at_a_time * sets);
-        // Per set: connections started, and open.
+        // For each set: number of connections started, and number of connections open.
         let mut each = vec![(0u64, 0usize); sets];
         let (all, mut begun, mut done, mut moved) = (self.conns * sets as u64, 0u64, 0u64, 0u64);
         let mut from = self.from.iter().copied().cycle();
@@ -120,8 +123,9 @@ impl Play for Tcpp<'_> {
                 while *started < self.conns && *live < self.at_a_time {
                     let to = at_port(at, at.port().saturating_add(set as u16));
                     let fd = sockets.connect(to, &Setup { from: from.next(), ..setup });
-                    let fd =
-                        fd.map_err(|why| anyhow::anyhow!("connect to port {}: {why}, after {begun}", to.port()))?;
+                    let fd = fd.map_err(|why| {
+                        anyhow::anyhow!("cannot connect to port {}: {why} ({begun} connections before)", to.port())
+                    })?;
                     open.push(Conn { fd, set, is_open: false, left: self.bytes.max(1) });
                     (*started, *live, begun) = (*started + 1, *live + 1, begun + 1);
                 }
@@ -142,7 +146,7 @@ impl Play for Tcpp<'_> {
             });
             if let Some(why) = failed {
                 open.iter().for_each(|conn| sockets.close(conn.fd));
-                anyhow::bail!("connection failed: {why}, after {done}");
+                anyhow::bail!("connection failed: {why} ({done} connections ended)");
             }
             let went_on = (done, moved) != before;
             let now = round(sockets, if went_on { Pace::Go } else { Pace::Wait });
@@ -164,7 +168,7 @@ impl Play for Tcpp<'_> {
     }
 }
 
-/// Prints the CPU usage between two readings, in percent.
+/// Prints the share of each kind of CPU usage between two readings, in percent.
 fn print_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
     let spent: Vec<u64> = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect();
     let all = spent.iter().sum::<u64>().max(1);
@@ -172,7 +176,7 @@ fn print_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
     Ok(writeln!(out, "user%\tnice%\tsys%\tintr%\tidle%\n{}", shares.join("\t"))?)
 }
 
-/// The far end of tcpp, which reads connections to their end on [`SETS_MAX`] L4 ports.
+/// Far end of tcpp, which listens on [`SETS_MAX`] L4 ports and reads connections to their end.
 #[derive(Debug)]
 pub struct TcppServer;
 
@@ -187,8 +191,8 @@ impl FarEnd for TcppServer {
         if at.port() != 0 {
             return Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1, limits);
         }
-        // Below the ephemeral ports, where a free range of this size is rare because of other
-        // connections.
+        // Ports below the ephemeral range: in that range, other connections rarely leave so many
+        // adjacent ports free.
         let bases = (0..TRIES).map(|n| AT + n * SETS_MAX);
         let mut tried = bases.map(|base| {
             Services::open_several(sockets, SocketAddr::new(at.ip(), base), Kind::TakeStreams, SETS_MAX - 1, limits)

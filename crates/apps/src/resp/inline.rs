@@ -1,4 +1,5 @@
-//! Inline requests: a line of words, as typed in telnet, separated by blanks and optionally quoted.
+//! Inline requests, as typed in telnet: a line of words that are separated by blanks and may be
+//! quoted.
 //!
 //! Between double quotes, `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` are escapes, and a backslash
 //! before any other character yields that character; between single quotes only `\'` is an escape.
@@ -6,7 +7,7 @@
 
 use super::Bad;
 
-/// Splits a line into at most `most` words.
+/// Splits a line into at most `most` words and removes their quotes.
 pub(super) fn words(line: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Bad> {
     let mut rest = line.strip_suffix(b"\r").unwrap_or(line);
     let mut words = Vec::new();
@@ -24,7 +25,7 @@ pub(super) fn words(line: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Bad> {
     }
 }
 
-/// Returns the first word and the rest of the line.
+/// Returns the first word of a line and the rest of the line.
 fn word(line: &[u8]) -> Result<(Vec<u8>, &[u8]), Bad> {
     let (mut word, mut rest) = (Vec::new(), line);
     loop {
@@ -41,7 +42,7 @@ fn word(line: &[u8]) -> Result<(Vec<u8>, &[u8]), Bad> {
     }
 }
 
-/// A closing quote must be followed by a blank or the end of the line.
+/// Checks that a closing quote is followed by a blank or by the end of the line.
 fn ended((word, rest): (Vec<u8>, &[u8])) -> Result<(Vec<u8>, &[u8]), Bad> {
     match rest.first() {
         Some(byte) if !byte.is_ascii_whitespace() => Err(Bad::Quotes),

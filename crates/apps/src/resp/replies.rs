@@ -1,12 +1,12 @@
-//! Buffer of replies to send.
+//! Buffer of replies that are to be sent to a client.
 
 use std::fmt;
 use std::io::Write;
 
-/// Bytes of capacity kept when the buffer is empty.
+/// Capacity in bytes that the buffer keeps when it is empty.
 const KEPT: usize = 16 * 1024;
 
-/// Protocol version of a client.
+/// Protocol version that a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Version {
     /// RESP2, the initial version of each connection.
@@ -16,40 +16,41 @@ pub enum Version {
     Three,
 }
 
-/// Buffered replies. Beyond `most` bytes nothing more is added, and the connection has to be
-/// closed: [`Replies::is_over`].
+/// Buffer of replies with a limit. A reply that would exceed the limit of `most` bytes is not
+/// added, and the connection must then be closed: see [`Replies::is_over`].
 #[derive(Debug)]
 pub struct Replies {
     bytes: Vec<u8>,
     sent: usize,
     most: usize,
     is_over: bool,
-    /// Protocol version of the replies that follow.
+    /// Protocol version in which the following replies are written.
     pub version: Version,
 }
 
 impl Replies {
-    /// Creates an empty buffer for at most `most` bytes.
+    /// Creates an empty buffer that holds at most `most` bytes.
     pub fn new(most: usize) -> Replies {
         Replies { bytes: Vec::new(), sent: 0, most, is_over: false, version: Version::Two }
     }
 
-    /// Returns the bytes to send.
+    /// Returns the bytes that are still to be sent.
     pub fn waiting(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
     }
 
-    /// Returns the capacity in bytes.
+    /// Returns the capacity of the buffer in bytes.
     pub fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Returns whether the limit was exceeded; the buffered replies are then incomplete.
+    /// Returns whether a reply would have exceeded the limit; the buffered replies are then
+    /// incomplete.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Removes the first `n` bytes, which were sent.
+    /// Removes the first `n` bytes after they were sent.
     pub fn sent(&mut self, n: usize) {
         self.sent = self.sent.saturating_add(n);
         if self.sent >= self.bytes.len() {
@@ -59,7 +60,7 @@ impl Replies {
         }
     }
 
-    /// Adds the parts of a record that is not RESP; all of them or none.
+    /// Adds the parts of a record that need not be RESP; adds either all of them or none.
     #[inline]
     pub fn put(&mut self, parts: &[&[u8]]) {
         let more: usize = parts.iter().map(|part| part.len()).sum();
@@ -79,12 +80,12 @@ impl Replies {
         self.put(&[b"+OK\r\n"]);
     }
 
-    /// Adds a simple string, which must not contain a line end.
+    /// Adds a simple string; `line` must not contain a line end.
     pub fn line(&mut self, line: &str) {
         self.put(&[b"+", line.as_bytes(), b"\r\n"]);
     }
 
-    /// Adds an error; its first word is the kind. Line ends become blanks.
+    /// Adds an error, whose first word is its kind. Line ends in the text are replaced by blanks.
     pub fn error(&mut self, why: impl fmt::Display) {
         let mut line = format!("-{why}").into_bytes();
         line.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
@@ -95,7 +96,7 @@ impl Replies {
         self.number(b":", n);
     }
 
-    /// Adds a count, as an integer.
+    /// Adds a number of elements as an integer.
     pub fn count(&mut self, n: usize) {
         self.integer(i64::try_from(n).unwrap_or(i64::MAX));
     }
@@ -107,7 +108,8 @@ impl Replies {
         self.put(&[b"$", decimal(bytes.len() as i64, &mut digits), b"\r\n", bytes, b"\r\n"]);
     }
 
-    /// Adds a double; in RESP2 as a bulk string. Integral values have no decimal point.
+    /// Adds a floating-point number; in RESP2 it is a bulk string. Integral values have no decimal
+    /// point.
     pub fn double(&mut self, number: f64) {
         let text = number_text(number);
         match self.version {
@@ -116,17 +118,18 @@ impl Replies {
         }
     }
 
-    /// Adds a double as a bulk string in both versions, as the SCAN commands require.
+    /// Adds a floating-point number as a bulk string in both versions, as the SCAN commands
+    /// require.
     pub fn bulk_double(&mut self, number: f64) {
         self.bulk(number_text(number).as_bytes());
     }
 
-    /// Adds a human-readable text: in RESP2 a bulk string, in RESP3 a verbatim string.
+    /// Adds a text for users: in RESP2 a bulk string, in RESP3 a verbatim string.
     pub fn text(&mut self, text: &str) {
         let mut digits = [0; 20];
         match self.version {
             Version::Two => self.bulk(text.as_bytes()),
-            // The length includes the format and the colon.
+            // The length includes the format `txt` and the colon.
             Version::Three => {
                 let len = decimal(text.len() as i64 + 4, &mut digits);
                 self.put(&[b"=", len, b"\r\ntxt:", text.as_bytes(), b"\r\n"]);
@@ -144,12 +147,12 @@ impl Replies {
         self.null(b"*-1\r\n");
     }
 
-    /// Adds a null; RESP3 has one for all types.
+    /// Adds a null: in RESP2 the bytes `of_two`, in RESP3 the only null type.
     fn null(&mut self, of_two: &[u8]) {
         self.put(&[if self.version == Version::Three { b"_\r\n" } else { of_two }]);
     }
 
-    /// Starts a map of `pairs` pairs, which follow; in RESP2 an array.
+    /// Starts a map; `pairs` pairs of replies must follow. In RESP2 it is an array.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.array(2 * pairs),
@@ -157,7 +160,7 @@ impl Replies {
         }
     }
 
-    /// Starts a set of `n` replies, which follow; in RESP2 an array.
+    /// Starts a set; `n` replies must follow. In RESP2 it is an array.
     pub fn set(&mut self, n: usize) {
         match self.version {
             Version::Two => self.array(n),
@@ -165,7 +168,7 @@ impl Replies {
         }
     }
 
-    /// Adds pairs of a name and a number: in RESP2 one flat array, in RESP3 an array of pairs.
+    /// Adds pairs of a name and a score: in RESP2 as one flat array, in RESP3 as an array of pairs.
     pub fn scored<'n>(&mut self, pairs: impl ExactSizeIterator<Item = (&'n [u8], f64)>) {
         match self.version {
             Version::Two => self.array(2 * pairs.len()),
@@ -180,7 +183,7 @@ impl Replies {
         }
     }
 
-    /// Starts an array of `n` replies, which follow.
+    /// Starts an array; `n` replies must follow.
     pub fn array(&mut self, n: usize) {
         self.number(b"*", n as i64);
     }
@@ -191,7 +194,7 @@ impl Replies {
     }
 }
 
-/// Formats a number into `digits`.
+/// Formats a number as decimal digits into the buffer `digits`; returns the used part.
 pub fn decimal(n: i64, digits: &mut [u8; 20]) -> &[u8] {
     let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
     loop {
@@ -218,7 +221,7 @@ fn number_text(score: f64) -> String {
     // Writing to memory cannot fail.
     let _ = match score.abs() {
         size if size.is_infinite() || size == 0.0 || (1e-5..1e17).contains(&size) => write!(text, "{score}"),
-        // Like stock Redis, an exponent always has a sign.
+        // As in stock Redis, an exponent always has a sign.
         _ => {
             let text_of = format!("{score:e}");
             let (digits, exponent) = text_of.split_once('e').unwrap_or((&text_of, "0"));

@@ -1,10 +1,11 @@
-//! Parser for replies on the client side: finds the end of the first reply and its content.
+//! Parser for the replies that a client receives: finds the first reply, its length and its
+//! content.
 
 /// Maximum nesting depth of arrays.
 pub const DEPTH_MAX: usize = 8;
-/// Maximum number of elements of an array, and of all arrays of a reply together.
+/// Maximum number of elements of an array; also the maximum for all arrays of a reply together.
 pub const ARRAY_MAX: usize = 1 << 20;
-/// Maximum bytes of a line.
+/// Maximum length of a line in bytes.
 const LINE_MAX: usize = 64 * 1024;
 
 /// Content of a reply.
@@ -16,11 +17,11 @@ pub enum Says<'a> {
     Integer(i64),
     Bulk(&'a [u8]),
     Nil,
-    /// Head of an array with this number of elements.
+    /// An array: only its number of elements.
     Array(usize),
 }
 
-/// Error: not a reply, or a reply beyond the limits.
+/// Error: the bytes are not a valid reply, or the reply exceeds the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Garbage;
 
@@ -32,8 +33,8 @@ impl std::fmt::Display for Garbage {
 
 impl std::error::Error for Garbage {}
 
-/// Returns the first reply in `bytes` and its length, once it is complete. Bulk strings may have at
-/// most `bulk_max` bytes.
+/// Returns the first reply in `bytes` and its length in bytes; `None` while it is incomplete. A
+/// bulk string may have at most `bulk_max` bytes.
 ///
 /// # Errors
 /// [`Garbage`].
@@ -71,7 +72,7 @@ fn enter(
     if *elements > ARRAY_MAX { Err(Garbage) } else { Ok(()) }
 }
 
-/// Parses one reply; of an array only its head.
+/// Parses one reply. For an array, parses only its first line, which has the number of elements.
 fn element(bytes: &[u8], bulk_max: usize) -> Result<Option<(Says<'_>, usize)>, Garbage> {
     let Some((mark, rest)) = bytes.split_first() else { return Ok(None) };
     let Some(end) = rest.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {

@@ -1,12 +1,13 @@
-//! Serves a channel that is a UDP socket: delivers received datagrams and sends those of the
-//! application.
+//! Serves a channel that is a UDP socket: delivers received datagrams to the application and sends
+//! those of the application.
 
 use super::{Server, TURN};
 use crate::app::{App, Chan, Event};
 use crate::streams::{Failure, Streams};
 use clock::Instant;
 
-/// Charge per datagram in addition to its bytes, so that a turn of short datagrams is not too long.
+/// Number of bytes charged per datagram in addition to its payload, so that a turn with many short
+/// datagrams does not take too long.
 const COST: usize = 512;
 
 impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
@@ -28,7 +29,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                         entry.may_recv = false;
                     }
                 }
-                // The error of a datagram sent earlier; reading it clears it.
+                // The error belongs to a datagram that was sent earlier; this call has cleared it.
                 Err(_) => {
                     left = left.saturating_sub(COST);
                     self.counts.datagrams_failed.bump();

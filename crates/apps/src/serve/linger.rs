@@ -1,4 +1,5 @@
-//! Closed connections that discard further data, limited in number, time and bytes.
+//! Lingering connections: closed by the application, but further data of the peer is still read and
+//! discarded. Their number, duration and bytes are limited.
 
 use super::ServeCounts;
 use crate::streams::{Failure, Streams};
@@ -6,11 +7,11 @@ use clock::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time a peer may continue to send.
+/// Time for which a peer may continue to send after the application has closed the connection.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes a peer may continue to send.
+/// Number of bytes that a peer may continue to send.
 const BYTES: usize = 1 << 20;
-/// Maximum number of connections; beyond it the oldest is cut off.
+/// Maximum number of lingering connections; if there is another one, the oldest is closed.
 const MOST: usize = 256;
 
 #[derive(Debug)]
@@ -35,7 +36,8 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.len()
     }
 
-    /// Adds a connection. Returns the oldest one if it has to make room.
+    /// Adds a connection. If the maximum number is reached, returns the oldest connection, which
+    /// must be closed.
     pub(super) fn push(&mut self, fd: F, now: Instant) -> Option<F> {
         let oldest = if self.0.len() >= MOST { self.0.pop_front() } else { None };
         self.0.push_back(One { fd, until: now.after(PATIENCE), left: BYTES });
@@ -46,7 +48,7 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.front().map(|one| one.until)
     }
 
-    /// Removes and returns a connection that has timed out.
+    /// Removes and returns a connection whose time is over, if there is one.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<F> {
         self.0.front().filter(|one| one.until <= now)?;
         self.0.pop_front().map(|one| one.fd)
@@ -56,7 +58,8 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.drain(..).map(|one| one.fd).for_each(end);
     }
 
-    /// Discards available data. Returns `true` if the connection ended and was closed.
+    /// Reads and discards available data. Closes the connection and returns `true` if it has ended
+    /// or has sent too much.
     pub(super) fn read<S: Streams<Fd = F>>(
         &mut self,
         streams: &mut S,

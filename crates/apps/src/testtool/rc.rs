@@ -1,5 +1,5 @@
-//! Configures the host: by an rc script through the control socket, or by the same commands without
-//! one.
+//! Configures the host, either by an rc script that uses the control socket, or by running the same
+//! commands without a script.
 
 use super::{MTU, Mode, Options};
 use anyhow::{Context, bail};
@@ -19,7 +19,7 @@ fn default_words(options: &Options) -> Vec<String> {
     };
     let mut lines = vec!["sysctl -w net.inet.udp.sendspace=200000".to_owned()];
     if options.family == Family::V6 {
-        // No other host is on these links.
+        // No other host is on these links, so duplicate address detection is not needed.
         lines.push("sysctl -w net.inet6.ip6.dad_count=0".to_owned());
     }
     for n in 0..ifaces {
@@ -49,7 +49,7 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
         None => {
             for line in default_words(options) {
                 let line: Vec<&str> = line.split_whitespace().collect();
-                commands::run(host, &pairs, &line, false).with_context(|| line.join(" "))?;
+                commands::run(host, &pairs, &line, false).with_context(|| format!("'{}' failed", line.join(" ")))?;
             }
             Ok(())
         }
@@ -58,8 +58,10 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
 
 fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script: &Path) -> anyhow::Result<()> {
     let socket = std::env::temp_dir().join(format!("linerate-{}-{}", host.stack.name, std::process::id()));
-    let mut server = control::Server::bind(&socket).with_context(|| format!("{}", socket.display()))?;
-    // A bare file name means the current directory, not PATH: the report uses `-r config.sh`.
+    let mut server =
+        control::Server::bind(&socket).with_context(|| format!("cannot open control socket {}", socket.display()))?;
+    // A file name without a directory means the current directory, not PATH: the report uses
+    // `-r config.sh`.
     let path = if script.components().count() == 1 { Path::new(".").join(script) } else { script.to_owned() };
     let mut child = Command::new(&path)
         .arg(format!("unix://{}", socket.display()))
@@ -84,7 +86,7 @@ fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script:
 }
 
 fn end(child: &mut Child) {
-    // The child may have ended in the meantime.
+    // The child process may have ended in the meantime, so an error is ignored.
     let _ = child.kill();
     let _ = child.wait();
 }

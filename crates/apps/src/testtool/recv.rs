@@ -1,7 +1,7 @@
-//! `recv`: one thread continuously takes bursts of frames from the generator and passes them to the
-//! host; the main thread reads the datagrams. As in upstream's tool, the generator does not wait
-//! for the reader: datagrams that do not fit the socket's buffer are dropped and counted
-//! (`inet.udp.in.buffer_full`), so that the ratio of source to sink shows the capacity of the host.
+//! `recv`: one thread takes bursts of frames from the generator without pause and passes them to
+//! the host; the main thread reads the datagrams. As in the original tool, the generator does not
+//! wait for the reader: datagrams that do not fit the socket's buffer are dropped and counted
+//! (`inet.udp.in.buffer_full`). The ratio of source to sink thus shows the capacity of the host.
 
 use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
 use crate::streams::{any_towards, at_port};
@@ -17,17 +17,19 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of the socket's buffer. Queued data may pin buffers of eight times its size: 7,281 of the
-/// pool's 16,384, so that the pool never stops the generator.
+/// Size of the socket's receive buffer in bytes. Queued data may use pool buffers of eight times
+/// its size: 7,281 of the pool's 16,384 buffers. The pool is therefore never empty, and the
+/// generator never stops.
 const RECV_BUFFER: usize = 2 << 20;
 const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
-/// L4 port of the datagrams.
+/// L4 port at which the datagrams are received.
 const PORT: u16 = 54_321;
-/// Consecutive empty reads before the reader sleeps: a wake-up across cores costs more than
-/// spinning for this long.
+/// Number of consecutive empty reads after which the reader sleeps: a wake-up from another core
+/// costs more than spinning for this long.
 const SPINS: u32 = 20_000;
 
-/// The receiving end: a socket bound to the generator's destination, and the iface of its frames.
+/// The receiving end: a socket bound to the destination of the generated datagrams, and the iface
+/// that receives their frames.
 pub(super) struct End {
     iface: IfaceId,
     mac: wire::Mac,
@@ -37,8 +39,8 @@ pub(super) struct End {
 
 impl End {
     pub(super) fn open<L: Locks>(host: &Host<L>, family: Family) -> anyhow::Result<End> {
-        let iface = host.stack.iface_named("pg0").context("rc script created no pg0")?.id;
-        let mac = host.stack.iface(iface).context("pg0")?.mac;
+        let iface = host.stack.iface_named("pg0").context("the rc script did not create interface pg0")?.id;
+        let mac = host.stack.iface(iface).context("no interface pg0")?.mac;
         let calls = host.shared_calls();
         let ours = SocketAddr::new(pktgen::net(family, 0, 1), PORT);
         let fd = calls.socket_of(Domain::of(&ours))?;
@@ -48,7 +50,7 @@ impl End {
         Ok(End { iface, mac, fd, family })
     }
 
-    /// Returns a port that generates datagrams of `size` bytes for this end.
+    /// Returns a port that generates datagrams with `size` bytes of payload for this end.
     pub(super) fn generator<L: Locks>(&self, host: &Host<L>, size: usize) -> Port {
         let [dst, src] = [1, 2].map(|host| pktgen::net(self.family, 0, host));
         let source = Source { size, dst_mac: self.mac, src, dst, mtu: Some(MTU), ..Source::default() };
@@ -56,7 +58,8 @@ impl End {
     }
 }
 
-/// Passes at most `most` frames from the generator to the host, whether or not its socket has room.
+/// Passes at most `most` frames from the generator to the host, whether or not the host's socket
+/// has room.
 pub(super) fn pull<L: Locks>(host: &Host<L>, end: &End, generator: &mut Port, burst: &mut Burst, most: usize) {
     let cx = host.cx();
     generator.rx.rx_burst(burst, most, cx.now);
@@ -75,15 +78,15 @@ where
     let start = Instant::now();
     std::thread::scope(|scope| -> anyhow::Result<()> {
         let puller = dispatch::spawn_scoped(scope, "puller", || {
-            // Two threads pinned to one core would be slower than unpinned ones. A failure to pin
-            // is ignored.
+            // Two threads that are pinned to the same core would be slower than unpinned ones. If
+            // pinning fails, the thread runs unpinned.
             let _ = dispatch::pin_to_core(dispatch::core_at(0));
             let alone = dispatch::cores() > 1;
             let mut burst = Burst::new();
             while !stop.load(Ordering::Relaxed) {
                 pull(host, &end, &mut generator, &mut burst, options.burst);
                 if !alone {
-                    std::thread::yield_now(); // shares its only core with the reader
+                    std::thread::yield_now(); // there is only one core, which the reader needs, too
                 }
             }
         })?;

@@ -1,37 +1,38 @@
-//! The result block, with the labels of rump-pktgenif's tool.
+//! The results of a run as a block of text, with the labels of rump-pktgenif's tool.
 
 use serde::Serialize;
 use std::io::Write;
 use std::time::Duration;
 
-/// Counts of a run.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// `send`, `recv` or `route`.
+    /// Mode of the run: `send`, `recv` or `route`.
     pub mode: &'static str,
-    /// Duration in seconds.
+    /// Duration of the run in seconds.
     pub elapsed_s: f64,
-    /// Packets sent.
+    /// Number of packets sent.
     pub source_count: u64,
-    /// Packets received, where fragments count as packets.
+    /// Number of packets received; each fragment counts as a packet.
     pub sink_count: u64,
-    /// Bytes sent: payload in `send`, frames otherwise.
+    /// Number of bytes sent: payload in `send`, whole frames otherwise.
     pub source_bytes: u64,
-    /// Bytes received: frames in `send` and `route`, payload in `recv`.
+    /// Number of bytes received: whole frames in `send` and `route`, payload in `recv`.
     pub sink_bytes: u64,
-    /// Number of pairs, the divisor for "normalized" values.
+    /// Number of pairs of ports, by which "normalized" values are divided.
     pub parallel: usize,
-    /// Dropped frames, by reason.
+    /// Number of dropped frames, by drop reason.
     pub drops: Vec<(String, u64)>,
-    /// Frames that the audit cannot account for; 0 if all is well.
+    /// Number of frames that the audit cannot account for; 0 if none is missing.
     pub imbalance: i64,
-    /// Device of the host kernel that received the packets (native runs only).
+    /// Network device of the host kernel that received the packets (only if the tool ran on the
+    /// kernel).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
 impl Outcome {
-    /// Creates an outcome without counts, for a duration of at least a nanosecond, since rates are
+    /// Creates results without counts, for a duration of at least a nanosecond, since rates are
     /// divided by it.
     pub fn new(mode: super::Mode, parallel: usize, elapsed: Duration) -> Outcome {
         Outcome {
@@ -48,7 +49,7 @@ impl Outcome {
         }
     }
 
-    /// Sums up the outcomes of several hosts that ran concurrently, with one pair each.
+    /// Adds up the results of several hosts that ran at the same time, with one pair of ports each.
     pub(super) fn together(mode: super::Mode, hosts: Vec<Outcome>) -> Outcome {
         let mut sum = Outcome::new(mode, hosts.len(), Duration::ZERO);
         for host in hosts {
@@ -68,7 +69,7 @@ impl Outcome {
         sum
     }
 
-    /// Adds the results of the host's audit.
+    /// Adds the drops and the imbalance that the host's audit has found.
     pub(super) fn audited<L: lock::Locks>(mut self, host: &node::Host<L>) -> Outcome {
         let audit = host.stack.audit(host.cx());
         self.drops.extend(audit.reasons.iter().map(|entry| (entry.name.clone(), entry.value)));
@@ -76,10 +77,10 @@ impl Outcome {
         self
     }
 
-    /// Writes the block as lines of text.
+    /// Writes the results as lines of text.
     ///
     /// # Errors
-    /// `out` cannot be written to.
+    /// Errors of writing to `out`.
     pub fn block(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (time, parallel) = (self.elapsed_s, self.parallel as f64);
         let (source, sink) = (self.source_count as f64, self.sink_count as f64);
@@ -112,17 +113,18 @@ impl Outcome {
         Ok(())
     }
 
-    /// Writes the figures as one JSON object on one line.
+    /// Writes the results as one JSON object on one line.
     ///
     /// # Errors
-    /// `out` cannot be written to.
+    /// Errors of writing to `out`.
     pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{}", serde_json::to_string(self)?)?;
         Ok(())
     }
 }
 
-/// Formats the ratio in percent; `n/a` for a sink count of 0, by which upstream divides.
+/// Formats the ratio of source to sink in percent; `n/a` if the sink count is 0, by which the
+/// original tool divides.
 fn percent(source: u64, sink: u64) -> String {
     if sink == 0 { "n/a".to_owned() } else { format!("{:.6}%", 100.0 * source as f64 / sink as f64) }
 }

@@ -1,5 +1,5 @@
-//! `route`: N generators, routed through one host or as many hosts, to N sinks; with one thread in
-//! all or one per pair.
+//! `route`: N generators send through one host, or through one host each, to N sinks. One thread
+//! runs all pairs, or each pair has its own thread.
 
 use super::{MTU, Options, Outcome};
 use anyhow::Context;
@@ -12,7 +12,7 @@ use port::{Port, PortCounts};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-/// A generator on iface pg(2i), and the sink pg(2i+1).
+/// A pair of ports: a generator on iface pg(2i), and the sink pg(2i+1).
 struct Pair {
     iface: IfaceId,
     generator: Port,
@@ -25,8 +25,9 @@ fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair
     (0..options.parallel)
         .map(|i| {
             let (from, to) = (format!("pg{}", 2 * i), format!("pg{}", 2 * i + 1));
-            let iface = host.stack.iface_named(&from).with_context(|| format!("rc script created no {from}"))?;
-            let out = host.stack.iface_named(&to).with_context(|| format!("rc script created no {to}"))?.id;
+            let iface =
+                host.stack.iface_named(&from).with_context(|| format!("the rc script did not create {from}"))?;
+            let out = host.stack.iface_named(&to).with_context(|| format!("the rc script did not create {to}"))?.id;
             let sink = ports.iter().find(|port| port.iface == out).with_context(|| to.clone())?.counts.clone();
             let source = Source {
                 size: options.size,
@@ -45,7 +46,7 @@ fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair
 }
 
 impl Pair {
-    /// Routes one burst; returns `false` when the generator has made all its packets.
+    /// Routes one burst; returns `false` once the generator has sent all its packets.
     fn turn<L: Locks>(&mut self, host: &Host<L>, burst: &mut Burst, most: usize) -> bool {
         let cx = host.cx();
         if self.generator.rx.rx_burst(burst, most, cx.now) == 0 && self.generator.rx.is_gone() {
@@ -56,7 +57,7 @@ impl Pair {
     }
 }
 
-/// Runs all pairs in turn on the calling thread.
+/// Runs all pairs, one after the other in each round, on the calling thread.
 pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
     host.step();
     let mut pairs = pairs(host, options)?;
@@ -75,8 +76,8 @@ pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyh
     Ok(sum(options, start, &pairs).audited(host))
 }
 
-/// Runs each pair on its own host and thread and, as far as available, its own core. All start once
-/// the last one is ready.
+/// Runs each pair on its own host and thread, and on its own core as far as there are enough. All
+/// pairs start when the last one is ready.
 pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     let alone = Options { parallel: 1, ..options.clone() };
     let ready = Barrier::new(options.parallel);
@@ -84,10 +85,11 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
         let pair = |i: usize| {
             let (alone, ready) = (&alone, &ready);
             dispatch::spawn_scoped(scope, &format!("pair{i}"), move || -> anyhow::Result<Outcome> {
-                // More pairs than cores share cores. A failure to pin is ignored.
+                // If there are more pairs than cores, pairs share cores. If pinning fails, the
+                // thread runs unpinned.
                 let _ = dispatch::pin_to_core(dispatch::core_at(i));
                 let host = super::host::<L>(&format!("testtool{i}"), alone);
-                ready.wait(); // even after a failure, so that the others do not wait forever
+                ready.wait(); // also after a failure, so that the other threads do not wait forever
                 on_one_thread(&host?, alone)
             })
         };
@@ -103,7 +105,7 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::together(options.mode, outcomes))
 }
 
-/// Runs each pair on its own thread and, as far as available, its own core.
+/// Runs each pair on its own thread, and on its own core as far as there are enough.
 pub(super) fn on_threads<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome>
 where
     Host<L>: Sync,
@@ -114,12 +116,13 @@ where
     std::thread::scope(|scope| -> std::io::Result<()> {
         for (i, pair) in pairs.iter_mut().enumerate() {
             dispatch::spawn_scoped(scope, &format!("pair{i}"), move || {
-                // More pairs than cores share cores. A failure to pin is ignored.
+                // If there are more pairs than cores, pairs share cores. If pinning fails, the
+                // thread runs unpinned.
                 let _ = dispatch::pin_to_core(dispatch::core_at(i));
                 let mut burst = Burst::new();
                 while pair.turn(host, &mut burst, options.burst) && !dispatch::stop_requested() {}
             })
-            // Running pairs without a count would not end.
+            // Pairs that already run would not end if they have no count.
             .inspect_err(|_| dispatch::request_stop())?;
         }
         Ok(())

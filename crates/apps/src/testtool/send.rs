@@ -1,4 +1,4 @@
-//! `send`: one thread calls sendto in a loop.
+//! `send`: one thread calls sendto in a loop without pause.
 
 use super::{Options, Outcome};
 use anyhow::Context;
@@ -9,9 +9,9 @@ use socket::Domain;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Calls between checks of the stop flag and the timers.
+/// Number of sendto calls between two checks of the stop flag and the timers.
 const ROUND: u64 = 4096;
-/// L4 port of the datagrams.
+/// Destination L4 port of the datagrams.
 const PORT: u16 = 55_443;
 
 pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
@@ -21,14 +21,14 @@ pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result
     host.stack.sysctls.tx_burst.set(options.burst as i64);
     let payload = vec![0x5a; options.size];
     host.step(); // finishes the work of the configuration
-    let port = host.ports().into_iter().next().context("rc script created no iface")?.counts;
+    let port = host.ports().into_iter().next().context("the rc script did not create an interface")?.counts;
     let (frames, bytes) = (port.tx.frames.get(), port.tx.bytes.get());
     let mut sent = 0;
     let start = Instant::now();
     while !dispatch::stop_requested() && (options.count == 0 || sent < options.count) {
         let round = if options.count == 0 { ROUND } else { ROUND.min(options.count - sent) };
         for _ in 0..round {
-            calls.send_to(fd, &payload, &to).with_context(|| format!("sendto {to} after {sent} datagrams"))?;
+            calls.send_to(fd, &payload, &to).with_context(|| format!("sendto {to} failed after {sent} datagrams"))?;
         }
         sent += round;
         calls.set_now(host.step().now);

@@ -169,10 +169,10 @@ fn options_out_of_range_are_refused() {
     for (bad, word) in [
         (Options { burst: 0, ..Options::default() }, "-b 0"),
         (Options { parallel: 33, mode: Mode::Route, ..Options::default() }, "-p 33"),
-        (Options { parallel: 2, ..Options::default() }, "-p is for route"),
+        (Options { parallel: 2, ..Options::default() }, "-p applies only to route"),
         (Options { size: 65_508, mode: Mode::Recv, ..Options::default() }, "-s 65508"),
         (Options { size: 65_508, ..Options::default() }, "at most 65507 bytes"),
-        (Options { shared: true, ..Options::default() }, "--shared is for route"),
+        (Options { shared: true, ..Options::default() }, "--shared applies only to route"),
         (Options { context: lock::How::Call, ..Options::default() }, "--context call has no effect with locks up"),
         (Options { locks: "none".into(), ..Options::default() }, "--locks none"),
         (Options { locks: "up".into(), mode: Mode::Recv, ..Options::default() }, "one thread"),

@@ -116,7 +116,7 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["testtool", "--pool", "slab", "send"], 2, "expected stack, freelist, zone or malloc"),
         (&["testtool", "--clock", "sundial", "send"], 2, "sundial"),
         (&["testtool", "--checksum", "crc", "send"], 2, "word64"),
-        (&["testtool", "--shared", "recv"], 1, "--shared is for route"),
+        (&["testtool", "--shared", "recv"], 1, "--shared applies only to route"),
         (&["testtool", "-s", "65508", "recv"], 1, "at most 65507 bytes"),
         (&["testtool", "--native", "--pool", "zone", "send"], 2, "do not apply to the kernel"),
         (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a does not support udp4csum"),

@@ -441,7 +441,7 @@ fn flags_do_what_stock_s_do() {
         assert!(code == Some(1) && err.contains("iperf3: error - unable to connect to server"), "{err}");
         drop(server);
         for (words, why) in [
-            (&["-6"][..], "-c 10.0.0.1: an IPv4 address, but -6 selects IPv6"),
+            (&["-6"][..], "-c 10.0.0.1 is an IPv4 address, but -6 selects IPv6"),
             (&["-D"], "cannot be used with"),
             (&["-A", "0,1"], "expected one core"),
             (&["--dscp", "af44"], "expected 0 to 63, af11"),

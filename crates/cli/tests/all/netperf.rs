@@ -142,8 +142,8 @@ fn tests_and_tools_run_over_ipv6() {
     assert!(said("netrate tcpp -6 -b 10000 -m 2 -t 5 -M 4").starts_with("50000 bytes transferred in "));
     let text = said("netperf -6 -l -100000 --over native");
     assert!(text.starts_with("TCP STREAM TEST from ::0 (::) port 0 AF_INET6 to ::1 (::1) port 0 AF_INET6\n"), "{text}");
-    refused("netperf -6 -H 10.0.0.1 --over native", 2, "-H 10.0.0.1: an IPv4 address, but -6 selects IPv6");
-    refused("netperf -4 -H ::1 --over native", 2, "-H ::1: an IPv6 address, but -4 selects IPv4");
+    refused("netperf -6 -H 10.0.0.1 --over native", 2, "-H 10.0.0.1 is an IPv4 address, but -6 selects IPv6");
+    refused("netperf -4 -H ::1 --over native", 2, "-H ::1 is an IPv6 address, but -4 selects IPv4");
     refused("netperf -4 -6", 2, "cannot be used with");
     refused("netperf -H fe80::1 --port pair:x", 2, "link-local: give its interface");
     refused("netperf -H fe80::1%em9 --port pair:x", 2, "no interface 'em9'");
@@ -242,7 +242,11 @@ fn invalid_arguments_have_exit_code_two() {
     refused("netrate tcpp -m 2000", 2, "1024");
     refused("netrate http -n 257", 2, "256");
     refused("netrate http here", 2, "begins with /");
-    refused("netperf -H 127.0.0.1 -p 1 --over native -P 0", 1, "netserver at 127.0.0.1:1: connect: connection refused");
+    refused(
+        "netperf -H 127.0.0.1 -p 1 --over native -P 0",
+        1,
+        "cannot reach netserver at 127.0.0.1:1: connect: connection refused",
+    );
 }
 
 #[test]

@@ -1,22 +1,23 @@
-//! Addresses as users give them: numeric, or names resolved by the host's name servers.
+//! Addresses as users write them: numeric, or names that the host's name servers resolve.
 
 use super::{Net, lookup};
 use crate::resolve::{Families, LookupError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// An address and port, or a name and port, as with `std::net::ToSocketAddrs`.
+/// A numeric address with a port, or a name with a port, as with `std::net::ToSocketAddrs`.
 pub trait ToAddr {
-    /// Returns the address; for a name, the best one.
+    /// Returns the address; for a name, the preferred one of its addresses.
     ///
     /// # Errors
-    /// `InvalidInput` for text that is neither; for names those of [`lookup`].
+    /// `InvalidInput` if the text is neither an address nor a name with a port; for a name those of
+    /// [`lookup`].
     fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr>;
 
-    /// Returns all addresses of a name, the best first.
+    /// Returns all addresses of a name, the preferred one first.
     ///
     /// # Errors
-    /// As [`ToAddr::to_addr`].
+    /// Those of [`ToAddr::to_addr`].
     fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
         Ok(vec![self.to_addr(net)?])
     }
@@ -86,7 +87,7 @@ fn first(host: &str, addrs: Vec<SocketAddr>) -> io::Result<SocketAddr> {
     addrs.first().copied().ok_or_else(what)
 }
 
-/// Returns the kind of an error of a lookup.
+/// Returns the kind of I/O error for a failed name lookup.
 fn kind(why: &LookupError) -> io::ErrorKind {
     match why {
         LookupError::BadName(_) | LookupError::BadZone(_) | LookupError::NoZone(_) | LookupError::OtherFamily(..) => {
@@ -95,7 +96,7 @@ fn kind(why: &LookupError) -> io::ErrorKind {
         LookupError::NotFound(_) | LookupError::NoAddress(_) => io::ErrorKind::NotFound,
         LookupError::TimedOut { .. } => io::ErrorKind::TimedOut,
         LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
-        // As in the standard library: `Interrupted` would be retried.
+        // As in the standard library, `Interrupted` would cause the caller to retry.
         LookupError::Interrupted(_) => io::ErrorKind::ConnectionAborted,
         _ => io::ErrorKind::Other,
     }

@@ -1,4 +1,4 @@
-//! A host without ports, with loopback and virtual time: for examples and tests.
+//! A host that has only a loopback interface and uses virtual time, for examples and tests.
 
 use super::Net;
 use crate::{Calls, Drive};
@@ -8,8 +8,9 @@ use inet::{Config, Stack};
 use lock::{Cx, How, Locks};
 use std::io;
 
-/// A host with loopback only. Virtual time advances when a call waits, without a real delay. A wait
-/// for something that can never arrive ends as if the host had been stopped.
+/// A host that has only a loopback interface. When a call waits, virtual time advances without a
+/// real delay. If a call waits for something that can never arrive, it ends as if the host had been
+/// stopped.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpStream};
@@ -24,14 +25,14 @@ pub struct Alone<L: Locks> {
     time: SimClock,
 }
 
-/// Initial time: not 0, which some timers use for "never yet".
+/// Virtual time at the start: not 0, since some timers use 0 for "never yet".
 const BEGINNING: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Alone<L> {
-    /// Creates a host called `name`.
+    /// Creates a host with this name.
     ///
     /// # Errors
-    /// No memory for its buffers.
+    /// The memory for the host's buffers cannot be allocated.
     pub fn new(name: &str) -> io::Result<Alone<L>> {
         let config = PoolConfig { buffers: 1024, locks: PoolLocks::Light, ..PoolConfig::default() };
         let pool = Pool::new(&config).map_err(io::Error::other)?;
@@ -68,8 +69,8 @@ impl<L: Locks> Drive for Alone<L> {
         let now = self.time.now();
         let next = self.poll().min(until);
         if next == Instant::NEVER {
-            // This poll may have delivered the awaited data. If the stack holds no frames, nothing
-            // more can arrive and the wait ends.
+            // This poll may have delivered the data for which the caller waits. If the stack holds
+            // no more frames, nothing further can arrive, and the wait ends.
             return (self.stack.held(Cx::enter(How::Register, now)) > 0).then_some(now);
         }
         self.time.advance_to(next.max(now));

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A TCP listener; dropping it resets connections that were not accepted.
+/// A TCP listener. Dropping it resets the connections that were not accepted yet.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpListener, TcpStream};
@@ -30,11 +30,12 @@ use std::sync::Arc;
 /// ```
 pub struct TcpListener<N: Net>(pub(super) Arc<Owned<N>>);
 
-/// Length of the accept queue, as in the standard library.
+/// Maximum number of connections that wait to be accepted, as in the standard library.
 const BACKLOG: u32 = 128;
 
 impl<N: Net> TcpListener<N> {
-    /// Listens on `net` at `addr`, with `SO_REUSEADDR` as the standard library sets it.
+    /// Listens for connections to `addr` on the host `net`, with `SO_REUSEADDR` as in the standard
+    /// library.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
@@ -42,12 +43,12 @@ impl<N: Net> TcpListener<N> {
         TcpListener::bind_with(net, addr, &[Opt::ReuseAddr(true)], BACKLOG)
     }
 
-    /// Listens with `options` set before binding, and up to `backlog` connections waiting to be
-    /// accepted. With [`Opt::BindAny`] and `0.0.0.0:0`, listens on every address and port routed to
-    /// the host.
+    /// Listens for connections to `addr`. Sets `options` before binding; up to `backlog`
+    /// connections may wait to be accepted. With [`Opt::BindAny`] and the address `0.0.0.0:0`,
+    /// listens on all addresses and ports of packets that are routed to the host.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`], and those of the options.
+    /// Those of [`TcpListener::bind`], and those of setting the options.
     pub fn bind_with(net: N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
         let addr = addr.to_addr(&net)?;
         let fd = net.with(|calls| calls.stream_socket_of(Domain::of(&addr))).map_err(error)?;
@@ -58,7 +59,7 @@ impl<N: Net> TcpListener<N> {
         Ok(listener)
     }
 
-    /// Returns the local address.
+    /// Returns the local address and port.
     ///
     /// # Errors
     /// None for an open socket.
@@ -66,7 +67,8 @@ impl<N: Net> TcpListener<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Makes calls fail with `WouldBlock` instead of waiting. Accepted connections still wait.
+    /// Makes calls fail with `WouldBlock` instead of waiting. Calls on accepted connections still
+    /// wait.
     ///
     /// # Errors
     /// None for an open socket.
@@ -74,7 +76,7 @@ impl<N: Net> TcpListener<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Returns another handle of the same listener.
+    /// Returns another handle to the same listener.
     ///
     /// # Errors
     /// None.
@@ -82,7 +84,7 @@ impl<N: Net> TcpListener<N> {
         Ok(TcpListener(Arc::clone(&self.0)))
     }
 
-    /// Sets the time to live of packets sent by accepted connections.
+    /// Sets the time to live (or hop limit) of packets that accepted connections send.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -90,7 +92,7 @@ impl<N: Net> TcpListener<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Returns the time to live of packets sent by accepted connections.
+    /// Returns the time to live (or hop limit) of packets that accepted connections send.
     ///
     /// # Errors
     /// None for an open socket.
@@ -98,7 +100,7 @@ impl<N: Net> TcpListener<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// Takes the pending error.
+    /// Returns the pending error and clears it.
     ///
     /// # Errors
     /// None for an open socket.
@@ -106,7 +108,7 @@ impl<N: Net> TcpListener<N> {
         self.0.take_error()
     }
 
-    /// Returns the descriptor. The listener still owns it.
+    /// Returns the descriptor, which the listener still owns.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }

@@ -1,4 +1,4 @@
-//! Blocking name lookups.
+//! Name lookups that block until the result is known.
 
 use super::Net;
 use crate::resolve::{Families, Lookup, LookupError};
@@ -6,11 +6,12 @@ use crate::{Calls, Poller};
 use lock::Locks;
 use std::net::SocketAddr;
 
-/// Resolves `host` (an address, an address with a zone, or a name) by the host's name servers and
-/// waits for the result. Returns socket addresses with `port`, the best first (RFC 6724).
+/// Resolves `host` (an address, an address with a zone, or a name) through the host's name servers,
+/// and waits for the result. Returns socket addresses with the port `port`, the preferred one first
+/// (RFC 6724).
 ///
 /// # Errors
-/// [`LookupError`].
+/// [`LookupError`]: the reason why there is no address.
 pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Result<Vec<SocketAddr>, LookupError> {
     let mut lookup = net.with(|calls| Lookup::new(calls, host, port, families));
     let poller = Poller::default();
@@ -29,8 +30,8 @@ pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Res
     }
 }
 
-/// Waits for an event of the lookup's socket, or until its next turn is due. Returns `false` if the
-/// host is being stopped.
+/// Waits for an event on the socket of `lookup`, or until its next turn is due. Returns `false` if
+/// the host is being stopped.
 fn wait<L: Locks>(calls: &Calls<'_, L>, poller: &Poller<L>, lookup: &Lookup) -> bool {
     let until = lookup.next();
     match calls.driver {

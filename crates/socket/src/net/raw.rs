@@ -1,4 +1,4 @@
-//! Raw and ICMP sockets in the style of `std::net`, which has neither.
+//! Raw sockets and ICMP sockets in the style of `std::net`, which has neither of them.
 
 use super::{Net, Owned, ToAddr, error, timeout};
 use crate::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt, OptKind};
@@ -8,12 +8,13 @@ use std::ops::Deref;
 use std::time::Duration;
 use wire::{Proto, icmp4, icmp6};
 
-/// Raw socket: receives copies of the packets of one protocol. The port of an address is ignored.
+/// Raw socket: receives copies of all packets of one protocol that are addressed to the host. Ports
+/// in addresses are ignored.
 pub struct RawSocket<N: Net>(pub(super) Owned<N>);
 
 impl<N: Net> RawSocket<N> {
-    /// Opens a raw socket of `proto` on `net`. IPv4 packets are received with their header, IPv6
-    /// packets without.
+    /// Opens a raw socket for the protocol `proto` on the host `net`. IPv4 packets are received
+    /// with their header, IPv6 packets without it.
     ///
     /// # Errors
     /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
@@ -26,16 +27,18 @@ impl<N: Net> RawSocket<N> {
         Ok(RawSocket(Owned { net, fd }))
     }
 
-    /// Restricts reception to packets sent to `addr`, and sends from it.
+    /// Restricts reception to packets sent to the local address `addr`, and uses it as the source
+    /// of sent packets.
     ///
     /// # Errors
-    /// `AddrNotAvailable`; for an ICMP socket, which uses the port as identifier, `AddrInUse`.
+    /// `AddrNotAvailable`; for an ICMP socket, whose port is the identifier of its requests, also
+    /// `AddrInUse`.
     pub fn bind(&self, addr: impl ToAddr) -> io::Result<()> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.bind(fd, addr)).map(drop)
     }
 
-    /// Sends to `addr` and receives from it only.
+    /// Sets the peer: packets are sent only to `addr` and received only from it.
     ///
     /// # Errors
     /// `NetworkUnreachable`, ...
@@ -47,7 +50,7 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to `addr`.
     ///
     /// # Errors
-    /// `InvalidInput` if this socket cannot send the packet; others as
+    /// `InvalidInput` if this socket cannot send such a packet; otherwise those of
     /// [`UdpSocket::send_to`](super::UdpSocket::send_to).
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
@@ -57,54 +60,55 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to the connected peer.
     ///
     /// # Errors
-    /// As [`RawSocket::send_to`].
+    /// Those of [`RawSocket::send_to`].
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
 
-    /// Sends a packet to `addr` with `ancillary` overriding the socket's options.
+    /// Sends a packet to `addr`. The values in `ancillary` override the socket's options.
     ///
     /// # Errors
-    /// As [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
+    /// Those of [`UdpSocket::send_msg`](super::UdpSocket::send_msg).
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
     }
 
-    /// Receives the next packet, truncated to `buf`, and its sender.
+    /// Receives the next packet, truncated to `buf`; returns its length and its sender.
     ///
     /// # Errors
-    /// `WouldBlock`, and the pending error of an earlier packet.
+    /// `WouldBlock`, and the pending error of a packet sent earlier.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.call(|calls, fd| calls.recv_from(fd, buf))
     }
 
-    /// Receives the next packet, truncated to `buf`, with the ancillary data that options enable.
+    /// Receives the next packet, truncated to `buf`, with the ancillary data that the options of
+    /// the socket enable.
     ///
     /// # Errors
-    /// As [`RawSocket::recv_from`].
+    /// Those of [`RawSocket::recv_from`].
     pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<Message> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
 
-    /// Sets an option.
+    /// Sets an option of the socket.
     ///
     /// # Errors
-    /// `InvalidInput` for a value out of range, and an unspecific error (`ENOPROTOOPT`) for an
-    /// option of other sockets.
+    /// `InvalidInput` for a value out of range, and an error without a specific kind
+    /// (`ENOPROTOOPT`) for an option of another type of socket.
     pub fn set_option(&self, opt: Opt) -> io::Result<()> {
         self.0.set(opt)
     }
 
-    /// Returns an option.
+    /// Returns the value of an option.
     ///
     /// # Errors
-    /// An unspecific error (`ENOPROTOOPT`) for an option of other sockets.
+    /// An error without a specific kind (`ENOPROTOOPT`) for an option of another type of socket.
     pub fn option(&self, kind: OptKind) -> io::Result<Opt> {
         self.0.option(kind)
     }
 
-    /// Sets the time to live, or hop limit, of sent packets.
+    /// Sets the time to live (or hop limit) of sent packets.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -112,7 +116,8 @@ impl<N: Net> RawSocket<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Sets how long a receive waits; after that it fails with `WouldBlock`.
+    /// Sets how long a receive waits. After this time it fails with `WouldBlock`; `None` waits
+    /// forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -128,7 +133,8 @@ impl<N: Net> RawSocket<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Returns the local address; the port of an ICMP socket is the identifier of its requests.
+    /// Returns the local address. The port of an ICMP socket is the identifier of its echo
+    /// requests.
     ///
     /// # Errors
     /// None for an open socket.
@@ -136,7 +142,7 @@ impl<N: Net> RawSocket<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Takes the pending error.
+    /// Returns the pending error and clears it.
     ///
     /// # Errors
     /// None for an open socket.
@@ -144,14 +150,14 @@ impl<N: Net> RawSocket<N> {
         self.0.take_error()
     }
 
-    /// Returns the descriptor. The socket still owns it.
+    /// Returns the descriptor, which the socket still owns.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }
 }
 
-/// ICMP socket for echo requests and replies. [`RawSocket`]'s methods send and receive whole
-/// messages.
+/// ICMP socket for echo requests and their replies. [`RawSocket`]'s methods send and receive whole
+/// ICMP messages.
 ///
 /// ```
 /// use linerate_socket::Domain;
@@ -173,7 +179,7 @@ pub struct IcmpSocket<N: Net>(RawSocket<N>, Domain);
 pub struct Reply {
     /// Sequence number of the request.
     pub seq: u16,
-    /// Bytes of data copied.
+    /// Number of bytes of data copied into the caller's buffer.
     pub len: usize,
     /// Sender of the reply.
     pub from: SocketAddr,
@@ -195,10 +201,10 @@ impl<N: Net> IcmpSocket<N> {
         Ok(IcmpSocket(RawSocket::opened(net, |calls| calls.icmp_socket(domain))?, domain))
     }
 
-    /// Sends an echo request with `data` to `addr`.
+    /// Sends an echo request with sequence number `seq` and `data` to `addr`.
     ///
     /// # Errors
-    /// As [`RawSocket::send_to`].
+    /// Those of [`RawSocket::send_to`].
     pub fn send_echo(&self, seq: u16, data: &[u8], addr: impl ToAddr) -> io::Result<()> {
         let request = match self.1 {
             Domain::Inet => icmp4::ty::ECHO_REQUEST,
@@ -209,10 +215,10 @@ impl<N: Net> IcmpSocket<N> {
         self.send_to(&message, addr).map(drop)
     }
 
-    /// Receives the next reply, with its data truncated to `buf`.
+    /// Receives the next reply; its data is truncated to `buf`.
     ///
     /// # Errors
-    /// As [`RawSocket::recv_from`].
+    /// Those of [`RawSocket::recv_from`].
     pub fn recv_reply(&self, buf: &mut [u8]) -> io::Result<Reply> {
         let mut message = vec![0; icmp4::HEADER_LEN + buf.len()];
         let (n, from) = self.recv_from(&mut message)?;

@@ -8,8 +8,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A TCP connection. Dropping the last handle closes it: written data is still sent, depending on
-/// `set_linger`.
+/// A TCP connection. Dropping its last handle closes it; data that was written is still sent,
+/// unless `set_linger` limits this.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpListener, TcpStream};
@@ -52,9 +52,9 @@ impl<N: Net> TcpStream<N> {
         }
     }
 
-    /// Replaces the socket with a new one.
+    /// Replaces the socket with a new one, for the next attempt to connect.
     fn reopen(mut self, domain: Domain) -> io::Result<TcpStream<N>> {
-        // It was not shared.
+        // No other handle exists yet.
         let owned = Arc::get_mut(&mut self.0).ok_or_else(|| error(Errno::EINVAL))?;
         let fd = owned.net.with(|calls| calls.stream_socket_of(domain)).map_err(error)?;
         let before = std::mem::replace(&mut owned.fd, fd);
@@ -62,7 +62,8 @@ impl<N: Net> TcpStream<N> {
         Ok(self)
     }
 
-    /// Connects to `addr` from `net`; for a name, to the first of its addresses that accepts.
+    /// Connects to `addr` from the host `net`. If `addr` is a name, tries its addresses in turn
+    /// until one accepts.
     ///
     /// # Errors
     /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`,
@@ -79,10 +80,11 @@ impl<N: Net> TcpStream<N> {
         stream.map_err(|(why, _)| why)
     }
 
-    /// Connects as [`TcpStream::connect`], but waits at most `time`.
+    /// Connects as [`TcpStream::connect`] does, but waits at most `time`.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`], and `TimedOut` after `time`; `InvalidInput` for a `time` of zero.
+    /// Those of [`TcpStream::connect`], and `TimedOut` after `time`; `InvalidInput` for a `time` of
+    /// zero.
     pub fn connect_timeout(net: N, addr: &SocketAddr, time: Duration) -> io::Result<TcpStream<N>> {
         let stream = TcpStream::open(net, Domain::of(addr))?;
         let within = Opt::SendTimeout(timeout(Some(time))?);
@@ -94,7 +96,7 @@ impl<N: Net> TcpStream<N> {
         Ok(stream)
     }
 
-    /// Returns the peer's address.
+    /// Returns the address and port of the peer.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -102,8 +104,8 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.peer_addr(fd))
     }
 
-    /// Returns the local address. For a connection accepted by a listener for any address, it is
-    /// the original destination.
+    /// Returns the local address and port. If a listener for any address accepted the connection,
+    /// this is the address to which the peer connected.
     ///
     /// # Errors
     /// None for an open socket.
@@ -111,7 +113,7 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Shuts down one or both directions.
+    /// Shuts down one direction of the connection, or both.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -119,8 +121,8 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.shutdown(fd, how))
     }
 
-    /// Returns another handle of the same connection, which shares its options. Dropping the last
-    /// handle closes it.
+    /// Returns another handle to the same connection, which shares its options. Dropping the last
+    /// handle closes the connection.
     ///
     /// # Errors
     /// None.
@@ -128,7 +130,8 @@ impl<N: Net> TcpStream<N> {
         Ok(TcpStream(Arc::clone(&self.0)))
     }
 
-    /// Sets how long a read waits; after that it fails with `WouldBlock`.
+    /// Sets how long a read waits. After this time it fails with `WouldBlock`; `None` waits
+    /// forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -136,7 +139,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// Sets how long a write waits.
+    /// Sets how long a write waits for room in the send buffer; `None` waits forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -144,7 +147,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::SendTimeout(timeout(time)?))
     }
 
-    /// Returns how long a read waits.
+    /// Returns how long a read waits; `None`: forever.
     ///
     /// # Errors
     /// None for an open socket.
@@ -152,7 +155,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// Returns how long a write waits.
+    /// Returns how long a write waits; `None`: forever.
     ///
     /// # Errors
     /// None for an open socket.
@@ -169,7 +172,7 @@ impl<N: Net> TcpStream<N> {
         self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, peek)).map(|(n, _)| n)
     }
 
-    /// Sends small segments at once (`TCP_NODELAY`).
+    /// Sets whether small segments are sent at once (`TCP_NODELAY`).
     ///
     /// # Errors
     /// None for an open socket.
@@ -185,7 +188,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::NoDelay(on) = self.0.option(OptKind::NoDelay)? { Ok(on) } else { odd() }
     }
 
-    /// Sets the time to live of sent packets.
+    /// Sets the time to live (or hop limit) of sent packets.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -193,7 +196,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Returns the time to live of sent packets.
+    /// Returns the time to live (or hop limit) of sent packets.
     ///
     /// # Errors
     /// None for an open socket.
@@ -201,7 +204,8 @@ impl<N: Net> TcpStream<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// Sets how long closing waits until all data is acknowledged; zero resets the connection.
+    /// Sets how long closing waits until the peer has acknowledged all data; with zero, closing
+    /// resets the connection.
     ///
     /// # Errors
     /// None for an open socket.
@@ -209,7 +213,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::Linger(time))
     }
 
-    /// Returns how long closing waits.
+    /// Returns how long closing waits until the peer has acknowledged all data.
     ///
     /// # Errors
     /// None for an open socket.
@@ -225,7 +229,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Takes the pending error.
+    /// Returns the pending error and clears it.
     ///
     /// # Errors
     /// None for an open socket.
@@ -233,7 +237,7 @@ impl<N: Net> TcpStream<N> {
         self.0.take_error()
     }
 
-    /// Returns the descriptor, for calls that [`crate::Calls`] offers and this type does not. The
+    /// Returns the descriptor, for calls of [`crate::Calls`] that this type does not offer. The
     /// stream still owns it.
     pub fn fd(&self) -> Fd {
         self.0.fd

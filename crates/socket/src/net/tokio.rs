@@ -1,9 +1,9 @@
-//! `AsyncRead` and `AsyncWrite`, for a host that other threads run.
+//! Implements `AsyncRead` and `AsyncWrite` for sockets of a host that other threads run.
 //!
-//! There is no reactor: an event of a socket wakes its task in the same way as a waiting thread. A
-//! task that finds nothing registers its waker with the socket's signal and tries once more, so
-//! that no event is missed in between. Sockets need not be non-blocking; calls from here never
-//! wait.
+//! There is no reactor: an event of a socket wakes its task in the same way as it wakes a waiting
+//! thread. A task that finds no data registers its waker with the socket's signal and tries once
+//! more, so that it misses no event in between. Sockets need not be set to non-blocking: the calls
+//! made here never wait.
 
 use super::{Net, TcpListener, TcpStream, error};
 use crate::{Calls, Errno, Fd, RecvFlags, SendFlags};
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 const RECV: RecvFlags = RecvFlags { peek: false, dont_wait: true, trunc: false, wait_all: false };
 const SEND: SendFlags = SendFlags { oob: false, dont_wait: true, more: false, record: false };
 
-/// Tries the call, registers the waker, and tries again.
+/// Tries the call; if it would block, registers the task's waker and tries again.
 fn ask<L: lock::Locks, R>(
     calls: &Calls<'_, L>,
     fd: Fd,
@@ -38,10 +38,12 @@ fn ask<L: lock::Locks, R>(
 }
 
 impl<N: Net<Locks = Light> + Clone> TcpListener<N> {
-    /// Accepts the next connection for a task; returns it with the peer's address.
+    /// Accepts the next connection, or registers the task to be woken when there is one. Returns
+    /// the connection with the peer's address.
     ///
     /// # Errors
-    /// As [`TcpListener::accept`]; `InvalidInput` unless the listener was set to non-blocking.
+    /// Those of [`TcpListener::accept`]; `InvalidInput` if the listener was not set to
+    /// non-blocking.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream<N>, SocketAddr)>> {
         if !matches!(self.0.option(crate::OptKind::NonBlocking), Ok(crate::Opt::NonBlocking(true))) {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, "the listener must be non-blocking")));
@@ -74,7 +76,7 @@ impl<N: Net<Locks = Light> + Unpin> AsyncWrite for TcpStream<N> {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.shutdown(Shutdown::Write) {
-            // Closed already.
+            // The connection is closed already.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             done => Poll::Ready(done),
         }

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A UDP socket on a host that implements [`Net`].
+/// A UDP socket on a host ([`Net`]).
 ///
 /// ```
 /// use linerate_socket::net::{Alone, UdpSocket};
@@ -32,8 +32,8 @@ pub struct UdpSocket<N: Net>(pub(super) Arc<Owned<N>>);
 const PEEK: RecvFlags = RecvFlags { peek: true, dont_wait: false, trunc: false, wait_all: false };
 
 impl<N: Net> UdpSocket<N> {
-    /// Opens a socket on `net` and binds it to `addr`; bound to `[::]`, it receives datagrams of
-    /// both families.
+    /// Opens a socket on the host `net` and binds it to `addr`. If it is bound to `[::]`, it
+    /// receives IPv4 and IPv6 datagrams.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
@@ -45,7 +45,7 @@ impl<N: Net> UdpSocket<N> {
         Ok(socket)
     }
 
-    /// Connects to `addr`: sends to it and receives from it only.
+    /// Sets the peer: datagrams are sent to `addr` by default, and received only from it.
     ///
     /// # Errors
     /// `NetworkUnreachable`, ...
@@ -57,38 +57,38 @@ impl<N: Net> UdpSocket<N> {
     /// Sends a datagram to `addr`.
     ///
     /// # Errors
-    /// Immediate errors of the stack, and the pending error of an earlier datagram.
+    /// Errors that the stack detects at once, and the pending error of a datagram sent earlier.
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
-    /// Receives the next datagram, truncated to `buf`, with the ancillary data enabled by
-    /// [`UdpSocket::set_option`].
+    /// Receives the next datagram, truncated to `buf`, with the ancillary data that
+    /// [`UdpSocket::set_option`] has enabled.
     ///
     /// # Errors
-    /// As [`UdpSocket::recv_from`].
+    /// Those of [`UdpSocket::recv_from`].
     pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<Message> {
         self.0.call(|calls, fd| calls.recv_msg(fd, buf))
     }
 
-    /// Sends a datagram to `addr` with `ancillary` overriding the socket's options. With
-    /// [`Ancillary::source`], a reply leaves from the address to which the request was sent (RFC
-    /// 1122 4.1.3.5).
+    /// Sends a datagram to `addr`. The values in `ancillary` override the socket's options. With
+    /// [`Ancillary::source`], a reply can be sent from the address to which the request was sent
+    /// (RFC 1122 4.1.3.5).
     ///
     /// # Errors
-    /// As [`UdpSocket::send_to`]; `AddrNotAvailable` for a source that is not an address of the
-    /// host, `InvalidInput`.
+    /// Those of [`UdpSocket::send_to`]; `AddrNotAvailable` if the source is not an address of the
+    /// host; `InvalidInput`.
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
     }
 
-    /// Sets an option that the standard library's socket does not have.
+    /// Sets an option for which the standard library's socket has no method.
     ///
     /// # Errors
-    /// `InvalidInput` for a value out of range, and an unspecific error (`ENOPROTOOPT`) for an
-    /// option of other sockets.
+    /// `InvalidInput` for a value out of range, and an error without a specific kind
+    /// (`ENOPROTOOPT`) for an option of another type of socket.
     pub fn set_option(&self, opt: Opt) -> io::Result<()> {
         self.0.set(opt)
     }
@@ -96,15 +96,16 @@ impl<N: Net> UdpSocket<N> {
     /// Sends a datagram to the connected peer.
     ///
     /// # Errors
-    /// As [`UdpSocket::send_to`]; without a peer an unspecific error (`EDESTADDRREQ`).
+    /// Those of [`UdpSocket::send_to`]; without a peer an error without a specific kind
+    /// (`EDESTADDRREQ`).
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
 
-    /// Receives the next datagram, truncated to `buf`, and its sender.
+    /// Receives the next datagram, truncated to `buf`; returns its length and its sender.
     ///
     /// # Errors
-    /// `WouldBlock`, and the pending error of an earlier datagram.
+    /// `WouldBlock`, and the pending error of a datagram sent earlier.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.call(|calls, fd| calls.recv_from(fd, buf))
     }
@@ -112,7 +113,7 @@ impl<N: Net> UdpSocket<N> {
     /// Receives the next datagram, truncated to `buf`.
     ///
     /// # Errors
-    /// As [`UdpSocket::recv_from`].
+    /// Those of [`UdpSocket::recv_from`].
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.recv(fd, buf))
     }
@@ -120,7 +121,7 @@ impl<N: Net> UdpSocket<N> {
     /// Returns the next datagram and its sender without removing it from the queue.
     ///
     /// # Errors
-    /// As [`UdpSocket::recv_from`].
+    /// Those of [`UdpSocket::recv_from`].
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, PEEK))
     }
@@ -128,12 +129,12 @@ impl<N: Net> UdpSocket<N> {
     /// Returns the next datagram without removing it from the queue.
     ///
     /// # Errors
-    /// As [`UdpSocket::recv_from`].
+    /// Those of [`UdpSocket::recv_from`].
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.peek_from(buf).map(|(n, _)| n)
     }
 
-    /// Returns the local address.
+    /// Returns the local address and port.
     ///
     /// # Errors
     /// None for an open socket.
@@ -141,7 +142,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.local_addr(fd))
     }
 
-    /// Returns the peer's address.
+    /// Returns the address and port of the peer.
     ///
     /// # Errors
     /// `NotConnected`.
@@ -149,7 +150,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.peer_addr(fd))
     }
 
-    /// Returns another handle of the same socket.
+    /// Returns another handle to the same socket.
     ///
     /// # Errors
     /// None.
@@ -157,7 +158,8 @@ impl<N: Net> UdpSocket<N> {
         Ok(UdpSocket(Arc::clone(&self.0)))
     }
 
-    /// Sets how long a receive waits; after that it fails with `WouldBlock`.
+    /// Sets how long a receive waits. After this time it fails with `WouldBlock`; `None` waits
+    /// forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -165,7 +167,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// Returns how long a receive waits.
+    /// Returns how long a receive waits; `None`: forever.
     ///
     /// # Errors
     /// None for an open socket.
@@ -173,7 +175,7 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// Checks `time` only, since sending a datagram never waits.
+    /// Only checks that `time` is valid, since sending a datagram never waits.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -189,7 +191,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Permits sending to broadcast addresses.
+    /// Sets whether sending to broadcast addresses is permitted.
     ///
     /// # Errors
     /// None for an open socket.
@@ -205,7 +207,7 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::Broadcast(on) = self.0.option(OptKind::Broadcast)? { Ok(on) } else { odd() }
     }
 
-    /// Sets the time to live of sent datagrams.
+    /// Sets the time to live (or hop limit) of sent datagrams.
     ///
     /// # Errors
     /// `InvalidInput` for 0 and more than 255.
@@ -213,7 +215,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Returns the time to live of sent datagrams.
+    /// Returns the time to live (or hop limit) of sent datagrams.
     ///
     /// # Errors
     /// None for an open socket.
@@ -221,17 +223,17 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// Joins a group on the iface with address `iface`, or with `0.0.0.0` on the iface of the route
-    /// to the group.
+    /// Joins the multicast group on the iface that has the address `iface`. With `0.0.0.0`, joins
+    /// on the iface of the route to the group.
     ///
     /// # Errors
-    /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
+    /// `AddrNotAvailable`: not a multicast group, or no such iface; `AddrInUse`: joined already.
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
         let iface = self.iface_of(*iface)?;
         self.0.set(Opt::Join((*group).into(), iface))
     }
 
-    /// Leaves a group.
+    /// Leaves a multicast group that was joined with the same arguments.
     ///
     /// # Errors
     /// `AddrNotAvailable`: not joined.
@@ -240,16 +242,16 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::Leave((*group).into(), iface))
     }
 
-    /// Joins a group on the iface with this index, which is the scope id of its link-local
-    /// addresses; 0 selects the iface of the route to the group.
+    /// Joins the multicast group on the iface with this index, which is the scope id of the iface's
+    /// link-local addresses. With 0, joins on the iface of the route to the group.
     ///
     /// # Errors
-    /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
+    /// `AddrNotAvailable`: not a multicast group, or no such iface; `AddrInUse`: joined already.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, index: u32) -> io::Result<()> {
         self.0.set(Opt::Join((*group).into(), zone::iface_of(index)))
     }
 
-    /// Leaves a group.
+    /// Leaves a multicast group that was joined with the same arguments.
     ///
     /// # Errors
     /// `AddrNotAvailable`: not joined.
@@ -269,7 +271,7 @@ impl<N: Net> UdpSocket<N> {
         found.map(Some).ok_or_else(|| error(Errno::EADDRNOTAVAIL))
     }
 
-    /// Takes the pending error.
+    /// Returns the pending error and clears it.
     ///
     /// # Errors
     /// None for an open socket.
@@ -277,7 +279,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.take_error()
     }
 
-    /// Returns the descriptor. The socket still owns it.
+    /// Returns the descriptor, which the socket still owns.
     pub fn fd(&self) -> Fd {
         self.0.fd
     }

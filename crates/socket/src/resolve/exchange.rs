@@ -1,4 +1,4 @@
-//! Queries to one name server: datagrams first, a TCP connection if an answer was truncated
+//! Queries to one name server: by UDP first, then by a TCP connection if an answer was truncated
 //! (RFC 1035 4.2, RFC 7766).
 
 use super::TIMEOUT;
@@ -9,28 +9,29 @@ use lock::Locks;
 use std::net::SocketAddr;
 use wire::dns::{Answer, Query};
 
-/// Maximum datagrams read per turn, so that a flood of forged answers does not block the host.
+/// Maximum number of datagrams read per turn, so that a flood of forged answers does not block the
+/// host.
 const DATAGRAMS_MAX: usize = 64;
-/// Size of the receive buffer for UDP answers; longer than the limit of RFC 1035 4.2.1, since
-/// longer answers are accepted too.
+/// Size of the buffer for an answer over UDP, in bytes. It is longer than the limit of RFC 1035
+/// 4.2.1, so that longer answers are accepted, too.
 const DATAGRAM_LEN: usize = 4096;
-/// Bytes of the length prefix of a message over TCP.
+/// Length of the prefix that gives the length of a message over TCP, in bytes.
 const PREFIX_LEN: usize = 2;
 
-/// Result of a turn that ended an exchange.
+/// How an exchange with a name server ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
-    /// Every query has an answer.
+    /// All queries are answered.
     Complete,
-    /// The server answered with an error code.
+    /// The server answered with this error code.
     Rcode(u8),
-    /// The socket reported an error.
+    /// The socket reported this error.
     Socket(Errno),
     /// No answer within [`TIMEOUT`].
     TimedOut,
 }
 
-/// Queries to one name server.
+/// An exchange with one name server: queries and their answers.
 #[derive(Debug)]
 pub(super) struct Exchange {
     server: SocketAddr,
@@ -43,9 +44,9 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 enum Transport {
     Udp,
-    /// The connection is being opened.
+    /// The TCP connection is being established.
     Connecting,
-    /// Open connection, with the bytes to send and those received.
+    /// The TCP connection is open; `output` has the bytes to send, `input` the bytes received.
     Tcp {
         output: Vec<u8>,
         input: Vec<u8>,
@@ -53,7 +54,8 @@ enum Transport {
 }
 
 impl Exchange {
-    /// Opens a socket and sends a query for each type without an answer.
+    /// Opens a socket to the name server and sends a query for each record type that has no answer
+    /// yet.
     pub(super) fn start<L: Locks>(
         calls: &Calls<'_, L>,
         server: SocketAddr,
@@ -100,7 +102,8 @@ impl Exchange {
         self.deadline
     }
 
-    /// Reads answers into `answers`. Returns how the exchange ended, or `None` while it continues.
+    /// Reads answers and stores them in `answers`. Returns how the exchange ended, or `None` while
+    /// it continues.
     pub(super) fn turn<L: Locks>(
         &mut self,
         calls: &Calls<'_, L>,
@@ -137,7 +140,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Stores an answer to one of the queries; other messages are ignored.
+    /// Stores a message that answers one of the queries; ignores other messages.
     fn accept(&mut self, message: &[u8], answers: &mut [(u16, Option<Answer>)]) -> Result<Accepted, Progress> {
         let parsed =
             self.queries.iter().enumerate().find_map(|(at, query)| Some((at, query.parse_answer(message).ok()?)));
@@ -155,7 +158,7 @@ impl Exchange {
         Ok(Accepted::Stored)
     }
 
-    /// Replaces the datagram socket with a connection and repeats the open queries on it.
+    /// Replaces the UDP socket with a TCP connection and repeats the unanswered queries on it.
     fn connect<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Result<(), Errno> {
         let fd = calls.stream_socket_of(Domain::of(&self.server))?;
         let _ = calls.close(std::mem::replace(&mut self.fd, fd)); // it is open
@@ -203,7 +206,7 @@ impl Exchange {
         }
         let mut chunk = [0; DATAGRAM_LEN];
         let mut is_closed = false;
-        // A message has at most 64 KiB, and the peer sends one per query.
+        // A message has at most 64 KiB, and the server sends one per query.
         while input.len() < self.queries.len() * (PREFIX_LEN + usize::from(u16::MAX)) {
             match calls.recv(self.fd, &mut chunk) {
                 Ok(0) => is_closed = true,
@@ -221,7 +224,7 @@ impl Exchange {
         if is_closed && !self.queries.is_empty() { Err(Progress::Socket(Errno::ECONNRESET)) } else { Ok(()) }
     }
 
-    /// Removes a complete message from the bytes received by TCP.
+    /// Takes a complete message out of the bytes received over TCP.
     fn take_message(&mut self) -> Option<Vec<u8>> {
         let Transport::Tcp { input, .. } = &mut self.transport else { return None };
         let len = usize::from(u16::from_be_bytes(*input.first_chunk::<PREFIX_LEN>()?));
@@ -233,7 +236,7 @@ impl Exchange {
     }
 }
 
-/// Result of processing a message.
+/// What was done with a received message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepted {
     Stored,

@@ -1,4 +1,5 @@
-//! Login, setup of the data connection (PASV, EPSV, PORT, EPRT), and its events.
+//! Login, the setup of the data connection (PASV, EPSV, PORT, EPRT), and events of the data
+//! connection.
 
 use super::super::command::{self, BadEprt};
 use super::super::data::Job;
@@ -52,7 +53,7 @@ impl Session {
 
     // Setup of the data connection.
 
-    /// Cancels the current setup and closes its channels.
+    /// Cancels the setup of the data connection and closes its listener and connection.
     pub(super) fn drop_data_connection(&mut self, cx: &mut Cx<'_>) {
         match self.way {
             DataConnection::None | DataConnection::Active(_) => {}
@@ -78,7 +79,7 @@ impl Session {
         self.open_listener(false, cx);
     }
 
-    /// Handles EPSV (RFC 2428 3).
+    /// Handles EPSV (RFC 2428 3); `what` is its argument.
     pub(super) fn epsv(&mut self, what: &[u8], cx: &mut Cx<'_>) {
         let family = if self.ends.local.is_ipv6() { "2" } else { "1" };
         match what.trim_ascii() {
@@ -149,7 +150,8 @@ impl Session {
         if self.only_epsv {
             return self.reply(cx.now, "503 Bad sequence of commands: only EPSV is allowed after EPSV ALL.");
         }
-        // RFC 2577 3: no bounce attacks, which use PORT to reach other hosts or services.
+        // RFC 2577 3: prevents bounce attacks, in which PORT directs data to other hosts or
+        // services.
         if to.ip() != self.ends.peer.ip() || to.port() < 1024 {
             cx.counts.bounces.bump();
             return self.reply(
@@ -184,7 +186,8 @@ impl Session {
         self.data_at = cx.now;
     }
 
-    /// Starts a transfer on the prepared data connection.
+    /// Starts the transfer `job` on the data connection that was set up; `what` is appended to the
+    /// text of the 150 reply.
     pub(super) fn begin(&mut self, job: Job, what: &str, cx: &mut Cx<'_>) {
         self.data_at = cx.now;
         self.job = Some(job);
@@ -196,7 +199,7 @@ impl Session {
         cx.act(Action::Wake(cx.data));
     }
 
-    /// Returns whether a data connection is prepared; replies 425 if not.
+    /// Returns whether a data connection was set up; sends reply 425 if not.
     pub(super) fn has_data_connection(&mut self, cx: &mut Cx<'_>) -> bool {
         let has = !matches!(self.way, DataConnection::None | DataConnection::Opening { .. });
         if !has {
@@ -208,7 +211,7 @@ impl Session {
     pub(in super::super) fn data_room(&self) -> usize {
         match &self.job {
             Some(Job::In(_)) if self.way == DataConnection::Open => GULP,
-            // Discarded; reading detects the peer's close.
+            // Received data is discarded; reading detects that the peer has closed the connection.
             Some(Job::Out(_)) if self.way == DataConnection::Open => 4096,
             _ => 0,
         }
@@ -234,7 +237,7 @@ impl Session {
         }
     }
 
-    /// Prepares the next bytes; finishes the transfer at the end of the data.
+    /// Prepares the next bytes to send. At the end of the data, finishes the transfer.
     pub(in super::super) fn prepare_data(&mut self, cx: &mut Cx<'_>) {
         let (Some(Job::Out(out)), DataConnection::Open) = (&mut self.job, self.way) else { return };
         match out.prepare() {
@@ -269,7 +272,7 @@ impl Session {
         self.reply(cx.now, &format!("226 Closing data connection; {bytes} bytes transferred."));
     }
 
-    /// Ends the transfer after a file error.
+    /// Ends the transfer after an error of reading or writing the file.
     fn fail(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         cx.counts.transfers_failed.bump();
         self.drop_job(cx);

@@ -11,7 +11,7 @@ use crate::glob::Glob;
 const NO_ARGUMENT: &str = "501 Syntax error in parameters or arguments.";
 
 impl Session {
-    /// Resolves a name argument; replies with an error if it is invalid.
+    /// Resolves the name in a command's argument; sends an error reply if it is invalid.
     fn name(&mut self, text: &[u8], cx: &mut Cx<'_>) -> Option<Name> {
         if text.is_empty() {
             self.reply(cx.now, NO_ARGUMENT);
@@ -31,7 +31,7 @@ impl Session {
         self.reply(cx.now, &format!("{text}: {why}."));
     }
 
-    /// Replies to a change of the files.
+    /// Replies to a command that changes files: with `reply` on success, otherwise with the error.
     fn changed(&mut self, done: Result<(), Refusal>, reply: &str, cx: &mut Cx<'_>) {
         match done {
             Ok(()) => {
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Handles TYPE (RFC 959 3.1.1): A and I; L 8 equals I.
+    /// Handles TYPE (RFC 959 3.1.1): A (text) and I (binary); L 8 is the same as I.
     pub(super) fn set_type(&mut self, what: &[u8], cx: &mut Cx<'_>) {
         match what.trim_ascii().to_ascii_uppercase().as_slice() {
             b"A" | b"A N" => {
@@ -75,7 +75,8 @@ impl Session {
         }
     }
 
-    /// Handles MODE and STRU, each with one supported value.
+    /// Handles MODE and STRU, for which only the value `known` is supported: replies `yes` for this
+    /// value and `no` for others.
     pub(super) fn only(&mut self, what: &[u8], known: &[u8], yes: &str, no: &str, cx: &mut Cx<'_>) {
         let what = what.trim_ascii();
         let reply = match what {
@@ -86,7 +87,8 @@ impl Session {
         self.reply(cx.now, reply);
     }
 
-    /// Replies to STAT: the session status, or a listing on the control connection (RFC 959 4.1.3).
+    /// Replies to STAT: the session status if `name` is empty, otherwise a listing on the control
+    /// connection (RFC 959 4.1.3).
     pub(super) fn stat(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         if name.is_empty() {
             let kind = if self.is_text { "ASCII" } else { "Image" };
@@ -114,7 +116,8 @@ impl Session {
             if some.is_empty() || prepared.is_err() {
                 self.status = None;
                 if let Err(why) = prepared {
-                    // The first line has already fixed the reply code.
+                    // An error reply is no longer possible, since the reply's first line was sent
+                    // with its code.
                     self.reply(cx.now, &format!(" Listing incomplete: {why}."));
                 }
                 self.reply(cx.now, end);
@@ -127,7 +130,7 @@ impl Session {
         }
     }
 
-    /// Handles OPTS: UTF8, which is always on, and the facts of MLST (RFC 3659 7.9).
+    /// Handles OPTS: UTF8, which is always on, and MLST, which selects facts (RFC 3659 7.9).
     pub(super) fn set_option(&mut self, what: &[u8], cx: &mut Cx<'_>) {
         let what = what.trim_ascii();
         let (verb, rest) = what.split_at(what.iter().position(|byte| *byte == b' ').unwrap_or(what.len()));
@@ -210,8 +213,9 @@ impl Session {
         self.changed(renamed, "250 Requested file action okay, completed.", cx);
     }
 
-    /// Handles SIZE (RFC 3659 4): the length that RETR would send. Refused with 504 in ASCII mode
-    /// and for endless files; curl takes a 550 as a missing file and does not try RETR.
+    /// Handles SIZE (RFC 3659 4): replies with the number of bytes that RETR would send. Replies
+    /// 504 in text mode and for endless files: after a 550, curl would assume that the file is
+    /// missing and not send RETR.
     pub(super) fn size(&mut self, name: &[u8], cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
         match cx.config.root.meta(&name) {
@@ -257,9 +261,9 @@ impl Session {
         }
     }
 
-    /// Returns the entries selected by an argument of LIST, NLST or STAT, and whether they belong
+    /// Returns the entries that an argument of LIST, NLST or STAT selects, and whether they belong
     /// to a directory. The argument is empty (current directory), a directory, a file, or a
-    /// pattern. Replies on errors.
+    /// pattern. Sends an error reply if the argument is invalid.
     fn entries(&mut self, what: &[u8], form: Form, cx: &mut Cx<'_>) -> Option<(Outgoing, bool)> {
         let name = self.name(if what.is_empty() { b"." } else { what }, cx)?;
         let root = &cx.config.root;
@@ -272,8 +276,8 @@ impl Session {
         found.map_err(|why| self.refuse_listing(why, cx)).ok()
     }
 
-    /// Replies to a listing error: LIST, NLST and STAT use 450 where other commands use 550 (RFC
-    /// 959 5.4).
+    /// Replies to an error of a listing. For a missing file, LIST, NLST and STAT use 450 where
+    /// other commands use 550 (RFC 959 5.4).
     fn refuse_listing(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         match why {
             Refusal::NotFound => self.reply(cx.now, &format!("450 Requested file action not taken: {why}.")),
@@ -281,8 +285,8 @@ impl Session {
         }
     }
 
-    /// Lists the entries matching a pattern in the last component of a name. The directory part of
-    /// the argument is prepended to each entry, so that it can be passed to RETR.
+    /// Lists the entries that match a pattern in the last component of a name. The directory part
+    /// of the argument is written before each name, so that the client can pass the result to RETR.
     fn matching(&self, what: &[u8], form: Form, cx: &Cx<'_>) -> Result<(Outgoing, bool), Refusal> {
         let at = what.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let (above, pattern) = (what.get(..at).unwrap_or_default(), what.get(at..).unwrap_or_default());
@@ -323,7 +327,8 @@ impl Session {
         if rest > 0 && self.is_text {
             return self.reply(cx.now, "554 Requested action not taken: REST requires TYPE I.");
         }
-        // Checked first, so that no file is truncated for a transfer that cannot start.
+        // Checked before the file is opened, so that no file is truncated for a transfer that
+        // cannot start.
         if !self.has_data_connection(cx) {
             return;
         }

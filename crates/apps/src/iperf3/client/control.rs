@@ -1,4 +1,4 @@
-//! The client's side of the control connection.
+//! The client's dialogue with the server on the control connection.
 
 use super::words::ClientError;
 use super::{CONTROL, Client, PROBE_CHAN, State};
@@ -40,7 +40,7 @@ impl Client {
         }
     }
 
-    /// Handles the next message of the server; returns `false` if it is incomplete.
+    /// Handles the next message from the server; returns `false` if the message is incomplete.
     fn on_received(&mut self, now: Instant) -> bool {
         if self.state == State::Results {
             return self.on_results(now);
@@ -48,8 +48,8 @@ impl Client {
         let Some(state) = self.talk.take_state() else { return false };
         match (self.state, state) {
             (_, SERVER_ERROR) => {
-                // The number may still be incomplete; waiting for it is limited by the normal
-                // timeout.
+                // The error number may still be incomplete; the usual timeout limits the wait for
+                // it.
                 let Some(number) = self.talk.take_word() else {
                     self.talk.put_back(state);
                     return false;
@@ -69,8 +69,8 @@ impl Client {
                 self.enter(State::Streams, now);
                 self.make_stream(now);
             }
-            // A fast server may start the test before this client has noticed that the last cookie
-            // was sent.
+            // A fast server may start the test before the driver has reported to this client that
+            // the last cookie was sent.
             (State::Start | State::Streams, TEST_START) => self.more_words_at_start(),
             (State::Start | State::Streams, TEST_RUNNING) => self.run_test(now),
             (State::Ended, EXCHANGE_RESULTS) => {
@@ -105,7 +105,7 @@ impl Client {
         }
         self.test.start(now);
         self.enter(State::Running, now);
-        self.end_if_through(now); // an empty file
+        self.end_if_through(now); // if the file is empty, the test ends at once
         if self.state != State::Running {
             return;
         }
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Ends the test: the time is over or all data was transferred.
+    /// Ends the test because its time is over or all its data was transferred.
     pub(super) fn end_test(&mut self, now: Instant) {
         self.test.stop(now);
         self.ask_streams(now);
@@ -142,7 +142,8 @@ impl Client {
                 }
                 Err(_) => self.fail(ClientError::Results, now),
             },
-            // Instead of a length the server may send an error: a state and two numbers.
+            // Instead of the length of its results, the server may send an error: a state byte and
+            // two numbers.
             Err(BadLength) if self.talk.starts_with(SERVER_ERROR) => {
                 self.talk.take_state();
                 let number = self.talk.take_word().unwrap_or_default();
@@ -159,7 +160,7 @@ impl Client {
         self.test.streams.iter_mut().for_each(|stream| stream.is_open = false);
     }
 
-    /// Prepares a report of an interrupted test.
+    /// Prepares the report of an interrupted test from the results so far.
     pub(super) fn report_so_far(&mut self, now: Instant) {
         if self.test.is_running() {
             self.test.is_verbose = self.config.verbose;
@@ -180,7 +181,7 @@ impl Client {
         self.end(Err(why));
     }
 
-    /// Ends the client after the final message.
+    /// Ends the client after its final message was sent.
     pub(super) fn conclude(&mut self) {
         self.actions.push_back(Action::Close(CONTROL));
         self.end(if self.state == State::Stopping { Err(ClientError::Interrupted) } else { Ok(()) });

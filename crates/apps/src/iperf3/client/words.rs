@@ -1,4 +1,4 @@
-//! Client output other than report rows, and client errors.
+//! Output of the client other than the rows of the report, and the client's errors.
 
 use super::{Client, OUTPUT_MAX};
 use crate::iperf3::json;
@@ -8,7 +8,7 @@ use clock::Instant;
 use serde_json::json;
 use std::time::Duration;
 
-/// Reason why a client has no result.
+/// Reason why a client could not complete its test.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClientError {
     /// The control connection could not be established.
@@ -32,7 +32,7 @@ pub enum ClientError {
     /// The server was terminated.
     #[error("the server has terminated")]
     Terminated,
-    /// The server sent an error number.
+    /// The server sent the number of an error.
     #[error("server error: {}", Refused::sentence_of(*.0))]
     Server(u32),
     /// The server sent an unexpected message.
@@ -44,7 +44,7 @@ pub enum ClientError {
     /// The server did not reply within the time limit.
     #[error("no answer from the server for {} s", .0.as_secs())]
     Silent(Duration),
-    /// The file of a stream could not be opened, read or written.
+    /// The file of a stream could not be opened, read or written: path, reason.
     #[error("{0}: {1}")]
     File(String, String),
     /// No data moved within the time limit.
@@ -95,7 +95,7 @@ impl Client {
         self.more(&words);
     }
 
-    /// Prints the end of the text report.
+    /// Prints the last lines of the text report.
     pub(super) fn last_words(&mut self) {
         self.test.is_verbose = self.config.verbose;
         self.test.end_lines();
@@ -127,7 +127,7 @@ impl Client {
         }
     }
 
-    /// Prints the remaining output at the end.
+    /// Prints the output that remains at the end: lines, or the JSON object.
     pub(super) fn print_report(&mut self) {
         self.print_lines();
         if !self.config.json {

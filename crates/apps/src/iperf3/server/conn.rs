@@ -5,7 +5,7 @@ use crate::streams::Ends;
 use clock::Instant;
 use std::net::IpAddr;
 
-/// (test index, stream index)
+/// (index of the test, index of the stream in it)
 pub(super) type StreamAt = (u32, usize);
 
 #[derive(Debug)]
@@ -19,20 +19,20 @@ pub(super) enum Conn {
     /// Control connection of the test with this index.
     Control(u32),
     Stream(StreamAt),
-    /// Latency probe: received bytes are sent back.
+    /// Connection that measures latency: the bytes were received and are still to be sent back.
     Echo(Vec<u8>),
-    /// Receives ACCESS_DENIED.
+    /// A refused connection, to which ACCESS_DENIED is sent.
     Denied {
         ends: Ends,
         since: Instant,
     },
-    /// The UDP socket of all tests.
+    /// The UDP socket, shared by all tests.
     Datagrams,
 }
 
 impl Conn {
-    /// Returns the connection if it counts against the limit on unidentified connections and may be
-    /// evicted.
+    /// Returns the connection if it counts against the limit on connections without a cookie; such
+    /// a connection may be evicted.
     pub(super) fn as_stranger(&self) -> Option<Stranger> {
         match self {
             Conn::New { ends, since, .. } | Conn::Denied { ends, since } => Some(Stranger(*ends, *since)),

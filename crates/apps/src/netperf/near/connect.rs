@@ -1,4 +1,5 @@
-//! TCP_CC and TCP_CRR: one connection after the other. The far end closes first, as in netserver.
+//! TCP_CC and TCP_CRR: opens one connection after the other. As in netserver, the far end closes
+//! each connection first.
 
 use super::{Interim, Measured, Meter, Near, Pace, Sockets, setup};
 use crate::netperf::hist::Histogram;
@@ -9,10 +10,10 @@ use anyhow::{Context, anyhow};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Result of waiting on a connection.
+/// Result of waiting for a call on a connection.
 enum Waited<T> {
     For(T),
-    /// The test ended.
+    /// The test ended while the call was waiting.
     Over,
 }
 
@@ -36,14 +37,14 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             }
             let done = self.transact(fd, options, (&request, &mut into), &mut meter, found.messages);
             self.sockets.close(fd);
-            match done.with_context(|| format!("connection {}", found.messages + 1))? {
+            match done.with_context(|| format!("connection {} failed", found.messages + 1))? {
                 Waited::For(()) => found.messages += 1,
                 Waited::Over => break,
             }
             if let (Some(times), Some(before)) = (&mut found.times, before) {
                 times.add(self.sockets.now().since(before));
             }
-            // Time advances only in the rounds of the waits, which read the clock.
+            // The time advances only while a call waits, since only these rounds read the clock.
         }
         found.took = meter.span.end(self.now);
         found.bytes = match options.test {
@@ -90,7 +91,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         }
     }
 
-    /// Repeats `ask` until it returns something other than `Again`, or the test ends.
+    /// Repeats `ask` until it returns something other than `Again`, or until the test ends.
     #[inline]
     fn during<T>(
         &mut self,

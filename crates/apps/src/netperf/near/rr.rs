@@ -1,4 +1,5 @@
-//! TCP_RR and UDP_RR: requests and responses on one socket; with `-b` several in flight.
+//! TCP_RR and UDP_RR: exchanges requests and responses on one socket; with `-b`, several requests
+//! are in flight.
 
 use super::{Interim, Measured, Near, Pace, Sockets, setup};
 use crate::netperf::Options;
@@ -19,8 +20,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         found.sizes = self.sockets.sizes(fd);
         let mut begun = VecDeque::with_capacity(options.burst + 1);
         let mut meter = self.meter(options);
-        // Requests left to send, bytes sent of the first of them, bytes received of the current
-        // response.
+        // Number of requests left to send, bytes already sent of the next one, and bytes already
+        // received of the current response.
         let (mut due, mut sent, mut got) = (options.burst as u64 + 1, 0, 0);
         due = due.min(meter.goal);
         let mut asked = due;
@@ -32,7 +33,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                 }
                 match self.sockets.send(fd, request.get(sent..).unwrap_or_default()) {
                     Ok(n) => sent += n,
-                    // A datagram that finds no buffer is retried.
+                    // A datagram for which no buffer is free is sent again later.
                     Err(Failure::Again | Failure::NoRoom) => {
                         if sent == 0 {
                             begun.pop_back();
@@ -64,7 +65,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                 if asked < meter.goal {
                     (asked, due) = (asked + 1, due + 1);
                 }
-                break; // as in netperf, the next request precedes the next receive
+                break; // as in netperf, the next request is sent before the next receive
             }
             if pace == Pace::Wait {
                 self.step(pace);
@@ -80,7 +81,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         Ok(found)
     }
 
-    /// Reads until the far end closes, since closing with unread data would reset the connection.
+    /// Reads until the far end closes the connection, since closing with unread data would reset
+    /// it.
     fn finish(&mut self, fd: S::Fd, into: &mut [u8]) -> anyhow::Result<()> {
         self.sockets.shutdown(fd);
         while self.wait("waiting for the far end to close", |sockets| sockets.recv(fd, into))? > 0 {}

@@ -1,4 +1,4 @@
-//! TCP_STREAM, TCP_MAERTS and UDP_STREAM: bytes in one direction.
+//! TCP_STREAM, TCP_MAERTS and UDP_STREAM: send bytes in one direction.
 
 use super::{Interim, Measured, Near, Pace, Sockets, setup, size_of};
 use crate::netperf::Options;
@@ -8,16 +8,16 @@ use anyhow::{Context, anyhow};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Calls between two rounds.
+/// Number of send or receive calls between two rounds.
 const QUANTUM: usize = 4;
-/// Maximum datagrams and their bytes between two rounds. If one thread drives both ends, the
-/// receive buffer must hold them until the far end's turn.
+/// Maximum number of datagrams sent between two rounds; the next constant limits their bytes. If
+/// one thread runs both ends, the receive buffer must hold them until the far end has its turn.
 const DATAGRAMS: usize = 16;
 const DATAGRAM_BYTES: usize = 32 << 10;
 
 impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
-    /// Sends until the time is over, shuts down, and waits for the far end's shutdown, which proves
-    /// that the last byte has arrived.
+    /// Sends until the limit of the test, shuts down, and waits for the far end's shutdown, which
+    /// proves that the last byte has arrived.
     pub(super) fn tcp_stream(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.connect(to, &setup(options))?;
         let sizes = self.sockets.sizes(fd);
@@ -65,7 +65,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         Ok(found)
     }
 
-    /// Receives until the far end shuts down.
+    /// Receives until the far end shuts down its side.
     pub(super) fn tcp_maerts(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.connect(to, &setup(options))?;
         let sizes = self.sockets.sizes(fd);
@@ -74,8 +74,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         let mut found =
             Measured { sizes, recv_size: size, times: options.times.then(Histogram::default), ..Measured::default() };
         let mut meter = self.meter(options);
-        // The far end limits time and count. These limits serve Ctrl-C, and a far end that does not
-        // stop.
+        // The far end limits time and bytes. The limits here are for Ctrl-C, and for a far end that
+        // does not stop.
         meter.end = meter.end.after(super::PATIENCE);
         meter.goal = meter.goal.saturating_add(1);
         'all: while self.goes_on(&mut meter, found.bytes)? {
@@ -107,10 +107,10 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         Ok(found)
     }
 
-    /// Sends as fast as the calls return; losses are permitted.
+    /// Sends datagrams as fast as the calls return; datagrams may be lost.
     ///
-    /// A message is as large as the send buffer, as in netperf, but at most half of the far end's
-    /// receive buffer, where addresses count too.
+    /// By default a message is as large as the send buffer, as in netperf, but at most half of the
+    /// far end's receive buffer, since that buffer also holds the senders' addresses.
     pub(super) fn udp_stream(&mut self, to: SocketAddr, room: usize, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.datagrams(to, options)?;
         let sizes = self.sockets.sizes(fd);
@@ -132,7 +132,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                         pace = Pace::Wait;
                         break;
                     }
-                    // No buffer available: counted, and the test goes on, as in netperf.
+                    // No buffer is free: the failure is counted and the test continues, as in
+                    // netperf.
                     Err(Failure::NoRoom) => {
                         found.errors += 1;
                         break;
