@@ -1,6 +1,7 @@
-//! Stock clients against the servers, over the kernel's loopback: curl for FTP and HTTP, iperf3, plain sockets for the rest.
+//! Tests the servers with stock clients over the kernel's loopback: curl for FTP and HTTP, iperf3,
+//! and plain sockets for the others.
 //!
-//! A test whose client is not installed says so and passes.
+//! A test whose client is not installed prints a message and passes.
 
 mod kernel;
 
@@ -36,7 +37,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A directory of this test's own, with a file and a link that leads out.
+/// A temporary directory of one test, with files and a symbolic link that leads outside.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -74,7 +75,7 @@ fn curl_over_ftp() {
     let dir = Dir::new("ftp");
     let server = Running::start(Ftp::new(ftp::Config::new(dir.root())));
     let url = |path: &str| format!("ftp://anonymous@{}{path}", server.at);
-    // Down and up, with EPSV, PASV and PORT.
+    // Downloads and uploads, with EPSV, PASV and PORT.
     for how in
         [&[][..], &["--disable-epsv"], &["--ftp-port", "127.0.0.1"], &["--ftp-port", "127.0.0.1", "--disable-eprt"]]
     {
@@ -90,7 +91,7 @@ fn curl_over_ftp() {
         assert!(null.status.success(), "{how:?}: {}", text(&null));
         let _ = std::fs::remove_file(sent);
     }
-    // A part, a listing, a directory, text.
+    // A part of a file, listings, and a transfer as text.
     let part = curl(&["-r", "4-", &url("/a.txt")]);
     assert_eq!(text(&part), "two\n");
     let listing = text(&curl(&[&url("/")]));
@@ -99,7 +100,7 @@ fn curl_over_ftp() {
     assert_eq!(text(&curl(&["--list-only", &url("/sub/")])).lines().count(), 2);
     let as_text = curl(&["--use-ascii", &url("/a.txt")]);
     assert_eq!(text(&as_text), "one\ntwo\n", "curl takes out the CRs that came");
-    // Resumed and appended uploads, as curl does both: APPE.
+    // Resumed and appended uploads: curl uses APPE for both.
     let size = |name: &str| std::fs::metadata(dir.0.join(name)).map(|meta| meta.len()).unwrap_or(0);
     std::fs::write(dir.0.join("half"), &std::fs::read(dir.0.join("big.bin")).unwrap()[..1_000_000]).unwrap();
     let resumed = curl(&["-T", &dir.file("big.bin"), "-C", "-", &url("/half")]);
@@ -110,7 +111,7 @@ fn curl_over_ftp() {
         assert!(appended.status.success(), "{}", text(&appended));
     }
     assert_eq!(size("appended"), 16);
-    // What the server does beside a transfer: directories made, names changed, files removed.
+    // Commands other than transfers: directories are created, names changed, files removed.
     let changed = curl(&[
         "-Q",
         "MKD made",
@@ -129,14 +130,14 @@ fn curl_over_ftp() {
     assert_eq!(curl(&["-X", "NLST *.txt", &url("/")]).stdout, b"a.txt\n");
     let facts = text(&curl(&["-X", "MLSD", &url("/sub/")]));
     assert!(facts.contains("type=file;size=11;modify=") && facts.contains("; index.html\n"), "{facts}");
-    // What is not to be had.
+    // Files that must not be served.
     for path in ["/nothing", "/out/passwd", "//../etc/passwd", "/sub"] {
         let refused = curl(&["--path-as-is", &url(path)]);
         assert!(!refused.status.success(), "{path}: {}", text(&refused));
     }
     let root = curl(&["--user", "root:x", &format!("ftp://{}/a.txt", server.at)]);
     assert_eq!(root.status.code(), Some(67), "login denied: {}", text(&root));
-    // Zeros without end: curl hangs up after its time.
+    // Endless zeros: curl closes the connection when its time limit expires.
     let zeros = curl(&["--max-time", "1", "-o", "/dev/null", "--write-out", "%{size_download}", &url("/dev/zero")]);
     assert_eq!(zeros.status.code(), Some(28), "{}", text(&zeros));
     let bytes: u64 = String::from_utf8_lossy(&zeros.stdout).trim().parse().unwrap();
@@ -165,10 +166,10 @@ fn curl_over_http() {
     std::fs::write(dir.0.join("empty"), "").unwrap();
     let of_empty = curl(&["-r", "-1", "--write-out", "%{http_code}", &url("/empty")]);
     assert_eq!(text(&of_empty), "200", "a suffix of nothing is the whole");
-    // One connection for all of them.
+    // All requests use one connection.
     let many = curl(&["--write-out", "%{num_connects} ", &url("/a.txt"), &url("/a.txt"), &url("/a.txt")]);
     assert_eq!(text(&many).matches("1 ").count(), 1, "{}", text(&many));
-    // Not again what one has: curl compares dates and tags.
+    // A file that the client already has is not sent again: curl compares entity tags and dates.
     let (copy, tag) = (dir.file("copy"), dir.file("tag"));
     assert!(curl(&["--etag-save", &tag, "-o", &copy, &url("/a.txt")]).status.success());
     let code = |args: &[&str]| text(&curl(&[args, &["-o", "/dev/null", "--write-out", "%{http_code}"]].concat()));
@@ -179,7 +180,7 @@ fn curl_over_http() {
     assert_eq!(code(&[&url("/out/passwd")]), "404");
     assert_eq!(code(&["--path-as-is", &url("/../../etc/passwd")]), "400");
     assert_eq!(code(&["--http1.0", &url("/a.txt")]), "200");
-    // Zeros: counted, and without end.
+    // A given number of zeros, and endless zeros.
     let zeros = ["-o", "/dev/null", "--write-out", "%{size_download}"];
     assert_eq!(text(&curl(&[&zeros[..], &[&url("/dev/zero?bytes=5000000")]].concat())), "5000000");
     let endless = curl(&[&zeros[..], &["--max-time", "1", &url("/dev/zero")]].concat());
@@ -224,14 +225,14 @@ fn stock_iperf3() {
         assert_eq!(report.get("error"), None, "{args:?}: {report:#}");
         let sum = |name: &str| report["end"][name]["bytes"].as_u64().unwrap_or(0);
         let (sent, received) = (sum("sum_sent"), sum("sum_received"));
-        // The two ends begin to count at their own moments when the beginning is left out.
+        // With omitted time, the two ends begin to count at different moments.
         let sound = received <= sent || args.contains(&"-O");
         assert!(sent > 0 && received > 0 && sound, "{args:?}: sent {sent}, received {received}");
         if args.contains(&"--bidir") {
             assert!(sum("sum_received_bidir_reverse") > 0, "{args:?}");
         }
         if args.contains(&"-n") {
-            // What is still on its way when the client says TEST_END is not counted, by stock servers neither.
+            // Data in flight when the client sends TEST_END is not counted, as in stock servers.
             let counted = if args.contains(&"-R") { received } else { sent };
             assert!(counted >= 20 << 20, "{args:?}: {counted}");
         }
@@ -243,10 +244,11 @@ fn stock_iperf3() {
             assert!(theirs.as_u64().unwrap() > 0, "{args:?}");
         }
     }
-    // A test that cannot be is answered with a sentence, and the next one runs.
+    // A test that the server does not support is answered with an error message, and the next test
+    // runs.
     let udp = iperf3_json(server.at, &["-u", "-t", "1"]);
     assert!(udp["error"].as_str().unwrap().contains("implemented"), "{udp:#}");
-    // One more than may be: it is told.
+    // A test beyond the maximum number is refused with a message.
     let port = server.at.port().to_string();
     let mut first = Command::new("iperf3")
         .args(["-c", "127.0.0.1", "-p", &port, "-t", "2", "-J"])
@@ -262,7 +264,7 @@ fn stock_iperf3() {
     let mut app = server.stop();
     assert_eq!(app.counts.finished.get(), runs.len() as u64 + 1);
     assert_eq!((app.counts.failed.get(), app.counts.denied.get()), (1, 1));
-    // Our reports: one JSON object for each test, and they agree with themselves.
+    // Reports of our server: one JSON object per test, with consistent counts.
     let output = app.take_output();
     let reports: Vec<Value> = serde_json::Deserializer::from_str(&output).into_iter().map(Result::unwrap).collect();
     assert_eq!(reports.len(), runs.len() + 2);

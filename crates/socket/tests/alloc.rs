@@ -1,6 +1,8 @@
-//! No allocation per packet: once warm, sending, receiving, forwarding and filtering take nothing from the system's allocator.
+//! Checks that no packet allocates memory: after a warm-up, sending, receiving, forwarding and
+//! filtering call the system's allocator no more.
 //!
-//! The room for `unsafe` is the allocator's trait; what it does is to count and pass on.
+//! Implementing the allocator trait requires `unsafe`; the implementation only counts the calls and
+//! passes them to the system's allocator.
 #![allow(unsafe_code)]
 
 use buf::{Burst, Frame, Pool, PoolConfig};
@@ -21,25 +23,25 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: everything is the system allocator's; counting allocates nothing.
+// SAFETY: all memory comes from the system's allocator, and counting allocates none.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: what the trait asks of the caller is what the system allocator asks.
+    // SAFETY: the caller's obligations are those of the system's allocator.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: what the trait asks of the caller is what the system allocator asks.
+    // SAFETY: the caller's obligations are those of the system's allocator.
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.realloc(old, layout, size) }
     }
 
-    // SAFETY: what the trait asks of the caller is what the system allocator asks.
+    // SAFETY: the caller's obligations are those of the system's allocator.
     unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.dealloc(old, layout) }
     }
 }
@@ -47,7 +49,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often this thread takes memory in a thousand calls of `work`, after a hundred to get warm.
+/// Returns how often this thread allocates memory in a thousand calls of `work`, after a hundred
+/// calls that are not counted.
 fn taken(mut work: impl FnMut()) -> u64 {
     (0..100).for_each(|_| work());
     let before = TAKEN.get();
@@ -55,12 +58,12 @@ fn taken(mut work: impl FnMut()) -> u64 {
     TAKEN.get() - before
 }
 
-/// The bytes of a frame, once somebody wants them.
+/// The bytes of a transmitted frame. An empty vector requests that the next frame be copied here.
 type Kept = Arc<Mutex<Option<Vec<u8>>>>;
 /// A MAC address and an IPv4 address.
 type Station = (Mac, Ipv4Addr);
 
-/// Takes frames, and keeps the bytes of the first that was asked for.
+/// Drops transmitted frames, but copies the first one after a request in [`Kept`].
 struct Sink(Kept);
 
 impl Output for Sink {
@@ -85,7 +88,8 @@ fn cx() -> Cx {
     Cx::enter(How::Register, Instant::from_millis(1))
 }
 
-/// A host with an iface for each (itself, its neighbor); where the bytes of a frame that left can be had.
+/// Creates a host with an iface for each link, given as (own addresses, addresses of the neighbor).
+/// Also returns where a transmitted frame is copied.
 fn host(links: &[(Station, Station)]) -> (Stack<Up>, Kept) {
     let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
     let stack = Stack::new(cx(), Config { seed: Some(1), ..Config::new("h", pool) });
@@ -100,7 +104,8 @@ fn host(links: &[(Station, Station)]) -> (Stack<Up>, Kept) {
     (stack, kept)
 }
 
-/// The frame in which PEER's datagram to `to` leaves, by HOST where that is not on the link.
+/// Returns the frame in which PEER sends a datagram to `to`; destinations that are not on the link
+/// are reached through HOST.
 fn frame_to(to: SocketAddr) -> Vec<u8> {
     let (peer, kept) = host(&[(PEER, HOST)]);
     peer.add_route(cx(), "0.0.0.0/0".parse().unwrap(), inet::route::Via::Gateway(EM0, HOST.1)).unwrap();

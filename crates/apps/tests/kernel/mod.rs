@@ -1,7 +1,8 @@
-//! The kernel's sockets, by std::net, as [`Streams`]: what the servers are bound to when stock clients try them here.
+//! Implements [`Streams`] by the kernel's sockets through std::net, so that stock clients can
+//! connect to the servers under test.
 //!
-//! There is no poll in std: every descriptor is tried again a fraction of a millisecond later. It has no linger option
-//! either: an abort is a close.
+//! std has no poll, so every descriptor is tried again after a fraction of a millisecond. It has no
+//! linger option either, so an abort is a close.
 
 use linerate_apps::app::App;
 use linerate_apps::serve::Server;
@@ -20,7 +21,7 @@ enum Sock {
     Stream(TcpStream),
 }
 
-/// Sockets by numbers of ours.
+/// Sockets, numbered by this module.
 #[derive(Default)]
 pub struct Kernel {
     socks: BTreeMap<u32, Sock>,
@@ -131,12 +132,12 @@ impl Streams for Kernel {
     }
 }
 
-/// A question about the application, answered between two turns of its server.
+/// A function that is called with the application between two turns of its server.
 type Ask<A> = Box<dyn FnOnce(&A) + Send>;
 
-/// A server in a thread of its own.
+/// A server that runs on a thread of its own.
 pub struct Running<A> {
-    /// Where it listens.
+    /// Address at which the server listens.
     pub at: SocketAddr,
     ask: mpsc::Sender<Ask<A>>,
     stop: Arc<AtomicBool>,
@@ -144,7 +145,7 @@ pub struct Running<A> {
 }
 
 impl<A: App + Send + 'static> Running<A> {
-    /// On a port of 127.0.0.1 that is free.
+    /// Starts a server at a free port of 127.0.0.1.
     pub fn start(app: A) -> Running<A> {
         let (tell, told) = mpsc::channel();
         let (ask, asked) = mpsc::channel::<Ask<A>>();
@@ -179,7 +180,7 @@ impl<A: App + Send + 'static> Running<A> {
         panic!("not within 20 s: {what}");
     }
 
-    /// Ends it; says what it was like, when it has given all descriptors back.
+    /// Stops the server and returns its application; checks that it has closed all descriptors.
     pub fn stop(self) -> A {
         self.stop.store(true, Ordering::Relaxed);
         let (app, left) = self.thread.join().unwrap();

@@ -1,4 +1,5 @@
-//! `sendmsg` and `recvmsg` with ancillary data, the options that request it, and source filters, the same in both families.
+//! Tests of `sendmsg` and `recvmsg` with ancillary data, of the options that request it, and of
+//! source filters, each with IPv4 and IPv6.
 
 use crate::common::*;
 use inet::iface::{IfaceId, LOOPBACK};

@@ -1,4 +1,5 @@
-//! Who may have an address and a port: bind(2), SO_REUSEADDR, SO_REUSEPORT, IP_BINDANY, TIME-WAIT.
+//! Rules for sharing addresses and ports: bind(2), SO_REUSEADDR, SO_REUSEPORT, IP_BINDANY,
+//! TIME-WAIT.
 
 use crate::common::*;
 use inet::route::Via;
@@ -45,7 +46,7 @@ fn port_zero_binds_a_different_port_each_time() {
         assert_eq!(a.local_addr(fd), Ok(got));
         assert!(got.port() >= 1024 && ports.insert(got.port()), "{got} twice");
     }
-    // listen without bind, too
+    // Listening without a preceding bind is permitted, too.
     let fd = socket(&a, &[]);
     a.listen(fd, 1).unwrap();
     let got = a.local_addr(fd).unwrap();
@@ -106,7 +107,7 @@ fn reuse_port_shares_listeners_and_spreads_connections() {
     let each: Vec<usize> = each.collect();
     assert_eq!(each.iter().sum::<usize>(), 150);
     assert!(each.iter().all(|n| *n > 20), "{each:?}");
-    // One that goes leaves the port to the others.
+    // When one listener is closed, the others still accept connections on the port.
     w.b().close(listeners[0]).unwrap();
     for _ in 0..20 {
         let fd = socket(&w.a(), &[]);
@@ -165,7 +166,7 @@ fn an_outgoing_connection_keeps_its_port() {
     let port = w.a().local_addr(client).unwrap().port();
     let fd = socket(&w.a(), &[]);
     assert_eq!(w.a().bind(fd, at(0, port)), Err(Errno::EADDRINUSE));
-    // Bound to a port of one's own choice, to two peers at once.
+    // Two sockets are bound to the same port and connect to different peers.
     let (one, two) = (socket(&w.a(), &[ADDR]), socket(&w.a(), &[ADDR]));
     w.listener(81, 1);
     for (fd, to) in [(one, 80), (two, 81)] {
@@ -178,7 +179,8 @@ fn an_outgoing_connection_keeps_its_port() {
     assert_eq!(w.a().connect(three, at(2, 80)), Err(Errno::EADDRINUSE), "these two ends are taken");
 }
 
-/// A transparent proxy: one listener for every address that is routed here, and every port.
+/// A transparent proxy: a single listener accepts connections to every address that is routed to
+/// the host, and to every port.
 #[test]
 fn a_listener_for_any_address_and_port() {
     let w = World::<Up>::new();
@@ -207,7 +209,8 @@ fn a_listener_for_any_address_and_port() {
     let second = socket(&w.b(), &[ANY]);
     w.b().bind(second, at(0, 0)).unwrap();
     assert_eq!(w.b().listen(second, 1), Err(Errno::EADDRINUSE));
-    // On its other side the proxy speaks as the client: bound to the foreign address, port of its own.
+    // To the server, the proxy uses the client's address: it binds to this foreign address, with a
+    // port of its own.
     let upstream = socket(&w.b(), &[ANY]);
     let got = w.b().bind(upstream, "198.51.100.7:0".parse().unwrap()).unwrap();
     assert_ne!(got.port(), 0);
@@ -217,7 +220,7 @@ fn a_listener_for_any_address_and_port() {
     w.b().connect(upstream, at(1, 7)).unwrap();
     let (server, peer) = w.a().accept(target).unwrap();
     assert_eq!((peer, w.a().peer_addr(server)), (got, Ok(got)));
-    // Without it nobody is at home there.
+    // Without the listener, connections to that address are refused.
     w.b().close(listener).unwrap();
     let client = socket(&w.a(), &[]);
     assert_eq!(w.a().connect(client, "198.51.100.7:444".parse().unwrap()), Err(Errno::ECONNREFUSED));

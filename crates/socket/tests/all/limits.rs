@@ -1,4 +1,5 @@
-//! What strangers may make a host hold: zero windows, closes that nobody answers, text out of order, readers that do not read.
+//! Limits on what peers can make a host hold: zero windows, closes without an answer, data out of
+//! order, readers that do not read.
 
 use crate::common::*;
 use linerate_socket::{Errno, Fd, Opt};
@@ -14,7 +15,7 @@ fn sysctl(w: &World<Up>, at: usize, name: &str, value: i64) {
     w.nodes[at].stack.sysctls.set(&format!("net.inet.tcp.{name}"), value).unwrap().unwrap();
 }
 
-/// `n` connections from a to b, with b's sockets nonblocking.
+/// Opens `n` connections from host a to host b; the sockets of host b are non-blocking.
 fn connections(w: &World<Up>, n: usize) -> Vec<(Fd, Fd)> {
     let listener = w.listener(80, 64);
     let mut all = Vec::new();
@@ -30,7 +31,8 @@ fn connections(w: &World<Up>, n: usize) -> Vec<(Fd, Fd)> {
     all
 }
 
-/// Sockstress: ten thousand peers that take nothing and whose windows are shut. The server writes to all of them what it can.
+/// Sockstress attack: ten thousand peers keep their windows closed and read nothing. The server
+/// writes as much as it can to all of them.
 #[test]
 fn ten_thousand_zero_windows_keep_memory_bounded() {
     let w = World::<Up>::with_buffers(8192);
@@ -54,12 +56,13 @@ fn ten_thousand_zero_windows_keep_memory_bounded() {
     let waited = count(&w, 1, "sends_refused");
     assert!(waited > 10_000 && refused > 10_000, "{waited} {refused}");
     assert!(w.nodes[1].pool.stats().live() < 6500, "buffers are left for everybody else");
-    // Somebody else's datagram gets through meanwhile.
+    // A datagram from another peer is delivered meanwhile.
     let (from, to) = (w.a().socket().unwrap(), w.b().socket().unwrap());
     w.b().bind(to, at(2, 9)).unwrap();
     w.a().send_to(from, b"undisturbed", &at(2, 9)).unwrap();
     assert_eq!(w.b().recv(to, &mut [0; 20]), Ok(11));
-    // Two minutes without a byte taken: the longest stalled go, until there is room again; the peers are told.
+    // Peers have acknowledged no data for two minutes. The connections that have stalled for
+    // longest are reset until there is room again; their peers receive a reset.
     w.pass(secs(240));
     assert!(count(&w, 1, "stalled") > 0);
     assert!(w.nodes[1].stack.tcp_memory() < LIMIT * 3 / 4 + 16_384, "{}", w.nodes[1].stack.tcp_memory());
@@ -74,8 +77,8 @@ fn ten_thousand_zero_windows_keep_memory_bounded() {
     assert_eq!((w.nodes[1].stack.tcp_memory(), w.nodes[1].stack.tcp_orphans()), (0, 0));
 }
 
-/// The same peers, and the server closes: nobody holds the connections, and they are gone after two minutes though every probe is
-/// answered.
+/// The server closes the connections to such peers. Although the peers answer every probe, the
+/// orphaned connections are dropped after two minutes.
 #[test]
 fn an_orphan_whose_peer_takes_nothing_is_given_up() {
     let w = World::<Up>::with_buffers(24_576);
@@ -102,7 +105,7 @@ fn an_orphan_whose_peer_takes_nothing_is_given_up() {
     w.end();
 }
 
-/// A peer that reads slowly, but reads, keeps its orphan.
+/// An orphaned connection is kept if its peer reads slowly.
 #[test]
 fn an_orphan_whose_peer_is_slow_is_kept() {
     let w = World::<Up>::new();
@@ -122,7 +125,8 @@ fn an_orphan_whose_peer_is_slow_is_kept() {
     assert_eq!(count(&w, 1, "orphans_stalled"), 0);
 }
 
-/// FIN-WAIT hoarding: peers that answer our FIN with silence. There are only so many of these connections, and not for long.
+/// FIN-WAIT attack: peers do not answer our FIN. The number and the duration of these connections
+/// are limited.
 #[test]
 fn closes_that_nobody_answers_have_a_limit_and_a_time() {
     let w = World::<Up>::new();
@@ -139,7 +143,7 @@ fn closes_that_nobody_answers_have_a_limit_and_a_time() {
     assert_eq!(reset, 30, "they were told");
     w.pass(secs(200));
     assert_eq!(w.nodes[1].stack.tcp_orphans(), 0, "FIN-WAIT-1 ends by itself");
-    // FIN acknowledged, and then nothing: FIN-WAIT-2.
+    // The peers acknowledge the FIN and then send nothing: FIN-WAIT-2.
     w.lose(|_, _| false);
     let pairs = connections(&w, 10);
     for (_, server) in &pairs {
@@ -151,14 +155,15 @@ fn closes_that_nobody_answers_have_a_limit_and_a_time() {
     assert_eq!(w.nodes[1].stack.tcp_orphans(), 0);
 }
 
-/// Text out of order is the first to be refused; what comes in order still comes, and all arrives once there is memory.
+/// Data out of order is refused first. Data in order is still accepted, and all data arrives once
+/// there is memory.
 #[test]
 fn out_of_order_data_is_dropped_first() {
     let w = World::<Up>::new();
     let (client, _, server) = w.connected();
     nonblocking(&w.a(), client);
     nonblocking(&w.b(), server);
-    // Half the limit is in use by a reader who does not read.
+    // Half of the limit is used by data that the application does not read.
     let (hog, _) = {
         let listener = w.listener(81, 1);
         let fd = w.a().stream_socket().unwrap();
@@ -197,7 +202,8 @@ fn out_of_order_data_is_dropped_first() {
     assert!(got == data);
 }
 
-/// A reader who does not read is bounded by the host's limit, not by the sum of all windows; one who reads is not cut off.
+/// If an application does not read, its data is limited by the host's memory limit, not by the sum
+/// of all windows. Connections whose data is read are not cut off.
 #[test]
 fn unread_data_is_bounded_and_readers_progress() {
     let w = World::<Up>::with_buffers(16_384);

@@ -1,4 +1,6 @@
-//! What programs ask of sockets, one file a question. One program, as what they call is compiled for each; `alloc` has an allocator of its own.
+//! Tests of the socket calls, one file per subject. They are built as one program, since the code
+//! under test is compiled for each program. The program `alloc` is separate because it replaces the
+//! allocator.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Raw and ICMP sockets as programs have them, by descriptors and by `net`, the same in both families.
+//! Raw and ICMP sockets, used through descriptors and through `net`, each with IPv4 and IPv6.
 
 use crate::common::*;
 use inet::raw::SEND_ONLY;
@@ -69,7 +69,7 @@ fn a_traceroute_finds_the_path() {
     let mut reply = [0; 64];
     assert_eq!(a.recv_from(fd, &mut reply), Ok((8, at(2, 0))));
     assert_eq!(reply[0], icmp4::ty::ECHO_REPLY);
-    // Nobody is at that address: the error that ARP ends with is the socket's.
+    // No host has this address: when ARP fails, the socket reports the error.
     assert_eq!(a.send_to(fd, &request, &at(9, 0)), Ok(8));
     assert_eq!(a.recv_from(fd, &mut reply), Err(Errno::EHOSTUNREACH));
     a.close(fd).unwrap();

@@ -1,4 +1,4 @@
-//! poll(2) tells levels, a Poller tells edges: of every event a stream can have.
+//! Readiness for each event that a stream can have: poll(2) reports levels, a Poller reports edges.
 
 use crate::common::*;
 use linerate_socket::{Calls, Errno, Events, Fd, PollFd, Poller, SendFlags};
@@ -12,7 +12,8 @@ fn told<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> Events {
     fds[0].told
 }
 
-/// What is true of a descriptor, in poll(2)'s letters: In, Out, Err, Hup, Pri, rdhup (E), Nval.
+/// Returns the readiness of a descriptor, one letter for each of poll(2)'s flags: In, Out, Err,
+/// Hup, Pri, rdhup (E), Nval.
 fn levels<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> String {
     let t = told(calls, fd);
     [
@@ -158,7 +159,8 @@ fn edges_during_a_connection() {
     w.a().unwatch(client).unwrap();
 }
 
-/// However often something happens to a stream, it stands in the ready set once: a peer cannot make the set grow.
+/// A stream is in the ready set at most once, however many events it has: a peer cannot make the
+/// set grow.
 #[test]
 fn a_busy_peer_does_not_fill_the_ready_set() {
     let w = World::<Up>::new();

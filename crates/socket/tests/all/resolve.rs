@@ -1,4 +1,5 @@
-//! Lookups on virtual time: the resolver on host a, a name server on host b that answers as the test says.
+//! Name lookups on virtual time: the resolver runs on host a, and on host b a name server with the
+//! answers of the test.
 
 use crate::common::*;
 use inet::resolvers::ResolverSource;
@@ -15,9 +16,9 @@ use wire::dns::{Query, ty};
 struct Reply {
     rcode: u8,
     is_truncated: bool,
-    /// Owner name and data: an address, or the name of which the owner is an alias.
+    /// Owner name and data of each record: an address, or the name to which an alias refers.
     records: Vec<(String, String)>,
-    /// Sent before the reply, with errors that a forger makes.
+    /// Forged replies, which are sent before the real one.
     forged: Vec<Vec<u8>>,
     is_silent: bool,
 }
@@ -35,7 +36,7 @@ fn silent() -> Reply {
     Reply { is_silent: true, ..Reply::default() }
 }
 
-/// Name, type and transport of each query that was received.
+/// Name, type and transport of each query that the server received.
 type Log = RefCell<Vec<String>>;
 
 struct Server<'w> {
@@ -51,7 +52,7 @@ fn labels(name: &str) -> Vec<u8> {
     labels.chain([0]).collect()
 }
 
-/// Reads name and type of a query.
+/// Parses the question of a query: returns its name, its type, and where it ends.
 fn question(message: &[u8]) -> (String, u16, usize) {
     let (mut at, mut name) = (12, Vec::new());
     while message[at] != 0 {
@@ -94,7 +95,7 @@ impl<'w> Server<'w> {
         Server { world, udp, tcp, open: RefCell::default(), log: Log::default() }
     }
 
-    /// Answers what has come.
+    /// Answers the queries that have arrived.
     fn turn(&self, answer: &impl Fn(&str, u16, &str) -> Reply) {
         let b = self.world.b();
         let mut buffer = [0; 2000];
@@ -124,7 +125,7 @@ impl<'w> Server<'w> {
                 let rest = input.split_off(2 + usize::from(u16::from_be_bytes([input[0], input[1]])));
                 let message = std::mem::replace(input, rest).split_off(2);
                 let out = response(&message, &reply_to(&message, "tcp"));
-                // In two pieces, of which the first ends within the length.
+                // The reply is sent in two pieces; the first one ends within the length prefix.
                 let out = [&(out.len() as u16).to_be_bytes()[..], &out].concat();
                 b.send(*fd, &out[..1]).unwrap();
                 self.world.pass(ms(1));
@@ -170,7 +171,7 @@ fn look_up(
     panic!("the lookup does not end");
 }
 
-/// A world with a server on host b, which is host a's only name server.
+/// Returns two hosts; the only name server of host a runs on host b.
 fn world() -> World<Up> {
     let w = World::new();
     configure(&w, &["10.0.0.2"], &[]);
@@ -226,7 +227,7 @@ fn the_search_list_is_tried_and_no_address_differs_from_not_found() {
     assert_eq!(server.log(), ["www.lab.test A udp", "www.test A udp"]);
     let none = look_up(&w, &server, "mail", Families::V4, zone);
     assert_eq!(none, Err(LookupError::NoAddress("mail".into())));
-    // Also if the server refuses the other candidates.
+    // The result is the same if the server refuses the queries for the other candidates.
     let refusing = |name: &str, _: u16, _: &str| if name == "mail.lab.test" { Reply::default() } else { rcode(5) };
     let none = look_up(&w, &server, "mail", Families::V4, refusing);
     assert_eq!(none, Err(LookupError::NoAddress("mail".into())));
@@ -268,7 +269,7 @@ fn a_failed_server_is_skipped_and_no_answer_times_out() {
     configure(&w, &["10.0.0.99", "10.0.0.1", "10.0.0.2"], &[]);
     let zone = |name: &str, _: u16, _: &str| records(&[(name, "10.0.0.7")]);
     assert_eq!(look_up(&w, &server, "www.test", Families::V4, zone).unwrap(), ["10.0.0.7:80"]);
-    // One family is answered and the other not: what was found counts.
+    // If only one family is answered, its addresses are the result.
     let zone = |name: &str, ty: u16, _: &str| if ty == ty::A { records(&[(name, "10.0.0.7")]) } else { silent() };
     w.nodes[0].stack.add_addr6(w.cx(), EM0, inet::ip6::IfaceAddr6::new("2001:db8::1".parse().unwrap(), 64)).unwrap();
     configure(&w, &["10.0.0.2"], &[]);
@@ -277,7 +278,7 @@ fn a_failed_server_is_skipped_and_no_answer_times_out() {
     w.end();
 }
 
-/// Forged answers: another identifier, another question, no question, noise. None has an effect.
+/// Forged replies have no effect: wrong identifier, wrong question, no question, random bytes.
 #[test]
 fn forged_answers_are_ignored() {
     let w = world();
@@ -298,7 +299,7 @@ fn forged_answers_are_ignored() {
     w.end();
 }
 
-/// Identifiers and source ports of queries are not to be guessed (RFC 5452 9.2).
+/// Identifiers and source ports of queries must not be predictable (RFC 5452 9.2).
 #[test]
 fn identifiers_and_ports_differ_from_query_to_query() {
     let w = world();
@@ -342,7 +343,7 @@ fn literals_and_bad_names_need_no_server() {
     w.end();
 }
 
-/// A call that waits, on a host that its own thread drives.
+/// A call waits on a host that the calling thread runs itself.
 #[test]
 fn a_blocking_lookup_times_out_without_an_answer() {
     let w = world();

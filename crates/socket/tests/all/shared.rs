@@ -1,4 +1,5 @@
-//! A host that many threads enter: one keeps it going, the others wait on signals. Real time, loopback.
+//! A host that many threads use: one thread runs it, the others wait on signals. Real time,
+//! loopback.
 
 use buf::{Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Strategy};
@@ -30,12 +31,12 @@ impl Net for Host {
     }
 }
 
-/// Runs `work` beside a thread that keeps the host going.
+/// Runs `work` while another thread runs the host.
 fn with_host(work: impl FnOnce(&Arc<Host>)) {
     with_host_of(16_384, work);
 }
 
-/// Runs `work` beside a thread that keeps a host with so many buffers going.
+/// Runs `work` while another thread runs a host that has this number of buffers.
 fn with_host_of(buffers: usize, work: impl FnOnce(&Arc<Host>)) {
     let pool = Pool::new(&PoolConfig { buffers, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap();
     let clock = Clock::live(Strategy::default());
@@ -60,7 +61,7 @@ fn byte(i: usize) -> u8 {
     (i * 31 + (i >> 9) * 7) as u8
 }
 
-/// Writes 4 MB in odd pieces, reads as much, and checks each byte.
+/// Writes 4 MB in pieces of odd sizes, reads as many bytes, and checks each byte.
 fn both_ways<N: Net>(stream: &TcpStream<N>) -> usize {
     const TOTAL: usize = 4 << 20;
     let data: Vec<u8> = (0..TOTAL).map(byte).collect();
@@ -96,7 +97,7 @@ fn two_threads_move_megabytes_both_ways() {
     });
 }
 
-/// A reader and a writer in two threads on handles of one connection, as `try_clone` is used.
+/// Two threads read and write on two handles of one connection, made by `try_clone`.
 #[test]
 fn one_connection_in_two_threads() {
     with_host(|host| {
@@ -149,7 +150,7 @@ fn waiting_ends_in_time() {
     });
 }
 
-/// Whoever waits on a descriptor that another thread closes does not wait for ever.
+/// A thread that waits on a descriptor returns when another thread closes the descriptor.
 #[test]
 fn closing_wakes_waiting_threads() {
     with_host(|host| {
@@ -248,12 +249,13 @@ fn poll_reports_requested_events_to_threads() {
     });
 }
 
-/// Buffers of a host whose memory many connections use up: 4 MiB, of which TCP may hold three quarters.
+/// Number of buffers of a host that many connections exhaust: 4 MiB, of which TCP may use three
+/// quarters.
 const FEW: usize = 2048;
-/// Bytes for each stream.
+/// Number of bytes that each stream sends.
 const EACH: usize = 200_000;
 
-/// Echoes what comes, until the peer has sent all.
+/// Echoes all received data until the peer shuts down its side.
 fn echo(mut stream: TcpStream<Arc<Host>>) {
     let mut buf = vec![0; 10_000];
     loop {
@@ -264,7 +266,7 @@ fn echo(mut stream: TcpStream<Arc<Host>>) {
     }
 }
 
-/// Sends [`EACH`] bytes and reads as many back, at the same time.
+/// Sends [`EACH`] bytes and receives as many at the same time.
 fn exchange(stream: TcpStream<Arc<Host>>) {
     let (mut writer, mut reader) = (stream.try_clone().unwrap(), stream);
     std::thread::scope(|scope| {
@@ -278,7 +280,7 @@ fn exchange(stream: TcpStream<Arc<Host>>) {
     });
 }
 
-/// More is written than memory holds: writers wait, and no call fails with ENOBUFS.
+/// The threads write more than memory can hold: writers wait, and no call fails with ENOBUFS.
 #[test]
 fn blocking_echo_streams_wait_for_memory() {
     for streams in [4, 64] {
@@ -299,7 +301,8 @@ fn blocking_echo_streams_wait_for_memory() {
     }
 }
 
-/// Connections whose peers do not read hold what they got, and leave some for others.
+/// Connections whose peers do not read keep their data in memory, but leave room for other
+/// connections.
 #[test]
 fn unread_connections_do_not_stop_another() {
     with_host_of(FEW, |host| {
@@ -330,7 +333,7 @@ fn unread_connections_do_not_stop_another() {
     });
 }
 
-/// A writer that waits for memory is told by poll when others give some back.
+/// A writer that waits for memory becomes writable in poll when other connections free some.
 #[test]
 fn poll_reports_freed_memory() {
     with_host_of(FEW, |host| {
@@ -376,7 +379,7 @@ mod tasks {
         }
     }
 
-    /// Runs a future in this thread.
+    /// Runs a future on this thread.
     fn run<F: Future>(future: F) -> F::Output {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let (mut cx, mut future) = (Context::from_waker(&waker), pin!(future));
@@ -403,7 +406,8 @@ mod tasks {
         buf.filled().len()
     }
 
-    /// More is written than memory holds: a write is pending, and no task meets ENOBUFS.
+    /// The tasks write more than memory can hold: writes are pending, and no task fails with
+    /// ENOBUFS.
     #[test]
     fn tasks_wait_for_memory() {
         for streams in [4, 64] {
@@ -493,8 +497,8 @@ mod tasks {
     }
 }
 
-/// More threads than the usual ones (64) use one stack together: datagrams to themselves, and sockets that are closed by
-/// each thread.
+/// More threads than usual (64) use one stack at the same time: each sends datagrams to itself and
+/// closes its own sockets.
 #[test]
 fn three_hundred_threads_use_one_stack_at_the_same_time() {
     const THREADS: usize = 300;

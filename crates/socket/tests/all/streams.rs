@@ -1,4 +1,5 @@
-//! Stream sockets as the manuals of POSIX and BSD describe them; where those leave it open, as Linux does it.
+//! Stream sockets behave as the manuals of POSIX and BSD describe; where these leave the behavior
+//! open, as in Linux.
 
 use crate::common::*;
 use linerate_socket::{Errno, Opt, OptKind, RecvFlags, SendFlags};
@@ -65,7 +66,7 @@ fn a_refused_connect_is_reported_once_and_can_be_repeated() {
     assert_eq!(w.a().take_error(fd), Ok(None));
     assert_eq!(w.a().send(fd, b"x"), Err(Errno::EPIPE));
     assert_eq!(w.a().recv(fd, &mut [0; 1]), Err(Errno::ENOTCONN));
-    // Somebody listens by now: the same socket connects (Linux; POSIX leaves it open).
+    // A listener exists now: the same socket can connect (as in Linux; POSIX leaves this open).
     let listener = w.listener(80, 4);
     assert_eq!(w.a().connect(fd, at(2, 80)), Err(Errno::EINPROGRESS));
     w.pass(ms(2));
@@ -88,7 +89,8 @@ fn a_connect_without_an_answer_times_out() {
     assert_eq!(w.a().connect(fd, at(2, 80)), Err(Errno::ETIMEDOUT));
     let took = w.now().since(start);
     assert!(took >= secs(180), "RFC 9293 3.8.3: R2 for SYN is at least three minutes, not {took:?}");
-    // SO_SNDTIMEO bounds a connect (Linux): it goes on in the background.
+    // SO_SNDTIMEO limits the wait of a connect (as in Linux); the handshake continues in the
+    // background.
     let fd2 = w.a().stream_socket().unwrap();
     w.a().set_option(fd2, Opt::SendTimeout(Some(ms(500)))).unwrap();
     let start = w.now();
@@ -97,8 +99,8 @@ fn a_connect_without_an_answer_times_out() {
     assert_eq!(w.a().connect(fd2, at(2, 80)), Err(Errno::EALREADY));
     w.a().close(fd).unwrap();
     w.a().close(fd2).unwrap();
-    // No neighbor: the host is unreachable as soon as ARP has given up, after three requests a second apart
-    // (Linux: mcast_solicit and retrans_time).
+    // There is no neighbor: the host is unreachable when ARP gives up, after three requests at
+    // intervals of a second (in Linux: mcast_solicit and retrans_time).
     w.lose(|_, _| true);
     let fd = w.a().stream_socket().unwrap();
     let start = w.now();
@@ -188,7 +190,7 @@ fn end_of_file_is_read_repeatedly() {
     }
     assert_eq!(w.a().send(client, b"more"), Err(Errno::EPIPE));
     assert_eq!(w.a().send(client, b"more"), Err(Errno::EPIPE));
-    // The other half stays open for as long as one likes.
+    // The other direction stays open without a time limit.
     w.pass(secs(1000));
     assert_eq!(w.b().send(server, b"answer"), Ok(6));
     assert_eq!(w.a().recv(client, &mut [0; 9]), Ok(6));
@@ -247,7 +249,8 @@ fn a_writer_gets_econnreset_once_and_then_epipe() {
     assert_eq!(w.a().recv(client, &mut [0; 1]), Ok(0));
 }
 
-/// Linux: who has read to the end hears nothing of a reset; who writes after it, EPIPE.
+/// As in Linux: after end of file, a later reset is not reported to a reader, and a writer receives
+/// EPIPE.
 #[test]
 fn a_reset_after_end_of_file_is_epipe() {
     let w = World::<Up>::new();
@@ -288,7 +291,8 @@ fn lingering_waits_until_all_is_acknowledged_or_times_out() {
     let all = RecvFlags { wait_all: true, ..RecvFlags::default() };
     assert_eq!(w.a().recv_from_flags(client, &mut buf, all).map(|r| r.0), Ok(50_000));
     w.a().close(client).unwrap();
-    // A peer that takes nothing: ten seconds, and the rest goes on without us.
+    // The peer acknowledges nothing: close returns after ten seconds, and the connection continues
+    // to send in the background.
     let client = w.a().stream_socket().unwrap();
     w.a().connect(client, at(2, 80)).unwrap();
     let (server, _) = w.b().accept(listener).unwrap();
@@ -330,7 +334,7 @@ fn timeouts_end_waiting() {
     assert_eq!(w.b().accept(listener), Err(Errno::EAGAIN));
     assert_eq!(w.b().recv(server, &mut [0; 1]), Err(Errno::EAGAIN));
     assert_eq!(w.now().since(start), ms(60));
-    // What is written before the time is over counts.
+    // The data that was accepted before the timeout is reported as sent.
     let sent = w.a().send(client, &vec![1; 10 << 20]).unwrap();
     assert!(sent > 100_000 && sent < 10 << 20, "{sent}");
     let rest = std::iter::from_fn(|| w.a().send(client, &[1; 10_000]).ok()).count();
@@ -345,7 +349,7 @@ fn a_blocking_send_accepts_everything() {
     nonblocking(&w.b(), server);
     let data: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 + i / 1000) as u8).collect();
     let got = std::cell::RefCell::new(Vec::new());
-    // The reader reads while the writer waits.
+    // The reader reads while the writer waits for room.
     struct Reader<'w> {
         w: &'w World<Up>,
         server: linerate_socket::Fd,
@@ -395,7 +399,8 @@ fn peek_and_wait_all() {
     assert_eq!(w.b().recv_from_flags(server, &mut [], dont).map(|r| r.0), Ok(0));
 }
 
-/// RFC 6093: urgent data is in line; a read stops before the mark, as SO_OOBINLINE has it in BSD.
+/// RFC 6093: urgent data stays in its place in the stream, as with BSD's SO_OOBINLINE; a read stops
+/// before the mark.
 #[test]
 fn urgent_data_is_in_line_with_a_mark() {
     let w = World::<Up>::new();
@@ -413,7 +418,7 @@ fn urgent_data_is_in_line_with_a_mark() {
     assert_eq!(w.b().recv(server, &mut buf), Ok(6));
     assert_eq!(&buf[..6], b"!after");
     assert_eq!(w.b().at_mark(server), Ok(false));
-    // At the mark at once.
+    // The mark is at the next byte to read.
     assert_eq!(w.a().send_flags(client, b"!", oob), Ok(1));
     w.pass(ms(50));
     assert_eq!(w.b().at_mark(server), Ok(true));
@@ -444,7 +449,7 @@ fn calls_of_the_other_kind_of_socket_fail() {
     assert_eq!(w.a().set_option(client, Opt::MulticastLoop(true)), Err(Errno::ENOPROTOOPT));
     assert_eq!(w.a().option(client, OptKind::DontFragment), Err(Errno::ENOPROTOOPT));
     assert!(matches!(w.b().tcp_info(listener), Err(Errno::ENOTCONN)));
-    // recvfrom on a stream is recv, and says who the peer is.
+    // recvfrom on a stream acts like recv, and also returns the address of the peer.
     w.a().send(client, b"x").unwrap();
     assert_eq!(w.b().recv_from(server, &mut [0; 4]), Ok((1, w.a().local_addr(client).unwrap())));
     for fd in [linerate_socket::Fd(4711), linerate_socket::Fd(4711 | 1 << 30)] {
@@ -495,7 +500,8 @@ fn stream_options_read_back_and_can_be_cleared() {
     }
 }
 
-/// A keepalive that was turned off sends nothing, and a user timeout that was taken back drops nobody.
+/// After keepalive was switched off, no probe is sent; after a user timeout was cleared, it drops
+/// no connection.
 #[test]
 fn cleared_options_have_no_effect() {
     let w = World::<Up>::new();
@@ -517,7 +523,7 @@ fn cleared_options_have_no_effect() {
     assert_eq!(w.b().recv(server, &mut [0; 4]), Ok(1));
 }
 
-/// TCP_KEEPCNT alone leaves the other two to the host's sysctls.
+/// If only TCP_KEEPCNT is set, the two keepalive times are those of the host's sysctls.
 #[test]
 fn unset_keepalive_times_are_those_of_the_host() {
     let w = World::<Up>::new();

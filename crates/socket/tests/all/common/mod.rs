@@ -1,4 +1,5 @@
-//! Two hosts on virtual time and the wire between them; a call that waits on either drives both.
+//! Two hosts on virtual time, connected by a simulated wire. A call that waits on one of the hosts
+//! runs both.
 
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
@@ -12,7 +13,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use wire::Mac;
 
-/// Says of a frame, and the host that sent it, whether it vanishes.
+/// Decides whether a frame is lost; the arguments are the index of the sending host and the bytes
+/// of the frame.
 type Lose = Box<dyn FnMut(usize, &[u8]) -> bool>;
 type Wire = Arc<Mutex<VecDeque<Frame>>>;
 
@@ -32,13 +34,13 @@ pub struct Node<L: Locks> {
     out: Wire,
 }
 
-/// Hosts 10.0.0.1 and 10.0.0.2.
+/// The hosts 10.0.0.1 (a) and 10.0.0.2 (b).
 pub struct World<L: Locks> {
     pub nodes: [Node<L>; 2],
     now: Cell<Instant>,
-    /// Time has moved and nobody was asked yet what that made due.
+    /// Set if virtual time has advanced and the timers that became due have not been run yet.
     moved: Cell<bool>,
-    /// Does a frame from that host vanish?
+    /// Decides which frames are lost.
     pub lose: RefCell<Lose>,
 }
 
@@ -53,7 +55,7 @@ pub fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// An address in short: `2` is 10.0.0.2, `0` any.
+/// Returns a socket address for a short host number: `2` is 10.0.0.2, `0` any address.
 pub fn at(host: u8, port: u16) -> SocketAddr {
     let ip = if host == 0 { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::new(10, 0, 0, host) };
     SocketAddr::from((ip, port))
@@ -94,22 +96,22 @@ impl<L: Locks> World<L> {
         Cx::enter(How::Register, self.now.get())
     }
 
-    /// The calls of host 10.0.0.1.
+    /// Returns the socket calls of host a.
     pub fn a(&self) -> Calls<'_, L> {
         Calls::driving(&self.nodes[0].stack, self.cx(), self)
     }
 
-    /// The calls of host 10.0.0.2.
+    /// Returns the socket calls of host b.
     pub fn b(&self) -> Calls<'_, L> {
         Calls::driving(&self.nodes[1].stack, self.cx(), self)
     }
 
-    /// Loses every frame that `which` says from now on.
+    /// Loses all frames for which `which` returns `true`, from now on.
     pub fn lose(&self, which: impl FnMut(usize, &[u8]) -> bool + 'static) {
         *self.lose.borrow_mut() = Box::new(which);
     }
 
-    /// What is on the wires arrives; says whether anything was.
+    /// Delivers the frames that are on the wire; returns whether there were any.
     fn cross(&self) -> bool {
         let sent: Vec<_> = self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
         if sent.iter().all(VecDeque::is_empty) {
@@ -136,7 +138,8 @@ impl<L: Locks> World<L> {
         true
     }
 
-    /// One thing happens, not after `until`; `false`: nothing is due before.
+    /// Runs the next event, unless it is later than `until`. Returns `false` if no event is due
+    /// before that.
     pub fn step(&self, until: Instant) -> bool {
         if self.cross() {
             return true;
@@ -146,7 +149,7 @@ impl<L: Locks> World<L> {
             return true;
         }
         if self.moved.take() {
-            return true; // what was due may be what the caller waits for
+            return true; // a timer that was due may have completed what the caller waits for
         }
         let due = next <= until;
         if next.min(until) != Instant::NEVER {
@@ -156,7 +159,7 @@ impl<L: Locks> World<L> {
         due
     }
 
-    /// Lets everything happen that happens within `most`.
+    /// Runs all events within the time `most`.
     pub fn pass(&self, most: Duration) {
         let until = self.now().after(most);
         for _ in 0..5_000_000 {
@@ -167,7 +170,7 @@ impl<L: Locks> World<L> {
         panic!("never quiet");
     }
 
-    /// A listener at `port` of host b.
+    /// Opens a listener at port `port` of host b.
     pub fn listener(&self, port: u16, backlog: u32) -> Fd {
         let b = self.b();
         let fd = b.stream_socket().unwrap();
@@ -176,7 +179,8 @@ impl<L: Locks> World<L> {
         fd
     }
 
-    /// A connection: client on a, listener and server on b.
+    /// Opens a connection and returns its descriptors: the client on host a, the listener and the
+    /// server on host b.
     pub fn connected(&self) -> (Fd, Fd, Fd) {
         let listener = self.listener(80, 8);
         let client = self.a().stream_socket().unwrap();
@@ -186,7 +190,8 @@ impl<L: Locks> World<L> {
         (client, listener, server)
     }
 
-    /// Everything was let go: nothing held, no buffer out, nothing remembered.
+    /// Checks that nothing is left: no held frame, no used buffer, no socket, no connection in
+    /// TIME-WAIT.
     pub fn end(&self) {
         self.pass(secs(4000));
         for node in &self.nodes {
@@ -210,12 +215,12 @@ impl<L: Locks> Drive for World<L> {
     }
 }
 
-/// `O_NONBLOCK`.
+/// Sets `O_NONBLOCK`.
 pub fn nonblocking<L: Locks>(calls: &Calls<'_, L>, fd: Fd) {
     calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
 }
 
-/// Writes until it would wait; says how much it was.
+/// Writes until a write would block; returns the number of bytes written.
 pub fn fill<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> usize {
     let mut sent = 0;
     loop {
@@ -227,7 +232,7 @@ pub fn fill<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> usize {
     }
 }
 
-/// TCP's flags in a frame, if it is one of TCP.
+/// Returns the TCP flags of a frame, if it has a TCP segment.
 pub fn tcp_flags(frame: &[u8]) -> Option<u8> {
     (frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&6)).then(|| frame[14 + 20 + 13])
 }
