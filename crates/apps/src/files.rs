@@ -196,7 +196,7 @@ pub enum Uploads {
 /// Attributes of a file or directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta {
-    /// Whether the entry is a directory.
+    /// Set if the entry is a directory.
     pub is_dir: bool,
     /// Length in bytes; `None` for directories and for `/dev/zero`.
     pub len: Option<u64>,

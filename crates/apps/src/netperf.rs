@@ -140,9 +140,9 @@ pub struct Options {
     pub near: BufferSizes,
     /// Socket buffer sizes of the far end (`-S`).
     pub far: BufferSizes,
-    /// Whether TCP_NODELAY is set at both ends (`-D`).
+    /// Set if TCP_NODELAY is set at both ends (`-D`).
     pub nodelay: bool,
-    /// Whether the time of each call or transaction is measured (`-v 2`), which costs two clock
+    /// Set if the time of each call or transaction is measured (`-v 2`), which costs two clock
     /// readings each.
     pub times: bool,
     /// Interval at which interim results are printed (global option `-D`, before the `--`).
@@ -246,7 +246,7 @@ pub struct Outcome {
     pub tally: control::Tally,
     /// Times of the calls or transactions, if they were measured.
     pub times: Option<hist::Histogram>,
-    /// Whether Ctrl-C ended the test early.
+    /// Set if Ctrl-C ended the test early.
     pub cut: bool,
 }
 

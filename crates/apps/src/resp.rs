@@ -218,8 +218,8 @@ impl Requests {
         self.held.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Returns how many more bytes may be buffered now. The buffer has room for the current argument
-    /// or line, and for at least 16 KiB beyond the parsed bytes.
+    /// Returns how many more bytes may be buffered now. The buffer has room for the current
+    /// argument or line, and for at least 16 KiB beyond the parsed bytes.
     pub fn room(&self) -> usize {
         let wanted = match self.bulk {
             Some(len) => len + 2 + COUNT_LINE,

@@ -84,7 +84,7 @@ struct Entry<F> {
     at_eof: bool,
 }
 
-/// What a descriptor is used for.
+/// Use of a descriptor.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Service(usize),

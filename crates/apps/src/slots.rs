@@ -21,7 +21,7 @@ pub trait Connection {
     fn moved(&self) -> Instant;
 }
 
-/// Whether there is room for a new connection.
+/// Room for a new connection: a free slot, or one whose connection may be evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// A slot is free.

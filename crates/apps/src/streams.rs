@@ -62,7 +62,7 @@ pub struct Ends {
 /// [`Failure::Invalid`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamOption {
-    /// Whether small segments are sent at once (TCP_NODELAY).
+    /// Sends small segments at once if set (TCP_NODELAY).
     NoDelay(bool),
     /// Size of the send buffer and of the receive buffer, in bytes each.
     Buffers(usize),

@@ -73,13 +73,13 @@ pub struct Options {
     pub count: u64,
     /// Number of pairs in `route`, 1 to 32.
     pub parallel: usize,
-    /// Whether all pairs of `route` use one host; otherwise each pair has its own.
+    /// Set if all pairs of `route` use one host; otherwise each pair has its own.
     pub shared: bool,
     /// Path of the rc script; `None`: the same commands are run directly.
     pub rc: Option<PathBuf>,
     /// Payload of each datagram in bytes.
     pub size: usize,
-    /// Whether the tool runs on the host kernel instead of our stack (`send` only). [`run`] rejects
+    /// Set if the tool runs on the host kernel instead of our stack (`send` only). [`run`] rejects
     /// this; `lab` implements it.
     pub native: bool,
     /// Kind of locks: `up` (single-threaded), `light` (spin) or `heavy` (semaphore). Empty selects
@@ -89,13 +89,13 @@ pub struct Options {
     pub pool: buf::Kind,
     /// Clock from which the time is read.
     pub clock: clock::Strategy,
-    /// How a call finds the context of its thread.
+    /// Method by which a call finds the context of its thread.
     pub context: lock::How,
     /// Implementation of the Internet checksum; `None`: the widest that the machine supports.
     pub checksum: Option<wire::checksum::Kind>,
     /// Sysctl values to set, by name.
     pub sysctl: Vec<(String, i64)>,
-    /// Whether one JSON object is printed instead of the block of text.
+    /// Set if one JSON object is printed instead of the block of text.
     pub json: bool,
 }
 
@@ -162,8 +162,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Runs `work` with what all modes have in common: Ctrl-C ends it early (through
-/// [`dispatch::stop_requested`]), a line printed at the start says so, and the results are printed
-/// as a block of text or as JSON.
+/// [`dispatch::stop_requested`]), which a line printed at the start announces, and the results are
+/// printed as a block of text or as JSON.
 ///
 /// # Errors
 /// Errors of `work`, or of writing to `out`.

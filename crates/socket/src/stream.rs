@@ -1,6 +1,6 @@
 //! Stream sockets: the BSD calls on `inet::tcp`, to which waiting is added here.
 //!
-//! One bit of a descriptor tells stream sockets from datagram sockets ([`Fd::is_stream`]). The
+//! One bit of a descriptor distinguishes stream from datagram sockets ([`Fd::is_stream`]). The
 //! calls on datagrams, which are ten times as frequent, thus need to search only their own table.
 
 use crate::{Calls, Errno, Fd, Peer, RecvFlags, SendFlags};

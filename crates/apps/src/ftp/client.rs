@@ -62,7 +62,7 @@ pub enum Trouble {
     Broken {
         /// Step during which the connection failed.
         step: &'static str,
-        /// Which connection failed: `control` or `data`.
+        /// Connection that failed: `control` or `data`.
         which: &'static str,
         why: Failure,
     },
@@ -132,11 +132,11 @@ pub struct Client {
     actions: VecDeque<Action>,
     due: Instant,
     moved: u64,
-    /// Whether this client ended the download early.
+    /// Set if this client ended the download early.
     is_cut: bool,
-    /// Whether either side has closed the data connection.
+    /// Set if either side has closed the data connection.
     data_is_over: bool,
-    /// Whether the final reply of the transfer was received.
+    /// Set if the final reply of the transfer was received.
     is_acknowledged: bool,
     trouble: Option<Trouble>,
 }

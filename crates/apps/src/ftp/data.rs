@@ -146,7 +146,7 @@ fn entry_line(name: &str, meta: &Meta, form: Form) -> String {
 pub(super) struct Incoming {
     sink: Sink,
     is_text: bool,
-    /// Whether the last byte received was a CR, which is held back because it may begin a line end.
+    /// Set if the last byte received was a CR, which is held back because it may begin a line end.
     had_cr: bool,
     pub(super) bytes: u64,
 }

@@ -87,7 +87,7 @@ pub fn run<A: App>(
     run_as(config, Role::Server(&[everywhere(port)]), &Sandbox::off(), |wall, _| app(wall), each, turned)
 }
 
-/// Whether the application is a server or a client.
+/// Role of the application: server or client.
 #[derive(Clone, Copy, Debug)]
 pub enum Role<'a> {
     /// Listens on these addresses.

@@ -15,7 +15,7 @@ pub(super) struct Answer {
     pub(super) head: Vec<u8>,
     /// Body of the answer; `None` if there is none, such as in the answer to HEAD.
     pub(super) body: Option<Source>,
-    /// Whether the connection is closed after this answer.
+    /// Set if the connection is closed after this answer.
     pub(super) close: bool,
     pub(super) status: u16,
 }
@@ -77,7 +77,7 @@ impl Head {
     }
 }
 
-/// Whether the connection stays open after the answer, and whether a Connection field announces
+/// Handling of the connection after the answer, and whether a Connection field announces
 /// this.
 #[derive(Clone, Copy)]
 enum Keep {

@@ -97,16 +97,16 @@ pub struct Request {
     pub path: Vec<u8>,
     /// The part of the target after the question mark, not decoded.
     pub query: Option<String>,
-    /// Whether the version is HTTP/1.1 or a later 1.x.
+    /// Set if the version is HTTP/1.1 or a later 1.x.
     pub is_1_1: bool,
-    /// Whether the client permits keeping the connection open after the answer.
+    /// Set if the client permits keeping the connection open after the answer.
     pub keep: bool,
-    /// Whether the client sent `keep-alive`: an HTTP/1.0 client then expects a Connection field in
+    /// Set if the client sent `keep-alive`: an HTTP/1.0 client then expects a Connection field in
     /// the answer.
     pub asked_keep: bool,
     /// Number of bytes of the request body, which follows the head.
     pub body: u64,
-    /// Whether the client waits for an interim response (100 Continue) before it sends the body.
+    /// Set if the client waits for an interim response (100 Continue) before it sends the body.
     pub expects: bool,
     /// The Range field.
     pub range: Option<String>,

@@ -67,7 +67,7 @@ pub struct ClientConfig {
     pub patience: Duration,
     /// Time without any data sent or received after which the test is aborted (--rcv-timeout).
     pub idle: Duration,
-    /// Whether round-trip times are measured on a second connection during the test, if the server
+    /// Set if round-trip times are measured on a second connection during the test, if the server
     /// is ours.
     pub latency: bool,
     /// Function that reads the CPU times for the report; `None`: the report omits them.

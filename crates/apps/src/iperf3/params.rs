@@ -111,9 +111,9 @@ pub struct Params {
     pub blocks: u64,
     /// Number of parallel streams per direction.
     pub streams: u32,
-    /// Whether the server sends and the client receives (-R).
+    /// Set if the server sends and the client receives (-R).
     pub reverse: bool,
-    /// Whether both sides send (--bidir).
+    /// Set if both sides send (--bidir).
     pub bidir: bool,
     /// Number of bytes per send call: a block over TCP, a datagram over UDP.
     pub block: usize,
@@ -123,7 +123,7 @@ pub struct Params {
     pub counters: Counters,
     /// Target rate of each stream in bits per second; 0 means unlimited.
     pub rate: u64,
-    /// Whether the client requests the server's report (--get-server-output).
+    /// Set if the client requests the server's report (--get-server-output).
     pub wants_output: bool,
     /// Title that the client gave to the test; it begins each line of the client's text report.
     pub title: Option<String>,
@@ -131,14 +131,14 @@ pub struct Params {
     pub extra: Option<String>,
     /// Type of service byte.
     pub tos: u8,
-    /// Whether TCP_NODELAY is set.
+    /// Set if TCP_NODELAY is set.
     pub nodelay: bool,
     /// Maximum segment size in bytes; 0: determined by the path.
     pub mss: u16,
     /// Size of the socket buffers in bytes; 0: default of the stack.
     pub window: usize,
     pub congestion: Option<CongestionName>,
-    /// Whether the payload repeats digits; otherwise it is incompressible.
+    /// Set if the payload repeats digits; otherwise it is incompressible.
     pub repeating_payload: bool,
 }
 

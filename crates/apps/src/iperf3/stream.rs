@@ -32,7 +32,7 @@ pub(super) struct Stream {
     pub(super) max_wnd: u64,
     pub(super) rtt: RoundTrips,
     pub(super) pace: Pace,
-    /// Whether the stream waits until its rate permits the next send.
+    /// Set if the stream waits until its rate permits the next send.
     pub(super) is_paced: bool,
     /// Counters of the datagrams received or sent.
     pub(super) datagrams: Datagrams,

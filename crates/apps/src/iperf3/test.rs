@@ -26,7 +26,7 @@ const LAST_LINES: usize = 128 << 10;
 /// dropped.
 const SLIVER: u32 = 10;
 
-/// Which side of the test this program is.
+/// Side of the test that this program takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Server,
@@ -76,9 +76,9 @@ pub(super) struct Test {
     lines: String,
     /// On a server: all output lines, for a client that requests them.
     pub(super) said: String,
-    /// Whether the column titles were printed.
+    /// Set if the column titles were printed.
     pub(super) is_titled: bool,
-    /// Whether more details are printed (-V).
+    /// Set if more details are printed (-V).
     pub(super) is_verbose: bool,
     /// Unit of rates in text output (-f).
     pub(super) unit: Option<RateUnit>,

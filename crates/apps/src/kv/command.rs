@@ -45,11 +45,11 @@ pub enum Effect {
     Reads,
     /// Changes data, but never uses more memory.
     Writes,
-    /// May use more memory or create keys; refused if the store is full.
+    /// Possibly uses more memory or creates keys; refused if the store is full.
     Adds,
 }
 
-/// Which arguments of a command are keys.
+/// Arguments of a command that are keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
     None,

@@ -38,7 +38,7 @@ pub struct Order {
     pub send_buffer: Option<usize>,
     /// Requested size of the socket's receive buffer in bytes (SO_RCVBUF).
     pub recv_buffer: Option<usize>,
-    /// Whether TCP_NODELAY is set.
+    /// Set if TCP_NODELAY is set.
     pub nodelay: bool,
 }
 

@@ -15,7 +15,7 @@ const POLITE: u32 = 1 << 5;
 /// Maximum duration of a sleep, and thus the maximum delay of a deadline.
 const NAP: Duration = Duration::from_millis(10);
 
-/// What a round does if there are no frames while its caller waits.
+/// Behavior of a round if there are no frames while its caller waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
     /// Returns at once: the same thread also runs the other end, which has its turn next.

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Style {
-    /// Whether banner and column titles are printed (`-P`).
+    /// Set if banner and column titles are printed (`-P`).
     pub headers: bool,
     /// Amount of output (`-v`). 0: only the main result; 1: the table; 2: also histogram and
     /// percentiles.

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A far end that runs one turn at a time.
 pub trait Turn<S: Sockets> {
-    /// Does what is possible now without waiting; returns whether there was anything to do.
+    /// Runs as far as is possible without waiting; returns whether there was anything to do.
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool;
 }
 

@@ -17,15 +17,15 @@ pub struct Setup {
     pub send_buffer: Option<usize>,
     /// Size of the receive buffer in bytes (SO_RCVBUF); `None`: system default.
     pub recv_buffer: Option<usize>,
-    /// Whether TCP_NODELAY is set.
+    /// Set if TCP_NODELAY is set.
     pub nodelay: bool,
     /// Local address; `None`: selected by the system.
     pub from: Option<IpAddr>,
-    /// Whether calls on the socket may block.
+    /// Blocking behavior of calls on the socket.
     pub waits: Waits,
 }
 
-/// Whether the calls on a socket may block. If one thread runs both ends, calls never block.
+/// Blocking behavior of the calls on a socket. If one thread runs both ends, calls never block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waits {
     /// Calls never block: for sockets other than that of the test, such as the control connection.
@@ -44,7 +44,7 @@ pub struct Sizes {
     pub recv: usize,
 }
 
-/// Whether the caller of [`Sockets::step`] has more to do.
+/// State of the caller of [`Sockets::step`]: it has more to do, or it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// The caller has more to do: `step` polls and returns at once.

@@ -57,7 +57,7 @@ struct Conn<F> {
     left: Option<u64>,
 }
 
-/// What a connection achieved in a turn.
+/// Progress of a connection in a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Came {
     Nothing,

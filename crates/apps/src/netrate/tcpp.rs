@@ -25,7 +25,7 @@ const CHUNK: usize = 256 << 10;
 /// Maximum number of send calls per connection and turn.
 const QUANTUM: usize = 4;
 
-/// Which result is printed at the end.
+/// Result that is printed at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
     /// Gigabits per second.

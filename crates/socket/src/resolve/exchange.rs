@@ -18,7 +18,7 @@ const DATAGRAM_LEN: usize = 4096;
 /// Length of the prefix that gives the length of a message over TCP, in bytes.
 const PREFIX_LEN: usize = 2;
 
-/// How an exchange with a name server ended.
+/// Outcome of an exchange with a name server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     /// All queries are answered.
@@ -236,7 +236,7 @@ impl Exchange {
     }
 }
 
-/// What was done with a received message.
+/// Handling of a received message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepted {
     Stored,
