@@ -56,7 +56,7 @@ impl Called {
     }
 
     fn is_at_rest(&self) -> bool {
-        *self.pipe.bytes.lock().unwrap() == 0 && !self.lock_requests.is_asked()
+        *self.pipe.bytes.lock().unwrap() == 0 && !self.lock_requests.is_pending()
     }
 }
 
@@ -89,7 +89,7 @@ fn loom_lock_requests_a_thread_that_holds_its_lock_asleep_lets_go_when_asked() {
         let (called, thread) = (Arc::new(Called::default()), Arc::new(Mutex::new(0)));
         let (asks, wanted) = (called.clone(), thread.clone());
         let asker = loom::thread::spawn(move || {
-            let mut held = asks.lock_requests.ask(|| asks.pipe.write(), || wanted.lock().unwrap());
+            let mut held = asks.lock_requests.request(|| asks.pipe.write(), || wanted.lock().unwrap());
             *held += 1; // changed the state of the thread
         });
         loop {
@@ -98,7 +98,7 @@ fn loom_lock_requests_a_thread_that_holds_its_lock_asleep_lets_go_when_asked() {
                 break;
             }
             called.sleep(|| false); // lock held: only a request ends it
-            let asked = called.lock_requests.is_asked();
+            let asked = called.lock_requests.is_pending();
             drop(held);
             if asked {
                 loom::thread::yield_now(); // it sleeps for 20 µs then

@@ -27,22 +27,22 @@ fn loom_news_what_is_lost_is_noticed_and_asked_for_again() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
-        let (mut sender, mut receiver) = way(1, 1);
+        let (mut sender, mut receiver) = channel(1, 1);
         let now = Instant::from_millis(1);
         let teller = loom::thread::spawn(move || {
-            let tell = |n| sender.tell(&SyncEvent::At(address(n), 1, now));
+            let tell = |n| sender.send(&SyncEvent::At(address(n), 1, now));
             let told = (0..TOLD).map(tell).filter(|told| *told).count();
             (sender, told)
         });
         let (mut bridge, counts) = (replica(), SyncCounts::default());
-        let mut missed = receiver.hear(&mut bridge, &counts, now);
+        let mut missed = receiver.receive(&mut bridge, &counts, now);
         let (sender, told) = teller.join().unwrap();
-        missed |= receiver.hear(&mut bridge, &counts, now);
+        missed |= receiver.receive(&mut bridge, &counts, now);
         let lost = told < usize::from(TOLD);
         assert_eq!(missed, lost, "noticed if and only if something was lost");
         assert_eq!(sender.take_resend_request(), lost, "and then asked for");
         assert!(!sender.take_resend_request(), "once");
-        assert!(!receiver.hear(&mut bridge, &counts, now), "noticed, it is not noticed again");
+        assert!(!receiver.receive(&mut bridge, &counts, now), "noticed, it is not noticed again");
         runs[usize::from(lost)].fetch_add(1, Ordering::Relaxed);
         if !lost {
             let known = bridge.fdb().entries(now).count();
