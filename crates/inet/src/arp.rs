@@ -112,7 +112,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends a request for `addr`: broadcast, or unicast to `known` to confirm that entry.
+    /// Sends an ARP request for `addr`: by broadcast, or by unicast to `known`, the MAC address of
+    /// the entry that the request is to confirm.
     pub(crate) fn arp_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr, known: Option<Mac>) {
         let spa = self.source_for(cx, iface, addr).unwrap_or(Ipv4Addr::UNSPECIFIED);
         let packet = Packet { op: Op::Request, sha: iface.mac, spa, tha: known.unwrap_or(Mac::ZERO), tpa: addr };
@@ -135,7 +136,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends the packets that were held until the neighbor was resolved.
+    /// Sends the packets that were queued until the neighbor was resolved.
     pub(crate) fn send_pending(&self, cx: Cx, id: IfaceId, mac: Mac, pending: impl IntoIterator<Item = Frame>) {
         for packet in pending {
             match self.ifaces.get(id) {
@@ -185,8 +186,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends an ARP probe for `addr` and watches for stations that use it. An interface probes for
-    /// one address at a time.
+    /// Sends an ARP probe for `addr` and records whether another station uses it. An interface
+    /// probes for one address at a time.
     pub fn probe_addr(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.probe.begin(addr);

@@ -1,4 +1,5 @@
-//! Counters of the stack, one shard per thread, with the drop reasons and the cost ledger.
+//! Counters of the stack, one shard per thread, with the drop reasons and the processing time by
+//! stage.
 
 use crate::iface::AtomicQueueSet;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
@@ -43,11 +44,11 @@ counters! {
 counters! {
     /// Neighbor table.
     pub struct Neigh at "inet.neigh" {
-        /// Entries made.
+        /// Entries created.
         created,
         /// Entries resolved.
         resolved,
-        /// Entries that could not be resolved.
+        /// Entries removed because the neighbor did not answer.
         failed,
         /// Entries removed to make room.
         evicted,
@@ -61,7 +62,7 @@ counters! {
     pub struct Ip4 at "inet.ip4" {
         /// Packets received from the link layer.
         received,
-        /// Packets delivered to a protocol here.
+        /// Packets delivered to a protocol of this host.
         delivered,
         /// Packets forwarded.
         forwarded,
@@ -73,9 +74,9 @@ counters! {
         reassembled,
         /// Packets that left as fragments.
         fragmented,
-        /// Fragments made.
+        /// Fragments created.
         fragments_sent,
-        /// Packets of this host without a route.
+        /// Packets of this host that had no route.
         no_route,
         /// Path MTUs evicted before they expired, to make room for others.
         path_mtus_evicted,
@@ -91,17 +92,17 @@ counters! {
         echoes_answered,
         /// Errors sent.
         errors_sent,
-        /// Errors not sent: rate limit.
+        /// Errors not sent because of the rate limit.
         errors_limited,
-        /// Errors not sent: forbidden by RFC 1122 3.2.2.
+        /// Errors not sent because RFC 1122 3.2.2 forbids them.
         errors_forbidden,
         /// Redirects sent.
         redirects_sent,
-        /// Redirects accepted: each makes a route for ten minutes.
+        /// Redirects accepted; each creates a route for ten minutes.
         redirects_accepted,
-        /// Routes made by redirects that expired after ten minutes.
+        /// Routes created by redirects that expired after ten minutes.
         redirects_aged,
-        /// Routes made by redirects that were evicted by newer ones.
+        /// Routes created by redirects that newer ones evicted.
         redirects_evicted,
         /// Errors delivered to a socket.
         errors_delivered,
@@ -125,7 +126,7 @@ counters! {
     pub struct Ip6 at "inet.ip6" {
         /// Packets received from the link layer.
         received,
-        /// Packets delivered to a protocol here.
+        /// Packets delivered to a protocol of this host.
         delivered,
         /// Packets forwarded.
         forwarded,
@@ -137,9 +138,9 @@ counters! {
         reassembled,
         /// Packets that left as fragments.
         fragmented,
-        /// Fragments made.
+        /// Fragments created.
         fragments_sent,
-        /// Packets of this host without a route.
+        /// Packets of this host that had no route.
         no_route,
         /// Path MTUs lowered (RFC 8201).
         paths_narrowed,
@@ -157,9 +158,9 @@ counters! {
         echoes_answered,
         /// Errors sent.
         errors_sent,
-        /// Errors not sent: rate limit.
+        /// Errors not sent because of the rate limit.
         errors_limited,
-        /// Errors not sent: forbidden by RFC 4443 2.4.
+        /// Errors not sent because RFC 4443 2.4 forbids them.
         errors_forbidden,
         /// Errors delivered to a socket.
         errors_delivered,
@@ -193,16 +194,16 @@ counters! {
         router_adverts_received,
         /// Accepted router advertisements with an entry that did not fit its table.
         table_full,
-        /// Redirects not accepted; router advertisements without accept_rtadv; router solicitations
-        /// to a host that sends no advertisements.
+        /// Messages not accepted: redirects, router advertisements on interfaces without
+        /// accept_rtadv, and router solicitations to a host that sends no advertisements.
         ignored,
         /// Redirects sent.
         redirects_sent,
-        /// Redirects accepted: each makes a route for ten minutes.
+        /// Redirects accepted; each creates a route for ten minutes.
         redirects_accepted,
-        /// Routes made by redirects that expired after ten minutes.
+        /// Routes created by redirects that expired after ten minutes.
         redirects_aged,
-        /// Routes made by redirects that were evicted by newer ones.
+        /// Routes created by redirects that newer ones evicted.
         redirects_evicted,
     }
 }
@@ -224,7 +225,7 @@ counters! {
         received,
         /// Datagrams queued for a socket.
         delivered,
-        /// Datagrams copied to the caller, one per receive call (recvfrom).
+        /// Datagrams copied to the caller of recvfrom, one per call.
         copied_out,
         /// Datagrams sent.
         sent,
@@ -264,18 +265,20 @@ counters! {
 counters! {
     /// Memory of TCP connections (`net.inet.tcp.memlimit`).
     pub struct TcpMemory at "inet.tcp.memory" {
-        /// Out-of-order segments dropped: half of the limit was in use.
+        /// Out-of-order segments dropped because half of the memory limit was in use.
         out_of_order_refused,
-        /// In-order segments dropped: all of the limit was in use, and the reader still had data to
-        /// read.
+        /// In-order segments dropped because all of the memory limit was in use and the application
+        /// still had data to read.
         text_refused,
-        /// Buffers not grown: three quarters of the limit were in use.
+        /// Buffers not grown because three quarters of the memory limit were in use.
         growth_refused,
-        /// Sends refused with EAGAIN: other connections held too much, or the pool was empty.
+        /// Sends refused with EAGAIN because other connections held too much memory or the buffer
+        /// pool was empty.
         sends_refused,
         /// Connections that discarded out-of-order data because memory was short (RFC 2018 8).
         reneged,
-        /// Connections reset at close: too many orphans, that is, connections without a process.
+        /// Connections reset at close because there were too many orphans, that is, connections
+        /// that no process holds.
         orphans_refused,
         /// Orphans dropped because their peers accepted no data.
         orphans_stalled,
@@ -285,15 +288,15 @@ counters! {
 }
 
 counters! {
-    /// Conservation audit: received + made = sent + consumed + dropped + held.
+    /// Audit of frames: received + created = sent + consumed + dropped + held.
     pub struct Audit at "inet.audit" {
         /// Frames received from ports.
         received,
-        /// Frames made by this stack.
+        /// Frames created by this stack.
         made,
         /// Frames sent to ports.
         sent,
-        /// Frames with a datagram that an application read.
+        /// Frames whose datagram an application read.
         consumed,
     }
 }
@@ -333,11 +336,12 @@ pub struct Counters {
     pub tcp_memory: TcpMemory,
     /// Counters of tunnels.
     pub tunnel: Tunnel,
-    /// Depth of nested tunnels in this thread's current send.
+    /// Number of tunnels in which the packet that this thread currently sends is nested.
     pub(crate) nesting: AtomicU32,
-    /// Queues with frames that this thread staged since its last flush.
+    /// Transmit queues that hold frames which this thread added since its last flush.
     pub(crate) staged: AtomicQueueSet,
-    /// Transmit queue of this thread plus 1; 0: derived from the thread's number.
+    /// Number of this thread's transmit queue plus 1; 0 if the queue follows from the thread's
+    /// number.
     pub(crate) queue: AtomicU32,
     /// Counters of the conservation audit.
     pub audit: Audit,
@@ -373,19 +377,18 @@ impl Described for Counters {
     }
 }
 
-/// Balance of frames, read while the stack is idle.
+/// Balance of the frames that a stack received, created and ended, read while the stack is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditReport {
     /// Frames received from ports.
     pub received: u64,
-    /// Frames made by this stack.
+    /// Frames created by this stack.
     pub made: u64,
     /// Frames sent to ports.
     pub sent: u64,
-    /// Frames used up here: those with a datagram that was read, and those in
-    /// [`AuditReport::uses`].
+    /// Frames consumed here: those whose datagram was read, and those in [`AuditReport::uses`].
     pub consumed: u64,
-    /// Of the consumed frames, those with a datagram that was read.
+    /// Consumed frames whose datagram was read.
     pub read: u64,
     /// Frames dropped, for all reasons.
     pub dropped: u64,
@@ -405,8 +408,8 @@ impl AuditReport {
         entered.wrapping_sub(left) as i64
     }
 
-    /// Returns the imbalance alone, without a text for each reason; `held` is the number of frames
-    /// in queues.
+    /// Returns [`AuditReport::imbalance`] without building the lists of reasons. `held` is the
+    /// number of frames in queues.
     pub fn imbalance_of(shards: &Shards<Counters>, held: u64) -> i64 {
         let balance = |c: &Counters| {
             let entered = c.audit.received.get().wrapping_add(c.audit.made.get());
@@ -416,7 +419,7 @@ impl AuditReport {
         shards.iter().map(balance).fold(0, u64::wrapping_add).wrapping_sub(held) as i64
     }
 
-    /// Sums the shards; `held` is the number of frames in queues.
+    /// Builds a report from the sum of all shards. `held` is the number of frames in queues.
     pub fn of(shards: &Shards<Counters>, held: u64) -> AuditReport {
         let sum = |pick: fn(&Counters) -> u64| shards.iter().map(pick).sum::<u64>();
         let ended = |end: End| {

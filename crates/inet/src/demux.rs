@@ -1,10 +1,11 @@
-//! Demux: from addresses and L4 ports to the Pcb, with one probe regardless of the number of Pcbs.
+//! Demux: finds the protocol control block (Pcb) for the addresses and L4 ports of a packet. The
+//! cost of a lookup does not depend on the number of Pcbs.
 //!
-//! A keyed open-addressing table of (hash, Pcb number), four entries per cache line, at most half
-//! full. The hash is 64 bits of a secret function of the whole key; the Pcb, which is accessed
-//! anyway, confirms the match. Lookups go from the exact four-tuple to the bound address to any
-//! address, skipping kinds that no Pcb uses. IPv4 addresses are IPv4-mapped, so IPv6 needs no
-//! second table; a dual-stack socket has one entry per family.
+//! The demux is a keyed open-addressing table of (hash, Pcb number), with four entries per cache
+//! line and at most half full. The hash is 64 bits of a secret function of the whole key; the Pcb,
+//! which is accessed anyway, confirms the match. Lookups go from the exact four-tuple to the bound
+//! address to any address, skipping kinds that no Pcb uses. IPv4 addresses are IPv4-mapped, so IPv6
+//! needs no second table; a dual-stack socket has one entry per family.
 
 use crate::zone;
 use lock::{CachePadded, Cx, Guarded, Lock, Locks};
@@ -67,12 +68,12 @@ impl Addr {
 pub(crate) trait Bits: Copy + Eq + Default + BitAnd<Output = Self> {
     /// All bits set: mask of an exact match.
     const ALL: Self;
-    /// Addresses and ports of a datagram in header form.
+    /// Type of the addresses and ports of a datagram in the byte layout of its header.
     type Wire: Copy + Default + Into<Ends<Self>>;
 
-    /// Returns the address in mapped form.
+    /// Returns the address as 128 bits, with IPv4 mapped into IPv6.
     fn addr(self) -> Addr;
-    /// Returns whether two datagrams hash the same because their hashed fields are equal.
+    /// Returns whether two datagrams have the same hash because their hashed fields are equal.
     fn is_same(probe: &EndsProbe<Self>, one: Self::Wire, other: Self::Wire) -> bool;
 }
 
@@ -110,16 +111,16 @@ impl Bits for u128 {
     }
 }
 
-/// Key of a Pcb: local and remote address and port.
+/// Key of a Pcb: local and remote address and L4 port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tuple {
-    /// Local address, or any.
+    /// Local address; the unspecified address means any.
     pub local: Addr,
-    /// Remote address, or any.
+    /// Remote address; the unspecified address means any.
     pub remote: Addr,
     /// Local L4 port.
     pub local_port: L4Port,
-    /// Remote L4 port, 0 when any.
+    /// Remote L4 port; 0 means any.
     pub remote_port: L4Port,
 }
 
@@ -132,12 +133,12 @@ impl Tuple {
         }
     }
 
-    /// Returns the tuple without the remote address and port.
+    /// Returns the tuple with remote address and port set to any.
     fn bound(self) -> Tuple {
         Tuple { remote: self.local.any(), remote_port: L4Port(0), ..self }
     }
 
-    /// Returns the tuple with only the local port.
+    /// Returns the tuple with everything but the local port set to any.
     fn any(self) -> Tuple {
         Tuple { local: self.local.any(), ..self.bound() }
     }
@@ -155,8 +156,8 @@ impl Tuple {
 
 /// Addresses and ports of a datagram or a socket, in one family; 0 is "any".
 ///
-/// A [`Tuple`] takes 48 bytes, most of them zeros for IPv4. This takes 12 for IPv4 and fits into
-/// the Pcb's first cache line.
+/// A [`Tuple`] takes 48 bytes, most of them zeros for IPv4. `Ends` takes 12 bytes for IPv4 and fits
+/// into the first cache line of a Pcb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ends<A> {
     pub(crate) local: A,
@@ -166,11 +167,12 @@ pub(crate) struct Ends<A> {
 }
 
 pub(crate) type Ends4 = Ends<u32>;
-/// Ends of IPv6; link-local addresses include the interface number.
+/// Addresses and ports of IPv6. Link-local addresses include the interface number.
 pub(crate) type Ends6 = Ends<u128>;
 
 impl<A: Bits> Ends<A> {
-    /// Returns whether a socket with these ends accepts a datagram with `other`'s ends.
+    /// Returns whether a socket with these addresses and ports accepts a datagram with those of
+    /// `other`.
     #[inline(always)]
     pub(crate) fn accepts(self, other: Ends<A>) -> bool {
         self.local_port == other.local_port
@@ -179,7 +181,8 @@ impl<A: Bits> Ends<A> {
     }
 }
 
-/// The two ends of an IPv4 datagram in two words, in header order: source before destination.
+/// Addresses and ports of an IPv4 datagram in two words, in header order: source before
+/// destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WireEnds {
     pub(crate) addrs: u64,
@@ -220,14 +223,14 @@ impl<A: Bits> From<Ends<A>> for Tuple {
     }
 }
 
-/// Precision of a probe.
+/// Fields that a lookup compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
-    /// Both ends.
+    /// Local and remote address and port, as for a connected socket.
     Connected,
-    /// The local end.
+    /// Local address and port, as for a bound socket.
     Bound,
-    /// The local port.
+    /// Local port only.
     Any,
 }
 
@@ -242,7 +245,7 @@ impl Probe {
     }
 }
 
-/// A [`Probe`] as masks over the hashed fields: avoids a branch and a [`Tuple`] per datagram.
+/// A [`Probe`] as masks over the hashed fields, which avoids a branch and a [`Tuple`] per datagram.
 #[derive(Clone, Copy)]
 pub(crate) struct EndsProbe<A> {
     key: Key,
@@ -252,22 +255,23 @@ pub(crate) struct EndsProbe<A> {
 }
 
 impl<A: Bits> EndsProbe<A> {
-    /// Returns the [`Demux::hash`] of the masked ends of a datagram.
+    /// Returns the [`Demux::hash`] of the masked addresses and ports of a datagram.
     #[inline(always)]
     pub(crate) fn hash(&self, ends: Ends<A>) -> u64 {
         let ports = u64::from(ends.local_port.0) << 16 | u64::from(ends.remote_port.0);
         hash(self.key, (ends.local & self.local).addr(), (ends.remote & self.remote).addr(), ports & self.ports)
     }
 
-    /// Returns whether a socket with these ends accepts either all or none of the datagrams that
-    /// are equal to this probe.
+    /// Returns whether a socket with these addresses and ports accepts either all or none of the
+    /// datagrams that are equal in the fields of this probe.
     #[inline(always)]
     pub(crate) fn covers(&self, socket: Ends<A>) -> bool {
         (self.local == A::ALL || socket.local == A::default()) && (self.remote == A::ALL || socket.remote_port.0 == 0)
     }
 }
 
-/// Keyed hash of two ends. The upper address halves, which are constant for IPv4, share a word.
+/// Computes the keyed hash of addresses and ports. The upper halves of the two addresses, which are
+/// constant for IPv4, share a word.
 #[inline(always)]
 fn hash(key: Key, Addr(local): Addr, Addr(remote): Addr, ports: u64) -> u64 {
     let upper = ((local >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((remote >> 64) as u64).rotate_left(21);
@@ -291,7 +295,7 @@ struct Table {
 const SMALLEST: usize = 16;
 
 impl Table {
-    /// Returns the first Pcb with exactly this hash.
+    /// Returns the first Pcb with exactly this hash, if any.
     #[inline(always)]
     fn first(&self, hash: u64) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;
@@ -352,7 +356,7 @@ impl Table {
         old.into_iter().filter(|slot| slot.used != 0).for_each(|slot| self.place(slot));
     }
 
-    /// Removes an entry and closes the gap by moving up later entries where possible: no
+    /// Removes an entry and closes the gap by moving up later entries where possible. There are no
     /// tombstones, so lookups stay short.
     fn remove(&mut self, hash: u64, pcb: u32) -> bool {
         let Some(mask) = self.slots.len().checked_sub(1) else { return false };
@@ -391,7 +395,7 @@ impl Table {
 }
 
 const SHARDS: usize = 64;
-/// Number of Pcbs that, with their buckets, fit into a first-level cache of 48 KiB.
+/// Number of Pcbs that fit, together with their buckets, into a first-level cache of 48 KiB.
 const NEAR: usize = 256;
 
 /// The demux table of one transport protocol.
@@ -401,8 +405,8 @@ pub struct Demux<L: Locks> {
     kinds: [AtomicUsize; 3],
 }
 
-/// Consecutive lookups: the shard used last stays locked, which for an unshared stack is the whole
-/// table. The holder must take no other lock meanwhile.
+/// A series of lookups. The shard used last stays locked between them; an unshared stack has only
+/// one shard. The holder must take no other lock meanwhile.
 pub(crate) struct Run<'a, L: Locks> {
     demux: &'a Demux<L>,
     open: Option<(usize, Open<'a, L>)>,
@@ -462,7 +466,7 @@ impl<L: Locks> Demux<L> {
         self.shards.get(self.shard_of(hash)).map(|shard| &shard.0)
     }
 
-    /// Adds `pcb` under `tuple`.
+    /// Adds `pcb` under the key `tuple`.
     pub fn insert(&self, cx: Cx, tuple: &Tuple, pcb: usize) {
         let hash = self.hash(tuple);
         if let Some(shard) = self.shard(hash) {
@@ -473,7 +477,7 @@ impl<L: Locks> Demux<L> {
         }
     }
 
-    /// Removes the entry of `pcb` under `tuple`.
+    /// Removes the entry of `pcb` under the key `tuple`.
     pub fn remove(&self, cx: Cx, tuple: &Tuple, pcb: usize) {
         let hash = self.hash(tuple);
         let removed = self.shard(hash).is_some_and(|shard| shard.lock(cx).remove(hash, pcb as u32));
@@ -487,7 +491,8 @@ impl<L: Locks> Demux<L> {
         self.kinds.get(kind).is_some_and(|n| n.load(Ordering::Relaxed) > 0)
     }
 
-    /// Returns the first probe of a lookup: the most exact kind in use.
+    /// Returns the first probe of a lookup: of the probes that some Pcb needs, the one that
+    /// compares the most fields.
     #[inline(always)]
     pub fn first_probe(&self) -> Probe {
         if self.any_of_kind(0) {
@@ -499,14 +504,14 @@ impl<L: Locks> Demux<L> {
         }
     }
 
-    /// Returns whether the entries exceed a first-level cache, so that prefetching buckets and Pcbs
-    /// pays.
+    /// Returns whether the entries exceed a first-level cache. Only then does prefetching of
+    /// buckets and Pcbs pay off.
     #[inline(always)]
     pub fn is_large(&self) -> bool {
         self.len() > NEAR
     }
 
-    /// Returns [`Demux::first_probe`] as masks for the ends of a family's datagrams.
+    /// Returns [`Demux::first_probe`] as masks for the datagrams of a family.
     #[inline(always)]
     pub(crate) fn ends_probe<A: Bits>(&self) -> EndsProbe<A> {
         let (local, remote, ports) = match self.first_probe() {
@@ -529,8 +534,8 @@ impl<L: Locks> Demux<L> {
         self.shard(hash)?.lock(cx).first(hash).map(|pcb| pcb as usize)
     }
 
-    /// Returns the Pcb for a packet with `tuple`; `hash` is the hash of its [`Demux::first_probe`].
-    /// The caller must confirm the match with the Pcb.
+    /// Returns the Pcb for a packet with `tuple`. `hash` is the hash of [`Demux::first_probe`] for
+    /// this packet. The caller must confirm the match with the Pcb.
     #[inline(always)]
     pub fn lookup_hashed(&self, cx: Cx, tuple: impl FnOnce() -> Tuple, hash: u64) -> Option<usize> {
         match self.find(cx, hash) {
@@ -554,7 +559,7 @@ impl<L: Locks> Demux<L> {
         self.lookup_hashed(cx, || *tuple, self.hash(&self.first_probe().of(*tuple)))
     }
 
-    /// Returns whether exactly `tuple` is taken by a Pcb for which `is_it` holds.
+    /// Returns whether exactly `tuple` is in use by a Pcb for which `is_it` returns true.
     pub fn contains(&self, cx: Cx, tuple: &Tuple, is_it: impl FnMut(u32) -> bool) -> bool {
         let hash = self.hash(tuple);
         self.shard(hash).is_some_and(|shard| shard.lock(cx).find(hash, is_it).is_some())

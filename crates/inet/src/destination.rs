@@ -1,4 +1,4 @@
-//! Destination address selection (RFC 6724 6): sorts the addresses of a name, best first.
+//! Destination address selection (RFC 6724 6): sorts the addresses of a host name, best first.
 
 use crate::Stack;
 use crate::demux::Addr;
@@ -40,9 +40,9 @@ fn scope(addr: Ipv6Addr) -> u8 {
     }
 }
 
-/// Rank of a destination with its source; the lowest is the best. Implements rules 1, 2, 5, 6, 8
-/// and 9; rule 10 follows from the stable sort. Source selection already avoids deprecated sources
-/// (rule 3).
+/// Rank of a destination together with its source address; the lowest rank is the best. Implements
+/// rules 1, 2, 5, 6, 8 and 9; rule 10 follows from the stable sort. Source selection already avoids
+/// deprecated sources (rule 3).
 type Rank = (bool, bool, bool, Reverse<u8>, u8, Reverse<u32>);
 
 fn rank(dst: Ipv6Addr, src: Option<Ipv6Addr>) -> Rank {

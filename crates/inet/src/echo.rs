@@ -1,8 +1,8 @@
 //! Echo requests sent by this host and the answers to them, for `ping` and `traceroute`.
 //!
 //! An exchange has an identifier that its requests carry (RFC 792, RFC 4443 4.1). Replies and
-//! errors about its requests are queued in it until they are read. The identifier is random, so an
-//! off-path attacker that does not see the requests cannot forge answers.
+//! errors about these requests are queued in the exchange until they are read. The identifier is
+//! random, so an off-path attacker that does not see the requests cannot forge answers.
 
 mod exchanges;
 
@@ -21,14 +21,14 @@ use wire::{Proto, icmp4, icmp6};
 /// Maximum message length in bytes, header included: the largest payload of an IPv4 packet.
 const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
 
-/// An echo request.
+/// Parameters of an echo request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Destination.
     pub dst: IpAddr,
-    /// Source; `None`: address of the outgoing interface.
+    /// Source address; `None`: address of the outgoing interface.
     pub src: Option<IpAddr>,
-    /// Interface, for link-local destinations; `None`: the route's.
+    /// Outgoing interface, needed for link-local destinations; `None`: the interface of the route.
     pub iface: Option<IfaceId>,
     /// Identifier of the exchange.
     pub ident: u16,
@@ -38,7 +38,7 @@ pub struct Request<'a> {
     pub ttl: Option<u8>,
     /// Sets Don't Fragment.
     pub whole: bool,
-    /// Payload, which the reply returns.
+    /// Payload of the request; the reply contains a copy.
     pub payload: &'a [u8],
 }
 
@@ -69,7 +69,8 @@ impl<L: Locks> Stack<L> {
     /// Sends an echo request, or queues it until the neighbor's address is resolved.
     ///
     /// # Errors
-    /// [`OutputError`]: no route, or longer than the largest packet.
+    /// [`OutputError`] if there is no route, or if the request exceeds the size of the largest
+    /// packet.
     pub fn send_echo(&self, cx: Cx, request: &Request<'_>) -> Result<(), OutputError> {
         let Request { dst, src, iface, ident, seq, ttl, whole, payload } = *request;
         let len = icmp4::HEADER_LEN + payload.len();
@@ -114,7 +115,8 @@ impl<L: Locks> Stack<L> {
         sent
     }
 
-    /// Queues an answer for exchange `ident`; `false` if there is none or it holds [`ANSWERS_MAX`].
+    /// Queues an answer for exchange `ident`. Returns `false` if there is no such exchange or it
+    /// already holds [`ANSWERS_MAX`] answers.
     pub(crate) fn echo_answered(&self, cx: Cx, ident: u16, answer: Answer) -> bool {
         let mut exchanges = self.exchanges.lock(cx);
         let found = exchanges.0.iter_mut().find(|(other, _)| *other == ident);
@@ -123,7 +125,8 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Queues an error for the exchange that sent the ICMP message `quoted`.
+    /// Queues an ICMP error for the exchange that sent the ICMP message `quoted`. Returns whether
+    /// there is one.
     pub(crate) fn echo_failed(&self, cx: Cx, from: IpAddr, ttl: u8, quoted: &[u8], kind: Kind) -> bool {
         let request = if from.is_ipv6() { icmp6::ty::ECHO_REQUEST } else { icmp4::ty::ECHO_REQUEST };
         let Some(&[ty, _, _, _, i0, i1, s0, s1]) = quoted.first_chunk::<8>() else { return false };

@@ -23,7 +23,8 @@ impl Domain {
     /// Converts an address that a program passes to a socket of this domain.
     ///
     /// # Errors
-    /// [`Unfit`].
+    ///
+    /// [`Unfit`] if the socket cannot use this address.
     pub(crate) fn end(self, v6only: bool, addr: &SocketAddr) -> Result<Addr, Unfit> {
         match (self, addr) {
             (Domain::Inet, SocketAddr::V4(v4)) => Ok(Addr::v4(*v4.ip())),
@@ -36,7 +37,8 @@ impl Domain {
         }
     }
 
-    /// Returns wildcard ends; of both families if the domain and `v6only` allow it.
+    /// Returns the addresses and ports of a socket bound to `local_port` and any address; of both
+    /// families if the domain and `v6only` allow it.
     pub(crate) fn any(self, v6only: bool, local_port: L4Port) -> SockEnds {
         match self {
             Domain::Inet => SockEnds::bound(Addr::ANY4, local_port),
@@ -53,7 +55,8 @@ impl Domain {
         }
     }
 
-    /// Returns `addr` as a socket of this domain reports it: IPv4 is mapped for IPv6 sockets.
+    /// Returns `addr` as a socket of this domain reports it: an IPv6 socket reports IPv4 as a
+    /// mapped address.
     #[inline(always)]
     pub fn shown(self, addr: SocketAddr) -> SocketAddr {
         if self == Domain::Inet { addr } else { zone::mapped(addr) }
@@ -63,22 +66,23 @@ impl Domain {
 /// Reason why a socket cannot be bound or connected to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
-    /// The address is of another family than the socket.
+    /// The family of the address is not that of the socket.
     Family,
     /// The address is IPv4, and the socket is IPv6-only.
     Mapped,
 }
 
-/// Domain of a socket and families of the datagrams that it accepts, in one byte.
+/// Families of the datagrams that a socket accepts, together with the domain of the socket, in one
+/// byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Families {
-    /// IPv4, in an IPv4 socket.
+    /// IPv4 datagrams, in an IPv4 socket.
     V4,
-    /// IPv4, in an IPv6 socket.
+    /// IPv4 datagrams, in an IPv6 socket.
     Mapped,
     V6,
-    /// Both: bound to no address.
+    /// Datagrams of both families, in an IPv6 socket bound to no address.
     Both,
 }
 
@@ -101,18 +105,18 @@ pub(crate) enum SockEnds {
 }
 
 impl SockEnds {
-    /// Returns the ends of a connection.
+    /// Converts the addresses and ports of a connection.
     #[inline(always)]
     pub(crate) fn of<A: Bits>(ends: Ends<A>) -> SockEnds {
         SockEnds::between(ends.local.addr(), ends.remote.addr(), ends.local_port, ends.remote_port)
     }
 
-    /// Returns ends without a peer.
+    /// Creates the ends of a socket without a peer.
     pub(crate) fn bound(local: Addr, local_port: L4Port) -> SockEnds {
         SockEnds::between(local, local.any(), local_port, L4Port(0))
     }
 
-    /// Returns ends with these addresses, which must be of one family.
+    /// Creates the ends of a connection. Both addresses must be of one family.
     pub(crate) fn between(local: Addr, remote: Addr, local_port: L4Port, remote_port: L4Port) -> SockEnds {
         match (local.to_v4(), remote.to_v4()) {
             (Some(local), Some(remote)) => {
@@ -122,7 +126,7 @@ impl SockEnds {
         }
     }
 
-    /// Returns the tuple of the first demux entry, and of the second for a dual-stack socket.
+    /// Returns the key of the demux entry; for a dual-stack socket, the keys of both entries.
     pub(crate) fn tuples(self) -> impl Iterator<Item = Tuple> {
         let (first, second) = match self {
             SockEnds::V4(ends) => (Tuple::from(ends), None),
@@ -135,12 +139,12 @@ impl SockEnds {
         std::iter::once(first).chain(second)
     }
 
-    /// Returns the tuple to display: the IPv6 one for a dual-stack socket.
+    /// Returns the key to display; for a dual-stack socket, the IPv6 one.
     pub(crate) fn tuple(self) -> Tuple {
         self.tuples().next().unwrap_or_default()
     }
 
-    /// Returns whether some packet could match both ends, from whatever sender.
+    /// Returns whether there can be a packet that both sockets would accept.
     pub(crate) fn overlaps(self, other: SockEnds) -> bool {
         let same = |one: Tuple, two: Tuple| {
             one.local.any() == two.local.any() && (one.local == two.local || one.local.is_any() || two.local.is_any())

@@ -1,8 +1,8 @@
-//! Differences between IPv4 and IPv6 for the protocols above them: one trait, implemented for the
-//! bits of an address.
+//! Differences between IPv4 and IPv6, for the protocols above them: the trait [`Family`],
+//! implemented for the bits of an address.
 //!
-//! UDP and TCP are written once, generic over it. An IPv6 link-local address contains the number of
-//! its interface ([`zone`]), which is never sent.
+//! UDP and TCP are written once, generic over this trait. An IPv6 link-local address in memory
+//! contains the number of its interface ([`zone`]), which is never sent.
 
 use crate::Stack;
 use crate::counters::{Counters, Ip4, Ip6};
@@ -26,7 +26,7 @@ use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{L4Port, Mac, Proto, flow, icmp4, icmp6, ip4, ip6};
 
-/// IP counters common to both families.
+/// References to the IP counters that both families have.
 #[derive(Clone, Copy)]
 pub(crate) struct IpCounts<'a> {
     pub(crate) received: &'a Counter,
@@ -46,7 +46,7 @@ pub(crate) struct Head<A> {
     pub(crate) tos: u8,
     /// Time to live or hop limit.
     pub(crate) ttl: u8,
-    /// Fragmentation is forbidden, on the path and at this host.
+    /// Fragmentation is forbidden, on the path and in this host.
     pub(crate) df: bool,
     /// The payload begins with its own header (`IP_HDRINCL`); IPv4 only.
     pub(crate) has_header: bool,
@@ -54,14 +54,15 @@ pub(crate) struct Head<A> {
     pub(crate) ports: [L4Port; 2],
 }
 
-/// Fields of the IP header of a datagram or segment for this host.
+/// The fields of the IP header that UDP and TCP need from a packet for this host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Glimpse<A> {
     pub(crate) src: A,
     pub(crate) dst: A,
     /// Type of service or traffic class.
     pub(crate) tos: u8,
-    /// Offsets of the first byte after the header and of the end of the packet.
+    /// Offsets from the start of the packet: the first byte after the IP header, and the end of the
+    /// packet.
     pub(crate) upper: (usize, usize),
 }
 
@@ -77,23 +78,23 @@ pub(crate) trait Family: Bits + Matched {
     const IP_LEN: usize;
     /// EtherType of the family's packets.
     const ETHERTYPE: EtherType;
-    /// Set if the UDP checksum is mandatory (RFC 8200 8.1).
+    /// True if the UDP checksum is mandatory (RFC 8200 8.1).
     const IS_SUMMED: bool;
-    /// Drop reason: unreadable header.
+    /// Drop reason for a packet with an unreadable header.
     const MALFORMED: DropReason;
-    /// Drop reason: no route.
+    /// Drop reason for a packet without a route.
     const NO_ROUTE: DropReason;
-    /// Drop reason for a packet from an address of this host.
+    /// Drop reason for a received packet whose source is an address of this host.
     const OWN_SOURCE: DropReason;
-    /// Drop reason: sent with a TTL or hop limit of 0.
+    /// Drop reason for a packet of this host with a TTL or hop limit of 0.
     const TTL_ZERO: DropReason;
 
-    /// Returns the routes (control plane).
+    /// Returns the routes as the control plane changes them.
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
     /// Returns the routes as the packet path reads them.
     fn routes_reader<L: Locks>(stack: &Stack<L>) -> &RouteReader<Self>;
     fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<Self>>;
-    /// Returns the filter over this host's own addresses.
+    /// Returns the filter that quickly excludes addresses that are not this host's own.
     fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses;
     /// Returns the TTL or hop limit of a packet.
     fn hop_limit(packet: &[u8]) -> Option<u8>;
@@ -103,15 +104,16 @@ pub(crate) trait Family: Bits + Matched {
     fn is_multicast(self) -> bool;
     /// Returns whether this is a broadcast or multicast address.
     fn is_for_many(self) -> bool;
-    /// Returns whether a packet may leave by a link: neither address may be a loopback address (RFC
-    /// 1122 3.2.1.3 (g), RFC 4291 2.5.3).
+    /// Returns whether a packet may leave by a link other than loopback: neither address may be a
+    /// loopback address (RFC 1122 3.2.1.3 (g), RFC 4291 2.5.3).
     fn is_for_links(src: Self, dst: Self) -> bool;
     /// Returns the partial checksum of a pseudo header.
     fn pseudo(src: Self, dst: Self, proto: Proto, len: u32) -> Partial;
-    /// Returns the initial checksum of an ICMP message: only ICMPv6 has a pseudo header.
+    /// Returns the initial checksum of an ICMP message. Only ICMPv6 includes a pseudo header; for
+    /// ICMP the value is zero.
     fn icmp_seed(src: Self, dst: Self, len: u32) -> Partial;
-    /// Reads the IP header of a packet for this host, received on the link of `zone`; IPv6 without
-    /// extension headers.
+    /// Reads the IP header of a packet for this host that arrived on the link `zone`. An IPv6
+    /// packet must have no extension headers.
     fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<Self>>;
     /// Returns the interface and next hop of packets to `dst`.
     fn exit<L: Locks>(
@@ -126,21 +128,21 @@ pub(crate) trait Family: Bits + Matched {
     fn ttl<L: Locks>(stack: &Stack<L>) -> u8;
     /// Returns the MAC address of a resolved neighbor.
     fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Self::Addr) -> Option<Mac>;
-    /// Returns the MTU of `iface`.
+    /// Returns the MTU of `iface`, in bytes.
     fn mtu<L: Locks>(iface: &Iface<L>) -> usize;
-    /// Returns the path MTU to `dst`, as far as it was discovered.
+    /// Returns the path MTU to `dst` in bytes, as far as path MTU discovery has determined it.
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
     /// Returns whether a socket of this host has joined the group `dst` on `iface`.
     fn accepts_group<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     fn counts(counters: &Counters) -> IpCounts<'_>;
-    /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes; returns its
-    /// partial checksum (IPv4 only).
+    /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes of `into`.
+    /// Returns the header's partial checksum, which only IPv4 has.
     fn emit<L: Locks>(stack: &Stack<L>, head: &Head<Self>, into: &mut [u8]) -> Option<Partial>;
-    /// Completes a header written by [`Family::emit`] with the payload length and the ECN bits;
-    /// `sum`: its partial checksum.
+    /// Completes a header written by [`Family::emit`] with the payload length and the ECN bits.
+    /// `sum` is the partial checksum that `emit` returned.
     fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8);
-    /// Prepends the IP header and sends a packet by `exit`; `by_port`: checksum offload to the
-    /// port.
+    /// Prepends the IP header and sends a packet by `exit`. With `by_port`, the port computes the
+    /// transport checksum.
     fn send<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -474,8 +476,8 @@ impl Family for u128 {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the flow label of a flow's packets (RFC 6437): 20 bits, constant within the flow and
-    /// unpredictable.
+    /// Returns the flow label of the packets of one flow (RFC 6437): 20 bits, constant within the
+    /// flow and unpredictable.
     pub(crate) fn flow_label(&self, src: u128, dst: u128, [src_port, dst_port]: [L4Port; 2]) -> u32 {
         if !self.sysctls.auto_flowlabel.on() {
             return 0;
@@ -486,12 +488,13 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Separates the hash of a flow label from the stack's other hashes under the same secret.
+/// Constant that makes the hash of a flow label differ from the stack's other hashes with the same
+/// secret.
 const LABEL: u64 = 0x6c61_6265;
 
-/// Removes the extension headers from a packet for this host, leaving an IPv6 header and the `len`
-/// payload bytes at `at`, where the upper header starts. Returns `false` if the packet cannot be
-/// written and must be dropped.
+/// Removes the extension headers from a packet for this host. What remains is an IPv6 header and
+/// the `len` payload bytes at `at`, where the upper header starts. Returns `false` if the packet
+/// cannot be written and must be dropped.
 pub(crate) fn cut_extensions(packet: &mut Frame, header: &ip6::Header, next: Proto, at: usize, len: usize) -> bool {
     packet.truncate(at + len);
     if at > ip6::HEADER_LEN {

@@ -4,15 +4,16 @@
 //! A [`Fib`] holds the routes twice. `routes` is the authoritative ordered map for the control
 //! plane: `get`, `iter`, and the covering route when one is removed. The matcher is derived from it
 //! for longest-prefix lookups. The IPv4 matcher is a short list for up to `FEW` routes (a host with
-//! three routes needs a few hundred bytes). Above that it is the 24-4-4 table of `table`: 80 MB
-//! reserved, and touched as routes fill it. Once made, the table stays. The IPv6 matcher is the
-//! trie of `trie`.
+//! three routes needs a few hundred bytes). Above that it is the 24-4-4 table of `table`, which
+//! reserves 80 MB; pages become resident as routes fill them. Once created, the table stays. The
+//! IPv6 matcher is the trie of `trie`.
 //!
-//! One owner changes the table while any thread reads it through a [`Reader`]. Nothing here locks:
-//! each change visible to readers is a single store that leaves a correct answer for every address.
-//! Removed parts are reused only when no reader can still hold them.
+//! One owner changes the table while any thread reads it through a [`Reader`]. There are no locks:
+//! each change visible to readers is a single store, after which the answer for every address is
+//! correct. Removed parts are reused only when no reader can still hold them.
 //!
-//! The table holds numbers, not neighbors: a [`NextHopId`] indexes the caller's next-hop table.
+//! The table stores the number of a next hop, not its address: a [`NextHopId`] indexes the caller's
+//! next-hop table.
 //!
 //! With 1 M routes of BGP's lengths, bursts of 32 and huge pages under the table, a lookup takes 7
 //! ticks (TSC 2.0 GHz) over 64 k random addresses and 16 to 18 over 1 M, where the loads alone take
@@ -48,8 +49,8 @@ pub use prefix::{AddrBits, IpPrefix, Prefix, Prefix6, PrefixError, PrefixFault};
 use table::Table;
 use trie::Trie;
 
-/// Bytes of the ordered map per IPv4 route (glibc, 1 M routes): 23 if inserted in random order, 29
-/// in sorted order.
+/// Bytes per IPv4 route in the ordered map (glibc, 1 M routes): 29 if routes are inserted in sorted
+/// order, 23 in random order.
 const MAP_BYTES_PER_ROUTE: usize = 29;
 /// Error: the table is full; nothing was changed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -66,7 +67,7 @@ impl fmt::Display for FibFull {
 
 impl std::error::Error for FibFull {}
 
-/// IPv4 matcher: the list until there is a table, then only the table.
+/// IPv4 matcher: a short list until there are too many routes, then a table.
 #[derive(Default)]
 pub struct ListOrTable {
     few: Few,
@@ -141,7 +142,7 @@ impl Matched for u128 {
     type Matcher = Trie;
 }
 
-/// The part of a [`Fib`] that readers share with its owner.
+/// The part of a [`Fib`] that is shared by its owner and the readers.
 struct Shown<A: Matched> {
     matcher: A::Matcher,
     pins: Pins,
@@ -149,7 +150,7 @@ struct Shown<A: Matched> {
 
 /// Lock-free read access to a [`Fib`] for threads that do not own it, while it changes. Each result
 /// was correct at some moment during the call. A lookup is repeated only if a concurrent change
-/// could affect it (in the short list or the default route).
+/// could affect its result (in the short list or the default route).
 pub struct Reader<A: Matched = u32>(Arc<Shown<A>>);
 
 impl<A: Matched> Clone for Reader<A> {
@@ -165,43 +166,45 @@ impl<A: Matched> Reader<A> {
         self.0.pins.pin(cx)
     }
 
-    /// Returns the pins of the readers.
+    /// Returns the record of the pinned reader threads.
     pub fn pins(&self) -> &Pins {
         &self.0.pins
     }
 
-    /// See [`Fib::lookup`].
+    /// Returns the next hop of the longest prefix that contains `dst`, as [`Fib::lookup`] does.
     #[inline(always)]
     pub fn lookup(&self, _: &Pinned<'_>, dst: A) -> Option<NextHopId> {
         self.0.matcher.find(dst).hop()
     }
 
-    /// Like [`Fib::lookup_burst`], but covers only the shorter of the two slices.
+    /// Looks up many addresses as [`Fib::lookup_burst`] does, but only as many as the shorter of
+    /// the two slices holds.
     #[inline(always)]
     pub fn lookup_burst(&self, _: &Pinned<'_>, dst: &[A], out: &mut [Option<NextHopId>]) {
         self.0.matcher.lookup_burst(dst, out);
     }
 
-    /// See [`Fib::lookup_prefix`].
+    /// Returns the next hop for `dst` and the prefix that matched, as [`Fib::lookup_prefix`] does.
     pub fn lookup_prefix(&self, _: &Pinned<'_>, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
         self.0.matcher.find(dst).found_for(dst)
     }
 }
 
 impl Reader {
-    /// Returns the prefetcher for later lookups; `None` if prefetching does not pay.
+    /// Returns the prefetcher for later lookups; `None` if prefetching would not make lookups
+    /// faster.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.0.matcher.table.get().map(|table| Ahead(table))
     }
 }
 
-/// Prefetches the cache lines of lookups in the IPv4 table.
+/// Prefetches the cache lines of the IPv4 table that later lookups read.
 #[derive(Clone, Copy)]
 pub struct Ahead<'t>(&'t Table);
 
 impl Ahead<'_> {
-    /// Prefetches for a lookup of `dst`.
+    /// Prefetches the cache line for a lookup of `dst`.
     #[inline(always)]
     pub fn of(self, dst: u32) {
         self.0.prefetch(dst);
@@ -235,7 +238,7 @@ impl<A: Matched> fmt::Debug for Reader<A> {
 pub struct Fib<A: Matched = u32> {
     routes: BTreeMap<IpPrefix<A>, NextHopId>,
     shown: Arc<Shown<A>>,
-    /// Matcher memory that is free, or that a reader may still use.
+    /// Free memory of the matcher, and removed memory that a reader may still use.
     spare: Spare,
     limit: usize,
 }
@@ -269,8 +272,9 @@ impl<A: Matched> Fib<A> {
         Reader(Arc::clone(&self.shown))
     }
 
-    /// Routes `prefix` to `hop`; returns the previous next hop. The cost grows with the covered
-    /// range: for IPv4 one store per /24, or up to 48 stores for a longer prefix.
+    /// Routes `prefix` to `hop`; returns the previous next hop. The cost grows with the range of
+    /// addresses: for IPv4, one store per /24 in the prefix, or up to 48 stores for a prefix longer
+    /// than 24 bits.
     ///
     /// # Errors
     /// [`FibFull`] for a new prefix when the limit is reached. Changing the next hop of an existing
@@ -286,8 +290,8 @@ impl<A: Matched> Fib<A> {
         Ok(replaced)
     }
 
-    /// Removes the route to `prefix`; returns its next hop. Its addresses fall back to the next
-    /// shorter route.
+    /// Removes the route to `prefix`; returns its next hop. Its addresses then use the longest
+    /// remaining prefix that contains them.
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<NextHopId> {
         let removed = self.routes.remove(&prefix)?;
         let Shown { matcher, pins } = &*self.shown;
@@ -306,9 +310,9 @@ impl<A: Matched> Fib<A> {
         self.shown.matcher.find(A::of(dst)).hop()
     }
 
-    /// Looks up many addresses: `out[i]` answers `dst[i]`, in host byte order. The loads of a burst
-    /// overlap whatever else the caller does; from 32 addresses on it also costs a sixth less than
-    /// a tight loop of `lookup`.
+    /// Looks up many addresses: `out[i]` answers `dst[i]`, in host byte order. The memory loads of
+    /// a burst overlap. From 32 addresses on, a burst costs a sixth less than a tight loop of
+    /// `lookup`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -338,9 +342,9 @@ impl<A: Matched> Fib<A> {
         self.routes.is_empty()
     }
 
-    /// Returns the memory reserved, in bytes. In the arrays (IPv4 80 MB, 112 MB with more than 254
-    /// next hops; IPv6 64 MB) only pages with routes are resident. The ordered map's share is an
-    /// estimate.
+    /// Returns the memory reserved, in bytes. Of the arrays (IPv4 80 MB, 112 MB with more than 254
+    /// next hops; IPv6 64 MB), only pages with routes are resident. The share of the ordered map is
+    /// an estimate.
     pub fn bytes(&self) -> usize {
         let of_map = self.routes.len() * (MAP_BYTES_PER_ROUTE + 2 * (size_of::<A>() - size_of::<u32>()));
         size_of::<Fib<A>>() + size_of::<Shown<A>>() + of_map + self.shown.matcher.bytes() + self.spare.bytes()
@@ -363,8 +367,8 @@ impl<A: Matched> fmt::Debug for Fib<A> {
 ///
 /// In the map's order a covering route comes before `prefix`. The last route before it, `near`,
 /// either covers it, or shares its first n bits; then every covering route also covers `near` and
-/// is at most n long, so the search continues from there. Each step shortens n: at most as many
-/// steps as an address has bits, two or three in a real table.
+/// is at most n long, so the search continues from there. Each step shortens n, so there are at
+/// most as many steps as an address has bits. In a real table there are two or three.
 fn covering<A: AddrBits>(routes: &BTreeMap<IpPrefix<A>, NextHopId>, prefix: IpPrefix<A>) -> Entry {
     let mut below = routes.range(..prefix).next_back();
     while let Some((&near, &hop)) = below {

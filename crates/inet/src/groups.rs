@@ -26,9 +26,9 @@ const GROUPS_MAX: usize = 1024;
 const UNSOLICITED: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Stack<L> {
-    /// Sets the filter of socket `id` for `group` on `iface`, and reports the resulting change;
-    /// `None` leaves the group. Returns `false` if no more groups can be joined or there is no such
-    /// interface.
+    /// Sets the filter of socket `id` for `group` on `iface` and reports the resulting change; the
+    /// filter `None` leaves the group. Returns `false` if no more groups can be joined or if the
+    /// interface does not exist.
     pub(crate) fn set_membership(
         &self,
         cx: Cx,
@@ -77,7 +77,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Sends due reports: repeated changes and answers to queries.
+    /// Sends the reports that are due: repeated reports of changes, and answers to queries.
     pub(crate) fn poll_groups(&self, cx: Cx) {
         let mut memberships = self.groups.lock(cx);
         if memberships.next_deadline() > cx.now {
@@ -129,7 +129,7 @@ impl<L: Locks> Stack<L> {
         cx.now.after(within.mul_f64((draw >> 11) as f64 / (1u64 << 53) as f64))
     }
 
-    /// Sends records of one family, in as many reports as needed.
+    /// Sends membership records of one address family, in as many reports as needed.
     fn report_groups(&self, cx: Cx, iface: IfaceId, records: &[NewRecord]) {
         let Some(iface) = self.ifaces.get(iface) else { return };
         match records.first().map(|record| record.group) {
@@ -140,9 +140,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Splits records into reports of at most `room` bytes of records. Long source lists are split;
-/// those of exclude records are truncated, so more is received than the sockets need (RFC 3376
-/// 4.2.16).
+/// Splits records into reports of at most `room` bytes of records. Long source lists are split over
+/// several records. The lists of exclude records are truncated, so more is received than the
+/// sockets need (RFC 3376 4.2.16).
 pub(crate) fn reports(records: &[NewRecord], room: usize) -> Vec<Vec<NewRecord>> {
     let (mut all, mut report, mut used) = (Vec::new(), Vec::new(), 0);
     for record in records {

@@ -1,9 +1,9 @@
 //! ICMP for IPv4: echo, errors in both directions (RFC 792, RFC 1122 3.2.2, RFC 1812 4.3).
 //!
 //! Errors are never sent about errors, broadcasts, multicasts, later fragments or sources that are
-//! not a single host. They are rate limited per destination, with jitter, so that an attacker can
-//! neither measure the limit from outside (SAD DNS) nor exhaust it for other destinations. Received
-//! errors go to the socket of the quoted packet.
+//! not a single host. Errors are rate limited per destination, with jitter, so that an attacker can
+//! neither measure the limit (SAD DNS) nor exhaust it for other destinations. Received errors are
+//! reported to the socket that sent the quoted packet.
 
 mod cause;
 mod redirect;
@@ -26,7 +26,7 @@ use tcp::IcmpNotice;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 
-/// Converts an error for TCP; `mtu`: the reported path MTU, 0 if none.
+/// Converts an error for TCP. `mtu` is the reported path MTU in bytes, 0 if none.
 fn notice(error: SoError, mtu: usize) -> IcmpNotice {
     match error {
         SoError::Refused | SoError::ProtocolOption => IcmpNotice::Refused,
@@ -90,14 +90,14 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, why);
     }
 
-    /// Queues an error about an echo request of this host in the exchange that sent it.
+    /// Queues an error about an echo request of this host, in the exchange that sent the request.
     fn echo_error_input(&self, cx: Cx, header: &ip4::Header, inner: &Inner<'_>, kind: Kind) {
         if inner.header.proto == Proto::ICMP && inner.header.frag_off == 0 {
             self.echo_failed(cx, header.src.into(), header.ttl, inner.payload, kind);
         }
     }
 
-    /// Answers an echo request, reusing its frame (RFC 1122 3.2.2.6).
+    /// Answers an echo request in the frame of the request (RFC 1122 3.2.2.6).
     fn echo(&self, cx: Cx, mut packet: Frame, header: &ip4::Header) {
         let to_all = !matches!(self.ways.lookup(cx, header.dst).map(|h| h.via), Some(Via::Local(_)));
         if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.sysctls.broadcast_echo.on() {
@@ -135,8 +135,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the Record Route and Timestamp options for the reply to an echo request (RFC 1122
-    /// 3.2.2.6), with an entry of this host for input and one for output, as Linux does. Other
-    /// options are omitted, and so is an option with room for half an entry.
+    /// 3.2.2.6). This host adds an entry for input and one for output, as Linux does. Other options
+    /// are omitted, and so is an option with room for only half an entry.
     fn echoed_options(&self, cx: Cx, request: &Frame, header: &ip4::Header) -> Vec<u8> {
         let mut kept = Vec::new();
         if header.ihl_len <= ip4::HEADER_LEN {
@@ -150,8 +150,8 @@ impl<L: Locks> Stack<L> {
             let Some(option) = ip4::raw_options(options).find(|option| option.first() == Some(&kind)) else { continue };
             let mut option = option.to_vec();
             let mut recorded = ip4::record_option(&mut option, scribe, &is_own).is_ok();
-            // If the option is full by now, the output entry is omitted and not counted as an
-            // overflow.
+            // If the option is full after the input entry, the output entry is omitted and not
+            // counted as an overflow.
             if option.get(2).is_some_and(|pointer| usize::from(*pointer) <= option.len()) {
                 recorded &= ip4::record_option(&mut option, scribe, &is_own).is_ok();
             }
@@ -174,7 +174,7 @@ impl<L: Locks> Stack<L> {
             unreachable::PORT => SoError::Refused,
             unreachable::PROTOCOL => SoError::Refused,
             unreachable::FRAG_NEEDED => {
-                // Accepted only for a packet that one of our sockets may have sent (RFC 5927 7).
+                // Accepted only for a packet that one of our sockets can have sent (RFC 5927 7).
                 let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
                 if self.deliver_error_to_socket(cx, inner, SoError::MessageSize, told) {
                     self.note_path(cx, inner.header.dst, told);
@@ -187,7 +187,7 @@ impl<L: Locks> Stack<L> {
         self.deliver_error_to_socket(cx, inner, error, 0);
     }
 
-    /// Stores `mtu` as the path MTU to `dst`.
+    /// Stores `mtu` as the path MTU to `dst`, in bytes.
     pub(crate) fn note_path(&self, cx: Cx, dst: Ipv4Addr, mtu: usize) {
         let noted = self.path_mtus.lock(cx).note(dst, mtu, cx.now);
         if noted != Noted::Nothing {
@@ -196,8 +196,8 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
     }
 
-    /// Reports an error about the sent packet `inner` to its socket; the error may be from ICMP or
-    /// local.
+    /// Reports an error about the sent packet `inner` to its socket. The error comes from an ICMP
+    /// message or from this host.
     pub(crate) fn deliver_error(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
         match problem {
             Problem::Unreachable { code, next_mtu } => self.unreachable(cx, code, next_mtu, inner),
@@ -205,15 +205,16 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an error to the socket of the quoted datagram; returns whether there is one.
+    /// Reports an error to the socket that sent the quoted datagram. Returns whether there is such
+    /// a socket.
     ///
-    /// Packets not sent from an address of ours have no socket here, and later fragments have no
-    /// ports.
+    /// Packets that were not sent from an address of ours have no socket here, and later fragments
+    /// have no ports.
     fn deliver_error_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
         self.report_to_socket(cx, inner, error, notice(error, mtu))
     }
 
-    /// Reports `error` to a UDP socket or `what` to a TCP socket, like [`Stack::tell_socket`].
+    /// Reports `error` to a UDP socket, or `what` to a TCP socket, as [`Stack::tell_socket`] does.
     fn report_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, what: IcmpNotice) -> bool {
         let header = &inner.header;
         let ours = header.frag_off == 0 && self.is_local(cx, header.src);
@@ -230,8 +231,8 @@ impl<L: Locks> Stack<L> {
         told
     }
 
-    /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate
-    /// limit forbids it.
+    /// Sends an error about `packet`, whose bytes begin at the IP header, unless a rule of RFC 1122
+    /// or the rate limit forbids it.
     pub(crate) fn icmp4_error(&self, cx: Cx, packet: &Frame, cause: Cause) {
         self.send_error(cx, packet.l3_bytes(), packet.flags(), cause);
     }
@@ -244,8 +245,8 @@ impl<L: Locks> Stack<L> {
             return counters.errors_forbidden.bump();
         };
         if self.is_own(cx, header.src) {
-            // For a packet of our own (no neighbor or no receiver on this host): report directly to
-            // the socket.
+            // For a packet of our own (no neighbor, or no receiver on this host), the error is
+            // reported directly to the socket.
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
                 && !self.tunnel_error_input(cx, cause.problem(), &inner)
             {
@@ -261,7 +262,7 @@ impl<L: Locks> Stack<L> {
             return counters.errors_limited.bump();
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
-        // Quotes as much as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
+        // Quotes as much of the packet as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
         let most = frame.tailroom().saturating_sub(icmp4::HEADER_LEN).min(548);
         let quoted = quoted.get(..most).unwrap_or(quoted);
         let written = match frame.append(icmp4::HEADER_LEN + quoted.len()) {
@@ -287,7 +288,7 @@ impl<L: Locks> Stack<L> {
         matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_)))
     }
 
-    /// Returns the header of a packet that an error may be sent about (RFC 1122 3.2.2).
+    /// Returns the header of the quoted packet if an error may be sent about it (RFC 1122 3.2.2).
     fn may_send_error(&self, cx: Cx, quoted: &[u8], flags: Flags) -> Option<ip4::Header> {
         let whole = ip4::Header::parse(quoted);
         let header = whole.or_else(|_| Inner::parse(quoted).map(|inner| inner.header)).ok()?;
@@ -304,7 +305,8 @@ impl<L: Locks> Stack<L> {
         (!forbidden).then_some(header)
     }
 
-    /// Ends a packet of an unknown protocol; raw sockets have received copies of it.
+    /// Drops a packet of an unknown protocol and sends an error. Raw sockets have already received
+    /// copies of it.
     pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame, proto: Proto) {
         if self.raw.has(Domain::Inet, proto) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);

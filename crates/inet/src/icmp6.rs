@@ -1,9 +1,9 @@
 //! ICMP for IPv6: echo, and errors in both directions (RFC 4443).
 //!
 //! Errors are never sent about errors or redirects, about packets to groups (except packet too big
-//! and unknown options, 2.4 e), or to a source that is not a single host. They are never longer
-//! than 1280 bytes. Their rate limit works like that of ICMPv4, with a budget of its own. Received
-//! errors are passed to a tunnel or a socket, or lower a path MTU.
+//! and unknown options, 2.4 e), or to a source that is not a single host. An error is never longer
+//! than 1280 bytes. The rate limit works like that of ICMPv4, with a budget of its own. A received
+//! error is passed to a tunnel or a socket, or lowers a path MTU.
 
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
@@ -24,8 +24,8 @@ use wire::{Malformed, Proto, mld};
 const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a message for this host. `fragmented`: it arrived in fragments, which neighbor
-    /// discovery does not allow (RFC 6980 5).
+    /// Processes an ICMPv6 message for this host. `fragmented` states that it arrived in fragments,
+    /// which neighbor discovery does not allow (RFC 6980 5).
     pub(crate) fn icmp6_input(
         &self,
         cx: Cx,
@@ -79,8 +79,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, why);
     }
 
-    /// Answers an echo request, reusing its frame. A request to a group is answered from a unicast
-    /// address of ours (RFC 4443 4.2).
+    /// Answers an echo request in the frame of the request. A request to a group is answered from a
+    /// unicast address of ours (RFC 4443 4.2).
     fn echo6(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header, chain: &Chain) {
         if header.src.is_unspecified() {
             return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
@@ -105,7 +105,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues an error about an echo request of this host in the exchange that sent it.
+    /// Queues an error about an echo request of this host, in the exchange that sent the request.
     fn echo_error_input6(&self, cx: Cx, header: &ip6::Header, inner: &Inner<'_>, problem: Problem) {
         let kind = match problem {
             Problem::Unreachable { code } => Kind::Unreachable(code),
@@ -125,10 +125,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an error about a packet of this host to its socket. `iface`: interface by which the
-    /// error arrived. A smaller path MTU is accepted only if a socket may have sent the packet, or
-    /// if it is an echo request or reply (RFC 5927 7); an MTU below 1280 is never accepted (RFC
-    /// 8201 4).
+    /// Reports an error about a packet of this host to its socket. `iface` is the interface by
+    /// which the error arrived. A smaller path MTU is accepted only if a socket can have sent the
+    /// packet, or if the packet is an echo request or reply (RFC 5927 7). An MTU below 1280 bytes
+    /// is never accepted (RFC 8201 4).
     pub(crate) fn deliver_error6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
         let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
@@ -153,8 +153,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Stores `mtu` as the path MTU to `dst`. Ignores values below the IPv6 minimum (RFC 8201 4)
-    /// and values that are not below the first link's MTU.
+    /// Stores `mtu` as the path MTU to `dst`, in bytes. Ignores values below the IPv6 minimum (RFC
+    /// 8201 4) and values that are not below the first link's MTU.
     pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
         let first_link = self.exit6_for(cx, dst, None).ok().and_then(|exit| self.ifaces.get(exit.iface));
         if mtu < FLOOR6 || first_link.is_some_and(|iface| mtu >= iface.mtu6()) {
@@ -169,8 +169,8 @@ impl<L: Locks> Stack<L> {
         counters.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
     }
 
-    /// Sends an error about `packet`, received by `iface`, unless a rule or the rate limit forbids
-    /// it. The frame's bytes begin at the IPv6 header.
+    /// Sends an error about `packet`, received by `iface`, unless a rule of RFC 4443 or the rate
+    /// limit forbids it. The bytes of the frame begin at the IPv6 header.
     #[cold]
     pub(crate) fn icmp6_error(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame, problem: Problem) {
         self.send_error6(cx, iface, packet.bytes(), packet.flags(), problem);
@@ -223,8 +223,8 @@ impl<L: Locks> Stack<L> {
         self.source6_towards(cx, dst, None)
     }
 
-    /// Returns the source address for packets to `dst` through `iface`, which link-local
-    /// destinations need.
+    /// Returns the source address for packets to `dst` through `iface`. Link-local destinations
+    /// need an interface.
     pub(crate) fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)
@@ -247,7 +247,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Converts a problem to a socket error.
+/// Converts the problem of an ICMPv6 error to a socket error.
 fn so_error(problem: Problem) -> SoError {
     match problem {
         Problem::Unreachable { code: unreachable::PORT } => SoError::Refused,
@@ -258,7 +258,7 @@ fn so_error(problem: Problem) -> SoError {
     }
 }
 
-/// Converts a problem for TCP.
+/// Converts the problem of an ICMPv6 error for TCP.
 fn notice(problem: Problem) -> IcmpNotice {
     match problem {
         Problem::TooBig { mtu } => IcmpNotice::TooBig { mss: crate::tcp::mss_of::<u128>(mtu as usize) },
@@ -269,7 +269,7 @@ fn notice(problem: Problem) -> IcmpNotice {
     }
 }
 
-/// Returns the header of a packet that an error may be sent about (RFC 4443 2.4 e).
+/// Returns the header of the quoted packet if an error may be sent about it (RFC 4443 2.4 e).
 fn may_send_error(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::Header> {
     let header = ip6::Header::parse_quoted(quoted).ok()?;
     let to_groups = matches!(problem, Problem::TooBig { .. } | Problem::Parameter { code: parameter::OPTION, .. });
@@ -281,8 +281,8 @@ fn may_send_error(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::
     (!forbidden).then_some(header)
 }
 
-/// Returns whether the packet is an error or a redirect. An extension header chain that cannot be
-/// parsed counts as one, unless the error to send is about the chain itself.
+/// Returns whether the quoted packet is itself an error or a redirect. A chain of extension headers
+/// that cannot be parsed counts as one, unless the error to send is about the chain itself.
 fn is_error(header: &ip6::Header, quoted: &[u8], problem: Problem) -> bool {
     let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
     let cut = ip6::Header { payload_len: here as u16, ..*header };

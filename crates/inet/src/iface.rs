@@ -2,7 +2,7 @@
 //!
 //! The stack has no access to ports. It passes bursts to an [`Output`], which the node builds from
 //! the transmit half of a port, one per queue of the port. Frames that the output does not accept
-//! wait here, up to `net.link.tx_queue` frames per queue.
+//! wait in the interface, up to `net.link.tx_queue` frames per queue.
 
 mod id;
 mod queue;
@@ -59,29 +59,29 @@ impl IfaceAddr {
     }
 }
 
-/// Offload switches of an interface (`ifconfig pg0 ip4csum udp4csum`).
+/// Offloads of an interface that are on (`ifconfig pg0 ip4csum udp4csum`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
-    /// The port computes IPv4 header checksums.
+    /// The port computes the IPv4 header checksums of sent packets.
     pub tx_ip: bool,
-    /// The port computes TCP and UDP checksums.
+    /// The port computes the TCP and UDP checksums of sent packets.
     pub tx_l4: bool,
-    /// The port segments large TCP segments (`tso4`); needs `tx_l4`.
+    /// The port splits large TCP segments (`tso4`); needs `tx_l4`.
     pub tso: bool,
     /// Received checksums that the port has verified are not verified again.
     pub rx: bool,
 }
 
-/// Traffic counters of one direction, for an interface without a port to count it (loopback or
+/// Traffic counters of one direction, for an interface that has no port to count it (loopback or
 /// tunnel).
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Packets, or frames for tunnels that carry frames.
+    /// Number of packets; for tunnels that carry frames, number of frames.
     pub packets: Counter,
-    /// Bytes, without the tunnel's encapsulation.
+    /// Number of bytes, without the tunnel's encapsulation.
     pub bytes: Counter,
-    /// Errors. As with gif(4), a packet that fails after it was accepted for sending is counted in
-    /// `packets` too.
+    /// Number of errors. As with gif(4), a packet that fails after it was accepted for sending is
+    /// counted in `packets` too.
     pub errors: Counter,
 }
 
@@ -92,7 +92,7 @@ impl Traffic {
     }
 }
 
-/// An interface.
+/// An interface of a stack.
 pub struct Iface<L: Locks> {
     /// Number within the stack.
     pub id: IfaceId,
@@ -102,28 +102,28 @@ pub struct Iface<L: Locks> {
     pub kind: IfaceKind,
     /// MAC address of this interface.
     pub mac: Mac,
-    /// Offloads that the port supports, enabled or not.
+    /// Offloads that the port supports, whether they are on or off.
     pub capable: Offload,
-    /// Set for an interface without a port: it sends through a tunnel of this kind.
+    /// Kind of the tunnel by which the interface sends; `None` for an interface with a port.
     pub tunnel: Option<TunnelKind>,
-    /// Received traffic of an interface without a port. Written under the lock of its input queue;
-    /// errors under the lock of the tunnels.
+    /// Received traffic of an interface without a port. It is written under the lock of the input
+    /// queue of the interface, the errors under the lock of the tunnels.
     pub rx: Traffic,
-    /// Sent traffic of an interface without a port. Written under the lock of the loopback queue or
-    /// of the tunnels.
+    /// Sent traffic of an interface without a port. It is written under the lock of the loopback
+    /// queue or of the tunnels.
     pub tx: Traffic,
     gone: AtomicBool,
     own_source_seen: AtomicBool,
     mtu: AtomicU32,
-    /// IPv6 MTU from a router advertisement; `u32::MAX` if there is none.
+    /// IPv6 MTU from a router advertisement, in bytes; `u32::MAX` if there is none.
     pub(crate) advertised_mtu: AtomicU32,
     up: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
-    /// Probe for an IPv4 address before its use.
+    /// Probe for conflicts of an IPv4 address before the address is used.
     pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
-    /// Set if an address with a route may be tentative, a duplicate or removed.
+    /// True if one of the addresses that have routes may be tentative, duplicate or removed.
     pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) queues: Queues<L>,
@@ -160,7 +160,8 @@ impl<L: Locks> Iface<L> {
         Iface { tunnel: Some(kind), ..self }
     }
 
-    /// Returns whether the interface was removed. It keeps its number and may be added again.
+    /// Returns whether the interface was removed. A removed interface keeps its number and may be
+    /// added again.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
@@ -232,13 +233,13 @@ impl<L: Locks> Iface<L> {
         self.queues.iter().map(|queue| queue.lock(cx).burst.len()).sum()
     }
 
-    /// Moves the frames that wait for the port into `ended`.
+    /// Removes the frames that wait for the port and appends them to `ended`.
     pub(crate) fn end_staged(&self, cx: Cx, ended: &mut Vec<Frame>) {
         self.queues.iter().for_each(|queue| ended.extend(queue.lock(cx).burst.drain()));
     }
 }
 
-/// Interfaces by number. They are added and go down, and never move.
+/// Interfaces of a stack, by number. Interfaces are added and set down, and never move in memory.
 pub(crate) struct Ifaces<L: Locks>(Box<[OnceLock<Box<Iface<L>>>]>);
 
 /// Maximum number of interfaces of a stack.
@@ -268,8 +269,8 @@ impl<L: Locks> Ifaces<L> {
         self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface).filter(|iface| !iface.is_gone())
     }
 
-    /// Restores a removed interface with the same name and MAC address for which `like` holds, so
-    /// that repeated creation does not use up numbers.
+    /// Restores a removed interface that has this name and MAC address and for which `like` returns
+    /// true, so that repeated creation does not use up numbers.
     pub(crate) fn bring_back(&self, name: &str, mac: Mac, like: impl Fn(&Iface<L>) -> bool) -> Option<&Iface<L>> {
         let mut all = self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface);
         let gone = all.find(|iface| iface.is_gone() && iface.name == name && iface.mac == mac && like(iface))?;

@@ -1,8 +1,8 @@
 //! IGMPv3 for hosts (RFC 3376): reports joins, leaves and changes of source filters, and answers
 //! queries.
 //!
-//! While a link has an IGMPv2 or IGMPv1 querier, reports and leaves are those of IGMPv2 (RFC 2236),
-//! without sources. The memberships are in [`groups`](crate::groups).
+//! While a link has an IGMPv2 or IGMPv1 querier, this host sends the reports and leaves of IGMPv2
+//! (RFC 2236), which have no sources. The memberships are in [`groups`](crate::groups).
 
 use crate::Stack;
 use crate::groups::{ALL_SYSTEMS, Memberships, reports};
@@ -18,7 +18,7 @@ use wire::igmp::v3::{self, NewRecord};
 use wire::{Mac, Proto, ip4};
 
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
-/// Destination of IGMPv3 reports.
+/// Destination address of IGMPv3 reports.
 const ALL_V3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
 /// Unsolicited report interval (RFC 2236 8.10).
 const UNSOLICITED: Duration = Duration::from_secs(10);
@@ -29,8 +29,8 @@ const OLD_QUERIER: Duration = Duration::from_secs(260);
 const SOURCES: i64 = 3;
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether IGMPv2 reports are used on `iface`: because of an older querier or the
-    /// sysctl.
+    /// Returns whether IGMPv2 reports are used on `iface`, because of an older querier or because
+    /// the sysctl requests it.
     pub(crate) fn has_old_querier(&self, cx: Cx, memberships: &Memberships, iface: IfaceId) -> bool {
         self.sysctls.igmp_version.get() < SOURCES
             || memberships.old_querier.get(&iface).is_some_and(|until| cx.now < *until)
@@ -55,7 +55,7 @@ impl<L: Locks> Stack<L> {
         self.igmp_send(cx, iface, group, &Message::Report { group }.emit());
     }
 
-    /// Sends records in IGMPv3 reports.
+    /// Sends membership records in IGMPv3 reports.
     pub(crate) fn igmp_report_v3(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         let room = self.pool.size().saturating_sub(self.pool.headroom()).min(iface.mtu());
         for records in reports(records, room.saturating_sub(HEADER_LEN + wire::igmp::MESSAGE_LEN)) {
@@ -126,8 +126,8 @@ const ALERT: [u8; 4] = [ip4::Opt::ROUTER_ALERT, 4, 0, 0];
 /// Type of service of IGMPv3 messages (RFC 3376 4).
 const INTERNETWORK_CONTROL: u8 = 0xc0;
 
-/// Builds an IGMP packet with TTL 1 and the router alert option (RFC 2236 2, RFC 2113), which
-/// hardware routers and snooping switches match on.
+/// Builds an IGMP packet with TTL 1 and the router alert option (RFC 2236 2, RFC 2113). Hardware
+/// routers and snooping switches detect IGMP by that option.
 fn alerting_packet(packet: &mut Frame, src: Ipv4Addr, dst: Ipv4Addr, message: &[u8]) -> Option<()> {
     packet.extend(message)?;
     let total_len = (HEADER_LEN + message.len()) as u16;

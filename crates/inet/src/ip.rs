@@ -41,16 +41,18 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     /// Drop reason: forwarding is disabled on this host.
     const NOT_FORWARDING: DropReason;
 
-    /// Returns whether the family is enabled on `iface`.
+    /// Returns whether this address family is enabled on `iface`.
     fn is_spoken<L: Locks>(iface: &Iface<L>) -> bool;
     /// Returns whether forwarding is enabled.
     fn is_router<L: Locks>(stack: &Stack<L>) -> bool;
     /// Fast path: removes the link header and padding of a packet and returns its header fields.
-    /// Accepts only a complete, valid unicast packet that needs no special handling; for any other,
-    /// changes nothing and returns `None`. `station`: the packet is in an Ethernet frame, which
-    /// must be addressed to this MAC address. `trusted`: the port verifies checksums.
+    /// Accepts only a complete, valid unicast packet that needs no special handling. For any other
+    /// packet, returns `None` and changes nothing. If `station` is set, the packet is in an
+    /// Ethernet frame, which must be addressed to this MAC address. `trusted` states that the port
+    /// verifies checksums.
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
-    /// Returns whether a socket's fast path may accept packets to the address `dst` of `iface`.
+    /// Returns whether a socket may receive packets to the address `dst` of `iface` by the fast
+    /// path.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     /// Returns the sysctl of source validation.
     fn source_validation(sysctls: &Sysctls) -> &Sysctl;
@@ -58,8 +60,9 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn source_in(packet: &[u8]) -> Self;
     /// Returns whether the source is of link scope, so that the routes do not cover it.
     fn is_near(self) -> bool;
-    /// Slow path: processes a chunk in which the packets of `slow` are not opened, and counts all
-    /// of it as received. `framed`: the `slow` packets have their link header.
+    /// Slow path: processes a chunk in which the packets of `slow` are not opened (parsed by
+    /// [`Input::open`]), and counts all of the chunk as received. `framed` states that the `slow`
+    /// packets still have their link header.
     fn input_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -69,7 +72,7 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         slow: SlowFrames,
         lap: Lap<'_>,
     );
-    /// Slow path: processes opened packets with the next hops `ids`.
+    /// Slow path: processes opened packets; `ids` are their next hops.
     fn input_opened<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -78,15 +81,16 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         ids: &[Option<NextHopId>],
         lap: Lap<'_>,
     );
-    /// Returns the destination of a packet that the fast path can forward to a link with this MTU.
+    /// Returns the destination of a packet, if the fast path can forward it to a link with this
+    /// MTU.
     fn passable(packet: &Frame, mtu: usize) -> Option<Self>;
     /// Decrements the TTL or hop limit of a packet that [`Input::passable`] accepts.
     fn take_hop(packet: &mut Frame);
-    /// Decrements the TTL or hop limit of an opened packet and writes its link header; if something
-    /// prevents this, changes nothing and returns `false`.
+    /// Decrements the TTL or hop limit of an opened packet and writes its link header. Returns
+    /// `false` and changes nothing if that is not possible.
     fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool;
-    /// Slow path: forwards a packet; returns whether it or its fragments were sent or wait for a
-    /// neighbor.
+    /// Slow path: forwards a packet. Returns whether the packet or its fragments were sent or are
+    /// queued until the neighbor is resolved.
     fn forward_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -102,8 +106,9 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
 }
 
-/// Returns the IP header, `H` bytes, of a packet; `station`: it follows an Ethernet header
-/// (`FRAMED` bytes in all), which must be for this station and of `ethertype`.
+/// Returns the IP header, `H` bytes, of a packet. If `station` is set, the IP header follows an
+/// Ethernet header (`FRAMED` bytes in all), which must have this destination and the type
+/// `ethertype`.
 #[inline(always)]
 pub(crate) fn header<const H: usize, const FRAMED: usize>(
     packet: &Frame,
@@ -119,9 +124,9 @@ pub(crate) fn header<const H: usize, const FRAMED: usize>(
     }
 }
 
-/// Trims a packet to the `len` bytes of its IP packet, without link header and padding. If a frame
-/// is shorter, changes nothing and returns `false`; without a link header the caller has checked
-/// the length.
+/// Trims a frame to the `len` bytes of its IP packet, without link header and padding. Returns
+/// `false` and changes nothing if the frame is shorter. If there is no link header, the caller has
+/// checked the length.
 #[inline(always)]
 pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool {
     if station.is_some() {
@@ -131,8 +136,8 @@ pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool 
     true
 }
 
-/// Returns the length of the longest packet that reaches the link: the packet itself, or the
-/// longest piece of a large segment.
+/// Returns the length in bytes of the longest packet on the link: that of the packet itself, or of
+/// the longest segment into which a large segment is split.
 #[inline(always)]
 pub(crate) fn link_len(packet: &Frame) -> usize {
     if packet.flags().has(Flags::GSO) { piece_len(packet) } else { packet.len() }

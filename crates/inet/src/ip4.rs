@@ -32,7 +32,7 @@ use wire::{Malformed, Proto};
 
 /// Destination class of a packet that passed its checks.
 enum Destination {
-    /// Decided by the FIB.
+    /// A unicast address; the FIB decides whether it is this host's.
     Unicast,
     /// 255.255.255.255: all hosts on the link.
     Broadcast,
@@ -41,8 +41,9 @@ enum Destination {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Routes a chunk with different next hops, one run of equal next hops at a time. `udp` holds
-    /// datagrams for this host that were already found.
+    /// Delivers, forwards or drops the packets of a chunk that have different next hops;
+    /// consecutive packets with the same next hop are processed together. `udp` contains datagrams
+    /// for this host that were already found.
     #[inline(never)]
     fn ip4_route(
         &self,
@@ -69,7 +70,7 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Demux, n);
     }
 
-    /// Delivers, forwards or drops packets with the same next hop.
+    /// Delivers, forwards or drops packets that have the same next hop.
     fn ip4_run(&self, cx: Cx, iface: Option<&Iface<L>>, run: &mut Burst, way: Option<NextHopId>, udp: &mut Burst) {
         if run.is_empty() {
             return;
@@ -81,8 +82,8 @@ impl<L: Locks> Stack<L> {
         let broadcast = matches!(hop.map(|hop| hop.via), Some(Via::Broadcast(_)));
         for mut packet in run.drain() {
             if broadcast {
-                // The destination alone makes a broadcast: a directed broadcast may arrive in a
-                // unicast frame.
+                // Only the destination address decides whether a packet is a broadcast: a directed
+                // broadcast may arrive in a unicast frame.
                 packet.set_flags(packet.flags().with(Flags::LINK_BROADCAST));
             }
             match ip4::Header::parse(packet.bytes()) {
@@ -115,7 +116,7 @@ impl<L: Locks> Stack<L> {
             if first == 0 || first == 127 || first >= 224 {
                 return Err(DropReason::Ip4MartianSource);
             }
-            // LAND and La Tierra attacks: a packet from the wire cannot have our own or a broadcast
+            // LAND and La Tierra attacks: a packet from a link cannot have our own or a broadcast
             // address as its source.
             if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
@@ -137,9 +138,9 @@ impl<L: Locks> Stack<L> {
         Ok((header, destination))
     }
 
-    /// Checks the options (RFC 1122 3.2.1.8, RFC 7126): malformed options and source routes drop
-    /// the packet; others are ignored. For malformed ones an error is sent (RFC 1812 4.3.3.5, RFC
-    /// 1122 3.2.2.5) if the packet is for us or would be forwarded.
+    /// Checks the options (RFC 1122 3.2.1.8, RFC 7126). A packet with malformed options or a source
+    /// route is dropped; other options are ignored. For malformed options an error is sent (RFC
+    /// 1812 4.3.3.5, RFC 1122 3.2.2.5) if the packet is for us or would be forwarded.
     #[cold]
     fn check_options(&self, cx: Cx, header: &ip4::Header, packet: &Frame) -> Result<(), DropReason> {
         if let Err(fault) = ip4::check_options(packet.bytes().get(..header.ihl_len).unwrap_or_default()) {
@@ -166,8 +167,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Passes a packet for this host to its protocol; UDP datagrams are collected for processing as
-    /// a burst.
+    /// Passes a packet for this host to its protocol. UDP datagrams are collected in `udp`, for
+    /// processing as a burst.
     fn ip4_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header, udp: &mut Burst) {
         let group = header.dst.is_multicast() || header.dst.is_broadcast();
         if packet.flags().has(Flags::LINK_BROADCAST) && !group && !self.is_broadcast(cx, header.dst) {

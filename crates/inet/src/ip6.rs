@@ -3,9 +3,9 @@
 //!
 //! Packets arrive with the link header pulled, and each ends as a delivery, a forward, a held
 //! fragment, or a drop. Checks follow RFC 8200, RFC 4291 and RFC 4007. The chain of extension
-//! headers is walked once, without recursion, and only for packets to this host; a router processes
+//! headers is parsed once, without recursion, and only for packets to this host; a router processes
 //! only the Hop-by-Hop options. Type 0 routing headers are rejected (RFC 5095). IPv6 is enabled on
-//! an interface with an IPv6 address; others drop it like an unknown EtherType.
+//! an interface that has an IPv6 address; other interfaces drop it like an unknown EtherType.
 
 pub(crate) mod addr;
 mod advertise;
@@ -54,7 +54,7 @@ enum Destination {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes one packet. `iface`: receiving interface; `None` for loopback.
+    /// Processes one packet. `iface` is the receiving interface; `None` for loopback.
     #[inline(never)]
     pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         if iface.is_some_and(|iface| !iface.has_ip6()) {
@@ -64,7 +64,7 @@ impl<L: Locks> Stack<L> {
         self.ip6_packet(cx, iface, packet);
     }
 
-    /// Processes one packet that has been counted.
+    /// Processes one packet that has already been counted as received.
     pub(crate) fn ip6_packet(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         match self.ip6_check(cx, iface, &mut packet) {
             Err(why) => self.drop_frame(cx, packet, why),
@@ -95,7 +95,7 @@ impl<L: Locks> Stack<L> {
         if packet.flags().has(Flags::LINK_BROADCAST) && !header.dst.is_multicast() {
             return Err(DropReason::Ip6LinkBroadcast);
         }
-        // Before the Hop-by-Hop options are processed, which are for forwarding nodes (RFC 8200
+        // This check precedes the Hop-by-Hop options, which are for forwarding nodes (RFC 8200
         // 4.3).
         if matches!(destination, Destination::Onward) && !self.sysctls.forwarding6.on() {
             return Err(DropReason::Ip6NotForwarding);
@@ -107,8 +107,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the reason for which a packet with this header, received by `iface` and with `via`
-    /// as its next hop, would be dropped. Applies the checks of input and forwarding in their
-    /// order.
+    /// as its next hop, would be dropped; `None` if it would not. Applies the checks of input and
+    /// forwarding in their order.
     pub(crate) fn refusal6(
         &self,
         cx: Cx,
@@ -172,8 +172,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the state of `addr` if it is ours, on `iface` (`None`: on any). A link-local address
-    /// belongs to its own link only.
+    /// Returns the state of `addr` if it is an address of ours on `iface`; with `None`, on any
+    /// interface. A link-local address belongs to its own link only.
     pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
         let own = if !ip6::is_link_local(addr) {
             let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };
@@ -187,7 +187,7 @@ impl<L: Locks> Stack<L> {
         own.map(|own| own.state)
     }
 
-    /// Returns the interface with the link-local address `addr`, if it is ours.
+    /// Returns the interface that has the link-local address `addr`.
     pub(crate) fn own_zone6(&self, cx: Cx, addr: Ipv6Addr) -> Option<IfaceId> {
         if !ip6::is_link_local(addr) {
             return None;
@@ -249,8 +249,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Ends a packet with an unknown next header (RFC 8200 4); raw sockets have received copies of
-    /// it.
+    /// Drops a packet with an unknown next header and sends an error (RFC 8200 4). Raw sockets have
+    /// already received copies of it.
     fn unknown_next(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain) {
         if self.raw.has(Domain::Inet6, chain.upper) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
@@ -260,9 +260,9 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);
     }
 
-    /// Drops a packet with an invalid extension header chain; `chain`: the valid part. Sends an
-    /// error for a Hop-by-Hop header that is not first, which counts as unknown (RFC 8200 4), and
-    /// for a first fragment without the whole chain (RFC 7112 5).
+    /// Drops a packet with an invalid chain of extension headers; `chain` is the valid part. Sends
+    /// an error in two cases: for a Hop-by-Hop header that is not first, which counts as unknown
+    /// (RFC 8200 4), and for a first fragment without the whole chain (RFC 7112 5).
     #[cold]
     fn bad_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain, why: Malformed) {
         match why {
@@ -291,8 +291,8 @@ impl<L: Locks> Stack<L> {
     ) -> Option<(Frame, ip6::Header)> {
         self.count(cx).ip6.fragments_received.bump();
         if chain.fragment.is_some_and(|fragment| fragment.more) && !usize::from(header.payload_len).is_multiple_of(8) {
-            // RFC 8200 4.5: not a multiple of 8 bytes with more to come. Extension headers are
-            // multiples of 8 themselves.
+            // RFC 8200 4.5: not the last fragment, and its length is not a multiple of 8 bytes.
+            // Extension headers are multiples of 8 themselves.
             self.parameter_problem(cx, iface, &fragment, parameter::FIELD, 4);
         } else if let Some(at) = too_long(header, chain) {
             self.parameter_problem(cx, iface, &fragment, parameter::FIELD, at);
@@ -347,8 +347,8 @@ fn is_first(chain: &Chain) -> bool {
     chain.fragment.is_some_and(|fragment| fragment.offset == 0 && fragment.more)
 }
 
-/// Returns the position of the fragment offset field if the packet would be longer than its header
-/// can state (RFC 8200 4.5).
+/// Returns the position of the fragment offset field if the reassembled packet would be longer than
+/// its header can state (RFC 8200 4.5).
 fn too_long(header: &ip6::Header, chain: &Chain) -> Option<usize> {
     let (extension, _) = chain.find(Proto::FRAGMENT)?;
     // The headers before the Fragment header count; the Fragment header does not.

@@ -1,4 +1,4 @@
-//! Rate limits: token buckets on the caller's time.
+//! Rate limits: token buckets that use the time passed by the caller.
 
 mod limiter;
 
@@ -6,7 +6,7 @@ pub(crate) use limiter::Limiter;
 
 use clock::Instant;
 
-/// A token bucket of `rate` tokens a second, at most one second's worth at once.
+/// A token bucket of `rate` tokens per second that holds at most the tokens of one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     nanos: u64,
@@ -16,12 +16,12 @@ pub struct TokenBucket {
 const SECOND: u64 = 1_000_000_000;
 
 impl TokenBucket {
-    /// Takes a token; `false` if there is none. A `rate` of 0 is no limit.
+    /// Takes a token. Returns `false` if there is none. A `rate` of 0 means no limit.
     pub fn take(&mut self, rate: u64, now: Instant) -> bool {
         self.take_above(0, rate, now)
     }
 
-    /// Takes a token like [`TokenBucket::take`], but never one of the last `reserve` tokens.
+    /// Takes a token as [`TokenBucket::take`] does, but never one of the last `reserve` tokens.
     pub fn take_above(&mut self, reserve: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;

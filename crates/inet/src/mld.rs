@@ -64,14 +64,15 @@ impl<L: Locks> Stack<L> {
         own.sort_unstable();
         own.dedup();
         let joined = self.groups.lock(cx).current6(iface.id);
-        // A group that is received for an address is received from all sources, whatever a socket's
-        // filter excludes.
+        // A group that is needed for an address of ours is received from all sources, whatever the
+        // filter of a socket excludes.
         let joined = joined.into_iter().filter(|record| !own.iter().any(|own| record.group == IpAddr::V6(*own)));
         let own = own.iter().map(|group| whole(RecordKind::IsExclude, *group));
         self.mld_report(cx, iface, &own.chain(joined).collect::<Vec<_>>());
     }
 
-    /// Sends records in as many reports as needed, each small enough for any link and buffer.
+    /// Sends membership records in as many reports as needed, each small enough for any link and
+    /// buffer.
     pub(crate) fn mld_report(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         let room = self.pool.size().saturating_sub(self.pool.headroom()).min(FLOOR6 - ip6::HEADER_LEN);
         let room = room.saturating_sub(ROUTER_ALERT.len() + wire::icmp6::HEADER_LEN);

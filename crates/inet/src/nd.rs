@@ -1,11 +1,11 @@
 //! Neighbor discovery (RFC 4861, RFC 4862): address resolution and duplicate address detection.
 //!
-//! A received message updates the neighbor table, may be answered with a frame of its own, and is
-//! then consumed. Its hop limit must be 255, which proves that it was sent on this link (7.1).
-//! Unsolicited messages create no entry: only a station that solicits one of our addresses, from an
-//! address on the link, is stored, as Stale. Router advertisements are ignored on interfaces
-//! without `accept_rtadv` ([`crate::ip6::autoconf`]), so a flood of them fills no table there
-//! (CVE-2010-4669, CVE-2011-2393).
+//! A received message updates the neighbor table and may be answered with a separate frame; its own
+//! frame is then consumed. Its hop limit must be 255, which proves that it was sent on this link
+//! (7.1). Unsolicited messages create no entry: only a station that solicits one of our addresses,
+//! from an address on the link, is stored, as Stale. Router advertisements are ignored on
+//! interfaces without `accept_rtadv` ([`crate::ip6::autoconf`]), so a flood of them fills no table
+//! there (CVE-2010-4669, CVE-2011-2393).
 
 mod redirect;
 
@@ -28,7 +28,7 @@ use wire::{Mac, Proto, ip6};
 const HOPS: u8 = 255;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a message; returns the reason why its frame ends.
+    /// Processes a neighbor discovery message; returns the reason with which its frame ends.
     pub(crate) fn nd_input(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header, message: &Message<'_>) -> DropReason {
         if header.hop_limit != HOPS {
             return DropReason::NdHopLimit;
@@ -162,8 +162,8 @@ impl<L: Locks> Stack<L> {
         if known { DropReason::NdConsumed } else { DropReason::NdIgnored }
     }
 
-    /// Counts the changes of the table and sends held packets; `false`: the entry is permanent and
-    /// stays.
+    /// Counts the changes of the neighbor table and sends held packets. Returns `false` if the
+    /// entry is permanent and was not changed.
     fn learned6(&self, cx: Cx, iface: &Iface<L>, (addr, mac): (Ipv6Addr, Mac), learned: Learned) -> bool {
         match learned {
             Learned::Changed { pending, moved, created } => {
@@ -181,7 +181,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Gives up a tentative address because another station uses it.
+    /// Marks a tentative address as a duplicate, because another station uses it.
     #[cold]
     fn duplicated(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
         let mut six = iface.six.lock(cx);
@@ -194,8 +194,8 @@ impl<L: Locks> Stack<L> {
         self.changed();
     }
 
-    /// Sends a solicitation of `addr`: to its solicited-node group, or, with `directly`, unicast to
-    /// the station that had it last.
+    /// Sends a solicitation of `addr`: to its solicited-node group or, with `directly`, by unicast
+    /// to the last known MAC address.
     pub(crate) fn nd_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, directly: bool) {
         let Some(src) = self.source6_for(cx, iface, addr) else { return };
         let dst = if directly { addr } else { ip6::solicited_node(addr) };
@@ -281,7 +281,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds a permanent neighbor and sends the packets that were held for it.
+    /// Adds a permanent neighbor entry and sends the packets that were held for it.
     pub fn set_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr, mac: Mac) {
         let pending = self.six.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
@@ -315,7 +315,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether this is the unicast address of another station.
+/// Returns whether `mac` is the unicast address of another station.
 fn is_anothers<L: Locks>(iface: &Iface<L>, mac: Mac) -> bool {
     mac.is_unicast() && mac != Mac::ZERO && mac != iface.mac
 }

@@ -8,10 +8,10 @@
 //! Packets wait in an Incomplete entry, at most `maxhold` of them, oldest dropped first (RFC 1122
 //! 2.3.2.2). Permanent entries are configured. The table is bounded. Idle entries are those that
 //! are Stale or that this host has never sent to; a new entry evicts the idle one that was unused
-//! longest. They have a queue of their own, so that a flood which keeps the table full costs a few
-//! comparisons per packet and not a scan of the table. Neighbors in use and permanent ones are not
-//! in the queue: a flood of unknown stations does not evict them. It does not keep new ones out
-//! either, since its entries are evicted first.
+//! longest. Idle entries are in a separate queue, so that a flood which keeps the table full costs
+//! a few comparisons per packet instead of a scan of the table. Neighbors in use and permanent ones
+//! are not in the queue: a flood of unknown stations does not evict them. The flood does not keep
+//! out new neighbors either, since its own entries are evicted first.
 //!
 //! A scan of an attached subnet resolves addresses that no host has (RFC 6583). Its cost is bounded
 //! in three ways:
@@ -21,9 +21,9 @@
 //! - In a full table, an Incomplete entry without an answer for a second is removed before an idle
 //!   one. Any Incomplete entry is removed for a host that has sent us something (RFC 6583 7).
 //! - All waiting packets together occupy at most 1 / [`SHARE`] of the buffer pool, and less when
-//!   fewer than 1 / [`RESERVE`] of its buffers are free: these are for ARP, neighbor discovery and
-//!   other frames. Beyond that the packet of the oldest Incomplete entry is dropped for a new
-//!   packet. The entry stays, so that a late answer still resolves it.
+//!   fewer than 1 / [`RESERVE`] of its buffers are free, since those are reserved for ARP, neighbor
+//!   discovery and other frames. Beyond that the packet of the oldest Incomplete entry is dropped
+//!   for a new packet. The entry stays, so that a late answer still resolves it.
 //!
 //! ARP and neighbor discovery each have their own table of this type; `advert` defines the effect
 //! of neighbor advertisements on an entry.
@@ -48,15 +48,15 @@ impl Address for Ipv6Addr {}
 /// State of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Requested, no answer yet.
+    /// A request was sent; there is no answer yet.
     Incomplete,
-    /// Confirmed recently.
+    /// The neighbor was confirmed recently.
     Reachable,
-    /// Confirmed long ago, not used since.
+    /// The neighbor was confirmed long ago, and the entry was not used since.
     Stale,
-    /// Confirmed long ago, in use, being confirmed again.
+    /// The neighbor was confirmed long ago; the entry is in use and is being confirmed again.
     Probe,
-    /// Set by configuration.
+    /// The entry was set by configuration.
     Permanent,
 }
 
@@ -67,9 +67,9 @@ pub struct Entry {
     pub mac: Mac,
     /// State of resolution.
     pub state: State,
-    /// Time of the last confirmation or request.
+    /// Time of the last confirmation of the neighbor or request to it.
     pub since: Instant,
-    /// Requests sent without an answer.
+    /// Number of requests sent without an answer.
     pub tries: u32,
     /// Time of the last use for sending; [`Instant::ZERO`] if never.
     pub used: Instant,
@@ -93,10 +93,10 @@ impl Entry {
     }
 }
 
-/// An entry, for listings.
+/// An entry as listed by commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbor<A = Ipv4Addr> {
-    /// Interface of its link.
+    /// Interface by which the neighbor is reached.
     pub iface: IfaceId,
     /// IP address.
     pub addr: A,
@@ -104,66 +104,68 @@ pub struct Neighbor<A = Ipv4Addr> {
     pub mac: Mac,
     /// State of resolution.
     pub state: State,
-    /// Number of packets waiting for it.
+    /// Number of packets waiting for the neighbor's MAC address.
     pub pending: usize,
     /// Time of the last change of state, confirmation or request.
     pub since: Instant,
 }
 
-/// Result of [`Table::resolve`] for a packet.
+/// Outcome of [`Table::resolve`] for a packet.
 #[derive(Debug)]
 pub enum Resolved {
-    /// Send it to this MAC address.
+    /// The packet can be sent to this MAC address.
     To(Frame, Mac),
-    /// The packet is queued; the first for an address starts its resolution. Packets dropped to
-    /// make room are in [`Table::take_ended`].
+    /// The packet is queued. The first packet for an address starts its resolution. Packets dropped
+    /// to make room are in [`Table::take_ended`].
     Waits {
-        /// Set if the caller must send a request.
+        /// True if the caller must send a request.
         ask: bool,
     },
-    /// The table has no room for another entry.
+    /// The packet must be dropped: the table has no room for another entry.
     Full(Frame),
 }
 
 /// An event reported by [`Table::expire`].
 #[derive(Debug)]
 pub enum Expired<A = Ipv4Addr> {
-    /// Send a request: unicast to the MAC address if present, else broadcast or multicast.
+    /// A request must be sent: by unicast to the MAC address if present, otherwise by broadcast or
+    /// multicast.
     Ask(IfaceId, A, Option<Mac>),
-    /// Resolution failed; these packets must be dropped.
+    /// Resolution failed: these packets must be dropped.
     Dead(IfaceId, A, VecDeque<Frame>),
     /// A Reachable entry became Stale.
     Aged,
 }
 
-/// Result of learning a sender's address.
+/// Outcome of storing a MAC address that a sender stated.
 #[derive(Debug)]
 pub enum Learned {
     /// Nothing was stored, for example because there is no entry and none may be created.
     Ignored,
-    /// The entry was up to date.
+    /// The entry already had this MAC address.
     Same,
-    /// An entry got an address, or a different one; the held packets can be sent.
+    /// An entry got a MAC address, or a different one. The held packets can be sent.
     Changed {
-        /// Packets held for it.
+        /// Packets held for the neighbor.
         pending: VecDeque<Frame>,
-        /// Set if the entry had another address before.
+        /// True if the entry had another MAC address before.
         moved: bool,
-        /// Set if there was no entry before.
+        /// True if there was no entry before.
         created: bool,
     },
     /// The entry is permanent and stays unchanged.
     Permanent,
 }
 
-/// Limits of the table, read from the sysctls each time.
+/// Limits of the table, read from the sysctls for each operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Maximum number of entries.
     pub limit: usize,
     /// Maximum number of packets held in one entry.
     pub hold: usize,
-    /// Maximum number of packets held in all entries; 0: 1/[`SHARE`] of the pool.
+    /// Maximum number of packets held in all entries together; 0 stands for 1/[`SHARE`] of the
+    /// pool.
     pub hold_all: usize,
     /// Number of requests before resolution fails.
     pub tries: u32,
@@ -172,8 +174,8 @@ pub struct Rules {
 }
 
 const RETRY: Duration = Duration::from_secs(1);
-/// Minimum time between two scans of the table, which a subnet scan would otherwise cause for every
-/// packet.
+/// Minimum time between two scans of the table. Without it, an attacker who scans a subnet would
+/// cause one for every packet.
 const WALK: Duration = Duration::from_millis(10);
 /// Held packets occupy at most 1/`SHARE` of the pool.
 pub const SHARE: usize = 8;
@@ -191,8 +193,8 @@ impl<A: Address> Idle<A> {
         Idle { queue: BTreeMap::new(), came: 0 }
     }
 
-    /// Adds `entry` to the idle queue after those used at the same time, or removes it if it is not
-    /// idle.
+    /// Inserts `entry` into the idle queue after those used at the same time, or removes it from
+    /// the queue if it is not idle.
     fn place(&mut self, key: (IfaceId, A), entry: &mut Entry) {
         self.take_out(entry);
         if entry.is_idle() {
@@ -213,7 +215,7 @@ impl<A: Address> Idle<A> {
 /// Keys of the Incomplete entries by serial number, longest unresolved first.
 struct PendingRequest<A> {
     all: BTreeMap<u64, (Instant, (IfaceId, A))>,
-    /// Entries with held packets.
+    /// Entries with held packets, by serial number.
     holding: BTreeMap<u64, (IfaceId, A)>,
     serial: u64,
 }
@@ -254,7 +256,7 @@ impl<A: Address> Table<A> {
         Table { entries, idle, asked, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
     }
 
-    /// Returns the MAC address of a neighbor that can be sent to without further action.
+    /// Returns the MAC address of a neighbor to which a packet can be sent without further action.
     #[inline]
     pub fn lookup(&mut self, iface: IfaceId, addr: A, now: Instant) -> Option<Mac> {
         let entry = self.entries.get_mut(&(iface, addr))?;
@@ -325,8 +327,8 @@ impl<A: Address> Table<A> {
         while self.held > most && self.drop_oldest() {}
     }
 
-    /// Returns the number of packets that may be held now: the share of the pool, reduced while the
-    /// reserve is not free.
+    /// Returns the number of packets that may be held now: the share of the pool, reduced while
+    /// less than the reserve is free.
     fn hold_most(&self, rules: Rules, pool: &Pool) -> usize {
         let stats = pool.stats();
         let share = if rules.hold_all == 0 { stats.buffers / SHARE } else { rules.hold_all };
@@ -335,7 +337,8 @@ impl<A: Address> Table<A> {
         share.min(self.held.saturating_sub(lacking)).max(1)
     }
 
-    /// Drops the first packet of the longest unresolved entry; `false` if none is held.
+    /// Drops the first held packet of the entry that was unresolved longest. Returns `false` if no
+    /// packet is held.
     fn drop_oldest(&mut self) -> bool {
         let Some(first) = self.asked.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
@@ -353,8 +356,8 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Removes one entry: an Incomplete one without an answer for a second, else the idle one
-    /// unused longest, else any Incomplete one.
+    /// Removes one entry: an Incomplete one without an answer for a second, otherwise the idle one
+    /// unused longest, otherwise any Incomplete one.
     fn make_room(&mut self, now: Instant) -> bool {
         let silent = self.asked.all.first_key_value().is_some_and(|(_, (asked, _))| now >= asked.after(RETRY));
         if silent && self.displace() {
@@ -380,8 +383,8 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Returns the packets that [`Table::resolve`] and [`Table::learn`] gave up, with the reasons;
-    /// the caller drops and counts them.
+    /// Returns the packets that [`Table::resolve`] and [`Table::learn`] gave up, with the drop
+    /// reasons. The caller drops and counts them.
     #[inline]
     pub fn take_ended(&mut self) -> Vec<(Frame, DropReason)> {
         std::mem::take(&mut self.ended)
@@ -392,8 +395,8 @@ impl<A: Address> Table<A> {
         std::mem::take(&mut self.evicted)
     }
 
-    /// Stores the MAC address of `addr`. Creates an entry only with `create` (a packet addressed to
-    /// us: RFC 826's merge flag).
+    /// Stores the MAC address of `addr`. Creates an entry only if `create` is true (for a packet
+    /// addressed to us: RFC 826's merge flag).
     pub fn learn(&mut self, iface: IfaceId, addr: A, mac: Mac, create: bool, now: Instant, rules: Rules) -> Learned {
         if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
             if entry.state == State::Permanent {
@@ -421,13 +424,13 @@ impl<A: Address> Table<A> {
         Learned::Changed { pending: VecDeque::new(), moved: false, created: true }
     }
 
-    /// Sets a permanent entry; returns the packets held for it, which can be sent.
+    /// Sets a permanent entry. Returns the packets held for it, which can now be sent.
     pub fn set(&mut self, iface: IfaceId, addr: A, mac: Mac, now: Instant) -> VecDeque<Frame> {
         let fresh = Entry::new(mac, State::Permanent, now, now);
         self.entries.insert((iface, addr), fresh).map(|old| self.ended(old)).unwrap_or_default()
     }
 
-    /// Removes an entry; returns the packets held for it, to be dropped.
+    /// Removes an entry. Returns the packets held for it, which the caller must drop.
     pub fn remove(&mut self, iface: IfaceId, addr: A) -> Option<VecDeque<Frame>> {
         let entry = self.entries.remove(&(iface, addr))?;
         Some(self.ended(entry))
@@ -440,7 +443,8 @@ impl<A: Address> Table<A> {
         entry.pending
     }
 
-    /// Processes the entries that are due; skips the scan if none can be.
+    /// Processes the entries that are due and passes events to `each`. Skips the scan if none can
+    /// be due.
     pub fn expire(&mut self, now: Instant, rules: Rules, mut each: impl FnMut(Expired<A>)) {
         if now < self.next {
             return;
@@ -487,13 +491,13 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Returns the earliest time at which [`Table::expire`] may have work.
+    /// Returns the earliest time at which [`Table::expire`] must be called.
     pub fn next_deadline(&self) -> Instant {
         self.next
     }
 
-    /// Returns the number of packets held, including those given up that the caller has not taken
-    /// yet.
+    /// Returns the number of packets held, including those that were given up and that the caller
+    /// has not taken yet.
     pub fn held(&self) -> usize {
         self.held + self.ended.len()
     }

@@ -2,8 +2,9 @@
 //!
 //! A raw socket receives a copy of each packet of its protocol for this host, before the stack
 //! processes it: IPv4 with its header, IPv6 without (RFC 3542 3). An ICMP socket, as in Linux, only
-//! sends echo requests; its port is their identifier, and it receives the replies to it. Both have
-//! UDP's queue, options and ends. A host without raw sockets of a protocol tests one bit for them.
+//! sends echo requests and receives the replies; its port is the identifier of the requests. Both
+//! kinds have the queue, options and addresses of a UDP socket. If a protocol has no raw sockets, a
+//! packet costs the test of one bit.
 
 mod input;
 mod output;
@@ -24,7 +25,8 @@ use std::net::SocketAddr;
 use wire::{L4Port, Proto, icmp6};
 
 impl<L: Locks> Stack<L> {
-    /// Opens a raw or ICMP socket; `None` if there are too many. An IPv6 socket is IPv6-only.
+    /// Opens a raw or ICMP socket; returns `None` if there are too many. A raw or ICMP socket of
+    /// IPv6 never receives IPv4.
     pub fn raw_open(&self, cx: Cx, domain: Domain, kind: RawKind) -> Option<usize> {
         let checksum_at = (kind == RawKind::Raw(Proto::IPV6_ICMP) && domain == Domain::Inet6).then_some(CHECKSUM_AT);
         let header_included = kind == RawKind::Raw(SEND_ONLY) && domain == Domain::Inet;

@@ -3,10 +3,11 @@
 use lock::{Cx, Guarded, Locks, Signal};
 use std::collections::VecDeque;
 
-/// Flag in a [`ReadySet`] and in descriptors: the number is a TCP socket's, not a UDP socket's.
+/// Flag in a [`ReadySet`] and in descriptors: the number is that of a TCP socket, not of a UDP
+/// socket.
 pub const SOCK_BIT: usize = 1 << 30;
 
-/// Queue of descriptors that became readable.
+/// Queue of the sockets that became readable.
 #[derive(Debug)]
 pub struct ReadySet<L: Locks> {
     ready: Guarded<L, Ready>,
@@ -24,7 +25,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Marks a stream as queued; `false` if it was queued already.
+    /// Marks a stream as queued. Returns `false` if it was queued already.
     #[inline]
     fn enter(&mut self, id: usize) -> bool {
         let at = id & !SOCK_BIT;
@@ -57,13 +58,13 @@ impl<L: Locks> Default for ReadySet<L> {
 }
 
 impl<L: Locks> ReadySet<L> {
-    /// Removes and returns the next descriptor that became readable.
+    /// Removes and returns the next socket that became readable.
     #[inline]
     pub fn pop(&self, cx: Cx) -> Option<usize> {
         self.ready.lock(cx).pop()
     }
 
-    /// Moves up to `most` descriptors that became readable into `into`.
+    /// Moves up to `most` sockets that became readable into `into`.
     pub fn pop_many(&self, cx: Cx, most: usize, into: &mut Vec<usize>) {
         let mut ready = self.ready.lock(cx);
         let n = most.min(ready.queue.len());

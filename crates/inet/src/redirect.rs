@@ -27,7 +27,7 @@ pub(crate) struct Counts<'a> {
     pub(crate) evicted: &'a Counter,
 }
 
-/// Access to the redirect routes of a family.
+/// Access to the routes of a family that redirects change.
 pub(crate) trait Reroutes: Redirected {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, Self>;
     fn counts(counters: &Counters) -> Counts<'_>;
@@ -84,8 +84,8 @@ impl Reroutes for u128 {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Routes packets to `host` via `via` for [`AGE`]. Returns `false` and keeps the old route if
-    /// it is a configured one, or if the FIB is full.
+    /// Adds a route to `host` via `via` that expires after [`AGE`]. Returns `false` and changes
+    /// nothing if there is a configured route, or if the FIB is full.
     pub(crate) fn reroute<F: Reroutes>(&self, cx: Cx, host: F::Host, via: F::Via) -> bool {
         let redirects = F::redirects(self);
         let mut made = redirects.made.lock(cx);
@@ -107,7 +107,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Removes the route, unless it was changed.
+    /// Removes a route that a redirect created, unless the route was changed since.
     fn forget_redirect<F: Reroutes>(&self, cx: Cx, made: Made<F::Host, F::Via>) {
         if F::route_at(self, cx, made.host) == Some(made.via) {
             F::remove(self, cx, made.host);

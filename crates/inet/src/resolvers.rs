@@ -2,8 +2,8 @@
 //! advertisements (RFC 8106).
 //!
 //! The stack only stores the list: it sends no queries. Any station on a link can advertise name
-//! servers, so the lists of a source are bounded ([`PER_SOURCE_MAX`]) and configured servers come
-//! first.
+//! servers, so the number of entries per source is limited ([`PER_SOURCE_MAX`]) and configured
+//! servers come first.
 
 mod entries;
 
@@ -18,8 +18,8 @@ use wire::{dns, ip6};
 
 impl<L: Locks> Stack<L> {
     /// Replaces the name servers and search domains of `source`. Domains that are not valid host
-    /// names and entries beyond [`PER_SOURCE_MAX`] are omitted. Name servers are at port 53 unless
-    /// they have another port; link-local ones need a scope id or the interface of `source`.
+    /// names and entries beyond [`PER_SOURCE_MAX`] are omitted. A name server without a port gets
+    /// port 53; link-local ones need a scope id or the interface of `source`.
     pub fn set_resolvers(
         &self,
         cx: Cx,

@@ -4,8 +4,8 @@
 //! addresses: one lookup decides whether a packet is delivered, forwarded or dropped. Next hops are
 //! shared: a million routes through eight gateways have eight next hops.
 //!
-//! [`Routes`] belongs to the control plane, one thread at a time; [`RouteReader`] is read by the
-//! packet path, on any thread, without a lock.
+//! The control plane changes [`Routes`], one thread at a time. The packet path reads
+//! [`RouteReader`], on any thread, without a lock.
 
 mod cache;
 pub(crate) mod connected;
@@ -28,7 +28,7 @@ use std::fmt;
 pub use via::{PathsId, Via, Via6};
 pub use why::{Choice, Question, Why};
 
-/// A route, for listings.
+/// A route, as listed by commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<A: Matched = u32> {
     /// Destination prefix.
@@ -49,7 +49,7 @@ pub enum RouteError {
     TooManyNextHops,
     /// The prefix is longer than 32 bits.
     BadPrefix,
-    /// Not a valid target of a configured route: it belongs to an address, or is a set of paths.
+    /// The target cannot be configured: it belongs to an address, or is a set of paths.
     BadVia,
     /// There are no paths or more than [`PATHS_MAX`], or one of them is neither a gateway nor a
     /// link.
@@ -65,7 +65,9 @@ impl fmt::Display for RouteError {
             RouteError::BadVia => {
                 f.write_str("invalid next hop: must be a gateway, an iface, reject, prohibit or blackhole")
             }
-            RouteError::BadPaths => write!(f, "a route has 1 to {PATHS_MAX} paths, each to a gateway or an iface"),
+            RouteError::BadPaths => {
+                write!(f, "a route must have 1 to {PATHS_MAX} paths, each through a gateway or an iface")
+            }
         }
     }
 }
@@ -77,23 +79,24 @@ pub struct Routes<A: Matched = u32> {
     fib: Fib<A>,
     ways: RouteReader<A>,
     by_via: HashMap<Via<A::Addr>, NextHopId>,
-    /// Number of routes and path sets that use each next hop.
+    /// For each next hop, the number of routes and path sets that use it.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
-    /// Next hops no longer in use, with the count of readers' pins at that time; a reader may still
-    /// use them.
+    /// Next hops that are no longer used but that a reader may still have, each with the count of
+    /// the readers' pins at that time.
     waiting: VecDeque<(u64, NextHopId)>,
     sets: Vec<Vec<Path<A::Addr>>>,
     free_sets: Vec<PathsId>,
 }
 
-/// Number of waiting next hops at which the readers' pins are checked.
+/// Number of entries in `waiting` at which the readers' pins are checked.
 const ASK_AT: usize = 16;
 
 impl<A: Matched> Routes<A> {
     /// Creates a table for up to `limit` routes, with readers on up to `threads` threads.
     pub fn new(limit: usize, threads: usize) -> Routes<A> {
-        // With many routes, the table is read at random: huge pages save a page walk per lookup.
+        // With many routes, lookups read the table at random: huge pages save a page walk per
+        // lookup.
         let fib = Fib::with_readers(limit, threads).with_huge_pages();
         Routes {
             ways: RouteReader::new(fib.reader()),
@@ -107,7 +110,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Returns the read access of the packet path.
+    /// Returns the reader that the packet path uses.
     pub fn reader(&self) -> RouteReader<A> {
         self.ways.clone()
     }
@@ -132,7 +135,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Adds or replaces a route with 1 to [`PATHS_MAX`] `paths`; each flow uses one of them.
-    /// Returns the previous target. A single path makes an ordinary route.
+    /// Returns the previous target. With a single path, the route is an ordinary one.
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
@@ -163,7 +166,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Removes the routes through an interface that is being removed. A multipath route keeps its
-    /// other paths, if there is room for a set of them.
+    /// other paths, if the table has room for the reduced set.
     pub fn forget_iface(&mut self, iface: IfaceId) {
         let through = |via: Via<A::Addr>| via.iface() == Some(iface);
         for Route { prefix, via } in self.iter().collect::<Vec<_>>() {
@@ -183,7 +186,7 @@ impl<A: Matched> Routes<A> {
         self.via(self.fib.get(prefix)?)
     }
 
-    /// Returns the paths of a set, in the order in which they were given.
+    /// Returns the paths of a path set, in the order in which they were given.
     pub fn paths(&self, PathsId(set): PathsId) -> &[Path<A::Addr>] {
         self.sets.get(usize::from(set)).map_or(&[], Vec::as_slice)
     }
@@ -273,7 +276,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Frees the next hops that no reader can have any more, and their path sets.
+    /// Frees the next hops, and their path sets, that no reader can use any more.
     fn look_after(&mut self) {
         let passed = self.ways.pins().passed();
         while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
@@ -325,7 +328,7 @@ impl<A: Matched> Routes<A> {
         Ok(Via::Paths(id))
     }
 
-    /// Frees a set that no route uses and no reader has.
+    /// Frees a path set that no route uses and no reader has.
     fn end_set(&mut self, via: Via<A::Addr>) {
         let Via::Paths(id) = via else { return };
         let paths = self.sets.get_mut(usize::from(id.0)).map(std::mem::take).unwrap_or_default();

@@ -1,16 +1,16 @@
 //! Slots for protocol control blocks: found by number without a lock, each with its own lock.
 //!
 //! Chunks of slots are allocated on demand and never move, so a reference into one needs no table
-//! lock: a lookup is two dependent loads. There are four chunks of 64 slots, then four of 128, of
-//! 256, ...: at most a quarter is allocated and unused. Freed slots are reused, lowest first, like
-//! descriptors.
+//! lock: a lookup is two dependent loads. There are four chunks of 64 slots, then four of 128, four
+//! of 256, and so on, so at most a quarter of the slots is allocated and unused. Freed slots are
+//! reused, lowest first, like descriptors.
 
 use lock::{Cx, Guarded, Lock, Locks};
 use std::hint::cold_path;
 use std::sync::OnceLock;
 
 const FIRST: usize = 64;
-/// Number of chunks of one size.
+/// Number of consecutive chunks that have the same size.
 const ALIKE: usize = 4;
 const CHUNKS: usize = 56; // 4 * 64 * (2^14 - 1): four million slots
 
@@ -24,8 +24,8 @@ fn locate(at: usize) -> (usize, usize) {
     (chunk, n.wrapping_sub((ALIKE | which) << size)) // wraps far out of range for an invalid number
 }
 
-/// Content of a slot. Not an `Option`, which would store its tag as an unused value of some field,
-/// in any cache line; this tag is at the front, beside the lock.
+/// Content of a slot. This is not an `Option`, which would store its tag as an unused value of some
+/// field, in any cache line. The tag of this type is at the front, next to the lock.
 #[derive(Debug)]
 #[repr(u32)]
 pub enum Slot<T> {
@@ -66,7 +66,8 @@ impl<T> Slot<T> {
     }
 }
 
-/// A slot begins on a cache line, so that fields its value groups together cost one miss.
+/// A slot with its lock. It begins on a cache line, so that the first fields of the value cost one
+/// cache miss.
 #[repr(align(64))]
 struct Place<L: Locks, T>(Guarded<L, Slot<T>>);
 
@@ -87,7 +88,7 @@ struct Free {
 }
 
 /// Bitmap of freed slots in levels: a bit of each higher level marks a non-zero word of the level
-/// below. A tree of numbers would search, move and allocate for every connection.
+/// below. A search tree would need searches, moves and allocations for every connection.
 #[derive(Default)]
 struct Holes([Vec<u64>; LEVELS]);
 
@@ -130,8 +131,8 @@ impl Holes {
     }
 }
 
-/// Allocates chunks of a megabyte and more in huge pages if available: among 100,000 sockets in
-/// random order every datagram would otherwise wait for a page walk too.
+/// Allocates a chunk of slots. A chunk of a megabyte or more uses huge pages if available: with
+/// 100,000 sockets in random order, every datagram would otherwise wait for a page walk too.
 fn empty_chunk<L: Locks, T>(len: usize) -> Chunk<L, T> {
     let mut places = Vec::with_capacity(len);
     buf::mem::advise_huge(places.spare_capacity_mut());
@@ -145,7 +146,7 @@ impl<L: Locks, T> Slots<L, T> {
         Slots { chunks: [const { OnceLock::new() }; CHUNKS], free: Guarded::new(Free::default()) }
     }
 
-    /// Stores `value` in the lowest free slot; `None` if all are in use.
+    /// Stores `value` in the lowest free slot. Returns its number; `None` if all slots are in use.
     pub fn insert(&self, cx: Cx, value: T) -> Option<usize> {
         let mut free = self.free.lock(cx);
         let at = match free.holes.pop_first() {

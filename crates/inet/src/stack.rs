@@ -49,13 +49,14 @@ use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{Mac, Proto, ip6};
 
-/// Prefix length of lo0's address (RFC 1122 3.2.1.3). It is longer in a fuzz target: filling the
-/// 65,536 table entries of a /8 would take most of an input's time, since libFuzzer traces each
+/// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target uses a longer prefix: filling
+/// the 65,536 table entries of a /8 would take most of an input's time, since libFuzzer traces each
 /// comparison.
 const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
 
 /// Returns the configuration of the pool for large frames: as many buffers as make up a quarter of
-/// the host's pool, but at least as many as `least` has. Its memory is touched only when used.
+/// the host's pool, but at least as many as `least` has. The memory becomes resident only when
+/// used.
 fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
     let host = pool.stats();
     let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);
@@ -63,13 +64,14 @@ fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
 }
 
 /// Returns whether a frame is as short as a TCP segment without data but with timestamps. An ACK
-/// and a following FIN have nothing to merge, and cost less one by one.
+/// and a following FIN cannot be merged, and cost less if processed one by one.
 fn is_bare(frame: &Frame) -> bool {
     const IPV4: usize = 66;
     frame.len() <= IPV4 || frame.len() <= IPV4 + 20 && frame.bytes().get(12) == Some(&0x86)
 }
 
-/// Separates [`Stack::draw`] from other hashes under the stack's secret.
+/// Constant that makes the hash of [`Stack::draw`] differ from the stack's other hashes with the
+/// same secret.
 const DRAW: u64 = 0x6472_6177;
 
 /// Configuration of a new stack.
@@ -77,10 +79,10 @@ const DRAW: u64 = 0x6472_6177;
 pub struct Config {
     /// Name of the host.
     pub name: String,
-    /// Pool of the frames.
+    /// Pool from which frames are allocated.
     pub pool: Pool,
-    /// Seed of all secrets (hash keys, identifications, ports); `None`: random from the operating
-    /// system.
+    /// Seed of all secrets (hash keys, identifications, ports); `None`: the secrets are random
+    /// numbers from the operating system.
     pub seed: Option<u64>,
     /// Limits of reassembly.
     pub reassembly: Limits,
@@ -94,25 +96,25 @@ impl Config {
     }
 }
 
-/// Returns whether packets of a protocol from the second to the first of these ends, which is ours,
-/// arrive at this stack.
+/// Function that returns whether packets of a protocol arrive at this stack, for a pair of local
+/// and remote address and port.
 type LeadsHere = Box<dyn Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync>;
 
 /// Function called with each frame before it is dropped ([`Stack::set_drop_watch`]).
 type DropWatch = Box<dyn Fn(&Frame, DropReason, Instant) + Send + Sync>;
 
-/// A host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be used by
-/// many.
+/// A host. A `Stack<Up>` belongs to one thread; many threads may use a `Stack<Light>` or
+/// `Stack<Heavy>`.
 pub struct Stack<L: Locks> {
     /// Name of the host.
     pub name: String,
     /// Sysctls of the host.
     pub sysctls: Sysctls,
-    /// Pool of the frames.
+    /// Pool from which frames are allocated.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
-    /// State of the ledgers, for counters of new threads. Locked while counters are created, and
-    /// while all ledgers are switched.
+    /// True if processing time is measured; applies to counters of threads that are added later.
+    /// Locked while counters are created, and while the measurement is switched on or off.
     has_ledger: Mutex<bool>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
@@ -126,27 +128,29 @@ pub struct Stack<L: Locks> {
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
     pub(crate) redirects: Redirects<L, u32>,
-    /// Filter of the answers that arrive here; set if other stacks share the addresses.
+    /// Function that returns which answers arrive at this stack; set if other stacks share its
+    /// addresses.
     leads_here: OnceLock<LeadsHere>,
     drop_watch: OnceLock<DropWatch>,
-    /// Time at which a port of a shared host must be polled, for a frame held by it or its stage;
-    /// in nanoseconds.
+    /// Time in nanoseconds at which a port of a shared host must be polled, because the port or its
+    /// transmit stage holds a frame.
     held_until: AtomicU64,
     pub(crate) resolvers: Guarded<L, Resolvers>,
-    /// Echo requests of this host.
+    /// Exchanges of echo requests that this host sends.
     pub(crate) exchanges: Guarded<L, Exchanges>,
     /// Called with the time of a new event that the thread polling a shared stack may not have
     /// seen.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
-    /// Length of that queue, written under its lock and read without it.
+    /// Length of the loopback queue, written under its lock and read without it.
     loopback_len: AtomicUsize,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
     pub(crate) six: Ip6<L>,
-    /// Maximum number of packets ever queued in either of the two queues.
+    /// Maximum number of packets ever queued in either the loopback queue or the queue of
+    /// decapsulated packets.
     pub(crate) loop_peak: AtomicUsize,
-    /// Set while a thread processes the two queues.
+    /// Set while a thread processes the loopback queue and the queue of decapsulated packets.
     draining: AtomicBool,
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
@@ -158,13 +162,13 @@ pub struct Stack<L: Locks> {
     /// Buffers for datagrams longer than the pool's buffers; created when first needed.
     large: Guarded<L, Option<Pool>>,
     large_config: PoolConfig,
-    /// Filter over this host's own addresses.
+    /// Filter that quickly excludes addresses that are not this host's own.
     pub(crate) own: OwnAddresses,
-    /// Incremented at each change of a route, a neighbor, an address or an interface: cached
-    /// lookups are stale then.
+    /// Incremented at each change of a route, a neighbor, an address or an interface, which makes
+    /// cached lookups stale.
     epoch: AtomicU64,
-    /// Incremented like `epoch`, except for routes: the link data of a next hop stays valid when
-    /// routes change.
+    /// Incremented like `epoch`, except for routes: the cached Ethernet header of a next hop stays
+    /// valid when routes change.
     links: AtomicU64,
 }
 
@@ -240,25 +244,25 @@ impl<L: Locks> Stack<L> {
         self.epoch.load(Ordering::Acquire).wrapping_add(self.sysctls.generation())
     }
 
-    /// Returns the epoch of cached next hop data.
+    /// Returns the epoch of cached Ethernet headers of next hops.
     #[inline(always)]
     pub(crate) fn links_epoch(&self) -> u64 {
         self.links.load(Ordering::Acquire).wrapping_add(self.sysctls.generation())
     }
 
-    /// Invalidates cached routes and next hop data after a change of a neighbor, an address, an
-    /// interface or a path MTU.
+    /// Invalidates cached routes and cached Ethernet headers, after a change of a neighbor, an
+    /// address, an interface or a path MTU.
     pub(crate) fn changed(&self) {
         self.links.fetch_add(1, Ordering::AcqRel);
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Invalidates cached routes, but not next hop data.
+    /// Invalidates cached routes, but not the cached Ethernet headers of next hops.
     pub(crate) fn rerouted(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Drops `frame` with the reason `why`: the only place where frames are dropped.
+    /// Drops `frame` with the reason `why`. All frames are dropped here.
     #[cold] // for code layout: the path without drops has no jump
     #[inline(never)]
     pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
@@ -269,8 +273,8 @@ impl<L: Locks> Stack<L> {
         drop(frame);
     }
 
-    /// Returns a number that is unpredictable from outside, for identifiers of protocols above;
-    /// reproducible from the seed. Equal times and values of `salt` return equal numbers.
+    /// Returns a number that is unpredictable from outside, for identifiers of higher protocols,
+    /// and reproducible from the seed. Equal times and values of `salt` give equal numbers.
     pub fn draw(&self, cx: Cx, salt: u64) -> u64 {
         self.secret.hash4(cx.now.nanos(), salt, DRAW, 0)
     }
@@ -285,8 +289,8 @@ impl<L: Locks> Stack<L> {
             return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };
         if burst.len() == 1 || burst.len() == 2 && burst.as_slice().iter().all(is_bare) {
-            // Skips the layers' arrays for 32 frames (UDP: 1030 instructions by the chunk, 500 this
-            // way).
+            // Avoids the layers' arrays for 32 frames (UDP: 1030 instructions with them, 500
+            // without).
             burst.drain().for_each(|frame| self.ether_input_one(cx, iface, frame, lap));
             return self.flush(cx);
         }
@@ -305,7 +309,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Prefetches the FIB's cache lines for the next chunk while this one is processed, since a
-    /// table of a million routes fits no cache (burst 256: 46 to 40 ticks a frame).
+    /// table of a million routes fits no cache. With bursts of 256 frames, this reduces the cost
+    /// from 46 to 40 ticks per frame.
     #[inline(always)]
     fn fetch_routes(&self, frames: &[Frame]) {
         const DST: usize = wire::eth::HEADER_LEN + 16;
@@ -320,8 +325,8 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        // Separate Ethernet input only with source validation, since IP then revisits packets that
-        // it has opened.
+        // The Ethernet header is processed separately only with source validation, since IP then
+        // revisits packets that it has opened.
         if self.validates::<u32>() || self.validates::<u128>() {
             return self.ether_input(cx, iface, frames, lap);
         }
@@ -348,7 +353,8 @@ impl<L: Locks> Stack<L> {
         self.ip_input::<u32>(cx, iface, None, packets, lap);
     }
 
-    /// Runs due timers and processes the loopback queue; returns the time of the next call.
+    /// Runs the timers that are due and processes the loopback queue. Returns the time of the next
+    /// call.
     pub fn poll(&self, cx: Cx) -> Option<Instant> {
         let lap = self.lap(cx);
         self.poll_neighbors(cx);
@@ -362,8 +368,8 @@ impl<L: Locks> Stack<L> {
         self.poll_queues(cx);
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
-        // Packets that result from these, and those that other threads have queued meanwhile, are
-        // due at once.
+        // Packets that result from processing the queue, and packets that other threads have queued
+        // meanwhile, are due at once.
         let loop_due = if self.loopback_len.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
@@ -382,9 +388,10 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Runs the urgent part of [`Stack::poll`]: connections, and the loopback queue. Timers of
-    /// neighbors, groups and fragments run in seconds; checking all of them costs 150 ticks, as
-    /// much as a datagram and its answer. Returns `true` if packets are still queued, because these
-    /// produced them or another thread is processing the queues: call again.
+    /// neighbors, groups and fragments are in seconds, and checking all of them costs 150 ticks, as
+    /// much as a datagram and its answer. Returns `true` if packets are still queued and the caller
+    /// must call again. This happens if processing produced more packets, or if another thread is
+    /// processing the queues.
     pub fn poll_soon(&self, cx: Cx) -> bool {
         let lap = self.lap(cx);
         if self.tcp_is_due(cx) {
@@ -400,8 +407,8 @@ impl<L: Locks> Stack<L> {
         self.has_waiting()
     }
 
-    /// Queues a packet to this host itself for [`Stack::poll`]: always queued, never direct
-    /// (netisr2005).
+    /// Queues a packet to this host itself for [`Stack::poll`]. Such a packet is always queued, and
+    /// never processed directly (netisr2005).
     pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
         packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
         let mut queue = self.loopback.lock(cx);
@@ -482,8 +489,8 @@ impl<L: Locks> Stack<L> {
     /// Adds an address with its routes, and announces it (RFC 5227 2.3).
     ///
     /// # Errors
-    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits. An unknown interface
-    /// changes nothing.
+    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits. If the interface is
+    /// unknown, the call has no effect.
     pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
         if addr.len > 32 {
             return Err(RouteError::BadPrefix);
@@ -510,7 +517,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Removes an address and its routes; `false` if it was not there.
+    /// Removes an address and its routes. Returns `false` if the interface does not have the
+    /// address.
     pub fn remove_addr(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> bool {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut addrs = iface.addrs.lock(cx);
@@ -518,7 +526,7 @@ impl<L: Locks> Stack<L> {
         let removed = addrs.remove(at);
         drop(addrs);
         self.forget_peer(cx, id, addr);
-        // Another address may have the same route: one with the same prefix or, as with unnumbered
+        // Another address may have the same route: one with the same prefix or, with unnumbered
         // tunnels, the same address on another interface.
         let routes_of = |other| {
             Iface::addrs(other, cx).into_iter().flat_map(|left| connected_routes(other, left)).collect::<Vec<_>>()
@@ -547,8 +555,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Enables or disables checksum and segmentation offload; unsupported offloads stay off.
-    /// Returns the enabled ones.
+    /// Enables or disables checksum and segmentation offload. Unsupported offloads stay off.
+    /// Returns the offloads that are on.
     pub fn set_offload(&self, id: IfaceId, wanted: Offload) -> Option<Offload> {
         let iface = self.ifaces.get(id)?;
         let got = Offload {
@@ -581,9 +589,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds or replaces a route; returns the previous one.
+    /// Adds or replaces a route. Returns the previous target of `prefix`.
     ///
     /// # Errors
+    ///
     /// [`RouteError`] if a table is full.
     pub fn add_route(&self, cx: Cx, prefix: Prefix, via: Via) -> Result<Option<Via>, RouteError> {
         let before = self.routes.lock(cx).insert(prefix, via);
@@ -638,7 +647,7 @@ impl<L: Locks> Stack<L> {
         out
     }
 
-    /// Adds a permanent neighbor and sends the packets that were held for it.
+    /// Adds a permanent neighbor entry and sends the packets that were held for it.
     pub fn set_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, mac: Mac) {
         let pending = self.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
@@ -663,7 +672,8 @@ impl<L: Locks> Stack<L> {
         all
     }
 
-    /// Drops everything still queued, before the host ends. The audit then holds with nothing held.
+    /// Drops all frames still queued, before the host ends. The audit then balances with no frame
+    /// held.
     pub fn shutdown(&self, cx: Cx) {
         self.flush_all(cx);
         let mut waiting = self.loopback.lock(cx);

@@ -1,5 +1,5 @@
-//! TCP sockets of this host, around the state machine of the `tcp` crate, which has no access to
-//! the data.
+//! TCP sockets of this host, around the state machine of the `tcp` crate (the core), which has no
+//! access to the data.
 //!
 //! ```text
 //!  in   input    header, checksum, demux; Tcb::on_segment decides; the frame is queued for reading
@@ -65,12 +65,12 @@ pub use finish::Unacknowledged;
 pub(crate) use input::mss_of;
 pub use show::{Memory, Timer};
 
-/// Options set on a socket, which may be set before the connection and outlive it.
+/// Options of a socket. They may be set before the connection begins and outlive it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live; `None`: value of the sysctl.
+    /// Time to live of sent packets; `None`: value of the sysctl.
     pub ttl: Option<u8>,
-    /// Type of service, without the ECN bits.
+    /// Type of service of sent packets, without the ECN bits.
     pub tos: u8,
     /// Allows binding while earlier connections still use the local address and port.
     pub reuse_addr: bool,
@@ -80,41 +80,43 @@ pub struct Options {
     pub bind_any: bool,
     /// Calls on this socket never block.
     pub nonblocking: bool,
-    /// Maximum wait of a receive or accept; `None`: unlimited.
+    /// Maximum time that a receive or accept waits; `None`: unlimited.
     pub recv_timeout: Option<Duration>,
-    /// Maximum wait of a send or connect; `None`: unlimited.
+    /// Maximum time that a send or connect waits; `None`: unlimited.
     pub send_timeout: Option<Duration>,
     /// `SO_LINGER`: how `close` handles unsent data.
     pub linger: Option<Duration>,
-    /// `TCP_NODELAY`.
+    /// `TCP_NODELAY`: sends short segments without waiting (Nagle off).
     pub nodelay: bool,
-    /// `TCP_NODELAY` was set in this call, so queued data is sent. Never stored.
+    /// `TCP_NODELAY` was set in the current call, so queued data is sent. This flag is never
+    /// stored.
     pub flush: bool,
-    /// `TCP_CORK`.
+    /// `TCP_CORK`: holds back segments that are not full.
     pub cork: bool,
-    /// `SO_KEEPALIVE`.
+    /// `SO_KEEPALIVE`: probes an idle peer.
     pub keepalive: bool,
-    /// `TCP_KEEPIDLE`.
+    /// `TCP_KEEPIDLE`: idle time before the first probe.
     pub keep_idle: Option<Duration>,
-    /// `TCP_KEEPINTVL`.
+    /// `TCP_KEEPINTVL`: time between probes.
     pub keep_interval: Option<Duration>,
-    /// `TCP_KEEPCNT`.
+    /// `TCP_KEEPCNT`: unanswered probes before the connection fails.
     pub keep_count: Option<u8>,
-    /// `TCP_USER_TIMEOUT`.
+    /// `TCP_USER_TIMEOUT`: time that sent data may stay unacknowledged.
     pub user_timeout: Option<Duration>,
-    /// `TCP_MAXSEG`.
+    /// `TCP_MAXSEG`: maximum segment size in bytes.
     pub maxseg: Option<u16>,
-    /// Keepalive or the user timeout was set once; when unset, the connection must be updated.
+    /// Keepalive or the user timeout was set at some time. Unsetting it must therefore update the
+    /// connection.
     rare_set: bool,
-    /// `TCP_CONGESTION`.
+    /// `TCP_CONGESTION`: congestion control algorithm.
     pub congestion: Option<tcp::cc::Algorithm>,
-    /// `TCP_NOTSENT_LOWAT`.
+    /// `TCP_NOTSENT_LOWAT`: unsent bytes below which the socket is writable.
     pub notsent_lowat: Option<u32>,
-    /// `IPV6_V6ONLY`.
+    /// `IPV6_V6ONLY`: accepts no IPv4.
     pub v6only: bool,
-    /// `SO_RCVBUF`: fixed, no auto-tuning.
+    /// `SO_RCVBUF`: fixed size of the receive buffer in bytes, without auto-tuning.
     pub recv_space: Option<u32>,
-    /// `SO_SNDBUF`: fixed.
+    /// `SO_SNDBUF`: fixed size of the send buffer in bytes, without auto-tuning.
     pub send_space: Option<u32>,
 }
 
@@ -154,7 +156,7 @@ impl Default for Options {
     }
 }
 
-/// A TCP socket. With its lock and the slot's tag it fits into a cache line.
+/// A TCP socket. Together with its lock and the tag of its slot, it fits into a cache line.
 #[derive(Debug)]
 pub struct Sock<L: Locks> {
     ends: Ends4,
@@ -162,7 +164,7 @@ pub struct Sock<L: Locks> {
     rest: Option<Box<Rest<L>>>,
     options: Option<Arc<Options>>,
     error: Option<Failure>,
-    /// Closed by the process; it exists until the connection ends.
+    /// The process has closed the socket, which exists until the connection ends.
     orphan: bool,
     shut_read: bool,
     place: Place,
@@ -182,7 +184,7 @@ impl<L: Locks> Default for Rest<L> {
     }
 }
 
-/// Failure of a connection, until the next call reports it.
+/// Failure of a connection, stored until the next call returns it.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     Shut,
@@ -207,14 +209,14 @@ impl From<Failure> for TcpError {
 /// State of a socket.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Neither connected nor listening.
+    /// The socket is neither connected nor listening.
     Fresh,
     Listening(Box<Listening>),
-    /// Connection, current or ended.
+    /// The socket has a connection, current or ended.
     Stream(Box<Stream>),
 }
 
-/// Configurations of the connections that a listener accepts, by family.
+/// Configurations for the connections that a listener accepts, by family.
 #[derive(Debug)]
 pub(crate) struct ListenConfigs {
     four: Arc<Config>,
@@ -227,7 +229,7 @@ pub(crate) struct Listening {
     listener: Listener,
     configs: ListenConfigs,
     ready: VecDeque<usize>,
-    /// Options inherited by accepted connections.
+    /// Options that accepted connections inherit.
     inherited: Option<Arc<Options>>,
     armed: Instant,
 }
@@ -240,23 +242,23 @@ pub(crate) struct Stream {
     recv: RecvQueue,
     ooo: Option<Box<OutOfOrder>>,
     headers: Headers,
-    /// Time of the timer in the wheel.
+    /// Time for which this connection's timer is set in the timer wheel.
     armed: Instant,
-    /// Set if a segment must be sent or the timer set before the lock is released.
+    /// Set if a segment must be sent or a timer set before the socket's lock is released.
     dirty: bool,
     /// The handshake is complete.
     connected: bool,
-    /// Present in the demux.
+    /// The connection has an entry in the demux.
     found: bool,
-    /// State in which the connection was counted last.
+    /// State in which the connection was last counted.
     counted: State,
-    /// The peer's FIN has arrived: a reset after it is not reported to a reader.
+    /// The peer's FIN has arrived. A reset after it is not reported to a reader.
     ended: bool,
-    /// An unreachable error was received for the host, and no segment since.
+    /// A host unreachable error was received, and no segment since then.
     has_soft_error: bool,
     /// Set while the writer waits for memory.
     memory_wait: MemoryWait,
-    /// Time when the peer last accepted data, or there was none to accept.
+    /// Time when the peer last accepted data, or when there was last no data to accept.
     last_progress: Instant,
     /// Latest time passed to the connection. Threads of a shared host do not run in the order of
     /// their clocks, and a timestamp that went back would be an old duplicate for the peer (RFC
@@ -287,8 +289,8 @@ impl Stream {
         }
     }
 
-    /// Resets everything but the connection itself, when reusing one that was
-    /// [retired](Stream::retire).
+    /// Resets everything but the connection itself, when the memory of an ended connection is
+    /// reused.
     #[inline(always)]
     fn reinit(&mut self, send_space: u32, now: Instant) {
         let Stream {
@@ -315,7 +317,7 @@ impl Stream {
         (*last_progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
     }
 
-    /// Returns the context with the connection's time.
+    /// Returns `cx` with a time that is not before any that was passed to the connection earlier.
     #[inline]
     fn on_time(&mut self, cx: Cx) -> Cx {
         self.latest = self.latest.max(cx.now);
@@ -325,8 +327,9 @@ impl Stream {
     /// Frees memory of empty queues.
     ///
     /// Called when a timer expires. Every segment sent or received sets a timer, which no ACK
-    /// cancels ([`Stack::tcp_output`]). So an idle connection gets here once, one retransmission
-    /// timeout later, and a busy one hardly ever.
+    /// cancels ([`Stack::tcp_output`]). The timer of an idle connection therefore expires once, one
+    /// retransmission timeout after the last segment; that of a busy connection hardly ever
+    /// expires.
     fn release_memory(&mut self) {
         if self.send.is_empty() && self.recv.is_empty() {
             self.tcb.release_memory();
@@ -341,14 +344,14 @@ impl Stream {
         self.send.is_roomy() && self.tcb.is_unsent_low() && self.memory_wait != MemoryWait::Starved
     }
 
-    /// Returns whether this is a connection that has not ended. One in TIME-WAIT has ended (Linux,
-    /// BSD).
+    /// Returns whether the connection has a peer: it was opened and has not ended. A connection in
+    /// TIME-WAIT counts as ended (as in Linux and BSD).
     fn has_peer(&self) -> bool {
         self.connected && !matches!(self.tcb.state(), State::Closed | State::TimeWait)
     }
 
-    /// Returns whether it failed before the connection was established, so that connecting may be
-    /// tried again.
+    /// Returns whether the connection failed before it was established, so that the socket may
+    /// connect again.
     fn is_stillborn(&self) -> bool {
         !self.connected && self.tcb.state() == ::tcp::State::Closed
     }
@@ -375,7 +378,7 @@ impl<L: Locks> Sock<L> {
         self.place.is_bound() || self.ends.local_port.0 != 0
     }
 
-    /// Returns whether the socket is in the demux.
+    /// Returns whether the socket has an entry in the demux.
     fn is_found(&self) -> bool {
         match &self.kind {
             Kind::Fresh => false,
@@ -394,8 +397,8 @@ impl<L: Locks> Sock<L> {
         matches!(&self.kind, Kind::Stream(stream) if stream.has_peer())
     }
 
-    /// Returns whether `close` may linger: the peer has data or the FIN still to acknowledge, and
-    /// `close` sends no reset instead.
+    /// Returns whether `close` may linger: the peer still has to acknowledge data or the FIN, and
+    /// `close` does not send a reset instead.
     pub fn may_linger(&self) -> bool {
         use ::tcp::State::{Closing, FinWait1, LastAck};
         let Kind::Stream(stream) = &self.kind else { return false };
@@ -421,8 +424,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns the bytes to be read and the bytes written but not acknowledged; for a listener, the
-    /// connections to be accepted and its backlog.
+    /// Returns the number of bytes to be read and the number of bytes written but not acknowledged.
+    /// For a listener, returns the number of connections to be accepted and its backlog.
     pub fn queues(&self) -> (usize, usize) {
         match &self.kind {
             Kind::Stream(stream) => (stream.recv.len(), stream.send.len()),
@@ -501,7 +504,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Processes events of the core: stores an error for the next call and wakes waiting threads.
+    /// Processes events that the core returned: stores an error for the next call and wakes waiting
+    /// threads.
     fn note(&mut self, cx: Cx, id: usize, events: Events) {
         if events == Events::NONE {
             return;
@@ -537,41 +541,41 @@ impl<L: Locks> Sock<L> {
 pub(crate) struct Tcp<L: Locks> {
     pub(crate) socks: crate::slots::Slots<L, Sock<L>>,
     pub(crate) demux: Demux<L>,
-    /// Bound sockets of each L4 port.
+    /// Sockets bound to each L4 port.
     bound: Guarded<L, std::collections::HashMap<u16, Vec<usize>>>,
-    /// Number of the listener for every address and port, plus 1; 0: none.
+    /// Number of the socket that listens on every address and port, plus 1; 0 if there is none.
     any_port: AtomicUsize,
     used: Arc<Used>,
-    /// Sockets with writers that wait for memory.
+    /// Sockets whose writers wait for memory.
     starved: Guarded<L, Vec<usize>>,
     /// Time of the next check for free memory, in nanoseconds.
     retry_at: AtomicU64,
     reap_at: Guarded<L, Instant>,
-    /// Memory limit of TCP unless the sysctl is set.
+    /// Memory limit of TCP in bytes, used unless the sysctl is set.
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
-    /// Next expiry of the wheel in nanoseconds, for a shared host: written under the wheel's lock
-    /// and read without it.
+    /// Time in nanoseconds at which the timer wheel expires next, for a shared host. It is written
+    /// under the wheel's lock and read without it.
     next_timer: AtomicU64,
     ports: Guarded<L, PortChooser>,
     configs: Guarded<L, Configs>,
-    /// Option sets in use by sockets.
+    /// Option sets that sockets share.
     options: Guarded<L, Vec<Arc<Options>>>,
     peers: Guarded<L, Peers>,
-    /// Memory of ended connections for reuse.
+    /// Memory of ended connections, kept for reuse.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: a socket takes one as it is")]
     spare: Guarded<L, Vec<Box<Stream>>>,
     secret: siphash::Key,
 }
 
-/// MSS of Ethernet, for uses of the configuration that do not depend on the MSS.
+/// MSS of Ethernet in bytes, for a configuration whose MSS does not matter.
 const BASE_MSS: u16 = 1460;
 /// Maximum number of connections in TIME-WAIT.
 const TIME_WAIT_LIMIT: u32 = 32_768;
 
 impl<L: Locks> Tcp<L> {
-    /// Creates the state; `share`: memory limit in bytes unless the sysctl is set.
+    /// Creates the TCP state. `share` is the memory limit in bytes, used unless the sysctl is set.
     pub(crate) fn new(demux: hash::Key, secret: siphash::Key, share: usize) -> Tcp<L> {
         Tcp {
             socks: crate::slots::Slots::new(),
@@ -617,17 +621,18 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// Configurations of the core by family and MSS, until a sysctl changes.
+/// Configurations of the core by family and MSS, valid until a sysctl changes.
 #[derive(Debug, Default)]
 struct Configs {
     generation: u64,
     kept: Vec<Arc<Config>>,
 }
 
-/// Maximum number of MSSs with a stored configuration: enough for every kind of link.
+/// Maximum number of different MSSs for which a configuration is stored: enough for every kind of
+/// link.
 const CONFIGS_MAX: usize = 16;
 
-/// Converts the ends for the core.
+/// Converts addresses and ports to the core's type.
 #[inline(always)]
 fn core_ends<A: Bits>(ends: crate::demux::Ends<A>) -> Ends {
     let (local, remote) = (ends.local.addr().0, ends.remote.addr().0);
@@ -638,8 +643,8 @@ fn core_ends<A: Bits>(ends: crate::demux::Ends<A>) -> Ends {
 mod tests {
     use super::*;
 
-    /// With its entries in the tables (about 150 bytes) and the allocator's rounding, it must stay
-    /// below a kilobyte.
+    /// Together with its entries in the tables (about 150 bytes) and the allocator's rounding, a
+    /// stream must stay below a kilobyte.
     #[test]
     fn a_stream_is_small() {
         assert!(size_of::<Stream>() <= 840, "{} bytes", size_of::<Stream>());

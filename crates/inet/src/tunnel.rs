@@ -1,7 +1,7 @@
 //! Tunnels: interfaces that send through other networks. gif carries IPv4 and IPv6 in either of the
-//! two (RFC 2003, RFC 4213, RFC 2473). GRE carries the same after a header of its own (RFC 2784,
-//! RFC 2890, RFC 7676). EtherIP (RFC 3378) and VXLAN (RFC 7348) carry Ethernet frames, with ARP and
-//! neighbor discovery.
+//! two (RFC 2003, RFC 4213, RFC 2473). GRE carries the same, with a GRE header between the IP
+//! headers (RFC 2784, RFC 2890, RFC 7676). EtherIP (RFC 3378) and VXLAN (RFC 7348) carry Ethernet
+//! frames, with ARP and neighbor discovery.
 //!
 //! ```text
 //!  out  a packet at a gif or GRE iface needs no neighbor; a frame at the others no port:
@@ -12,10 +12,10 @@
 //!       to link::ether | ip4 | ip6, as if it had come through a port
 //!  ICMP about a packet sent by a tunnel: tunnel::relay reports to the inner sender (RFC 2003 4)
 //! ```
-//! Packets are decapsulated only for a configured tunnel, and only from its far end. Inner IPv6
-//! packets need an interface with an IPv6 address. The encapsulation limit, which RFC 2473 4.1.1
-//! puts into each packet, is the local sysctl `net.link.gif.max_nesting`. A tunnel cannot be a
-//! bridge member.
+//! Packets are decapsulated only for a configured tunnel, and only if they come from its remote
+//! address. Inner IPv6 packets need an interface with an IPv6 address. RFC 2473 4.1.1 puts an
+//! encapsulation limit into each packet; here the limit is the local sysctl
+//! `net.link.gif.max_nesting`. A tunnel cannot be a bridge member.
 
 mod config;
 mod ecn;
@@ -47,30 +47,30 @@ use wire::{Mac, ip6, vxlan};
 /// Reason why a tunnel configuration was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// The interface is not a tunnel, or one of another kind.
+    /// The interface is not a tunnel, or a tunnel of another kind.
     NotATunnel,
-    /// This end is not a unicast address that is valid beyond a link.
+    /// An outer address is not a unicast address that is valid beyond a link.
     BadEnd(IpAddr),
-    /// One end is IPv4 and the other IPv6.
+    /// One outer address is IPv4 and the other IPv6.
     BadFamily,
     /// The VNI has more than 24 bits.
     BadVni,
-    /// This interface has the same ends and the same key or VNI, so received packets would be
-    /// ambiguous.
+    /// The interface given has the same outer addresses and the same key or VNI, so received
+    /// packets would be ambiguous.
     Taken(IfaceId),
 }
 
-/// Minimum MTU of a tunnel: every link carries 68 bytes (RFC 791 3.2).
+/// Minimum MTU of a tunnel in bytes: every link carries 68 bytes (RFC 791 3.2).
 const MTU_MIN: usize = 68;
-/// Path MTU assumed for a tunnel without a route: that of Ethernet.
+/// Path MTU in bytes assumed for a tunnel without a route: that of Ethernet.
 const USUAL_PATH: usize = 1500;
-/// Path MTU through this host itself, as of `lo0`.
+/// Path MTU in bytes through this host itself, that of `lo0`.
 const LOOPBACK_PATH: usize = 16_384;
 
 impl<L: Locks> Stack<L> {
     /// Adds a tunnel interface, up and without addresses; `None` if there are
     /// [`crate::iface::IFACES_MAX`] interfaces. `mac` is used by tunnels that carry Ethernet
-    /// frames. A removed interface of this name is restored, with its number.
+    /// frames. If an interface of this name was removed, it is restored with its number.
     pub fn add_tunnel(&self, cx: Cx, name: &str, kind: Kind, mac: Mac) -> Option<IfaceId> {
         let link = if kind.is_ethernet() { IfaceKind::Ethernet } else { IfaceKind::Tunnel };
         let mac = if kind.is_ethernet() { mac } else { Mac::ZERO };
@@ -92,10 +92,11 @@ impl<L: Locks> Stack<L> {
         self.tunnels.lock(cx).get(id).map(|tunnel| tunnel.config)
     }
 
-    /// Sets the configuration of a tunnel. Its MTU is derived from the path unless it was set
+    /// Sets the configuration of a tunnel. Its MTU is derived from the path, unless the MTU was set
     /// explicitly.
     ///
     /// # Errors
+    ///
     /// [`Refused`]; nothing has changed then.
     pub fn set_tunnel(&self, cx: Cx, id: IfaceId, config: Config) -> Result<(), Refused> {
         let iface = self.ifaces.get(id).filter(|iface| iface.tunnel == Some(config.kind)).ok_or(Refused::NotATunnel)?;
@@ -129,7 +130,8 @@ impl<L: Locks> Stack<L> {
         self.size_tunnel(cx, id);
     }
 
-    /// Sets a tunnel's MTU to the explicit one, or derives it from the path (RFC 2003 5.1).
+    /// Sets a tunnel's MTU to the explicitly set value, or otherwise derives it from the path (RFC
+    /// 2003 5.1).
     fn size_tunnel(&self, cx: Cx, id: IfaceId) {
         let Some((config, fixed)) = self.tunnels.lock(cx).get(id).map(|tunnel| (tunnel.config, tunnel.fixed_mtu))
         else {
@@ -144,7 +146,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the route to a tunnel's far end; `None` if there is none.
+    /// Returns the route to a tunnel's remote address; `None` if there is none.
     fn tunnel_route(&self, cx: Cx, remote: IpAddr) -> Option<OuterRoute> {
         match remote {
             IpAddr::V4(remote) => self.route_to_end::<u32>(cx, remote.to_bits()),
@@ -177,7 +179,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Restores tunnel MTUs that were lowered ten minutes ago; returns the time of the next.
+    /// Restores the MTUs of tunnels that were lowered ten minutes ago. Returns the time at which
+    /// the next one is due.
     pub(crate) fn poll_tunnels(&self, cx: Cx) -> Instant {
         let mut tunnels = self.tunnels.lock(cx);
         let next = tunnels.next_deadline();
@@ -190,9 +193,11 @@ impl<L: Locks> Stack<L> {
         self.tunnels.lock(cx).next_deadline()
     }
 
-    /// Adds an address to a tunnel with `peer` as its only neighbor, and a route to `peer`.
+    /// Adds a point-to-point address to a tunnel: `addr` is ours, and `peer` is the only neighbor.
+    /// Also adds a route to `peer`.
     ///
     /// # Errors
+    ///
     /// [`RouteError`] if the FIB is full.
     pub fn add_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, peer: Ipv4Addr) -> Result<(), RouteError> {
         self.add_addr(cx, id, IfaceAddr { addr, len: 32 })?;
@@ -206,19 +211,20 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Returns the far end of a point-to-point address.
+    /// Returns the remote address of a point-to-point address.
     pub fn peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(own, _)| *own == addr).map(|(_, peer)| *peer)
     }
 
-    /// Returns our address on the point-to-point link whose far end is `peer`.
+    /// Returns our address on the point-to-point link on which `peer` is the remote address.
     pub(crate) fn own_towards(&self, cx: Cx, id: IfaceId, peer: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(_, other)| *other == peer).map(|(own, _)| *own)
     }
 
-    /// Removes the far end of a removed address, and the route to it.
+    /// Removes the remote address that belongs to a removed point-to-point address, and the route
+    /// to it.
     pub(crate) fn forget_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
         let Some(peer) = self.peer(cx, id, addr) else { return };
         if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
@@ -232,14 +238,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes a tunnel with its addresses, routes and queued packets; `false` if there is no such
-    /// tunnel.
+    /// Removes a tunnel with its addresses, routes and queued packets. Returns `false` if there is
+    /// no such tunnel.
     pub fn remove_tunnel(&self, cx: Cx, id: IfaceId) -> bool {
         self.iface(id).is_some_and(|iface| iface.tunnel.is_some()) && self.remove_iface(cx, id)
     }
 
-    /// Removes an interface with its addresses and routes; queued packets are dropped. Returns
-    /// `false` if there is none, or it is `lo0`.
+    /// Removes an interface with its addresses and routes, and drops its queued packets. Returns
+    /// `false` if there is no such interface, or if it is `lo0`.
     pub fn remove_iface(&self, cx: Cx, id: IfaceId) -> bool {
         let Some(iface) = self.iface(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return false };
         self.set_up(cx, id, false);
@@ -261,8 +267,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether this may be a tunnel end, or is unset. Link-local addresses may not, as their
-/// link would be unspecified.
+/// Returns whether a tunnel may have this outer address, or the address is unset. A link-local
+/// address is not allowed, since its link would be unspecified.
 fn is_end(addr: &IpAddr) -> bool {
     match addr {
         IpAddr::V4(addr) => {

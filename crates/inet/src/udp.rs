@@ -42,27 +42,27 @@ pub(crate) use receive::Receive;
 /// Options of a datagram socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live or IPv6 hop limit; `None`: value of the sysctl.
+    /// Time to live or IPv6 hop limit of sent datagrams; `None`: value of the sysctl.
     pub ttl: Option<u8>,
-    /// Type of service or IPv6 traffic class.
+    /// Type of service or IPv6 traffic class of sent datagrams.
     pub tos: u8,
     /// Time to live or IPv6 hop limit of multicasts.
     pub multicast_ttl: u8,
     /// Outgoing interface of multicasts.
     pub multicast_iface: Option<IfaceId>,
-    /// Loops own multicasts back to members on this host.
+    /// Delivers sent multicasts to members on this host too.
     pub multicast_loop: bool,
-    /// Allows sending to broadcast addresses.
+    /// Allows sending to broadcast addresses (`SO_BROADCAST`).
     pub broadcast: bool,
-    /// Allows sharing the port with sockets that set this too.
+    /// Allows sharing the port with sockets that set this option too.
     pub reuse_addr: bool,
-    /// Allows sharing the port, like `reuse_addr`, also for unicast.
+    /// Allows sharing the port as `reuse_addr` does, also for unicast addresses.
     pub reuse_port: bool,
-    /// Don't Fragment; a datagram above the MTU is an error.
+    /// Sets Don't Fragment; a datagram that exceeds the MTU is an error.
     pub dont_fragment: bool,
     /// Rejects IPv4 on an IPv6 socket, even if it is bound to no address.
     pub v6only: bool,
-    /// Maximum wait of a receive; `None`: unlimited.
+    /// Maximum time that a receive waits; `None`: unlimited.
     pub recv_timeout: Option<clock::Duration>,
 }
 
@@ -84,8 +84,9 @@ impl Default for Options {
     }
 }
 
-/// Sockets by L4 port: the bound but unconnected ones, which broadcasts and multicasts may be for;
-/// and the connected ones that own their port (BSD and Linux include them in bind conflicts).
+/// Sockets by L4 port, in two tables. The first has bound but unconnected sockets, which can
+/// receive broadcasts and multicasts. The second has connected sockets that own their port, which
+/// BSD and Linux include in bind conflicts.
 #[derive(Debug, Default)]
 pub struct ByPort(HashMap<L4Port, Vec<usize>>, HashMap<L4Port, Vec<usize>>);
 

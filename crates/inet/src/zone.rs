@@ -1,8 +1,8 @@
 //! IPv6 zones (RFC 4007): a link-local address is valid on a single link only.
 //!
 //! Inside the stack, such an address contains the number of its interface in its second 16 bits,
-//! which are 0 on the wire (RFC 4291 2.5.6), as in KAME. So addresses of different links differ
-//! wherever they are compared. Programs see the zone as the scope id of a
+//! which are 0 on the wire (RFC 4291 2.5.6), as in KAME. Addresses of different links therefore
+//! differ wherever they are compared. Programs get the zone as the scope id of a
 //! [`std::net::SocketAddrV6`], which is the number plus one, since 0 means none.
 
 use crate::iface::IfaceId;
@@ -11,8 +11,8 @@ use wire::ip6;
 
 const ZONE: u128 = 0xffff << 96;
 
-/// Returns the bits of `addr`, with the number of `iface` if it is link-local; without an
-/// interface, with none.
+/// Returns the bits of `addr`. If `addr` is link-local, they include the number of `iface`, or no
+/// number if that is `None`.
 pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
     let bits = addr.to_bits();
     if !ip6::is_link_local(addr) {
@@ -27,7 +27,8 @@ pub(crate) fn is_forged(addr: Ipv6Addr) -> bool {
     ip6::is_link_local(addr) && addr.to_bits() & ZONE != 0
 }
 
-/// Returns the address in wire format, and its interface if it is link-local and has one.
+/// Returns the address in wire format. If it is link-local and contains an interface, also returns
+/// the interface.
 pub(crate) fn split(bits: u128) -> (Ipv6Addr, Option<IfaceId>) {
     let addr = Ipv6Addr::from_bits(bits);
     if !ip6::is_link_local(addr) {
@@ -41,8 +42,7 @@ pub fn scope_id(iface: IfaceId) -> u32 {
     u32::from(iface.0) + 1
 }
 
-/// Returns the interface of a scope id; `None` for 0, which means none, and for values out of
-/// range.
+/// Returns the interface of a scope id; `None` for values out of range and for 0, which means none.
 pub fn iface_of(scope_id: u32) -> Option<IfaceId> {
     scope_id.checked_sub(1).and_then(|number| u16::try_from(number).ok()).map(IfaceId)
 }
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(split(one), (near, Some(IfaceId(1))));
         assert_eq!(split(embed(near, None)), (near, None));
         assert_eq!(split(embed(far, Some(IfaceId(1)))), (far, None));
-        // Bits that a program or an attacker has set there are not a zone.
+        // Bits that a program or an attacker has set at the position of the zone are not a zone.
         let forged: Ipv6Addr = "fe80:2::1".parse().unwrap();
         assert_eq!((embed(forged, None), embed(forged, Some(IfaceId(2)))), (embed(near, None), two));
         assert!(is_forged(forged) && !is_forged(near) && !is_forged(far));

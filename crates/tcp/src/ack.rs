@@ -63,7 +63,7 @@ impl Tcb {
         Ok(())
     }
 
-    /// Moves SND.UNA to `ack`.
+    /// Moves SND.UNA to `ack`, removes the acknowledged records, and resets the RTO back-off.
     #[inline(always)]
     fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
         let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
@@ -108,8 +108,8 @@ impl Tcb {
         self.snd.una.plus(self.snd.wnd)
     }
 
-    /// Marks SACKed ranges on the scoreboard. Returns the end of the first block if it is a D-SACK
-    /// (RFC 2883 4).
+    /// Marks SACKed ranges on the scoreboard. Returns the end of the segment's first block if that
+    /// block is a D-SACK (RFC 2883 4).
     #[inline(never)]
     fn take_sack(&mut self, seg: &Segment, prior_una: SeqNum, got: &mut Delivered) -> Option<SeqNum> {
         let blocks = seg.options.sack.as_slice();
@@ -141,8 +141,8 @@ impl Tcb {
         first.map(|block| block.right)
     }
 
-    /// Updates RTT, recovery, the congestion window and the timers. Returns whether an RTT was
-    /// measured.
+    /// Updates the RTT, recovery, the congestion window and the timers from an ACK. Returns whether
+    /// an RTT was measured.
     #[inline(always)]
     fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let backed_off = self.answers_lost_ack(shown, seg).then_some(shown.backoff);
@@ -206,8 +206,8 @@ impl Tcb {
         now: Instant,
     ) {
         let round_start = self.snd.una.after(self.snd.round_end);
-        // Slow start may double the flight, so it is window-limited from half a window in flight on
-        // (Linux: tcp_is_cwnd_limited).
+        // Slow start may double the bytes in flight, so the window counts as the limit once half of
+        // it is in flight (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
             bytes,
@@ -237,9 +237,9 @@ impl Tcb {
     /// from before it.
     ///
     /// An ACK was then probably lost, and the retransmission made the peer repeat it. The time
-    /// since the original includes our own timeout, so it is no RTT sample, and the back-off stays
-    /// until there is one (RFC 6298 3, Karn). Measured: taking such samples doubles the RTO with
-    /// each lost ACK, up to its limit.
+    /// since the original transmission includes our own timeout, so it is no RTT sample. The
+    /// back-off of the RTO stays until there is a sample (RFC 6298 3, Karn). Measured: taking such
+    /// samples doubles the RTO with each lost ACK, up to its limit.
     fn answers_lost_ack(&self, shown: &Shown, seg: &Segment) -> bool {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return false };
         let copied = shown.backoff > 0 && shown.advanced && self.ts.is_some();
@@ -258,7 +258,7 @@ impl Tcb {
             Some(at) => us_since(now, at),
             None => {
                 let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
-                // An implausible echo is not one of our timestamps.
+                // An echo of 2^20 ms or more is not one of our timestamps.
                 let ms = Some(self.ts_now(now).wrapping_sub(echoed.ecr)).filter(|ms| *ms < 1 << 20)?;
                 ms.max(1) * 1000
             }
@@ -307,7 +307,8 @@ impl Tcb {
     }
 }
 
-/// Returns whether D-SACK block `inner` lies within the block that follows it (RFC 2883 4.2.2).
+/// Returns whether D-SACK block `inner` lies within `outer`, the block that follows it in the
+/// option (RFC 2883 4.2.2).
 fn inside(inner: &Block, outer: &Block) -> bool {
     inner.left.at_or_after(outer.left) && inner.right.at_or_before(outer.right)
 }

@@ -17,8 +17,8 @@ pub fn answer_to_nobody(seg: &Segment) -> Option<Out> {
     Some(reset_for(seg))
 }
 
-/// Builds the RST that the sender of `seg` accepts: its sequence number is SEG.ACK, or else it
-/// acknowledges all of `seg`.
+/// Builds a RST that the sender of `seg` accepts. Its sequence number is SEG.ACK; if `seg` has no
+/// ACK, the RST acknowledges all of `seg` instead.
 pub(crate) fn reset_for(seg: &Segment) -> Out {
     let (seq, ack, flags) = if seg.has(Flags::ACK) {
         (seg.ack, SeqNum(0), Flags::RST)
@@ -47,8 +47,8 @@ pub(crate) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Out {
 }
 
 impl Tcb {
-    /// Adds a challenge ACK for a segment that may be forged to `reply`, within the rate limit (RFC
-    /// 5961). Always returns `why` as the error.
+    /// Adds a challenge ACK to `reply`, within the rate limit, for a segment that may be forged
+    /// (RFC 5961). Always returns `why` as the error.
     #[inline(never)]
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
         let average = self.config.challenge_acks;

@@ -7,27 +7,27 @@ use crate::segment::Out;
 use crate::tcb::{Tail, Tcb};
 use clock::{Duration, Instant};
 
-/// Maximum number of write boundaries kept.
+/// Maximum number of write boundaries stored per connection.
 const ENDS_MAX: usize = 1024;
 
 /// Result of a close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Closed {
-    /// RST to send, because received data was unread.
+    /// RST to send because the application had not read all received data.
     pub reset: Option<Out>,
-    /// The connection is already over.
+    /// The connection has already ended: the caller can free it.
     pub over: bool,
 }
 
 impl Tcb {
-    /// Records that the application appended `bytes` to the send queue; `push` requests immediate
-    /// transmission.
+    /// Records that the application appended `bytes` to the send queue. With `push`, they are sent
+    /// without waiting for more.
     pub fn queued(&mut self, bytes: u32, push: bool) {
         self.queued_as(bytes, if push { Tail::Push } else { Tail::More });
     }
 
-    /// Records that the application appended `bytes` to the send queue; `tail` describes how they
-    /// end.
+    /// Records that the application appended `bytes` to the send queue. `tail` states which unit
+    /// ends with the last byte, such as a record.
     pub fn queued_as(&mut self, bytes: u32, tail: Tail) {
         if self.snd.fin || !self.state.may_queue() {
             return;
@@ -44,7 +44,7 @@ impl Tcb {
         }
     }
 
-    /// Records a write boundary that must be visible on the wire.
+    /// Records a write boundary at the end of the queue that must be visible on the wire.
     #[cold]
     fn mark_end(&mut self, tail: Tail) {
         let end = self.snd.end;
@@ -71,21 +71,21 @@ impl Tcb {
         self.snd.end.since_or_zero(first)
     }
 
-    /// Bytes queued and not yet sent (`SIOCOUTQNSD`).
+    /// Bytes queued and not yet sent for the first time (`SIOCOUTQNSD`).
     pub fn not_sent(&self) -> u32 {
         let next = if self.state.is_synchronized() { self.snd.nxt } else { self.snd.iss.plus(1) };
         self.snd.end.since_or_zero(next)
     }
 
-    /// Offset of the end of urgent data from the first unread byte; `None` if it has been read
-    /// (`SIOCATMARK`).
+    /// Number of bytes from the first unread byte to the end of urgent data; `None` if the urgent
+    /// data has been read (`SIOCATMARK`).
     pub fn urgent_mark(&self) -> Option<u32> {
         let first = self.rcv.nxt.minus(self.rcv.unread);
         let urgent = self.cold_events.as_ref().filter(|_| self.rcv.urgent_on)?.rcv_urgent;
         urgent.after(first).then(|| urgent.since(first))
     }
 
-    /// Ends the send side: a FIN follows the queued data (RFC 9293 3.10.4; `SHUT_WR`).
+    /// Closes the send direction: a FIN follows the queued data (RFC 9293 3.10.4; `SHUT_WR`).
     pub fn shutdown_send(&mut self, _now: Instant) {
         if self.snd.fin || !self.state.may_queue() {
             return;
@@ -115,7 +115,7 @@ impl Tcb {
         Closed { reset: None, over: self.state == State::Closed }
     }
 
-    /// Returns whether the application has ended its side of the stream.
+    /// Returns whether the application has closed the send direction.
     pub fn has_shut_send(&self) -> bool {
         self.snd.fin
     }
@@ -134,7 +134,7 @@ impl Tcb {
         reset
     }
 
-    /// Treats `out`, which the host could not send, as lost.
+    /// Treats `out`, which the host could not send, as lost, so that it is retransmitted.
     pub fn on_not_sent(&mut self, out: &Out, now: Instant) {
         if self.state == State::Closed {
             return;
@@ -149,8 +149,8 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// Sets the receive buffer's size. `tuned` means that auto-tuning requested it, not the
-    /// application. An advertised window is never taken back.
+    /// Sets the size of the receive buffer in bytes. `tuned` is true if auto-tuning requested the
+    /// size, false if the application did. A window that was advertised never shrinks.
     pub fn set_recv_space(&mut self, bytes: u32, tuned: bool) {
         self.rcv.space = bytes.clamp(1, 1 << 30);
         self.rcv.tunable &= tuned;
@@ -161,13 +161,14 @@ impl Tcb {
         self.rcv.space
     }
 
-    /// Recommended send buffer size in bytes: twice the congestion window, so that it never runs
-    /// empty (Linux: tcp_sndbuf_expand). The host decides.
+    /// Recommended send buffer size in bytes: twice the congestion window, so that the buffer never
+    /// runs empty (Linux: tcp_sndbuf_expand). The host decides whether to use it.
     pub fn send_space_wanted(&self) -> u32 {
         self.cc.cwnd().saturating_mul(2).max(self.config.send_space)
     }
 
-    /// Returns whether little enough is unsent that more may be queued (`TCP_NOTSENT_LOWAT`).
+    /// Returns whether few enough bytes are unsent that the socket is writable
+    /// (`TCP_NOTSENT_LOWAT`).
     pub fn is_unsent_low(&self) -> bool {
         let limit = self.cold_options.as_ref().and_then(|cold_options| cold_options.notsent_lowat);
         limit.is_none_or(|limit| self.not_sent() < limit)
@@ -178,39 +179,41 @@ impl Tcb {
         self.options.nodelay = on;
     }
 
-    /// Releases data held back by Nagle or cork, once (as Linux does when `TCP_NODELAY` is set).
+    /// Releases the data that Nagle or cork holds back now; later data may be held back again (as
+    /// Linux does when `TCP_NODELAY` is set).
     pub fn flush(&mut self) {
         self.options.flush = true;
     }
 
-    /// Holds back partial segments while `on` (`TCP_CORK`).
+    /// Turns holding back of segments that are not full on or off (`TCP_CORK`).
     pub fn set_cork(&mut self, on: bool) {
         self.options.cork = on;
         self.options.more &= on;
     }
 
-    /// The largest window that the peer has advertised.
+    /// The largest window that the peer has advertised, in bytes.
     pub fn max_window(&self) -> u32 {
         self.snd.max_wnd
     }
 
-    /// Sets how long data may stay unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
+    /// Sets how long sent data may stay unacknowledged before the connection ends
+    /// (`TCP_USER_TIMEOUT`, RFC 5482).
     pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
         self.cold_options().user_timeout = limit;
     }
 
-    /// Sets how long an orphan stays in FIN-WAIT-2 (`TCP_LINGER2`).
+    /// Sets how long a connection that no process holds stays in FIN-WAIT-2 (`TCP_LINGER2`).
     pub fn set_linger2(&mut self, limit: Option<Duration>) {
         self.cold_options().linger2 = limit;
     }
 
-    /// Sets the limit of unsent bytes below which the socket is writable (`TCP_NOTSENT_LOWAT`).
+    /// Sets the number of unsent bytes below which the socket is writable (`TCP_NOTSENT_LOWAT`).
     pub fn set_notsent_lowat(&mut self, bytes: Option<u32>) {
         self.cold_options().notsent_lowat = bytes;
     }
 
-    /// Sets the maximum segment size (`TCP_MAXSEG`): before the handshake also the advertised MSS,
-    /// later only the sending limit.
+    /// Sets the maximum segment size (`TCP_MAXSEG`). Before the handshake this is also the MSS to
+    /// advertise; later it only limits the segments sent.
     pub fn set_maxseg(&mut self, mss: u16) {
         self.cold_options().maxseg = Some(mss.max(self.config.min_mss));
         if self.state.is_synchronized() {
@@ -223,8 +226,8 @@ impl Tcb {
         self.cold_options().syn_count = Some(count.max(1));
     }
 
-    /// Turns pacing on or off: data is spread over the round trip, at most `max_rate` bytes per
-    /// second (`SO_MAX_PACING_RATE`).
+    /// Turns pacing on or off: with pacing, the data of a window is spread over the round trip.
+    /// `max_rate` is the maximum rate in bytes per second (`SO_MAX_PACING_RATE`).
     pub fn set_pacing(&mut self, on: bool, max_rate: Option<u64>) {
         self.cold_options().pacer = on.then(|| {
             let mut pacer = Pacer::default();
@@ -246,8 +249,8 @@ impl Tcb {
         self.cc = crate::cc::Control::new(algorithm, self.snd.mss, self.cc.cwnd());
     }
 
-    /// Frees memory that a burst allocated and that is now unused: for hosts with many idle
-    /// connections (sockstress).
+    /// Frees memory that a burst of data allocated and that is now unused. This matters for hosts
+    /// with many idle connections (the sockstress attack).
     pub fn release_memory(&mut self) {
         self.board.release_memory();
         self.recovery.release_memory();
@@ -275,7 +278,7 @@ impl Tcb {
         self.cold_options.as_ref().and_then(|cold_options| cold_options.pacer.as_ref())
     }
 
-    /// Charges `bytes` just sent to the pacer.
+    /// Charges `bytes` just sent to the pacer, which delays the next departure.
     #[inline]
     pub(crate) fn paced(&mut self, bytes: u32, now: Instant) {
         if self.cold_options.is_none() || bytes == 0 {
@@ -295,7 +298,8 @@ impl Tcb {
         true
     }
 
-    /// Maximum number of bytes per transmission: one pacing quantum if paced.
+    /// Maximum number of data bytes per transmission, at most `max_text`. With pacing, this is the
+    /// size of one burst ([`pacing::quantum`]).
     #[inline]
     pub(crate) fn most_at_once(&self, max_text: u32, mss: u32) -> u32 {
         let most = max_text.max(mss);

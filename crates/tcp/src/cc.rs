@@ -1,9 +1,9 @@
 //! Congestion control: how much data may be in flight.
 //!
-//! The core reports acknowledgments and losses to a [`Congestion`], which returns a window in
-//! bytes. During recovery, proportional rate reduction (`recovery`) sets the window, not the
-//! algorithm. [`Control`] holds any of the algorithms by value: no allocation, and a predictable
-//! branch instead of a vtable.
+//! The TCP core reports acknowledgments and losses to an implementation of [`Congestion`], which
+//! returns a window in bytes. During recovery, proportional rate reduction (`recovery`) sets the
+//! window, not the algorithm. [`Control`] holds any of the algorithms by value: no allocation, and
+//! a predictable branch instead of a vtable.
 
 mod congestion;
 pub mod cubic;
@@ -41,7 +41,7 @@ impl Algorithm {
     }
 }
 
-/// Error: a name that denotes no algorithm.
+/// Error: the given name denotes no congestion control algorithm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownAlgorithm(pub String);
 
@@ -55,7 +55,7 @@ impl std::error::Error for UnknownAlgorithm {}
 
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
-    /// Accepts Linux's names, and FreeBSD's `newreno`.
+    /// Accepts Linux's names of the algorithms, and FreeBSD's `newreno`.
     fn from_str(word: &str) -> Result<Algorithm, UnknownAlgorithm> {
         match word {
             "reno" | "newreno" => Ok(Algorithm::NewReno),

@@ -8,7 +8,7 @@ use clock::Instant;
 
 const SECOND_MS: u32 = 1_000;
 
-/// Challenge ACK budget of one connection, in eight bytes.
+/// Challenge ACK budget of one connection; takes eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChallengeLimit {
     /// End of the current period in milliseconds, wrapping at 2^32.
@@ -18,13 +18,14 @@ pub struct ChallengeLimit {
 }
 
 impl ChallengeLimit {
-    /// Returns whether a challenge ACK may be sent, and counts it. The average rate is about
-    /// `limit` per second, between half and one and a half times that in any one period; a `limit`
-    /// of 0 allows none. `chance` is random.
+    /// Returns whether a challenge ACK may be sent now, and counts it if so. `limit` is the average
+    /// number per second; one period allows between half and one and a half times as many. A
+    /// `limit` of 0 allows none. `chance` is a random number.
     pub fn take(&mut self, limit: u8, now: Instant, chance: u64) -> bool {
         let now_ms = (now.nanos() / 1_000_000) as u32;
         let remaining = self.until_ms.wrapping_sub(now_ms);
-        // a period is at most 1.5 s: anything longer means that it ended, however long ago
+        // a period is at most 1.5 s: a longer remaining time is a wrapped negative difference, so
+        // the period has ended
         if !self.begun || remaining == 0 || remaining > 3 * SECOND_MS / 2 {
             self.begin(limit, now_ms, chance);
         }

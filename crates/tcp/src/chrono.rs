@@ -3,15 +3,16 @@
 //!
 //! A connection is busy from the first byte queued until everything is acknowledged. Meanwhile it
 //! may be limited by the peer's window, or by its own send buffer: everything is in flight, the
-//! congestion window would allow more, and the writer waits for room. The buffer takes precedence
-//! over the window, and the window over busy (as in Linux: tcp_chrono_start).
+//! congestion window would allow more, and the writer waits for room. If several causes apply, the
+//! buffer takes precedence over the window, and the window over busy (as in Linux:
+//! tcp_chrono_start).
 
 use crate::cc::Congestion;
 use crate::tcb::{Tcb, Why};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Returns whether the connection is busy and limited only by the path.
+    /// Returns whether the connection is busy and only the path delays its data.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         self.held_by == Why::Busy
@@ -32,8 +33,8 @@ impl Tcb {
         (self.held_by, self.chrono.since) = (why, now);
     }
 
-    /// Returns the time busy, limited by the window, and limited by the buffer; busy includes the
-    /// other two.
+    /// Returns three times: busy, limited by the peer's window, and limited by the send buffer.
+    /// Busy includes the other two.
     pub(crate) fn chrono_report(&self, now: Instant) -> [Duration; 3] {
         let [window, writer] = self.cold_events.as_ref().map_or([0; 2], |cold_events| cold_events.held_up);
         let mut spent = [self.chrono.busy, window, writer];
@@ -51,8 +52,8 @@ impl Tcb {
         self.chrono_sent(now);
     }
 
-    /// Starts the busy time when data is queued: the writer may still wait for room, but room is
-    /// not what delays this data.
+    /// Starts the busy time when data is queued. The application may still wait for room in the
+    /// send buffer, but that is not what delays this data.
     #[cold]
     pub(crate) fn chrono_begin(&mut self, now: Instant) {
         if matches!(self.held_by, Why::Idle | Why::Writer) {

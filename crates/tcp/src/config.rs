@@ -1,5 +1,5 @@
-//! Initial settings of connections. Defaults are Linux's where the RFCs leave the choice;
-//! `differences.md` gives the reasons.
+//! Initial settings of connections. Where the RFCs leave the choice, the defaults are those of
+//! Linux; `differences.md` gives the reasons.
 
 use crate::cc::Algorithm;
 use clock::Duration;
@@ -19,17 +19,18 @@ pub enum EcnMode {
 /// Initial settings of all connections of a stack, which share them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// MSS that we advertise: the path's MTU less IP and TCP headers without options (RFC 9293
-    /// 3.7.1, RFC 6691).
+    /// MSS that we advertise: the MTU of the path minus the IP and TCP headers without options (RFC
+    /// 9293 3.7.1, RFC 6691).
     pub mss: u16,
-    /// MSS assumed for a peer that advertises none: 536, for IPv6 1220 (RFC 9293 3.7.1).
+    /// MSS assumed if the peer advertises none: 536, for IPv6 1220 (RFC 9293 3.7.1).
     pub default_mss: u16,
-    /// Smallest MSS used even if the peer advertises less: Linux's `tcp_min_snd_mss`
+    /// Minimum MSS used for sending, even if the peer advertises less: Linux's `tcp_min_snd_mss`
     /// (CVE-2019-11479).
     pub min_mss: u16,
     /// Initial size of the receive buffer in bytes.
     pub recv_space: u32,
-    /// Maximum receive buffer for auto-tuning, in bytes; determines the window scale.
+    /// Maximum size in bytes to which auto-tuning grows the receive buffer; determines the window
+    /// scale.
     pub recv_space_max: u32,
     /// Initial size of the send buffer in bytes.
     pub send_space: u32,
@@ -43,30 +44,31 @@ pub struct Config {
     pub ecn: EcnMode,
     /// Congestion control algorithm.
     pub algorithm: Algorithm,
-    /// Segments of the initial window (RFC 6928: 10).
+    /// Initial congestion window in segments (RFC 6928: 10).
     pub initial_window: u8,
     /// Limits the growth per ACK in slow start to a few segments (RFC 3465, RFC 9406 4.3).
     /// Otherwise the window grows by all bytes newly delivered, which excludes those SACKed
     /// earlier.
     pub limit_growth: bool,
-    /// On congestion, reduces the congestion window, which is kept no larger than what is used;
-    /// otherwise reduces the bytes in flight.
+    /// On congestion, whether the reduction starts from the congestion window, which is kept no
+    /// larger than what is used; otherwise it starts from the bytes in flight.
     pub reduce_cwnd: bool,
-    /// Minimum segments per run of new data: data leaves in runs of about a millisecond, and a run
-    /// of several segments ends with PSH. 0 turns this off.
+    /// Minimum number of segments per batch of new data. Data leaves in batches of about a
+    /// millisecond (as Linux cuts it for TSO), and a batch of several segments ends with PSH. 0
+    /// turns this off.
     pub push_runs: u8,
-    /// Delays the ACK of a FIN; does not send D-SACK with it.
+    /// Delays the ACK of a FIN as that of data, and sends no D-SACK with it.
     pub delay_fin_ack: bool,
     /// Reduces the window after an idle period (RFC 5681 4.1).
     pub idle_restart: bool,
-    /// RTO before the first measurement (RFC 6298 2.1).
+    /// RTO before the first RTT measurement (RFC 6298 2.1).
     pub rto_initial: Duration,
     /// Minimum RTO.
     pub rto_min: Duration,
     /// Maximum RTO; RFC 6298 2.5 requires 60 s or more.
     pub rto_max: Duration,
-    /// SYN retransmissions before the connection fails: over 3 minutes (RFC 9293 3.8.3, R2 for
-    /// SYN).
+    /// SYN retransmissions before the connection fails; together they take over 3 minutes (RFC 9293
+    /// 3.8.3, R2 for SYN).
     pub syn_retries: u8,
     /// SYN-ACK retransmissions before the connection fails.
     pub synack_retries: u8,
@@ -74,14 +76,14 @@ pub struct Config {
     pub retries1: u8,
     /// Consecutive timeouts after which the connection fails (R2): 15 take over 15 minutes.
     pub retries2: u8,
-    /// Consecutive timeouts after which a connection without a process fails.
+    /// Consecutive timeouts after which a connection that no process holds fails.
     pub orphan_retries: u8,
-    /// Time in FIN-WAIT-2 after which a connection without a process is freed.
+    /// Time in FIN-WAIT-2 after which a connection that no process holds is freed.
     pub fin_timeout: Duration,
     /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Duration,
-    /// Silence before the first keepalive probe, where a connection enables keepalive (RFC 9293
-    /// 3.8.4: 2 hours or more).
+    /// Time without a segment from the peer before the first keepalive probe, where a connection
+    /// enables keepalive (RFC 9293 3.8.4: 2 hours or more).
     pub keepalive_idle: Duration,
     /// Interval between keepalive probes.
     pub keepalive_interval: Duration,
@@ -91,10 +93,11 @@ pub struct Config {
     pub delayed_ack_min: Duration,
     /// Maximum delay of an ACK; below 0.5 s (RFC 9293 3.8.6.3).
     pub delayed_ack_max: Duration,
-    /// Maximum out-of-order ranges kept (SegmentSmack); a segment that would add one more is
-    /// dropped.
+    /// Maximum number of out-of-order ranges stored per connection. A segment that would add one
+    /// more is dropped (SegmentSmack, CVE-2018-5390).
     pub reassembly_ranges: u16,
-    /// Maximum records of sent segments; once reached, only full segments are sent.
+    /// Maximum number of scoreboard records (segments in flight) per connection. Once it is
+    /// reached, only full segments are sent.
     pub sent_records: u32,
     /// Challenge ACKs that one connection sends per second, on average (RFC 5961 7).
     pub challenge_acks: u8,
@@ -104,10 +107,11 @@ pub struct Config {
     pub rack: bool,
     /// Enables detection of spurious timeouts (F-RTO, RFC 5682).
     pub frto: bool,
-    /// Searches for a larger path MTU, and for a smaller one when segments are lost (RFC 8899).
+    /// Searches for the path MTU: for a larger one, and for a smaller one when segments are lost
+    /// (RFC 8899).
     pub mtu_probing: bool,
-    /// Minimum MSS that ICMP messages and MTU search can set (RFC 1191: 576 less 40; Linux: 552
-    /// less 40).
+    /// Minimum MSS to which an ICMP message or the MTU search can reduce a connection (RFC 1191:
+    /// 576 less 40; Linux: 552 less 40).
     pub min_path_mss: u16,
 }
 
@@ -158,11 +162,11 @@ impl Default for Config {
     }
 }
 
-/// Largest shift (RFC 7323 2.3).
+/// Largest window scale shift (RFC 7323 2.3).
 pub(crate) const MOST_SCALE: u8 = 14;
 
-/// Returns the window shift for a buffer of up to `space` bytes: the smallest with which it fits in
-/// 16 bits, as in Linux.
+/// Returns the window shift for a buffer of up to `space` bytes: the smallest shift with which
+/// `space` fits the 16-bit window field, as in Linux.
 pub(crate) fn scale_for(space: u32) -> u8 {
     let bits = space.max(1).ilog2();
     (bits.saturating_sub(15) as u8).min(MOST_SCALE)

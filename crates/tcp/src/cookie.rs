@@ -22,7 +22,8 @@ use clock::{Duration, Instant};
 /// common on real paths.
 pub const MSS_TABLE: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
 
-/// Unit of a cookie's lifetime: it is valid in the slot in which it was made and in the next.
+/// Unit of a cookie's lifetime: a cookie is valid in the slot in which it was made and in the next
+/// one.
 pub const SLOT: Duration = Duration::from_secs(60);
 
 const MAC_BITS: u32 = 28;
@@ -34,7 +35,7 @@ const NO_SCALE: u8 = 15;
 const BLIND: u64 = 1;
 const MAC: u64 = 2;
 
-/// State of a SYN that a cookie stores.
+/// Negotiated options of a SYN that a cookie stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remembered {
     /// The peer's MSS, rounded down to one of [`MSS_TABLE`].
@@ -55,8 +56,8 @@ impl Remembered {
     }
 }
 
-/// Returns the index of the largest entry of [`MSS_TABLE`] not above `mss`; the smallest if there
-/// is none.
+/// Returns the index of the largest entry of [`MSS_TABLE`] that is at most `mss`; 0 if `mss` is
+/// below the minimum.
 fn mss_index(mss: u16) -> u32 {
     MSS_TABLE.iter().rposition(|known| *known <= mss).unwrap_or(0) as u32
 }
@@ -77,9 +78,9 @@ fn hash(key: Key, ends: &Ends, purpose: u64, rest: u64) -> u32 {
     key.sip24(&[a, b, c, d, e | purpose << 32, rest]) as u32
 }
 
-/// Computes the cookie of `slot` from an MSS index and the option bits of TSval.
+/// Computes the cookie for time slot `slot` from an MSS index and the option bits of TSval.
 fn bake(key: Key, ends: &Ends, irs: SeqNum, slot: u64, mss: u32, ts_bits: Option<u32>) -> SeqNum {
-    // 32 bits of slots last 8,000 years
+    // the upper 32 bits hold the slot number for 8,000 years
     let over = slot << 32 | u64::from(irs.0);
     let options = u64::from(mss << 8 | ts_bits.map_or(0xff, |bits| bits));
     let mac = hash(key, ends, MAC | options << 2, over) & MAC_MASK;
@@ -92,13 +93,13 @@ impl Cookies {
         Cookies { key, previous: None }
     }
 
-    /// Replaces the secret.
+    /// Replaces the secret. Cookies made with the previous secret stay valid until they expire.
     pub fn rotate(&mut self, key: Key, now: Instant) {
         self.previous = Some((std::mem::replace(&mut self.key, key), now.after(2 * SLOT)));
     }
 
-    /// Returns the ISN that encodes `syn` and, with timestamps, a TSval not above `tsval` that
-    /// encodes its options.
+    /// Returns the ISN that encodes `syn`. With timestamps, also returns a TSval not above `tsval`
+    /// whose low bits encode the options.
     pub fn make(&self, ends: &Ends, irs: SeqNum, syn: &Remembered, tsval: Option<u32>, now: Instant) -> (SeqNum, u32) {
         let bits = tsval.map(|_| syn.ts_bits());
         let cookie = bake(self.key, ends, irs, slot(now), mss_index(syn.mss), bits);
@@ -106,7 +107,8 @@ impl Cookies {
     }
 
     /// Verifies the cookie returned in an ACK and decodes it. `iss` is SEG.ACK - 1, `irs` is
-    /// SEG.SEQ - 1, `tsecr` the echoed TSval. Returns `None` if the cookie is forged or expired.
+    /// SEG.SEQ - 1, and `tsecr` is the echoed TSval. Returns `None` if the cookie is forged or
+    /// expired.
     pub fn check(&self, ends: &Ends, iss: SeqNum, irs: SeqNum, tsecr: Option<u32>, now: Instant) -> Option<Remembered> {
         let previous = self.previous.filter(|(_, until)| now < *until).map(|(key, _)| key);
         let bits = tsecr.map(|ecr| ecr & TS_MASK);
@@ -127,8 +129,8 @@ fn remembered(mss: u32, bits: Option<u32>) -> Remembered {
     Remembered { mss, wscale: (scale < NO_SCALE).then_some(scale), sack: bits & 16 != 0, ecn: bits & 32 != 0 }
 }
 
-/// Returns the latest TSval not after `tsval` that ends in `bits`, since later segments of the
-/// connection must not carry an older TSval (RFC 7323 5.4).
+/// Returns the latest TSval that is not after `tsval` and has the low bits `bits`. Not after, since
+/// later segments of the connection must not carry an older TSval (RFC 7323 5.4).
 fn with_bits(tsval: u32, bits: u32) -> u32 {
     let with = tsval & !TS_MASK | bits;
     if bits > tsval & TS_MASK { with.wrapping_sub(TS_MASK + 1) } else { with }

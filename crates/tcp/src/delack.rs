@@ -1,17 +1,18 @@
 //! Delayed ACKs (RFC 9293 3.8.6.3, RFC 5681 4.2), and the receiver's estimate of the round-trip
 //! time.
 //!
-//! More than one full segment is acknowledged at once. Otherwise the ACK waits for data to ride on,
-//! for 40 to 200 ms depending on the arrival rate, as in Linux. A connection begins with up to 16
-//! immediate ACKs, so that the peer's slow start is not held up. In interactive use (pingpong)
-//! immediate ACKs are no longer spent.
+//! More than one full segment is acknowledged at once. Otherwise the ACK waits 40 to 200 ms,
+//! depending on the arrival rate as in Linux, for data of ours that can carry it. A connection
+//! begins with up to 16 immediate ACKs, so that the peer's slow start is not held up. Once the
+//! connection is interactive (request and response in turn; Linux: pingpong), ACKs are no longer
+//! sent immediately.
 
 use crate::Timestamps;
 use crate::rtt::{after_us, us_since};
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
 
-/// Maximum number of immediate ACKs (Linux: TCP_MAX_QUICKACKS).
+/// Maximum number of immediate ACKs in a row (Linux: TCP_MAX_QUICKACKS).
 const MOST_QUICK: u32 = 16;
 
 impl Tcb {
@@ -32,8 +33,8 @@ impl Tcb {
         }
     }
 
-    /// Delays the ACK of the peer's FIN as for data, where possible, and later ACKs as well (Linux:
-    /// tcp_fin).
+    /// Delays the ACK of the peer's FIN as that of data, where possible, and delays later ACKs too
+    /// (Linux: tcp_fin).
     pub(crate) fn delay_ack_of_fin(&mut self, now: Instant) {
         let unacknowledged = self.rcv.nxt.since(self.rcv.wup);
         self.rcv.dsack = None;
@@ -77,13 +78,13 @@ impl Tcb {
         u64::from(self.rcv.ato_us).min(round).clamp(least, most.max(least))
     }
 
-    /// Makes the next ACKs immediate: one per two full segments of the receive window.
+    /// Makes the next ACKs immediate: one ACK per two full segments that fit the receive window.
     pub(crate) fn more_quick_acks(&mut self) {
         let segments = self.recv_window() / (2 * u32::from(self.rcv.mss_seen.max(1)));
         self.rcv.quick = self.rcv.quick.max(segments.clamp(2, MOST_QUICK) as u8);
     }
 
-    /// Turns immediate ACKs on for a while, or off (`TCP_QUICKACK`).
+    /// Turns immediate ACKs on, for at most the next 16 ACKs, or off (`TCP_QUICKACK`).
     pub fn set_quickack(&mut self, on: bool) {
         self.rcv.pingpong = !on;
         if on {

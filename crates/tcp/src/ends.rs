@@ -22,21 +22,22 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Returns the words to hash.
+    /// Returns addresses and ports as words to hash.
     pub(crate) fn words(&self) -> [u64; 5] {
         let [l, r] = [self.local, self.remote];
         let ports = u64::from(self.local_port.0) << 16 | u64::from(self.remote_port.0);
         [(l >> 64) as u64, l as u64, (r >> 64) as u64, r as u64, ports]
     }
 
-    /// Computes the SipHash-2-4 of the ends, for values that peers see and must not be able to
-    /// predict.
+    /// Computes the SipHash-2-4 of addresses and ports, for values that peers see and must not be
+    /// able to predict.
     pub(crate) fn sip24(&self, key: Key) -> u64 {
         self.short_words().map_or_else(|| key.sip24(&self.words()), |words| key.sip24(&words))
     }
 
-    /// Returns the words of two IPv4 addresses: 10 rounds instead of 16. The message length is part
-    /// of the hash, so these words cannot collide with the beginning of a longer message.
+    /// Returns addresses and ports as two words, if both addresses are IPv4: SipHash-2-4 then takes
+    /// 10 rounds instead of 16. The message length is part of the hash, so these words cannot
+    /// collide with the beginning of a longer message.
     fn short_words(&self) -> Option<[u64; 2]> {
         let [l, r] = [self.local, self.remote];
         let ports = u64::from(self.local_port.0) << 16 | u64::from(self.remote_port.0);
@@ -49,7 +50,7 @@ impl Ends {
         self.remote == 0 || self.remote == MAPPED << 32
     }
 
-    /// Returns the ends as the peer sees them.
+    /// Returns the addresses and ports as the peer sees them: local and remote exchanged.
     #[must_use]
     pub fn reversed(&self) -> Ends {
         Ends { local: self.remote, remote: self.local, local_port: self.remote_port, remote_port: self.local_port }

@@ -1,6 +1,6 @@
 //! Result of a three-way handshake: all that a `Tcb` needs to begin in ESTABLISHED.
 //!
-//! Made from an entry of the SYN queue or from a SYN cookie; neither stores more than this.
+//! It is made from an entry of the SYN queue or from a SYN cookie.
 
 use crate::SeqNum;
 use clock::Duration;
@@ -19,7 +19,7 @@ pub struct TsState {
 pub struct Handshake {
     /// Our initial sequence number. The peer has acknowledged it, so SND.UNA is one more.
     pub iss: SeqNum,
-    /// The peer's initial sequence number. RCV.NXT is one more.
+    /// The peer's initial sequence number. The first RCV.NXT is one more.
     pub irs: SeqNum,
     /// The peer's MSS option as received; 0 if absent.
     pub mss: u16,
@@ -31,10 +31,10 @@ pub struct Handshake {
     pub sack: bool,
     /// State of timestamps, if negotiated.
     pub ts: Option<TsState>,
-    /// The window of the segment that finished the handshake, unscaled.
+    /// Window field of the segment that completed the handshake, unscaled.
     pub window: u16,
     /// ECN was negotiated (RFC 3168 6.1.1).
     pub ecn: bool,
-    /// Time from SYN-ACK to ACK, if the SYN-ACK was sent only once (Karn).
+    /// Time from SYN-ACK to ACK; `None` if the SYN-ACK was retransmitted (Karn).
     pub rtt: Option<Duration>,
 }

@@ -3,7 +3,7 @@
 use crate::tcb::Tcb;
 
 impl Tcb {
-    /// Data bytes that fit a segment, beside the options that every segment carries.
+    /// Data bytes that fit one segment besides the options that every segment carries.
     #[inline]
     pub fn mss(&self) -> u16 {
         self.snd.mss

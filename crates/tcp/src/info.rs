@@ -30,7 +30,7 @@ pub struct Info {
     pub last_data_sent: Duration,
     pub last_data_recv: Duration,
     pub last_ack_recv: Duration,
-    /// MTU less IP header: MSS with the fixed TCP header.
+    /// Path MTU minus the IP header: the MSS plus the fixed TCP header of 20 bytes.
     pub pmtu: u32,
     pub rcv_ssthresh: u32,
     pub rtt: Duration,
@@ -104,8 +104,8 @@ impl Tcb {
             lost: self.board.lost().segments,
             retrans: self.board.retrans().segments,
             last_data_sent: now.since(snd.last_at),
-            // Without data so far, counts from the end of the handshake or the last segment (as
-            // Linux does).
+            // If no data has arrived, the time counts from the end of the handshake or from the
+            // last segment (as Linux does).
             last_data_recv: now.since(if rcv.last_at == Instant::ZERO { self.recovery.heard_at } else { rcv.last_at }),
             last_ack_recv: now.since(self.recovery.heard_at),
             pmtu: u32::from(self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss)) + 40,
@@ -155,7 +155,7 @@ impl Tcb {
             | u8::from(self.ecn.echo) << 4
     }
 
-    /// Returns whether the connection is in Recovery or Loss.
+    /// Returns whether loss recovery is in progress (state Recovery or Loss).
     pub fn is_recovering(&self) -> bool {
         self.recovery.ca >= Ca::Recovery
     }

@@ -1,8 +1,8 @@
 //! Segment arrival: the steps of RFC 9293 3.10.7.
 //!
 //! Takes a [`Segment`] of this connection with a verified checksum and returns a [`Reply`]. Nothing
-//! is sent from here: `output` sends what the segment permits or requires, except RSTs and
-//! challenge ACKs, which are part of the reply.
+//! is sent from here. RSTs and challenge ACKs are part of the reply; `output` builds all other
+//! segments.
 
 use crate::answer::reset_for;
 use crate::reassembly::{Reassembly, Stored};
@@ -112,8 +112,8 @@ impl Tcb {
         if seg.len > 0 { self.process_text(seg, now, reply) } else { Ok(()) }
     }
 
-    /// Handles a simultaneous open (RFC 9293 3.5, Figure 7): our SYN is sent again with an ACK of
-    /// the peer's.
+    /// Handles a simultaneous open (RFC 9293 3.5, Figure 7): our SYN is sent again, with an ACK of
+    /// the peer's SYN.
     fn open_simultaneously(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         self.state = State::SynReceived;
         self.ecn.on = self.config.ecn != EcnMode::Off && seg.has(Flags::ECE | Flags::CWR);
@@ -122,8 +122,8 @@ impl Tcb {
         Ok(())
     }
 
-    /// Measures the handshake's round-trip time, if the SYN was sent once or a timestamp was
-    /// echoed.
+    /// Measures the round-trip time of the handshake, if our SYN was sent only once or the peer
+    /// echoed a timestamp.
     fn measure_handshake(&mut self, seg: &Segment, now: Instant) {
         let echoed = seg.options.timestamps.filter(|ts| self.ts.is_some() && ts.ecr != 0);
         let us = match echoed {
@@ -140,7 +140,7 @@ impl Tcb {
         self.rtt.sample(us, seg.ack, self.snd.nxt, now);
     }
 
-    /// Performs a close that was requested before the handshake ended (RFC 9293 3.10.4).
+    /// Starts a close that the application requested before the handshake ended (RFC 9293 3.10.4).
     fn begin_to_close(&mut self, _now: Instant) {
         if self.snd.fin && self.state == State::Established {
             self.state = State::FinWait1;
@@ -158,7 +158,7 @@ impl Tcb {
             _ => None,
         };
         if seg.has(Flags::SYN) && !seg.has(Flags::ACK) {
-            // A higher timestamp or, without timestamps, a higher sequence number: a new
+            // A higher timestamp or, without timestamps, a higher sequence number shows a new
             // connection.
             if newer.unwrap_or(false) || (newer != Some(false) && seg.seq.after(self.rcv.nxt)) {
                 reply.events |= Events::REUSABLE;
@@ -205,8 +205,8 @@ impl Tcb {
         }
     }
 
-    /// Returns whether a segment is acceptable: RFC 9293 3.10.7.4, first, with Linux's margin on
-    /// both sides.
+    /// Returns whether a segment is acceptable: RFC 9293 3.10.7.4, first, extended at both edges of
+    /// the window as in Linux.
     ///
     /// The segment must end no earlier than our last ACK and begin no later than the right edge of
     /// the window. Reordered ACKs are therefore not lost, and a closed window admits ACK, URG and
@@ -234,7 +234,8 @@ impl Tcb {
         self.answer_unacceptable(seg, Dropped::OutOfWindow, now)
     }
 
-    /// Records data that was already received, for a D-SACK (RFC 2883).
+    /// Records that data of the segment was already received, so that a D-SACK reports it (RFC
+    /// 2883).
     #[inline(never)]
     fn note_duplicate(&mut self, seg: &Segment) {
         let (left, right) = (seg.text_seq(), seg.text_seq().plus(seg.len));
@@ -338,8 +339,8 @@ impl Tcb {
         }
     }
 
-    /// Limits the time in FIN-WAIT-2 without a process (Linux, BSD; RFC 9293 3.6 does not forbid
-    /// it).
+    /// Limits the time in FIN-WAIT-2 of a connection that no process holds (as Linux and BSD do;
+    /// RFC 9293 3.6 does not forbid it).
     pub(crate) fn await_fin(&mut self, now: Instant) {
         if self.state == State::FinWait2 && self.options.orphan {
             let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.linger2);
@@ -355,8 +356,8 @@ impl Tcb {
         *events |= Events::TIME_WAIT;
     }
 
-    /// Processes URG (RFC 9293 3.10.7.4, sixth; RFC 6093): urgent data stays in line, and the
-    /// application is notified of its end.
+    /// Processes URG (RFC 9293 3.10.7.4, sixth; RFC 6093): urgent data stays in the stream, and the
+    /// application is notified of where it ends.
     #[inline(always)]
     fn process_urgent(&mut self, seg: &Segment, reply: &mut Reply) {
         if !seg.has(Flags::URG) || seg.urgent == 0 || !self.state.may_receive() {
@@ -410,7 +411,7 @@ impl Tcb {
         self.take_out_of_order(left, right, place, reply)
     }
 
-    /// Accepts data at RCV.NXT.
+    /// Accepts data that begins at RCV.NXT.
     #[inline(always)]
     fn take_in_order(&mut self, seg: &Segment, place: Text, right: SeqNum, now: Instant, reply: &mut Reply) {
         let nxt = self.rcv.nxt;
@@ -439,7 +440,7 @@ impl Tcb {
         self.schedule_ack(seg.piece(), now);
     }
 
-    /// Accepts data beyond RCV.NXT, which is acknowledged at once (RFC 5681 4.2).
+    /// Accepts data beyond RCV.NXT and requests an immediate ACK (RFC 5681 4.2).
     #[inline(never)]
     fn take_out_of_order(
         &mut self,
@@ -476,7 +477,8 @@ impl Tcb {
         self.ooo.take().and_then(|mut ooo| ooo.clear())
     }
 
-    /// Processes a FIN (RFC 9293 3.10.7.4, eighth). A FIN after missing data waits for it.
+    /// Processes a FIN (RFC 9293 3.10.7.4, eighth). If data before the FIN is missing, the FIN
+    /// takes effect once that data has arrived.
     #[inline(always)]
     fn process_fin(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) {
         if seg.has(Flags::FIN) {

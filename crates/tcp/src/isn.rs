@@ -11,7 +11,7 @@ use clock::Instant;
 /// Nanoseconds for each step of M (RFC 9293 3.4.1).
 const TICK_NS: u64 = 4_000;
 
-/// F: one half of the hash is for sequence numbers, the other for timestamps.
+/// The function F. One half of its hash is for sequence numbers, the other half for timestamps.
 fn prf(key: Key, ends: &Ends) -> (u32, u32) {
     let hash = ends.sip24(key);
     (hash as u32, (hash >> 32) as u32)
@@ -30,13 +30,13 @@ pub fn isn(key: Key, ends: &Ends, now: Instant) -> SeqNum {
 }
 
 /// Returns the offset added to our millisecond clock to make TSval. It is the same for each
-/// incarnation, so that RFC 6191 and PAWS work across them, and different for each pair of ends, so
-/// that TSval does not reveal our uptime.
+/// incarnation of a connection, so that RFC 6191 and PAWS work across incarnations. It differs for
+/// each pair of addresses and ports, so that TSval does not reveal our uptime.
 pub fn ts_offset(key: Key, ends: &Ends) -> u32 {
     prf(key, ends).1
 }
 
-/// Returns our millisecond clock (RFC 7323 5.4), to which the offset is added.
+/// Returns our millisecond clock (RFC 7323 5.4), without the offset of the connection.
 pub fn ts_clock(now: Instant) -> u32 {
     (now.nanos() / 1_000_000) as u32
 }

@@ -7,9 +7,10 @@
 //!  time Tcb::next_timer         one deadline for all timers; Tcb::on_timer runs those that are due
 //! ```
 //!
-//! The core handles no IP headers, frames, threads or clocks. It works with lengths; the bytes are
-//! in the host's queues. Time is passed in as `clock::Instant`, randomness as arguments, so equal
-//! inputs give equal outputs. `differences.md` lists deviations from the RFCs.
+//! This crate handles no IP headers, frames, threads or clocks. It works with lengths only: the
+//! bytes are in the queues of the host, the program that calls it. Time is passed in as
+//! `clock::Instant`, randomness as arguments, so equal inputs give equal outputs. `differences.md`
+//! lists deviations from the RFCs.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(

@@ -3,8 +3,8 @@
 //!
 //! A SYN creates a 64-byte entry in the SYN queue, not a Tcb. When the queue is full, the state
 //! moves into a cookie that the peer returns ([`crate::cookie`], RFC 4987), or the oldest entry is
-//! evicted, unanswered ones first. A flood is therefore bounded, and a peer that answers within a
-//! round trip still connects.
+//! evicted, unanswered ones first. A flood therefore uses bounded memory, and a peer that answers
+//! within a round trip still connects.
 //!
 //! | segment | without an entry | with an entry |
 //! |---|---|---|
@@ -42,16 +42,17 @@ use wire::tcp::Flags;
 /// Minimum effective MSS, whatever the configuration (CVE-2019-11479).
 pub const LEAST_MSS: u16 = 48;
 
-/// Returns the MSS used for a peer that offered this MSS option. Never 0, so that it is a safe
-/// divisor (CVE-2018-16523).
+/// Returns the MSS used for a peer whose SYN carried the MSS option `offered`. Never 0, so that it
+/// is a safe divisor (CVE-2018-16523).
 pub fn floored_mss(config: &Config, offered: Option<u16>) -> u16 {
     offered.filter(|mss| *mss != 0).unwrap_or(config.default_mss).max(config.min_mss).max(LEAST_MSS)
 }
 
-/// Number of table queues, by SYN-ACK retransmissions; higher counts share the last queue.
+/// Number of queues of the table. An entry is in the queue with the number of its SYN-ACK
+/// retransmissions; higher counts share the last queue.
 const QUEUES: usize = 16;
 
-/// Reason why a segment neither began nor finished a handshake; determines the reply.
+/// Reason why a segment neither began nor completed a handshake; determines the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// SYN with FIN or RST, or no relevant flag: dropped.
@@ -82,13 +83,13 @@ pub enum Refused {
     Limited,
 }
 
-/// Action required by a segment.
+/// Action that the caller takes for a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// A handshake began or continues: send this SYN-ACK.
     SynAck(Out),
-    /// The handshake is finished: make a Tcb of this, pass it the segment too (for its data and
-    /// FIN), and queue it for accept.
+    /// The handshake is complete. Make a Tcb from it, pass the Tcb the segment too (for its data
+    /// and FIN), and queue the connection for accept.
     Established(Handshake),
     /// Send this ACK or RST.
     Refuse(Out, Refused),
@@ -103,14 +104,15 @@ pub struct Listener {
     table: Table<Entry, QUEUES>,
     cookies: Cookies,
     numbers: Key,
-    /// Time until which cookies are accepted: they are checked only if some were sent recently.
+    /// Time until which cookies are accepted. They are verified only if cookies were sent recently.
     cookies_until: Instant,
-    /// Connections waiting to be accepted.
+    /// Number of connections waiting to be accepted.
     ready: u32,
 }
 
 impl Listener {
-    /// Creates a listener without handshakes. `secret` is the host's secret for ISNs.
+    /// Creates a listener without handshakes in progress. `secret` is the secret of the host's ISN
+    /// generator.
     pub fn new(limits: Limits, secret: Key) -> Listener {
         Listener {
             limits,
@@ -143,7 +145,8 @@ impl Listener {
     /// Processes a SYN without ACK and returns the SYN-ACK to send (RFC 9293 3.10.7.2, third).
     ///
     /// # Errors
-    /// The reason why there is none.
+    ///
+    /// The reason why no SYN-ACK is sent.
     pub fn on_syn(&mut self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> Result<Out, Refused> {
         if ends.is_remote_unspecified() || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
             return Err(Refused::BadEnds);
@@ -168,7 +171,7 @@ impl Listener {
             }
             self.evict(cx);
         }
-        // with a SYN queue of length 0 there is no entry: the SYN is answered, but its ACK will
+        // with a SYN queue of length 0 no entry is stored: the SYN is answered, but its ACK will
         // match nothing
         if self.table.insert(hash, 0, entry).is_some() {
             cx.counts.added.bump();
@@ -176,11 +179,12 @@ impl Listener {
         Ok(entry.synack(cx, offset, false))
     }
 
-    /// Processes a segment with ACK and without RST; returns the handshake that it finishes (RFC
+    /// Processes a segment with ACK and without RST. Returns the handshake that it completes (RFC
     /// 9293 3.10.7.4 in SYN-RECEIVED).
     ///
     /// # Errors
-    /// The reason why it finishes none.
+    ///
+    /// The reason why the segment completes no handshake.
     pub fn on_ack(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Result<Handshake, Refused> {
         let Some(at) = self.find(ends) else { return self.on_cookie(cx, ends, seg) };
         let full = self.accept_queue_is_full();
@@ -248,7 +252,8 @@ impl Listener {
         })
     }
 
-    /// Processes a SYN for an existing entry: a repeat or a different one.
+    /// Processes a SYN for which an entry exists: a retransmission of the same SYN, or a different
+    /// SYN.
     fn on_syn_again(&mut self, cx: Context<'_>, at: u32, syn: &Segment) -> Result<Out, Refused> {
         let Some(entry) = self.table.get_mut(at) else { return Err(Refused::NoHandshake) };
         if syn.seq != entry.irs {
@@ -279,7 +284,7 @@ impl Listener {
         if entry.in_window(cx.config, seg.seq) { Refused::ResetInWindow } else { Refused::ResetIgnored }
     }
 
-    /// Counts a refusal and determines the reply.
+    /// Counts the refusal of a segment and determines the reply.
     fn refuse(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment, why: Refused) -> Answer {
         match why {
             Refused::BadFlags | Refused::BadEnds => cx.counts.bad_segments.bump(),
@@ -305,7 +310,7 @@ impl Listener {
     }
 
     /// Processes an ICMP error that quotes our SYN-ACK. The quoted sequence number `seq` must
-    /// match, which excludes forgeries (RFC 5927 4). Returns whether a handshake ended.
+    /// match, which excludes forgeries (RFC 5927 4). Returns whether the error ended a handshake.
     pub fn on_unreachable(&mut self, cx: Context<'_>, ends: &Ends, seq: SeqNum) -> bool {
         let Some(at) = self.find(ends).filter(|at| self.table.get(*at).is_some_and(|entry| entry.iss == seq)) else {
             return false;
@@ -321,8 +326,9 @@ impl Listener {
         fronts.map(|(_, entry)| entry.deadline).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Retransmits SYN-ACKs and drops handshakes of silent peers; handles at most `limit` entries.
-    /// `config` returns a peer's configuration. Returns whether more is due.
+    /// Retransmits the SYN-ACKs that are due and drops handshakes of silent peers, at most `limit`
+    /// entries per call. `config` returns the configuration for a peer. Returns whether more
+    /// entries are due.
     pub fn on_timer<'a>(
         &mut self,
         cx: Context<'a>,
@@ -357,7 +363,8 @@ impl Listener {
         false
     }
 
-    /// Removes a connection from the accept queue's count: it was accepted or closed while waiting.
+    /// Decrements the number of connections in the accept queue: one was accepted, or closed while
+    /// waiting.
     pub fn on_accepted(&mut self) {
         self.ready = self.ready.saturating_sub(1);
     }
@@ -378,7 +385,7 @@ impl Listener {
         self.table.set_limit(limits.syn_queue as usize);
     }
 
-    /// Changes the secret of cookies; those already sent stay valid.
+    /// Changes the secret of cookies. Cookies already sent stay valid until they expire.
     pub fn rotate_cookies(&mut self, secret: Key, now: Instant) {
         self.cookies.rotate(secret, now);
     }
@@ -393,13 +400,13 @@ impl Listener {
         self.table.len()
     }
 
-    /// Iterates over the handshakes in progress: ends, time of the next SYN-ACK, SYN-ACK
-    /// retransmissions so far.
+    /// Iterates over the handshakes in progress. Each item has the addresses and ports, the time of
+    /// the next SYN-ACK, and the number of SYN-ACK retransmissions so far.
     pub fn handshakes(&self) -> impl Iterator<Item = (Ends, Instant, u8)> + '_ {
         self.table.iter().map(|entry| (entry.ends(), entry.deadline, entry.sent_again))
     }
 
-    /// Connections waiting to be accepted.
+    /// Number of connections waiting to be accepted.
     pub fn ready(&self) -> u32 {
         self.ready
     }
@@ -425,7 +432,7 @@ impl Listener {
         ts_offset(self.numbers, ends)
     }
 
-    /// Evicts the oldest entry, preferring those with the most unanswered SYN-ACKs.
+    /// Evicts one entry: the oldest among those with the most unanswered SYN-ACKs.
     fn evict(&mut self, cx: Context<'_>) {
         let oldest = (0..QUEUES as u8).rev().find_map(|queue| self.table.front(queue)).map(|(at, _)| at);
         if oldest.and_then(|at| self.table.remove(at)).is_some() {
@@ -434,7 +441,7 @@ impl Listener {
     }
 
     /// Makes the entry for a SYN with the options that both sides support (RFC 7323 2.2 and 3.2,
-    /// RFC 2018 2, RFC 3168 6.1.1). Also returns the timestamp offset.
+    /// RFC 2018 2, RFC 3168 6.1.1). The second result is the timestamp offset.
     fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> (Entry, u32) {
         let (config, asked) = (cx.config, &syn.options);
         let ts = asked.timestamps.filter(|_| config.timestamps);

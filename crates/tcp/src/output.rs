@@ -2,8 +2,8 @@
 //! 5681).
 //!
 //! The host calls `poll_segment` until it returns `None`. Each call checks the windows, Nagle and
-//! pacing, builds one segment and records it as sent. A host that then cannot send it calls
-//! [`Tcb::on_not_sent`](crate::Tcb::on_not_sent).
+//! pacing, builds one segment and records it as sent. If the host then cannot send the segment, it
+//! calls [`Tcb::on_not_sent`](crate::Tcb::on_not_sent).
 
 use crate::cc::Congestion;
 use crate::pacing;
@@ -21,16 +21,17 @@ const fn sack_len(blocks: u16) -> u16 {
     if blocks == 0 { 0 } else { 4 + 8 * blocks }
 }
 
-/// Maximum SACK blocks beside timestamps: limited by 40 bytes of options.
+/// Maximum number of SACK blocks in a segment with timestamps: the options are limited to 40 bytes.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;
 const BLOCKS: usize = 4;
 
 impl Tcb {
-    /// Returns the next segment to send now, recorded as sent; `None` when there is none. Call it
-    /// until then.
+    /// Returns the next segment to send now and records it as sent. Returns `None` when there is
+    /// none; call it until then.
     ///
-    /// `max_text` above the MSS allows large segments for a port with segmentation offload: the
-    /// data is then a multiple of `Out::mss`, unless it ends the queue.
+    /// `max_text` is the maximum number of data bytes. A value above the MSS allows large segments,
+    /// for a port with segmentation offload: the data is then a multiple of `Out::mss`, unless it
+    /// ends the queue.
     #[inline]
     pub fn poll_segment(&mut self, now: Instant, max_text: u32) -> Option<Out> {
         let mut out = Out::default();
@@ -38,7 +39,8 @@ impl Tcb {
     }
 
     /// Writes the next segment into `out`; returns `false` if there is none. Returning the segment
-    /// by value would copy it five times, and each copy waits for the narrower stores before it.
+    /// by value would copy it five times, and each copy would stall until the narrower stores
+    /// before it are complete.
     #[inline(always)]
     pub fn poll_into(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         if !self.has_output() {
@@ -62,7 +64,7 @@ impl Tcb {
         self.rcv.ack_now || self.unsent() > 0 || self.fin_waits() || self.snd.syn_due || self.is_troubled()
     }
 
-    /// Returns whether something is lost or a probe is due.
+    /// Returns whether data is lost or a probe is due.
     #[inline(always)]
     pub(crate) fn is_troubled(&self) -> bool {
         self.board.lost().segments > 0 || self.recovery.force_front || self.recovery.probe.is_some()
@@ -141,15 +143,16 @@ impl Tcb {
         if !fits || self.held_by_pace(now) {
             return None;
         }
-        // Into a window that was shrunk, only the front is sent (RFC 9293 3.8.6).
+        // If the peer has shrunk its window, only the first segment is sent into it (RFC 9293
+        // 3.8.6).
         if index > 0 && record.start.plus(len).after(self.send_edge()) && record.end.after(self.send_edge()) {
             return None;
         }
         Some(self.resend(index, record, now))
     }
 
-    /// Builds the retransmission of the record at `index`; the part that no longer fits one segment
-    /// becomes a record of its own.
+    /// Builds the retransmission of the record at `index`. If the data no longer fits one segment,
+    /// the rest becomes a record of its own.
     fn resend(&mut self, index: usize, record: Sent, now: Instant) -> Out {
         let most = u32::from(self.full_segment());
         let mut record = record;
@@ -217,7 +220,7 @@ impl Tcb {
     }
 
     /// Builds a segment for a window that has had room for less than a full segment for a while
-    /// (RFC 9293 3.8.6.2.1, (4)); with no room at all, a window probe.
+    /// (RFC 9293 3.8.6.2.1, (4)). If the window has no room at all, builds a window probe.
     fn poll_window_probe(&mut self, now: Instant) -> Out {
         let room = self.send_edge().since_or_zero(self.snd.nxt);
         let len = room.min(self.unsent()).min(self.full_segment().into());
@@ -227,7 +230,8 @@ impl Tcb {
         self.ask(now)
     }
 
-    /// Builds an ACK that must be answered: its sequence number was acknowledged long ago.
+    /// Builds an ACK that makes the peer answer, since its sequence number was acknowledged long
+    /// ago.
     fn ask(&mut self, now: Instant) -> Out {
         let mut out = Out::default();
         self.header(self.snd.una.minus(1), Flags::ACK, now, &mut out);
@@ -235,8 +239,8 @@ impl Tcb {
         out
     }
 
-    /// Builds a segment of new data, with the FIN if it ends the stream. Returns whether there is
-    /// one.
+    /// Builds a segment of new data, with the FIN if the data ends the stream. Returns whether
+    /// there is such a segment.
     #[inline(always)]
     fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
@@ -254,10 +258,10 @@ impl Tcb {
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight).min(self.recovery.burst());
         let room = cwnd_room.min(window_room);
-        // Up to the end of the queue, or of a record in it.
+        // Only the data up to the end of the queue, or up to the first record boundary in it.
         let there = if self.cold_options.is_some() { self.record_there(unsent) } else { unsent };
         let most = there.min(room).min(self.most_at_once(max_text, mss));
-        // All of it, if it fits and need not wait; otherwise whole segments of it.
+        // All of the data, if it fits and need not wait; otherwise only whole segments.
         let whole = most - most % mss;
         let free = most == there && (whole == most || there < unsent || self.tail_may_go(whole, unsent));
         let len = if free { most } else { whole };
@@ -297,10 +301,10 @@ impl Tcb {
         out
     }
 
-    /// Returns how much of `len` bytes belongs to the current run; a new run begins when the
-    /// previous one has left. A run is at most half the congestion window and at most
-    /// [`pacing::run`], in whole segments, unless it includes the queue's tail (Linux:
-    /// tcp_cwnd_test, tcp_tso_autosize, tcp_mss_split_point).
+    /// Returns how many of `len` bytes belong to the current batch (`Config::push_runs`); a new
+    /// batch begins when the previous one has been sent. A batch is at most half the congestion
+    /// window and at most [`pacing::run`], in whole segments, unless it includes the tail of the
+    /// queue (Linux: tcp_cwnd_test, tcp_tso_autosize, tcp_mss_split_point).
     fn within_run(&mut self, len: u32, there: u32, cwnd_room: u32) -> u32 {
         let mss = u32::from(self.full_segment());
         if !self.snd.run.right.after(self.snd.nxt) {
@@ -325,8 +329,8 @@ impl Tcb {
         len.min(self.snd.run.right.since(self.snd.nxt))
     }
 
-    /// Records how far the congestion window is used, for deciding on its growth; kept for one
-    /// flight (Linux: tcp_cwnd_validate).
+    /// Records how much of the congestion window is in use, which decides whether it may grow. The
+    /// record covers one window of data in flight (Linux: tcp_cwnd_validate).
     #[inline]
     pub(crate) fn note_usage(&mut self, flight: u32, limited: bool) {
         let snd = &mut self.snd;
@@ -335,9 +339,9 @@ impl Tcb {
         }
     }
 
-    /// Returns whether the short segment at the tail may leave: Nagle (RFC 9293 3.7.4) as modified
-    /// by Minshall. It waits while another short segment is unacknowledged; if corked, it waits for
-    /// more data.
+    /// Returns whether the short segment at the tail of the queue may be sent: Nagle (RFC 9293
+    /// 3.7.4) as modified by Minshall. The segment waits while another short segment is
+    /// unacknowledged. If corked, it waits for more data.
     #[inline]
     fn tail_may_go(&mut self, whole: u32, unsent: u32) -> bool {
         if self.snd.fin || self.options.flush {
@@ -368,8 +372,8 @@ impl Tcb {
         true
     }
 
-    /// Builds a segment of `len` bytes at SND.NXT, with FIN if they end the stream. The scoreboard
-    /// gets one record per segment on the wire.
+    /// Builds a segment of `len` bytes at SND.NXT, with the FIN if these bytes end the stream. The
+    /// scoreboard gets one record per segment on the wire.
     #[inline(never)]
     fn send_new(&mut self, len: u32, now: Instant) -> Out {
         let mut out = Out::default();
@@ -377,8 +381,8 @@ impl Tcb {
         out
     }
 
-    /// Builds a segment as [`Tcb::send_new`] does, with records of `mss` bytes; for a path MTU
-    /// probe `mss` is larger than usual.
+    /// Builds a segment as [`Tcb::send_new`] does, with scoreboard records of `mss` bytes. For a
+    /// path MTU probe, `mss` is larger than usual.
     #[inline(always)]
     fn send_as(&mut self, len: u32, mss: u32, now: Instant, out: &mut Out) {
         let start = self.snd.nxt;
@@ -427,8 +431,8 @@ impl Tcb {
         }
     }
 
-    /// Marks the connection as interactive if data leaves within the delay of an ACK: the peer's
-    /// ACKs can then ride on data.
+    /// Marks the connection as interactive if data of ours leaves within the ACK delay, so that our
+    /// ACKs can be part of data segments.
     #[inline(always)]
     pub(crate) fn note_answer(&mut self, now: Instant) {
         if self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
@@ -436,8 +440,9 @@ impl Tcb {
         }
     }
 
-    /// Returns whether a write ends within the data, and whether a run of several segments ends at
-    /// `end`. The latter is not stored: a retransmission is a single segment.
+    /// Returns two conditions for setting PSH: whether a write ends within the data, and whether a
+    /// batch of several segments ends at `end`. The second is not stored, since a retransmission is
+    /// a single segment.
     #[cold]
     fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
         let (run, exact) = (self.snd.run, self.config.push_runs > 0);
@@ -450,13 +455,13 @@ impl Tcb {
         (push, exact && end == run.right && run.right.since(run.left) > mss)
     }
 
-    /// Returns whether write boundaries are pending.
+    /// Returns whether the queue has write boundaries that must be visible on the wire.
     #[inline(always)]
     fn has_ends(&self) -> bool {
         self.cold_options.as_ref().is_some_and(|cold_options| !cold_options.ends.is_empty())
     }
 
-    /// Returns how many of `unsent` bytes belong to the first record (`MSG_EOR`).
+    /// Returns how many of `unsent` bytes belong to the first record in the queue (`MSG_EOR`).
     fn record_there(&mut self, unsent: u32) -> u32 {
         let next = self.snd.nxt;
         let Some(cold_options) = self.cold_options.as_mut().filter(|cold_options| !cold_options.ends.is_empty()) else {
@@ -477,7 +482,7 @@ impl Tcb {
         }
     }
 
-    /// Adds one record per segment that the port will make of the data.
+    /// Adds one scoreboard record for each segment into which the port splits the data.
     #[inline(always)]
     fn record(&mut self, start: SeqNum, len: u32, mss: u32, push: bool, fin: bool, now: Instant) {
         let mut marks = if push && len > 0 { mark::PSH } else { 0 };
@@ -510,8 +515,8 @@ impl Tcb {
         }
     }
 
-    /// Data bytes of a full segment sent now: SACK blocks take some of the room (RFC 9293 MUST-16,
-    /// RFC 6691).
+    /// Number of data bytes in a full segment sent now: SACK blocks take some of the room (RFC 9293
+    /// MUST-16, RFC 6691).
     #[inline]
     fn full_segment(&self) -> u16 {
         if self.ooo.is_none() && self.rcv.dsack.is_none() {
@@ -555,8 +560,8 @@ impl Tcb {
         OutOptions::from(&writer)
     }
 
-    /// Returns the SACK blocks: first the D-SACK, then the ranges that changed last (RFC 2018 4,
-    /// RFC 2883 4).
+    /// Returns the SACK blocks to send: first the D-SACK, then the ranges that changed last (RFC
+    /// 2018 4, RFC 2883 4).
     fn sack_blocks(&self) -> ([(u32, u32); BLOCKS], usize) {
         let mut blocks = [(0, 0); BLOCKS];
         if !self.sack {
@@ -573,8 +578,8 @@ impl Tcb {
         (blocks, count)
     }
 
-    /// Sets URG while urgent data is ahead (RFC 9293 3.8.5); the pointer is the offset of the
-    /// sequence number after the urgent data (RFC 6093 3.1).
+    /// Sets URG on `out` if the urgent data ends after its first byte (RFC 9293 3.8.5). The pointer
+    /// is the offset of the sequence number after the urgent data (RFC 6093 3.1).
     #[inline(always)]
     fn mark_urgent(&self, out: &mut Out) {
         if let Some(end) = self.snd_urgent().filter(|end| end.after(out.seq)) {
@@ -583,7 +588,7 @@ impl Tcb {
         }
     }
 
-    /// Builds a pure ACK if one is due. Returns whether there is one.
+    /// Builds a pure ACK if one is due. Returns whether it built one.
     #[inline(always)]
     fn poll_ack(&mut self, now: Instant, out: &mut Out) -> bool {
         self.recovery.force_front = false;
@@ -615,7 +620,7 @@ impl Tcb {
         out
     }
 
-    /// Records that `out` was sent.
+    /// Updates the counters and timers for `out`, which was sent.
     #[inline(always)]
     fn booked(&mut self, out: &Out, _now: Instant) {
         let segments = out.segments();
@@ -640,7 +645,7 @@ impl Tcb {
     }
 }
 
-/// Copies an infrequent segment into `out`; returns whether there was one.
+/// Copies a rarely sent segment into `out`. Returns whether there was one.
 fn put(reset: Option<Out>, out: &mut Out) -> bool {
     let Some(reset) = reset else { return false };
     *out = reset;

@@ -1,20 +1,20 @@
 //! Pacing: spreads a window over a round trip instead of sending it at once.
 //!
-//! The rate is a window per smoothed round trip, times a gain that leaves room to grow: 2 in slow
-//! start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`). A socket may set a
-//! lower rate (`SO_MAX_PACING_RATE`). One burst is a [`quantum`] of about a millisecond, so that
-//! pacing does not defeat segmentation offload. An idle connection saves up at most half a quantum
-//! of time, which hides a late timer.
+//! The rate is one congestion window per smoothed round trip, times a gain that leaves room to
+//! grow: 2 in slow start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`). A
+//! socket may set a lower rate (`SO_MAX_PACING_RATE`). One burst is a [`quantum`] of about a
+//! millisecond, so that pacing does not defeat segmentation offload. After idle time, a connection
+//! may send at most half a quantum earlier, which compensates for a late timer.
 
 use clock::{Duration, Instant};
 
-/// Rate in bytes per second that means no limit.
+/// Rate in bytes per second that stands for no limit.
 pub const UNLIMITED: u64 = u64::MAX;
-/// Maximum bytes of a burst, as in `Out::text_len`.
+/// Maximum number of bytes in a burst: the limit of `Out::text_len`.
 const MAX_BURST: u32 = 65_535;
 
-/// Returns the rate of `cwnd` bytes per `srtt`, times `gain` percent. Without a measured round trip
-/// there is no limit, so that the initial window may leave.
+/// Returns the rate of `cwnd` bytes per `srtt`, times `gain` percent, in bytes per second. Before
+/// the first RTT measurement there is no limit, so that the initial window can leave.
 pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
     let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return UNLIMITED };
     let ns = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
@@ -22,8 +22,8 @@ pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
     (u64::from(cwnd).saturating_mul(u64::from(gain).saturating_mul(10_000_000)) / ns).max(1)
 }
 
-/// Returns the bytes of one burst at `rate`: 2^-10 s of it (Linux's `sk_pacing_shift`), in whole
-/// segments, at least two.
+/// Returns the number of bytes in one burst at `rate`: those of 2^-10 s (Linux's
+/// `sk_pacing_shift`), rounded to whole segments, at least two.
 pub fn quantum(rate: u64, mss: u16) -> u32 {
     let mss = u32::from(mss.max(1));
     let most = (MAX_BURST / mss).max(1) * mss;
@@ -31,8 +31,8 @@ pub fn quantum(rate: u64, mss: u16) -> u32 {
     wanted.max(2).saturating_mul(mss).min(most)
 }
 
-/// Returns the bytes that Linux passes at once to a port with segmentation offload: a quantum, and
-/// more on a path with a round trip below a few milliseconds (`tcp_tso_rtt_log`).
+/// Returns the number of bytes that Linux passes to a port with segmentation offload at once: a
+/// quantum, and more if the round trip is below a few milliseconds (`tcp_tso_rtt_log`).
 pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
     let mss = u32::from(mss.max(1));
     let shift = min_rtt.map_or(32, |rtt| rtt.as_micros() >> 9);
@@ -41,7 +41,7 @@ pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
     (bytes / mss).max(1).saturating_mul(mss)
 }
 
-/// Pacer of one connection.
+/// Pacer of one connection: the time of its next transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacer {
     next: Instant,
@@ -65,7 +65,7 @@ impl Pacer {
         self.max_rate
     }
 
-    /// Returns the effective rate when the window allows `rate`.
+    /// Returns the smaller of `rate`, which the window allows, and the maximum rate.
     pub fn limited(&self, rate: u64) -> u64 {
         rate.min(self.max_rate)
     }
@@ -82,8 +82,9 @@ impl Pacer {
         self.next <= now
     }
 
-    /// Charges `bytes` (including headers, if the caller counts them) sent at the window's `rate`;
-    /// the socket's limit applies.
+    /// Records that `bytes` were sent (including headers, if the caller counts them) and computes
+    /// the next departure. `rate` is the rate that the window allows; the maximum rate of the
+    /// socket applies too.
     pub fn on_sent(&mut self, bytes: u32, rate: u64, now: Instant) {
         let rate = self.limited(rate);
         if rate == UNLIMITED {

@@ -1,10 +1,11 @@
 //! Path MTU discovery: from ICMP, or by search (RFC 1191, RFC 8201, RFC 5927 7, RFC 8899).
 //!
 //! Sizes are in units of MSS: data and TCP options, which is the MTU less IP and the fixed TCP
-//! header. An ICMP message counts only if it quotes a segment in flight and reports a size below
-//! the current one; no message sets the MSS below the minimum. When large segments are lost without
-//! an ICMP message, the MSS falls after some timeouts to a size that any path carries (RFC 8899
-//! 4.3). With probing enabled, the search then goes up again, by bisection, with data as probes.
+//! header. An ICMP message is accepted only if it quotes a segment in flight and reports a size
+//! below the current one. No message reduces the MSS below the minimum. When large segments are
+//! lost without an ICMP message, the MSS falls after some timeouts to a size that any path carries
+//! (RFC 8899 4.3). With probing enabled, the search then raises the MSS again by bisection, with
+//! segments of data as probes.
 
 use crate::rare_events::RareEvents;
 use crate::scoreboard::mark;
@@ -12,20 +13,20 @@ use crate::tcb::{Pmtu, Tcb};
 use crate::{Events, SeqNum, State};
 use clock::{Duration, Instant};
 
-/// Consecutive timeouts that indicate a black hole: fewer are more often congestion or an absent
-/// peer.
+/// Number of consecutive timeouts that indicate a black hole. Fewer timeouts are more often caused
+/// by congestion or an absent peer.
 const BLACK_HOLE: u8 = 4;
 /// Attempts per probe size (RFC 8899 5.1.2).
 const MAX_PROBES: u8 = 3;
-/// Interval between searches for a larger MTU: PMTU_RAISE_TIMER (RFC 8899 5.1.1); at least 5
-/// minutes after a message (RFC 1191 6.3).
+/// Interval between searches for a larger MTU: PMTU_RAISE_TIMER (RFC 8899 5.1.1). RFC 1191 6.3
+/// requires at least 5 minutes after an ICMP message.
 const RAISE: Duration = Duration::from_secs(600);
-/// First size to fall back to when a black hole is suspected: below that of Ethernet, which most
-/// paths carry.
+/// First size, in bytes, to which the MSS falls when a black hole is suspected: below that of
+/// Ethernet, so that most paths carry it.
 const BASE: u16 = 1024;
 
-/// Error about a segment of ours: an ICMP message parsed by the host, or a failure of its own
-/// neighbor resolution.
+/// Error that concerns a segment of ours: an ICMP message parsed by the host, or a failure of the
+/// host's own neighbor resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpNotice {
     /// Port, protocol or administratively unreachable: no process answers there.
@@ -35,10 +36,10 @@ pub enum IcmpNotice {
     /// The next hop did not answer this host's own ARP or neighbor solicitations. Unlike an ICMP
     /// message, this cannot be forged remotely and is no transient fault of a distant router.
     NoNeighbor,
-    /// Packet too big and not to be fragmented; the next hop carries `mss` bytes after the fixed
-    /// headers, 0 if unknown.
+    /// The packet was too big and had the don't-fragment bit set. The next hop carries `mss` bytes
+    /// after the fixed headers, 0 if unknown.
     TooBig {
-        /// MTU less IP and fixed TCP header.
+        /// MTU of the next hop minus the IP and fixed TCP headers.
         mss: u16,
     },
     /// Source quench: ignored (RFC 6633).
@@ -78,8 +79,8 @@ impl Tcb {
         }
     }
 
-    /// Applies the MTU that the host already has for this path (RFC 1191 6.3). The advertised MSS
-    /// does not depend on the path (RFC 6691).
+    /// Applies the MTU that the host has already stored for this path (RFC 1191 6.3). The
+    /// advertised MSS does not depend on the path (RFC 6691).
     pub fn know_path(&mut self, mss: u16, now: Instant) {
         let mss = mss.max(self.floor());
         if mss < self.path_mss() {
@@ -87,8 +88,8 @@ impl Tcb {
         }
     }
 
-    /// Lowers the MSS, and has segments that did not fit retransmitted at once, in smaller ones;
-    /// the congestion window is not reduced (RFC 1191 6.4).
+    /// Lowers the MSS, and has segments that did not fit retransmitted at once as smaller ones. The
+    /// congestion window is not reduced (RFC 1191 6.4).
     fn on_too_big(&mut self, mss: u16, now: Instant) {
         let present = self.path_mss();
         let mss = if mss == 0 { plateau_below(present) } else { mss };
@@ -119,8 +120,8 @@ impl Tcb {
         self.set_mss();
     }
 
-    /// Handles a further timeout: if full segments were sent, they may be too large for the path
-    /// without an ICMP message (RFC 8899 4.3).
+    /// Handles another consecutive timeout. If full segments were sent, they may be too large for
+    /// the path although no ICMP message arrived (RFC 8899 4.3).
     pub(crate) fn black_hole_suspected(&mut self, now: Instant) {
         let large = self.board.front().is_some_and(|front| front.text_len() > u32::from(self.floor()));
         if self.recovery.retransmits < BLACK_HOLE || !large {
@@ -135,8 +136,8 @@ impl Tcb {
         }
     }
 
-    /// Returns the data bytes of a probe to send now (RFC 8899 5.3.2), `None` if there is none;
-    /// never during loss recovery.
+    /// Returns the number of data bytes of a probe to send now (RFC 8899 5.3.2). Returns `None` if
+    /// no probe is due, and always during loss recovery.
     pub(crate) fn mtu_probe(&mut self, unsent: u32, room: u32, now: Instant) -> Option<u32> {
         if !self.config.mtu_probing || !self.recovery.is_quiet() {
             return None;
@@ -153,7 +154,7 @@ impl Tcb {
         }
         let size = pmtu.candidate().filter(|size| *size <= peer && *size <= self.config.mss)?;
         let text = u32::from(size.saturating_sub(options));
-        // Enough data after the probe that its loss is detected without a timeout.
+        // There is enough data after the probe that its loss is detected without a timeout.
         let enough = unsent >= text + 3 * u32::from(self.snd.mss) && room >= text + 3 * u32::from(self.snd.mss);
         enough.then_some(text)
     }
@@ -178,8 +179,8 @@ impl Tcb {
         }
     }
 
-    /// Returns whether the only lost record is the probe, and if so records its failure: it was too
-    /// large, which is no sign of congestion (RFC 8899 3, (7)).
+    /// Returns whether the only lost record is the MTU probe; if so, records that the probe failed.
+    /// It was too large, which is no sign of congestion (RFC 8899 3, (7)).
     pub(crate) fn only_mtu_probe_lost(&mut self) -> bool {
         let Some((size, end)) = self.pmtu.as_ref().and_then(|pmtu| pmtu.probe) else { return false };
         if self.board.lost().segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
@@ -197,8 +198,8 @@ impl Tcb {
     }
 }
 
-/// Returns the next lower common MTU, less 40, for routers that do not report theirs (RFC 1191
-/// 7.1).
+/// Returns the next common MTU below the current one, minus 40 bytes of headers, for routers that
+/// do not report theirs (RFC 1191 7.1).
 fn plateau_below(mss: u16) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 576, 552, 296];
     PLATEAUS.iter().map(|mtu| mtu - 40).find(|plateau| *plateau < mss).unwrap_or(256)

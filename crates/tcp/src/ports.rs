@@ -1,9 +1,9 @@
 //! Unpredictable ephemeral ports: double-hash port selection (RFC 6056 3.3.4, algorithm 4).
 //!
-//! port = first + (F(ends) + table[G(ends)]) mod count. To one peer the ports are sequential, so
-//! that each is reused as late as possible; across peers they are unrelated. The table is large and
-//! its steps are random, because a peer that shares a cell of a small table could count other
-//! peers' connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
+//! port = first + (F(ends) + table[G(ends)]) mod count. The ports used for one peer are sequential,
+//! so that each is reused as late as possible. The ports used for different peers are unrelated.
+//! The table is large and its steps are random, because in a small table a peer that shares a cell
+//! with other peers could count their connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
 
 use crate::Ends;
 use crate::siphash::Key;
@@ -12,7 +12,7 @@ use wire::L4Port;
 
 /// Cells of the table: 128 KiB, of which the system commits only the pages in use.
 const CELLS: usize = 1 << 16;
-/// Maximum step; steps are 1 to 8.
+/// Maximum step of a cell; steps are 1 to 8.
 const MAX_STEP: u64 = 8;
 
 /// Selects ephemeral ports.
@@ -23,8 +23,8 @@ pub struct PortChooser {
     increments: Vec<u16>,
 }
 
-/// FreeBSD's default range (`IPPORT_EPHEMERALFIRST`): 15.8 bits of choice, against 14 for IANA's
-/// dynamic ports (from 49152).
+/// FreeBSD's default range of ephemeral ports (`IPPORT_EPHEMERALFIRST`). It has 15.8 bits of
+/// entropy; IANA's dynamic ports have 14 (from 49152).
 pub const EPHEMERAL: RangeInclusive<u16> = 10_000..=u16::MAX;
 
 impl PortChooser {
@@ -34,8 +34,8 @@ impl PortChooser {
         PortChooser { key, range, increments: Vec::new() }
     }
 
-    /// Returns the next port for which `is_free` returns true; `None` if the whole range is in use.
-    /// `chance` is random.
+    /// Returns the next port for which `is_free` returns true; `None` if all ports of the range are
+    /// in use. `chance` is a random number.
     pub fn choose(
         &mut self,
         local: u128,
@@ -46,7 +46,7 @@ impl PortChooser {
     ) -> Option<L4Port> {
         let (first, count) = (u32::from(*self.range.start()), self.range.len() as u32);
         let hash = Ends { local, remote, local_port: L4Port(0), remote_port }.sip24(self.key);
-        // F and G: two halves of one function.
+        // F and G are the two halves of one hash.
         let (offset, cell) = (hash as u32, (hash >> 32) as usize % CELLS);
         if self.increments.is_empty() {
             self.increments = vec![0; CELLS];

@@ -2,14 +2,15 @@
 //! Jacobson, 1990).
 //!
 //! On a quiet connection nearly every segment carries the next data, or acknowledges all data in
-//! flight, or both, and nothing else. [`Tcb::on_expected`] checks for this with comparisons alone
-//! and then has the effect of the full steps in `input` and `ack` without their checks. A segment
-//! that it declines has changed nothing and takes the slow path.
+//! flight, or both, and nothing else. [`Tcb::on_expected`] detects such a segment with comparisons
+//! alone and then has the effect of the full steps in `input` and `ack` without their checks. If it
+//! declines a segment, it has changed nothing, and the segment takes the slow path.
 //!
-//! It accepts data at RCV.NXT within the window that acknowledges nothing new, or all of a single
-//! segment in flight; and a pure ACK of that segment. This covers request and response, and the
-//! receiving side of a transfer. ACKs of a longer flight need the scoreboard and congestion
-//! control, and go to `ack`. The tests in `proof` check that both paths end in the same state.
+//! It accepts a segment with data at RCV.NXT within the window, if the segment acknowledges nothing
+//! new or all of the single segment in flight. It also accepts a pure ACK of the single segment in
+//! flight. This covers request and response, and the receiving side of a transfer. ACKs of a longer
+//! flight need the scoreboard and congestion control, and go to `ack`. The tests in `proof` check
+//! that both paths end in the same state.
 
 mod end;
 mod output;
@@ -42,16 +43,16 @@ pub struct Expected {
     pub timestamps: Timestamps,
 }
 
-/// Result of an accepted segment; all of its data is in order.
+/// Result of a segment that the fast path accepted; all of its data is in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Bytes that the send queue may release. If nonzero, a round trip was measured.
+    /// Number of bytes that the send queue may release. If nonzero, a round trip was measured.
     pub acked: u32,
 }
 
 impl Tcb {
-    /// Processes an expected segment. Returns `None` if it was not expected: nothing has changed,
-    /// and [`Tcb::on_segment`] must process it.
+    /// Processes an expected segment. Returns `None` if the segment was not expected: nothing has
+    /// changed, and [`Tcb::on_segment`] must process the segment.
     #[inline]
     pub fn on_expected(&mut self, seg: &Expected, now: Instant) -> Option<Taken> {
         if !self.expects(seg) {
@@ -114,8 +115,8 @@ impl Tcb {
             && !self.rack.is_late(self.snd.una)
     }
 
-    /// Processes the ACK of the one segment in flight, of `acked` sequence numbers and `text`
-    /// bytes, sent at `sent`: [`Tcb::process_ack`](crate::Tcb) for this case.
+    /// Processes the ACK of the only segment in flight, which has `acked` sequence numbers and
+    /// `text` bytes and was sent at `sent`. This is [`Tcb::process_ack`](crate::Tcb) for this case.
     #[inline(always)]
     fn all_acknowledged(&mut self, seg: &Expected, (acked, text): (u32, u32), sent: Instant, now: Instant) {
         self.board.acknowledge_sole();

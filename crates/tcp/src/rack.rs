@@ -6,8 +6,8 @@ use crate::tcb::{Ca, DUPTHRESH, Early, Tcb};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Returns the reordering window: the wait beyond a round trip before a missing segment counts
-    /// as lost.
+    /// Returns the reordering window: the time beyond a round trip after which a missing segment
+    /// counts as lost.
     fn reorder_window(&self) -> Duration {
         let rack = &self.rack;
         if !rack.reordered
@@ -19,21 +19,21 @@ impl Tcb {
         (min / 4 + srtt / 4 * u32::from(rack.mult - 1)).min(srtt)
     }
 
-    /// Returns the time after which an overtaken segment counts as lost: a round trip plus the
-    /// reordering window.
+    /// Returns the time after which a segment counts as lost if a later one has arrived: a round
+    /// trip plus the reordering window.
     ///
     /// RFC 8985 uses the RTT of the latest-sent segment delivered, and widens the window by
-    /// quarters of the minimum RTT. Both can be near zero under reordering, because they are those
-    /// of the overtaking segments. Once D-SACKs show that the wait was too short, both follow the
-    /// smoothed RTT, which also bounds the window in the RFC.
+    /// quarters of the minimum RTT. Under reordering both RTTs can be near zero, because they were
+    /// measured on the segments that arrived early. Once D-SACKs show that the wait was too short,
+    /// the RTT and the window follow the smoothed RTT, which also bounds the window in the RFC.
     fn loss_wait(&self) -> Duration {
         let rtt = self.rack.rtt();
         let rtt = if self.rack.mult > 1 { rtt.max(self.rtt.srtt().unwrap_or_default()) } else { rtt };
         rtt + self.reorder_window()
     }
 
-    /// Detects lost segments (RFC 8985 6.2 step 5) and sets the reordering timer if some are still
-    /// pending. Returns the bytes newly lost.
+    /// Detects lost segments (RFC 8985 6.2 step 5). If some segments are not yet due, sets the
+    /// reordering timer. Returns the number of bytes newly lost.
     pub(crate) fn detect_lost(&mut self, now: Instant) -> u32 {
         if self.rack.at == Instant::ZERO && self.board.sacked().segments == 0 {
             return 0;
@@ -43,8 +43,8 @@ impl Tcb {
         }
         let wait = self.loss_wait();
         let resent = self.board.retrans().segments;
-        // Segments spared by an undo get a longer wait: the undo showed that the earlier one was
-        // too short.
+        // Segments whose loss mark was removed by an undo get a longer wait: the undo showed that
+        // the earlier wait was too short.
         let spared_wait = wait.max(self.rtt.srtt().unwrap_or_default() + self.reorder_window());
         let (lost, due) = self.board.detect_lost((self.rack.at, self.rack.end), wait, spared_wait, now);
         if self.board.retrans().segments < resent {

@@ -1,15 +1,15 @@
-//! Events that only the core sees and the host counts: recorded where they are decided, taken by
-//! the host after each call.
+//! Infrequent events that the TCP core detects and the host counts. The core records them in a set,
+//! which the host takes after each call.
 //!
-//! They form a bit set, so that a connection without unusual events costs one comparison with zero
+//! The set is a bit mask, so that a connection without such events costs one comparison with zero
 //! per segment.
 
 use crate::counters::Counters;
 use stats::Counter;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Set of events since it was last taken. Each appears once, however often it occurred: the host
-/// takes the set after every segment, timer and output run.
+/// Set of infrequent events since the set was last taken. Each event appears once, however often it
+/// occurred, since the host takes the set after every segment, timer and output call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RareEvents(u32);
 

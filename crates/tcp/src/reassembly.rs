@@ -2,9 +2,9 @@
 //! 4, RFC 2883).
 //!
 //! The bytes are held by the host. The ranges are sorted, disjoint and non-adjacent, and their
-//! number is limited by the configuration: a segment that would add one more is dropped. A sender
-//! of tiny segments (SegmentSmack, CVE-2018-5390) therefore costs O(log n) for a lookup and a
-//! bounded move for an insertion. Reported data is never discarded for lack of room.
+//! number is limited by the configuration: a segment that would add one more is dropped. Each tiny
+//! segment of an attacker (SegmentSmack, CVE-2018-5390) therefore costs O(log n) for the lookup and
+//! a bounded move for the insertion. Data that a SACK reported is never discarded for lack of room.
 
 use crate::{Block, SeqNum};
 
@@ -23,11 +23,11 @@ pub(crate) struct Reassembly {
 /// Result of storing data beyond RCV.NXT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stored {
-    /// At least part of it was new.
+    /// At least part of the data was new.
     New,
-    /// All of it was already held, within this range.
+    /// All of the data was already held, within this range.
     Duplicate(Block),
-    /// The limit on ranges is reached.
+    /// The data was dropped: the maximum number of ranges is reached.
     Full,
 }
 
@@ -41,14 +41,15 @@ impl Reassembly {
         &self.ranges
     }
 
-    /// Returns the sequence number after the last one held.
+    /// Returns the sequence number after the last byte held.
     pub(crate) fn end(&self) -> Option<SeqNum> {
         self.ranges.last().map(|range| range.right)
     }
 
-    /// Stores `left..right`, which is not empty and lies beyond RCV.NXT.
+    /// Stores the range `left..right`, which is not empty and lies beyond RCV.NXT. `most` is the
+    /// maximum number of ranges.
     pub(crate) fn insert(&mut self, left: SeqNum, right: SeqNum, most: usize) -> Stored {
-        // Ranges `from..to` touch the new one.
+        // Ranges with index `from..to` touch the new one.
         let from = self.ranges.partition_point(|range| range.right.before(left));
         let mut to = from;
         let mut joined = Block { left, right };
@@ -85,8 +86,8 @@ impl Reassembly {
         Some(Block { left: range.left.later(left), right: range.right.earlier(right) })
     }
 
-    /// Removes the ranges that begin at or before `nxt`, the new RCV.NXT; returns how many bytes
-    /// beyond `nxt` they reach.
+    /// Removes the ranges that begin at or before `nxt`, the new RCV.NXT. Returns how many bytes
+    /// beyond `nxt` those ranges extend.
     pub(crate) fn join(&mut self, nxt: SeqNum) -> u32 {
         let passed = self.ranges.partition_point(|range| range.left.at_or_before(nxt));
         let mut reach = nxt;
@@ -100,7 +101,7 @@ impl Reassembly {
         reach.since(nxt)
     }
 
-    /// Discards all ranges and returns their extent.
+    /// Discards all ranges and returns one block that spans them.
     pub(crate) fn clear(&mut self) -> Option<Block> {
         let (first, last) = (self.ranges.first()?, self.ranges.last()?);
         let all = Block { left: first.left, right: last.right };
@@ -109,7 +110,8 @@ impl Reassembly {
         Some(all)
     }
 
-    /// Returns the ranges to report: the one changed last, then those reported before (RFC 2018 4).
+    /// Returns the ranges to report in SACK blocks: the one changed last, then those reported
+    /// before (RFC 2018 4).
     pub(crate) fn report(&self) -> impl Iterator<Item = Block> + '_ {
         self.recent.iter().take(usize::from(self.recents)).filter_map(|left| self.starting_at(*left))
     }

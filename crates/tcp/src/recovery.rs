@@ -9,8 +9,8 @@
 //! With SACK, `rack` finds lost segments; without SACK, duplicate ACKs show them (RFC 6582). In
 //! Recovery and Cwr the window follows proportional rate reduction (RFC 6937bis). A reduction that
 //! D-SACKs or timestamps prove spurious is undone (RFC 3708, RFC 3522). After a timeout, F-RTO
-//! watches for the ACK of an original (RFC 5682). The window restored by an undo is not used in one
-//! burst (RFC 4015), and segments that an undo unmarked are not found lost again by the same
+//! watches for the ACK of an original (RFC 5682). The window restored by an undo is not sent in one
+//! burst (RFC 4015). Segments whose loss mark an undo removed are not marked lost again by the same
 //! evidence.
 
 use crate::cc::{Congestion, Signal};
@@ -22,13 +22,13 @@ use clock::Instant;
 
 mod undo;
 
-/// Information from an acknowledging segment.
+/// Values of an acknowledging segment, as input to loss recovery.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub got: Delivered,
     /// SND.UNA moved.
     pub advanced: bool,
-    /// It is a duplicate ACK (RFC 5681 2).
+    /// The segment is a duplicate ACK (RFC 5681 2).
     pub duplicate: bool,
     /// End of the D-SACK block, if any.
     pub dsack: Option<SeqNum>,
@@ -39,18 +39,18 @@ pub(crate) struct Shown {
     pub backoff: u8,
 }
 
-/// Result of an ACK in Recovery for the reduction of the window.
+/// Conclusion from an ACK in Recovery: whether the reduction of the window was spurious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doubt {
     None,
-    /// An original arrived while the outcome of retransmissions in flight is unknown.
+    /// Undecided: an original arrived, but the outcome of retransmissions in flight is unknown.
     Waits,
     Undone,
 }
 
 impl Tcb {
-    /// Updates recovery from an ACK, after the scoreboard took it. Returns whether a reduction was
-    /// undone.
+    /// Updates loss recovery from an ACK that the scoreboard has already processed. Returns whether
+    /// a reduction was undone.
     pub(crate) fn recover(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         self.recovery.new_first = false;
         let counted = self.recovery.reno_bytes(self.snd.mss);
@@ -101,7 +101,7 @@ impl Tcb {
         undone
     }
 
-    /// Without SACK, counts a duplicate ACK; an advancing ACK resets the count.
+    /// Without SACK, counts a duplicate ACK. An ACK that moves SND.UNA resets the count.
     fn count_duplicates(&mut self, shown: &Shown) {
         if self.sack {
             return;
@@ -125,9 +125,9 @@ impl Tcb {
         }
     }
 
-    /// Returns the bytes delivered, without SACK: a duplicate ACK stands for one segment. A later
-    /// advancing ACK stands for the bytes it covers less those already counted, but for at least a
-    /// segment: the one that was missing (RFC 6582 3.2).
+    /// Without SACK, returns the number of bytes that an ACK delivered. A duplicate ACK counts as
+    /// one segment. A later ACK that moves SND.UNA counts as the bytes it covers minus those
+    /// already counted, but at least as one segment: the one that was missing (RFC 6582 3.2).
     pub(crate) fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);
         if shown.advanced {
@@ -144,8 +144,8 @@ impl Tcb {
         self.recovery.dupacks = self.recovery.dupacks.saturating_add(1).min(most.max(1));
     }
 
-    /// Returns whether SND.UNA has reached the recovery point. Without SACK it must be past the
-    /// point: otherwise duplicates of earlier data would start another recovery (RFC 6582 4).
+    /// Returns whether SND.UNA has reached the recovery point. Without SACK, SND.UNA must be beyond
+    /// the point: otherwise duplicates of earlier data would start another recovery (RFC 6582 4).
     fn passed_point(&self) -> bool {
         let (una, high) = (self.snd.una, self.recovery.high);
         match self.recovery.ca {
@@ -156,8 +156,8 @@ impl Tcb {
         }
     }
 
-    /// Ends the current state once the recovery point is passed. Returns whether a reduction was
-    /// undone.
+    /// Leaves the current recovery state because the recovery point is passed. Returns whether a
+    /// reduction was undone.
     fn leave(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let mut undone = false;
         match self.recovery.ca {
@@ -173,7 +173,8 @@ impl Tcb {
             }
             Ca::Cwr => self.end_reduction(now),
             Ca::Open | Ca::Disorder | Ca::Loss => {
-                // Late D-SACKs, after the end of Recovery, can still show that it was spurious.
+                // Late D-SACKs, after the end of Recovery, can still show that the reduction was
+                // spurious.
                 if self.board.sacked().segments == 0 && self.snd.una.after(self.recovery.high) {
                     self.recovery.clear_undo();
                 }
@@ -192,8 +193,8 @@ impl Tcb {
         self.recovery.episode().retrans_stamp = None;
     }
 
-    /// Finds lost segments: by RACK or, without SACK, by the third duplicate ACK and by partial
-    /// ACKs.
+    /// Marks lost segments: with SACK by RACK, otherwise by the third duplicate ACK and by partial
+    /// ACKs. Returns the number of bytes newly lost.
     fn find_lost(&mut self, partial: bool, now: Instant) -> u32 {
         if self.board.is_empty() {
             return 0;
@@ -217,7 +218,7 @@ impl Tcb {
         self.recovery.ca = Ca::Recovery;
     }
 
-    /// Sets ssthresh from the flight and starts PRR.
+    /// Sets ssthresh from the bytes in flight and starts proportional rate reduction (PRR).
     fn begin_reduction(&mut self, why: Signal, acked: u32, sacked: u32, now: Instant) {
         let outstanding = self.snd.nxt.since(self.snd.una).saturating_add(acked);
         self.cc.on_congestion(self.reduced_from(outstanding), why, now);
@@ -230,12 +231,13 @@ impl Tcb {
         self.ecn.cwr = self.ecn.on;
     }
 
-    /// Returns the window at the time of congestion: the bytes in flight (RFC 5681 3.1, (4)) or the
-    /// congestion window (RFC 9438 4.6).
+    /// Returns the window, in bytes, from which a reduction starts: the bytes in flight (RFC 5681
+    /// 3.1, (4)) or the congestion window (RFC 9438 4.6).
     ///
-    /// The bytes in flight are the maximum of this round trip. Where ACKs arrive in a batch, those
-    /// before the one that shows the loss have emptied the path, and nothing was sent between them.
-    /// (A window of 15 became one of 2; at 1 % loss that cost a fifth of the rate.)
+    /// The bytes in flight are the maximum of this round trip. If ACKs arrive in a batch, those
+    /// before the ACK that shows the loss have emptied the path, and nothing was sent between them.
+    /// (With the current bytes in flight, a window of 15 segments became one of 2; at 1 % loss that
+    /// cost a fifth of the rate.)
     fn reduced_from(&self, outstanding: u32) -> u32 {
         let cwnd = self.cc.cwnd();
         if self.config.reduce_cwnd { cwnd } else { outstanding.max(self.snd.flight).min(cwnd) }
@@ -248,7 +250,7 @@ impl Tcb {
             self.begin_reduction(Signal::Ecn, shown.got.acked, shown.got.sacked, now);
             self.rare_events |= RareEvents::ECN_REDUCTION;
             self.recovery.ca = Ca::Cwr;
-            // No segment has to leave at once.
+            // Unlike after a loss, no segment has to leave at once.
             self.recovery.episode().prr_out = self.snd.mss.into();
         }
     }
@@ -263,7 +265,7 @@ impl Tcb {
             }
             if self.recovery.undo().is_some() && self.answers_original(seg) {
                 self.rack.reordered = true;
-                // While retransmissions are in flight it is unknown whether all of them were
+                // While retransmissions are in flight, it is unknown whether all of them were
                 // spurious.
                 if self.board.retrans().segments > 0 {
                     return Doubt::Waits;
@@ -359,7 +361,7 @@ impl Tcb {
             // Step 3a: the ACK is for the new data, not for earlier data: the loss was real.
             Frto::Second if shown.got.sacked > 0 || shown.duplicate => self.recovery.frto = Frto::Off,
             // The ACK echoes the retransmission: the original was lost (RFC 3522 3.2). Step 2a: a
-            // duplicate ACK is inconclusive.
+            // duplicate ACK proves nothing.
             Frto::First if shown.advanced && self.echoes(seg) => self.recovery.frto = Frto::Off,
             Frto::First if !self.sack && shown.duplicate => self.recovery.frto = Frto::Off,
             // Step 2b. Until SND.UNA moves, the segment that timed out may be lost, whatever else
@@ -378,7 +380,7 @@ impl Tcb {
         if recovered {
             self.recovery.ca = Ca::Open;
             self.recovery.dupacks = 0;
-            // D-SACKs may still show that it was spurious.
+            // D-SACKs may still show that the timeout was spurious.
             self.recovery.episode().retrans_stamp = None;
             self.cc.on_recovery_exit(now);
             self.rack.on_recovery_exit();
@@ -394,15 +396,15 @@ impl Tcb {
         false
     }
 
-    /// Records that a tail loss probe was sent.
+    /// Records that a tail loss probe was sent; `resent` is true if it was a retransmission.
     pub(crate) fn on_probed(&mut self, resent: bool) {
         self.rare_events |= RareEvents::LOSS_PROBE;
         self.recovery.tlp_end = Some(self.snd.nxt);
         self.recovery.tlp_resent = resent;
     }
 
-    /// Detects a loss that the tail loss probe repaired and that nothing else will show (RFC 8985
-    /// 7.4).
+    /// Handles the answer to a tail loss probe: detects a loss that the probe repaired and that no
+    /// other event will show (RFC 8985 7.4).
     fn answer_to_tail_loss(&mut self, shown: &Shown, now: Instant) {
         let Some(end) = self.recovery.tlp_end else { return };
         let una = self.snd.una;
@@ -412,8 +414,8 @@ impl Tcb {
         if !self.recovery.tlp_resent || shown.dsack == Some(end) {
             self.recovery.tlp_end = None; // it was new data, or both copies arrived
         } else if una.after(end) {
-            // Newer data was acknowledged without a D-SACK: one copy was lost, so the window is
-            // reduced.
+            // Newer data was acknowledged without a D-SACK: the original or the probe was lost, so
+            // the window is reduced.
             self.rare_events |= RareEvents::LOSS_PROBE_RECOVERY;
             self.recovery.clear_undo();
             if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {

@@ -1,26 +1,26 @@
-//! Results of the core: the position of data, bytes to release, events for the application, and
-//! drop reasons.
+//! Results of processing a segment: where its data goes, bytes to release, events for the
+//! application, and drop reasons.
 
 use crate::Out;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Action for the data of an arriving segment.
+/// Action that the host takes for the data of an arriving segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Text {
     /// Discard it.
     #[default]
     Nothing,
-    /// Keep `len` bytes after the first `skip`, at offset `at` from the previous RCV.NXT (0: in
-    /// order).
+    /// Keep `len` bytes after the first `skip` bytes, at offset `at` from the previous RCV.NXT (0:
+    /// in order).
     ///
     /// Out-of-order data may overlap data already held; the host chooses which copy to keep.
     Accept {
-        /// Bytes of the data to skip.
+        /// Number of data bytes to skip.
         skip: u32,
-        /// Bytes to keep.
+        /// Number of data bytes to keep.
         len: u32,
-        /// Offset from the previous RCV.NXT.
+        /// Offset from the previous RCV.NXT, in bytes.
         at: u32,
     },
 }
@@ -50,7 +50,7 @@ impl Events {
     pub const TIMED_OUT: Events = Events(1 << 7);
     /// The peer announced urgent data (`SIGURG`).
     pub const URGENT: Events = Events(1 << 8);
-    /// The connection entered TIME-WAIT: a compact entry can take its place.
+    /// The connection entered TIME-WAIT: the caller can replace it by a compact entry.
     pub const TIME_WAIT: Events = Events(1 << 9);
     /// The connection is over: it neither sends nor receives, and no timer runs.
     pub const CLOSED: Events = Events(1 << 10);
@@ -59,8 +59,8 @@ impl Events {
     pub const SOFT_ERROR: Events = Events(1 << 11);
     /// The path does not respond: another route may work (RFC 9293 3.8.3, R1).
     pub const PATH_DOUBTFUL: Events = Events(1 << 12);
-    /// A SYN arrived that may replace this connection in TIME-WAIT by a new one (RFC 6191, RFC 9293
-    /// 3.6.1).
+    /// A SYN arrived for this connection in TIME-WAIT. A new connection may replace it (RFC 6191,
+    /// RFC 9293 3.6.1).
     pub const REUSABLE: Events = Events(1 << 13);
     /// The host or network is unreachable (`EHOSTUNREACH`).
     pub const UNREACHABLE: Events = Events(1 << 14);
@@ -128,7 +128,7 @@ macro_rules! dropped {
             /// All reasons.
             pub const ALL: &[Dropped] = &[$(Dropped::$name,)+];
 
-            /// The reason as a sentence.
+            /// Description of the reason, as a sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Dropped::$name => $why,)+ }
             }
@@ -162,18 +162,18 @@ dropped! {
 /// Result of processing a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
-    /// Action for the segment's data.
+    /// Action that the host takes for the segment's data.
     pub text: Text,
-    /// Bytes of data by which RCV.NXT advanced: those of this segment and of stored data that
-    /// follows.
+    /// Number of bytes by which RCV.NXT advanced: those of this segment and of stored data that
+    /// follows it.
     pub in_order: u32,
-    /// Bytes that may be released from the front of the send queue.
+    /// Number of bytes that may be released from the front of the send queue.
     pub acked: u32,
     /// Events for the application.
     pub events: Events,
     /// Reason why the segment or its data was dropped.
     pub dropped: Option<Dropped>,
-    /// Reply outside the data stream: a RST or a challenge ACK.
+    /// Segment to send that is not part of the data stream: a RST or a challenge ACK.
     pub answer: Option<Out>,
     /// A round trip was measured.
     pub measured: bool,

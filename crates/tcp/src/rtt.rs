@@ -1,18 +1,18 @@
 //! Round-trip time and retransmission timeout (RFC 6298, RFC 7323 4.2), in microseconds.
 //!
 //! With a sample for nearly every ACK, the variance of RFC 6298 would decay within a round trip
-//! (RFC 7323 appendix G). As in Linux, it is instead the largest deviation of a round trip: it
-//! grows at once and shrinks by a quarter per round trip. RTO = SRTT + max(4 RTTVAR, `rto_min`):
-//! the floor applies to the variance.
+//! (RFC 7323 appendix G). As in Linux, RTTVAR is instead the largest deviation within a round trip:
+//! it grows at once and shrinks by a quarter per round trip. RTO = SRTT + max(4 RTTVAR, `rto_min`):
+//! the minimum applies to the variance.
 
 use crate::{Config, SeqNum};
 use clock::{Duration, Instant};
 
-/// Lifetime of the minimum RTT, in 2^30 ns: five minutes.
+/// Lifetime of the minimum RTT, in units of 2^30 ns: five minutes.
 const MIN_RTT_WINDOW: u32 = 279;
-/// Minimum sample: zero would cause a division by zero.
+/// Minimum sample in microseconds: zero would cause a division by zero.
 const LEAST_US: u32 = 1;
-/// Maximum sample, 2^26 us: one beyond a minute is invalid.
+/// Maximum sample in microseconds (2^26): a sample beyond a minute is invalid.
 const MOST_US: u32 = 1 << 26;
 
 /// Returns the instant `us` microseconds after `now`, without the 128-bit arithmetic of a
@@ -39,13 +39,13 @@ pub(crate) struct Rtt {
     mdev_max4: u32,
     /// Variance used for the RTO, in quarters of a microsecond (that is, 4 RTTVAR).
     rttvar4: u32,
-    /// ACK of this number ends the current round trip.
+    /// Sequence number whose ACK ends the current round trip.
     round_end: SeqNum,
-    /// Minimum RTT in the window.
+    /// Minimum RTT of the last five minutes, in microseconds.
     min_us: u32,
-    /// Time of the minimum, in 2^30 ns.
+    /// Time at which the minimum was measured, in units of 2^30 ns.
     min_at: u32,
-    /// RTO without back-off.
+    /// RTO in microseconds, without back-off.
     rto_us: u32,
     rto_min_us: u32,
     rto_max_us: u32,
@@ -71,7 +71,8 @@ impl Rtt {
         }
     }
 
-    /// Adds a sample, measured when everything before `una` was acknowledged.
+    /// Adds the RTT sample `rtt_us`, in microseconds. `una` and `nxt` are SND.UNA and SND.NXT at
+    /// the time of the measurement.
     #[inline]
     pub(crate) fn sample(&mut self, rtt_us: u32, una: SeqNum, nxt: SeqNum, now: Instant) {
         let us = rtt_us.clamp(LEAST_US, MOST_US);
@@ -121,7 +122,7 @@ impl Rtt {
         Duration::from_micros(u64::from(self.mdev4 >> 2))
     }
 
-    /// Minimum RTT of the last minutes; `None` before the first sample.
+    /// Minimum RTT of the last five minutes; `None` before the first sample.
     #[inline]
     pub(crate) fn min(&self) -> Option<Duration> {
         (self.min_us != u32::MAX).then(|| Duration::from_micros(u64::from(self.min_us)))

@@ -2,12 +2,12 @@
 //! RFC 8985 5).
 //!
 //! A record is created when a segment is sent and removed when SND.UNA passes it. In between it may
-//! be SACKed, marked lost and retransmitted. The sums of those bytes are updated with each mark, so
-//! that FlightSize and pipe cost nothing to compute.
+//! be SACKed, marked lost and retransmitted. The sums of SACKed, lost and retransmitted bytes are
+//! updated with each mark, so that FlightSize and pipe cost nothing to compute.
 //!
 //! Hostile SACKs stay cheap (CVE-2019-11477, CVE-2019-11478). A block is found by binary search. A
 //! SACKed record stores how many records after it are SACKed too (`run`), so repeated reports are
-//! skipped. All other walks use cursors that pass each record once. The work per ACK is O(blocks
+//! skipped. All other loops use cursors that pass each record once. The work per ACK is O(blocks
 //! log n), amortised.
 
 use crate::SeqNum;
@@ -20,9 +20,9 @@ pub(crate) mod mark {
     pub const SACKED: u8 = 1;
     /// Considered lost.
     pub const LOST: u8 = 1 << 1;
-    /// Retransmitted, and the retransmission is considered in flight.
+    /// Retransmitted, and the retransmission counts as in flight.
     pub const RETRANS: u8 = 1 << 2;
-    /// Retransmitted at some time: cannot be used for RTT measurement (Karn).
+    /// Retransmitted at least once: cannot be used for RTT measurement (Karn).
     pub const EVER: u8 = 1 << 3;
     /// Ends with FIN.
     pub const FIN: u8 = 1 << 4;
@@ -36,9 +36,9 @@ pub(crate) mod mark {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub start: SeqNum,
-    /// Sequence number after its last, including FIN.
+    /// Sequence number after the segment's last, including FIN.
     pub end: SeqNum,
-    /// Time of its latest transmission.
+    /// Time of the segment's latest transmission.
     pub at: Instant,
     /// If SACKed: minimum number of consecutive SACKed records from here on, including this one.
     run: u32,
@@ -64,18 +64,19 @@ impl Sent {
     }
 }
 
-/// Information from the records that an ACK delivered, cumulatively or selectively.
+/// Facts about the records that an ACK newly delivered, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivered {
-    /// Bytes that SND.UNA passed.
+    /// Number of bytes that SND.UNA passed.
     pub acked: u32,
-    /// Bytes newly delivered: not SACKed before, now acknowledged or SACKed.
+    /// Number of bytes newly delivered: not SACKed before, now acknowledged or SACKed.
     pub bytes: u32,
-    /// Segments newly delivered.
+    /// Number of segments newly delivered.
     pub segments: u32,
-    /// Newly SACKed bytes.
+    /// Number of bytes newly SACKed.
     pub sacked: u32,
-    /// A never retransmitted record was delivered that ends at or before the last recovery point.
+    /// A record was delivered that was never retransmitted and that ends at or before the last
+    /// recovery point.
     pub original: bool,
     /// Latest transmission time among retransmitted records that SND.UNA passed.
     pub copied_at: Option<Instant>,
@@ -83,16 +84,17 @@ pub(crate) struct Delivered {
     pub first_sent: Option<Instant>,
     /// Latest transmission time among newly SACKed, never retransmitted records.
     pub sack_sent: Option<Instant>,
-    /// Lowest sequence number delivered that was never retransmitted, for detecting reordering.
+    /// Lowest sequence number among delivered records that were never retransmitted, for detecting
+    /// reordering.
     pub lowest_original: Option<SeqNum>,
-    /// Latest-sent record delivered (RFC 8985 6.2 step 1).
+    /// The delivered record that was sent last (RFC 8985 6.2 step 1).
     pub latest: Option<Latest>,
-    /// Transmission time of the last record delivered, in sequence order, and whether it was
-    /// retransmitted. Restricted to records that SND.UNA passed, if there are any.
+    /// Transmission time of the delivered record with the highest sequence number, and whether that
+    /// record was retransmitted. If SND.UNA passed any records, only these are considered.
     pub last: Option<(Instant, bool)>,
 }
 
-/// Latest-sent record among those that an ACK delivered.
+/// The record that was sent last among those that an ACK delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latest {
     pub at: Instant,
@@ -100,14 +102,14 @@ pub(crate) struct Latest {
     pub retransmitted: bool,
 }
 
-/// Returns whether a segment was sent later than another, or at the same instant and further on
-/// (RFC 8985 6.2).
+/// Returns whether a segment was sent later than another one, or at the same instant with a higher
+/// sequence number (RFC 8985 6.2).
 #[inline]
 pub(crate) fn sent_after(at: Instant, end: SeqNum, than_at: Instant, than_end: SeqNum) -> bool {
     at > than_at || (at == than_at && end.after(than_end))
 }
 
-/// Sum of bytes and segments with some mark.
+/// Bytes and segments that carry a certain mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub bytes: u32,
@@ -128,26 +130,28 @@ impl Sum {
     }
 }
 
-/// Records of one connection.
+/// Records of the segments in flight of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     records: VecDeque<Sent>,
-    /// Present from the first mark until nothing is in flight: few connections have it at any one
-    /// time.
+    /// State of marked records. It exists from the first mark until nothing is in flight: few
+    /// connections have it at any one time.
     marked: Option<Box<Marked>>,
 }
 
-/// State of marked records.
+/// State of a scoreboard with marked records.
 #[derive(Clone, Debug, Default)]
 struct Marked {
-    /// Number of records removed from the front since this was created, and so the number of the
-    /// record at index 0. Cursors are such numbers.
+    /// Number of records removed from the front since this state was created, which is also the
+    /// number of the record at index 0. The cursors are such record numbers.
     base: u64,
-    /// No record before this one is lost and awaiting retransmission.
+    /// Cursor: no record before this number is lost and awaiting retransmission.
     resend: u64,
-    /// No record before this one is an original transmission that may still be marked lost.
+    /// Cursor: no record before this number is an original transmission that may still be marked
+    /// lost.
     unresolved: u64,
-    /// Retransmissions in flight in transmission order: start and time. Stale entries are skipped.
+    /// Retransmissions in flight, in transmission order: first sequence number and transmission
+    /// time. Stale entries are skipped.
     resent: VecDeque<(SeqNum, Instant)>,
     /// Time of the last undo that unmarked lost records.
     spared_at: Instant,
@@ -175,8 +179,8 @@ impl Scoreboard {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.retrans)
     }
 
-    /// Returns the bytes that have left the path (SACKed or lost), and the bytes of retransmissions
-    /// in flight.
+    /// Returns the number of bytes that have left the path (SACKed or lost), and the number of
+    /// bytes of retransmissions in flight.
     #[inline]
     pub(crate) fn gone_and_again(&self) -> (u32, u32) {
         match &self.marked {
@@ -205,7 +209,7 @@ impl Scoreboard {
         self.records.back()
     }
 
-    /// Returns the only record, if it was sent once and is unmarked.
+    /// Returns the only record, if there is one record that was sent once and has no marks.
     #[inline]
     pub(crate) fn sole(&self) -> Option<&Sent> {
         const HISTORY: u8 = mark::SACKED | mark::LOST | mark::RETRANS | mark::EVER;
@@ -267,7 +271,8 @@ impl Scoreboard {
         }
     }
 
-    /// Slow path of [`Scoreboard::acknowledge`]: accounts for the removal of a marked record.
+    /// Slow path of [`Scoreboard::acknowledge`]: updates the sums for the removal of a marked
+    /// record.
     fn forget(&mut self, record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
         if record.has(mark::EVER) {
             out.copied_at = out.copied_at.max(Some(record.at));
@@ -290,7 +295,7 @@ impl Scoreboard {
         }
     }
 
-    /// Shortens the first record after an ACK in its middle.
+    /// Shortens the first record after an ACK of only part of it.
     fn trim_front(&mut self, una: SeqNum, out: &mut Delivered) {
         let Some(front) = self.records.front_mut() else { return };
         let gone = una.since(front.start);
@@ -313,7 +318,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks the records in `left..right` as SACKed. A record counts only if all of it is inside.
+    /// Marks the records in `left..right` as SACKed. Records that are only partly in the range are
+    /// skipped.
     pub(crate) fn sack(&mut self, left: SeqNum, right: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
         let mut at = self.records.partition_point(|record| record.start.before(left));
         let end = self.find_whole_end(right).max(at);
@@ -385,7 +391,8 @@ impl Scoreboard {
         true
     }
 
-    /// Marks the first record lost (RFC 6582 3.2; RFC 6298 5.4). Returns the bytes newly lost.
+    /// Marks the first record lost (RFC 6582 3.2; RFC 6298 5.4). Returns the number of bytes newly
+    /// lost.
     pub(crate) fn mark_front_lost(&mut self) -> u32 {
         let len = self.records.front().map_or(0, Sent::len);
         if self.mark_lost(0) { len } else { 0 }
@@ -423,13 +430,13 @@ impl Scoreboard {
         self.marked.as_ref().map_or(0, |marked| marked.unresolved.saturating_sub(marked.base) as usize)
     }
 
-    /// Marks records lost that were sent before the latest delivered one and longer ago than `wait`
+    /// Marks records lost that were sent before the latest delivered one and longer than `wait` ago
     /// (RFC 8985 6.2 step 5).
     ///
-    /// For segments unmarked by an undo, the time of the undo replaces the time of sending and
-    /// `spared_wait` replaces `wait`: segments that overtook them before are no evidence of loss.
-    /// Returns the bytes found lost, and the time at which the next segment sent before the latest
-    /// delivered one is due.
+    /// For segments whose loss mark was removed by an undo, the time of the undo replaces the time
+    /// of sending, and `spared_wait` replaces `wait`: segments that overtook them before are no
+    /// evidence of loss. Returns the number of bytes found lost, and the time at which the next
+    /// segment sent before the latest delivered one is due.
     pub(crate) fn detect_lost(
         &mut self,
         latest: (Instant, SeqNum),
@@ -439,13 +446,13 @@ impl Scoreboard {
     ) -> (u32, Option<Instant>) {
         let (mut lost, mut due) = (0u32, None);
         let spared_at = self.marked.as_ref().map_or(Instant::ZERO, |marked| marked.spared_at);
-        // One timer for all records sent before the latest delivered one: the last of them is due
-        // then.
+        // One timer serves all records sent before the latest delivered one; it expires when the
+        // last of them is due.
         let judge = |record: &Sent| match record.has(mark::SPARED) {
             true => (spared_at, spared_wait, latest.0.after(spared_wait)),
             false => (record.at, wait, latest.0.after(wait)),
         };
-        // Originals are in transmission order, so the first that is not due ends the walk.
+        // Originals are in transmission order, so the loop ends at the first that is not due.
         let mut index = self.unresolved();
         while let Some(record) = self.records.get(index) {
             if record.has(mark::SACKED) {
@@ -519,8 +526,8 @@ impl Scoreboard {
         self.drop_stale();
     }
 
-    /// Keeps `resent` at most about twice its needed length; amortised, each entry is visited once
-    /// more.
+    /// Removes stale entries from `resent` so that it has at most about twice the needed length.
+    /// The amortised cost is one more visit per entry.
     fn drop_stale(&mut self) {
         let Some(marked) = &mut self.marked else { return };
         if marked.retrans.segments == 0 {
@@ -534,15 +541,15 @@ impl Scoreboard {
         }
     }
 
-    /// Returns whether the retransmission sent at `at` is the latest of the record at `start` and
-    /// considered in flight.
+    /// Returns whether the retransmission of the record at `start` that was sent at `at` is its
+    /// latest one and counts as in flight.
     fn is_under_way_again(&self, start: SeqNum, at: Instant) -> bool {
         let record = self.records.get(self.find(start));
         record.is_some_and(|record| record.start == start && record.at == at && record.has(mark::RETRANS))
     }
 
-    /// Marks lost the records that start in `from..to`, or at `from`, since their latest
-    /// transmission failed locally.
+    /// Marks lost the records that start in `from..to`, or at `from`, because the host could not
+    /// send them.
     pub(crate) fn unsend(&mut self, from: SeqNum, to: SeqNum) {
         let mut index = self.find(from);
         while let Some(record) = self.records.get(index) {
@@ -587,7 +594,7 @@ impl Scoreboard {
                 marked.resent.make_contiguous().sort_by_key(|entry| entry.1);
             }
         }
-        // The runs did not count the additional record.
+        // The `run` counts do not include the additional record.
         for record in self.records.iter_mut().filter(|record| record.run > 1) {
             record.run = 1;
         }
@@ -606,8 +613,8 @@ impl Scoreboard {
         self.records.front().is_some_and(|record| record.has(mark::SACKED))
     }
 
-    /// Clears all SACK marks and marks those records lost (RFC 2018 8: SACKs must not be relied on
-    /// after a timeout).
+    /// Clears all SACK marks and marks those records lost (RFC 2018 8: after a timeout, earlier
+    /// SACKs must not be relied on).
     pub(crate) fn forget_sacked(&mut self) {
         let Some(marked) = &mut self.marked else { return };
         for record in self.records.iter_mut().filter(|record| record.has(mark::SACKED)) {

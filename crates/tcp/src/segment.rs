@@ -1,5 +1,5 @@
-//! Segments as the core processes them: numbers, flags, options, and the length of the data, never
-//! the data.
+//! Segments as this crate processes them: sequence numbers, flags, options, and the length of the
+//! data, but not the data itself.
 //!
 //! A received [`Segment`] is parsed from a header validated by `wire`, with a checksum verified by
 //! the host. A segment to send is an [`Out`]: the header fields, and which bytes of the send queue
@@ -44,7 +44,7 @@ impl Ecn {
     }
 }
 
-/// The timestamps option (RFC 7323 3.2).
+/// The TCP timestamps option (RFC 7323 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Timestamps {
     /// Timestamp value (TSval).
@@ -53,7 +53,7 @@ pub struct Timestamps {
     pub ecr: u32,
 }
 
-/// A SACK block: `left..right`.
+/// A SACK block: the range of sequence numbers `left..right`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Block {
     /// First sequence number of the block.
@@ -70,7 +70,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Stores as many of `blocks` as fit into a header.
+    /// Creates a list of as many of `blocks` as fit into a header.
     pub fn new(blocks: impl IntoIterator<Item = Block>) -> Blocks {
         let mut out = Blocks::default();
         for (slot, block) in out.blocks.iter_mut().zip(blocks) {
@@ -119,7 +119,8 @@ const SACK_PERMITTED: [u8; 2] = [4, 2];
 const SCALE: u32 = 0x01_0303;
 
 impl SegmentOptions {
-    /// Parses options. Malformed ones are ignored; of repeated ones the last counts.
+    /// Parses options. Malformed options are ignored; if an option is repeated, the last one
+    /// counts.
     #[inline(never)]
     pub fn parse(options: Options<'_>) -> SegmentOptions {
         let mut out = SegmentOptions::default();
@@ -157,8 +158,8 @@ impl SegmentOptions {
         })
     }
 
-    /// Parses raw option bytes; common layouts without a loop (a third of the cost of
-    /// [`SegmentOptions::parse`]).
+    /// Parses raw option bytes. Common layouts are parsed without a loop, at a third of the cost of
+    /// [`SegmentOptions::parse`].
     #[inline(always)]
     pub fn parse_bytes(bytes: &[u8]) -> SegmentOptions {
         match bytes {
@@ -187,7 +188,7 @@ pub struct Segment {
     pub urgent: u16,
     /// Bytes of data.
     pub len: u32,
-    /// Data bytes per packet if several were merged (LRO); 0 if it is a single packet.
+    /// Data bytes per packet if several packets were merged (LRO); 0 for a single packet.
     pub gso_size: u16,
     /// Parsed options.
     pub options: SegmentOptions,
@@ -196,7 +197,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Maximum data bytes in one of its packets.
+    /// Maximum number of data bytes in one of the packets merged into this segment.
     #[inline]
     pub fn piece(&self) -> u32 {
         match self.gso_size {
@@ -205,7 +206,7 @@ impl Segment {
         }
     }
 
-    /// Number of packets merged into it.
+    /// Number of packets merged into this segment.
     #[inline]
     pub fn segments(&self) -> u32 {
         match self.gso_size {
@@ -242,7 +243,7 @@ impl Segment {
         }
     }
 
-    /// SEG.LEN: the data, and one each for SYN and FIN (RFC 9293 3.4).
+    /// Length in sequence numbers (SEG.LEN): the data, and one each for SYN and FIN (RFC 9293 3.4).
     #[inline]
     pub fn seq_len(&self) -> u32 {
         let controls = u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN));
@@ -262,7 +263,7 @@ impl Segment {
     }
 }
 
-/// Encoded options of a segment to send: at most 40 bytes, a multiple of 4.
+/// Encoded options of a segment to send: at most 40 bytes, in a multiple of 4.
 #[derive(Clone, Copy)]
 pub struct OutOptions {
     bytes: [u8; MAX_OPTIONS_LEN],
@@ -281,7 +282,8 @@ impl OutOptions {
         out
     }
 
-    /// Sets NOP, NOP, timestamps, as in nearly every segment, without an `OptionWriter`.
+    /// Sets the options to NOP, NOP, timestamps, as in nearly every segment, without the cost of an
+    /// `OptionWriter`.
     #[inline(always)]
     pub fn set_timestamps(&mut self, val: u32, ecr: u32) {
         let [a, b, c, d] = ALIGNED_TIMESTAMPS;
@@ -293,8 +295,8 @@ impl OutOptions {
         self.len = 12;
     }
 
-    /// Encodes the options of a SYN in Linux's order, each group on four bytes; with timestamps
-    /// (`val`, `ecr`) without an `OptionWriter`.
+    /// Encodes the options of a SYN in Linux's order, each group aligned to four bytes. With
+    /// timestamps (`val`, `ecr`), does so without the cost of an `OptionWriter`.
     pub(crate) fn of_syn(mss: u16, sack: bool, timestamps: Option<(u32, u32)>, shift: Option<u8>) -> OutOptions {
         let Some((val, ecr)) = timestamps else {
             let mut options = OptionWriter::new().mss(mss);
@@ -327,7 +329,8 @@ impl OutOptions {
         self.len = 0;
     }
 
-    /// Returns the bytes if there are twelve, as with timestamps only: a copy of constant length.
+    /// Returns the encoded options if they are twelve bytes long, as with timestamps only. The
+    /// caller can then copy a constant length.
     #[inline(always)]
     pub fn as_twelve(&self) -> Option<&[u8; 12]> {
         if self.len == 12 { self.bytes.first_chunk() } else { None }
@@ -398,18 +401,18 @@ pub struct Out {
     pub urgent: u16,
     /// Encoded options.
     pub options: OutOptions,
-    /// Offset of its data in the send queue, whose front is SND.UNA.
+    /// Offset of the segment's data in the send queue, whose front is SND.UNA.
     pub text_at: u32,
-    /// Bytes of data. If more than `mss`, the port cuts it into segments of `mss`, with FIN and PSH
-    /// on the last (TSO).
+    /// Number of data bytes. If this is more than `mss`, the port splits the data into segments of
+    /// `mss` bytes, with FIN and PSH on the last (TSO).
     pub text_len: u32,
     /// Maximum data bytes per segment with these options.
     pub mss: u16,
     /// ECN field for the IP header.
     pub ecn: Ecn,
-    /// It is a retransmission.
+    /// The segment is a retransmission.
     pub retransmission: bool,
-    /// It only announces room in the window (RFC 9293 3.8.6.2.2).
+    /// The segment only announces room in the window (RFC 9293 3.8.6.2.2).
     pub window_update: bool,
 }
 
@@ -420,13 +423,13 @@ impl Out {
         self.text_len > u32::from(self.mss)
     }
 
-    /// Number of segments that the port will make of it.
+    /// Number of segments into which the port splits the data.
     #[inline]
     pub fn segments(&self) -> u32 {
         if self.is_large() { self.text_len.div_ceil(u32::from(self.mss.max(1))) } else { 1 }
     }
 
-    /// Converts it to the receiver's [`Segment`], as if received from the wire.
+    /// Converts the segment to a [`Segment`], as the receiver would parse it from the wire.
     pub fn as_arriving(&self) -> Segment {
         Segment {
             seq: self.seq,

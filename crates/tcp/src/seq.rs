@@ -1,7 +1,7 @@
 //! Sequence numbers: 32 bits with wrap-around (RFC 9293 3.4).
 //!
 //! Comparisons use the sign of the distance, so they are valid only for numbers less than 2^31
-//! apart. Windows are at most 2^30 (RFC 7323 2.3), so this holds for all that a connection
+//! apart. Windows are at most 2^30 (RFC 7323 2.3), so this holds for all numbers that a connection
 //! compares. All arithmetic wraps.
 
 use std::fmt;
@@ -11,70 +11,70 @@ use std::fmt;
 pub struct SeqNum(pub u32);
 
 impl SeqNum {
-    /// Returns whether it comes before `other`.
+    /// Returns whether this number comes before `other`.
     #[inline]
     pub const fn before(self, other: SeqNum) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// Returns whether it comes after `other`.
+    /// Returns whether this number comes after `other`.
     #[inline]
     pub const fn after(self, other: SeqNum) -> bool {
         other.before(self)
     }
 
-    /// Returns whether it equals `other` or comes before it.
+    /// Returns whether this number equals `other` or comes before it.
     #[inline]
     pub const fn at_or_before(self, other: SeqNum) -> bool {
         !other.before(self)
     }
 
-    /// Returns whether it equals `other` or comes after it.
+    /// Returns whether this number equals `other` or comes after it.
     #[inline]
     pub const fn at_or_after(self, other: SeqNum) -> bool {
         !self.before(other)
     }
 
-    /// Returns whether it lies in `from..to`.
+    /// Returns whether this number lies in `from..to`.
     #[inline]
     pub const fn within(self, from: SeqNum, to: SeqNum) -> bool {
         self.0.wrapping_sub(from.0) < to.0.wrapping_sub(from.0)
     }
 
-    /// Bytes from `earlier` to this number, with wrap-around.
+    /// Distance from `earlier` to this number, with wrap-around.
     #[inline]
     pub const fn since(self, earlier: SeqNum) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Bytes from `earlier` to this number; 0 if `earlier` comes after it.
+    /// Distance from `earlier` to this number; 0 if `earlier` comes after it.
     #[inline]
     pub const fn since_or_zero(self, earlier: SeqNum) -> u32 {
         if self.before(earlier) { 0 } else { self.since(earlier) }
     }
 
-    /// Returns the number `bytes` further on.
+    /// Returns this number plus `bytes`, with wrap-around.
     #[inline]
     #[must_use]
     pub const fn plus(self, bytes: u32) -> SeqNum {
         SeqNum(self.0.wrapping_add(bytes))
     }
 
-    /// Returns the number `bytes` back.
+    /// Returns this number minus `bytes`, with wrap-around.
     #[inline]
     #[must_use]
     pub const fn minus(self, bytes: u32) -> SeqNum {
         SeqNum(self.0.wrapping_sub(bytes))
     }
 
-    /// Returns the later of the two.
+    /// Returns the later of the two numbers.
     #[inline]
     #[must_use]
     pub const fn later(self, other: SeqNum) -> SeqNum {
         if self.before(other) { other } else { self }
     }
 
-    /// Returns the earlier of the two.
+    /// Returns the earlier of the two numbers.
     #[inline]
     #[must_use]
     pub const fn earlier(self, other: SeqNum) -> SeqNum {

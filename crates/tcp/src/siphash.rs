@@ -2,8 +2,8 @@
 //!
 //! SipHash-2-4 makes values that peers see and must not be able to predict (initial sequence
 //! numbers, ports, cookies). SipHash-1-3, at about half the cost, makes the initial values of the
-//! port table. Table indices, which are never visible, use a cheaper hash in `table`. Messages are
-//! whole words, as nothing else is hashed here.
+//! port table. Table indices, which are never visible, use a cheaper hash in `table`. Messages
+//! consist of whole 64-bit words.
 
 /// 128-bit secret key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Key {
         hash::<1, 3>(self, words)
     }
 
-    /// Derives a key for another purpose, from which this one cannot be computed.
+    /// Derives a key for another purpose. This key cannot be computed from the derived one.
     #[must_use]
     pub fn derive(self, purpose: u64) -> Key {
         Key(self.sip24(&[purpose, 0]), self.sip24(&[purpose, 1]))
@@ -72,7 +72,7 @@ fn hash<const C: usize, const D: usize>(Key(k0, k1): Key, words: &[u64]) -> u64 
         k1 ^ 0x7465_6462_7974_6573,
     ]);
     words.iter().for_each(|word| state.absorb::<C>(*word));
-    // The length in bytes, modulo 256.
+    // The message length in bytes, modulo 256.
     state.absorb::<C>((words.len() as u64).wrapping_mul(8) << 56);
     state.0[2] ^= 0xff;
     state.rounds::<D>();

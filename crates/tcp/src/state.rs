@@ -7,9 +7,9 @@
 pub enum State {
     /// No connection: never opened, or over.
     Closed,
-    /// SYN sent, waiting for the peer's SYN.
+    /// Our SYN is sent; the connection waits for the peer's SYN.
     SynSent,
-    /// SYN received and our SYN sent, waiting for its acknowledgment.
+    /// The peer's SYN was received and ours is sent; the connection waits for the ACK of ours.
     SynReceived,
     /// Data flows.
     Established,
@@ -19,7 +19,7 @@ pub enum State {
     FinWait1,
     /// Our FIN is acknowledged; the peer may still send.
     FinWait2,
-    /// Both FINs are sent; ours is not acknowledged.
+    /// Both sides have sent a FIN; ours is not acknowledged.
     Closing,
     /// The peer's FIN came first; ours is sent and not acknowledged.
     LastAck,
@@ -34,14 +34,14 @@ impl State {
         self >= State::Established
     }
 
-    /// Returns whether the application may queue bytes.
+    /// Returns whether the application may append bytes to the send queue.
     #[inline]
     pub fn may_queue(self) -> bool {
         matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
 
-    /// Returns whether data may be sent or retransmitted: all states in which sent data may be
-    /// unacknowledged.
+    /// Returns whether data may be sent or retransmitted. This holds in all states in which sent
+    /// data may be unacknowledged.
     #[inline]
     pub fn may_send(self) -> bool {
         matches!(self, State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck)

@@ -1,14 +1,14 @@
 //! Bounded tables of compact entries, with lookup by a keyed hash and queues ordered by age.
 //!
-//! Used by the SYN queue and TIME-WAIT. A slot costs its entry and 20 bytes of links. Memory grows
-//! by doubling up to the limit and is never allocated for a single entry. The caller decides which
-//! entries to evict: the front of a queue is its oldest entry.
+//! Used by the SYN queue and TIME-WAIT. A slot takes the size of its entry plus 20 bytes of links.
+//! Memory doubles as entries are added, up to the limit; there is no allocation per entry. The
+//! caller decides which entries to evict: the front of a queue is its oldest entry.
 
 use crate::Ends;
 use crate::siphash::Key;
 
 const NONE: u32 = u32::MAX;
-/// Queue number of free slots.
+/// Queue number that marks a free slot.
 const FREE: u8 = u8::MAX;
 
 fn fold(a: u64, b: u64) -> u64 {
@@ -31,8 +31,8 @@ struct Queue {
     last: u32,
 }
 
-/// Reports a link to a nonexistent entry, which is a bug of the table: panics in a debug build.
-/// There is no frame here to count as dropped.
+/// Reports a link to a nonexistent entry, which is a bug of the table: panics in a debug build. In
+/// a release build nothing is counted, since no frame is dropped.
 #[cold]
 fn broken() {
     debug_assert!(false, "broken link in the table");
@@ -80,8 +80,8 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
     }
 
     /// Returns the hash of `ends`: folded multiplication under a secret key, as in the host's
-    /// demux. It is never visible to a peer, so it only has to prevent chosen collisions, at an
-    /// eighth of SipHash's cost (three products for six rounds of 14 steps).
+    /// demux. A peer never sees this hash, so it only has to prevent chosen collisions. It takes
+    /// three multiplications, an eighth of the cost of SipHash with its six rounds of 14 steps.
     pub(crate) fn hash(&self, ends: &Ends) -> u32 {
         let Key(k0, k1) = self.key;
         let [l_high, l, r_high, r, ports] = ends.words();

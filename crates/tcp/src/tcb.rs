@@ -1,10 +1,10 @@
 //! Transmission control block: the variables of one connection (RFC 9293 3.3.1), and how a
 //! connection begins.
 //!
-//! The submodules define its parts, which depend neither on each other nor on the whole. `input`
-//! and `ack` change it when a segment arrives, `output` when one is sent, `timers` when time has
-//! passed; other modules implement their steps. A quiet connection fits in this one value; state
-//! that few connections need is boxed when needed.
+//! The submodules define the parts of the block, which depend neither on each other nor on the
+//! whole. `input` and `ack` change the block when a segment arrives, `output` when one is sent,
+//! `timers` when a deadline has passed; other modules implement their steps. State that few
+//! connections need is boxed and allocated on first use.
 
 use crate::cc::{Congestion, Control};
 use crate::config::MOST_SCALE;
@@ -38,13 +38,14 @@ pub(crate) use timers::{Early, Rtx, Timers};
 
 /// Bytes of the timestamps option, including padding.
 const TIMESTAMPS_LEN: u16 = 12;
-/// Window up to which a full segment may fill it (Linux's threshold); see [`Tcb::set_mss`].
+/// Window of the peer, in bytes, up to which one full segment may fill all of it (Linux's
+/// threshold); see [`Tcb::set_mss`].
 const LINUX_SMALL_WINDOW: u32 = 536;
 /// State of timestamps (RFC 7323), if both sides agreed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ts {
     pub recent: u32,
-    /// Time at which `recent` was stored, in 2^30 ns: only an age of weeks matters.
+    /// Time at which `recent` was stored, in units of 2^30 ns: only an age of weeks matters.
     taken: u32,
     pub offset: u32,
 }
@@ -78,14 +79,15 @@ pub(crate) struct EcnState {
     pub cwr: bool,
 }
 
-/// Options and requests of the application.
+/// Options and requests that the application set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TcbOptions {
     pub nodelay: bool,
     pub cork: bool,
-    /// The last write had `Tail::More`, and nothing was acknowledged since.
+    /// The last write announced more data ([`Tail::More`](crate::Tail::More)), and nothing was
+    /// acknowledged since.
     pub more: bool,
-    /// Held-back data may be sent once.
+    /// Data that Nagle or cork holds back may be sent once.
     pub flush: bool,
     /// The writer waits for room in the send buffer.
     pub starved: bool,
@@ -128,7 +130,7 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
     pub(crate) chrono: Chrono,
-    /// Cause that currently delays data.
+    /// Cause that currently delays queued data.
     pub(crate) held_by: Why,
     pub(crate) rare_events: RareEvents,
     pub(crate) ooo: Option<Box<Reassembly>>,
@@ -215,7 +217,8 @@ impl Tcb {
         (self.cold_options, self.cold_events, self.pmtu) = (None, None, None);
     }
 
-    /// Begins an active open in SYN-SENT; the SYN is ready to be polled (RFC 9293 3.10.1).
+    /// Begins an active open in SYN-SENT; [`Tcb::poll_segment`] then returns the SYN (RFC 9293
+    /// 3.10.1).
     ///
     /// `iss` and `ts_offset` come from a keyed generator (RFC 6528, RFC 7323 5.4).
     pub fn connect(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) -> Tcb {
@@ -224,7 +227,7 @@ impl Tcb {
         tcb
     }
 
-    /// Begins an active open as [`Tcb::connect`] does, reusing the value of a closed connection.
+    /// Begins an active open as [`Tcb::connect`] does, in the memory of this closed connection.
     pub fn connect_again(&mut self, config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) {
         self.reinit(config, iss, now);
         self.begin(config, ts_offset, now);
@@ -238,8 +241,8 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// Begins a passive open in SYN-RECEIVED, without a listener's SYN queue; the SYN-ACK is ready
-    /// to be polled (RFC 9293 3.10.7.2, third).
+    /// Begins a passive open in SYN-RECEIVED, without a listener's SYN queue; [`Tcb::poll_segment`]
+    /// then returns the SYN-ACK (RFC 9293 3.10.7.2, third).
     ///
     /// `syn` has SYN and neither ACK, RST nor FIN. Data on it is not accepted: the peer retransmits
     /// it.
@@ -262,8 +265,7 @@ impl Tcb {
         tcb
     }
 
-    /// Makes a connection as [`Tcb::from_handshake`] does, reusing the value of a closed
-    /// connection.
+    /// Makes a connection as [`Tcb::from_handshake`] does, in the memory of this closed connection.
     pub fn from_handshake_again(&mut self, config: &Arc<Config>, done: &Handshake, now: Instant) {
         self.reinit(config, done.iss, now);
         self.take_over(done, now);
@@ -327,8 +329,8 @@ impl Tcb {
         self.set_mss();
     }
 
-    /// Recomputes the data bytes of a full segment after a change of the path, the peer's MSS, or
-    /// the peer's window.
+    /// Recomputes the number of data bytes in a full segment, after a change of the path MTU, the
+    /// peer's MSS, or the peer's window.
     pub(crate) fn set_mss(&mut self) {
         let path = self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss);
         let whole = self.snd.peer_mss.min(path).min(self.own_mss().max(self.config.min_mss));
@@ -354,7 +356,7 @@ impl Tcb {
         asked.map_or(self.config.mss, |asked| asked.min(self.config.mss)).max(1)
     }
 
-    /// Enters ESTABLISHED: from here on data flows.
+    /// Enters ESTABLISHED, the state in which data flows.
     pub(crate) fn establish(&mut self, now: Instant) {
         self.state = State::Established;
         self.snd.syn_due = false;
@@ -379,8 +381,8 @@ impl Tcb {
         self.arm_keepalive(now);
     }
 
-    /// Returns the initial window (RFC 6928 2): ten segments, at most 14,600 bytes or two segments;
-    /// one segment after a lost SYN (RFC 5681 3.1).
+    /// Returns the initial congestion window in bytes (RFC 6928 2): ten segments, limited to 14,600
+    /// bytes or two segments. After a lost SYN it is one segment (RFC 5681 3.1).
     pub(crate) fn initial_window(&self) -> u32 {
         let mss = u32::from(self.snd.mss);
         if self.snd.syns > 1 && self.rtt.srtt().is_none() {
@@ -423,14 +425,14 @@ impl Tcb {
         self.ts.map(|ts| crate::TsState { recent: ts.recent, offset: ts.offset })
     }
 
-    /// Returns our millisecond clock plus offset, for TSval (RFC 7323 5.4).
+    /// Returns our millisecond clock plus this connection's offset, for TSval (RFC 7323 5.4).
     #[inline]
     pub(crate) fn ts_now(&self, now: Instant) -> u32 {
         let offset = self.ts.map_or(0, |ts| ts.offset);
         ((now.nanos() / 1_000_000) as u32).wrapping_add(offset)
     }
 
-    /// Bytes of data queued and not sent.
+    /// Number of data bytes queued and not sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u32 {
         self.snd.end.since_or_zero(self.snd.nxt)
@@ -442,7 +444,7 @@ impl Tcb {
         self.snd.nxt.after(self.snd.end)
     }
 
-    /// Bytes considered in flight (RFC 6675 4: pipe).
+    /// Number of bytes that count as in flight (RFC 6675 4: pipe).
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
@@ -451,7 +453,7 @@ impl Tcb {
         outstanding.saturating_sub(gone).saturating_add(again)
     }
 
-    /// Returns and clears the recorded events.
+    /// Returns the infrequent events recorded since the last call, and clears them.
     #[inline]
     pub fn take_notes(&mut self) -> RareEvents {
         std::mem::take(&mut self.rare_events)
@@ -469,7 +471,8 @@ impl Tcb {
         self.cold_events.get_or_insert_with(|| Box::new(ColdEvents::new(iss)))
     }
 
-    /// Returns the sequence number after the last urgent byte that we send.
+    /// Returns the sequence number after the last urgent byte to send; `None` if there is no urgent
+    /// data.
     #[inline]
     pub(crate) fn snd_urgent(&self) -> Option<SeqNum> {
         if !self.snd.urgent_on {
@@ -490,7 +493,7 @@ impl Tcb {
         self.recovery.probe = None;
     }
 
-    /// Panics if the variables are inconsistent.
+    /// Panics if variables of this connection contradict each other.
     #[cfg(any(test, fuzzing))]
     pub fn check_invariants(&self) {
         let (snd, rcv) = (&self.snd, &self.rcv);

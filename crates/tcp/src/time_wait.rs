@@ -51,7 +51,7 @@ impl Tcb {
     }
 }
 
-/// Arguments common to all calls.
+/// Arguments common to all calls of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The stack's configuration.
@@ -62,19 +62,19 @@ pub struct Context<'a> {
     pub now: Instant,
 }
 
-/// Action for a late segment.
+/// Action that the caller takes for a late segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeWaitAction {
-    /// No such connection is in TIME-WAIT.
+    /// No connection with these addresses and ports is in TIME-WAIT.
     Unknown,
     /// Send this ACK.
     Answer(Out),
     /// Send no reply.
     Dropped,
-    /// A SYN that may begin a new connection, whose ISN must come after `above` (RFC 9293 3.6.1,
-    /// MAY-2). If a listener accepts it, call [`TimeWaitTable::reuse`] first.
+    /// The segment is a SYN that may begin a new connection, whose ISN must come after `above` (RFC
+    /// 9293 3.6.1, MAY-2). If a listener accepts the SYN, call [`TimeWaitTable::reuse`] first.
     Reusable {
-        /// End of the old incarnation plus a window.
+        /// Last sequence number of the connection in TIME-WAIT plus a window.
         above: SeqNum,
     },
 }
@@ -96,7 +96,7 @@ struct Record {
     remote_port: L4Port,
     window: u16,
     flags: u8,
-    /// Time of the last reply, in units of 268 ms.
+    /// Time of the last reply, in units of 2^28 ns (268 ms).
     answered: u8,
 }
 
@@ -133,8 +133,8 @@ impl Record {
         ts.is_some_and(|ts| SeqNum(ts.val).before(SeqNum(self.ts_recent)))
     }
 
-    /// Returns whether a SYN may reuse the entry: it has a newer timestamp or, where timestamps
-    /// cannot decide, a new sequence number (RFC 6191 2).
+    /// Returns whether a SYN may replace this entry. It must have a newer timestamp or, if
+    /// timestamps cannot decide, a higher sequence number (RFC 6191 2).
     fn may_be_reused_by(&self, syn: &Segment) -> bool {
         let higher = syn.seq.after(self.rcv_nxt);
         match syn.options.timestamps {
@@ -142,13 +142,15 @@ impl Record {
                 let (new, old) = (SeqNum(ts.val), SeqNum(self.ts_recent));
                 new.after(old) || (new == old && higher)
             }
-            // Timestamps were not in use before: no old segment can be mistaken for a new one.
+            // Timestamps were not in use before, so no old segment can be mistaken for one of the
+            // new connection.
             Some(_) => true,
             None => higher,
         }
     }
 
-    /// Returns whether a reply may be sent, about every half second, and records it.
+    /// Returns whether a reply may be sent now, at most about one per half second, and records it
+    /// if so.
     fn may_answer(&mut self, cx: Context<'_>) -> bool {
         let now = (cx.now.nanos() >> 28) as u8; // wraps after 69 s; at worst one reply is late
         let apart = (cx.config.invalid_interval.as_nanos() >> 28).min(127);
@@ -190,8 +192,8 @@ impl TimeWaitTable {
     }
 
     /// Adds a connection that enters TIME-WAIT. The oldest entry is evicted if the table is full.
-    /// (Linux's `TCPTimeWaitOverflow` rejects the newest instead: entries of absent peers would
-    /// stay, and an active peer would receive a RST.)
+    /// (Linux rejects the newest instead, which it counts as `TCPTimeWaitOverflow`. Entries of
+    /// absent peers would then stay, and an active peer would receive a RST.)
     pub fn insert(&mut self, cx: Context<'_>, ends: &Ends, left: &Remains) {
         let hash = self.table.hash(ends);
         if let Some(at) = self.find_hashed(hash, ends) {
@@ -247,7 +249,8 @@ impl TimeWaitTable {
         record.map_or(TimeWaitAction::Unknown, |record| record.acknowledge(cx))
     }
 
-    /// Removes the entry of `ends`, which a new connection reuses. Returns whether there was one.
+    /// Removes the entry of `ends`, because a new connection replaces it. Returns whether there was
+    /// one.
     pub fn reuse(&mut self, cx: Context<'_>, ends: &Ends) -> bool {
         let gone = self.find(ends).and_then(|at| self.table.remove(at)).is_some();
         if gone {
@@ -261,7 +264,8 @@ impl TimeWaitTable {
         self.find(ends).is_some()
     }
 
-    /// Returns whether `which` returns true for the ends of any entry; linear in their number.
+    /// Returns whether any entry has addresses and ports for which `which` returns true. Takes time
+    /// linear in the number of entries.
     pub fn any(&self, which: impl Fn(&Ends) -> bool) -> bool {
         self.table.iter().any(|record| which(&record.ends()))
     }
@@ -271,8 +275,8 @@ impl TimeWaitTable {
         self.table.front(0).map_or(Instant::NEVER, |(_, record)| record.deadline)
     }
 
-    /// Removes at most `limit` expired entries and passes each to `over`. Returns whether there are
-    /// more.
+    /// Removes at most `limit` expired entries and passes the addresses and ports of each to
+    /// `over`. Returns whether there are more.
     pub fn on_timer(&mut self, cx: Context<'_>, limit: usize, mut over: impl FnMut(&Ends)) -> bool {
         for _ in 0..limit {
             let Some((at, record)) = self.table.front(0).filter(|(_, record)| record.deadline <= cx.now) else {
@@ -312,7 +316,7 @@ impl TimeWaitTable {
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
-        // On a server the table is empty if its clients close first.
+        // A server's table is empty if its clients close first: skip the hash.
         if self.is_empty() { None } else { self.find_hashed(self.table.hash(ends), ends) }
     }
 

@@ -1,8 +1,8 @@
 //! Timers: deadlines and their handlers (RFC 9293 3.10.8, RFC 6298 5, RFC 8985).
 //!
-//! A connection has five deadlines: retransmission (or window probe), loss probe or reordering,
-//! delayed ACK, the long one of its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing.
-//! `next_timer` returns the earliest.
+//! A connection has five deadlines: retransmission or window probe; tail loss probe or reordering;
+//! delayed ACK; a long one that depends on the state (keepalive, FIN-WAIT-2 or TIME-WAIT); and
+//! pacing. `next_timer` returns the earliest.
 
 use crate::rare_events::RareEvents;
 use crate::rtt::after_us;
@@ -22,14 +22,13 @@ impl Tcb {
             .map_or(next, |pace_at| next.min(pace_at))
     }
 
-    /// Takes the RST to send for a connection that [`Tcb::on_timer`] ended because of unanswered
-    /// keepalives.
+    /// Returns the RST to send for a connection that [`Tcb::on_timer`] ended because keepalive
+    /// probes were not answered, and removes it.
     pub fn take_reset_due(&mut self) -> Option<Out> {
         self.cold_options.as_mut().and_then(|cold_options| cold_options.reset.take())
     }
 
-    /// Runs the timers that are due. Segments to send are then available from
-    /// [`Tcb::poll_segment`].
+    /// Runs the timers that are due. [`Tcb::poll_segment`] then returns the segments to send.
     pub fn on_timer(&mut self, now: Instant) -> Events {
         let mut events = Events::NONE;
         if let Some(cold_options) = &mut self.cold_options {
@@ -59,8 +58,9 @@ impl Tcb {
         events
     }
 
-    /// Makes the delayed ACK due at once, since it found no data to ride on (RFC 9293 3.8.6.3). A
-    /// connection marked as interactive is not interactive after all; otherwise the delay doubles.
+    /// Makes the delayed ACK due at once, since no data segment could carry it (RFC 9293 3.8.6.3).
+    /// If the connection was marked as interactive, the mark is removed; otherwise the ACK delay
+    /// doubles.
     fn on_delayed_ack(&mut self) {
         self.timers.ack_at = Instant::NEVER;
         self.rcv.ack_now = true;
@@ -73,7 +73,8 @@ impl Tcb {
         }
     }
 
-    /// Handles the deadline of the current state.
+    /// Handles expiry of the long deadline, which depends on the state: keepalive, FIN-WAIT-2 or
+    /// TIME-WAIT.
     fn on_long(&mut self, now: Instant, events: &mut Events) {
         match self.state {
             State::FinWait2 if self.options.orphan => {
@@ -104,7 +105,7 @@ impl Tcb {
         self.rtt.rto(self.recovery.backoff)
     }
 
-    /// Shortens a wait so that it does not pass the user timeout.
+    /// Limits a wait so that it ends no later than the user timeout.
     fn within_user_timeout(&self, wait: Duration, now: Instant) -> Duration {
         let Some(limit) = self.cold_options.as_ref().and_then(|cold_options| cold_options.user_timeout) else {
             return wait;
@@ -116,8 +117,8 @@ impl Tcb {
         wait.min(limit.saturating_sub(passed).max(Duration::from_millis(1)))
     }
 
-    /// Returns whether the user timeout has passed since the first transmission of unanswered data;
-    /// `None` if none is set.
+    /// Returns whether the user timeout has passed since the first transmission of unanswered data.
+    /// Returns `None` if no user timeout is set.
     pub(crate) fn user_timeout_passed(&self, now: Instant) -> Option<bool> {
         let limit = self.cold_options.as_ref().and_then(|cold_options| cold_options.user_timeout)?;
         let since = self.recovery.unanswered_since;
@@ -164,8 +165,8 @@ impl Tcb {
         now.since(self.recovery.heard_at)
     }
 
-    /// Returns whether R2 is reached (RFC 9293 3.8.3), or the user timeout where one is set (RFC
-    /// 5482).
+    /// Returns whether the connection fails: R2 is reached (RFC 9293 3.8.3), or the user timeout
+    /// has passed where one is set (RFC 5482).
     fn gave_up(&self, now: Instant) -> bool {
         if let Some(passed) = self.user_timeout_passed(now) {
             return passed;

@@ -2,8 +2,9 @@
 //! RFC 7323 2).
 //!
 //! The advertised right edge is stored and never moved back (the counterpart of RFC 9293 MUST-34).
-//! It advances only by at least a segment or half the buffer (silly window avoidance, MUST-39), so
-//! that a reader of single bytes does not cause a stream of window updates.
+//! It advances only in steps of at least a segment or half the buffer (silly window avoidance,
+//! MUST-39). An application that reads single bytes therefore does not cause a stream of window
+//! updates.
 
 use crate::rare_events::RareEvents;
 use crate::rtt::us_since;
@@ -11,21 +12,22 @@ use crate::tcb::Tcb;
 use clock::Instant;
 
 impl Tcb {
-    /// Free bytes of the buffer beyond RCV.NXT, limited to what the window field can represent: a
-    /// window at that limit does not open when data is read.
+    /// Number of free bytes in the buffer beyond RCV.NXT, limited to what the window field can
+    /// represent.
     #[inline]
     fn room(&self) -> u32 {
         let most = u32::from(u16::MAX) << self.rcv.wscale;
         self.rcv.space.saturating_sub(self.rcv.unread).min(most)
     }
 
-    /// Bytes left of the advertised window.
+    /// Number of bytes left in the advertised window.
     #[inline]
     pub(crate) fn recv_window(&self) -> u32 {
         self.rcv.adv.since_or_zero(self.rcv.nxt)
     }
 
-    /// Returns how far the window would open if an ACK were sent now; 0 if the step is too small.
+    /// Returns by how many bytes the window would open if an ACK were sent now; 0 if the step is
+    /// too small to announce.
     #[inline(always)]
     fn opening(&self) -> u32 {
         let (room, window) = (self.room(), self.recv_window());
@@ -51,7 +53,7 @@ impl Tcb {
         units as u16
     }
 
-    /// Returns the window field of a SYN: never scaled (RFC 7323 2.2), whole segments.
+    /// Returns the window field of a SYN: never scaled (RFC 7323 2.2), and a multiple of the MSS.
     pub(crate) fn advertise_on_syn(&mut self) -> u16 {
         let window = self.room().min(u32::from(u16::MAX));
         let mss = u32::from(self.own_mss());
@@ -62,11 +64,11 @@ impl Tcb {
         window as u16
     }
 
-    /// Records that the application read `bytes`; requests a window update if the step is large
+    /// Records that the application read `bytes`, and requests a window update if the step is large
     /// enough.
     ///
-    /// Returns the receive space to request, if the bytes read per round trip outgrow the current
-    /// one.
+    /// Returns the receive buffer size to request, if the bytes read per round trip outgrow the
+    /// current size.
     #[inline]
     pub fn consumed(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         self.rcv.unread = self.rcv.unread.saturating_sub(bytes);
@@ -77,17 +79,18 @@ impl Tcb {
         self.right_size(bytes, now)
     }
 
-    /// Returns whether a window update is due, by Linux's rule, which is stricter than RFC 9293's
-    /// half a buffer or a segment: the window at least doubles, or was below two segments. Other
-    /// ACKs carry the rest.
+    /// Returns whether a window update is due. Linux's rule is used, which is stricter than RFC
+    /// 9293's half a buffer or a segment: the window must at least double, or have been below two
+    /// segments. Smaller steps are announced with other ACKs.
     fn window_update_due(&self) -> bool {
         let (opening, window) = (self.opening(), self.recv_window());
         let two = u32::from(self.rcv.mss_seen) * 2;
         opening > 0 && (opening >= window || (window < two.min(self.rcv.space / 2) && opening + window >= two))
     }
 
-    /// Performs dynamic right-sizing: the window should be twice what is read per round trip, so
-    /// that it does not slow a sender that doubles its window each round trip.
+    /// Performs dynamic right-sizing: the receive window should be twice the number of bytes read
+    /// per round trip, so that it does not slow down a sender that doubles its window each round
+    /// trip.
     #[inline]
     fn right_size(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         let sizing = &mut self.rcv.sizing;
@@ -107,7 +110,7 @@ impl Tcb {
         (reach > self.rcv.space && self.rcv.tunable).then_some(reach)
     }
 
-    /// Measures the peer's RTT without timestamps: the time in which a window of data arrives.
+    /// Measures the peer's RTT without timestamps, as the time in which one window of data arrives.
     pub(crate) fn time_window(&mut self, now: Instant) {
         let (nxt, window) = (self.rcv.nxt, self.recv_window());
         let cold_events = self.cold_events();

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::arp::{Op, Packet};
 
-/// The probed address in the low 32 bits, with [`Probe::IS_ON`] and [`Probe::IS_TAKEN`]; 0: no
-/// probe.
+/// The probed address in the low 32 bits, and the flags [`Probe::IS_ON`] and [`Probe::IS_TAKEN`]; 0
+/// if there is no probe.
 #[derive(Debug, Default)]
 pub(crate) struct Probe(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Probe {
         }
     }
 
-    /// Returns whether another station uses the address.
+    /// Returns whether another station uses the probed address.
     pub(super) fn is_taken(&self) -> bool {
         self.0.load(Ordering::Relaxed) & Probe::IS_TAKEN != 0
     }

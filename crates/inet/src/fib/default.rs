@@ -1,4 +1,5 @@
-//! The default route, stored beside a matcher: inside it, a change would touch every entry.
+//! The default route, which is stored outside the matcher: inside, a change of it would touch every
+//! entry.
 
 use super::entry::Entry;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -25,8 +26,8 @@ impl DefaultRoute {
         DefaultRead(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns whether the default route is unchanged since `read`; earlier loads are not reordered
-    /// past this.
+    /// Returns whether the default route is unchanged since `read`. Loads before this call are not
+    /// reordered after it.
     #[inline(always)]
     pub(super) fn is_still(&self, read: DefaultRead) -> bool {
         fence(Ordering::Acquire);

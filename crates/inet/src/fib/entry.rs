@@ -4,7 +4,7 @@ use super::prefix::{AddrBits, IpPrefix};
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Addresses processed together in a burst. 16 and 64 measure the same.
+/// Number of addresses processed together in a burst. With 16 or 64 the measured time is the same.
 pub(super) const CHUNK: usize = 32;
 /// Maximum number of routes of [`Fib::new`]: four times the IPv4 Internet table of 2026.
 pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
@@ -17,10 +17,10 @@ pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
 pub struct NextHopId(NonZeroU32);
 
 impl NextHopId {
-    /// The largest index: 23 bits in a table entry, less the one value that means "no route".
+    /// The largest index: a table entry has 23 bits for it, and one value means "no route".
     pub const MAX: u32 = (1 << 23) - 2;
 
-    /// Creates the number of an index; `None` above [`NextHopId::MAX`].
+    /// Creates the number for an index; `None` above [`NextHopId::MAX`].
     #[inline]
     pub const fn new(index: u32) -> Option<NextHopId> {
         if index > NextHopId::MAX {
@@ -73,7 +73,8 @@ impl Entry {
         (u32::from(len) + 2) << Entry::LEN_AT
     }
 
-    /// Returns the entry, or none if it is the default route's, which is stored beside the matcher.
+    /// Returns this entry, or "no route" if it is the default route's, which is stored outside the
+    /// matcher.
     pub(super) fn beside_default(self) -> Entry {
         if self.0 < Entry::bound(0) { Entry::NONE } else { self }
     }
@@ -83,7 +84,7 @@ impl Entry {
         NonZeroU32::new(self.0 & Entry::HOP).map(NextHopId)
     }
 
-    /// Returns the route that produced this entry for `dst`.
+    /// Returns the route, prefix and next hop, from which this entry for `dst` results.
     pub(super) fn found_for<A: AddrBits>(self, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
         let len = (self.0 >> Entry::LEN_AT).checked_sub(1)? as u8;
         Some((IpPrefix::masked(dst, len), self.hop()?))

@@ -1,9 +1,9 @@
-//! The matcher of a host: a short list of rows, all of which are compared.
+//! The matcher of a host with few routes: a short list of rows. A lookup compares all of them.
 //!
 //! Entries sort by prefix length, so the largest entry of the matching rows is the answer and the
 //! order of the rows does not matter. No branch depends on an address: stopping at the first match
-//! cost 18 ticks a lookup with 3 routes and mixed addresses, most of it branch mispredictions; this
-//! costs 2.3 in bursts of 32.
+//! cost 18 ticks a lookup with 3 routes and mixed addresses, most of it branch mispredictions.
+//! Comparing all rows costs 2.3 ticks in bursts of 32.
 //!
 //! A row is one word and is changed by one store; a change ends with a new version. A reader
 //! compares the version before and after reading all rows. If it is the same, at most one row
@@ -14,20 +14,22 @@ use super::entry::{CHUNK, Entry, NextHopId};
 use super::prefix::Prefix;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of routes in a list, which saves the 80 MB of a table. In bursts of 32 the list
-/// costs 3 ticks a lookup with 3 routes and 6 with 8, one by one 5 and 13. The table costs 1.5
-/// while few addresses are in use; a list of 16 would cost 7 and 30.
+/// Maximum number of routes in a list, which saves the 80 MB of a table. A lookup in the list costs
+/// 3 ticks with 3 routes and 6 with 8 in bursts of 32; one at a time, 5 and 13. The table costs 1.5
+/// ticks while few addresses are in use. A list of 16 routes would cost 7 ticks in bursts and 30
+/// one at a time.
 pub(super) const FEW: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Few {
     rows: [AtomicU64; FEW],
-    /// Rows from this index on are empty.
+    /// Number of rows in use: rows from this index on are empty.
     used: AtomicUsize,
     version: AtomicU64,
 }
 
-/// A row unpacked into address, mask and entry. An empty row matches every address with "no route".
+/// One row, unpacked into address, mask and entry. An empty row matches every address with "no
+/// route".
 struct Row {
     addr: u32,
     mask: u32,
@@ -50,8 +52,8 @@ impl Row {
         Row { addr: (word >> 32) as u32, mask, entry }
     }
 
-    /// Returns the entry, or 0 if `dst` is not in the prefix. Arithmetic, since the compiler would
-    /// turn an `if` into a branch.
+    /// Returns the entry, or 0 if `dst` is not in the prefix. The result is computed without `if`,
+    /// which the compiler would turn into a branch.
     #[inline(always)]
     fn entry_for(&self, dst: u32) -> u32 {
         self.entry.0 & u32::from(dst & self.mask == self.addr).wrapping_neg()
@@ -96,7 +98,8 @@ impl Few {
         }
     }
 
-    /// Iterates rows outside and addresses inside, so that the inner loop becomes SIMD.
+    /// Looks up one chunk. The outer loop iterates over rows and the inner loop over addresses, so
+    /// that the compiler vectorises the inner loop.
     fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
         loop {
             let version = self.version.load(Ordering::Acquire);

@@ -16,22 +16,23 @@ use lock::Pins;
 
 const GROUP: u32 = 1 << 31;
 const IN_GROUP: usize = 16;
-/// Groups in the first segment, 4 KiB. Each further segment is twice as large; the system provides
-/// zeroed pages.
+/// Number of groups in the first segment, which takes 4 KiB. Each further segment is twice as
+/// large; the system provides zeroed pages.
 const FIRST: usize = 64;
-/// Number of segments, for two groups for each of four million /32: 512 MiB.
+/// Number of segments: enough for two groups for each of four million /32 routes, which take 512
+/// MiB.
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
 const _: () = assert!(GROUPS_MAX >= 2 * DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
 /// Bits of a reference that index quarters of groups; the matcher uses the two bits above.
 const INDEX: u32 = (1 << 29) - 1;
-/// Entries in a quarter of a group.
+/// Number of entries in a quarter of a group.
 pub(super) const IN_QUARTER: usize = 4;
 const QUARTERS: usize = IN_GROUP / IN_QUARTER;
-/// Maximum number of removed groups waiting for readers. Beyond it, a group stays in place with 16
-/// equal entries, which is correct but not compact; the next removal there tries again.
+/// Maximum number of removed groups that readers may still use. Beyond it, a group stays in place
+/// with 16 equal entries, which is correct but not compact. The next removal there tries again.
 const WAITING: usize = 1 << 16;
-/// Number of waiting groups at which the readers' pins are checked.
+/// Number of removed groups at which the readers' pins are checked.
 const ASK_AT: usize = 64;
 
 /// Returns whether an entry, or the OR of several entries, contains a group reference.
@@ -58,12 +59,12 @@ impl Below for Groups {
     }
 }
 
-/// Sets every entry that no prefix longer than `len` owns to `with`, in `entries` and in the groups
-/// below.
+/// Sets every entry that does not belong to a prefix longer than `len` to `with`, in `entries` and
+/// in the groups below.
 ///
-/// Insert and remove both use this: under a present prefix, no entry belongs to a shorter one. Each
-/// entry is the complete answer for its addresses, so a concurrent reader gets either the old or
-/// the new answer for each address.
+/// Insert and remove both use this function: under a present prefix, no entry belongs to a shorter
+/// one. Each entry is the complete answer for its addresses, so a concurrent reader gets either the
+/// old or the new answer for each address.
 pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: Entry) {
     let bound = Entry::bound(len);
     for entry in entries {
@@ -76,7 +77,8 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: E
     }
 }
 
-/// Returns the segment of a quarter and the index of its first word there.
+/// Returns the segment that contains a quarter, and the index of the quarter's first word in that
+/// segment.
 #[inline(always)]
 fn place(quarter: usize) -> (usize, usize) {
     let at = quarter + FIRST * QUARTERS;
@@ -84,13 +86,13 @@ fn place(quarter: usize) -> (usize, usize) {
     (segment as usize, (at - ((FIRST * QUARTERS) << segment)) * IN_QUARTER)
 }
 
-/// Groups of a matcher, in segments.
+/// Groups of a matcher, stored in segments.
 #[derive(Default)]
 pub(super) struct Groups {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-/// Cache-aligned groups: they begin at `words[first]`, on a cache line boundary.
+/// Memory of a segment: the groups begin at `words[first]`, on a cache line boundary.
 struct Segment {
     words: Box<[AtomicU32]>,
     first: usize,
@@ -126,8 +128,8 @@ impl Groups {
         self.of(entry)[nibble].load(Ordering::Acquire)
     }
 
-    /// Makes `entry` refer to a group with 16 copies of it, unless it refers to a group already.
-    /// The group is filled before it is published. `None` if no groups are left.
+    /// Replaces `entry` by a reference to a group with 16 copies of it, unless it is a reference
+    /// already. The group is filled before it is published. Returns `None` if no groups are left.
     pub(super) fn open(&self, entry: &AtomicU32, spare: &mut Spare, pins: &Pins) -> Option<u32> {
         let now = entry.load(Ordering::Relaxed);
         if is_group(now) {
@@ -139,8 +141,8 @@ impl Groups {
         Some(group)
     }
 
-    /// Removes the group of `entry` once it contains nothing longer than `len`. Readers still
-    /// inside it find its last entries.
+    /// Removes the group of `entry` once it contains no entry of a prefix longer than `len`.
+    /// Readers that still use the group see its last entries.
     pub(super) fn close(&self, entry: &AtomicU32, len: u8, spare: &mut Spare, pins: &Pins) {
         let group = entry.load(Ordering::Relaxed);
         if !is_group(group) || spare.is_full() {
@@ -148,8 +150,8 @@ impl Groups {
         }
         let inside = self.of(group);
         let bound = Entry::bound(len);
-        // Entries of prefixes that cover the group are all equal: they are the longest such
-        // prefix's.
+        // Entries of prefixes that cover the whole group are all equal: they belong to the longest
+        // such prefix.
         if inside.iter().all(|inside| inside.load(Ordering::Relaxed) < bound) {
             entry.store(inside[0].load(Ordering::Relaxed), Ordering::Release);
             spare.retire(group, pins);
@@ -167,11 +169,11 @@ pub struct Spare {
     pub(super) pages: Pages,
 }
 
-/// Numbers that no entry refers to: the free ones, and those that a pinned reader may still use.
+/// Numbers that no entry refers to: free ones, and those that a pinned reader may still use.
 #[derive(Default)]
 struct Free {
     free: Vec<u32>,
-    /// Removed numbers with the count of [`Pins`] at removal, oldest first.
+    /// Removed numbers, each with the count of [`Pins`] at its removal, oldest first.
     waiting: VecDeque<(u64, u32)>,
 }
 
@@ -187,7 +189,7 @@ impl Spare {
         self.made * IN_GROUP * size_of::<u32>() + self.groups.bytes() + self.quarters.bytes()
     }
 
-    /// Returns whether `groups` more groups are certain to be available.
+    /// Returns whether at least `groups` more groups can be allocated.
     pub(super) fn has(&self, groups: usize) -> bool {
         GROUPS_MAX - self.made + self.groups.free.len() >= groups
     }
@@ -199,7 +201,7 @@ impl Spare {
         groups + self.quartered * QUARTERS - self.quarters.len()
     }
 
-    /// Returns whether too many numbers wait for readers, so that optional removals must stop.
+    /// Returns whether so many numbers wait for readers that optional removals must stop.
     pub(super) fn is_full(&self) -> bool {
         self.groups.waiting.len().max(self.quarters.waiting.len()) >= WAITING
     }
@@ -228,7 +230,7 @@ impl Spare {
         Some(group)
     }
 
-    /// Frees a group that no entry refers to; it is reused once no reader has it.
+    /// Frees a group that no entry refers to. It is reused once no reader can use it.
     pub(super) fn retire(&mut self, group: u32, pins: &Pins) {
         self.groups.retire(group, pins);
     }
@@ -263,7 +265,7 @@ impl Free {
         }
     }
 
-    /// Moves to `free` what no reader can use any more.
+    /// Moves the numbers that no reader can use any more to `free`.
     fn look_after(&mut self, pins: &Pins) {
         let passed = pins.passed();
         while let Some((_, entry)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {

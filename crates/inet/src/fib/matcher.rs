@@ -1,4 +1,4 @@
-//! Longest-prefix match, common to both families.
+//! Trait for longest-prefix match, common to both families.
 
 use super::entry::{Entry, NextHopId};
 use super::groups::Spare;
@@ -6,10 +6,10 @@ use super::prefix::IpPrefix;
 use lock::Pins;
 use std::collections::BTreeMap;
 
-/// Longest-prefix match of a family. Many threads read it, and none waits for the thread that
-/// changes it. Readers are pinned.
+/// Longest-prefix match of a family. Many threads read a matcher while one changes it; no reader
+/// waits for the thread that changes it. Readers are pinned.
 pub trait Matcher<A>: Default + Send + Sync {
-    /// Returns the entry for an address.
+    /// Returns the entry of the longest prefix that contains an address.
     fn find(&self, dst: A) -> Entry;
     /// Looks up as many addresses as the shorter slice holds.
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
@@ -25,7 +25,7 @@ pub trait Matcher<A>: Default + Send + Sync {
         spare: &mut Spare,
         pins: &Pins,
     );
-    /// Removes the route to `prefix`; `cover`: the entry of the longest remaining route that
+    /// Removes the route to `prefix`. `cover` is the entry of the longest remaining route that
     /// contains it.
     fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
     /// Returns the number of bytes reserved.

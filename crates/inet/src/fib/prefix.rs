@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{BitAnd, BitOr, BitXor};
 use std::str::FromStr;
 
-/// Bits of an address: [`u32`] for IPv4, [`u128`] for IPv6.
+/// The bits of an address as an integer: [`u32`] for IPv4, [`u128`] for IPv6.
 pub trait AddrBits:
     Copy + Ord + Hash + Default + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
 {
@@ -14,7 +14,7 @@ pub trait AddrBits:
     type Addr: Copy + Eq + Hash + Debug + Display + FromStr;
     /// Number of bits in an address.
     const BITS: u8;
-    /// An example prefix and the length suffix of a single address, for error messages.
+    /// Examples for error messages: a prefix, and the length suffix of a single address.
     const EXAMPLES: [&'static str; 2];
 
     /// Returns the bits of an address.
@@ -25,9 +25,9 @@ pub trait AddrBits:
     fn mask(len: u8) -> Self;
     /// Returns the number of leading zeros.
     fn zeros(self) -> u8;
-    /// Returns the bits widened to 128; IPv4 occupies the low 32.
+    /// Returns the bits widened to 128. An IPv4 address is in the low 32 bits.
     fn to_wide(self) -> u128;
-    /// Returns the low bits of a 128-bit value.
+    /// Returns the low bits of a 128-bit value, as many as an address has.
     fn from_wide(bits: u128) -> Self;
 }
 
@@ -99,12 +99,13 @@ impl Prefix {
 }
 
 impl Prefix6 {
-    /// The default route, ::/0.
+    /// The default route, `::/0`.
     pub const DEFAULT: Prefix6 = Prefix6 { addr: 0, len: 0 };
 }
 
 impl<A: AddrBits> IpPrefix<A> {
-    /// Returns the prefix of `len` bits that contains `addr`; bits after `len` are cleared.
+    /// Returns the prefix of `len` bits that contains `addr`; the bits of `addr` after the first
+    /// `len` are cleared.
     ///
     /// # Errors
     /// [`PrefixFault::Length`] if `len` exceeds the bits of an address.
@@ -125,7 +126,7 @@ impl<A: AddrBits> IpPrefix<A> {
         IpPrefix { addr: addr & A::mask(len), len }
     }
 
-    /// Returns the first address.
+    /// Returns the first address of the prefix.
     pub fn addr(self) -> A::Addr {
         self.addr.to_addr()
     }
@@ -146,7 +147,7 @@ impl<A: AddrBits> IpPrefix<A> {
         self.len <= other.len && other.addr & A::mask(self.len) == self.addr
     }
 
-    /// Returns the longest prefix that covers both.
+    /// Returns the longest prefix that covers both prefixes.
     pub(super) fn common(self, other: IpPrefix<A>) -> IpPrefix<A> {
         let same = (self.addr ^ other.addr).zeros();
         IpPrefix::masked(self.addr, same.min(self.len).min(other.len))
@@ -166,8 +167,8 @@ impl<A: AddrBits> Display for IpPrefix<A> {
 impl<A: AddrBits> FromStr for IpPrefix<A> {
     type Err = PrefixError<A>;
 
-    /// Parses `address/len`, the length in decimal without a sign. Bits after it are cleared, as in
-    /// [`IpPrefix::new`].
+    /// Parses `address/len`, where the length is a decimal number without a sign. Address bits
+    /// after the prefix are cleared, as in [`IpPrefix::new`].
     fn from_str(text: &str) -> Result<IpPrefix<A>, PrefixError<A>> {
         let (addr, len) = text.split_once('/').ok_or(PrefixError::new(PrefixFault::NoLength))?;
         let addr = addr.parse().map_err(|_| PrefixError::new(PrefixFault::Address))?;
@@ -181,7 +182,7 @@ impl<A: AddrBits> FromStr for IpPrefix<A> {
 /// Reason why a text is not a prefix of the family `A`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct PrefixError<A> {
-    /// The part that is missing or wrong.
+    /// The part of the text that is missing or wrong.
     pub fault: PrefixFault,
     family: std::marker::PhantomData<A>,
 }
@@ -193,7 +194,7 @@ pub enum PrefixFault {
     NoLength,
     /// There is no address before the slash.
     Address,
-    /// The length is not a number from 0 to the bits of an address.
+    /// The length is not a number from 0 to the number of bits in an address.
     Length,
 }
 

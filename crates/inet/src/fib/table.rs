@@ -1,17 +1,17 @@
-//! The matcher of a router: 24 bits index one array; longer prefixes continue in up to two groups
-//! of 16 entries (4 bits each).
+//! The matcher of an IPv4 router. The first 24 bits of an address index an array; for longer
+//! prefixes, the lookup continues in up to two groups of 16 entries, with 4 bits each.
 //!
-//! After Gupta, Lin and McKeown's DIR-24-8 (INFOCOM 1998), with two steps of 16 entries in place of
-//! one of 256: a lone /32 costs 128 bytes and not 1 kB. Every entry is the complete answer for its
-//! addresses (prefixes are pushed down to the leaves) and contains the length of its prefix, so
-//! every change is the same operation, [`paint`].
+//! The design follows DIR-24-8 (Gupta, Lin and McKeown, INFOCOM 1998), with two steps of 16 entries
+//! in place of one of 256. A single /32 therefore takes 128 bytes instead of 1 kB. Every entry is
+//! the complete answer for its addresses (prefixes are pushed down to the leaves) and contains the
+//! length of its prefix, so every change is the same operation, [`paint`].
 //!
-//! The default route is stored beside the array: in it, one route would touch all 64 MB.
+//! The default route is stored outside the array: inside, this one route would touch all 64 MB.
 //!
 //! In front of the array is an array of [codes](Code): one byte per /24, 16 MB in all, that repeats
-//! the entry where it fits. The loads dominate the cost, and a quarter of the memory halves the
-//! ticks. From the first next hop on that does not fit into a byte, codes are two bytes each, 32
-//! MB.
+//! the entry where it fits. Memory loads dominate the cost, and with a quarter of the memory a
+//! lookup takes half the ticks. Once a next hop does not fit into a byte, codes take two bytes
+//! each, 32 MB in all.
 //!
 //! One thread changes the table while others read it: see [decision
 //! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
@@ -29,9 +29,10 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
-/// Short form of an entry: 0 for no route, or the next hop's index plus one if below [`Code::ASK`].
+/// Short form of an entry: 0 for no route, or the index of the next hop plus one if that is below
+/// [`Code::ASK`].
 trait Code {
-    /// Code of all other entries: the full entry must be read.
+    /// Code of all entries that have no short form: the full entry must be read.
     const ASK: u32;
 
     fn read(&self) -> u32;
@@ -83,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Writes the codes for the entries of `slots`.
+    /// Writes the codes for the array entries `slots`.
     fn encode(&self, slots: std::ops::Range<usize>) {
         fn write<C: Code>(codes: &[C], entries: &[AtomicU32]) {
             codes.iter().zip(entries).for_each(|(code, entry)| code.write(C::of(entry.load(Ordering::Relaxed))));
@@ -94,9 +95,9 @@ impl Table {
         }
     }
 
-    /// Switches to wide codes if `entry` is the first that needs one. A reader that still uses the
-    /// narrow codes began its lookup before the switch, so its answer was correct at some moment of
-    /// the lookup.
+    /// Switches to two-byte codes if `entry` is the first that needs one. A reader that still uses
+    /// the one-byte codes began its lookup before the switch, so its answer was correct at some
+    /// moment of the lookup.
     fn widen(&self, entry: Entry, pages: Pages) {
         if entry.0 & Entry::HOP < AtomicU8::ASK || self.wide.get().is_some() {
             return;
@@ -110,7 +111,7 @@ impl Table {
         drop(self.wide.set(wide)); // there were none
     }
 
-    /// Returns the entry for `dst`. The caller is pinned.
+    /// Returns the entry for `dst`. The caller must be pinned.
     #[inline]
     pub(super) fn find(&self, dst: u32) -> Entry {
         loop {
@@ -134,8 +135,8 @@ impl Table {
         }
     }
 
-    /// Looks up many addresses. The caller is pinned. The codes of the chunk after next are
-    /// prefetched meanwhile: a chunk takes less time than a cache miss.
+    /// Looks up many addresses. The caller must be pinned. While one chunk is processed, the codes
+    /// of the chunk after the next are prefetched, since a chunk takes less time than a cache miss.
     pub(super) fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
         match self.wide.get() {
             None => self.lookup_by(&self.codes, dst, out),
@@ -162,11 +163,12 @@ impl Table {
     /// first: the loads are independent, so they overlap. Then the few lookups that need the full
     /// entry continue; a mispredicted branch there no longer delays a load.
     ///
-    /// The cost is these loads: examples/fib_speed.rs prints them alone beside it. From 64 MB one
-    /// costs 23 ticks here, from 32 MB 19, from 16 MB 14, from 4 MB 7; 1 M routes have 2 M edges,
-    /// so no structure for them fits the L2. Tried on the array of 64 MB: continuing without
-    /// branches, the same with BGP's lengths and 14 ticks more with 1 M /32; collecting the groups
-    /// in a list first, 3 to 6 more with either.
+    /// These loads are nearly all of the cost; examples/fib_speed.rs measures them separately. A
+    /// random load costs 23 ticks from an array of 64 MB, 19 from 32 MB, 14 from 16 MB, and 7 from
+    /// 4 MB. 1 M routes have 2 M range boundaries, so no structure for them fits the L2 cache. Two
+    /// alternatives were measured on the array of 64 MB. Continuing without branches costs the same
+    /// with BGP's prefix lengths, and 14 ticks more with 1 M /32 routes. Collecting the groups in a
+    /// list first costs 3 to 6 ticks more in both cases.
     #[inline]
     fn lookup_chunk<C: Code>(&self, by: &[C; SLOTS], dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
@@ -186,7 +188,8 @@ impl Table {
         self.default.is_still(default)
     }
 
-    /// Looks up the addresses with the code [`Code::ASK`]; again all loads come first.
+    /// Looks up the addresses that have the code [`Code::ASK`]. As in the first pass, all loads
+    /// come first.
     #[inline(never)]
     fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
@@ -204,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Follows group references from an entry of the array to the final entry.
+    /// Follows references from an entry of the array to the final entry for `dst`.
     #[inline(always)]
     fn descend(&self, mut entry: u32, dst: u32) -> u32 {
         if is_group(entry) {
@@ -216,8 +219,9 @@ impl Table {
         entry
     }
 
-    /// Sets `entry` for all addresses of `prefix` without a longer match. Returns `None` if this
-    /// needs a new group and none is left, which cannot happen for a prefix that is present.
+    /// Sets `entry` for all addresses of `prefix` that have no longer match. Returns `None` if this
+    /// needs a new group and none is left, which cannot happen for a prefix that is already
+    /// present.
     pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {
         let (addr, len) = (prefix.bits(), prefix.len());
         let outer = &self.level24[slot(addr)];
@@ -277,8 +281,8 @@ fn slot(addr: u32) -> usize {
     (addr >> 8) as usize
 }
 
-/// Returns the group index in bits 24 to 27 of an address; [`nibble32`] returns that in bits 28 to
-/// 31.
+/// Returns bits 24 to 27 of an address, the index into the first group; [`nibble32`] returns bits
+/// 28 to 31, the index into the second.
 #[inline(always)]
 fn nibble28(addr: u32) -> usize {
     (addr >> 4 & 15) as usize

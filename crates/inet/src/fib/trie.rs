@@ -1,4 +1,5 @@
-//! The matcher of IPv6: a trie of 4 bits a step, in which a jump skips steps without branches.
+//! The matcher of IPv6: a trie with 4 address bits per step. A jump entry skips the steps at which
+//! no other route branches off.
 //!
 //! An entry at depth d (bits matched so far, a multiple of 4) is the complete answer for its
 //! addresses, as in [`super::table`], or refers to
@@ -8,10 +9,11 @@
 //!   others. A jump with a length that is not a multiple of 4 has an answer, not a reference, for
 //!   the addresses in it. Four words hold a prefix of up to 63 bits, others take a group's words.
 //!
-//! A lone route is one jump, whatever its length. Up to `FEW` routes the trie begins with one
-//! entry. From then on it permanently begins with an array for the first 24 bits: 64 MB reserved,
-//! of which the Internet's routes use a few pages. What the single entry referred to is not freed:
-//! readers may be in it, and it is small. The default route is stored beside both.
+//! A single route is one jump, whatever its length. With up to `FEW` routes, the root of the trie
+//! is one entry. From then on the root is permanently an array for the first 24 bits, which
+//! reserves 64 MB, of which the Internet's routes use a few pages. The parts below the single entry
+//! are not freed: readers may still use them, and they are small. The default route is stored
+//! outside the trie.
 //!
 //! One thread changes the trie while others read it. New parts are filled before a single store
 //! publishes them. Replaced parts are reused when no pinned reader can have them ([decision
@@ -31,7 +33,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Maximum number of routes of a trie that begins with one entry.
+/// Maximum number of routes of a trie whose root is one entry.
 const FEW: usize = 16;
 const ROOT_BITS: u8 = 24;
 const STEP: u8 = 4;
@@ -40,12 +42,12 @@ const STEP: u8 = 4;
 const LONG: u32 = 1 << 30;
 /// Flag of a reference to a jump of 4 words.
 const SHORT: u32 = 1 << 29;
-/// Layout of a long jump: key, length, entries.
+/// Layout of a long jump, in words: key, length, entries.
 const LONG_LEN: usize = 4;
 const LONG_ENTRIES: Range<usize> = 5..7;
-/// Layout of a short jump: key followed by a one bit, entries.
+/// Layout of a short jump, in words: key followed by a one bit, then entries.
 const SHORT_ENTRIES: Range<usize> = 2..4;
-/// Entries of a jump: for the addresses in it, and for all others.
+/// Indices of the two entries of a jump: for the addresses in its prefix, and for all others.
 const HIT: usize = 0;
 const MISS: usize = 1;
 
@@ -65,7 +67,7 @@ impl Below for Trie {
     }
 }
 
-/// A jump: its prefix and its entries.
+/// A jump: its prefix and its two entries.
 #[derive(Clone, Copy)]
 struct Jump<'a> {
     key: u128,
@@ -179,8 +181,9 @@ impl Trie {
         Jump { key, len: word(words, LONG_LEN) as u8, entries: &words[LONG_ENTRIES] }
     }
 
-    /// Returns the next entry for an address after an entry that refers to `words`, and its depth.
-    /// Groups and short jumps share one path without a branch, which would be mispredicted often.
+    /// Takes one step: returns the next entry for an address, and its depth, after an entry that
+    /// refers to `words`. Groups and short jumps share one path without a branch, which would be
+    /// mispredicted often.
     #[inline(always)]
     fn step(&self, entry: u32, words: &[AtomicU32], depth: u8, dst: u128) -> (u32, u8) {
         if entry & LONG != 0 {
@@ -191,7 +194,8 @@ impl Trie {
         }
         let word = |at: usize| u64::from(words[at].load(Ordering::Relaxed));
         let marked = word(0) << 32 | word(1);
-        // The lowest one bit marks the end of the key; differences in it and below do not count.
+        // The lowest one bit marks the end of the key; differences at that bit and below do not
+        // count.
         let differs = (dst >> 64) as u64 ^ marked;
         let in_jump = SHORT_ENTRIES.start + usize::from(differs > marked ^ marked.wrapping_sub(1));
         let is_short = entry & SHORT != 0;
@@ -233,7 +237,7 @@ impl Trie {
         self.default.is_still(default)
     }
 
-    /// Returns the words that an entry refers to, and prefetches the first.
+    /// Returns the words that an entry refers to, and prefetches the first of them.
     #[inline(always)]
     fn fetch(&self, entry: u32) -> &[AtomicU32] {
         let words = self.groups.from(entry);
@@ -242,7 +246,7 @@ impl Trie {
     }
 }
 
-/// A change of the trie by its single writer.
+/// State of a change of the trie; only one thread changes it.
 struct Change<'a> {
     trie: &'a Trie,
     root: Option<&'a [AtomicU32]>,
@@ -282,7 +286,7 @@ impl<'a> Change<'a> {
         self.remove(&slots[0], depth, prefix, cover);
     }
 
-    /// Sets `answer` for the addresses of `prefix` without a longer match, below an entry at
+    /// Sets `answer` for the addresses of `prefix` that have no longer match, below an entry at
     /// `depth`.
     fn insert(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, answer: Entry) -> Option<()> {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
@@ -324,8 +328,8 @@ impl<'a> Change<'a> {
         self.insert(slot, depth, prefix, answer)
     }
 
-    /// Inserts a group at depth `at` before the jump that `slot` at `depth` refers to; no answer
-    /// changes.
+    /// Inserts a group at depth `at` before the jump to which `slot` at `depth` refers. The answer
+    /// for every address stays the same.
     fn split(&mut self, slot: &AtomicU32, depth: u8, at: u8) -> Option<()> {
         let now = slot.load(Ordering::Relaxed);
         let jump = self.trie.jump(now);
@@ -358,7 +362,7 @@ impl<'a> Change<'a> {
         Some(group | LONG)
     }
 
-    /// Frees what an entry referred to.
+    /// Frees the group or jump to which an entry referred.
     fn retire(&mut self, entry: u32) {
         if entry & SHORT != 0 {
             self.spare.retire_quarter(entry, self.pins);
@@ -367,7 +371,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Sets `cover` for the addresses of `prefix` without a longer match, below an entry at
+    /// Sets `cover` for the addresses of `prefix` that have no longer match, below an entry at
     /// `depth`.
     fn remove(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, cover: Entry) {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
@@ -388,7 +392,7 @@ impl<'a> Change<'a> {
         self.tidy(slot, depth);
     }
 
-    /// Removes the group or jump of `slot` if it has no effect any more.
+    /// Removes the group or jump of `slot` if lookups would have the same result without it.
     fn tidy(&mut self, slot: &AtomicU32, depth: u8) {
         let now = slot.load(Ordering::Relaxed);
         let shorter = if is_jump(now) { self.without_jump(now) } else { self.without_group(now, depth) };
@@ -398,16 +402,16 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Returns the replacement of a jump with equal entries, or of one that leads to a jump with
-    /// the same miss entry.
+    /// Returns the entry that can replace a jump: one with two equal entries, or one that leads to
+    /// a jump with the same miss entry.
     fn without_jump(&self, entry: u32) -> Option<u32> {
         let jump = self.trie.jump(entry);
         let (hit, miss) = (jump.hit(), jump.miss());
         (hit == miss || self.is_jump_that_misses(hit, miss)).then_some(hit)
     }
 
-    /// Returns the replacement of a group at `depth` in which all entries belong to one covering
-    /// prefix; one entry may be a jump that has that prefix's entry as its miss entry.
+    /// Returns the entry that can replace a group at `depth` in which all entries belong to one
+    /// covering prefix. One entry may be a jump that has that prefix's entry as its miss entry.
     fn without_group(&self, entry: u32, depth: u8) -> Option<u32> {
         let inside = self.trie.groups.of(entry);
         let load = |entry: &AtomicU32| entry.load(Ordering::Relaxed);
@@ -441,8 +445,8 @@ fn nibble(addr: u128, depth: u8) -> usize {
     (half << (depth % 64) >> (64 - STEP)) as usize
 }
 
-/// Returns the range of entries in a group at `depth` that belong to a prefix; the prefix begins
-/// with the bits that lead to the group.
+/// Returns the range of entries in a group at `depth` that belong to a prefix. The prefix must
+/// begin with the address bits that lead to the group.
 fn nibbles(prefix: Prefix6, depth: u8) -> Range<usize> {
     let first = nibble(prefix.bits(), depth);
     first..first + (1 << (depth + STEP).saturating_sub(prefix.len()))

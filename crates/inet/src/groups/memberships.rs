@@ -9,12 +9,13 @@ use wire::ip6;
 
 /// Maximum number of sources in the filter of a socket for a group.
 pub const SOURCES_MAX: usize = 64;
-/// Maximum number of queried sources; with more, the answer covers the whole group.
+/// Maximum number of queried sources that are stored. If there are more, the answer covers the
+/// whole group.
 const QUERIED_MAX: usize = 256;
 /// 224.0.0.1, which is always joined on every interface and never reported.
 pub(crate) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
-/// Meaning of a filter's sources.
+/// Meaning of the sources in a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FilterMode {
     /// Only these sources are received.
@@ -44,13 +45,13 @@ impl SourceFilter {
         self.sources.contains(&source) == (self.mode == FilterMode::Include)
     }
 
-    /// Returns whether every source is rejected: the group is left.
+    /// Returns whether every source is rejected, which means that the group is left.
     pub fn is_none(&self) -> bool {
         self.mode == FilterMode::Include && self.sources.is_empty()
     }
 
-    /// Merges the filters of an interface's sockets (RFC 3376 3.2): the result accepts what any of
-    /// them accepts.
+    /// Merges the filters of an interface's sockets (RFC 3376 3.2). The result accepts every source
+    /// that at least one of them accepts.
     pub(super) fn merged<'a>(filters: impl Iterator<Item = &'a SourceFilter> + Clone) -> SourceFilter {
         let of = |mode| filters.clone().filter(move |filter| filter.mode == mode);
         let included: BTreeSet<IpAddr> = of(FilterMode::Include).flat_map(|filter| &filter.sources).copied().collect();
@@ -65,7 +66,7 @@ impl SourceFilter {
     }
 }
 
-/// Changes since the last two reports.
+/// Changes of a group since the last two reports.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) mode: bool,
@@ -80,13 +81,13 @@ pub(crate) struct Group {
     /// Merged filter of all members.
     pub(super) filter: SourceFilter,
     pub(super) change: Change,
-    /// Time of the repeated report of a change.
+    /// Time at which the report of a change is repeated.
     pub(super) again_at: Option<Instant>,
-    /// Time of the answer to a query.
+    /// Time at which a query is answered.
     pub(crate) report_at: Option<Instant>,
-    /// Queried sources; empty: the whole group.
+    /// Queried sources; empty if the query is for the whole group.
     pub(super) queried: BTreeSet<IpAddr>,
-    /// Set if this host sent the last report, with IGMPv2.
+    /// True if this host sent the last IGMPv2 report for the group.
     pub(crate) last_reporter: bool,
 }
 

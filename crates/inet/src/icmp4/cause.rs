@@ -9,12 +9,12 @@ use wire::icmp4::{Problem, unreachable};
 pub(crate) enum Cause {
     Unreachable(u8),
     FragNeeded(u16),
-    /// The next hop did not answer this host's ARP requests: host unreachable.
+    /// Host unreachable: the next hop did not answer this host's ARP requests.
     NoNeighbor,
     TtlExceeded,
     ReassemblyTimeout,
     Redirect(Ipv4Addr),
-    /// Offset of the invalid header octet.
+    /// Parameter problem: offset of the invalid header octet.
     Parameter(u8),
 }
 

@@ -1,7 +1,7 @@
 //! Received redirects (RFC 1122 3.2.2.2).
 //!
-//! Accepted only if `net.inet.icmp.accept_redirects` is on, the sender is the gateway in use, the
-//! new gateway is on the same link, and the quoted packet is from this host.
+//! A redirect is accepted only if `net.inet.icmp.accept_redirects` is on, the sender is the gateway
+//! in use, the new gateway is on the same link, and the quoted packet is from this host.
 
 use crate::Stack;
 use crate::fib::Prefix;

@@ -1,8 +1,9 @@
-//! Transmit queues of an interface, each with a short stage in front, and the choice between them.
+//! Transmit queues of an interface, each with a short stage (queue) in front of the port, and the
+//! choice between them.
 //!
 //! A port of a shared host may have several queues. Threads then send by different queues and write
-//! no common cache line. Order is kept where it matters: a connection with unacknowledged data, and
-//! a tunnel, stay with one queue.
+//! no common cache line. Where order matters, it is kept: a connection with unacknowledged data
+//! stays with one queue, and so does a tunnel.
 
 use super::id::IfaceId;
 use buf::{Burst, Frame};
@@ -12,42 +13,42 @@ use std::hint::cold_path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Destination of the frames of a transmit queue.
+/// Transmits the frames of one transmit queue.
 pub trait Output: Send {
-    /// Sends frames from the front of `burst` and returns their number; frames that were not
-    /// accepted stay.
+    /// Sends frames from the front of `burst` and returns the number sent. Frames that were not
+    /// accepted stay in `burst`.
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
 
-    /// Sends a single frame; returns it if there is no room.
+    /// Sends a single frame; returns the frame if there is no room.
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         let mut burst = Burst::of(frame);
         self.output(&mut burst, now);
         burst.pop().map_or(Ok(()), Err)
     }
 
-    /// Releases frames that are due (delayed or paced); returns the time of the next call if any
-    /// are held.
+    /// Sends delayed or paced frames that are due. Returns the time of the next call if frames are
+    /// still held.
     fn poll(&mut self, now: Instant) -> Option<Instant> {
         let _ = now;
         None
     }
 
-    /// Returns the time at which [`Output::poll`] has work; `None` if nothing is held.
+    /// Returns the time at which [`Output::poll`] must be called; `None` if no frame is held.
     fn next_event(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Specifies whether a frame may wait for others of the same queue.
+/// Time at which a staged frame is passed to the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AtOnce {
-    /// The caller sends a single frame and returns: flush now.
+    /// Now: the caller sends a single frame and returns.
     Yes,
-    /// The caller flushes at the end of its burst.
+    /// Later: the caller flushes at the end of its burst.
     Later,
 }
 
-/// Staged frames of a queue of the port.
+/// Staged frames of one transmit queue.
 pub(crate) struct TxStage {
     /// The set that contains only this queue.
     pub(crate) own: QueueSet,
@@ -66,15 +67,15 @@ impl TxStage {
     }
 }
 
-/// A set of queues of any interfaces. It may contain more queues than were added: it stores a set
-/// of interfaces and a set of queue numbers, each modulo 64.
+/// A set of transmit queues, of any interfaces. It may report more queues than were added, since it
+/// stores a set of interfaces and a set of queue numbers, each modulo 64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QueueSet {
     ifaces: u64,
     queues: u64,
 }
 
-/// A [`QueueSet`] written by one thread.
+/// A [`QueueSet`] that only one thread changes.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicQueueSet {
     ifaces: AtomicU64,
@@ -127,13 +128,13 @@ fn queue<L: Locks>(iface: IfaceId, at: usize) -> CachePadded<Queue<L>> {
 /// A queue with its lock.
 pub(crate) type Queue<L> = Guarded<L, TxStage>;
 
-/// Queues of a port.
+/// Transmit queues of a port.
 pub(crate) struct Queues<L: Locks> {
     iface: IfaceId,
     first: CachePadded<Queue<L>>,
-    /// Queues after the first: allocated for the first port with several queues, and kept.
+    /// Queues after the first. They are allocated for the first port with several queues, and kept.
     more: OnceLock<Box<[CachePadded<Queue<L>>]>>,
-    /// Number of these that the current port uses.
+    /// Number of queues in `more` that the current port uses.
     others: AtomicUsize,
 }
 
@@ -143,7 +144,7 @@ impl<L: Locks> Queues<L> {
         Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
     }
 
-    /// Returns queue `at()`, modulo the number of queues.
+    /// Returns the queue with number `at()`, modulo the number of queues.
     #[inline(always)]
     pub(crate) fn at(&self, at: impl FnOnce() -> usize) -> &Queue<L> {
         match self.others.load(Ordering::Acquire) {
@@ -168,8 +169,8 @@ impl<L: Locks> Queues<L> {
         std::iter::once(&self.first).chain(self.more.get().into_iter().flatten()).map(|queue| &queue.0)
     }
 
-    /// Sets the outputs of the queues; returns the frames staged at queues that now have none. The
-    /// first port with several queues determines the maximum number.
+    /// Sets the outputs of the queues. Returns the frames staged at queues that have no output
+    /// afterwards. The first port with several queues determines the maximum number.
     pub(crate) fn set(&self, cx: Cx, outputs: Vec<Box<dyn Output>>) -> Vec<Frame> {
         let others = outputs.len().saturating_sub(1);
         let made = if others == 0 || !L::SHARED {

@@ -1,4 +1,5 @@
-//! Outgoing interface and next hop of a packet of this host, and reasons for having none.
+//! Outgoing interface and next hop of a packet of this host, and the reasons for which there is
+//! none.
 
 use crate::iface::IfaceId;
 use std::net::Ipv4Addr;
@@ -11,13 +12,14 @@ pub enum OutputError {
     NoRoute,
     /// The route is a reject, prohibit or blackhole route.
     Rejected,
-    /// Longer than the path MTU without permission to fragment, or longer than a header can state.
+    /// The packet is longer than the path MTU and must not be fragmented, or longer than a header
+    /// can state.
     TooBig(usize),
     /// The interface is down.
     IfaceDown,
 }
 
-/// Outgoing interface of a packet of this host, and its receiver there.
+/// Outgoing interface of a packet of this host, and its receiver on that link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) iface: IfaceId,

@@ -2,8 +2,8 @@
 //! packet.
 //!
 //! Packets arrive with their next hops looked up. Packets that need more (an expired hop limit,
-//! fragmentation, options, an unresolved neighbor) take the slow path of their family. Each run of
-//! packets with the same next hop takes the interface lock once.
+//! fragmentation, options, an unresolved neighbor) take the slow path of their family. Consecutive
+//! packets with the same next hop take the interface lock only once.
 
 use super::{Input, link_len};
 use crate::Stack;
@@ -62,10 +62,10 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(n as u64);
     }
 
-    /// Forwards packets from the front of a chunk of opened packets with different gateways, as
-    /// long as they leave through one interface by the fast path; returns their number. A router
-    /// with many gateways on a link would otherwise process runs of one packet and pay the cost of
-    /// a run for each.
+    /// Forwards packets from the front of a chunk of opened packets that have different gateways,
+    /// as long as they leave through one interface by the fast path. Returns the number forwarded.
+    /// Without this function, a router with many gateways on a link would process packets one at a
+    /// time, since few consecutive packets have the same gateway.
     pub(super) fn forward_through_gateways<F: Input>(
         &self,
         cx: Cx,
@@ -97,8 +97,8 @@ impl<L: Locks> Stack<L> {
         n
     }
 
-    /// Returns the interface to stations on a link, or to a gateway with a resolved MAC address;
-    /// never the one where the packets came from.
+    /// Returns the outgoing interface, if the next hop is a link or a gateway with a resolved MAC
+    /// address and the interface is not the one by which the packets arrived.
     #[inline(always)]
     fn egress_iface<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
         let out = match hop.via {
@@ -112,7 +112,7 @@ impl<L: Locks> Stack<L> {
         self.ifaces.get(out).filter(|out| out.kind == IfaceKind::Ethernet) // a tunnel has no link header
     }
 
-    /// Sends a chunk in which the packets of `slow` need the slow path and the others have their
+    /// Sends a chunk of packets. Those of `slow` take the slow path; the others already have their
     /// link header.
     #[inline(never)]
     fn forward_partly_slow<F: Input>(
@@ -142,8 +142,8 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(sent);
     }
 
-    /// Sends a packet to a neighbor, resolving its MAC address if needed; stores the address in the
-    /// gateway's hop.
+    /// Sends a packet to a neighbor. Resolves the MAC address if needed, and stores it in the next
+    /// hop of the gateway.
     pub(crate) fn send_to_neighbor<F: Input>(
         &self,
         cx: Cx,
@@ -188,8 +188,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Decrements the hop limit in the `H` bytes of IP header at the front of a packet, and writes its
-/// link header. If the hop limit or the length prevents this, changes nothing and returns `false`.
+/// Decrements the hop limit in the IP header (`H` bytes) at the front of a packet, and writes the
+/// link header. Returns `false` and changes nothing if the hop limit or the length prevents this.
 #[inline(always)]
 pub(crate) fn pass_on<const H: usize>(
     packet: &mut Frame,
@@ -204,7 +204,7 @@ pub(crate) fn pass_on<const H: usize>(
     packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, write)
 }
 
-/// [`pass_on`] for a large segment or a lent buffer.
+/// Performs [`pass_on`] for a large segment or a lent buffer.
 #[inline(never)]
 fn pass_on_large<const H: usize>(
     packet: &mut Frame,

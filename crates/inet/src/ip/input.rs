@@ -15,7 +15,8 @@ use lock::{Cx, Locks, Pinned};
 use stats::{DropReason, Lap, Stage};
 use wire::{Mac, Proto};
 
-/// Protocols of a chunk, as the AND and the OR of their numbers: two instructions per packet.
+/// Protocols of the packets in a chunk, as the AND and the OR of their numbers: two instructions
+/// per packet.
 #[derive(Clone, Copy)]
 struct Protos {
     all: u8,
@@ -38,10 +39,10 @@ impl Protos {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes up to a chunk of packets. `iface`: receiving interface; `None` for loopback.
-    /// `station`: the packets still have their Ethernet header, and must be addressed to this MAC
-    /// address to be ours; sources are not validated then. Checking both layers together and
-    /// writing the frame's state once makes a routed frame a sixth cheaper.
+    /// Processes up to a chunk of packets. `iface` is the receiving interface; `None` for loopback.
+    /// If `station` is set, the packets still have their Ethernet header, and only those addressed
+    /// to this MAC address are for this host; sources are not validated then. Checking both layers
+    /// together and writing the frame's state once makes a routed frame a sixth cheaper.
     #[inline(always)]
     pub(crate) fn ip_input<F: Input>(
         &self,
@@ -82,7 +83,7 @@ impl<L: Locks> Stack<L> {
         self.ip_dispatch(cx, iface, packets, dst.get(..n).unwrap_or_default(), protos, lap);
     }
 
-    /// Dispatches up to a chunk of opened packets to `dst`.
+    /// Delivers or forwards up to a chunk of opened packets with the destinations `dst`.
     #[inline(always)]
     fn ip_dispatch<F: Input>(
         &self,
@@ -122,8 +123,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Forwards packets with different next hops by the fast path as far as possible, and leaves
-    /// the rest to the slow path.
+    /// Forwards packets with different next hops: by the fast path as far as possible, the rest by
+    /// the slow path.
     #[inline(always)]
     fn ip_through_gateways<F: Input>(
         &self,
@@ -142,13 +143,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether no raw socket receives copies, and the host may use all of these addresses,
-    /// which are of one interface.
+    /// Returns whether sockets can receive these packets by the fast path: no raw socket receives
+    /// copies, and the host may use all of the destination addresses, which are of one interface.
     #[inline(always)]
     fn is_for_sockets<F: Input>(&self, cx: Cx, hop: &Hop<F::Addr>, dst: &[F]) -> bool {
         let Via::Local(iface) = hop.via else { return false };
-        // Written only when it changes: reading 16 bytes that were just written in two parts would
-        // stall.
+        // Written only when the value changes: reading 16 bytes that were just written in two parts
+        // would stall.
         let mut before = None;
         let mut is_usable = |dst: F| {
             before == Some(dst) || {

@@ -7,8 +7,8 @@ use crate::{Stack, zone};
 use lock::{Cx, Locks};
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether `addr` is an address of this host; `None` for a link-local one without an
-    /// interface, which belongs to no link.
+    /// Returns whether `addr` is an address of this host; `None` for a link-local address without
+    /// an interface, which cannot be assigned to a link.
     pub(crate) fn owns(&self, cx: Cx, addr: Addr) -> Option<bool> {
         if let Some(v4) = addr.to_v4() {
             return Some(matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Local(_))));

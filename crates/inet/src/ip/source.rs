@@ -24,7 +24,7 @@ impl<L: Locks> Stack<L> {
         F::source_validation(&self.sysctls).on()
     }
 
-    /// Returns the packets of a chunk with sources that are not valid at `iface`.
+    /// Returns the packets of a chunk whose sources are not valid at `iface`.
     #[cold]
     pub(crate) fn invalid_sources<F: Input>(&self, cx: Cx, iface: &Iface<L>, packets: &Burst) -> SlowFrames {
         let (mut src, mut ids, mut slow) = ([F::default(); CHUNK], [None; CHUNK], SlowFrames::default());
@@ -56,9 +56,10 @@ impl<L: Locks> Stack<L> {
         src.is_near() || self.leads_back::<F>(&pinned, reader.lookup_within(&pinned, src).map(|hop| hop.via), iface)
     }
 
-    /// Returns whether a route leads to a source. In loose mode, by any interface (RFC 3704 2.4);
-    /// in strict mode, by `iface`, which may be one of several paths. Reject and blackhole routes
-    /// do not count, so a source can be blocked at all interfaces (RFC 5635 4).
+    /// Returns whether a route leads to the source. In loose mode, the route may leave by any
+    /// interface (RFC 3704 2.4); in strict mode, it must leave by `iface`, which may be that of one
+    /// of several paths. Reject and blackhole routes do not count, so a source can be blocked at
+    /// all interfaces (RFC 5635 4).
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
         let strict = F::source_validation(&self.sysctls).get() >= STRICT;
         match via {

@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use wire::icmp4::unreachable;
 use wire::ip4;
 
-/// Reason why a packet needs the slow path.
+/// Reason why the fast path cannot forward a packet.
 enum Obstacle {
     Drop(DropReason),
     Tell(DropReason, Cause),
@@ -24,7 +24,7 @@ enum Obstacle {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the first obstacle; at least, that the neighbor must be resolved.
+    /// Returns the first reason that applies; if no other does, that the neighbor must be resolved.
     fn obstacle(&self, packet: &Frame, hop: Option<&Hop>) -> Obstacle {
         if packet.flags().has(Flags::LINK_BROADCAST) {
             return Obstacle::Drop(DropReason::Ip4LinkBroadcast);
@@ -56,7 +56,8 @@ impl<L: Locks> Stack<L> {
         Obstacle::Resolve(out, next)
     }
 
-    /// Slow path; returns whether the packet or its fragments were sent or wait for a neighbor.
+    /// Forwards a packet by the slow path. Returns whether the packet or its fragments were sent or
+    /// are queued until the neighbor is resolved.
     pub(super) fn forward_slow(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, hop: Option<&Hop>) -> bool {
         match self.obstacle(&packet, hop) {
             Obstacle::Drop(why) => self.drop_frame(cx, packet, why),
@@ -104,7 +105,8 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, packet, DropReason::Ip4BadOptions);
             return false;
         }
-        // A large segment with pieces that exceed the MTU is fragmented as one long datagram.
+        // If the pieces of a large segment exceed the MTU, the segment is fragmented as one long
+        // datagram.
         packet.set_flags(packet.flags().without(Flags::GSO));
         let before = ip4::decrement_ttl(packet.bytes_mut());
         let header = ip4::Header { ttl: before.unwrap_or(header.ttl), ..header };
@@ -113,7 +115,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Fragments a packet and passes each fragment to `send`; returns whether that succeeded.
+    /// Fragments a packet and passes each fragment to `send`. Returns whether fragmentation
+    /// succeeded.
     pub(crate) fn output_fragments(
         &self,
         cx: Cx,
@@ -148,8 +151,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Fills in address and time in the options that request them (RFC 1812 5.3.13.5, .6); `false`
-    /// if the options are invalid.
+    /// Fills in address and time in the options that request them (RFC 1812 5.3.13.5, .6). Returns
+    /// `false` if the options are invalid.
     fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
         if ip4::HeaderView::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
             return true;
@@ -165,8 +168,8 @@ impl<L: Locks> Stack<L> {
         1 << 31 | (cx.now.nanos() / 1_000_000) as u32
     }
 
-    /// Drops a packet because its neighbor did not answer, and reports it to the sender or to our
-    /// own socket.
+    /// Drops a packet because its neighbor did not answer, and sends an ICMP error to the sender or
+    /// reports it to our own socket.
     pub(crate) fn host_unreachable(&self, cx: Cx, packet: Frame) {
         self.icmp4_error(cx, &packet, Cause::NoNeighbor);
         self.drop_frame(cx, packet, DropReason::NeighTimeout);

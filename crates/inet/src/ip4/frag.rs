@@ -1,11 +1,11 @@
-//! IPv4 fragmentation: `ip4::output` and `ip4::forward` pass a packet above the next link's MTU and
-//! get fragments back.
+//! IPv4 fragmentation: `ip4::output` and `ip4::forward` pass a packet that exceeds the next link's
+//! MTU and get fragments back.
 //!
 //! RFC 791 3.2: every fragment but the last carries a multiple of 8 bytes and MF. Options go to the
 //! first fragment, and to later ones only with their copied bit set. A fragment may be fragmented
-//! again, continuing its offset and MF. All fragments are made before the first is output: all or
-//! none. The original is returned to the caller, which ends it (`Ip4Fragmented`). The caller must
-//! have set the identification in the header (RFC 6864 4).
+//! again, continuing its offset and MF. All fragments are built before the first is output, so
+//! either all or none are sent. The original is returned to the caller, which drops it with the
+//! reason `Ip4Fragmented`. The caller must have set the identification in the header (RFC 6864 4).
 //!
 //! Not done here: the decision to fragment, the ICMP error for a DF packet, the link header (the
 //! pool's headroom).
@@ -19,7 +19,7 @@ use wire::checksum::Partial;
 use wire::ip4::{self, Header, Opt};
 use wire::{Proto, tcp, udp};
 
-/// Reason why a packet was not fragmented. No fragment has been output.
+/// Reason why a packet was not fragmented. No fragment has been sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FragError {
     /// DF is set (response: ICMP fragmentation needed).
@@ -48,13 +48,14 @@ impl fmt::Display for FragError {
 impl std::error::Error for FragError {}
 
 /// Splits `packet`, which begins with the IP header that `header` was parsed from, into fragments
-/// of at most `mtu` bytes or the size of a buffer of `pool`. Passes them to `out` in order and
-/// returns the original.
+/// of at most `mtu` bytes, or of the size of a buffer of `pool` if that is smaller. Passes the
+/// fragments to `out` in order and returns the original.
 ///
 /// A transport checksum left to the port (`TX_L4_CSUM`) is computed first, since a port would see
-/// only a part.
+/// only a part of the data.
 ///
 /// # Errors
+///
 /// The original and a [`FragError`]; `out` has not been called.
 pub fn fragment(
     mut packet: Frame,
@@ -123,13 +124,14 @@ fn build(pool: &Pool, header: &Header, options: &[u8], payload: &[u8]) -> Option
     Some(frame)
 }
 
-/// Copies the packet's flags that also hold for a fragment; all checksums are complete.
+/// Copies the packet's flags that also hold for a fragment. All checksums are already computed.
 fn facts_of(packet: &Frame, mut fragment: Frame) -> Frame {
     fragment.set_flags(packet.flags().without(Flags::RX_L4_OK).without(Flags::TX_IP_CSUM));
     fragment
 }
 
-/// Returns the options for later fragments, padded to whole words; stops at a malformed one.
+/// Returns the options that later fragments carry, padded to a multiple of four bytes. Stops at a
+/// malformed option.
 fn copied(options: &[u8]) -> Vec<u8> {
     const COPIED: u8 = 0x80;
     let mut kept = Vec::new();
@@ -153,9 +155,9 @@ fn copied(options: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Computes the checksum that was left to the port. Other protocols and fragments have none to
-/// offload. Returns `None` if the packet is shorter than its header states, or shares its buffer
-/// and no other is available.
+/// Computes the transport checksum that was left to the port. Only TCP and UDP packets that are not
+/// fragments can have one. Returns `None` if the packet is shorter than its header states, or if it
+/// shares its buffer and no other buffer is available.
 pub(crate) fn finish_checksum(packet: &mut Frame, header: &Header) -> Option<()> {
     packet.set_flags(packet.flags().without(Flags::TX_L4_CSUM));
     if header.is_fragment() {

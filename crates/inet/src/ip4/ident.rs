@@ -1,12 +1,12 @@
 //! Identifications of the packets that this host sends (RFC 791 3.2, RFC 6864).
 //!
-//! Only a packet that may be fragmented needs one: with DF set it is 0. Other packets get numbers
-//! that count up per address pair and protocol, from a start derived from the pair by a secret (the
-//! reasoning of RFC 7739). The steps are unpredictable: one, plus a random part of the time since
-//! the last packet. So a receiver learns nothing from its numbers about packets to others, neither
-//! that there were some (idle scan) nor how many (CVE-2020-36516, CVE-2019-10638). Pairs share 4096
-//! counters, as in Linux; the random steps hide what two pairs with the same counter have in
-//! common.
+//! Only a packet that may be fragmented needs an identification: with DF set it is 0. For other
+//! packets, the identification counts up per address pair and protocol. The start is derived from
+//! the pair with a secret (as RFC 7739 recommends). The steps are unpredictable: one, plus a random
+//! part of the time since the last packet. From the numbers that a receiver sees, it therefore
+//! learns nothing about packets to other hosts: neither that some were sent (idle scan) nor how
+//! many (CVE-2020-36516, CVE-2019-10638). Pairs share 4096 counters, as in Linux; the random steps
+//! hide what two pairs with the same counter have in common.
 
 use clock::Instant;
 use std::net::Ipv4Addr;
@@ -14,8 +14,9 @@ use wire::Proto;
 use wire::hash::Key;
 
 const COUNTERS: usize = 4096;
-/// Time in which an idle pair advances by at most one, half that on average. 65,536 numbers last 8
-/// minutes, four times a datagram's maximum lifetime (RFC 6864 4.2 requires 2 minutes).
+/// Time in nanoseconds in which the number of an idle pair advances by at most one, and by half
+/// that on average. All 65,536 numbers then last 8 minutes; RFC 6864 4.2 requires the maximum
+/// lifetime of a datagram, 2 minutes.
 const UNIT_NS: u64 = 4_000_000;
 /// Maximum step: a quarter of the number space.
 const STEP_MAX: u32 = 1 << 14;

@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use wire::eth::{self, EtherType};
 use wire::{Mac, ip4};
 
-/// Length in bytes of an Ethernet and an IPv4 header.
+/// Length in bytes of an Ethernet header and an IPv4 header together.
 const FRAMED: usize = eth::HEADER_LEN + ip4::HEADER_LEN;
 
 impl Input for u32 {
@@ -172,7 +172,7 @@ impl Input for u32 {
     }
 }
 
-/// Returns whether an address may be a single host's: not in 0/8, 127/8, multicast, 240/4 or
+/// Returns whether an address can belong to a single host: not in 0/8, 127/8, multicast, 240/4 or
 /// broadcast.
 #[inline(always)]
 fn is_host(addr: u32) -> bool {

@@ -13,15 +13,16 @@ pub(crate) struct Outgoing {
     pub(crate) proto: Proto,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
-    /// Don't Fragment; a packet above the MTU is an error.
+    /// Sets Don't Fragment; a packet that exceeds the MTU is an error.
     pub(crate) df: bool,
-    /// Interface for multicast and broadcast; `None`: from the routes, or the first interface.
+    /// Outgoing interface for multicast and broadcast; `None`: that of the route, or the first
+    /// interface.
     pub(crate) iface: Option<IfaceId>,
-    /// Exit, if known already.
+    /// Outgoing interface and next hop, if they are already known.
     pub(crate) exit: Option<Exit>,
     /// The port fills in the UDP or TCP checksum.
     pub(crate) partial_l4: bool,
-    /// Length in bytes of the IP options at the front of the payload, a multiple of 4.
+    /// Length in bytes of the IP options that precede the payload, a multiple of 4.
     pub(crate) options_len: usize,
     /// The payload begins with its own header (`IP_HDRINCL`), which is sent unchanged.
     pub(crate) has_header: bool,

@@ -16,7 +16,7 @@ use wire::ip4;
 use wire::{Mac, Proto};
 
 impl<L: Locks> Stack<L> {
-    /// Returns the exit for packets to `dst`.
+    /// Returns the outgoing interface and next hop for packets to `dst`.
     pub(crate) fn exit_for(&self, cx: Cx, dst: Ipv4Addr, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
         if dst.is_multicast() || dst.is_broadcast() {
             let out = iface
@@ -39,8 +39,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the source address for packets to `dst` through `iface`: one of its link if possible
-    /// (RFC 1122 3.3.4.3).
+    /// Returns the source address for packets to `dst` through `iface`: an address of that
+    /// interface if possible (RFC 1122 3.3.4.3).
     pub(crate) fn source_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         if iface.kind == IfaceKind::Tunnel
             && let Some(own) = self.own_towards(cx, iface.id, dst)
@@ -61,7 +61,7 @@ impl<L: Locks> Stack<L> {
         self.source_at(cx, dst, &self.exit_for(cx, dst, iface)?)
     }
 
-    /// Returns the source address for packets to `dst` through a known exit.
+    /// Returns the source address for packets to `dst` that leave through `exit`.
     pub(crate) fn source_at(&self, cx: Cx, dst: Ipv4Addr, exit: &Exit) -> Result<Ipv4Addr, OutputError> {
         if let Target::Here = exit.to {
             return Ok(dst);
@@ -73,7 +73,7 @@ impl<L: Locks> Stack<L> {
     /// Sends `payload`, which begins with its transport header, as one packet or as fragments.
     ///
     /// # Errors
-    /// [`OutputError`]; the frame has been dropped and counted.
+    /// [`OutputError`] if the packet was not sent; the frame has been dropped and counted.
     pub(crate) fn ip4_output(&self, cx: Cx, payload: Frame, out: &Outgoing) -> Result<(), OutputError> {
         let lap = self.resume(cx);
         let outer = lap.nest();
@@ -193,7 +193,7 @@ impl<L: Locks> Stack<L> {
         if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
     }
 
-    /// Passes a packet with its IP header to the link.
+    /// Sends a packet, with its IP header, by the interface `iface`.
     fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: &Target, packet: Frame, at_once: AtOnce) {
         let lap = self.resume(cx);
         lap.mark(Stage::Ip4Output, 1);

@@ -7,18 +7,18 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use wire::hash::{Key, Keyed};
 
-/// Largest IPv4 packet.
+/// Largest IPv4 packet in bytes.
 pub const LARGEST: usize = 65_535;
-/// Smallest path MTU accepted; otherwise forged errors could make us send tiny packets (FreeBSD and
-/// Linux use 552).
+/// Smallest IPv4 path MTU accepted, in bytes. Without a minimum, forged errors could make us send
+/// tiny packets (FreeBSD and Linux use 552 too).
 pub const FLOOR: usize = 552;
-/// Smallest IPv6 path MTU accepted: every link carries it (RFC 8200 5).
+/// Smallest IPv6 path MTU accepted, in bytes: every link carries it (RFC 8200 5).
 pub const FLOOR6: usize = 1280;
 /// Time after which an entry expires and a larger MTU is tried again (RFC 1191 6.3).
 pub const AGE: Duration = Duration::from_secs(600);
 const ENTRIES: usize = 1024;
 
-/// Table of path MTUs below the first link's MTU.
+/// Table of the path MTUs that are below the first link's MTU.
 pub struct PathMtus<A = Ipv4Addr> {
     known: HashMap<A, (usize, Instant), Keyed>,
     floor: usize,
@@ -31,18 +31,18 @@ pub enum Noted<A = Ipv4Addr> {
     Nothing,
     /// The path MTU was lowered.
     Narrower,
-    /// The path MTU was lowered, and the entry of this destination, the oldest, was evicted from
-    /// the full table.
+    /// The path MTU was lowered. The table was full, so the entry of the destination in the value,
+    /// the oldest, was evicted.
     InPlaceOf(A),
 }
 
 impl<A: Address> PathMtus<A> {
-    /// Creates an empty table; MTUs below `floor` are raised to it.
+    /// Creates an empty table. MTUs below `floor` bytes are raised to `floor`.
     pub(crate) fn new(key: Key, floor: usize) -> PathMtus<A> {
         PathMtus { known: HashMap::with_hasher(Keyed(key)), floor }
     }
 
-    /// Returns the path MTU to `dst`; [`LARGEST`] without an entry.
+    /// Returns the path MTU to `dst` in bytes; [`LARGEST`] if there is no entry.
     pub fn get(&self, dst: A, now: Instant) -> usize {
         if self.known.is_empty() {
             return LARGEST;

@@ -1,6 +1,6 @@
 //! Reassembly of fragments for this host, used by `ip4` and `ip6` (RFC 791 3.2, RFC 1122 3.3.2; RFC
-//! 8200 4.5). Both families share one table with its limits and timeout, so an attacker cannot use
-//! both to hold more.
+//! 8200 4.5). Both families share one table with its limits and timeout, so an attacker cannot
+//! occupy more memory by using both.
 //!
 //! A fragment arrives with its Ethernet header pulled and is held until its datagram is complete,
 //! times out or is given up. Every frame ends exactly once: it is returned in the [`Outcome`], or
@@ -20,13 +20,14 @@
 //! | the last part, but no buffer of its size is available | datagram | `FragNoBuffer` |
 //! | CE on some, not ECN-capable others (RFC 3168 5.3) | datagram | `FragMalformed` |
 //!
-//! An end above 65,535 is the Ping of Death. An overlap counts even if its bytes are equal. The
-//! oldest datagram is that of the same source, then of its /64, then of all.
+//! An end above 65,535 is the Ping of Death. An overlap counts even if its bytes are equal.
+//! "Oldest" means the oldest datagram of the same source, then of the source's /64, then of all
+//! sources.
 //!
-//! A poisoned key stays in the table without frames until its timeout, or until the limits evict
-//! it. Fragments that still arrive for it end with the reason for the poisoning. The cost, known
-//! from RFC 4963: a sender that wraps its 16-bit identification within the timeout and loses
-//! fragments also loses the next datagram with that number.
+//! The key of a poisoned datagram stays in the table without frames until its timeout, or until the
+//! limits evict it. Fragments that still arrive for it end with the reason for the poisoning. This
+//! has a cost, known from RFC 4963: a sender that wraps its 16-bit identification within the
+//! timeout and loses fragments also loses the next datagram with that number.
 //!
 //! Not done here: ICMP time exceeded (the caller sends it for [`Expired::First`]), virtual
 //! reassembly for forwarding, transport checksums (`RX_L4_OK` is cleared, since the whole is not
@@ -58,17 +59,17 @@ use wire::ip6;
 pub struct Limits {
     /// Maximum number of incomplete datagrams and poisoned keys together.
     pub datagrams: usize,
-    /// Maximum number of datagrams and poisoned keys from one source address.
+    /// Maximum number of incomplete datagrams and poisoned keys from one source address.
     pub per_source: usize,
-    /// Maximum number of bytes held. A fragment counts with its whole buffer, however short it is,
-    /// plus some 50 bytes for its entry.
+    /// Maximum number of bytes held. A fragment counts with the size of its whole buffer, however
+    /// short it is, plus some 50 bytes for its entry.
     pub bytes: usize,
     /// Maximum number of bytes held from one source address.
     pub bytes_per_source: usize,
     /// Maximum number of fragments of a datagram.
     pub fragments_per_datagram: usize,
-    /// Time from the first fragment's arrival to giving up: 60 to 120 s (RFC 1122 3.3.2). Later
-    /// fragments do not extend it.
+    /// Time from the arrival of the first fragment until the datagram is dropped: 60 to 120 s (RFC
+    /// 1122 3.3.2). Later fragments do not extend it.
     pub timeout: Duration,
     /// Buffers for datagrams that do not fit into the first fragment's buffer; mapped when first
     /// needed. A buffer stays in use as long as the packet, for example while a socket does not
@@ -77,8 +78,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 4 MiB and 256 datagrams, a quarter of each for one source. 1 MiB is about 470 buffers of 2
-    /// KiB: a datagram of 64 KiB in fragments of 160 bytes.
+    /// Returns the default limits: 4 MiB and 256 datagrams, a quarter of each for one source. 1 MiB
+    /// is about 470 buffers of 2 KiB: a datagram of 64 KiB in fragments of 160 bytes.
     fn default() -> Limits {
         Limits {
             datagrams: 256,
@@ -92,12 +93,12 @@ impl Default for Limits {
     }
 }
 
-/// Result of [`Reassembly::input`] for a frame.
+/// Outcome for a frame that [`Reassembly::input`] processed.
 #[derive(Debug)]
 pub enum Outcome {
     /// A complete packet that begins with its IP header, which is marked (`mark_l3`).
     Complete(Frame),
-    /// Held until the rest arrives.
+    /// The frame is held until the rest of its datagram arrives.
     Held,
     /// The fragment is rejected. The caller must drop it with this reason.
     Dropped(Frame, DropReason),
@@ -107,7 +108,7 @@ pub enum Outcome {
 pub struct Reassembly {
     limits: Limits,
     table: HashMap<Key, Entry, Keyed>,
-    /// Oldest first: the order of timeouts and evictions.
+    /// Keys ordered by age, oldest first: the order of timeouts and evictions.
     ages: BTreeMap<Age, Key>,
     sources: HashMap<Share, Source, Keyed>,
     opened: u64,
@@ -137,8 +138,8 @@ impl Key {
         Key { src: header.src.to_bits(), dst: header.dst.to_bits(), id }
     }
 
-    /// Returns the address and, for IPv6, the /64 that this datagram counts for in the per-source
-    /// limits.
+    /// Returns the units whose limits this datagram counts for: the source address and, for IPv6,
+    /// the /64.
     fn shares(self) -> impl Iterator<Item = Share> {
         let network = (self.src >> 32 != 0xffff).then_some(Share::Network((self.src >> 64) as u64));
         [Some(Share::Address(self.src)), network].into_iter().flatten()
@@ -176,7 +177,7 @@ struct Source {
 }
 
 impl Reassembly {
-    /// Creates an empty table. `key` is the hash secret: random on a host, the seed in a
+    /// Creates an empty table. `key` is the secret of its hash: random on a host, the seed in a
     /// simulation.
     pub fn new(limits: Limits, key: u64) -> Reassembly {
         let keyed = Keyed(hash::Key::seeded(key));
@@ -216,8 +217,8 @@ impl Reassembly {
     }
 
     /// Processes an IPv6 packet with its `chain` of extension headers, trimmed to its length. A
-    /// fragment that is a whole datagram (RFC 6946) is returned unchanged as `Complete`, whatever
-    /// else has its identification.
+    /// fragment that is a whole datagram (RFC 6946) is returned unchanged as `Complete`, even if
+    /// other fragments with its identification are held.
     pub fn input6(
         &mut self,
         header: &ip6::Header,
@@ -273,7 +274,7 @@ impl Reassembly {
         }
     }
 
-    /// Returns the time at which [`Reassembly::expire`] has work; `None` if nothing is held.
+    /// Returns the time at which [`Reassembly::expire`] must be called; `None` if nothing is held.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.ages.first_key_value().map(|(age, _)| age.deadline)
     }
@@ -314,14 +315,14 @@ impl Reassembly {
         self.table.len()
     }
 
-    /// Returns the number of comparisons of arriving with held fragments so far: the cost that a
-    /// FragmentSmack attack would increase.
+    /// Returns the number of comparisons between arriving and held fragments so far. A
+    /// FragmentSmack attack would increase this cost.
     pub fn comparisons(&self) -> u64 {
         self.comparisons
     }
 
-    /// Adds an entry for a new datagram. First evicts the oldest datagrams of its source while that
-    /// is at its limit, then the oldest of all while the table is full.
+    /// Adds an entry for a new datagram. First evicts the oldest datagrams of its source while the
+    /// source is at its limit, then the oldest of all while the table is full.
     fn open(&mut self, key: Key, now: Instant, ended: &mut dyn FnMut(Frame, DropReason)) {
         for share in key.shares() {
             let (limit, _) = self.limits_of(share);
@@ -343,7 +344,7 @@ impl Reassembly {
         self.table.insert(key, Entry { age, state: State::Open(Datagram::default()) });
     }
 
-    /// Adds a fragment that the datagram of `key` has accepted at `at`.
+    /// Stores a fragment at index `at`, where the datagram of `key` has accepted it.
     fn hold(
         &mut self,
         key: Key,
@@ -431,7 +432,8 @@ impl Reassembly {
         }
     }
 
-    /// Ends the fragments held for `key`, and those that arrive for it until its timeout.
+    /// Drops the fragments held for `key`, and those that arrive for it until its timeout, with the
+    /// reason `why`.
     fn poison(&mut self, key: Key, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
         let Some(entry) = self.table.get_mut(&key) else { return };
         if let State::Open(datagram) = std::mem::replace(&mut entry.state, State::Poisoned(why)) {
@@ -440,7 +442,7 @@ impl Reassembly {
         }
     }
 
-    /// Removes `key`; returns its datagram unless it was poisoned.
+    /// Removes `key`. Returns its datagram, or `None` if the datagram was poisoned.
     fn close(&mut self, key: Key) -> Option<Datagram> {
         let Entry { age, state } = self.table.remove(&key)?;
         self.ages.remove(&age);

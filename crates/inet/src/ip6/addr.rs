@@ -56,7 +56,7 @@ impl<L: Locks> Iface<L> {
         self.valid6(cx).into_iter().find(|addr| ip6::is_link_local(*addr))
     }
 
-    /// Returns our address on the point-to-point link whose far end is `peer`.
+    /// Returns our address on the point-to-point link on which `peer` is the remote address.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
         if !self.has_ip6() {
             return None;
@@ -76,8 +76,9 @@ impl<L: Locks> Iface<L> {
         manual.chain(advertised).any(|prefix| prefix.contains(addr))
     }
 
-    /// Returns the size of the longest IPv6 packet. A tunnel with a smaller MTU still accepts 1280
-    /// and fragments the outer packet (RFC 2473 7.1, RFC 4213 3.2.1). An advertised MTU lowers it.
+    /// Returns the size of the longest IPv6 packet in bytes. A tunnel with a smaller MTU still
+    /// accepts 1280 bytes and fragments the outer packet (RFC 2473 7.1, RFC 4213 3.2.1). An
+    /// advertised MTU below the interface's own takes precedence.
     pub fn mtu6(&self) -> usize {
         let mtu = self.mtu().min(self.advertised_mtu.load(Ordering::Relaxed) as usize);
         if self.kind == IfaceKind::Tunnel { mtu.max(1280) } else { mtu }
@@ -89,7 +90,7 @@ impl<L: Locks> Stack<L> {
     /// link-local address if the interface has none.
     ///
     /// # Errors
-    /// [`Refused6`]; nothing has changed then. An unknown interface changes nothing.
+    /// [`Refused6`]; nothing has changed then. If the interface is unknown, the call has no effect.
     pub fn add_addr6(&self, cx: Cx, id: IfaceId, addr: IfaceAddr6) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
         let bad = addr.addr.is_multicast()
@@ -133,7 +134,7 @@ impl<L: Locks> Stack<L> {
     /// Adds the link-local address of an interface, unless it has one; this enables IPv6 on it.
     ///
     /// # Errors
-    /// [`Refused6`] as [`Stack::add_addr6`].
+    /// [`Refused6`], as for [`Stack::add_addr6`].
     pub fn add_link_local(&self, cx: Cx, id: IfaceId) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return Ok(()) };
         if iface.addrs6(cx).iter().any(|own| ip6::is_link_local(own.addr)) {
@@ -141,7 +142,8 @@ impl<L: Locks> Stack<L> {
         }
         let addr = match iface.kind {
             IfaceKind::Ethernet => ip6::link_local(iface.mac),
-            // Without a MAC address: random, with the universal bit clear (RFC 4291 2.5.1).
+            // An interface without a MAC address gets a random identifier, with the universal bit
+            // clear (RFC 4291 2.5.1).
             _ => {
                 let drawn = self.secret.hash2(u64::from(id.0), LINK_LOCAL) & !(2 << 56);
                 Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(drawn | 1))
@@ -150,7 +152,8 @@ impl<L: Locks> Stack<L> {
         self.add_addr6(cx, id, IfaceAddr6::new(addr, 64))
     }
 
-    /// Removes an address and its routes; `false` if it was not there.
+    /// Removes an address and its routes. Returns `false` if the interface does not have the
+    /// address.
     pub fn remove_addr6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr) -> bool {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut six = iface.six.lock(cx);
@@ -168,8 +171,8 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Removes the routes of an address or on-link prefix that is gone. If another address or
-    /// prefix of any interface has the same route, that one replaces it.
+    /// Removes the routes of an address or on-link prefix that was removed. If another address or
+    /// prefix of any interface has the same route, its route replaces the removed one.
     pub(crate) fn withdraw6(&self, cx: Cx, gone: &[(Prefix6, Via6)]) {
         let connected: Vec<_> = self.ifaces.iter().flat_map(|iface| connected_routes6(cx, iface)).collect();
         let mut routes = self.six.routes.lock(cx);
@@ -221,8 +224,8 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter().filter(|iface| iface.has_ip6()).for_each(|iface| self.poll_iface6(cx, iface));
     }
 
-    /// Sends due solicitations for tentative addresses, and makes an address valid that no other
-    /// station claimed. Answers an MLD query that is due.
+    /// Sends due solicitations for tentative addresses, and makes an address valid if no other
+    /// station has claimed it. Answers an MLD query that is due.
     pub(crate) fn poll_iface6(&self, cx: Cx, iface: &Iface<L>) {
         let (mut ask, mut became, mut next) = (Vec::new(), false, Instant::NEVER);
         let mut six = iface.six.lock(cx);
@@ -268,7 +271,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Separates the hash of a link-local address from the stack's other hashes under the same secret.
+/// Constant that makes the hash of a link-local address differ from the stack's other hashes with
+/// the same secret.
 const LINK_LOCAL: u64 = 0x6c6c_3631;
 
 /// Returns the routes of an address: none for a link-local one, which belongs to its interface

@@ -1,10 +1,10 @@
-//! Router advertisements sent by a router (RFC 4861 6.2), on interfaces with `advertise`, while the
-//! host forwards IPv6.
+//! Router advertisements sent by a router (RFC 4861 6.2), on interfaces that have the option
+//! `advertise`, while the host forwards IPv6.
 //!
 //! An advertisement carries the router lifetime, the MTU, the MAC address and the prefixes of the
 //! configured addresses. Prefixes of 64 bits have the autonomous flag (RFC 4862). Advertisements
 //! are sent at random intervals and in reply to solicitations, at most one in three seconds. When
-//! advertising ends, a last one has the lifetime 0.
+//! advertising ends, a last advertisement with the lifetime 0 is sent.
 
 mod state;
 
@@ -24,24 +24,25 @@ use wire::{Mac, ip6};
 
 /// Maximum number of prefixes in an advertisement.
 const PREFIXES_MAX: usize = 16;
-/// Domain separator in hashes with the stack's secret.
+/// Constant that makes these hashes differ from the stack's other hashes with the same secret.
 const HASH_DOMAIN: u64 = 0x7261_3631;
 /// Interval at which a host that is not ready to advertise checks again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Iface<L> {
-    /// Returns the configuration of router advertisements; `None` if none are sent.
+    /// Returns the configuration of router advertisements on this interface; `None` if none are
+    /// sent.
     pub fn advertising(&self, cx: Cx) -> Option<Advertising> {
         self.six.lock(cx).advertiser.as_ref().map(|advertiser| advertiser.config)
     }
 }
 
 impl<L: Locks> Stack<L> {
-    /// Starts or stops router advertisements on an interface. The last one has the lifetime 0. Has
-    /// no effect on an interface that is not Ethernet.
+    /// Starts or stops router advertisements on an interface. When they stop, a last advertisement
+    /// with the lifetime 0 is sent. Has no effect on an interface that is not Ethernet.
     ///
     /// # Errors
-    /// [`Refused6`] as [`Stack::add_link_local`]; nothing has changed then.
+    /// [`Refused6`], as for [`Stack::add_link_local`]; nothing has changed then.
     pub fn set_advertising(&self, cx: Cx, id: IfaceId, config: Option<Advertising>) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) else { return Ok(()) };
         let Some(config) = config else {
@@ -98,7 +99,7 @@ impl<L: Locks> Stack<L> {
         DropReason::NdConsumed
     }
 
-    /// Sends an advertisement that is due. Returns the time of the next one.
+    /// Sends an advertisement if one is due. Returns the time of the next advertisement.
     pub(crate) fn poll_advertising(&self, cx: Cx, iface: &Iface<L>) -> Instant {
         let due = iface.six.lock(cx).advertiser.as_ref().map_or(Instant::NEVER, |advertiser| advertiser.due);
         if due > cx.now {
@@ -128,7 +129,7 @@ impl<L: Locks> Stack<L> {
         let mut prefixes: Vec<_> = iface.addrs6(cx).iter().filter(has_prefix).map(|own| own.prefix()).collect();
         prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
         prefixes.dedup();
-        // A small buffer holds fewer.
+        // A small buffer holds fewer prefixes.
         let room = self.pool.size() - self.pool.headroom();
         let fit = room.saturating_sub(nd::ROUTER_ADVERT_LEN) / nd::PREFIX_LEN;
         prefixes.truncate(PREFIXES_MAX.min(fit));

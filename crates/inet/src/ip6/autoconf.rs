@@ -16,8 +16,8 @@
 //!
 //! Advertised name servers and search domains are in [`crate::resolvers`].
 //!
-//! The default route leads to the most preferred router (RFC 4191) that is reachable. The current
-//! router is kept among equals. A default route that was configured is not replaced.
+//! The default route leads to the most preferred router (RFC 4191) that is reachable. Among equally
+//! preferred routers, the current one is kept. A configured default route is not replaced.
 //!
 //! Advertised hop limits and timers are ignored: a forged hop limit disconnects a host
 //! (CVE-2015-2922), and the sysctls have defaults for all of them.
@@ -47,9 +47,10 @@ use wire::{Mac, dns, ip6};
 const IDENTIFIER_BITS: u8 = 64;
 /// Maximum number of further addresses tried after a duplicate (RFC 7217 6, IDGEN_RETRIES).
 const DAD_RETRIES: u8 = 3;
-/// Valid lifetime below which an advertisement cannot cut that of an address (RFC 4862 5.5.3 e).
+/// Valid lifetime below which an advertisement cannot reduce the lifetime of an address (RFC 4862
+/// 5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
-/// Domain separator in hashes with the stack's secret.
+/// Constant that makes these hashes differ from the stack's other hashes with the same secret.
 const HASH_DOMAIN: u64 = 0x7372_3732;
 
 /// Reason why a default router is no longer used.
@@ -57,7 +58,7 @@ const HASH_DOMAIN: u64 = 0x7372_3732;
 pub(crate) enum RouterLoss {
     /// Address resolution failed (RFC 4861 6.3.6).
     Unreachable,
-    /// It sent a neighbor advertisement without the router flag (RFC 4861 7.2.5).
+    /// The router sent a neighbor advertisement without the router flag (RFC 4861 7.2.5).
     NoRouter,
 }
 
@@ -75,13 +76,13 @@ impl<L: Locks> Iface<L> {
         self.has_ip6() && self.six.lock(cx).autoconf.is_some()
     }
 
-    /// Returns the default routers.
+    /// Returns the default routers learned on this interface.
     pub fn default_routers(&self, cx: Cx) -> Vec<DefaultRouter> {
         self.six.lock(cx).autoconf.as_ref().map_or(Vec::new(), |autoconf| autoconf.routers.clone())
     }
 
-    /// Returns whether a router advertised that DHCPv6 servers provide configuration other than
-    /// addresses, such as name servers.
+    /// Returns whether a router on this interface advertised that DHCPv6 servers provide
+    /// configuration other than addresses, such as name servers.
     pub fn has_other_config(&self, cx: Cx) -> bool {
         self.has_ip6() && self.six.lock(cx).autoconf.as_ref().is_some_and(|autoconf| autoconf.has_other_config)
     }
@@ -93,8 +94,8 @@ impl<L: Locks> Iface<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether a router has ever advertised that DHCPv6 servers provide other configuration
-    /// ([`Iface::has_other_config`] is per interface).
+    /// Returns whether a router on any interface has ever advertised that DHCPv6 servers provide
+    /// configuration other than addresses. [`Iface::has_other_config`] returns this per interface.
     #[inline(always)]
     pub fn may_want_dhcp6(&self) -> bool {
         self.six.other_config.load(Ordering::Relaxed)
@@ -104,7 +105,7 @@ impl<L: Locks> Stack<L> {
     /// that they configured. Has no effect on an interface that is not Ethernet.
     ///
     /// # Errors
-    /// [`Refused6`] as [`Stack::add_link_local`]; nothing has changed then.
+    /// [`Refused6`], as for [`Stack::add_link_local`]; nothing has changed then.
     pub fn set_accept_rtadv(&self, cx: Cx, id: IfaceId, accept: bool) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) else { return Ok(()) };
         if accept == iface.accepts_rtadv(cx) {
@@ -133,7 +134,8 @@ impl<L: Locks> Stack<L> {
         self.select_router(cx);
     }
 
-    /// Solicits routers anew after a random delay (RFC 4861 6.3.7): the link may have changed.
+    /// Starts to solicit routers again after a random delay (RFC 4861 6.3.7), since the interface
+    /// may be attached to another link.
     pub(crate) fn restart_soliciting(&self, cx: Cx, iface: &Iface<L>) {
         let delay = self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0) << 32 | HASH_DOMAIN);
         let at = cx.now.after(Duration::from_nanos(delay % SOLICIT_DELAY.as_nanos() as u64));
@@ -281,8 +283,8 @@ impl<L: Locks> Stack<L> {
         Ipv6Addr::from_bits(prefix.addr().to_bits() | u128::from(identifier))
     }
 
-    /// Replaces an autoconfigured address that is a duplicate (RFC 7217 6). Configured addresses
-    /// stay in state duplicated.
+    /// Replaces an autoconfigured address that is a duplicate (RFC 7217 6). A configured address
+    /// stays in the state duplicated.
     pub(crate) fn replace_duplicate(&self, cx: Cx, iface: &Iface<L>, own: IfaceAddr6) {
         let Origin::Advertised { dad_counter, preferred_until, valid_until } = own.origin else { return };
         if dad_counter < DAD_RETRIES {
@@ -294,7 +296,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Updates the default router list after a neighbor event.
+    /// Updates the default routers after neighbor `addr` became unreachable or ceased to be a
+    /// router.
     pub(crate) fn router_lost(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, loss: RouterLoss) {
         {
             let mut six = iface.six.lock(cx);
@@ -308,7 +311,7 @@ impl<L: Locks> Stack<L> {
         self.select_router(cx);
     }
 
-    /// Points the default route to the best router, unless it was configured.
+    /// Changes the default route to the best router, unless the route was configured.
     pub(crate) fn select_router(&self, cx: Cx) {
         let up = self.ifaces.iter().filter(|iface| iface.is_up());
         let routers: Vec<_> = up
@@ -341,8 +344,8 @@ impl<L: Locks> Stack<L> {
         self.rerouted();
     }
 
-    /// Sends a solicitation that is due and removes expired entries. Returns the time of the next
-    /// event.
+    /// Sends a router solicitation if one is due, and removes expired entries. Returns the time of
+    /// the next event.
     pub(crate) fn poll_autoconf(&self, cx: Cx, iface: &Iface<L>) -> Instant {
         let (expired, solicits, next) = {
             let six = &mut *iface.six.lock(cx);
@@ -382,7 +385,8 @@ fn is_usable(info: &PrefixInfo) -> bool {
     info.len <= 128 && is_unicast && info.preferred <= info.valid
 }
 
-/// Returns the end of a lifetime in seconds; `u32::MAX` is infinity (RFC 4861 4.6.2).
+/// Returns the time at which a lifetime, given in seconds, ends; `u32::MAX` is infinity (RFC 4861
+/// 4.6.2).
 fn end_of(lifetime: u32, now: Instant) -> Instant {
     if lifetime == u32::MAX { Instant::NEVER } else { now.after(Duration::from_secs(u64::from(lifetime))) }
 }

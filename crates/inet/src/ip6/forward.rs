@@ -14,12 +14,12 @@ use std::net::Ipv6Addr;
 use wire::icmp6::{Problem, time_exceeded, unreachable};
 use wire::ip6;
 
-/// Drop reason of a packet, and the ICMP error for its sender.
+/// Drop reason of a packet that cannot be forwarded, and the ICMP error for its sender.
 pub(super) type Obstacle = (DropReason, Option<Problem>);
 
 impl<L: Locks> Stack<L> {
-    /// Forwards a packet that is not for this host; returns whether it was sent or waits for a
-    /// neighbor.
+    /// Forwards a packet that is not for this host. Returns whether the packet was sent or is
+    /// queued until the neighbor is resolved.
     pub(super) fn ip6_forward(
         &self,
         cx: Cx,
@@ -95,14 +95,15 @@ impl<L: Locks> Stack<L> {
             }
             Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
         };
-        // RFC 4443 3.1: between the two ends of a tunnel it would loop until its hop limit expires.
+        // RFC 4443 3.1: otherwise the packet would loop between the two ends of the tunnel until
+        // its hop limit expires.
         if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
             return Err((DropReason::Ip6GoesBack, told(unreachable::ADDRESS)));
         }
         Ok((out, next))
     }
 
-    /// Drops a packet because its neighbor did not answer, and reports it to the sender.
+    /// Drops a packet because its neighbor did not answer, and sends an ICMP error to the sender.
     pub(crate) fn host_unreachable6(&self, cx: Cx, packet: Frame) {
         self.icmp6_error(cx, None, &packet, Problem::Unreachable { code: unreachable::ADDRESS });
         self.drop_frame(cx, packet, DropReason::NeighTimeout);

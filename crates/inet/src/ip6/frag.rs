@@ -1,5 +1,5 @@
 //! Fragmentation of this host's own packets (RFC 8200 4.5); routers do not fragment. All fragments
-//! are made before the first is sent.
+//! are built before the first is sent.
 
 use crate::Stack;
 use buf::{Flags, Frame, Pool};
@@ -13,7 +13,7 @@ const LEN: usize = 8;
 
 impl<L: Locks> Stack<L> {
     /// Splits `packet`, which has no extension headers, into fragments of at most `mtu` bytes and
-    /// passes each to `send`; returns whether that succeeded.
+    /// passes each to `send`. Returns whether fragmentation succeeded.
     pub(super) fn output_fragments6(
         &self,
         cx: Cx,
@@ -22,7 +22,8 @@ impl<L: Locks> Stack<L> {
         mtu: usize,
         mut send: impl FnMut(&Self, Frame),
     ) -> bool {
-        // A checksum left to the port is computed first, since a port would see only a part.
+        // A checksum left to the port is computed first, since a port would see only a part of the
+        // data.
         if packet.flags().has(Flags::TX_L4_CSUM) && finish_checksum(&mut packet, header).is_none() {
             self.drop_frame(cx, packet, DropReason::FragNoBuffer);
             return false;
@@ -42,9 +43,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Computes a checksum that was left to the port: its field holds the sum of the pseudo header.
-/// Protocols other than TCP and UDP, and fragments, have none to offload. Returns `None` if the
-/// packet is shorter than its header states, or if no buffer is available for a copy.
+/// Computes a transport checksum that was left to the port; its field contains the sum of the
+/// pseudo header. Only TCP and UDP packets that are not fragments can have one. Returns `None` if
+/// the packet is shorter than its header states, or if no buffer is available for a copy.
 pub(crate) fn finish_checksum(packet: &mut Frame, header: &ip6::Header) -> Option<()> {
     let packet = packet.make_own().then(|| packet.bytes_mut())?;
     let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none());

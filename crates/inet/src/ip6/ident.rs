@@ -1,12 +1,13 @@
 //! Fragment identifications of this host: 32 bits per address pair, with a secret start and
-//! unpredictable steps (RFC 7739 5.3; CVE-2021-45485). A receiver learns nothing from its numbers
-//! about packets to others.
+//! unpredictable steps (RFC 7739 5.3; CVE-2021-45485). From the numbers that a receiver sees, it
+//! learns nothing about packets to other hosts.
 
 use std::net::Ipv6Addr;
 use wire::hash::Key;
 
 const COUNTERS: usize = 1024;
-/// Maximum step: at 10,000 datagrams a second, the numbers of a pair repeat after 10 hours.
+/// Maximum step. At 10,000 datagrams a second, the numbers of an address pair repeat after 10
+/// hours.
 const STEP_MAX: u64 = 16;
 
 /// Identification counters of a host.

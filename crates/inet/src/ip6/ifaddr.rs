@@ -10,9 +10,10 @@ pub const ADDRS_MAX: usize = 64;
 /// State of duplicate address detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddrState {
-    /// Duplicate address detection in progress: time of the next probe, number of probes left.
+    /// Duplicate address detection is in progress. The values are the time of the next probe and
+    /// the number of probes left.
     Tentative(Instant, u32),
-    /// Assigned to this interface; no duplicate was found.
+    /// The address is in use; no duplicate was found.
     Valid,
     /// Another node has the address; it is not used.
     Duplicated,
@@ -28,7 +29,7 @@ impl AddrState {
 /// Source of an interface address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Configured, or the link-local address.
+    /// The address was configured, or is the link-local address.
     Manual,
     /// Autoconfigured from an advertised prefix (RFC 4862 5.5).
     Advertised {
@@ -48,7 +49,7 @@ pub struct IfaceAddr6 {
     pub addr: Ipv6Addr,
     /// Length of the on-link prefix in bits.
     pub len: u8,
-    /// Far end of a point-to-point address.
+    /// Remote address of a point-to-point link.
     pub peer: Option<Ipv6Addr>,
     /// State of duplicate address detection.
     pub state: AddrState,
@@ -79,10 +80,11 @@ impl IfaceAddr6 {
     }
 }
 
-/// Reason for which an address was not added.
+/// Reason why an address was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused6 {
-    /// Not the address of a single host: a group, ::, ::1 on a link, or an IPv4-mapped address.
+    /// The address is not that of a single host: a group, ::, ::1 on a link, or an IPv4-mapped
+    /// address.
     NotAHost,
     /// The MTU is below 1280 bytes, which every IPv6 link must carry (RFC 8200 5).
     MtuTooSmall,

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, ip6};
 
-/// Length in bytes of an Ethernet and an IPv6 header.
+/// Length in bytes of an Ethernet header and an IPv6 header together.
 const FRAMED: usize = eth::HEADER_LEN + ip6::HEADER_LEN;
 
 impl Input for u128 {
@@ -154,7 +154,7 @@ impl Input for u128 {
     }
 }
 
-/// Returns whether an address may be a single host's on any link: not in ::/8 (unspecified,
+/// Returns whether an address can belong to a single host on any link: not in ::/8 (unspecified,
 /// loopback, IPv4-mapped and translated addresses) and not in fe00::/7 (link-local, multicast).
 #[inline(always)]
 fn is_host(addr: u128) -> bool {

@@ -22,18 +22,18 @@ pub(crate) struct Ip6<L: Locks> {
     /// Routes as the packet path reads them.
     pub(crate) ways: RouteReader<u128>,
     pub(crate) route_cache: Guarded<L, RouteCache<u128>>,
-    /// Filter over this host's own addresses.
+    /// Filter that quickly excludes addresses that are not this host's own.
     pub(crate) own: OwnAddresses,
     pub(crate) neighbors: Guarded<L, neigh::Table<Ipv6Addr>>,
     pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
     pub(crate) limiter: Guarded<L, Limiter>,
     pub(crate) idents: Guarded<L, Idents6>,
-    /// Set once an interface has had an IPv6 address; timers of IPv6 are skipped before.
+    /// Set once an interface has had an IPv6 address; until then, the timers of IPv6 are skipped.
     pub(crate) on: AtomicBool,
     pub(crate) redirects: Redirects<L, u128>,
     /// Default route set by autoconfiguration. A default route that differs was configured.
     pub(crate) default_router: Guarded<L, Option<Via6>>,
-    /// Set once a router advertised that DHCPv6 servers provide other configuration.
+    /// Set once a router advertised that DHCPv6 servers provide configuration other than addresses.
     pub(crate) other_config: AtomicBool,
     /// Time of the next event of any interface (duplicate address detection, MLD report, router
     /// advertisements), in nanoseconds.
@@ -64,7 +64,7 @@ impl<L: Locks> Ip6<L> {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Lowers the time of the next event of an interface to `at`.
+    /// Sets the time of the next event to `at`, if that is earlier.
     pub(crate) fn due_at(&self, at: Instant) {
         self.due.fetch_min(at.nanos(), Ordering::Relaxed);
     }

@@ -13,8 +13,8 @@ use wire::icmp6::{Problem, parameter};
 use wire::ip6::{self, Chain, Opt, Options};
 
 impl<L: Locks> Stack<L> {
-    /// Checks the Hop-by-Hop options, which every router must process. They are the first header,
-    /// or absent.
+    /// Checks the Hop-by-Hop options, which every router must process. The Hop-by-Hop header is the
+    /// first header, or absent.
     pub(super) fn check_hop_by_hop(
         &self,
         cx: Cx,

@@ -13,11 +13,11 @@ pub(crate) struct Outgoing6 {
     pub(crate) next: Proto,
     pub(crate) class: u8,
     pub(crate) hop_limit: u8,
-    /// Interface, for groups and link-local addresses.
+    /// Outgoing interface, needed for groups and link-local addresses.
     pub(crate) iface: Option<IfaceId>,
-    /// Exit, if known already.
+    /// Outgoing interface and next hop, if they are already known.
     pub(crate) exit: Option<Exit<Ipv6Addr>>,
-    /// Never fragment; a packet above the MTU is an error.
+    /// The packet must not be fragmented; one that exceeds the MTU is an error.
     pub(crate) whole: bool,
     /// Flow label (RFC 6437); 0: none.
     pub(crate) flow_label: u32,

@@ -15,7 +15,7 @@ use std::net::Ipv6Addr;
 use wire::{Mac, Proto, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Returns the exit for packets to `dst`.
+    /// Returns the outgoing interface and next hop for packets to `dst`.
     pub(crate) fn exit6_for(
         &self,
         cx: Cx,
@@ -54,7 +54,7 @@ impl<L: Locks> Stack<L> {
     /// as fragments.
     ///
     /// # Errors
-    /// [`OutputError`]; the frame has been dropped and counted.
+    /// [`OutputError`] if the packet was not sent; the frame has been dropped and counted.
     pub(crate) fn ip6_output(&self, cx: Cx, payload: Frame, out: &Outgoing6) -> Result<(), OutputError> {
         let refuse = |frame: Frame, why: DropReason, error: OutputError| {
             self.drop_frame(cx, frame, why);

@@ -1,9 +1,9 @@
 //! Source address selection (RFC 6724 5), without the rules for temporary and home addresses.
 //!
-//! Rule 1 (the destination itself), 2 (scope: the smallest that is sufficient), 3 (deprecated
-//! addresses last), 5 (addresses of the outgoing interface first) and 8 (longest common prefix).
-//! Addresses of other interfaces are candidates if the outgoing interface has none of sufficient
-//! scope: links between routers often have no global addresses.
+//! The rules implemented are 1 (the destination itself), 2 (scope: the smallest that is
+//! sufficient), 3 (deprecated addresses last), 5 (addresses of the outgoing interface first) and 8
+//! (longest common prefix). Addresses of other interfaces are candidates if the outgoing interface
+//! has none of sufficient scope: links between routers often have no global addresses.
 
 use crate::Stack;
 use crate::iface::Iface;
@@ -28,7 +28,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Iface<L> {
-    /// Returns the best valid address that `takes` accepts.
+    /// Returns the best valid address for which `takes` returns true.
     fn best_source6(&self, cx: Cx, dst: Ipv6Addr, takes: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
         if !self.has_ip6() {
             return None;

@@ -1,4 +1,4 @@
-//! IPv6 routes, as seen by the control plane.
+//! IPv6 routes, as the control plane adds, removes and lists them.
 
 use crate::Stack;
 use crate::fib::Prefix6;
@@ -7,9 +7,10 @@ use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 
 impl<L: Locks> Stack<L> {
-    /// Adds or replaces a route; returns its previous target.
+    /// Adds or replaces a route. Returns the previous target of `prefix`.
     ///
     /// # Errors
+    ///
     /// [`RouteError`]; nothing has changed then.
     pub fn add_route6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> Result<Option<Via6>, RouteError> {
         if matches!(via, Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) {
@@ -55,8 +56,8 @@ impl<L: Locks> Stack<L> {
         self.six.routes.lock(cx).iter().collect()
     }
 
-    /// Returns the route that this host's packets to `dst` take; of a multipath route, the path
-    /// chosen for that destination.
+    /// Returns the route that this host's packets to `dst` take. For a multipath route, returns the
+    /// path selected for that destination.
     pub fn route6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Route6> {
         let route = self.six.routes.lock(cx).explain(dst)?;
         let Via6::Paths(set) = route.via else { return Some(route) };

@@ -30,7 +30,7 @@ impl Limiter {
         }
     }
 
-    /// Returns whether another echo request may be answered.
+    /// Returns whether another echo request may be answered now.
     pub(crate) fn echo_allowed(&mut self, rate: u64, now: Instant) -> bool {
         self.echoes.take(rate, now)
     }
@@ -39,7 +39,8 @@ impl Limiter {
         self.allowed(self.key.hash2(u64::from(u32::from(dst)), 0), rate, now)
     }
 
-    /// Limits ICMPv6 errors per /64, since one host can use all addresses of its prefix.
+    /// Returns whether an ICMPv6 error may be sent to `dst`. The limit applies per /64, since one
+    /// host can use all addresses of its prefix.
     pub(crate) fn error_allowed6(&mut self, dst: Ipv6Addr, rate: u64, now: Instant) -> bool {
         self.allowed(self.key.hash2((dst.to_bits() >> 64) as u64, 6), rate, now)
     }
@@ -48,13 +49,13 @@ impl Limiter {
         if rate == 0 {
             return true;
         }
-        // A quarter each, plus a secret fraction of up to a quarter of that, so that the limit
-        // cannot be measured from outside.
+        // A destination gets a quarter of the rate, plus a secret fraction of up to a quarter of
+        // that, so that the limit cannot be measured from outside.
         let share = (rate / 4).max(1);
         let jittered = share + hash % (share / 4 + 1);
         let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
-        // The limit of all destinations is lowered by up to an eighth, chosen anew each second, so
-        // that one destination cannot infer errors to others from it (CVE-2020-25705).
+        // The limit of all destinations is lowered by up to an eighth, by a new amount each second,
+        // so that one destination cannot infer errors sent to others (CVE-2020-25705).
         let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
         mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
     }

@@ -54,7 +54,7 @@ impl<L: Locks> Stack<L> {
         self.ip_input::<u32>(cx, Some(iface), None, &mut four, lap);
     }
 
-    /// Processes a single frame.
+    /// Processes a single frame; most frames contain IPv4 or IPv6.
     #[inline(always)]
     pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame, lap: Lap<'_>) {
         if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV4) {
@@ -74,7 +74,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes a frame of any kind; returns the IPv4 packet in it if there is one for us.
+    /// Processes a frame of any kind. Returns the IPv4 packet in it, if there is one for this host.
     #[inline(never)]
     pub(crate) fn ether_slow(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {

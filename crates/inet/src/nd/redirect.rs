@@ -1,7 +1,7 @@
 //! Redirects (RFC 4861 8): sent by routers, accepted by hosts with `net.inet6.icmp6.rediraccept`.
 //!
 //! Any station on the link can send one, so a redirect is accepted only from the current first hop
-//! of its destination, and becomes a route that expires ([`crate::redirect`]).
+//! of its destination. It creates a route that expires ([`crate::redirect`]).
 
 use super::is_anothers;
 use crate::Stack;
@@ -16,7 +16,7 @@ use wire::icmp6::nd::{self, Options};
 use wire::{Mac, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Processes a redirect of packets to `dst` to the first hop `target`.
+    /// Processes a redirect that names `target` as the first hop of packets to `dst`.
     pub(super) fn redirected6(
         &self,
         cx: Cx,

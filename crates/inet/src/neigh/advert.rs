@@ -1,5 +1,5 @@
 //! Effect of neighbor discovery messages on an entry (RFC 4861 7.2.3, 7.2.5). Unlike an ARP packet,
-//! they do not always make it Reachable.
+//! such a message does not always make the entry Reachable.
 //!
 //! There is no state DELAY: a Stale entry in use is probed immediately, as with ARP.
 
@@ -11,8 +11,8 @@ use wire::Mac;
 use wire::icmp6::nd::Advert;
 
 impl Table<Ipv6Addr> {
-    /// Stores the link-layer address that the sender of a solicitation states for itself. A new or
-    /// changed entry is Stale, since reachability is not confirmed.
+    /// Stores the link-layer address that a solicitation contains for its sender. A new or changed
+    /// entry is Stale, since reachability is not confirmed.
     pub fn solicited_by(
         &mut self,
         iface: IfaceId,

@@ -2,8 +2,8 @@
 //! from `icmp4` and `icmp6` for ICMP sockets.
 //!
 //! Packets are queued like datagrams, with their headers in front ([`crate::udp`]): IPv6 without
-//! extension headers, ICMP over IPv4 without options. For a raw IPv4 socket the header is part of
-//! the data; the number of the interface precedes it, in [`NOTE`] bytes.
+//! extension headers, ICMP over IPv4 without options. For a raw IPv4 socket, the header is part of
+//! the data; the number of the receiving interface precedes the header, in [`NOTE`] bytes.
 
 use super::{CONNECTED, RawKind};
 use crate::family::Family;
@@ -31,8 +31,8 @@ impl<L: Locks> Stack<L> {
         self.raw_copies::<u32>(cx, header.proto, (local, remote), header.payload(packet.bytes()), copy);
     }
 
-    /// Copies an IPv6 packet for this host, from after its last extension header, to the raw
-    /// sockets of its protocol.
+    /// Copies an IPv6 packet for this host to the raw sockets of its protocol. The copy begins
+    /// after the last extension header.
     #[cold]
     #[inline(never)]
     pub(crate) fn raw_input6(
@@ -100,9 +100,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues an echo reply to `local` from `remote` for the ICMP socket with its identifier;
-    /// returns it if there is none. `strip` leaves the message, after a header without options or
-    /// extension headers.
+    /// Queues an echo reply to `local` from `remote` for the ICMP socket that has its identifier;
+    /// returns the frame if there is no such socket. `strip` reduces the frame to the message,
+    /// after a header without options or extension headers.
     pub(crate) fn echo_input<A: Family + OfPcb>(
         &self,
         cx: Cx,
@@ -133,8 +133,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Reports an error about a packet from `local` to `remote` to its socket: to the ICMP socket
-    /// that sent the echo request `quoted`, or to the raw sockets of `proto` connected to the
-    /// destination. Returns whether one of this host's sockets may have sent it.
+    /// that sent the echo request `quoted`, or to the raw sockets of `proto` that are connected to
+    /// the destination. Returns whether a socket of this host can have sent the packet.
     pub(crate) fn raw_error<A: Family + OfPcb>(
         &self,
         cx: Cx,
@@ -171,8 +171,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Removes the options from an IPv4 packet with a pulled header. Returns `false` if it cannot be
-/// written.
+/// Removes the options from an IPv4 packet with a pulled header. Returns `false` if the packet
+/// cannot be written.
 pub(crate) fn cut_options(message: &mut Frame) -> bool {
     let Some(&header) = message.l3_bytes().first_chunk::<{ ip4::HEADER_LEN }>() else { return false };
     if message.l3_bytes().len() - message.len() == ip4::HEADER_LEN {

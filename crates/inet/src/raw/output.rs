@@ -1,4 +1,4 @@
-//! Output of raw and ICMP sockets: checks and completes the message before `udp::output` sends it
+//! Output of raw and ICMP sockets: checks and completes the message. `udp::output` then sends it
 //! like any datagram.
 
 use super::{RawKind, RawState};
@@ -11,16 +11,17 @@ use buf::Frame;
 use lock::{Cx, Locks};
 use wire::{L4Port, Proto, checksum, icmp4, ip4};
 
-/// Header before a payload that a socket sends.
+/// Header that precedes the payload of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Upper {
-    /// UDP header, written by the stack.
+    /// A UDP header, written by the stack.
     Udp,
-    /// Header of an echo request; the stack fills in identifier and checksum.
+    /// An ICMP echo request header, written by the application; the stack fills in identifier and
+    /// checksum.
     Icmp,
-    /// Payload of the application after an IP header of the stack.
+    /// No header: the payload of the application follows the IP header of the stack.
     Raw { proto: Proto, checksum_at: Option<u16> },
-    /// IPv4 header of the application.
+    /// An IPv4 header, written by the application.
     Included,
 }
 
@@ -39,7 +40,8 @@ impl Upper {
     /// Checks the message of the application.
     ///
     /// # Errors
-    /// [`SendError::Invalid`]: not an echo request, too short for its checksum, no IPv4 header.
+    /// [`SendError::Invalid`] if the message is not an echo request, is too short for its checksum,
+    /// or has no IPv4 header.
     pub(crate) fn check<A: Family>(self, message: &[u8]) -> Result<(), SendError> {
         let is_sound = match self {
             Upper::Udp => true,
@@ -70,8 +72,9 @@ impl<L: Locks> Stack<L> {
     /// Fills in the fields that the stack sets in a message from `src` to `dst` that
     /// [`Upper::check`] has accepted.
     ///
-    /// In an included header these are the total length and the checksum, and source address and
-    /// identification if they are 0, as in Linux and FreeBSD.
+    /// In an IPv4 header of the application (`IP_HDRINCL`), these fields are the total length and
+    /// the checksum, and also source address and identification if they are 0, as in Linux and
+    /// FreeBSD.
     ///
     /// # Errors
     /// [`SendError::Output`] if an included header has addresses that may not leave this host.
@@ -125,7 +128,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Writes the checksum of `message` at `at`; `seed`: partial checksum of its pseudo header.
+/// Writes the checksum of `message` at offset `at`. `seed` is the partial checksum of its pseudo
+/// header.
 fn fill_checksum(message: &mut [u8], at: usize, seed: checksum::Partial) {
     if let Some(field) = message.get_mut(at..at + 2) {
         field.fill(0);

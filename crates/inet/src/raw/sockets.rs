@@ -5,10 +5,11 @@ use lock::{Guarded, Locks};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{L4Port, Proto};
 
-/// Maximum number of raw and ICMP sockets of a host: each of their packets scans the list.
+/// Maximum number of raw and ICMP sockets of a host. It is limited because each packet for them
+/// scans the list.
 pub const SOCKETS_MAX: usize = 1024;
 
-/// `IPPROTO_RAW`: a socket of this protocol only sends.
+/// `IPPROTO_RAW`: a socket of this protocol only sends, and receives nothing.
 pub const SEND_ONLY: Proto = Proto(255);
 
 /// Kind of a datagram socket other than UDP.
@@ -61,9 +62,9 @@ pub struct RawState {
     pub(crate) kind: RawKind,
     /// `IP_HDRINCL`: sent data begins with an IPv4 header.
     pub header_included: bool,
-    /// `IPV6_CHECKSUM`: offset of the checksum, which is filled in and verified.
+    /// `IPV6_CHECKSUM`: offset of the checksum, which the stack fills in and verifies.
     pub checksum_at: Option<u16>,
-    /// `ICMP6_FILTER`.
+    /// `ICMP6_FILTER`: message types that the socket does not receive.
     pub filter: IcmpFilter,
 }
 
@@ -79,7 +80,8 @@ impl RawState {
     }
 }
 
-/// Remote port of a connected raw or ICMP socket, as its protocol has no ports.
+/// Value stored as the remote port of a connected raw or ICMP socket, since its protocol has no
+/// ports.
 pub(crate) const CONNECTED: L4Port = L4Port(1);
 
 /// A raw or ICMP socket.
@@ -125,7 +127,7 @@ impl<L: Locks> RawSockets<L> {
         first.load(Ordering::Relaxed) & BOTH != 0
     }
 
-    /// Updates the protocols with raw sockets after a change of `entries`.
+    /// Updates the bit sets of protocols that have raw sockets, after a change of `entries`.
     pub(super) fn note(&self, entries: &[Entry]) {
         for (domain, words) in [Domain::Inet, Domain::Inet6].into_iter().zip(&self.wanted) {
             for (word, first) in words.iter().zip((0u8..=255).step_by(64)) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Lifetime of a route created by a redirect.
 pub(crate) const AGE: Duration = Duration::from_secs(600);
 
-/// A family with routes that redirects can change.
+/// A family whose routes redirects can change.
 pub(crate) trait Redirected: Sized {
     /// Prefix of a single host.
     type Host: Copy + PartialEq;
@@ -42,7 +42,8 @@ pub(super) type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirect
 /// Redirect routes of a family, with their lock.
 pub(crate) struct Redirects<L: Locks, F: Redirected> {
     pub(super) made: Guarded<L, Queue<F>>,
-    /// Expiry of the first route in nanoseconds. Usually never; then no lock is taken.
+    /// Time in nanoseconds at which the first route expires. While there is none (the usual case),
+    /// no lock is taken.
     pub(super) due: AtomicU64,
 }
 

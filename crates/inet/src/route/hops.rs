@@ -1,10 +1,10 @@
 //! Next hops as forwarding threads read them: without a lock, while routes and neighbors change.
 //!
-//! A hop is a cell of words. Its `via` is written before any route uses it, and the cell is reused
-//! only when no pinned reader may have its number. The cached Ethernet header is written by the
-//! thread that resolved the gateway's address, under a seqlock; a reader that observes a write in
-//! progress treats the header as missing and uses the neighbor table. Cells live in segments of 32,
-//! 32, 64, 128 ..., which never move.
+//! A hop is a cell of words. The target (`via`) of a cell is written before any route uses the
+//! cell. The cell is reused only when no pinned reader can have its number. The cached Ethernet
+//! header is written by the thread that resolved the gateway's address, under a seqlock; a reader
+//! that observes a write in progress treats the header as missing and uses the neighbor table.
+//! Cells live in segments of 32, 32, 64, 128 ..., which never move.
 
 use super::via::{PathsId, Via};
 use crate::fib::{AddrBits, NextHopId};
@@ -19,20 +19,22 @@ const SEGMENTS: usize = 16;
 /// Maximum number of next hops: two million, 64 bytes each.
 pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
 
-/// Result of a route lookup, by value.
+/// Next hop that a route lookup returned, by value.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<G = Ipv4Addr> {
     /// Target of the route.
     pub via: Via<G>,
     /// Number of the next hop, for [`super::RouteReader::remember`].
     pub id: NextHopId,
-    /// Ethernet header of the last packet to this gateway, valid while `epoch` is the links' epoch.
+    /// Ethernet header of the last packet to this gateway. It is valid if `epoch` equals the
+    /// stack's link epoch (count of changes to neighbors, addresses and interfaces).
     pub adjacency: [u8; 14],
-    /// Epoch in which the adjacency was stored; 0: never.
+    /// Link epoch in which the header was stored; 0 if none was stored.
     pub epoch: u64,
 }
 
-/// Ethernet header for a next hop as two words in memory order; the second word holds six bytes.
+/// Ethernet header for a next hop, as two words in memory order. The second word holds the last six
+/// bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Adjacency([u64; 2]);
 
@@ -56,13 +58,13 @@ impl Adjacency {
 struct Cell {
     /// Kind, interface, and low bits of a gateway's address.
     via: AtomicU64,
-    /// Other bits of an IPv6 gateway's address.
+    /// The upper bits of an IPv6 gateway's address.
     gateway: [AtomicU64; 2],
-    /// Odd while `epoch` and `link` are being written.
+    /// Sequence number of the seqlock: odd while `epoch` and `link` are being written.
     sequence: AtomicU64,
     epoch: AtomicU64,
     link: [AtomicU64; 2],
-    /// Time in nanoseconds until which the gateway counts as dead; 0: it does not.
+    /// Time in nanoseconds until which the gateway counts as dead; 0 if it is alive.
     dead_until: AtomicU64,
 }
 
@@ -86,7 +88,7 @@ impl Cell {
         self.via.store(encode(via, bits), Ordering::Release);
     }
 
-    /// Returns the adjacency and its epoch, which is 0 during a concurrent write.
+    /// Returns the cached Ethernet header and its epoch. The epoch is 0 during a concurrent write.
     #[inline(always)]
     fn adjacency(&self) -> ([u8; 14], u64) {
         let sequence = self.sequence.load(Ordering::Acquire);
@@ -100,7 +102,7 @@ impl Cell {
         (link, if whole { epoch } else { 0 })
     }
 
-    /// Writes the adjacency, unless another thread is writing one, which is equally new.
+    /// Caches an Ethernet header, unless another thread is writing one, which is equally new.
     fn remember(&self, link: [u8; 14], epoch: u64) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         let taken = |to| self.sequence.compare_exchange(sequence, to, Ordering::Acquire, Ordering::Relaxed);
@@ -122,10 +124,10 @@ impl Cell {
 /// Next hops by number.
 #[derive(Default)]
 pub(super) struct Hops {
-    /// Inline cells: hosts and most routers need no more.
+    /// Inline cells. Hosts and most routers need no more.
     first: [Cell; FIRST],
     segments: [OnceLock<Box<[Cell]>>; SEGMENTS],
-    /// Number of dead next hops; usually 0, and then no path is avoided.
+    /// Number of dead next hops. It is usually 0, and then no path is avoided.
     dead: AtomicUsize,
 }
 
@@ -145,7 +147,7 @@ impl Hops {
         self.segments.get(segment)?.get()?.get(at - (FIRST << segment))
     }
 
-    /// Returns hop `id`. The caller is pinned.
+    /// Returns next hop `id`. The caller must be pinned.
     #[inline(always)]
     pub(super) fn get<A: AddrBits>(&self, id: NextHopId) -> Option<Hop<A::Addr>> {
         let cell = self.cell(id)?;
@@ -153,8 +155,8 @@ impl Hops {
         Some(Hop { via: cell.via::<A>(), id, adjacency, epoch })
     }
 
-    /// Returns the cached Ethernet header of hop `id`, if that is a gateway on `out` and the header
-    /// is valid in `epoch`. The caller is pinned.
+    /// Returns the cached Ethernet header of next hop `id`, if the next hop is a gateway on `out`
+    /// and the header is valid in `epoch`. The caller must be pinned.
     #[inline(always)]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         let cell = self.cell(id)?;
@@ -167,13 +169,13 @@ impl Hops {
         (leads_there && is_good && whole).then_some(link)
     }
 
-    /// Returns the target of hop `id`.
+    /// Returns the target of next hop `id`.
     #[inline(always)]
     pub(super) fn via<A: AddrBits>(&self, id: NextHopId) -> Option<Via<A::Addr>> {
         Some(self.cell(id)?.via::<A>())
     }
 
-    /// Sets the target of `id` and clears its cached header. No reader has `id`.
+    /// Sets the target of `id` and clears its cached header. No reader may have the number `id`.
     pub(super) fn set<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>) {
         if let Some(segment) = segment_of(id.index())
             && let Some(cells) = self.segments.get(segment)
@@ -187,15 +189,16 @@ impl Hops {
         }
     }
 
-    /// Caches the Ethernet header for a gateway, if `id` still leads to it. The caller is pinned.
+    /// Caches the Ethernet header for a gateway, if `id` still leads to it. The caller must be
+    /// pinned.
     pub(super) fn remember<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>, link: [u8; 14], epoch: u64) {
         if let Some(cell) = self.cell(id).filter(|cell| cell.via::<A>() == via) {
             cell.remember(link, epoch);
         }
     }
 
-    /// Marks a gateway that did not answer as dead until `until`; it is avoided if there is another
-    /// path.
+    /// Marks a gateway that did not answer as dead until `until`. A dead gateway is avoided if
+    /// there is another path.
     pub(super) fn mark_dead(&self, id: NextHopId, until: Instant) {
         if let Some(cell) = self.cell(id)
             && cell.dead_until.swap(until.nanos().max(1), Ordering::AcqRel) == 0
@@ -204,7 +207,7 @@ impl Hops {
         }
     }
 
-    /// Marks a gateway that answers as alive.
+    /// Marks a gateway as alive, after it answered.
     pub(super) fn mark_alive(&self, id: NextHopId) {
         if self.dead.load(Ordering::Acquire) == 0 {
             return;
@@ -222,8 +225,8 @@ impl Hops {
         self.dead.load(Ordering::Acquire) != 0
     }
 
-    /// Returns whether a packet may use the hop. When the time of a dead gateway is over, one
-    /// packet tries it again; others continue to avoid it until `again`.
+    /// Returns whether a packet may use the next hop. Once a dead gateway's time is over, one
+    /// packet tries it again; other packets continue to avoid it until `again`.
     pub(super) fn may_try(&self, id: NextHopId, now: Instant, again: Instant) -> bool {
         let Some(cell) = self.cell(id) else { return false };
         let until = cell.dead_until.load(Ordering::Acquire);
@@ -232,7 +235,7 @@ impl Hops {
         until == 0 || due && mine(again.nanos().max(1))
     }
 
-    /// Returns the time until which the gateway is avoided.
+    /// Returns the time until which the gateway is avoided; `None` if it is alive.
     pub(super) fn dead_until(&self, id: NextHopId) -> Option<Instant> {
         let until = self.cell(id)?.dead_until.load(Ordering::Acquire);
         (until != 0).then(|| Instant::from_nanos(until))
@@ -244,12 +247,12 @@ impl Hops {
     }
 }
 
-/// Returns the segment of a hop that is not in `first`.
+/// Returns the segment that contains a next hop which is not in `first`.
 fn segment_of(at: usize) -> Option<usize> {
     (at.max(1).ilog2() as usize).checked_sub(FIRST.ilog2() as usize)
 }
 
-/// Kind of a gateway in the word.
+/// Value of the kind field that stands for a gateway.
 const GATEWAY: u64 = 4;
 
 /// Returns the bits of a gateway's address.

@@ -1,11 +1,12 @@
 //! Multipath routes (weighted ECMP): selection of a path per flow (RFC 2992).
 //!
-//! A set of paths has 256 buckets. The flow's keyed hash selects a bucket, and the bucket a next
-//! hop. Buckets are assigned by weight, each to the path with the highest random value for it among
-//! those below their share. The shares are exact to one bucket, and when a path is removed, most
-//! other buckets keep their path (highest random weight, RFC 2992 1; modulo would move most of
-//! them). A flow with a dead path continues to other buckets by a step of its own. So it stays with
-//! one live path, and the flows of the dead path spread.
+//! A set of paths has 256 buckets. The keyed hash of a flow selects a bucket, and each bucket has a
+//! next hop. Buckets are assigned by weight: among the paths that have not reached their share, a
+//! bucket gets the one with the highest random value for this bucket (highest random weight, RFC
+//! 2992 1). The shares are exact to one bucket. When a path is removed, most other buckets keep
+//! their path; with a modulo, most would change. A flow whose path is dead tries other buckets, at
+//! a distance that depends on the flow. It therefore stays with one live path, and the flows of the
+//! dead path spread over all others.
 
 use super::hops::Hops;
 use super::via::{PathsId, Via};
@@ -15,13 +16,13 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Number of buckets.
+/// Number of buckets in a path set.
 pub const BUCKETS: usize = 256;
 /// Maximum number of paths in a set.
 pub const PATHS_MAX: usize = 64;
-/// Maximum number of sets; routes with the same paths share one.
+/// Maximum number of path sets. Routes with the same paths share one set.
 pub(super) const SETS_MAX: usize = 4096;
-/// Time for which a gateway that did not answer is avoided; then one packet tries it.
+/// Time for which a gateway that did not answer is avoided. Then one packet tries it again.
 pub const DEAD_FOR: Duration = Duration::from_secs(20);
 
 /// A path of a multipath route.
@@ -33,10 +34,10 @@ pub struct Path<G = Ipv4Addr> {
     pub weight: u16,
 }
 
-/// A set as readers see it: each bucket's next hop number plus one.
+/// A path set as readers use it: for each bucket, the number of its next hop plus one.
 type Set = Box<[AtomicU32]>;
 
-/// Sets as readers see them. A set is changed only while no reader can have its number.
+/// All path sets as readers use them. A set is changed only while no reader can have its number.
 #[derive(Default)]
 pub(super) struct Sets {
     all: OnceLock<Box<[OnceLock<Set>]>>,
@@ -69,7 +70,7 @@ impl Sets {
         NextHopId::new(set.get(bucket % BUCKETS)?.load(Ordering::Acquire).checked_sub(1)?)
     }
 
-    /// Returns the path of a flow. The caller is pinned.
+    /// Returns the next hop for a flow. The caller must be pinned.
     pub(super) fn choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
         let own = self.at(id, bucket(hash))?;
         if !hops.any_dead() {
@@ -79,14 +80,14 @@ impl Sets {
         Some(self.way(id, hash).find(|hop| hops.may_try(*hop, now, again)).unwrap_or(own))
     }
 
-    /// Returns the path that [`Sets::choose`] would return, without side effects.
+    /// Returns the next hop that [`Sets::choose`] would return, without side effects.
     pub(super) fn would_choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
         let open = |hop: &NextHopId| hops.dead_until(*hop).is_none_or(|until| now >= until);
         self.way(id, hash).find(open).or_else(|| self.at(id, bucket(hash)))
     }
 
-    /// Returns next hops in the order in which a flow tries the buckets. The step is odd, so it
-    /// visits every bucket.
+    /// Returns next hops in the order in which a flow tries the buckets. The distance between tries
+    /// is odd, so every bucket is tried.
     fn way(&self, id: PathsId, hash: u64) -> impl Iterator<Item = NextHopId> {
         let (first, step) = (bucket(hash), (hash as usize & (BUCKETS - 1)) | 1);
         (0..BUCKETS).filter_map(move |turn| self.at(id, first + turn * step))
@@ -98,7 +99,7 @@ pub(super) fn bucket(hash: u64) -> usize {
     (hash >> 56) as usize
 }
 
-/// Assigns the buckets to paths, as indexes into `paths`.
+/// Assigns the buckets to paths. The result has, for each bucket, an index into `paths`.
 pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     let total: usize = paths.iter().map(|path| usize::from(path.weight.max(1))).sum();
     let mut left: Vec<usize> =
@@ -115,7 +116,8 @@ pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     dealt
 }
 
-/// Returns the random value of a path for a bucket, which does not depend on the set.
+/// Returns the random value of a path for a bucket. It does not depend on the other paths of the
+/// set.
 fn draw<A: AddrBits>(bucket: usize, via: Via<A::Addr>) -> u64 {
     let (iface, addr) = match via {
         Via::Gateway(iface, gateway) => (iface.0, A::of(gateway).to_wide()),

@@ -1,8 +1,8 @@
 //! Route lookups of the packet path: FIB results and next hops, read on any thread without a lock
 //! while routes change.
 //!
-//! A reader pins, looks up numbers, reads their hops, and unpins. The result is a copy that was
-//! correct when it was read.
+//! A reader pins itself, looks up next hop numbers, reads the next hops, and unpins. The result is
+//! a copy that was correct when it was read.
 
 use super::hops::{Adjacency, Hop, Hops};
 use super::paths::{BUCKETS, Sets};
@@ -32,8 +32,7 @@ struct Shared {
 }
 
 impl RouteReader {
-    /// Returns the prefetcher for the cache lines of [`RouteReader::lookup_chunk`], one address at
-    /// a time.
+    /// Returns the prefetcher for the cache lines that [`RouteReader::lookup_chunk`] reads.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.fib.ahead()
@@ -45,7 +44,7 @@ impl<A: Matched> RouteReader<A> {
         RouteReader { fib, hops: Arc::default() }
     }
 
-    /// Pins the calling thread, before it reads.
+    /// Pins the calling thread; required before it reads.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.fib.pin(cx)
@@ -55,23 +54,23 @@ impl<A: Matched> RouteReader<A> {
         self.fib.pins()
     }
 
-    /// Returns the next hop of packets to `dst`. [`Via::Paths`] is left to the caller, which has
-    /// the flow's hash.
+    /// Returns the next hop of packets to `dst`. If it is [`Via::Paths`], the caller must select a
+    /// path, since it has the hash of the flow.
     #[inline(always)]
     pub fn lookup(&self, cx: Cx, dst: A::Addr) -> Option<Hop<A::Addr>> {
         self.lookup_within(&self.pin(cx), A::of(dst))
     }
 
-    /// Returns the next hop of packets to `dst`, within a pin: a returned set of paths stays valid
-    /// until the pin ends.
+    /// Returns the next hop of packets to `dst` while `pinned`: a returned path set stays valid
+    /// until the caller unpins.
     #[inline(always)]
     pub fn lookup_within(&self, pinned: &Pinned<'_>, dst: A) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.fib.lookup(pinned, dst)?)
     }
 
-    /// Writes the next hop number of each of `dst` to `ids`; returns the hop if it is the same for
-    /// all, as on a host or behind a single gateway. Looks up nothing if `ids` is shorter than
-    /// `dst`.
+    /// Writes the next hop number of each address in `dst` to `ids`. Returns the next hop if it is
+    /// the same for all, as on a host or behind a single gateway. Looks up nothing if `ids` is
+    /// shorter than `dst`.
     #[inline(always)]
     pub fn lookup_chunk(&self, pinned: &Pinned<'_>, dst: &[A], ids: &mut [Option<NextHopId>]) -> Option<Hop<A::Addr>> {
         let (&first, _) = dst.split_first()?;
@@ -85,8 +84,8 @@ impl<A: Matched> RouteReader<A> {
         if ids.iter().all(|id| *id == first) { self.hop(pinned, first?) } else { None }
     }
 
-    /// Returns the Ethernet header of gateway `id`, if that is on `out` and the header is valid in
-    /// `epoch`.
+    /// Returns the cached Ethernet header of gateway `id`, if the gateway is on `out` and the
+    /// header is valid in `epoch`.
     #[inline(always)]
     pub fn adjacency_to(&self, _: &Pinned<'_>, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         self.hops.hops.adjacency_to(id, out, epoch)
@@ -106,8 +105,8 @@ impl<A: Matched> RouteReader<A> {
         self.hops.hops.set::<A>(id, via);
     }
 
-    /// Caches the Ethernet header for the gateway `via` with hop `id`: valid while `epoch` is the
-    /// links' epoch.
+    /// Caches the Ethernet header for the gateway `via` with next hop number `id`. The header is
+    /// valid while `epoch` equals the stack's link epoch.
     pub fn remember(&self, cx: Cx, id: NextHopId, via: Via<A::Addr>, adjacency: [u8; 14], epoch: u64) {
         let _pinned = self.pin(cx);
         self.hops.hops.remember::<A>(id, via, adjacency, epoch);
@@ -127,13 +126,13 @@ impl<A: Matched> RouteReader<A> {
         self.hops.sets.set(id, buckets);
     }
 
-    /// Returns the path that a flow takes, by the hash of the flow.
+    /// Returns the path that a flow takes; `hash` is the hash of the flow.
     pub fn choose(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Returns the path like [`RouteReader::choose`], for a packet that will not be sent: the next
-    /// try of a dead gateway is not used up.
+    /// Returns the path as [`RouteReader::choose`] does, but for a packet that will not be sent: it
+    /// does not count as the packet that tries a dead gateway again.
     pub fn peek(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
@@ -143,13 +142,13 @@ impl<A: Matched> RouteReader<A> {
         self.via(self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Returns whether one of several paths leaves by `iface`.
+    /// Returns whether one of the paths in a set leaves by `iface`.
     pub fn has_path_by(&self, _: &Pinned<'_>, paths: PathsId, iface: IfaceId) -> bool {
         let vias = (0..BUCKETS).filter_map(|bucket| self.via(self.hops.sets.at(paths, bucket)?));
         vias.into_iter().any(|via| matches!(via, Via::Link(out) | Via::Gateway(out, _) if out == iface))
     }
 
-    /// Marks a gateway as dead until a time, or with `None` as alive.
+    /// Marks a gateway as dead until the given time, or with `None` as alive.
     pub fn set_dead(&self, id: NextHopId, until: Option<Instant>) {
         match until {
             Some(until) => self.hops.hops.mark_dead(id, until),
@@ -157,7 +156,7 @@ impl<A: Matched> RouteReader<A> {
         }
     }
 
-    /// Returns the time until which a dead gateway is avoided if there is another path.
+    /// Returns the time until which a dead gateway is avoided; `None` if it is alive.
     pub fn dead_until(&self, id: NextHopId) -> Option<Instant> {
         self.hops.hops.dead_until(id)
     }

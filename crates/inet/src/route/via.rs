@@ -3,28 +3,29 @@
 use crate::iface::IfaceId;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Number of a set of paths.
+/// Number of a path set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathsId(pub(super) u16);
 
-/// Next hop of a route.
+/// Target of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Via<G = Ipv4Addr> {
-    /// To this host: an address of `iface`.
+    /// Packets are for this host: the destination is an address of `iface`.
     Local(IfaceId),
-    /// To all hosts on the link of `iface` (IPv4 only).
+    /// Packets are for all hosts on the link of `iface` (IPv4 only).
     Broadcast(IfaceId),
-    /// To a neighbor on the link of `iface`: the destination itself.
+    /// Packets go to a neighbor on the link of `iface`: the destination itself.
     Link(IfaceId),
-    /// To a gateway on the link of `iface`.
+    /// Packets go to a gateway on the link of `iface`.
     Gateway(IfaceId, G),
-    /// One of several paths, selected per flow.
+    /// Packets take one of several paths, selected per flow.
     Paths(PathsId),
-    /// Rejected with host unreachable; for IPv6 with no route to destination.
+    /// Packets are rejected with host unreachable; for IPv6, with no route to destination.
     Reject,
-    /// Rejected with communication administratively prohibited (RFC 1812 5.2.7.1, code 13).
+    /// Packets are rejected with communication administratively prohibited (RFC 1812 5.2.7.1, code
+    /// 13).
     Prohibit,
-    /// Dropped silently.
+    /// Packets are dropped silently.
     Blackhole,
 }
 

@@ -14,22 +14,22 @@ use stats::DropReason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{Proto, ip6};
 
-/// The packet to explain.
+/// The packet whose path is to be explained.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<A = Ipv4Addr> {
     /// Destination address.
     pub dst: A,
-    /// Interface of a destination that is link-local or a group; `None`: not stated.
+    /// Interface, for a link-local or multicast destination; `None` if not stated.
     pub zone: Option<IfaceId>,
-    /// Receiving interface and source; `None`: a packet of this host.
+    /// Receiving interface and source address; `None` for a packet of this host.
     pub from: Option<(IfaceId, A)>,
     /// Protocol; 0 if unknown.
     pub proto: u8,
-    /// L4 ports, source and destination; both 0 if there are none.
+    /// Source and destination L4 port; both 0 if there are none.
     pub l4_ports: (u16, u16),
 }
 
-/// Choice among the paths of a route.
+/// Selection among the paths of a multipath route.
 #[derive(Clone, Debug)]
 pub struct Choice<A = Ipv4Addr> {
     /// All paths of the route, each with the time until which it is avoided because its gateway did
@@ -37,7 +37,7 @@ pub struct Choice<A = Ipv4Addr> {
     pub paths: Vec<(Path<A>, Option<Instant>)>,
     /// The flow's hash, keyed by a secret of the stack.
     pub hash: u64,
-    /// Bucket of the hash, out of [`super::paths::BUCKETS`].
+    /// Bucket that the hash selects, out of [`super::paths::BUCKETS`].
     pub bucket: usize,
 }
 
@@ -46,28 +46,30 @@ pub struct Choice<A = Ipv4Addr> {
 pub struct Why<A: Matched = u32> {
     /// Route that is used.
     pub matched: Option<Route<A>>,
-    /// Further routes that cover the destination, with shorter prefixes, longest first.
+    /// Other routes that cover the destination, with shorter prefixes, longest first.
     pub passed_over: Vec<Route<A>>,
-    /// Next hop; a single path if the route has several. Groups and link-local addresses have one
-    /// without a route.
+    /// Next hop; for a multipath route, the selected path. Multicast and link-local destinations
+    /// have a next hop without a route.
     pub via: Option<Via<A::Addr>>,
-    /// Choice between several paths.
+    /// Selection among several paths, if the route has them.
     pub choice: Option<Choice<A::Addr>>,
-    /// Outgoing interface, and the neighbor that receives the frame.
+    /// Outgoing interface, and the address of the neighbor that receives the frame.
     pub next: Option<(IfaceId, A::Addr)>,
     /// Neighbor entry, if there is one.
     pub neighbor: Option<Neighbor<A::Addr>>,
-    /// Length of the longest packet in bytes: the MTU of the interface, or a smaller path MTU.
+    /// Length of the longest packet in bytes: the MTU of the interface, or the path MTU if that is
+    /// smaller.
     pub mtu: Option<usize>,
-    /// Source address that a packet of this host would have.
+    /// Source address that this host would select for a packet.
     pub source: Option<A::Addr>,
-    /// Route to the source of the packet, if source validation is on.
+    /// Route to the source of the packet, which source validation checks; `None` if source
+    /// validation is off.
     pub back: Option<Option<Route<A>>>,
-    /// Reason for which the packet would be dropped here.
+    /// Reason for which the packet would be dropped at this host, if it would.
     pub end: Option<DropReason>,
 }
 
-/// Next hop, and the choice among paths that led to it.
+/// Next hop, and the selection among paths that led to it.
 type Chosen<G> = (Option<Via<G>>, Option<Choice<G>>);
 
 /// Family-specific steps of [`Stack::why`].
@@ -81,7 +83,7 @@ trait Explained: Input {
     fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Self::Addr>) -> Option<Self::Addr>;
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Self::Addr, question: &Question<Self::Addr>) -> u64;
-    /// Returns the reason for which a packet received by `iface` would be dropped here.
+    /// Returns the reason for which a packet received by `iface` would be dropped at this host.
     fn refusal<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -167,8 +169,8 @@ impl Explained for u32 {
     fn without_route<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Option<Via>> {
         let dst = question.dst;
         let leaves = || stack.exit_for(cx, dst, question.zone).ok().map(|exit| exit.iface);
-        // Received broadcasts and multicasts are not looked up in the FIB; those of this host are,
-        // only for the interface.
+        // The FIB is not used for received broadcasts and multicasts. For those of this host, it
+        // only determines the interface.
         (dst.is_broadcast() || dst.is_multicast())
             .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
     }

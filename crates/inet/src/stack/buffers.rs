@@ -1,4 +1,4 @@
-//! Buffers for frames made by this host: from the pool for packets of a link, large ones for
+//! Buffers for frames that this host creates: from the pool for single packets; large ones for
 //! datagrams and segments of up to 64 KiB.
 
 use crate::Stack;
@@ -7,7 +7,7 @@ use lock::{Cx, Locks};
 use stats::trace;
 
 impl<L: Locks> Stack<L> {
-    /// Allocates an empty frame and counts it as made.
+    /// Allocates an empty frame and counts it as created.
     #[inline(always)]
     pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.pool.get()?;
@@ -16,14 +16,14 @@ impl<L: Locks> Stack<L> {
         Some(frame)
     }
 
-    /// Allocates a frame for the longest datagram and counts it as made.
+    /// Allocates a frame for the longest datagram and counts it as created.
     pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.large_buffer(cx)?;
         self.count(cx).audit.made.bump();
         Some(frame)
     }
 
-    /// Allocates a large frame without counting it: it may not be sent.
+    /// Allocates a large frame without counting it as created, since it might not be sent.
     pub(crate) fn large_buffer(&self, cx: Cx) -> Option<Frame> {
         let mut large = self.large.lock(cx);
         if large.is_none() {

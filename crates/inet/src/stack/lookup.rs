@@ -13,7 +13,7 @@ use wire::flow;
 impl<L: Locks> Stack<L> {
     /// Returns the next hop of packets to `dst`. With one thread, the address is nearly always in
     /// the route cache, which saves 60 instructions on a host with three routes. Several threads
-    /// would need a lock for it, which costs more.
+    /// would need a lock for the cache, which costs more.
     #[inline(always)]
     pub(crate) fn route_lookup<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
         let reader = F::routes_reader(self);
@@ -32,8 +32,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the next hop of this host's own packets to `dst`; for a multipath route, one path
-    /// per destination.
+    /// Returns the next hop of this host's own packets to `dst`. With a multipath route, all
+    /// packets to one destination take the same path.
     #[inline(always)]
     pub(crate) fn route_output<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
         let reader = F::routes_reader(self);
@@ -45,7 +45,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the hop itself, or the path that the packet's flow takes.
+    /// Returns `hop` itself or, if it is a path set, the path that the packet's flow takes.
     #[inline(always)]
     pub(crate) fn choose_path<F: Family>(
         &self,
@@ -62,8 +62,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Replaces multipath routes in `ids` with the path of each packet's flow; returns the hop if
-    /// it is the same for all.
+    /// Replaces path sets in `ids` with the path of each packet's flow. Returns the next hop if it
+    /// is the same for all packets.
     #[inline(never)]
     pub(crate) fn choose_paths<F: Family>(
         &self,
@@ -83,27 +83,26 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports if present. Only
-    /// the first fragment has ports, and all must take the same path, so for fragments only the
-    /// addresses count.
+    /// the first fragment has ports, but all fragments must take the same path. For fragments, the
+    /// hash therefore includes only the addresses.
     pub(crate) fn flow_hash<F: Family>(&self, packet: &[u8]) -> u64 {
         self.secret.hash2(F::flow(self.secret, packet).unwrap_or_default(), FLOW)
     }
 
-    /// Returns the hash of an IPv4 flow; `ports`: both L4 ports as in the packet, 0 if there are
-    /// none.
+    /// Returns the hash of an IPv4 flow. `ports` contains both L4 ports as in the packet; 0 if
+    /// there are none.
     pub(crate) fn flow_hash_of(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: u8, ports: u64) -> u64 {
         let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
         self.secret.hash2(flow::of(self.secret, both, proto, ports), FLOW)
     }
 
-    /// Returns the hash for this host's own packets to a destination, which alone defines their
-    /// flow.
+    /// Returns the flow hash of this host's own packets, which depends only on the destination.
     pub(crate) fn own_hash<F: Family>(&self, dst: F) -> u64 {
         let dst = dst.to_wide();
         self.secret.hash4((dst >> 64) as u64, dst as u64, 0, OWN)
     }
 
-    /// Avoids paths through a neighbor that did not answer, for a time.
+    /// Marks paths through a neighbor that did not answer, so that they are avoided for a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
         if reader.has_paths()
@@ -113,7 +112,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Clears the mark of a dead gateway that answers.
+    /// Marks a dead gateway as alive, after it answered.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
         if reader.any_dead()
@@ -124,6 +123,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Domain separators of the hashes under the stack's secret.
+/// Constants that make these hashes differ from the stack's other hashes with the same secret.
 const FLOW: u64 = 0x666c_6f77;
 const OWN: u64 = 0x006f_776e;

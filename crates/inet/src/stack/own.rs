@@ -1,11 +1,11 @@
-//! Bloom filter of two words over a host's own addresses of a family. It shows in a few
-//! instructions that nearly every source is certainly not ours; otherwise the routes decide.
-//! Removed addresses stay in it.
+//! Bloom filter of two words for a host's own addresses of one family. In a few instructions it
+//! shows for nearly every source address that it is certainly not ours; otherwise the routes
+//! decide. Removed addresses stay in the filter.
 
 use crate::fib::AddrBits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The filter as addresses are added to it.
+/// The filter to which addresses are added.
 #[derive(Default)]
 pub(crate) struct OwnAddresses([AtomicU64; 2]);
 

@@ -1,19 +1,20 @@
 //! The two queues of packets that a stack sends to itself: loopback, and decapsulated packets. One
 //! thread at a time processes them.
 //!
-//! Any thread in a stack may poll it after its own burst. If two threads processed the queues at
-//! once, each could hold packets of the same flow and reorder them. So only one thread processes
-//! the queues at a time. Other threads leave their packets to it, and it checks the queues again at
-//! the end ([`Stack::poll`] reports that it is due at once, [`Stack::poll_soon`] that packets are
-//! queued).
+//! Any thread that uses a stack may poll it after its own burst. If two threads processed the
+//! queues at once, they could reorder packets of the same flow. So only one thread processes the
+//! queues at a time. Other threads leave their packets to that thread, which checks the queues
+//! again at the end ([`Stack::poll`] returns that it is due at once, [`Stack::poll_soon`] that
+//! packets are queued).
 
 use super::Stack;
 use clock::Instant;
 use lock::{Cx, Locks};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A thread's exclusive turn, until dropped. It begins and ends with a swap: a refused thread wrote
-/// before, so the thread that checks after its turn sees the packets queued by the refused one.
+/// Exclusive right of a thread to process the queues, until dropped. It begins and ends with an
+/// atomic swap. A thread that was refused has queued its packets before its own swap, so the thread
+/// that checks the queues after its turn finds them.
 struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
@@ -35,8 +36,8 @@ impl<L: Locks> Stack<L> {
         self.loopback_len.load(Ordering::Relaxed) > 0 || self.requeued.has_some()
     }
 
-    /// Processes the packets queued now in both queues, without those that result; `false`: another
-    /// thread is doing so.
+    /// Processes the packets that are now in both queues, but not packets that result. Returns
+    /// `false` if another thread is processing the queues.
     #[inline(always)]
     pub(super) fn poll_queues(&self, cx: Cx) -> bool {
         if L::SHARED {
@@ -55,7 +56,8 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Notifies the thread that polls a shared stack, which may sleep, of an event due at `at`.
+    /// Notifies the thread that polls a shared stack of an event due at `at`, since that thread may
+    /// be asleep.
     #[inline(always)]
     pub(crate) fn due(&self, at: Instant) {
         if L::SHARED
@@ -71,15 +73,15 @@ impl<L: Locks> Stack<L> {
         let _ = self.doorbell.set(Box::new(doorbell));
     }
 
-    /// Returns whether calls have created work due before `at` that is not done yet: a queued
-    /// packet, a timer of a connection, memory that a writer waits for, a frame that a port holds
-    /// back. Deadlines of neighbors, groups and fragments are not checked.
+    /// Returns whether something is due before `at` that earlier calls have created and that is not
+    /// yet processed: a queued packet, a timer of a connection, memory that a writer waits for, or
+    /// a frame that a port holds. Timers of neighbors, groups and fragments are not checked.
     pub fn is_due_before(&self, cx: Cx, at: Instant) -> bool {
         self.has_waiting() || self.tcp_next_timer(cx) < at || self.tcp_may_wake() || self.held_until() < at
     }
 
-    /// Updates the peak after `len` packets were queued in one of the two queues, each of which has
-    /// its own lock.
+    /// Updates the maximum queue length after a packet was queued. `len` is the new length of one
+    /// of the two queues, each of which has its own lock.
     pub(crate) fn note_waiting(&self, len: usize) {
         if len > self.loop_peak.load(Ordering::Relaxed) {
             self.loop_peak.fetch_max(len, Ordering::Relaxed);

@@ -7,8 +7,9 @@ pub(crate) const CHUNK: usize = 32;
 
 /// Bit mask of the frames of a chunk that take the slow path.
 ///
-/// Layers process a chunk's frames in place: moving each to the next layer's burst cost 11
-/// instructions a layer. Only if some frames need the slow path, the chunk is rotated once.
+/// Layers process a chunk's frames in place: moving each frame to the next layer's burst would cost
+/// 11 instructions per layer. The chunk is rearranged once, and only if some frames need the slow
+/// path.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SlowFrames(u32);
 
@@ -20,7 +21,7 @@ impl SlowFrames {
         self.0 |= 1 << (at % CHUNK);
     }
 
-    /// The first frame, for a chunk of one.
+    /// Selects the first frame, for a chunk of one frame.
     pub(crate) const FIRST: SlowFrames = SlowFrames(1);
 
     #[inline(always)]
@@ -42,15 +43,16 @@ impl SlowFrames {
         self.0 >> (at % CHUNK) & 1 != 0
     }
 
-    /// Returns the position of the next selected frame after `at`, or a value beyond the chunk.
+    /// Returns the position of the next selected frame after `at`; a position beyond the chunk if
+    /// there is none.
     #[inline(always)]
     pub(crate) fn next_after(self, at: usize) -> usize {
         let after = at + 1;
         after + (u64::from(self.0) >> (after & 63)).trailing_zeros() as usize
     }
 
-    /// Removes the selected frames; those that `each` returns stay, in their places. `bug` counts a
-    /// loss that cannot happen.
+    /// Removes the selected frames and passes them to `each`. Frames that `each` returns go back to
+    /// their places. `bug` counts a loss, which cannot happen.
     #[inline(never)]
     pub(crate) fn sort(self, frames: &mut Burst, bug: impl Fn(), mut each: impl FnMut(Frame) -> Option<Frame>) {
         for at in 0..frames.len() {

@@ -1,4 +1,4 @@
-//! Output staging: frames collect at their interface until a burst is complete, which is then
+//! Transmit stages: frames are queued at their interface until a burst is complete, which is then
 //! passed to the port.
 
 use crate::Stack;
@@ -10,11 +10,11 @@ use lock::{Cx, Locks};
 use stats::{DropReason, Lap, Stage};
 use std::sync::atomic::Ordering;
 
-/// Time after which a full port is tried again.
+/// Time after which a full port is polled again.
 const RETRY: Duration = Duration::from_micros(50);
 
 impl<L: Locks> Stack<L> {
-    /// Passes all staged frames to the ports, and polls the ports that hold frames back; returns
+    /// Passes all staged frames to the ports, and polls the ports that hold delayed frames. Returns
     /// the time of the next poll.
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
@@ -61,7 +61,7 @@ impl<L: Locks> Stack<L> {
         Instant::from_nanos(self.held_until.load(Ordering::Relaxed))
     }
 
-    /// Passes the frames that this thread has staged to the ports.
+    /// Passes the frames that this thread has staged to their ports.
     #[inline]
     pub fn flush(&self, cx: Cx) {
         if let Some(staged) = self.count(cx).staged.take() {
@@ -87,8 +87,8 @@ impl<L: Locks> Stack<L> {
         lap.unnest(outer);
     }
 
-    /// Records and reports the time at which a port must be polled, for frames that it or its stage
-    /// holds.
+    /// Records the time at which a port must be polled, because the port or its stage holds frames,
+    /// and notifies the thread that polls.
     #[inline(always)]
     fn report_held(&self, cx: Cx, stage: &TxStage) {
         if L::SHARED && self.doorbell.get().is_some() {
@@ -110,7 +110,8 @@ impl<L: Locks> Stack<L> {
         lap.unnest(outer);
     }
 
-    /// Stages a complete frame for `iface`; passes it to the port immediately if it may not wait.
+    /// Stages a complete frame for `iface`. If the frame may not wait, passes it to the port
+    /// immediately.
     #[inline(always)]
     pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
         if iface.tunnel.is_some() {
@@ -144,7 +145,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Passes a frame to a queue of `iface`'s port, after those staged there.
+    /// Passes a frame to one queue of `iface`'s port, after the frames that are staged there.
     #[inline(always)]
     pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, queue: usize, frame: Frame) {
         let (counters, lap) = (self.count(cx), self.resume(cx));
@@ -159,9 +160,9 @@ impl<L: Locks> Stack<L> {
         self.report_held(cx, &stage);
     }
 
-    /// Passes a frame directly to the port if no frame is staged before it and none is awaited: the
-    /// stage costs 30 instructions. Otherwise, or if the port does not accept it, returns the
-    /// frame.
+    /// Passes a frame directly to the port if no frame is staged before it and frames are not
+    /// collected (`net.link.tx_burst` is 1). This saves the 30 instructions of the stage.
+    /// Otherwise, or if the port does not accept the frame, returns it.
     #[inline(always)]
     fn pass_stage(
         &self,
@@ -182,7 +183,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Stages complete frames for `iface`; the caller flushes.
+    /// Stages complete frames for `iface`. The caller must flush the stage.
     #[inline(always)]
     pub(crate) fn stage_all(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
         if iface.tunnel.is_some() {

@@ -1,4 +1,4 @@
-//! Statistics of a stack: counters, cost ledger, frame balance, locks and pools.
+//! Statistics of a stack: counters, processing time by stage, frame balance, locks and pools.
 
 use super::{LockUse, Stack};
 use crate::counters::{AuditReport, Counters};
@@ -12,24 +12,24 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::Proto;
 
-/// Usage of the loopback queue and of the queue of decapsulated packets: both always queue, never
-/// process directly (netisr2005).
+/// Usage of the loopback queue and of the queue of decapsulated packets. Both always queue packets
+/// and never process them directly (netisr2005).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopUse {
-    /// Packets queued now.
+    /// Number of packets queued now.
     pub len: usize,
     /// Maximum number of packets ever queued.
     pub watermark: usize,
-    /// Packets queued in total.
+    /// Total number of packets queued.
     pub queued: u64,
-    /// Packets dropped because the queue was full.
+    /// Number of packets dropped because the queue was full.
     pub dropped: u64,
-    /// Packets processed.
+    /// Number of packets processed.
     pub handled: u64,
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the usage of both queues together.
+    /// Returns the combined usage of the loopback queue and the queue of decapsulated packets.
     pub fn loop_use(&self, cx: Cx) -> LoopUse {
         let len = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         let sum = |pick: fn(&Counters) -> u64| self.counters.iter().map(pick).sum::<u64>();
@@ -45,33 +45,34 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets the filter of a stack that shares its addresses with others: a packet from the second
-    /// of two ends to the first, which is ours, arrives here only if `leads` returns `true`. Local
-    /// ports of outgoing connections are chosen so that the answers arrive here. Can be set once.
+    /// Sets the filter of a stack that shares its addresses with other stacks. `leads` receives a
+    /// protocol, a local and a remote address and port; it returns whether packets from the remote
+    /// to the local one arrive at this stack. Local ports of outgoing connections are selected so
+    /// that the answers arrive here. The filter can be set only once.
     pub fn set_leads_here(&self, leads: impl Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync + 'static) {
         let _ = self.leads_here.set(Box::new(leads)); // set already: the first one stays
     }
 
-    /// Sets a function that is called with each frame before it is dropped, its reason and the
-    /// time. Only the first call has an effect.
+    /// Sets a function that is called before each frame is dropped, with the frame, the reason and
+    /// the time. Only the first call has an effect.
     pub fn set_drop_watch(&self, watch: impl Fn(&Frame, DropReason, Instant) + Send + Sync + 'static) {
         let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays
     }
 
-    /// Returns whether answers to a socket with these ends would arrive here; `true` without a
-    /// peer.
+    /// Returns whether answers to a socket with these addresses and ports would arrive at this
+    /// stack; `true` for a socket without a peer.
     pub(crate) fn leads_here(&self, proto: Proto, ends: &Tuple) -> bool {
         let Some(leads) = self.leads_here.get().filter(|_| ends.remote_port.0 != 0) else { return true };
         leads(proto, ends.local_addr(), ends.remote_addr())
     }
 
-    /// Returns the number of frames received from ports, as counted by the calling thread.
+    /// Returns the number of frames received from ports on the calling thread.
     pub fn received_here(&self, cx: Cx) -> u64 {
         self.count(cx).audit.received.get()
     }
 
-    /// Drops frames of a port that are not processed, for `why`; counts them as received and
-    /// dropped.
+    /// Drops frames of a port that are not processed, with the reason `why`. Counts them as
+    /// received and dropped.
     pub fn refuse(&self, cx: Cx, frames: impl IntoIterator<Item = Frame>, why: DropReason) {
         let counters = self.count(cx);
         for frame in frames {
@@ -89,14 +90,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Counts a frame lost where none can be lost ([`buf::Burst::put`]).
+    /// Counts a frame that was lost at a place where no frame can be lost ([`buf::Burst::put`]).
     #[cold]
     pub fn count_bug(&self, cx: Cx) {
         self.count(cx).drops.bump(DropReason::Bug);
     }
 
-    /// Drops a frame in an unreachable branch; `what` describes the violated assumption. Tests
-    /// fail, and a release build counts [`DropReason::Bug`].
+    /// Drops a frame in an unreachable branch; `what` describes the violated assumption. A test
+    /// build panics; a release build counts [`DropReason::Bug`].
     #[cold]
     #[inline(never)]
     pub(crate) fn drop_as_bug(&self, cx: Cx, frame: Frame, what: &'static str) {
@@ -113,8 +114,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Creates the counters of a thread beyond the usual number, with its ledger on or off like the
-    /// others.
+    /// Creates the counters of a thread beyond the usual number of threads. Its processing time is
+    /// measured if that of the other threads is.
     #[cold]
     fn add_counters(&self, index: usize) -> &Counters {
         let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters are visible
@@ -127,19 +128,21 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Starts a lap of the calling thread's cost ledger, in a call from outside.
+    /// Starts to measure processing time by stage (a lap of the ledger) for the calling thread, at
+    /// an entry point of the stack.
     #[inline(always)]
     pub fn lap(&self, cx: Cx) -> Lap<'_> {
         self.count(cx).ledger.lap(clock::tsc::ticks)
     }
 
-    /// Starts a lap and, under the same branch, calls `point`, which fires a tracepoint.
+    /// Starts to measure processing time as [`Stack::lap`] does and, under the same branch, calls
+    /// `point`, which fires a tracepoint.
     #[inline(always)]
     pub fn lap_at(&self, cx: Cx, point: impl FnOnce()) -> Lap<'_> {
         self.count(cx).ledger.lap_at(clock::tsc::ticks, point)
     }
 
-    /// Returns the current lap, for code that runs inside such a call.
+    /// Returns the measurement that [`Stack::lap`] started, for code inside that entry point.
     #[inline(always)]
     pub fn resume(&self, cx: Cx) -> Lap<'_> {
         self.count(cx).ledger.resume()
@@ -155,7 +158,7 @@ impl<L: Locks> Stack<L> {
         self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
     }
 
-    /// Switches the cost ledger on or off.
+    /// Switches the measurement of processing time by stage on or off.
     pub fn set_ledger(&self, on: bool) {
         let mut is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner);
         *is_on = on;
@@ -163,7 +166,7 @@ impl<L: Locks> Stack<L> {
         self.counters.iter().for_each(|shard| shard.ledger.set_on(on, now));
     }
 
-    /// Returns the cost ledger, summed over threads.
+    /// Returns the processing time by stage, summed over threads.
     pub fn ledger(&self) -> Costs {
         Costs::of(self.counters.iter().map(|shard| &shard.ledger), clock::tsc::ticks())
     }
@@ -178,17 +181,18 @@ impl<L: Locks> Stack<L> {
         held as u64
     }
 
-    /// Returns the balance of frames: exact while the stack is idle.
+    /// Returns the balance of frames, which is exact while the stack is idle.
     pub fn audit(&self, cx: Cx) -> AuditReport {
         AuditReport::of(&self.counters, self.held(cx))
     }
 
-    /// Returns only the imbalance of [`Stack::audit`]: for checks after every step, without texts.
+    /// Returns only the imbalance of [`Stack::audit`], without building its lists, for checks after
+    /// every step.
     pub fn imbalance(&self, cx: Cx) -> i64 {
         AuditReport::imbalance_of(&self.counters, self.held(cx))
     }
 
-    /// Returns the number of lock acquisitions by part.
+    /// Returns the number of lock acquisitions for each part of the stack.
     pub fn lock_use(&self) -> Vec<LockUse> {
         let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
         let (pcbs, pcb_locks) = self.pcbs.locks();
@@ -234,8 +238,8 @@ impl<L: Locks> Stack<L> {
         .collect()
     }
 
-    /// Returns every pool of this host with its part: the main pool and, once used, those for
-    /// sending and reassembling long datagrams.
+    /// Returns every buffer pool of this host with the name of its part: the main pool and, once
+    /// used, those for sending and reassembling long datagrams.
     pub fn pools(&self, cx: Cx) -> Vec<(&'static str, PoolStats)> {
         let large = self.large.lock(cx).as_ref().map(Pool::stats);
         let reassembly = self.reassembly.lock(cx).large_stats();

@@ -7,15 +7,15 @@ use stats::DropReason;
 use std::sync::atomic::Ordering;
 
 impl<L: Locks> Stack<L> {
-    /// Sets the output for `iface`'s frames; with `None` they are dropped.
+    /// Sets the output for the frames of `iface`; with `None`, the frames are dropped.
     pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
         self.set_outputs(cx, iface, output.into_iter().collect());
     }
 
     /// Sets the outputs for `iface`'s frames, one per queue of its port; with none, frames are
-    /// dropped. Each thread of a shared stack sends by one queue ([`Stack::set_queue`]), a
-    /// connection by the queue of the thread that wrote while everything was acknowledged, a tunnel
-    /// by the first. A stack of one thread uses only the first.
+    /// dropped. Each thread of a shared stack sends by one queue ([`Stack::set_queue`]). A
+    /// connection uses the queue of the thread that last wrote while everything was acknowledged; a
+    /// tunnel uses the first queue. A stack of one thread uses only the first queue.
     pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
         if let Some(iface) = self.ifaces.get(iface) {
             let ended = iface.queues.set(cx, outputs);
@@ -23,9 +23,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets the queue by which the calling thread sends on every port, modulo the number of its
-    /// queues. `None`, the default, selects the thread's number. Threads that send at the same time
-    /// should have different queues.
+    /// Sets the transmit queue by which the calling thread sends on every port. The number is taken
+    /// modulo the number of queues of the port. `None`, the default, selects the thread's number.
+    /// Threads that send at the same time should have different queues.
     pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
         self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Calls `send` with `queue` as the calling thread's transmit queue.
+    /// Calls `send`, with `queue` as the calling thread's transmit queue during the call.
     pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
         if !L::SHARED {
             return send();

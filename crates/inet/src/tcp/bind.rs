@@ -1,6 +1,6 @@
 //! Allocation of addresses and ports.
 //!
-//! The rules are Linux's, which are those of BSD made stricter for listeners. A port is in use
+//! The rules are those of Linux, which are stricter than BSD's for listeners. A port is in use
 //! while a socket is bound to it, or while a connection uses it, including orphans and connections
 //! in TIME-WAIT. Two sockets share it if both set SO_REUSEADDR and neither listens, or if both set
 //! SO_REUSEPORT. Listeners that share a port by SO_REUSEPORT share its connections.
@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use wire::{L4Port, Proto};
 
-/// Sharing options of a socket that requests a port.
+/// Options of a socket that decide whether it may share a port.
 #[derive(Clone, Copy)]
 struct Sharing {
     addr: bool,
@@ -42,7 +42,7 @@ impl Sharing {
 
 impl<L: Locks> Stack<L> {
     /// Binds socket `id` and returns its address. Port 0 selects a free port, except with
-    /// IP_BINDANY and no address, where it stays 0: any port.
+    /// IP_BINDANY and no address, where it stays 0, which means any port.
     ///
     /// # Errors
     /// [`TcpError`]; nothing has changed then.
@@ -73,7 +73,8 @@ impl<L: Locks> Stack<L> {
         };
         let ends =
             if local == Addr::ANY6 { domain.any(v6only, local_port) } else { SockEnds::bound(local, local_port) };
-        // Held until the socket is in the table, so that no other thread finds the port free.
+        // The lock is held until the socket is in the table, so that no other thread finds the port
+        // free.
         let mut bound = self.tcp.bound.lock(cx);
         if port.0 != 0 && self.tcp_is_taken(cx, id, ends, sharing) {
             return Err(TcpError::InUse);
@@ -88,8 +89,8 @@ impl<L: Locks> Stack<L> {
         Ok(addr)
     }
 
-    /// Returns whether the port is in use without sharing. Scans all sockets and TIME-WAIT:
-    /// programs bind rarely, and connections need no second index this way.
+    /// Returns whether the port is in use by a socket that does not share it. Scans all sockets and
+    /// TIME-WAIT entries: programs bind rarely, and connections then need no second index.
     fn tcp_is_taken(&self, cx: Cx, id: usize, ends: SockEnds, sharing: Sharing) -> bool {
         let local_port = ends.tuple().local_port;
         let mut taken = false;
@@ -109,8 +110,12 @@ impl<L: Locks> Stack<L> {
         taken || !(sharing.addr || sharing.port) && late()
     }
 
-    /// Checks whether socket `id`, bound to `ends`, may listen. A socket for any port is also
-    /// registered as the listener for all ports.
+    /// Checks whether socket `id`, bound to `ends`, can listen there. If the socket is for any
+    /// port, also registers it as the listener for all ports.
+    ///
+    /// # Errors
+    ///
+    /// [`TcpError::InUse`] if another listener has the port.
     pub(super) fn tcp_may_listen(&self, cx: Cx, id: usize, ends: SockEnds) -> Result<(), TcpError> {
         let local_port = ends.tuple().local_port;
         if local_port.0 == 0 {
@@ -127,13 +132,13 @@ impl<L: Locks> Stack<L> {
         if taken { Err(TcpError::InUse) } else { Ok(()) }
     }
 
-    /// Returns the listener for any address and port.
+    /// Returns the socket that listens on every address and port, if there is one.
     pub(super) fn tcp_any_port(&self) -> Option<usize> {
         self.tcp.any_port.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Selects the listener for a peer among those that share `id`'s port: always the same while
-    /// the set is unchanged.
+    /// Selects the listener for a peer among those that share `id`'s port. The result for a peer is
+    /// the same as long as the listeners do not change.
     #[cold]
     pub(super) fn tcp_spread<A: Net>(&self, cx: Cx, id: usize, ends: Ends<A>) -> usize {
         let Some(own) = self.with_sock(cx, id, |sock| sock.ends()) else { return id };
@@ -145,7 +150,7 @@ impl<L: Locks> Stack<L> {
         sharing.get(at).copied().unwrap_or(id)
     }
 
-    /// Returns a free, unpredictable port (RFC 6056).
+    /// Returns a free ephemeral port that cannot be predicted (RFC 6056).
     pub(super) fn tcp_ephemeral(&self, cx: Cx, ends: Tuple) -> Result<L4Port, TcpError> {
         let chance = self.secret.hash2(cx.now.nanos(), folded(ends.remote) << 16 ^ u64::from(ends.remote_port.0));
         let free = |local_port: L4Port| {
@@ -160,7 +165,7 @@ impl<L: Locks> Stack<L> {
         ports.choose(ends.local.0, ends.remote.0, ends.remote_port, chance, free).ok_or(TcpError::NoPorts)
     }
 
-    /// Removes a socket from the lookup tables; `is_bound`: including that of L4 ports.
+    /// Removes a socket from the demux and, if `is_bound`, from the table of L4 ports.
     pub(super) fn tcp_unfind(&self, cx: Cx, id: usize, ends: SockEnds, is_bound: bool) {
         ends.tuples().for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
         let local_port = ends.tuple().local_port;

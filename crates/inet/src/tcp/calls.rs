@@ -24,19 +24,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::L4Port;
 
-/// Number of segments from which a write begins a new piece of the send queue; for shorter writes,
-/// partly filled buffers would exhaust the pool.
+/// Number of segments from which on a write begins a new buffer of the send queue. For shorter
+/// writes, partly filled buffers would exhaust the pool.
 const ALIGNED: usize = 4;
 
-/// Amount of data for which a large buffer of 64 KiB is used: at least a quarter of it is filled.
+/// Number of bytes from which on a large buffer of 64 KiB is used, so that at least a quarter of it
+/// is filled.
 const WORTH_LARGE: usize = 16 << 10;
 
-/// `SO_LINGER`: maximum time that `close` waits for unsent data; `None`: it does not wait, and no
-/// data is lost.
+/// `SO_LINGER`: maximum time that `close` waits until the peer has acknowledged all data. With
+/// `None`, `close` does not wait, and the data is still sent.
 pub type Linger = Option<Duration>;
 
 impl<L: Locks> Sock<L> {
-    /// Applies the options to the connection: when it begins, and when one changes.
+    /// Applies the socket options to the connection, when it begins and when an option changes.
     pub(super) fn apply_options(&mut self, sysctls: &Sysctls, now: Instant) {
         let options = self.options.as_deref().unwrap_or(&super::NO_OPTIONS);
         let Kind::Stream(stream) = &mut self.kind else { return };
@@ -161,7 +162,7 @@ impl<L: Locks> Stack<L> {
     /// socket, changes the backlog.
     ///
     /// # Errors
-    /// [`TcpError`].
+    /// [`TcpError`] if the socket cannot listen.
     pub fn tcp_listen(&self, cx: Cx, id: usize, backlog: u32) -> Result<(), TcpError> {
         let state = |sock: &mut Sock<L>| (sock.is_bound(), matches!(sock.kind, Kind::Fresh), sock.is_listening());
         let (bound, fresh, listens) = self.with_sock(cx, id, state).ok_or(TcpError::NoSocket)?;
@@ -171,7 +172,7 @@ impl<L: Locks> Stack<L> {
         if !bound {
             let domain = self.with_sock(cx, id, |sock| sock.domain()).ok_or(TcpError::NoSocket)?;
             let mut addr = domain.unspecified();
-            // Any address; but never any port, even with IP_BINDANY.
+            // Selects a port for any address. The port is never "any port", even with IP_BINDANY.
             addr.set_port(self.tcp_ephemeral(cx, domain.any(false, L4Port(0)).tuple())?.0);
             self.tcp_bind(cx, id, addr)?;
         }
@@ -212,7 +213,7 @@ impl<L: Locks> Stack<L> {
     /// Takes a connection from the accept queue; returns its socket and the peer's address.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without one; [`TcpError::NotListening`].
+    /// [`TcpError::WouldBlock`] if the queue is empty; [`TcpError::NotListening`].
     pub fn tcp_accept(&self, cx: Cx, id: usize) -> Result<(usize, SocketAddr), TcpError> {
         loop {
             let child = self.act(cx, id, |sock| match &mut sock.kind {
@@ -231,7 +232,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues as much of `bytes` for sending as there is room for; returns the number of bytes.
+    /// Queues as much of `bytes` for sending as there is room for. Returns the number of bytes
+    /// queued.
     ///
     /// # Errors
     /// [`TcpError::WouldBlock`] without room or memory, [`TcpError::Shut`] after a shutdown, or the
@@ -241,18 +243,19 @@ impl<L: Locks> Stack<L> {
         self.tcp_send_marked(cx, id, bytes, if push { Tail::Push } else { Tail::More }, false)
     }
 
-    /// Queues data like [`Stack::tcp_send`]; `tail` describes the end of `bytes`.
+    /// Queues data as [`Stack::tcp_send`] does. `tail` states which unit ends with the last byte,
+    /// such as a record.
     ///
     /// # Errors
-    /// As [`Stack::tcp_send`].
+    /// Those of [`Stack::tcp_send`].
     pub fn tcp_send_as(&self, cx: Cx, id: usize, bytes: &[u8], tail: Tail) -> Result<usize, TcpError> {
         self.tcp_send_marked(cx, id, bytes, tail, false)
     }
 
-    /// Queues data like [`Stack::tcp_send`]; the last byte is urgent.
+    /// Queues data as [`Stack::tcp_send`] does, and marks the last byte as urgent.
     ///
     /// # Errors
-    /// As [`Stack::tcp_send`].
+    /// Those of [`Stack::tcp_send`].
     pub fn tcp_send_urgent(&self, cx: Cx, id: usize, bytes: &[u8]) -> Result<usize, TcpError> {
         self.tcp_send_marked(cx, id, bytes, Tail::Push, true)
     }
@@ -306,7 +309,7 @@ impl<L: Locks> Stack<L> {
             }
             match urgent && taken == bytes.len() {
                 true => stream.tcb.queued_urgent(taken as u32),
-                // The rest of the data follows later: a record does not end here.
+                // The rest of the data follows later, so the record does not end here.
                 false if tail == Tail::Record && taken < bytes.len() => stream.tcb.queued_as(taken as u32, Tail::Push),
                 false => stream.tcb.queued_as(taken as u32, tail),
             }
@@ -318,8 +321,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Prepares the headers of a connection without current ones. They determine whether the port
-    /// accepts large segments, which should apply to the first data too.
+    /// Prepares the headers of a connection if they are missing or stale. They determine whether
+    /// the port accepts large segments, which should apply to the first data too.
     fn tcp_ready_headers(&self, cx: Cx, sock: &mut Sock<L>) {
         let (ends, options) = (sock.ends(), sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
         let Kind::Stream(stream) = &mut sock.kind else { return };
@@ -337,7 +340,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Records that a writer waits for room by a rule of its own (`tcpi_sndbuf_limited`).
+    /// Records that a writer waits for room although the send queue may have some, by a rule of the
+    /// socket layer (`tcpi_sndbuf_limited`).
     pub fn tcp_writer_waits(&self, cx: Cx, id: usize) {
         let _ = self.act(cx, id, |sock| {
             if let Kind::Stream(stream) = &mut sock.kind {
@@ -357,18 +361,19 @@ impl<L: Locks> Stack<L> {
         self.buffer_for(cx, sizes.small)
     }
 
-    /// Copies received bytes into `into`; returns their number, 0 at the end of the peer's data.
+    /// Copies received bytes into `into`. Returns the number copied; 0 at the end of the peer's
+    /// data.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without data, or the failure of the connection.
+    /// [`TcpError::WouldBlock`] if there is no data, or the failure of the connection.
     #[inline]
     pub fn tcp_recv(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
         self.act(cx, id, |sock| {
             let fixed = sock.options.as_ref().is_some_and(|options| options.recv_space.is_some());
             let shut = sock.shut_read;
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
-            // A read ends before the urgent byte, and the next begins with it: never across it
-            // (BSD's so_oobmark).
+            // A read ends before the urgent byte, and the next read begins with it. No read
+            // includes bytes on both sides (BSD's so_oobmark).
             let mark = stream.tcb.urgent_mark().filter(|mark| *mark > 1).map_or(usize::MAX, |mark| mark as usize - 1);
             let most = into.len().min(mark);
             let read = stream.recv.read(into.get_mut(..most).unwrap_or_default());
@@ -399,7 +404,7 @@ impl<L: Locks> Stack<L> {
     /// Copies received bytes like [`Stack::tcp_recv`], but leaves them in the queue.
     ///
     /// # Errors
-    /// As [`Stack::tcp_recv`].
+    /// Those of [`Stack::tcp_recv`].
     pub fn tcp_peek(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
         self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
@@ -417,7 +422,7 @@ impl<L: Locks> Stack<L> {
     /// Shuts down one or both directions.
     ///
     /// # Errors
-    /// [`TcpError::NotConnected`].
+    /// [`TcpError::NotConnected`] if the socket has no peer.
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
@@ -505,9 +510,11 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Reports readiness of socket `id` to `set`, immediately if it is ready now.
+    /// Adds socket `id` to `set` whenever it becomes ready, and immediately if it is ready now.
+    /// `None` ends this.
     ///
     /// # Errors
+    ///
     /// [`TcpError::NoSocket`].
     pub fn tcp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
@@ -519,7 +526,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the initial configuration, by the sysctls, of connections over a link with this MTU.
+    /// Returns the initial configuration, derived from the sysctls, of connections over a link with
+    /// this MTU.
     pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
         self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
     }
@@ -527,7 +535,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the initial configurations for connections of a listener with these options.
     fn tcp_listen_configs(&self, cx: Cx, options: &Options) -> ListenConfigs {
         // A tunnel's MTU follows its path and does not apply to peers on other paths; see
-        // `fitting`.
+        // [`Stack::fitting`].
         let on_wires = || self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
         let four = on_wires().map(|iface| iface.mtu()).min().unwrap_or(1500);
         let six = on_wires().map(|iface| iface.mtu6()).min().unwrap_or(1500);
@@ -537,8 +545,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Runs `f` with a configuration for uses that do not depend on the MSS. `f` must take no other
-    /// lock: this one is the last in the lock order.
+    /// Runs `f` with a configuration whose MSS does not matter. `f` must take no other lock: this
+    /// lock is the last in the lock order.
     pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
         if configs.generation == self.sysctls.generation()
@@ -608,8 +616,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
-    /// Returns the sizes of buffers for the send queue: a segment, or as many as the interface
-    /// accepts at once.
+    /// Returns the buffer sizes for data added to the send queue: one segment, or as many segments
+    /// as the interface accepts at once.
     #[inline]
     fn sizes(&self, adding: usize) -> Sizes {
         let small = usize::from(self.tcb.mss());

@@ -1,4 +1,4 @@
-//! Memory accounting for a host's connections, and levels of shortage.
+//! Accounting of the memory of a host's connections, and the levels of shortage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Used {
     pub(super) bytes: AtomicUsize,
     pub(super) orphans: AtomicUsize,
-    /// Writers wait until fewer bytes than this are in use; 0: none waits.
+    /// Number of used bytes below which waiting writers are woken; 0 if no writer waits.
     pub(super) wake_below: AtomicUsize,
-    /// Several threads may use the host. With a single thread, a locked instruction of about 20
+    /// True if several threads use the host. With a single thread, a locked instruction of about 20
     /// ticks is avoided.
     pub(super) shared: bool,
 }
 
 impl Used {
-    /// Creates empty accounts; `shared`: several threads use the host.
+    /// Creates accounts with nothing in use. `shared` states whether several threads use the host.
     pub(crate) fn new(shared: bool) -> Used {
         Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), wake_below: AtomicUsize::new(0), shared }
     }
@@ -41,7 +41,8 @@ impl Used {
         self.wake_below.fetch_max(below.max(1), Ordering::SeqCst);
     }
 
-    /// Counts an orphan, if there are fewer than `most`.
+    /// Counts a further orphan (a connection that no process holds), if there are fewer than
+    /// `most`. Returns whether it did.
     #[inline]
     pub(super) fn add_orphan(&self, most: i64) -> bool {
         let less = |n: usize| usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1);
@@ -54,7 +55,7 @@ impl Used {
     }
 }
 
-/// Memory accounted to one connection; released on drop.
+/// Memory charged to one connection; released on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     pub(super) to: Arc<Used>,
@@ -62,7 +63,7 @@ pub(crate) struct Charge {
     pub(super) orphan: bool,
 }
 
-/// Smaller differences are not written to the shared counter.
+/// Minimum difference in bytes that is written to the shared counter.
 pub(super) const PAGE: usize = 4096;
 
 impl Charge {
@@ -85,7 +86,7 @@ impl Charge {
         self.bytes = bytes;
     }
 
-    /// Marks the connection as an orphan; `false` if there are `most` of these already.
+    /// Marks the connection as an orphan. Returns `false` if there are already `most` orphans.
     pub(crate) fn orphaned(&mut self, most: i64) -> bool {
         if self.orphan {
             return true;
@@ -111,32 +112,33 @@ impl Drop for Charge {
     }
 }
 
-/// State of a connection's writer with respect to memory.
+/// State of a connection's writer that may wait for memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum MemoryWait {
-    /// Not waiting.
+    /// The writer does not wait.
     #[default]
     No,
-    /// No longer waiting, but still in the list of waiting writers.
+    /// The writer no longer waits, but is still in the list of waiting writers.
     Listed,
-    /// Waiting: in the list, and not writable.
+    /// The writer waits: it is in the list, and the socket is not writable.
     Starved,
 }
 
-/// Level of memory shortage.
+/// Level of memory shortage, by the part of `net.inet.tcp.memlimit` in use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Shortage {
     /// No shortage.
     None,
-    /// Half the limit is in use: no more data is kept out of order.
+    /// Half of the limit is in use: no more data is kept out of order.
     OutOfOrder,
-    /// Three quarters are in use: buffers stop growing.
+    /// Three quarters of the limit are in use: buffers stop growing.
     Growth,
     /// All of the limit is in use.
     All,
 }
 
-/// Returns three quarters of a pool: the rest is for frames in transit.
+/// Returns three quarters of a pool in bytes, the memory limit of TCP. The rest is for frames in
+/// transit.
 pub(crate) fn share_of(pool: &buf::PoolStats) -> usize {
     pool.buffers.saturating_mul(pool.size) / 4 * 3
 }

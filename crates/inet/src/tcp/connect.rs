@@ -90,7 +90,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Resets a socket after a failed connect, so that it can connect again. Returns the error of
-    /// that connect if it was not reported yet.
+    /// the failed connect if no call has returned it yet.
     fn tcp_reuse(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
         let revive = |sock: &mut Sock<L>| match &sock.kind {
             Kind::Stream(stream) if stream.is_stillborn() => {

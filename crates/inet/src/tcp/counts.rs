@@ -1,7 +1,7 @@
-//! Counting of TCP events as far as they are visible outside the core: received segments with their
-//! result, sent segments, entered states, expired timers.
+//! Counts the TCP events that are visible outside the core: received segments with their result,
+//! sent segments, entered states, expired timers.
 //!
-//! A large segment, or several merged ones, count as the number of packets on the wire (Linux:
+//! A large segment, or several merged ones, count as the packets that they are on the wire (Linux:
 //! InSegs, OutSegs).
 //!
 //! The counters are defined in `tcp::counters`. An in-order segment costs a few additions;
@@ -21,7 +21,7 @@ const TIMESTAMPS: u8 = 8;
 /// Events that end a connection other than by a close of both sides.
 const DROPPED: Events = Events(Events::RESET.0 | Events::REFUSED.0 | Events::TIMED_OUT.0 | Events::UNREACHABLE.0);
 
-/// Counts a received segment: ACKs, SACK, ECN, and notes of the core.
+/// Counts a received segment: ACKs, SACK, ECN, and the infrequent events of the core.
 #[inline]
 pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Reply) {
     let (input, acked) = (&counts.input, reply.acked);
@@ -48,7 +48,8 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
     }
 }
 
-/// Counts an expected segment like [`came`] and [`in_sequence`]; it acknowledges `acked` bytes.
+/// Counts an expected segment as [`came`] and [`in_sequence`] do. The segment acknowledges `acked`
+/// bytes.
 #[inline(always)]
 pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32) {
     let input = &counts.input;
@@ -67,7 +68,7 @@ pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: 
     noted(counts, tcb);
 }
 
-/// Counts a segment without data that ends a connection or half of it, like [`came`].
+/// Counts a segment without data that ends a connection or one direction of it, as [`came`] does.
 pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32, measured: bool) {
     let input = &counts.input;
     input.acks.add(u64::from(acked > 0));
@@ -77,7 +78,7 @@ pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32
     noted(counts, tcb);
 }
 
-/// Counts the notes of the core.
+/// Counts the infrequent events that the core recorded ([`::tcp::RareEvents`]).
 #[inline]
 pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     let notes = tcb.take_notes();
@@ -86,7 +87,8 @@ pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     }
 }
 
-/// Counts in-order data: `kept` of the received bytes, after the first `skip`.
+/// Counts in-order data: `kept` of the received bytes, after `skip` bytes that were received
+/// before.
 #[inline]
 pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
     input.in_sequence.add(seg.segments().into());
@@ -118,8 +120,8 @@ fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
     }
 }
 
-/// Counts a rejected segment, or one with rejected data; `next` is RCV.NXT, `answered` whether a
-/// segment was sent in response.
+/// Counts a rejected segment, or one whose data was rejected. `next` is RCV.NXT. `answered` states
+/// whether a segment was sent in response.
 #[cold]
 pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqNum, answered: bool) {
     let (input, len) = (&counts.input, u64::from(seg.len));
@@ -127,7 +129,7 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
         Dropped::Paws => input.paws.bump(),
         Dropped::TextDuplicate => duplicate(input, seg),
         Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, seg),
-        // One or more bytes at the left edge of a closed window (RFC 9293 3.8.6.1).
+        // The segment contains bytes at the left edge of a closed window (RFC 9293 3.8.6.1).
         Dropped::TextBeyondWindow if seg.seq == next => input.window_probes.bump(),
         Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
             input.after_window.bump();
@@ -194,7 +196,7 @@ pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
     }
 }
 
-/// Counts new data sent in one segment, like [`left`].
+/// Counts new data sent in one segment, as [`left`] does.
 #[inline(always)]
 pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.sent.bump();
@@ -202,7 +204,7 @@ pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.data_bytes.add(len.into());
 }
 
-/// Counts an ordinary ACK or FIN without data, like [`left`].
+/// Counts an ordinary ACK or FIN without data, as [`left`] does.
 #[inline(always)]
 pub(super) fn bare_left(counts: &Counters, bare: Bare) {
     counts.output.sent.bump();
@@ -272,7 +274,7 @@ pub(super) fn left_bare(counts: &Counters, out: &Out) {
     }
 }
 
-/// Counts a change of state. `events` contains the cause if it was not a close.
+/// Counts a change of state. `events` contains the cause, if that was not a close.
 #[cold]
 pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
     let states = &counts.states;
@@ -308,7 +310,7 @@ pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
     }
 }
 
-/// Counts an expired timer of a connection, from its figures before and after.
+/// Counts an expired timer of a connection, by comparing its statistics before and after.
 pub(super) fn timed<L: Locks>(counts: &Counters, sock: &Sock<L>, before: &Info, after: &Info, events: Events) {
     let timers = &counts.timers;
     let idle = before.unacked == 0 && before.notsent_bytes == 0;

@@ -9,7 +9,7 @@ pub enum TcpError {
     NoSocket,
     /// The call would block.
     WouldBlock,
-    /// Bound, listening or connected already.
+    /// The socket is already bound, listening or connected.
     Already,
     /// The handshake is in progress.
     InProgress,
@@ -21,13 +21,13 @@ pub enum TcpError {
     NotListening,
     /// The socket is listening and cannot connect.
     Listens,
-    /// The address and port are in use.
+    /// Another socket uses the address and port.
     InUse,
-    /// Not an address of this host.
+    /// The address is not one of this host's.
     NotOurs,
-    /// The address has another family than the socket.
+    /// The family of the address is not that of the socket.
     Family,
-    /// Port 0, or an address that cannot be connected to.
+    /// The port is 0, or the address cannot be connected to.
     Invalid,
     /// All ephemeral ports are in use.
     NoPorts,

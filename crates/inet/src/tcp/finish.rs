@@ -1,9 +1,9 @@
 //! Shutdown of a host: handling of data that is written and not acknowledged.
 //!
-//! [`Stack::tcp_finish`] shuts all connections down for writing. The caller keeps running the host
+//! [`Stack::tcp_finish`] shuts all connections down for writing. The caller keeps polling the host
 //! until [`Stack::tcp_has_unacknowledged`] returns `false` or a timeout expires. It then resets the
-//! rest ([`Stack::tcp_reset_unacknowledged`]), so that no peer mistakes partial data for the whole
-//! (RFC 9293 3.10.5).
+//! remaining connections ([`Stack::tcp_reset_unacknowledged`]), so that no peer mistakes partial
+//! data for the whole (RFC 9293 3.10.5).
 
 use super::Failure;
 use super::{Kind, Sock};
@@ -13,17 +13,17 @@ use crate::iface::AtOnce;
 use ::tcp::State;
 use lock::{Cx, Locks};
 
-/// A connection with written data, or a FIN, that its peer has not acknowledged.
+/// A connection whose peer has not acknowledged all written data or the FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unacknowledged {
     /// Addresses and ports of the connection.
     pub ends: Tuple,
-    /// Bytes written and not acknowledged; 0 if only the FIN is not.
+    /// Number of bytes written and not acknowledged; 0 if only the FIN is not acknowledged.
     pub bytes: usize,
 }
 
 impl<L: Locks> Sock<L> {
-    /// Returns the connection if its peer has data or a FIN still to acknowledge.
+    /// Returns the unacknowledged data if the peer still has to acknowledge data or a FIN.
     fn unacknowledged(&self) -> Option<Unacknowledged> {
         let Kind::Stream(stream) = &self.kind else { return None };
         let state = stream.tcb.state();
@@ -48,14 +48,14 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Returns whether a connection has data or a FIN that its peer has not acknowledged.
+    /// Returns whether any connection has data or a FIN that its peer has not acknowledged.
     pub fn tcp_has_unacknowledged(&self, cx: Cx) -> bool {
         let mut has = false;
         self.tcp.socks.for_each(cx, |_, sock| has |= sock.unacknowledged().is_some());
         has
     }
 
-    /// Returns whether a connection has written data that is not acknowledged.
+    /// Returns whether any connection has written data that its peer has not acknowledged.
     pub fn tcp_has_unacknowledged_text(&self, cx: Cx) -> bool {
         let mut any = false;
         self.tcp.socks.for_each(cx, |_, sock| any |= sock.unacknowledged().is_some_and(|left| left.bytes > 0));

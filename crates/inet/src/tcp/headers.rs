@@ -1,4 +1,4 @@
-//! Headers below TCP that all segments of a connection share.
+//! Headers below TCP that are the same for all segments of a connection.
 
 use super::queue::Sums;
 use crate::iface::{IfaceId, LOOPBACK};
@@ -7,34 +7,34 @@ use wire::checksum::Partial;
 use wire::{eth, ip4, ip6};
 
 pub(super) const LINK: usize = eth::HEADER_LEN;
-/// Length in bytes of the link header, the IPv4 header and the fixed TCP header.
+/// Length in bytes of the link header, the IPv4 header and the fixed TCP header together.
 const HEADERS: usize = LINK + ip4::HEADER_LEN + wire::tcp::HEADER_LEN;
 
-/// Maximum length of the headers below TCP: Ethernet and IPv6.
+/// Maximum length in bytes of the headers below TCP: Ethernet and IPv6.
 pub(super) const LOWER_MAX: usize = LINK + ip6::HEADER_LEN;
 
-/// Values shared by all segments of a connection.
+/// Headers and interface properties that are the same for all segments of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Headers {
     pub(super) epoch: u64, // 0: not set
     pub(super) iface: IfaceId,
-    /// Transmit queue of the interface.
+    /// Number of the interface's transmit queue.
     pub(super) queue: u16,
-    /// MTU of the interface.
+    /// MTU of the interface in bytes.
     pub(super) mtu: u32,
     pub(super) offload: bool,
     /// The port accepts large segments.
     pub(super) tso: bool,
     /// Length of the network header in bytes.
     pub(super) ip_len: u8,
-    /// Link and network header.
+    /// Bytes of the link header and the network header.
     pub(super) bytes: [u8; LOWER_MAX],
-    /// Folded sums of the IP header and of the pseudo header, without lengths.
+    /// Folded checksums of the IP header and of the pseudo header, without lengths.
     pub(super) ip_sum: u16,
     pub(super) pseudo: u16,
 }
 
-/// Queue of a connection that has not sent anything yet.
+/// Queue number of a connection that has not sent anything yet.
 pub(super) const NO_QUEUE: u16 = u16::MAX;
 
 impl Default for Headers {
@@ -54,8 +54,8 @@ impl Default for Headers {
     }
 }
 
-/// Headers to the most recent peers, direct-mapped by address: a new connection to a peer starts
-/// with those of the previous one.
+/// Headers to the most recent peers, direct-mapped by address. A new connection to a peer starts
+/// with the headers of the previous one.
 #[derive(Debug, Default)]
 pub(super) struct Peers(pub(super) [Headers; PEERS]);
 
@@ -74,15 +74,15 @@ impl Headers {
         !self.tso && self.mtu <= 1500 + HEADERS as u32 + 40
     }
 
-    /// Returns the maximum amount of data in a packet or large segment, whatever its options.
+    /// Returns the maximum number of data bytes in a packet or large segment, whatever its options.
     #[inline]
     pub(super) fn most_text(&self) -> u32 {
         let packet = if self.tso { u32::from(u16::MAX) } else { self.mtu };
         packet - u32::from(self.ip_len) - (wire::tcp::HEADER_LEN + wire::tcp::MAX_OPTIONS_LEN) as u32
     }
 
-    /// Returns the maximum amount of data in a large segment, a multiple of `mss`; 0 if the
-    /// interface does not support them.
+    /// Returns the maximum number of data bytes in a large segment, a multiple of `mss`; 0 if the
+    /// interface does not support large segments.
     #[inline]
     pub(super) fn large_text(&self, mss: usize) -> usize {
         if !self.tso {
@@ -92,13 +92,14 @@ impl Headers {
         if most < 2 * mss { 0 } else { most - most % mss.max(1) }
     }
 
-    /// Returns which side computes the checksums of data written now, in `epoch`.
+    /// Returns whether the stack or the port computes the checksums of data written now, in
+    /// `epoch`.
     #[inline]
     pub(super) fn sums(&self, epoch: u64) -> Sums {
         if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
     }
 
-    /// Returns whether this segment can take the fast path.
+    /// Returns whether `out` can take the fast path with these headers.
     #[inline]
     pub(super) fn takes(&self, out: &Out) -> bool {
         let len = usize::from(self.ip_len) + wire::tcp::HEADER_LEN + out.options.len() + out.text_len as usize;

@@ -1,9 +1,9 @@
 //! TCP input: from `ip` one burst at a time, to connections, listeners, or an RST.
 //!
-//! A run of segments for one connection takes its lock once and is answered once, when the run
-//! ends, as GRO and stretch ACKs do elsewhere. Consecutive segments with the same header fields are
-//! one segment to the core (`lro`). This copies nothing: the frame of an in-order segment is queued
-//! for receiving unchanged.
+//! Consecutive segments for one connection (a run) take its lock once and are answered once, at the
+//! end of the run, as with GRO and stretch ACKs in other systems. Within a run, segments with the
+//! same header fields are passed to the core as one segment (`lro`). Nothing is copied: the frame
+//! of an in-order segment is queued for receiving unchanged.
 
 use super::counts;
 use super::net::Net;
@@ -35,20 +35,20 @@ pub(super) struct ParsedSegment<A> {
     text: (usize, usize),
 }
 
-/// Maximum size of a run of segments, the same as of a packet.
+/// Maximum number of data bytes in merged segments: the size of the largest packet.
 const RUN_MOST: u32 = 65_535;
 
 impl<A: Net> ParsedSegment<A> {
-    /// Returns whether this segment can begin a run: it has data, and no flag or option that must
-    /// be processed alone.
+    /// Returns whether following segments may be merged into this one: it has data, and no flag or
+    /// option that must be processed alone.
     #[inline]
     fn may_lead(&self) -> bool {
         let Segment { flags, len, options, .. } = &self.segment;
         *len > 0 && *flags == wire::tcp::Flags::ACK && options.sack.is_empty()
     }
 
-    /// Returns whether `next` continues this segment's data with the same header fields. All pieces
-    /// but the last have one size.
+    /// Returns whether `next` continues this segment's data with the same header fields. All merged
+    /// segments but the last must have the size `piece`.
     #[inline]
     fn goes_on_with(&self, next: &ParsedSegment<A>, piece: u32) -> bool {
         let (a, b) = (&self.segment, &next.segment);
@@ -65,8 +65,8 @@ impl<A: Net> ParsedSegment<A> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the length of the longest packet that reaches `peer`: the MTU of the outgoing
-    /// interface, or a smaller path MTU.
+    /// Returns the length in bytes of the longest packet that reaches `peer`: the MTU of the
+    /// outgoing interface, or the path MTU if that is smaller.
     pub(super) fn fitting<A: Net>(&self, cx: Cx, peer: A) -> usize {
         let path = A::path_mtu(self, cx, peer);
         let iface = match A::exit(self, cx, peer, None) {
@@ -106,8 +106,8 @@ impl<L: Locks> Stack<L> {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
-        // While memory is short, each segment is accepted or rejected separately: a reader without
-        // unread data gets one segment, not a run that uses up the rest.
+        // While memory is short, each segment is accepted or rejected separately: an application
+        // without unread data gets one segment, not merged segments that use up the rest.
         let lro = self.sysctls.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
         while let Some(packet) = packets.pop() {
             let mut seen = ParsedSegment::<A>::default();
@@ -130,7 +130,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Merges the segments from `packets` that continue `seen` into `run`, and updates `seen` to
-    /// cover all of them. Returns the parsed headers of the first one that does not fit.
+    /// cover all of them. Returns the parsed headers of the first segment that does not continue
+    /// it.
     #[inline(never)]
     fn tcp_gather<A: Net>(
         &self,
@@ -193,7 +194,8 @@ impl<L: Locks> Stack<L> {
         self.tcp_run_ends(cx, open, AtOnce::Yes);
     }
 
-    /// Counts a large segment as its number of packets; the first was counted before.
+    /// Counts a large segment as the packets that it is on the wire. One packet has been counted
+    /// before.
     #[inline(always)]
     fn tcp_count_large<A: Net>(&self, cx: Cx, packet: &Frame, seen: &ParsedSegment<A>) {
         if packet.flags().has(Flags::GSO) {
@@ -228,7 +230,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the socket for a segment: its connection or a listener.
+    /// Returns the socket for a segment: that of its connection, or a listener.
     #[inline(always)]
     fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Owner<'_, L, A>> {
         let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
@@ -240,7 +242,7 @@ impl<L: Locks> Stack<L> {
         fits.then_some(Owner { ends, id, slot })
     }
 
-    /// Ends a run of segments: sends the resulting segments together.
+    /// Sends the segments that result from a run, when the run ends.
     #[inline(always)]
     fn tcp_run_ends<A: Net>(&self, cx: Cx, open: Option<Owner<'_, L, A>>, at_once: AtOnce) {
         let Some(Owner { id, mut slot, .. }) = open else { return };
@@ -340,7 +342,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Resets a connection that has lost acknowledged data; tests fail.
+    /// Resets a connection that has lost acknowledged data, which is a bug. A test build panics.
     #[cold]
     #[inline(never)]
     fn tcp_text_is_gone(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
@@ -350,7 +352,7 @@ impl<L: Locks> Stack<L> {
         sock.wake(cx, id);
     }
 
-    /// Stores the frames of a run after its first.
+    /// Stores the frames of merged segments after the first.
     #[inline(never)]
     fn tcp_keep_run(
         &self,
@@ -375,7 +377,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes segments for a listener or without a socket, one by one.
+    /// Processes segments for a listener or without a socket, one at a time.
     fn tcp_unowned<A: Net>(
         &self,
         cx: Cx,
@@ -410,15 +412,15 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an ICMP error to the connection that sent the quoted segment; returns whether that
+    /// Reports an ICMP error to the connection that sent the quoted segment. Returns whether that
     /// segment is unacknowledged (RFC 5927 4.1).
     pub(crate) fn tcp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], what: IcmpNotice) -> bool {
         self.tcp_failed(cx, (header.src.to_bits(), header.dst.to_bits()), quoted, what)
     }
 
-    /// Reports an ICMPv6 error to the connection that sent the quoted segment. `iface`: interface
-    /// by which the error arrived, which is the zone of link-local addresses; `None`: the error is
-    /// from this host.
+    /// Reports an ICMPv6 error to the connection that sent the quoted segment. `iface` is the
+    /// interface by which the error arrived, which is the zone of link-local addresses; `None` if
+    /// the error is from this host.
     pub(crate) fn tcp_error6(
         &self,
         cx: Cx,
@@ -471,7 +473,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
-    /// Stores the data that the core accepted; returns the frame if none of it was stored.
+    /// Stores the data that the core accepted. Returns the frame if none of its data was stored.
     #[inline(always)]
     fn keep<A: Net>(
         &mut self,
@@ -499,8 +501,8 @@ impl Stream {
         None
     }
 
-    /// Stores the accepted part of a frame that contains only data and begins `from` bytes into its
-    /// run.
+    /// Stores the accepted part of a frame that contains only data and begins `from` bytes into the
+    /// merged segments.
     fn keep_text(&mut self, text: Text, from: u32, before: u64, mut frame: Frame) {
         let Text::Accept { skip, len, at } = text else { return };
         let (begin, end) = (skip.max(from), (skip + len).min(from + frame.len() as u32));
@@ -538,8 +540,8 @@ fn is_sound(packet: &Frame, trusted: bool) -> bool {
     flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK))
 }
 
-/// Checks lengths and checksum (unless `sound`) and fills in `seen` (RFC 9293 3.1). `seen` is 130
-/// bytes: passing it by reference avoids a copy.
+/// Checks lengths and checksum (unless `sound`) and fills in `seen` (RFC 9293 3.1). `seen` has 130
+/// bytes, so it is passed by reference to avoid a copy.
 #[inline(always)]
 fn check<A: Net>(
     packet: &Frame,
@@ -575,7 +577,7 @@ fn check<A: Net>(
     Ok(())
 }
 
-/// Converts a drop reason of the core to one of frames.
+/// Converts a drop reason of the core to a drop reason of frames.
 fn reason(why: Dropped) -> DropReason {
     match why {
         Dropped::NoConnection => DropReason::TcpNoConnection,
@@ -598,7 +600,8 @@ fn reason(why: Dropped) -> DropReason {
     }
 }
 
-/// Returns the maximum amount of data of a segment without options in a packet of `mtu` bytes.
+/// Returns the maximum number of data bytes in a segment without options, in a packet of `mtu`
+/// bytes.
 pub(crate) fn mss_of<A: Family>(mtu: usize) -> u16 {
     mtu.saturating_sub(A::IP_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
 }

@@ -1,23 +1,23 @@
 //! Memory limits of connections, and which connections are restricted or dropped above them.
 //!
-//! A peer decides how much of our data it acknowledges, and an application how much received data
-//! it reads. So the sum over all connections has a limit, `net.inet.tcp.memlimit`, enforced in
-//! steps:
+//! A peer decides how much of our data it acknowledges, and an application decides how much
+//! received data it reads. The memory of all connections together therefore has a limit,
+//! `net.inet.tcp.memlimit`, enforced in steps:
 //!
 //! - First, out-of-order data is dropped (it will be retransmitted).
 //! - Then buffers stop growing.
-//! - Then data is dropped for readers that have unread data, so that active readers are affected
-//!   last.
+//! - Then received data is dropped for connections whose application has unread data, so that
+//!   applications that read promptly are affected last.
 //!
 //! From half the limit on, a connection may queue four times the free memory for sending (Choudhury
-//! and Hahne, Dynamic queue length thresholds, 1998): connections with stalled peers leave room for
-//! others, however many they are. Each may queue a few segments beyond that, like the minimum of
-//! Linux's tcp_wmem. A writer beyond its share waits, and is woken when memory is free. When all
-//! memory is used, out-of-order data is discarded and connections with peers that accept nothing
-//! are dropped, longest stalled first (sockstress, CVE-2008-4609). Orphans have a limit in number
-//! and time of their own.
+//! and Hahne, Dynamic queue length thresholds, 1998). Connections with stalled peers thereby leave
+//! room for others, however many they are. Each connection may queue a few segments beyond that,
+//! like the minimum of Linux's tcp_wmem. A writer that exceeds its share waits, and is woken when
+//! memory is free. When all memory is used, out-of-order data is discarded and connections whose
+//! peers accept nothing are dropped, longest stalled first (sockstress, CVE-2008-4609). Orphans,
+//! the connections that no process holds, have separate limits in number and time.
 //!
-//! Each connection is charged for the buffers that its data pins, rounded to a page, so that a
+//! Each connection is charged for the buffers that its data occupies, rounded to a page, so that a
 //! request and its answer do not touch the shared counter.
 
 use super::charge::{Charge, MemoryWait, PAGE, Shortage};
@@ -33,18 +33,18 @@ use std::sync::atomic::Ordering;
 use tcp::{Config, Segment, SeqNum, State, Tcb};
 use wire::tcp::Flags;
 
-/// Maximum number of connections dropped at a time to free memory, so that other work does not
-/// wait.
+/// Maximum number of connections dropped at a time to free memory, so that other work is not
+/// delayed.
 const REAPED_AT_ONCE: usize = 1024;
-/// Interval of checks for such connections.
+/// Interval at which stalled connections are looked for.
 const REAP_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of ended connections with their memory kept for reuse, like BSD's zones. Allocation and
+/// Number of ended connections whose memory is kept for reuse, like BSD's zones. Allocation and
 /// initialization would cost a tenth of opening and closing a connection.
 const SPARE: usize = 32;
 
 impl<L: Locks> Stack<L> {
-    /// Returns memory for a connection; its content must be overwritten.
+    /// Returns memory for a connection. The caller must overwrite its content.
     #[inline(always)]
     pub(super) fn tcp_place(&self, cx: Cx, config: &Arc<Config>) -> Box<Stream> {
         match self.tcp.spare.lock(cx).pop() {
@@ -53,7 +53,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Keeps the memory of an ended connection, but frees what it held.
+    /// Keeps the memory of an ended connection for reuse, but frees what the connection held.
     pub(super) fn tcp_keep_place(&self, cx: Cx, mut place: Box<Stream>) {
         place.reset();
         let mut spare = self.tcp.spare.lock(cx);
@@ -63,29 +63,29 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Bytes that a connection may always queue for sending when memory is short: like the minimum of
-/// tcp_wmem in Linux.
+/// Number of bytes that a connection may always queue for sending when memory is short, like the
+/// minimum of Linux's tcp_wmem.
 const SEND_LEAST: usize = 4096;
-/// Number of buffers for these bytes, since single bytes sent at once take a buffer each.
+/// Number of buffers for [`SEND_LEAST`] bytes, since single bytes sent at once take a buffer each.
 const SEND_LEAST_BUFFERS: usize = 4;
-/// A connection's send queue may pin this many times the free memory.
+/// Factor by which a connection's send queue may exceed the free memory.
 const FAIR: usize = 4;
 
-/// Minimum time between two checks for memory that writers wait for; each writer adds a
-/// microsecond. Not every release is signaled: buffers return to the pool from elsewhere, and the
-/// limit is a sysctl.
+/// Minimum time between two checks for memory that writers wait for; each waiting writer adds a
+/// microsecond. The checks are needed because not every release is signaled: buffers return to the
+/// pool from elsewhere, and the limit is a sysctl.
 const RETRY: Duration = Duration::from_millis(1);
-/// Number of waiting writers from which all are checked even if the pool is empty, to remove closed
-/// ones.
+/// Number of waiting writers from which on all are checked even if the pool is empty, to remove
+/// closed ones.
 const WRITERS_KEPT: usize = 4096;
 
 impl<L: Locks> Stack<L> {
-    /// Returns the bytes of buffers held by all connections.
+    /// Returns the number of buffer bytes that all connections hold.
     pub fn tcp_memory(&self) -> usize {
         self.tcp.used.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of orphans.
+    /// Returns the number of connections that no process holds.
     pub fn tcp_orphans(&self) -> usize {
         self.tcp.used.orphans.load(Ordering::Relaxed)
     }
@@ -109,24 +109,24 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the number of bytes that memory allows to add to a connection's send queue in one
-    /// call.
+    /// Returns the number of bytes that may be added to a connection's send queue in one call,
+    /// considering memory.
     #[inline]
     pub(super) fn tcp_send_allowance(&self, stream: &Stream) -> usize {
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         if used < limit / 2 { limit / 16 } else { self.tcp_short_allowance(stream, used, limit) }
     }
 
-    /// Returns the allowance while memory is short. Sent data leaves an eighth of the limit for
-    /// received data. Within that, queues share the free memory. Beyond it, each gets a few
-    /// segments; an empty queue gets one up to a quarter above the limit, so that an application
-    /// that writes before it reads makes progress.
+    /// Returns the allowance of [`Stack::tcp_send_allowance`] while memory is short. Sent data
+    /// leaves an eighth of the limit for received data. Within that, queues share the free memory.
+    /// Beyond it, each queue gets a few segments. An empty queue gets one segment up to a quarter
+    /// above the limit, so that an application that writes before it reads makes progress.
     #[cold]
     fn tcp_short_allowance(&self, stream: &Stream, used: usize, limit: usize) -> usize {
         let (len, buffers) = (stream.send.len(), stream.send.buffers());
         let free = (limit / 8 * 7).saturating_sub(used);
         let pinned = pinned_by(len, buffers, self.pool.size());
-        // Added data is no longer free, and data pins half as much again.
+        // Added data is no longer free memory, and data occupies half as much memory again.
         let fair = free.saturating_mul(FAIR).saturating_sub(pinned) / ((FAIR + 1) * 3 / 2);
         let least = match () {
             () if buffers >= SEND_LEAST_BUFFERS => 0,
@@ -145,7 +145,7 @@ impl<L: Locks> Stack<L> {
         pool.live() < pool.buffers as u64 / part * (part - 1)
     }
 
-    /// Charges a connection for `bytes` more before they are copied, since other threads write
+    /// Charges a connection for `bytes` more before they are copied, since other threads may write
     /// meanwhile.
     #[inline]
     pub(super) fn tcp_charge_ahead(&self, stream: &mut Stream, bytes: usize) {
@@ -155,15 +155,15 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Charges a connection exactly if memory is short, when small differences add up.
+    /// Charges a connection exactly if memory is short, since small differences add up then.
     pub(super) fn tcp_charge_exactly(&self, stream: &mut Stream) {
         if self.tcp_memory() >= self.tcp_memory_limit() / 2 {
             stream.charge.set_exactly(stream.pinned(self.pool.size()));
         }
     }
 
-    /// Records that a writer waits for memory. [`Stack::tcp_wake_starved`] wakes it once others use
-    /// fewer bytes, or after [`RETRY`].
+    /// Records that a writer waits for memory. [`Stack::tcp_wake_starved`] wakes the writer once
+    /// other connections use fewer bytes, or after [`RETRY`].
     #[cold]
     pub(super) fn tcp_starve(&self, cx: Cx, id: usize, stream: &mut Stream) -> TcpError {
         self.count(cx).tcp_memory.sends_refused.bump();
@@ -277,8 +277,8 @@ impl<L: Locks> Stack<L> {
             counts.out_of_order_refused.add(segment.segments().into());
             return true;
         }
-        // A reader without unread data still gets a segment, up to a limit slightly above that of a
-        // sender with an empty queue (`tcp_short_allowance`).
+        // An application without unread data still gets a segment, up to a limit slightly above
+        // that of a sender with an empty queue (`tcp_short_allowance`).
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         let most = if stream.recv.is_empty() { limit.saturating_add(limit / 16 * 5) } else { limit };
         let refused = used >= most || used >= limit && !self.tcp_leaves_buffers(16);
@@ -296,13 +296,14 @@ impl<L: Locks> Stack<L> {
         Segment { len: 0, flags, ..*segment }
     }
 
-    /// Returns how long a peer may accept no data.
+    /// Returns how long a peer may accept no data before its connection is dropped.
     fn tcp_patience(&self) -> Duration {
         Duration::from_millis(self.sysctls.tcp_stall_time.get().unsigned_abs())
     }
 
-    /// Drops an orphan if its peer has accepted no data for too long; called when its timer
-    /// expires. Every orphan has a timer: retransmission, probe or FIN-WAIT-2.
+    /// Drops a connection that no process holds if its peer has accepted no data for too long.
+    /// Called when its timer expires. Every such connection has a timer: retransmission, probe or
+    /// FIN-WAIT-2.
     pub(super) fn tcp_orphan_stalls(&self, cx: Cx, sock: &mut Sock<L>) {
         if !sock.orphan {
             return;
@@ -329,8 +330,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Frees memory when it is exhausted: discards out-of-order data, and drops the connections
-    /// that stalled longest until a quarter of the limit is free. Returns the time of the next
-    /// check.
+    /// whose peers have stalled longest, until a quarter of the limit is free. Returns the time of
+    /// the next check.
     pub(super) fn tcp_reap(&self, cx: Cx) -> Instant {
         if self.tcp_shortage() < Shortage::All {
             return Instant::NEVER;
@@ -380,11 +381,13 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns the approximate bytes of `buffer`-sized buffers that a queue holds.
+/// Returns approximately how many bytes of buffers a queue of `len` bytes holds, if each buffer has
+/// `buffer` bytes.
 #[inline(always)]
 fn pinned_by(len: usize, buffers: usize, buffer: usize) -> usize {
     // A full Ethernet segment fills two thirds of its buffer; the last buffer may be almost empty.
-    // Avoids a division, since every call needs this. Single bytes sent at once pin a buffer each.
+    // The estimate avoids a division, since every call needs it. Single bytes sent at once occupy a
+    // buffer each.
     if len == 0 { 0 } else { (len + len / 2 + buffer).max(buffers * buffer) }
 }
 
@@ -398,8 +401,8 @@ impl Stream {
         self.charge.clear();
     }
 
-    /// Returns the approximate bytes of buffers that the queues hold: a segment's data pins its
-    /// whole buffer.
+    /// Returns approximately how many bytes of buffers the queues hold. A segment's data occupies
+    /// its whole buffer.
     #[inline]
     fn pinned(&self, buffer: usize) -> usize {
         pinned_by(self.send.len(), self.send.buffers(), buffer)
@@ -407,7 +410,7 @@ impl Stream {
             + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
     }
 
-    /// Returns the time since the peer last accepted any of the queued data.
+    /// Returns the time since the peer last accepted some of the queued data.
     fn stalls(&self, now: Instant) -> Duration {
         let state = self.tcb.state();
         let waits = !self.send.is_empty() || matches!(state, State::FinWait1 | State::Closing | State::LastAck);

@@ -1,7 +1,7 @@
-//! Ends of a TCP socket, and TCP's additions to [`Family`].
+//! Local and remote address and port (the ends) of a TCP socket, and TCP's additions to [`Family`].
 //!
 //! IPv4 ends are in the socket's cache line. IPv6 ends are in [`Rest`], with the event receivers;
-//! their ports are in the cache line too.
+//! the ports of IPv6 are in the cache line too.
 
 use super::headers::LINK;
 use super::{ListenConfigs, Rest, Sock};
@@ -21,10 +21,10 @@ pub(crate) trait Net: Family {
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends<Self>>;
     /// Returns the MSS assumed for a peer without an MSS option (RFC 9293 3.7.1).
     fn default_mss<L: Locks>(stack: &Stack<L>) -> u16;
-    /// Returns the configuration of connections of this family.
+    /// Returns the configuration that a listener uses for connections of this family.
     fn listen_config(configs: &ListenConfigs) -> &Arc<Config>;
-    /// Returns whether headers made for another connection fit segments between `ends`, except for
-    /// what [`Net::make_own`] writes.
+    /// Returns whether headers that were built for another connection fit segments between `ends`,
+    /// except for the fields that [`Net::make_own`] writes.
     fn leads(headers: &[u8], ends: Ends<Self>, tos: u8, ttl: u8) -> bool;
     /// Writes the header fields specific to one connection.
     fn make_own<L: Locks>(headers: &mut [u8], stack: &Stack<L>, ends: Ends<Self>);
@@ -122,7 +122,7 @@ impl<L: Locks> Sock<L> {
         self.domain().shown(self.tuple().remote_addr())
     }
 
-    /// Returns the ends of the socket.
+    /// Returns the local and remote address and port of the socket.
     pub(super) fn ends(&self) -> SockEnds {
         match self.place.families() {
             Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
@@ -131,7 +131,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Sets the ends, when the socket is bound, connected or disconnected.
+    /// Sets the local and remote address and port, when the socket is bound, connected or
+    /// disconnected.
     pub(super) fn set_ends(&mut self, ends: SockEnds) {
         let domain = self.domain();
         match ends {

@@ -1,21 +1,21 @@
 //! Socket options, stored once for all sockets with the same options.
 //!
-//! A server that accepts 100,000 connections sets the same two options on each. 160 bytes each
-//! would be most of a socket's size without its connection. Sets are shared and immutable: setting
-//! an option selects another set.
+//! A server that accepts 100,000 connections may set the same two options on each. The 160 bytes of
+//! options would be most of a socket's size without its connection. Sets are shared and immutable:
+//! setting an option selects another set.
 
 use super::{NO_OPTIONS, Options, Tcp};
 use ::tcp::Config;
 use lock::{Cx, Locks};
 use std::sync::Arc;
 
-/// Number of sets kept for lookup, newest last: a program setting options one after another uses
-/// only a few.
+/// Number of option sets kept for lookup, newest last. A program that sets options one after
+/// another uses only a few.
 const REMEMBERED: usize = 8;
 
 impl<L: Locks> Tcp<L> {
-    /// Returns a set with these options, shared with other sockets if possible; `None` for the
-    /// defaults.
+    /// Returns an option set with these options, shared with other sockets if possible; `None` for
+    /// the defaults.
     pub(super) fn shared_options(&self, cx: Cx, options: Options) -> Option<Arc<Options>> {
         let mut sets = self.options.lock(cx);
         if let Some(set) = sets.iter().rfind(|set| ***set == options) {
@@ -44,7 +44,7 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// Returns the configuration modified by a socket's options.
+/// Returns `base` modified by a socket's options.
 pub(super) fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
     if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
@@ -53,8 +53,8 @@ pub(super) fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let mut config = Config::clone(&base);
     config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
     if let Some(space) = options.recv_space {
-        // The window scale is derived from it too (as in Linux): a larger value set later is not
-        // visible to the peer.
+        // The window scale is derived from this size too (as in Linux), so the peer cannot use a
+        // larger size that is set later.
         (config.recv_space, config.recv_space_max) = (space, space);
     }
     config.algorithm = options.congestion.unwrap_or(config.algorithm);

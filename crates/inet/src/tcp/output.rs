@@ -1,13 +1,14 @@
 //! TCP output: sends the segments of `Tcb::poll_segment` as frames.
 //!
-//! The usual segment uses the headers of the previous one: Ethernet and IP headers are cached with
-//! their sums, valid while the stack's epoch is unchanged. They are prepended to a lent buffer;
-//! nothing else is written. The payload's sum was computed when it was copied in. All other
-//! segments pass layer by layer ([`Family::send`]).
+//! The usual segment uses the headers of the previous one: the Ethernet and IP headers are cached
+//! with their checksums, which are valid while the stack's epoch is unchanged. They are prepended
+//! to the buffer of the send queue, which is lent to the frame; nothing else is written. The
+//! checksum of the payload was computed when the payload was copied into the buffer. All other
+//! segments pass through the layers one by one ([`Family::send`]).
 //!
-//! With TSO on the interface, data is sent in large segments of up to 64 KiB, each one pass through
-//! this code and one frame for the port. A piece of that size is lent; the rest of a partly sent
-//! piece is copied, and may be as large.
+//! With TSO on the interface, data is sent in large segments of up to 64 KiB. Each takes one pass
+//! through this code and is one frame for the port. A whole buffer of that size is lent; the rest
+//! of a partly sent buffer is copied, and may be as large.
 
 use super::counts;
 use super::headers::{Headers, LINK, NO_QUEUE, PEERS};
@@ -30,13 +31,13 @@ use wire::Proto;
 use wire::checksum::{self, Partial};
 use wire::eth;
 
-/// Returns the length of the link and network headers of a family.
+/// Returns the length in bytes of the link and network headers of a family.
 #[inline(always)]
 pub(super) const fn lower<A: Family>() -> usize {
     LINK + A::IP_LEN
 }
 
-/// IP header fields from a socket's options.
+/// IP header fields that a socket's options determine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IpOptions {
     ttl: u8,
@@ -49,7 +50,7 @@ impl IpOptions {
     }
 }
 
-/// Converts the core's ends.
+/// Converts the core's addresses and ports.
 pub(super) fn sock_ends(ends: &::tcp::Ends) -> SockEnds {
     SockEnds::between(Addr(ends.local), Addr(ends.remote), ends.local_port, ends.remote_port)
 }
@@ -57,9 +58,9 @@ pub(super) fn sock_ends(ends: &::tcp::Ends) -> SockEnds {
 /// A segment about to be sent.
 struct Leaving<'a> {
     out: &'a Out,
-    /// Frame with the data, and the sum of the data if known.
+    /// Frame with the data, and the checksum of the data if known.
     text: (Frame, Option<Partial>),
-    /// No other segment follows: it need not wait at its interface.
+    /// No other segment follows, so this one need not wait at its interface.
     alone: bool,
 }
 
@@ -72,7 +73,7 @@ pub(super) enum Over {
     Late,
     /// The connection has ended and no process has the socket.
     Gone,
-    /// Like `Gone`, and the socket is in the table of L4 ports.
+    /// The same as `Gone`, and the socket is in the table of L4 ports.
     GoneBound,
 }
 
@@ -83,8 +84,8 @@ impl Over {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends pending segments, sets the timer, and returns the cleanup that the socket needs. Must
-    /// be called before the lock is released whenever the connection was changed.
+    /// Sends the segments that are due, sets the timer, and returns the cleanup that the socket
+    /// needs. Must be called after each change of the connection, before the lock is released.
     #[inline(always)]
     pub(super) fn tcp_output(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
@@ -102,8 +103,8 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         let is_new = stream.headers.queue == NO_QUEUE;
         if L::SHARED && stream.tcb.is_all_acknowledged() && (is_new || stream.tcb.not_sent() > 0) {
-            // The connection moves to this thread's queue: there is no unacknowledged data that its
-            // segments could overtake.
+            // The connection moves to this thread's queue, since there is no unacknowledged data
+            // that its segments could overtake.
             stream.headers.queue = self.queue_number(cx) as u16;
         }
         let lap = self.resume(cx);
@@ -170,8 +171,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the maximum amount of data of the next segment, 0 for the MSS, and a buffer for it
-    /// if it is large and must be copied.
+    /// Returns the maximum number of data bytes in the next segment; 0 stands for the MSS. Also
+    /// returns a buffer for the segment if it is large and must be copied.
     #[inline]
     fn tcp_largest(&self, cx: Cx, stream: &mut Stream) -> (u32, Option<Frame>) {
         if stream.headers.has_ethernet_limits() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {
@@ -189,7 +190,8 @@ impl<L: Locks> Stack<L> {
         (if spare.is_some() { rest } else { 0 }, spare)
     }
 
-    /// Flushes a connection's transmit queue, or all of this thread's queues if it is unknown.
+    /// Flushes the transmit queue of a connection, or all queues of this thread if that queue is
+    /// unknown.
     fn tcp_hand_over(&self, cx: Cx, headers: &Headers) {
         let iface = self.ifaces.get(headers.iface);
         match iface.filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
@@ -233,7 +235,7 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// Returns a frame with the segment's data, and the sum of the data if known.
+    /// Returns a frame with the segment's data, and the checksum of the data if known.
     #[inline(always)]
     fn tcp_payload(
         &self,
@@ -258,7 +260,7 @@ impl<L: Locks> Stack<L> {
         Some((frame, sum))
     }
 
-    /// Returns a buffer with room for `len` bytes: from the pool, or a large one.
+    /// Returns a buffer for `len` bytes: from the pool, or a large one.
     pub(super) fn buffer_for(&self, cx: Cx, len: usize) -> Option<Frame> {
         if self.pool.headroom() + len > self.pool.size() {
             return self.large_buffer(cx);
@@ -268,7 +270,7 @@ impl<L: Locks> Stack<L> {
         Some(frame)
     }
 
-    /// Sends a segment layer by layer.
+    /// Sends a segment through the layers one by one.
     #[inline(never)]
     fn tcp_send_layered<A: Net>(
         &self,
@@ -310,12 +312,13 @@ impl<L: Locks> Stack<L> {
         let (tos, ports) = (options.tos | out.ecn.bits(), [ends.local_port, ends.remote_port]);
         let ttl = options.ttl;
         let head = Head { src, dst, proto: Proto::TCP, tos, ttl, df: true, has_header: false, ports };
-        // A segment that cannot be sent is dropped and counted there, and retransmitted by its
-        // timer.
+        // A segment that cannot be sent is dropped and counted in `send`, and its timer retransmits
+        // it.
         let _ = A::send(self, cx, frame, &head, &exit, partial, AtOnce::Later);
     }
 
-    /// Sends a segment without a connection: RST, challenge ACK, SYN-ACK of a listener.
+    /// Sends a segment that belongs to no connection: an RST, a challenge ACK, or a listener's
+    /// SYN-ACK.
     pub(super) fn tcp_send_bare<A: Net>(&self, cx: Cx, ends: Ends<A>, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
@@ -329,7 +332,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Passes on a segment with all its headers; `alone`: directly to the port.
+    /// Passes a segment with all its headers to the interface. With `alone`, passes it directly to
+    /// the port.
     #[inline(always)]
     fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
         A::counts(self.count(cx)).sent.add(1);
@@ -342,7 +346,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Caches the headers of segments to this peer, if its MAC address is known.
+    /// Caches the headers for segments to this peer, if its MAC address is known.
     pub(super) fn tcp_keep_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
         let epoch = self.epoch();
         let place = ends.remote.addr().0 as usize % PEERS;
@@ -385,7 +389,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Headers {
-    /// Sets the properties of the interface and the epoch of the headers.
+    /// Sets the interface properties and the epoch of the cached headers.
     fn fill<A: Family, L: Locks>(&mut self, epoch: u64, iface: &Iface<L>, tso: bool) {
         self.ip_len = A::IP_LEN as u8;
         self.iface = iface.id;
@@ -395,7 +399,7 @@ impl Headers {
         self.epoch = epoch;
     }
 
-    /// Writes the headers below TCP into a buffer of their length.
+    /// Writes the headers below TCP into a buffer that has exactly their length.
     #[inline(always)]
     pub(super) fn emit_lower<A: Family>(&self, segment_len: u16, ecn: Ecn, into: &mut [u8]) {
         if let (Some(into), Some(from)) = (into.get_mut(..lower::<A>()), self.bytes.get(..lower::<A>())) {
@@ -405,7 +409,7 @@ impl Headers {
         }
     }
 
-    /// Returns the segment with all its headers.
+    /// Prepends all headers to a segment; returns the frame.
     #[inline(always)]
     fn emit<A: Net>(&self, ends: Ends<A>, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
         let sum = text_sum(self.offload, sum, &frame);
@@ -431,7 +435,7 @@ impl Headers {
     }
 }
 
-/// Returns the sum of the data in a frame without headers; zero if the port computes it.
+/// Returns the checksum of the data in a frame without headers; zero if the port computes it.
 #[inline(always)]
 pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
     match (is_ports, known) {
@@ -441,7 +445,7 @@ pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> 
     }
 }
 
-/// Writes the TCP header and its options, with a zero checksum field. `head` has their exact
+/// Writes the TCP header and its options, with a zero checksum field. `head` has exactly their
 /// length.
 #[inline(always)]
 fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
@@ -466,7 +470,7 @@ fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     }
 }
 
-/// Returns the offset of the next new data in the send queue.
+/// Returns the offset of the next unsent data in the send queue.
 fn next_text(tcb: &Tcb) -> u32 {
     tcb.snd_nxt().since_or_zero(tcb.snd_una())
 }
@@ -498,8 +502,8 @@ impl<L: Locks> Stack<L> {
                 }
             }
             Over::GoneBound => {
-                // Removed from the tables while it still owns its number: the next socket with that
-                // number may need its port.
+                // The socket is removed from the tables while it still owns its number: the next
+                // socket with that number may need its port.
                 let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
                 ends.into_iter().for_each(|ends| self.tcp_unfind(cx, id, ends, true));
                 self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
@@ -510,7 +514,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends the segment `answer` for connection `id`, outside its stream.
+    /// Sends the segment `answer` for connection `id`, separately from its data stream.
     pub(super) fn tcp_answer(&self, cx: Cx, sock: &Sock<L>, answer: &Out) {
         match sock.ends() {
             SockEnds::V4(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u32, L>(sock.options(), self)),

@@ -2,8 +2,8 @@
 
 use crate::ends::{Domain, Families};
 
-/// A socket's domain, the families that it accepts, and whether it is in the table of L4 ports, in
-/// one byte.
+/// A socket's domain, the address families that it accepts, and whether it is in the table of L4
+/// ports, in one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place(u8);
 

@@ -1,10 +1,12 @@
-//! Fast path of TCP: expected segments from the packet to the reader ([`::tcp::Expected`]), and
-//! ordinary segments from the send call to the port ([`::tcp::Next`]).
+//! Fast path of TCP: for expected received segments, from the packet to the reader
+//! ([`::tcp::Expected`]); for ordinary sent segments, from the send call to the port
+//! ([`::tcp::Next`]).
 //!
 //! For nearly every segment of an undisturbed connection, the 52 bytes of headers at fixed offsets
 //! are sufficient. So no [`Segment`](::tcp::Segment) of 90 bytes and no reply are built, and the
-//! output step is skipped if nothing must be sent. A declined segment has changed nothing and
-//! continues in `input` with the socket found. Accepted segments are counted as there.
+//! output step is skipped if nothing must be sent. A segment that the fast path declines has
+//! changed nothing and continues in `input`, with the socket already found. Accepted segments are
+//! counted as in `input`.
 
 use super::headers::Headers;
 use super::net::Net;
@@ -23,14 +25,16 @@ use wire::Proto;
 use wire::checksum::Partial;
 use wire::tcp::Timestamped;
 
-/// Returns the length of an IP header without options and a TCP header with padded timestamps.
+/// Returns the length in bytes of an IP header without options and a TCP header with padded
+/// timestamps.
 #[inline(always)]
 const fn headers<A: Net>() -> usize {
     A::IP_LEN + Timestamped::LEN
 }
 
-/// Reads an ordinary IP packet received on the link of `zone`; returns its ends and contents if
-/// [`Expected`] can represent them. The checksum is then valid; `sound`: it was verified before.
+/// Reads an ordinary IP packet received on the link of `zone`; returns its addresses, ports and
+/// contents if [`Expected`] can represent them. The checksum is then valid. `sound` states that it
+/// was verified before.
 #[inline(always)]
 pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -> Option<(Ends<A>, Expected)> {
     let bytes = packet.bytes();
@@ -53,11 +57,11 @@ pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -
     Some((ends, Expected { seq: SeqNum(seq), ack: SeqNum(ack), window, len, fin, timestamps: Timestamps { val, ecr } }))
 }
 
-/// Output that a connection owes its peer after a segment.
+/// Output that a connection must produce after a received segment.
 pub(super) enum Owes {
-    /// Nothing urgent: the timer is set.
+    /// Nothing must be sent now, and the timer is set.
     Nothing,
-    /// An ACK, or data that had to wait for room: output is required.
+    /// An ACK, or data that had to wait for room, must be sent.
     Segments,
 }
 
@@ -65,7 +69,8 @@ impl<L: Locks> Stack<L> {
     /// Processes a segment of the connection found for it, if the segment was expected.
     ///
     /// # Errors
-    /// The packet, if it was not.
+    ///
+    /// The packet, if the segment was not expected.
     #[inline(always)]
     pub(super) fn tcp_expected<A: Net>(
         &self,
@@ -111,8 +116,8 @@ impl<L: Locks> Stack<L> {
         Ok(if owes { Owes::Segments } else { Owes::Nothing })
     }
 
-    /// Processes a segment that ends the socket's connection or half of it, if that was expected
-    /// ([`Tcb::on_end`](::tcp::Tcb::on_end)).
+    /// Processes a segment that ends the socket's connection or one direction of it, if that was
+    /// expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
     #[inline(never)]
     fn tcp_ends<A: Net>(&self, cx: Cx, open: &mut Owner<'_, L, A>, seg: &Expected) -> bool {
         let id = open.id;
@@ -137,8 +142,9 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends written data if it is simply the next data of the stream
-    /// ([`Tcb::next_text`](::tcp::Tcb::next_text)): from the buffer that it was written to, with
-    /// the cached headers, directly to the port. Returns `false` if the slow path is needed.
+    /// ([`Tcb::next_text`](::tcp::Tcb::next_text)). The data is sent from the buffer that it was
+    /// written to, with the cached headers, directly to the port. Returns `false` if the slow path
+    /// is needed.
     #[inline(always)]
     pub(super) fn tcp_send_next<A: Net>(&self, cx: Cx, ends: Ends<A>, stream: &mut Stream) -> bool {
         let Some(len) = stream.tcb.next_text() else { return false };
@@ -166,7 +172,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends a lone ACK or FIN, if nothing else must be sent
+    /// Sends a single ACK or FIN without data, if nothing else must be sent
     /// ([`Tcb::next_bare`](::tcp::Tcb::next_bare)). Returns `false` if the slow path is needed.
     #[inline(never)]
     pub(super) fn tcp_send_bare_next<A: Net>(
@@ -211,7 +217,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Headers {
-    /// Prepends the headers of `next` to its data, which has the sum `text`. The caller has checked
+    /// Prepends the headers of `next` to its data, whose checksum is `text`. The caller has checked
     /// the headroom.
     #[inline(always)]
     fn emit_next<A: Net>(&self, ends: Ends<A>, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {

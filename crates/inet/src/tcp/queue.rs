@@ -1,11 +1,11 @@
-//! Data of a connection: queued for sending or unacknowledged, queued for reading, and out of
-//! order.
+//! Data of a connection in three queues: written and not acknowledged, received and not read, and
+//! received out of order.
 //!
 //! A [`SendQueue`] keeps written data in the buffers that it was copied into, with headroom for
-//! headers; each is lent to the frame that carries it, so nothing is copied again. A [`RecvQueue`]
-//! holds received frames. Small ones are merged by copying, so that a peer which sends single bytes
-//! does not pin a buffer with each. [`OutOfOrder`] holds bytes, not frames, on pages of 4 kB: the
-//! window bounds its memory, however small the segments are.
+//! headers. A buffer is lent to the frame that sends it, so nothing is copied again. A
+//! [`RecvQueue`] holds received frames. Small ones are merged by copying, so that a peer which
+//! sends single bytes does not pin a buffer with each. [`OutOfOrder`] holds bytes, not frames, on
+//! pages of 4 kB: the window bounds its memory, however small the segments are.
 
 use buf::{Frame, Held};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +15,15 @@ use wire::checksum::{self, Partial};
 #[derive(Debug)]
 struct Piece {
     held: Held,
-    /// Stream position of its first byte, modulo 2^32.
+    /// Stream position of the buffer's first byte, modulo 2^32.
     start: u32,
-    /// Folded sum of its bytes, unless the port was expected to compute it.
+    /// Folded checksum of the bytes, unless the port was expected to compute it.
     sum: Option<u16>,
 }
 
 impl Piece {
-    /// Returns the offset of stream position `byte`; negative if before this piece.
+    /// Returns the offset of stream position `byte` in this buffer; negative if the position is
+    /// before it.
     #[inline]
     fn place_of(&self, byte: u32) -> i32 {
         byte.wrapping_sub(self.start) as i32
@@ -32,7 +33,7 @@ impl Piece {
         self.sum.map(Partial::from_folded)
     }
 
-    /// Copies in as much of `left` as fits; `false` if nothing does.
+    /// Copies as much of `left` as fits into this buffer. Returns `false` if nothing fits.
     #[inline(always)]
     fn fill(&mut self, left: &mut &[u8], sizes: Sizes, sums: Sums) -> bool {
         let (at, known) = (self.held.len(), self.sum());
@@ -50,7 +51,7 @@ impl Piece {
     }
 }
 
-/// Data written and not acknowledged, in order; the front is the byte of SND.UNA.
+/// Data written and not acknowledged, in order. The first byte is that of SND.UNA.
 #[derive(Debug)]
 pub struct SendQueue {
     pieces: VecDeque<Piece>,
@@ -58,39 +59,40 @@ pub struct SendQueue {
     front: u32,
     len: u32,
     space: u32,
-    /// Index in `pieces` where the last search ended; the next one is nearly always for this piece
-    /// or the following.
+    /// Index in `pieces` where the last search ended. The next search is nearly always for this
+    /// piece or the following one.
     near: u32,
 }
 
-/// Maximum size of a queue in bytes, whatever is requested.
+/// Maximum size of a queue in bytes, whatever size is requested.
 const MOST: u32 = 1 << 30;
 
-/// Size limits of a piece.
+/// Size limits of a piece, that is, of the data in one buffer of the send queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Maximum bytes of a segment.
+    /// Maximum number of bytes in a segment.
     pub small: usize,
-    /// Maximum bytes of a segment that the port segments; 0: not supported.
+    /// Maximum number of bytes in a large segment, which the port splits; 0 if the port does not
+    /// support them.
     pub large: usize,
-    /// Set to begin a new piece with the first byte, however little the last one holds. Data queued
-    /// before was sent, perhaps with a short last segment. If new data were added to its piece, all
-    /// further segments would span two pieces and be copied instead of lent.
+    /// True if the first byte must begin a new piece, however little the last piece holds. All data
+    /// queued before was sent, perhaps with a short last segment. If new data were added to its
+    /// piece, all further segments would span two pieces and be copied instead of lent.
     pub aligned: bool,
 }
 
-/// Specifies which side computes the sums of added data. They are computed during the copy, based
-/// on a prediction; a sum that is needed anyway is computed later.
+/// Side that computes the checksums of added data. The stack computes them during the copy, based
+/// on a prediction. A checksum that turns out to be missing is computed later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sums {
-    /// The stack computes them.
+    /// The stack computes the checksums.
     Ours,
-    /// The port computes them.
+    /// The port computes the checksums.
     Ports,
 }
 
 impl Sizes {
-    /// Returns how much more fits into a piece.
+    /// Returns how many more bytes fit into the piece `held`.
     #[inline]
     fn fit(self, held: &Held) -> usize {
         let (len, room) = (held.len(), held.tailroom());
@@ -99,11 +101,11 @@ impl Sizes {
     }
 }
 
-/// Location of a range of the queue.
+/// Location of a byte range in the send queue.
 pub(crate) enum Range {
-    /// At the front of one piece, with this index: it can be lent.
+    /// The range is at the front of the piece with this index, so the piece can be lent.
     Front(usize),
-    /// Anywhere else: it must be copied.
+    /// The range is elsewhere and must be copied.
     Scattered,
 }
 
@@ -143,7 +145,7 @@ impl SendQueue {
         self.space as usize
     }
 
-    /// Changes the maximum number of bytes; queued data stays.
+    /// Changes the maximum number of bytes. Data already queued stays.
     pub fn set_space(&mut self, bytes: u32) {
         self.space = bytes.min(MOST);
     }
@@ -161,8 +163,8 @@ impl SendQueue {
 
     /// Copies up to [`SendQueue::room`] bytes into pieces with buffers from `make`; returns the
     /// number of bytes copied. A piece has at most `sizes.large` bytes if its buffer is that large,
-    /// else at most `sizes.small`. `make` receives the number of bytes still to be copied, or of
-    /// bytes queued if that is more.
+    /// else at most `sizes.small`. The argument of `make` is the number of bytes still to be
+    /// copied, or the number of bytes queued if that is more.
     pub fn append(
         &mut self,
         bytes: &[u8],
@@ -198,7 +200,7 @@ impl SendQueue {
         self.pieces.shrink_to_fit();
     }
 
-    /// Removes `bytes` from the front.
+    /// Removes `bytes` bytes from the front, which were acknowledged.
     pub fn release(&mut self, bytes: u32) {
         let bytes = bytes.min(self.len);
         self.len -= bytes;
@@ -212,7 +214,8 @@ impl SendQueue {
         }
     }
 
-    /// Returns the piece with the byte at `at`, and the offset in the piece.
+    /// Returns the index of the piece that contains the byte at offset `at`, and the byte's offset
+    /// in the piece.
     #[inline]
     fn find(&mut self, at: u32) -> Option<(usize, usize)> {
         let byte = self.front.wrapping_add(at);
@@ -230,8 +233,8 @@ impl SendQueue {
         found
     }
 
-    /// Returns the number of bytes from `at` to the end of its piece, and whether `at` begins the
-    /// piece.
+    /// Returns the number of bytes from offset `at` to the end of its piece, and whether `at` is
+    /// the beginning of the piece.
     #[inline]
     pub(crate) fn rest_of_piece_at(&mut self, at: u32) -> (usize, bool) {
         match self.find(at) {
@@ -240,7 +243,7 @@ impl SendQueue {
         }
     }
 
-    /// Returns the location of the `len` bytes at `at`.
+    /// Returns the location of the `len` bytes at offset `at`.
     pub(crate) fn locate(&mut self, at: u32, len: u32) -> Range {
         match self.find(at) {
             Some((index, 0)) if self.pieces.get(index).is_some_and(|piece| piece.held.len() >= len as usize) => {
@@ -250,8 +253,8 @@ impl SendQueue {
         }
     }
 
-    /// Returns a frame with the first `len` bytes of piece `index`, and their sum if known; `None`
-    /// while the piece is lent.
+    /// Returns a frame with the first `len` bytes of piece `index`, and their checksum if known.
+    /// Returns `None` while the piece is lent.
     #[inline]
     pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.get_mut(index)?;
@@ -263,8 +266,8 @@ impl SendQueue {
         Some((frame, None))
     }
 
-    /// Returns a frame with everything queued, if that is `len` bytes in one piece, like
-    /// [`SendQueue::lend`].
+    /// Returns a frame with everything queued, as [`SendQueue::lend`] does, if that is `len` bytes
+    /// in one piece.
     #[inline(always)]
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
@@ -276,8 +279,8 @@ impl SendQueue {
         Some((piece.held.lend()?, sum))
     }
 
-    /// Copies the `len` bytes at `at` to the end of `frame`. Returns their sum, if sums are
-    /// computed here; `None` if the bytes are not queued or do not fit.
+    /// Copies the `len` bytes at offset `at` to the end of `frame`. Returns their checksum, if the
+    /// stack computes checksums. Returns `None` if the bytes are not queued or do not fit.
     pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Option<Partial>> {
         let (mut index, mut from) = self.find(at)?;
         let (mut left, mut done, mut sum) = (len as usize, 0, Some(Partial::ZERO));
@@ -300,13 +303,13 @@ impl SendQueue {
     }
 }
 
-/// Data to be read: a received frame, or bytes merged from several.
+/// Data to be read: a received frame, or bytes merged from several frames.
 #[derive(Debug)]
 enum Chunk {
     Frame {
         frame: Frame,
-        /// Number of its bytes that were read. A frame's own offset is limited to 32 KiB, less than
-        /// a large segment.
+        /// Number of bytes of the frame that were read. The offset that a frame itself stores is
+        /// limited to 32 KiB, less than a large segment.
         read: u32,
     },
     #[expect(clippy::box_collection, reason = "8 bytes in the chunk, not 32: few chunks are of this kind")]
@@ -323,9 +326,10 @@ pub struct RecvQueue {
     end: u64,
 }
 
-/// Data shorter than 1/`SMALL` of its buffer is copied, to bound the unused part of buffers.
+/// Divisor of the buffer size: data shorter than 1/`SMALL` of its buffer is copied, to limit the
+/// unused part of buffers.
 const SMALL: usize = 8;
-/// Maximum size of a merged chunk.
+/// Maximum size of a merged chunk in bytes.
 const GATHERED: usize = 1 << 16;
 
 impl RecvQueue {
@@ -354,7 +358,7 @@ impl RecvQueue {
         self.len == 0
     }
 
-    /// Returns the stream position of the next byte.
+    /// Returns the stream position of the next byte to be received.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -366,7 +370,7 @@ impl RecvQueue {
             return;
         }
         let room = frame.len() + frame.headroom() + frame.tailroom();
-        // A single small frame may stay as it is: usually a request, followed by its answer.
+        // A single small frame stays as it is: it is usually a request, followed by our answer.
         if frame.len() * SMALL < room && !self.chunks.is_empty() {
             return self.push_bytes(frame.bytes());
         }
@@ -388,10 +392,10 @@ impl RecvQueue {
         }
     }
 
-    /// Moves as many bytes out as fit into `into`; returns their number.
+    /// Moves as many bytes to `into` as fit. Returns the number of bytes moved.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
-        // A request or an answer: one frame, read at once.
+        // The usual case: a request or an answer in one frame that is read at once.
         if let Some(Chunk::Frame { frame, read: 0 }) = self.chunks.front()
             && frame.len() == self.len
             && let Some(into) = into.get_mut(..self.len)
@@ -417,7 +421,7 @@ impl RecvQueue {
         read
     }
 
-    /// Copies bytes out without removing them; returns their number.
+    /// Copies bytes to `into` without removing them. Returns the number of bytes copied.
     pub fn peek(&self, into: &mut [u8]) -> usize {
         let mut read = 0;
         for chunk in self.chunks.iter() {
@@ -490,15 +494,14 @@ fn copy(into: &mut [u8], from: &[u8]) -> usize {
 
 const PAGE: u64 = 4096;
 
-/// Data received ahead of the in-order data, by stream position. The core tracks which of its bytes
-/// are present.
+/// Data received out of order, by stream position. The core records which of the bytes are present.
 #[derive(Debug, Default)]
 pub struct OutOfOrder {
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl OutOfOrder {
-    /// Stores `bytes`; the first has stream position `at`.
+    /// Stores `bytes`, whose first byte has stream position `at`.
     pub fn insert(&mut self, mut at: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let page = self.pages.entry(at / PAGE).or_insert_with(|| vec![0; PAGE as usize].into());
@@ -509,8 +512,8 @@ impl OutOfOrder {
         }
     }
 
-    /// Moves the `len` bytes from position `at` to the end of `queue`, and removes everything
-    /// before their end. Returns `false` if some of them are missing.
+    /// Moves the `len` bytes from stream position `at` to the end of `queue`, and discards
+    /// everything before the end of that range. Returns `false` if some of the bytes are missing.
     #[must_use]
     pub fn take(&mut self, mut at: u64, len: u64, queue: &mut RecvQueue) -> bool {
         let end = at + len;

@@ -1,4 +1,5 @@
-//! State of a TCP socket for display, in addition to `Tcb::info`: memory, timer, ownership.
+//! State of a TCP socket for display, in addition to `Tcb::info`: memory, timer, whether a process
+//! holds the socket.
 
 use super::{Kind, Sock};
 use crate::Stack;
@@ -7,31 +8,33 @@ use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use tcp::State;
 
-/// Bytes that a socket holds, and their limits. Those of a listener belong to its connections.
+/// Number of bytes that a socket holds, and its buffer sizes. The buffer sizes of a listener are
+/// those of the connections it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// Received and not read, in order or not.
+    /// Number of bytes received and not read, in order or not.
     pub recv: usize,
-    /// Limit of `recv`.
+    /// Maximum number of bytes in `recv`.
     pub recv_space: usize,
-    /// Written and not acknowledged.
+    /// Number of bytes written and not acknowledged.
     pub send: usize,
-    /// Limit of `send`.
+    /// Maximum number of bytes queued in `send`.
     pub send_space: usize,
-    /// Part of `send` that was sent.
+    /// Number of bytes in `send` that were sent.
     pub in_flight: usize,
 }
 
 /// Active timer of a connection, named as by `ss -o`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// Waits for an answer: retransmission, or its predecessors (RACK, tail loss probe).
+    /// Waits for an acknowledgment: retransmission timer, reordering timer (RACK) or tail loss
+    /// probe.
     On,
-    /// Waits for an idle time, then probes whether the peer is alive.
+    /// Waits until the connection has been idle for a time, then probes whether the peer is alive.
     Keepalive,
-    /// Waits for 2 MSL, or in FIN-WAIT-2.
+    /// Waits for the end of TIME-WAIT or FIN-WAIT-2.
     TimeWait,
-    /// Waits for room in a closed window.
+    /// Waits for room in the peer's closed window.
     Persist,
 }
 
@@ -47,8 +50,8 @@ impl Timer {
     }
 }
 
-/// A deadline within this time may belong to a delayed ACK (RFC 9293 3.8.6.3), which `ss` does not
-/// show.
+/// Maximum time of a delayed ACK (RFC 9293 3.8.6.3). A nearer deadline may belong to a delayed ACK,
+/// which `ss` does not show.
 const DELAYED_ACK_MAX: Duration = Duration::from_millis(500);
 
 impl<L: Locks> Sock<L> {
@@ -57,7 +60,7 @@ impl<L: Locks> Sock<L> {
         self.orphan
     }
 
-    /// Returns the number of a listener's handshakes in progress, and its limit.
+    /// Returns the number of a listener's handshakes in progress, and the maximum number.
     pub fn embryonic(&self) -> Option<(usize, usize)> {
         match &self.kind {
             Kind::Listening(listening) => {
@@ -68,15 +71,15 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns a listener's handshakes in progress: ends, time until the SYN-ACK is retransmitted,
-    /// number of retransmissions.
+    /// Returns a listener's handshakes in progress. Each item has addresses and ports, the time
+    /// until the SYN-ACK is retransmitted, and the number of retransmissions so far.
     pub fn handshakes(&self, now: Instant) -> Vec<(Tuple, Duration, u8)> {
         let Kind::Listening(listening) = &self.kind else { return Vec::new() };
         let each = |(ends, deadline, again): (::tcp::Ends, Instant, u8)| (tuple_of(&ends), deadline.since(now), again);
         listening.listener.handshakes().map(each).collect()
     }
 
-    /// Returns the memory that the socket holds.
+    /// Returns the number of bytes that the socket holds, and its buffer sizes.
     pub fn memory(&self) -> Memory {
         let Kind::Stream(stream) = &self.kind else { return Memory::default() };
         let early = stream.ooo.as_ref().map_or(0, |ooo| ooo.bytes());
@@ -90,8 +93,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns the active timer and its remaining time. The core returns only the first deadline;
-    /// its kind follows from the state.
+    /// Returns the active timer and the time until it expires. The core returns only the first
+    /// deadline; the kind of the timer follows from the state.
     pub fn timer(&self, now: Instant) -> Option<(Timer, Duration)> {
         let tcb = self.tcb()?;
         let (info, left) = (tcb.info(now), tcb.next_timer());
@@ -127,7 +130,8 @@ fn tuple_of(ends: &::tcp::Ends) -> Tuple {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Runs `f` on every connection in TIME-WAIT, with its ends and remaining time.
+    /// Runs `f` on every connection in TIME-WAIT, with its addresses and ports and the remaining
+    /// time.
     pub fn for_each_time_wait(&self, cx: Cx, mut f: impl FnMut(Tuple, Duration)) {
         let late = self.tcp.late.lock(cx);
         for (ends, deadline) in late.iter() {

@@ -1,4 +1,4 @@
-//! Timers of connections: one wheel, with one key per socket.
+//! Timers of connections: one timer wheel for all, with one key per socket.
 
 use super::output::{IpOptions, sock_ends};
 use super::{Kind, Listening, Sock, Stream, counts};
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const AT_ONCE: usize = 4096;
 
 impl<L: Locks> Stack<L> {
-    /// Runs due work of TCP; returns the time of the next.
+    /// Runs the timers of connections that are due. Returns the time of the next one.
     pub(crate) fn tcp_poll(&self, cx: Cx) -> Instant {
         if self.tcp.used.is_awaited() || self.tcp_retry_at() <= cx.now {
             self.tcp_wake_starved(cx);
@@ -36,7 +36,7 @@ impl<L: Locks> Stack<L> {
         late.min(self.tcp_wheel_next(cx))
     }
 
-    /// Changes the wheel and publishes its next expiry.
+    /// Runs `change` on the timer wheel and publishes the wheel's next expiry.
     #[inline]
     pub(super) fn with_tcp_wheel<R>(&self, cx: Cx, change: impl FnOnce(&mut Wheel) -> R) -> R {
         let mut wheel = self.tcp.wheel.lock(cx);
@@ -55,14 +55,15 @@ impl<L: Locks> Stack<L> {
         self.tcp.wheel.lock(cx).next()
     }
 
-    /// Returns whether a connection has due work.
+    /// Returns whether a timer of a connection is due.
     #[inline]
     pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
         self.tcp.used.is_awaited() || self.tcp_next_timer(cx) <= cx.now
     }
 
-    /// Moves the wheel's timer to an earlier deadline. A later deadline is not set: the timer then
-    /// expires too early once and is set to the new one. Every segment moves a deadline.
+    /// Sets the connection's timer in the wheel if its deadline is now earlier. For a later
+    /// deadline the wheel is not changed: the timer then expires too early once and is set again.
+    /// Since every segment moves a deadline, this costs less.
     #[inline(always)]
     pub(super) fn tcp_arm(&self, cx: Cx, id: usize, stream: &mut Stream) {
         let next = stream.tcb.next_timer();
@@ -73,7 +74,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the time at which the first timer of a connection expires, or memory is checked.
+    /// Returns the time at which the first timer of a connection expires, or at which free memory
+    /// is checked, whichever is first.
     pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
         self.tcp_wheel_next(cx).min(self.tcp_retry_at())
     }
@@ -120,13 +122,13 @@ impl<L: Locks> Stack<L> {
             Kind::Fresh => {}
         }
         let over = self.tcp_output(cx, id, sock, AtOnce::Later);
-        // An ACK alone sent by a timer was delayed; a keepalive probe does not count as one.
+        // A pure ACK that a timer sent was a delayed ACK, unless it was a keepalive probe.
         counted.output.delayed_acks.add(counted.output.acks.get().wrapping_sub(acks));
         drop(slot);
         self.tcp_free(cx, id, over);
     }
 
-    /// Retransmits SYN-ACKs.
+    /// Retransmits a listener's SYN-ACKs that are due.
     fn tcp_listener_timer(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
         let Kind::Listening(listening) = &mut sock.kind else { return };
         listening.armed = Instant::NEVER;

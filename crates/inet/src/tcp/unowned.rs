@@ -1,5 +1,5 @@
-//! Segments without an active connection: for one in TIME-WAIT, for a listener, or without a
-//! socket; and handshakes of listeners.
+//! Segments without an active connection: for a connection in TIME-WAIT, for a listener, or for no
+//! socket. Also the handshakes of listeners.
 
 use super::counts;
 use super::input::{ParsedSegment, mss_of};
@@ -19,8 +19,8 @@ use stats::DropReason;
 use std::sync::Arc;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a segment without an active connection: for one in TIME-WAIT, for a listener, or
-    /// without a socket.
+    /// Processes a segment without an active connection: for a connection in TIME-WAIT, for a
+    /// listener, or for no socket.
     #[inline(never)]
     pub(super) fn tcp_for_listener<A: Net>(
         &self,
@@ -32,7 +32,7 @@ impl<L: Locks> Stack<L> {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let mut table = self.tcp.late.lock(cx);
-        // On a server the table is empty if clients close first.
+        // A server's table is empty if its clients close first.
         let late = if table.is_empty() {
             TimeWaitAction::Unknown
         } else {
@@ -69,7 +69,7 @@ impl<L: Locks> Stack<L> {
         IpOptions::of::<A, L>(&super::NO_OPTIONS, self)
     }
 
-    /// Answers a segment without a socket (RFC 9293 3.10.7.1).
+    /// Answers a segment for which there is no socket (RFC 9293 3.10.7.1).
     fn tcp_nobody<A: Net>(&self, cx: Cx, seen: &ParsedSegment<A>, packet: Frame) {
         let silent = self.sysctls.tcp_blackhole.on();
         if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
@@ -97,7 +97,7 @@ impl<L: Locks> Stack<L> {
         let context = listen::Context { config, counts, now: cx.now, above };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {
-                // The timer already set expires earlier and will set this one.
+                // A timer that is already set expires earlier and will then set this one.
                 let Config { rto_initial, rto_max, .. } = &**config;
                 if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
                     self.tcp_arm_listener(cx, id, listening);
@@ -183,7 +183,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Converts a listener's reason to a drop reason.
+/// Converts a listener's reason for refusing a segment to a drop reason.
 fn refusal<A: Net>(why: Refused) -> DropReason {
     match why {
         Refused::BadFlags => DropReason::TcpBadFlags,

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::eth::{self, EtherType};
 use wire::{L4Port, Proto, etherip, gre, ip4, ip6, udp, vxlan};
 
-/// Kind of a tunnel, by the header between the two IP headers, or between an IP and an Ethernet
-/// header.
+/// Kind of a tunnel, which determines the header between the outer IP header and the inner IP or
+/// Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// No header (RFC 2003), as in BSD's gif.
+    /// No header between the two IP headers (RFC 2003), as in BSD's gif.
     Gif,
     /// GRE header (RFC 2784).
     Gre,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of interfaces with this name prefix and a number.
+    /// Returns the kind for an interface name that consists of a kind's prefix and a number.
     pub fn of_name(name: &str) -> Option<Kind> {
         let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
         Kind::ALL.into_iter().find(|kind| kind.name() == word && word.len() < name.len())
@@ -43,7 +43,8 @@ impl Kind {
         matches!(self, Kind::EtherIp | Kind::Vxlan)
     }
 
-    /// Returns the protocol number in the outer IP header, for the EtherType `inside`.
+    /// Returns the protocol number in the outer IP header. `inside` is the EtherType of the inner
+    /// packet.
     pub(crate) fn proto(self, inside: EtherType) -> Proto {
         match self {
             Kind::Gif if inside == EtherType::IPV6 => Proto::IPV6,
@@ -55,25 +56,25 @@ impl Kind {
     }
 }
 
-/// DF flag of the outer packet.
+/// Setting of the DF flag in the outer packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DontFragment {
-    /// Copied from the inner packet; clear if that is not IPv4 (RFC 2003 3.1).
+    /// Copied from the inner packet; clear if the inner packet is not IPv4 (RFC 2003 3.1).
     #[default]
     Copy,
-    /// Set: never fragmented.
+    /// Set: outer packets are never fragmented.
     Set,
-    /// Clear: fragmented if necessary, also by this host.
+    /// Clear: outer packets are fragmented if necessary, also by this host.
     Clear,
 }
 
-/// Handling of IPv6 UDP datagrams without a checksum.
+/// Handling of IPv6 UDP datagrams that have no checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unchecked {
     /// Dropped (RFC 8200 8.1).
     #[default]
     Dropped,
-    /// Accepted at the tunnel's L4 port (RFC 6935 5).
+    /// Accepted at the L4 port of the tunnel (RFC 6935 5).
     Accepted,
 }
 
@@ -82,30 +83,32 @@ pub enum Unchecked {
 pub struct Config {
     /// Kind of the tunnel.
     pub kind: Kind,
-    /// Outer source, an address of this host; while unspecified, nothing passes.
+    /// Outer source address, an address of this host. While it is unspecified, the tunnel carries
+    /// no packets.
     pub local: IpAddr,
-    /// Outer destination, the far end, of the same family; unspecified: not set.
+    /// Outer destination address, of the same family as `local`; the unspecified address if not
+    /// set.
     pub remote: IpAddr,
-    /// GRE: key for both directions.
+    /// GRE: key of sent and received packets.
     pub key: Option<u32>,
-    /// GRE: send checksums; received ones are always verified.
+    /// GRE: whether checksums are sent; received checksums are always verified.
     pub checksum: bool,
-    /// GRE: send sequence numbers, and drop late packets.
+    /// GRE: whether sequence numbers are sent, and late packets dropped.
     pub sequence: bool,
     /// VXLAN: network identifier, 24 bits.
     pub vni: u32,
-    /// VXLAN: L4 port of both ends.
+    /// VXLAN: destination L4 port of sent packets, and L4 port at which packets are received.
     pub l4port: L4Port,
-    /// VXLAN over IPv6: handling of datagrams without a checksum.
+    /// VXLAN over IPv6: handling of datagrams that have no checksum.
     pub unchecked: Unchecked,
     /// Time to live of the outer packet; `None`: the sysctl `net.inet.ip.gifttl`.
     pub ttl: Option<u8>,
-    /// DF flag of the outer packet.
+    /// Setting of the DF flag in the outer packet.
     pub df: DontFragment,
 }
 
 impl Config {
-    /// Creates the configuration of a tunnel of this kind, without ends.
+    /// Creates the configuration of a tunnel of this kind, without outer addresses.
     pub fn new(kind: Kind) -> Config {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let (key, ttl, df, unchecked) = Default::default();
@@ -114,12 +117,12 @@ impl Config {
         Config { kind, local, remote, key, checksum, sequence, vni, l4port, unchecked, ttl, df }
     }
 
-    /// Returns whether both ends are set.
+    /// Returns whether both outer addresses are set.
     pub fn is_whole(&self) -> bool {
         !self.local.is_unspecified() && !self.remote.is_unspecified()
     }
 
-    /// Returns the length of the headers before an inner packet.
+    /// Returns the total length in bytes of the headers before an inner packet.
     pub fn overhead(&self) -> usize {
         let outer = if self.remote.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
         outer
@@ -150,7 +153,7 @@ impl Config {
         }
     }
 
-    /// Returns the key that distinguishes tunnels between the same ends.
+    /// Returns the key that distinguishes tunnels with the same outer addresses.
     pub(super) fn key(&self) -> Option<u32> {
         match self.kind {
             Kind::Gre => self.key,

@@ -1,8 +1,8 @@
-//! ECN through a tunnel: normal mode of RFC 6040, for headers of either family.
+//! ECN through a tunnel: the normal mode of RFC 6040, for inner and outer headers of either family.
 //!
-//! On encapsulation the outer header gets a copy of the inner ECN field (4.1) and DSCP (RFC 2983
-//! 3.1, the uniform model). On decapsulation a congestion mark set on the path is copied to the
-//! inner header, as in figure 4.
+//! On encapsulation, the ECN field (4.1) and the DSCP (RFC 2983 3.1, the uniform model) of the
+//! inner header are copied to the outer one. On decapsulation, a congestion mark that the path has
+//! set in the outer header is copied to the inner one, as in figure 4.
 
 use stats::DropReason;
 use wire::{ip4, ip6};
@@ -17,8 +17,8 @@ const CE: u8 = 3;
 /// class.
 ///
 /// # Errors
-/// Congestion was marked, but the sender of the inner packet is not ECN-capable: the packet is
-/// dropped, which signals the congestion instead.
+/// The drop reason, if congestion was marked but the sender of the inner packet is not ECN-capable.
+/// Dropping the packet signals the congestion instead.
 pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
     let six = ip6::is_version(inner);
     let tos = match six {

@@ -1,11 +1,11 @@
-//! Tunnel input: from `ip4` or `ip6` (or from `udp`, without a socket), a packet for this host; to
-//! `requeue`, the inner packet.
+//! Tunnel input. `ip4` and `ip6` pass packets for this host, and `udp` passes datagrams without a
+//! socket; the inner packet goes to `requeue`.
 //!
-//! The outer source must be the tunnel's far end (RFC 4213 3.6), and the key or VNI must match.
-//! Source validation checks the reverse path, which gif(4) does in its ingress filter. The frame
-//! keeps its buffer: headers are pulled, and nothing is copied. If there is no tunnel of that kind
-//! at the destination address, the packet is handled like one of an unknown protocol (or for an
-//! unused port).
+//! The outer source must be the tunnel's remote address (RFC 4213 3.6), and the key or VNI must
+//! match. Where gif(4) checks the reverse path in its ingress filter, source validation does so
+//! here. The frame keeps its buffer: headers are pulled, and nothing is copied. If there is no
+//! tunnel of that kind at the destination address, the packet is handled like one with an unknown
+//! protocol (or, for VXLAN, like one for an unused port).
 
 use super::table::Arrival;
 use super::{Kind, ecn};
@@ -29,8 +29,8 @@ struct ParsedOuter {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes a packet of a tunnel protocol, which begins with the IP header that `header` was
-    /// parsed from.
+    /// Processes a packet of a tunnel protocol. The packet begins with the IP header from which
+    /// `header` was parsed.
     pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
         let ends = (header.src.into(), header.dst.into());
         if let Some(packet) = self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos)) {
@@ -38,8 +38,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes an IPv6 packet of a tunnel protocol, with its header chain; returns it if there is
-    /// no tunnel of that kind.
+    /// Processes an IPv6 packet of a tunnel protocol, with its chain of headers. Returns the packet
+    /// if there is no tunnel of that kind.
     pub(crate) fn tunnel_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let ends = (header.src.into(), header.dst.into());
         self.take_out(cx, packet, chain.upper, ends, (chain.offset, header.traffic_class))
@@ -67,23 +67,23 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Processes a datagram without a socket, which begins with its IP header; returns it if there
-    /// is no VXLAN tunnel for it.
+    /// Processes a datagram without a socket, which begins with its IP header. Returns the datagram
+    /// if there is no VXLAN tunnel for it.
     pub(crate) fn vxlan_input(&self, cx: Cx, packet: Frame) -> Option<Frame> {
         let Some(outer) = ip4::HeaderView::of(packet.bytes()) else { return Some(packet) };
         let (ends, before) = ((outer.src().into(), outer.dst().into()), (outer.ihl_len(), outer.tos()));
         self.take_datagram_out(cx, packet, ends, before)
     }
 
-    /// Processes an IPv6 datagram without a socket, with its header chain, like
-    /// [`Stack::vxlan_input`].
+    /// Processes an IPv6 datagram without a socket as [`Stack::vxlan_input`] does for IPv4. `chain`
+    /// is its chain of headers.
     pub(crate) fn vxlan_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let ends = (header.src.into(), header.dst.into());
         self.take_datagram_out(cx, packet, ends, (chain.offset, header.traffic_class))
     }
 
-    /// Processes an IPv6 datagram with an invalid checksum, like [`Stack::vxlan_input6`]: without a
-    /// checksum, it may be for a tunnel that accepts such datagrams (RFC 6935 5).
+    /// Processes an IPv6 datagram with an invalid checksum as [`Stack::vxlan_input6`] does. If it
+    /// has no checksum, it may be for a tunnel that accepts such datagrams (RFC 6935 5).
     #[cold]
     pub(crate) fn vxlan_unchecked(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let datagram = udp::Header::parse(chain.payload(header, packet.bytes())).ok();
@@ -93,7 +93,7 @@ impl<L: Locks> Stack<L> {
         if accepts { self.vxlan_input6(cx, packet, header, chain) } else { Some(packet) }
     }
 
-    /// Processes a VXLAN packet with `before` bytes before its UDP header.
+    /// Processes a VXLAN packet with `before` bytes in front of its UDP header.
     fn take_datagram_out(
         &self,
         cx: Cx,
@@ -156,7 +156,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Counts a packet that failed in a tunnel, for receiving or sending.
+    /// Counts a packet that failed in a tunnel. `way` selects the counters for receiving or
+    /// sending.
     #[cold]
     pub(super) fn count_tunnel_error(&self, cx: Cx, id: IfaceId, way: impl FnOnce(&Iface<L>) -> &Traffic) {
         let _tunnels = self.tunnels.lock(cx);
@@ -165,14 +166,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the time at which [`Stack::poll`] must process decapsulated packets.
+    /// Returns the time at which [`Stack::poll`] must process decapsulated packets that are queued.
     pub(crate) fn requeued_due(&self, cx: Cx) -> Instant {
         if self.requeued.has_some() { cx.now } else { Instant::NEVER }
     }
 }
 
-/// Removes the outer headers, `len` bytes with ToS `tos`, from a packet of a tunnel of this kind;
-/// `said` is the EtherType in its header.
+/// Removes the outer headers from a packet of a tunnel of this kind. They are `len` bytes long and
+/// have the type of service `tos`; `said` is the EtherType in the tunnel header.
 fn open(packet: &mut Frame, len: usize, kind: Kind, said: EtherType, tos: u8) -> Result<(), DropReason> {
     packet.pull(len).then_some(()).ok_or(DropReason::TunnelMalformed)?;
     if !kind.is_ethernet() && (said == EtherType::IPV6) != ip6::is_version(packet.bytes()) {
@@ -219,7 +220,7 @@ fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<ParsedOuter, DropRea
     }
 }
 
-/// Rejects a packet with a sequence number at or before the last accepted one (RFC 2890 2.2).
+/// Rejects a packet whose sequence number is at or before the last accepted one (RFC 2890 2.2).
 fn take_in_order(expected: &mut Option<u32>, sequence: Option<u32>) -> Result<(), DropReason> {
     let Some(sequence) = sequence else { return Ok(()) };
     if expected.is_some_and(|expected| (sequence.wrapping_sub(expected) as i32) < 0) {

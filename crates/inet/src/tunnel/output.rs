@@ -1,12 +1,13 @@
-//! Tunnel output: from `ip4` or `ip6` (gif, GRE) or from staging (EtherIP, VXLAN), to `ip4::output`
-//! or `ip6::output` again.
+//! Tunnel output. Packets come from `ip4` or `ip6` (gif, GRE), frames from the transmit stage
+//! (EtherIP, VXLAN). The outer packet goes to `ip4::output` or `ip6::output`.
 //!
-//! Headers are prepended in place; without headroom the packet moves to another buffer, which is
-//! counted. The outer header has the tunnel's TTL, and the DSCP and ECN field of the inner one (RFC
-//! 6040 4.1). Unless configured otherwise it also has the inner DF: IPv6 packets longer than 1280
-//! bytes count as DF (RFC 4213 3.2.2), shorter ones may be fragmented outside. With an outer IPv6
-//! header, DF controls fragmentation by this host. A tunnel may lead into another, up to
-//! `net.link.gif.max_nesting` deep, which also stops a tunnel that leads into itself.
+//! Headers are prepended in place; if the headroom is too small, the packet moves to another
+//! buffer, which is counted. The outer header has the tunnel's TTL, and the DSCP and ECN field of
+//! the inner header (RFC 6040 4.1). Unless configured otherwise, it also has the inner DF flag. An
+//! inner IPv6 packet longer than 1280 bytes counts as DF (RFC 4213 3.2.2); the outer packet of a
+//! shorter one may be fragmented. With an outer IPv6 header, DF controls fragmentation by this
+//! host. A tunnel may lead into another, up to `net.link.gif.max_nesting` deep, which also stops a
+//! tunnel that leads into itself.
 
 use super::table::OuterRoute;
 use super::trouble::Trouble;
@@ -29,9 +30,9 @@ use wire::gso::Segment;
 use wire::ip6;
 use wire::{L4Port, Proto, checksum, eth, etherip, flow, gre, ip4, udp, vxlan};
 
-/// Headroom of a packet moved to another buffer, for further tunnels.
+/// Headroom in bytes, for further tunnels, of a packet moved to another buffer.
 const SPARE: usize = 128;
-/// First source port of VXLAN, from the dynamic range (RFC 7348 5, RFC 6335 6).
+/// First source port of VXLAN packets, from the dynamic range (RFC 7348 5, RFC 6335 6).
 const FIRST_PORT: u16 = 49_152;
 
 /// Fields of the inner header that are copied to the outer one.
@@ -42,9 +43,10 @@ struct Inner {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends an IP packet through the tunnel `iface`, or an Ethernet frame if it carries those.
+    /// Sends an IP packet through the tunnel `iface`, or an Ethernet frame if the tunnel carries
+    /// frames.
     ///
-    /// Callers may hold the lock of a socket, but no other, so nothing here may lock a socket.
+    /// Callers may hold the lock of a socket but no other lock, so no socket may be locked here.
     #[inline(never)]
     pub(crate) fn tunnel_output(&self, cx: Cx, iface: &Iface<L>, inner: Frame, at_once: AtOnce) {
         let depth = &self.count(cx).nesting;
@@ -60,8 +62,9 @@ impl<L: Locks> Stack<L> {
         depth.store(level, Ordering::Relaxed);
     }
 
-    /// Sends a large segment in pieces. An outer packet of that length would be fragmented, and the
-    /// loss of one fragment would lose all. Ports cannot segment packets with two headers.
+    /// Sends a large segment as several packets. One outer packet of that length would be
+    /// fragmented, and the loss of one fragment would lose all of it. Ports cannot segment packets
+    /// with two headers.
     #[cold]
     fn encapsulate_pieces(&self, cx: Cx, iface: &Iface<L>, large: (Frame, Segment), at_once: AtOnce) {
         let (whole, mut segment) = large;
@@ -107,7 +110,7 @@ impl<L: Locks> Stack<L> {
         }
         let from_far_end = source_of(inner.bytes()) == Some(config.remote);
         if config.kind == Kind::Gif && from_far_end {
-            // The other end would send it back (RFC 2003 3.2).
+            // The other end of the tunnel would send the packet back (RFC 2003 3.2).
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let inside = if ip6::is_version(inner.bytes()) { EtherType::IPV6 } else { EtherType::IPV4 };
@@ -132,7 +135,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Finds the route to a tunnel's far end, and caches it if the next hop is resolved.
+    /// Finds the route to a tunnel's remote address, and caches the route if the MAC address of the
+    /// next hop is known.
     #[inline(never)]
     fn find_outer_route(&self, cx: Cx, id: IfaceId, remote: IpAddr) -> Option<OuterRoute> {
         let way = self.tunnel_route(cx, remote)?;
@@ -180,7 +184,7 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, frame, why);
     }
 
-    /// Prepends the header between the outer IP header and the payload.
+    /// Prepends the header between the outer IP header and the payload, for example the GRE header.
     fn put_in_front(&self, config: &Config, sequence: u32, inside: EtherType, packet: &mut Frame) -> Option<()> {
         match config.kind {
             Kind::Gif => {}
@@ -211,14 +215,15 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// Returns a dynamic port for each inner flow, so that routers spread flows over paths (RFC
-    /// 7348 5). It is unpredictable from outside.
+    /// Returns the source port of VXLAN packets: a dynamic port derived from the inner flow, so
+    /// that routers spread flows over paths (RFC 7348 5). It is unpredictable from outside.
     fn vxlan_port(&self, frame: &[u8]) -> L4Port {
         let hash = self.secret.hash2(flow::hash(self.secret, frame), u64::from(vxlan::PORT.0));
         L4Port(FIRST_PORT + (hash % u64::from(u16::MAX - FIRST_PORT + 1)) as u16)
     }
 
-    /// Returns the packet with `need` bytes of headroom: unchanged, or moved to another buffer.
+    /// Returns the packet with at least `need` bytes of headroom: unchanged, or moved to another
+    /// buffer.
     fn with_room(&self, cx: Cx, iface: &Iface<L>, packet: Frame, need: usize) -> Option<Frame> {
         if packet.headroom() >= need {
             return Some(packet);
@@ -246,8 +251,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports the failure of an inner packet to its sender. For a local sender this is deferred to
-    /// the next poll, since its socket may be locked now.
+    /// Reports to the sender of an inner packet that the packet was not sent. For a local sender
+    /// the report is deferred to the next poll, since its socket may be locked now.
     fn report_to_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, trouble: Trouble) {
         if config.kind.is_ethernet() {
             match input::inside_ethernet(inner) {
@@ -270,7 +275,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl OuterRoute {
-    /// Returns the exit, if the next hop is resolved.
+    /// Returns the outgoing interface and next hop, if the MAC address of the next hop is known.
     fn exit<A>(&self) -> Option<Exit<A>> {
         self.station.map(|mac| Exit { iface: self.iface, to: Target::Station(mac) })
     }
@@ -284,16 +289,17 @@ fn source_of(packet: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the segment to be split before encapsulation, if there is one.
+/// Returns the size information of a large segment that must be split before encapsulation; `None`
+/// for any other packet.
 fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
     let size = inner.gso_size()?;
     let at = if iface.kind == IfaceKind::Tunnel { 0 } else { input::inside_ethernet(inner)? };
     Segment::read(inner.bytes(), at, size)
 }
 
-/// Completes the checksums that were left to a port, which cannot compute them inside a tunnel.
-/// Returns the fields of the inner header that are copied to the outer one; `None` if no buffer is
-/// available to compute a checksum in.
+/// Computes the checksums that were left to a port, since the port cannot compute them inside a
+/// tunnel. Returns the fields of the inner header that are copied to the outer one. Returns `None`
+/// if no buffer is available in which to compute a checksum.
 fn complete(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();

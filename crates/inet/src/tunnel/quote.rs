@@ -1,4 +1,4 @@
-//! Packet of a tunnel, as quoted in an ICMP error.
+//! Packet that a tunnel has sent, as quoted in an ICMP error.
 
 use super::config::Kind;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ impl<'a> Quote<'a> {
         }
     }
 
-    /// Returns source and destination.
+    /// Returns the source and destination address of the quoted packet.
     pub(super) fn ends(&self) -> (IpAddr, IpAddr) {
         match self {
             Quote::V4(inner) => (inner.header.src.into(), inner.header.dst.into()),

@@ -1,11 +1,11 @@
 //! ICMP errors about packets that a tunnel has sent: reported to the sender of the inner packet
 //! (RFC 2003 4, RFC 2473 8), for either family of both headers.
 //!
-//! An error with a smaller path MTU lowers the tunnel's MTU (RFC 2003 4.1, 5.1), which is reported
-//! to the sender. Unreachable and time exceeded errors on the outer path become host unreachable
-//! for the inner packet (4.1, 4.4; RFC 2473 8.2, 8.3). Port unreachable, source routes, quenches
-//! and redirects concern only the tunnel. The quoted packet may itself be encapsulated: errors pass
-//! through each tunnel, up to the nesting limit.
+//! An error that reports a smaller path MTU lowers the tunnel's MTU (RFC 2003 4.1, 5.1), and the
+//! new MTU is reported to the sender. Unreachable and time exceeded errors on the outer path become
+//! host unreachable for the inner packet (4.1, 4.4; RFC 2473 8.2, 8.3). Port unreachable, source
+//! routes, quenches and redirects concern only the tunnel. The quoted packet may itself be
+//! encapsulated: errors pass through each tunnel, up to the nesting limit.
 
 use super::quote::Quote;
 use super::trouble::Trouble;
@@ -49,13 +49,13 @@ impl Trouble {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes an error of a router (or our own ARP) about the packet `quoted`; `false` if no
-    /// tunnel has sent it.
+    /// Processes an error about the packet `quoted`, from a router or from this host's ARP. Returns
+    /// `false` if no tunnel has sent that packet.
     pub(crate) fn tunnel_error_input(&self, cx: Cx, problem: Problem, quoted: &icmp4::Inner<'_>) -> bool {
         self.relay_error(cx, Trouble::of(problem, quoted.header.total_len), Quote::V4(*quoted))
     }
 
-    /// Processes an error about an IPv6 packet, like [`Stack::tunnel_told`].
+    /// Processes an error about an IPv6 packet as [`Stack::tunnel_error_input`] does for IPv4.
     pub(crate) fn tunnel_error_input6(&self, cx: Cx, problem: icmp6::Problem, quoted: &icmp6::Inner<'_>) -> bool {
         self.relay_error(cx, Trouble::of6(problem), Quote::V6(*quoted))
     }
@@ -101,7 +101,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether packets to `dst`, or some of their flows, go through a tunnel.
+    /// Returns whether packets to `dst`, or some of their flows, are routed through tunnel `id`.
     fn leads_through(&self, cx: Cx, dst: IpAddr, id: IfaceId) -> bool {
         match dst {
             IpAddr::V4(dst) => self.leads_by(cx, dst.to_bits(), id),
@@ -119,7 +119,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Converts an outer failure to one of the inner packet, if it concerns its sender.
+    /// Converts a failure of the outer packet to one of the inner packet, if the sender of the
+    /// inner packet must know of it.
     fn inward(
         &self,
         cx: Cx,
@@ -142,16 +143,16 @@ impl<L: Locks> Stack<L> {
             }
             self.note_path6(cx, inner.header.dst, told); // fragments made here are sized by this
         }
-        // Only the tunnel's MTU is lowered, not the path MTU to that host: an attacker that guesses
-        // a tunnel's ends must not affect sockets.
+        // Only the tunnel's MTU is lowered, not the path MTU to the remote address: an attacker
+        // that guesses a tunnel's addresses must not affect sockets.
         let mtu = told.max(floor).saturating_sub(config.overhead());
         self.narrow_tunnel(cx, id, mtu);
         Some(Trouble::TooBig(mtu))
     }
 }
 
-/// Returns whether the inner sender must be notified: not of packets that can be fragmented outside
-/// (RFC 2473 7).
+/// Returns whether the sender of the inner packet must be notified. It must not if the outer packet
+/// can be fragmented (RFC 2473 7).
 fn minds(config: &Config, outer: &Quote<'_>, inner: &Quote<'_>, trouble: Trouble) -> bool {
     match (trouble, outer, inner) {
         (Trouble::Host, ..) | (_, Quote::V4(_), Quote::V4(_)) => true,
@@ -160,7 +161,7 @@ fn minds(config: &Config, outer: &Quote<'_>, inner: &Quote<'_>, trouble: Trouble
     }
 }
 
-/// Returns the inner packet in the payload of a quoted packet, as far as it is included.
+/// Returns the inner packet in the payload of a quoted packet, as much of it as the quote includes.
 fn inside(kind: Kind, payload: &[u8]) -> Option<&[u8]> {
     let is_ip = |ethertype| matches!(ethertype, EtherType::IPV4 | EtherType::IPV6);
     let link = match kind {

@@ -1,5 +1,6 @@
-//! Queue of decapsulated packets with their interfaces, like the loopback queue. Direct processing
-//! would nest the whole input path, as deep as a sender encapsulates packets.
+//! Queue of decapsulated packets with their interfaces, like the loopback queue. If such packets
+//! were processed directly, the input path would call itself once per encapsulation, and a sender
+//! determines their number.
 
 mod queue;
 
@@ -18,12 +19,13 @@ use wire::ip6;
 
 /// Maximum number of deferred errors; further ones are discarded.
 const TROUBLES_MAX: usize = 64;
-/// Number of bytes kept of a packet: headers, with options or extension headers, and the 8 bytes
-/// that identify a socket.
+/// Number of bytes of a packet that are kept for a deferred error: headers, with options or
+/// extension headers, and the 8 bytes that identify a socket.
 const QUOTED: usize = 128;
 
 impl<L: Locks> Stack<L> {
-    /// Queues a frame as if received on `iface`; limited by `net.link.tunnel.queue`.
+    /// Queues a frame as if it had been received on `iface`. The sysctl `net.link.tunnel.queue`
+    /// limits the queue.
     pub(super) fn requeue(&self, cx: Cx, iface: IfaceId, frame: Frame) {
         let mut queue = self.requeued.queue.lock(cx);
         if queue.len() as i64 >= self.sysctls.tunnel_queue.get() {
@@ -47,7 +49,8 @@ impl<L: Locks> Stack<L> {
         self.requeued.queue.lock(cx).len()
     }
 
-    /// Stores `trouble` with the beginning of a packet of ours, to report it to its socket later.
+    /// Stores `trouble` with the beginning of a packet of this host, to report it to the packet's
+    /// socket at the next poll.
     pub(super) fn queue_report(&self, cx: Cx, trouble: Trouble, packet: &[u8]) {
         let mut troubles = self.requeued.troubles.lock(cx);
         if troubles.len() < TROUBLES_MAX {
@@ -67,8 +70,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports the deferred errors and processes the queued packets; packets that result wait for
-    /// the next poll.
+    /// Reports the deferred errors and processes the queued packets. Packets that result are queued
+    /// for the next poll.
     pub(crate) fn poll_requeued(&self, cx: Cx) {
         if !self.requeued.has_some() {
             return;
@@ -86,7 +89,8 @@ impl<L: Locks> Stack<L> {
         self.requeued.some.store(some, Ordering::Relaxed);
     }
 
-    /// Removes the next run of frames of one interface, at most `most`.
+    /// Removes consecutive frames of one interface from the front of the queue, at most `most`.
+    /// Returns the interface.
     fn take_requeued(&self, cx: Cx, frames: &mut Burst, most: usize) -> Option<IfaceId> {
         let mut queue = self.requeued.queue.lock(cx);
         let first = queue.front()?.0;

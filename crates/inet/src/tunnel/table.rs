@@ -1,4 +1,5 @@
-//! Table of tunnels, searched linearly: there are at most as many as interfaces.
+//! Table of tunnels. It is searched linearly, since there are at most as many tunnels as
+//! interfaces.
 
 use super::config::{Config, Kind, Unchecked};
 use super::quote::{Quote, key_in};
@@ -12,29 +13,30 @@ use wire::{L4Port, Mac, Proto, udp};
 pub(super) struct Tunnel {
     pub(super) iface: IfaceId,
     pub(super) config: Config,
-    /// MTU that was set explicitly.
+    /// MTU that was set explicitly, if any.
     pub(super) fixed_mtu: Option<u16>,
-    /// Time until which its MTU is lowered.
+    /// Time until which the tunnel's MTU stays lowered.
     pub(super) narrowed: Option<Instant>,
     /// Next sequence number to send.
     pub(super) sent: u32,
-    /// Lowest sequence number that is not late (RFC 2890 2.2); `None` before the first packet.
+    /// Lowest received sequence number that is not late (RFC 2890 2.2); `None` before the first
+    /// packet.
     pub(super) expected: Option<u32>,
-    /// Cached route to the far end.
+    /// Cached route to the remote address.
     pub(super) way: Option<OuterRoute>,
-    /// Point-to-point addresses: ours and the peer's.
+    /// Point-to-point addresses: pairs of our address and the peer's.
     pub(super) peers: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
-/// Route to a tunnel's far end, valid while the epoch is unchanged.
+/// Route to a tunnel's remote address, valid while the stack's epoch is unchanged.
 #[derive(Clone, Copy)]
 pub(super) struct OuterRoute {
-    /// Epoch of the stack at the lookup.
+    /// Epoch of the stack at the time of the lookup.
     pub(super) epoch: u64,
     pub(super) iface: IfaceId,
-    /// Path MTU.
+    /// Path MTU in bytes.
     pub(super) path: usize,
-    /// MAC address of the next hop, if resolved.
+    /// MAC address of the next hop, if it is known.
     pub(super) station: Option<Mac>,
 }
 
@@ -60,7 +62,8 @@ impl Tunnels {
         self.0.iter_mut().find(|tunnel| tunnel.iface == id)
     }
 
-    /// Returns another tunnel that `config` could not be distinguished from.
+    /// Returns another tunnel whose received packets could not be distinguished from those of
+    /// `config`.
     pub(super) fn rival(&self, id: IfaceId, config: &Config) -> Option<IfaceId> {
         let same = |other: &Config| {
             (other.kind, other.local, other.remote) == (config.kind, config.local, config.remote)
@@ -83,7 +86,7 @@ impl Tunnels {
     }
 
     /// Returns the configuration of tunnel `id`, the sequence number of the next packet, and the
-    /// cached route; `None` if the tunnel has no ends yet.
+    /// cached route. Returns `None` if the tunnel has no outer addresses yet.
     pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<OuterRoute>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;
@@ -108,8 +111,8 @@ impl Tunnels {
         })
     }
 
-    /// Returns the tunnel of a received packet: its source must be the far end, with the tunnel's
-    /// key or VNI.
+    /// Returns the tunnel for a received packet: the packet's source must be the tunnel's remote
+    /// address, and the key or VNI must match.
     pub(super) fn find(&mut self, came: &Arrival, key: Option<u32>) -> Result<&mut Tunnel, DropReason> {
         let from_far_end = |config: &Config| {
             (config.kind, config.local, config.remote) == (came.kind, came.dst, came.src)
@@ -126,7 +129,7 @@ impl Tunnels {
     }
 
     /// Returns the tunnel that sent the packet quoted in an ICMP error. With only 8 bytes of
-    /// payload, which do not include a VNI, this is any tunnel between these ends.
+    /// payload, which do not include a VNI, this is any tunnel with these outer addresses.
     pub(super) fn quoted(&self, quote: &Quote<'_>) -> Option<(IfaceId, Config)> {
         let (payload, ends) = (quote.payload(), quote.ends());
         let kind = match quote.proto() {
@@ -151,8 +154,7 @@ impl Tunnels {
         }
     }
 
-    /// Returns the tunnels with an MTU that has been lowered for long enough, and clears their
-    /// mark.
+    /// Returns the tunnels whose MTU was lowered for long enough, and clears their record of it.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<IfaceId> {
         let due = self.0.iter_mut().filter(|tunnel| tunnel.narrowed.is_some_and(|until| until <= now));
         let due = due.map(|tunnel| {

@@ -1,14 +1,14 @@
-//! Failure of an outer packet, in the terms of the inner packet's family.
+//! Failure of an outer packet, expressed as an error about the inner packet.
 
 use crate::icmp4::Cause;
 use crate::ip4::pmtu;
 use wire::icmp4::unreachable;
 use wire::icmp6;
 
-/// Failure of an outer packet, as far as it concerns the inner sender.
+/// Failure of an outer packet, as reported to the sender of the inner packet.
 #[derive(Clone, Copy)]
 pub(crate) enum Trouble {
-    /// The packet exceeds this MTU.
+    /// The packet exceeds this MTU, in bytes.
     TooBig(usize),
     /// The destination cannot be reached.
     Host,
@@ -22,7 +22,8 @@ impl Trouble {
         }
     }
 
-    /// For IPv6 the MTU is at least 1280: smaller packets are fragmented outside (RFC 2473 7.1).
+    /// For IPv6 the reported MTU is at least 1280: for smaller packets, the outer packet is
+    /// fragmented (RFC 2473 7.1).
     pub(super) fn problem6(self) -> icmp6::Problem {
         match self {
             Trouble::TooBig(mtu) => icmp6::Problem::TooBig { mtu: mtu.max(pmtu::FLOOR6) as u32 },

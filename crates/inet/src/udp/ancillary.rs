@@ -2,8 +2,9 @@
 //! receiving and sending (RFC 3542 6).
 //!
 //! A datagram is queued with its headers in front, so its ancillary data is read from them on
-//! receipt. IPv4 headers have no field for the interface: with [`AncillaryKind::PacketInfo`] its
-//! number replaces the total length on delivery, as it always replaces IPv6's payload length.
+//! receipt. The headers have no field for the receiving interface. On delivery, its number
+//! therefore replaces the payload length of IPv6, and also the total length of IPv4 if the socket
+//! requests [`AncillaryKind::PacketInfo`].
 
 use crate::iface::IfaceId;
 use buf::Frame;
@@ -12,27 +13,28 @@ use std::net::IpAddr;
 /// Address and interface of a datagram (`in_pktinfo`, `in6_pktinfo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketInfo {
-    /// Received: destination address in the packet. Sent: source address; unspecified: chosen by
-    /// the stack.
+    /// Destination address of a received packet. For sending: source address; if unspecified, the
+    /// stack selects it.
     pub addr: IpAddr,
-    /// Receiving interface, or interface to send by; `None`: unknown, or the route's.
+    /// Receiving interface of a received packet; `None` if unknown. For sending: outgoing
+    /// interface; `None` for that of the route.
     pub iface: Option<IfaceId>,
 }
 
-/// Ancillary data of a datagram. Received: as requested by the socket's options. Sent: overrides
-/// the socket's options.
+/// Ancillary data of a datagram. When received, it has the items that the socket requests. When
+/// sent, it overrides the socket's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ancillary {
-    /// `IP_PKTINFO`, `IPV6_PKTINFO`.
+    /// Address and interface (`IP_PKTINFO`, `IPV6_PKTINFO`).
     pub info: Option<PacketInfo>,
-    /// `IP_TTL`, `IPV6_HOPLIMIT`.
+    /// Time to live or hop limit (`IP_TTL`, `IPV6_HOPLIMIT`).
     pub ttl: Option<u8>,
-    /// `IP_TOS`, `IPV6_TCLASS`.
+    /// Type of service or traffic class (`IP_TOS`, `IPV6_TCLASS`).
     pub tos: Option<u8>,
 }
 
 impl Ancillary {
-    /// Returns ancillary data for sending from `addr`, by the interface of the route.
+    /// Returns ancillary data for sending from `addr`, through the interface of the route.
     pub fn source(addr: IpAddr) -> Ancillary {
         Ancillary { info: Some(PacketInfo { addr, iface: None }), ..Ancillary::default() }
     }
@@ -41,11 +43,11 @@ impl Ancillary {
 /// Kind of ancillary data that a socket receives if it requests it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AncillaryKind {
-    /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`.
+    /// Address and interface (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
     PacketInfo,
-    /// `IP_RECVTTL`, `IPV6_RECVHOPLIMIT`.
+    /// Time to live or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     Ttl,
-    /// `IP_RECVTOS`, `IPV6_RECVTCLASS`.
+    /// Type of service or traffic class (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     Tos,
 }
 
@@ -76,7 +78,7 @@ impl Reception {
         self.0 & other.0 != 0
     }
 
-    /// Returns whether datagrams are queued unchanged.
+    /// Returns whether received datagrams are queued unchanged.
     #[inline(always)]
     pub(crate) fn is_usual(self) -> bool {
         !self.has(Reception(Reception::SHUT.0 | Reception::INFO.0))
@@ -87,15 +89,15 @@ impl Reception {
     }
 }
 
-/// Length of the interface number before an IPv4 packet of a raw socket.
+/// Length in bytes of the interface number that precedes an IPv4 packet of a raw socket.
 pub(crate) const NOTE: usize = 2;
 
-/// Stored instead of an interface number for datagrams received before the option was set.
+/// Value stored instead of an interface number, for datagrams received before the option was set.
 pub(super) const UNKNOWN: IfaceId = IfaceId(u16::MAX);
 
-/// Stores the interface in the header of a received IPv4 datagram, in place of the total length.
-/// IPv6 datagrams and raw packets contain it already. Returns `false` if the header cannot be
-/// written.
+/// Stores the interface number in the header of a received IPv4 datagram, in place of the total
+/// length. IPv6 datagrams and raw packets contain the number already. Returns `false` if the header
+/// cannot be written.
 #[cold]
 pub(crate) fn note_iface(datagram: &mut Frame, iface: IfaceId) -> bool {
     let pulled = datagram.l3_bytes().len() - datagram.len();

@@ -1,4 +1,5 @@
-//! Opening, binding, connecting and closing of UDP sockets, which keep demux and Pcbs consistent.
+//! Opening, binding, connecting and closing of UDP sockets. These calls keep the demux and the Pcbs
+//! consistent.
 
 use super::{BindError, Domain, Options, Pcb, ReadySet, Reception, SockEnds};
 use crate::Stack;
@@ -32,8 +33,8 @@ impl<L: Locks> Stack<L> {
         self.pcbs.for_each(cx, f);
     }
 
-    /// Closes a socket: drops its datagrams and leaves its groups; `false` if there is no such
-    /// socket.
+    /// Closes a socket: drops its queued datagrams and leaves its multicast groups. Returns `false`
+    /// if there is no such socket.
     pub fn udp_close(&self, cx: Cx, id: usize) -> bool {
         let Some((ends, is_raw)) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.raw().is_some())) else { return false };
         let why = if is_raw { DropReason::RawClosed } else { DropReason::UdpClosed };
@@ -70,9 +71,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Binds socket `id` to `addr`; port 0 selects an ephemeral one. Returns the local address.
+    /// Binds socket `id` to `addr`; port 0 selects an ephemeral port. Returns the local address.
     ///
     /// # Errors
+    ///
     /// [`BindError`]; nothing has changed then.
     pub fn udp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, BindError> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), *pcb.options, pcb.raw().is_some());
@@ -121,10 +123,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether a socket may be bound to `local`: an address of this host, a group, or a
-    /// broadcast address.
+    /// Returns whether a socket may be bound to `local`, which must be an address of this host, a
+    /// multicast group, or a broadcast address.
     ///
     /// # Errors
+    ///
     /// [`BindError::Invalid`] for a link-local address without an interface.
     fn is_bindable(&self, cx: Cx, local: Addr) -> Result<bool, BindError> {
         let for_many = match local.to_v4() {
@@ -134,8 +137,9 @@ impl<L: Locks> Stack<L> {
         Ok(local.is_any() || for_many || self.owns(cx, local).ok_or(BindError::Invalid)?)
     }
 
-    /// Returns whether binding conflicts with other sockets. As in BSD, two sockets may share a
-    /// port if their addresses differ and neither is a wildcard, or if both allow sharing.
+    /// Returns whether binding to `ends` conflicts with one of the sockets `others`. As in BSD, two
+    /// sockets may share a port if their addresses differ and neither is a wildcard, or if both
+    /// allow sharing.
     fn conflicts(&self, cx: Cx, others: &[usize], ends: SockEnds, shares: bool) -> bool {
         others.iter().any(|&other| {
             self.with_pcb(cx, other, |pcb| {
@@ -221,7 +225,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Returns the interface of a socket connected to `addr`: for a group, from its scope id.
+    /// Returns the outgoing interface of a socket connected to `addr`. For a multicast group, the
+    /// scope id of `addr` determines it.
     fn connected_iface(&self, addr: &SocketAddr, options: &Options) -> Option<crate::iface::IfaceId> {
         match addr {
             SocketAddr::V6(v6) if v6.ip().is_multicast() => zone::iface_of(v6.scope_id()).or(options.multicast_iface),
@@ -233,9 +238,10 @@ impl<L: Locks> Stack<L> {
         if !options.broadcast && self.is_broadcast(cx, dst) { Err(BindError::Broadcast) } else { Ok(()) }
     }
 
-    /// Disconnects the socket (connect to AF_UNSPEC); it stays bound to its port.
+    /// Disconnects the socket, as a connect to AF_UNSPEC does. It stays bound to its port.
     ///
     /// # Errors
+    ///
     /// [`BindError::NoSocket`], [`BindError::NotConnected`].
     pub fn udp_disconnect(&self, cx: Cx, id: usize) -> Result<(), BindError> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), pcb.options.v6only, pcb.raw().is_some());
@@ -255,8 +261,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Shuts down reading, writing, or both. Datagrams that arrive later are dropped; queued ones
-    /// can still be read.
+    /// Shuts the socket down for reading, writing, or both. Datagrams that arrive later are
+    /// dropped; queued ones can still be read.
     pub fn udp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| {
             pcb.reception.set(Reception::SHUT, read || pcb.is_shut_for_reading());
@@ -266,7 +272,7 @@ impl<L: Locks> Stack<L> {
         .ok_or(BindError::NoSocket)
     }
 
-    /// Reports socket `id` to `set` when it becomes readable; `None` ends this.
+    /// Adds socket `id` to `set` whenever it becomes readable; `None` ends this.
     pub fn udp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| pcb.set_watch(cx, id, set)).ok_or(BindError::NoSocket)
     }

@@ -1,4 +1,4 @@
-//! Cached headers of a socket's previous datagram: Ethernet, IP and UDP, with their checksum sums.
+//! Cached headers of a socket's previous datagram: Ethernet, IP and UDP, with their checksums.
 
 use crate::iface::{IfaceId, LOOPBACK};
 use buf::Flags;
@@ -6,13 +6,13 @@ use wire::checksum::Partial;
 use wire::eth;
 use wire::{L4Port, ip4, ip6, udp};
 
-/// Total length of the three headers with IPv4.
+/// Total length in bytes of the three headers with IPv4.
 pub(super) const FOUR: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
-/// Total length of the three headers with IPv6.
+/// Total length in bytes of the three headers with IPv6.
 pub(super) const SIX: usize = eth::HEADER_LEN + ip6::HEADER_LEN + udp::HEADER_LEN;
 
-/// Headers of the previous datagram, reused if nothing has changed: `N` bytes, for the family with
-/// address bits `A`.
+/// Headers of the previous datagram, which are reused if nothing has changed. They have `N` bytes;
+/// `A` is the type of the family's address bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderCache<A, const N: usize> {
     pub(super) epoch: u64, // 0: empty
@@ -29,14 +29,14 @@ pub(crate) struct HeaderCache<A, const N: usize> {
     pub(super) udp_sum: Partial,
 }
 
-/// Computation of the UDP checksum.
+/// Side that computes the UDP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Checksum {
-    /// Computed by this host.
+    /// This host computes the checksum.
     Ours,
-    /// Computed by the port.
+    /// The port computes the checksum.
     Port,
-    /// Not computed.
+    /// The checksum is not computed.
     Nobody,
 }
 
@@ -59,7 +59,7 @@ impl<A: Default, const N: usize> Default for HeaderCache<A, N> {
     }
 }
 
-/// Cached headers of a socket, of the family that it last sent.
+/// Cached headers of a socket, for the address family of its last sent datagram.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Kept {
     #[default]

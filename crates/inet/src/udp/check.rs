@@ -9,7 +9,7 @@ use wire::checksum::Partial;
 use wire::ip6::{self, Chain};
 use wire::{Proto, ip4, udp};
 
-/// Checks for datagrams of an interface.
+/// Checks that apply to the datagrams of one interface.
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
     /// Flags of datagrams that need no checksum verification.
@@ -68,7 +68,8 @@ impl Check {
     }
 }
 
-/// Ends of a valid datagram, length of its headers, and length of the whole packet.
+/// Addresses and ports of a valid datagram, length of its headers, and length of the whole packet,
+/// in bytes.
 pub(super) struct ParsedDatagram {
     pub(super) ends: Ends4,
     header_len: usize,
@@ -76,7 +77,7 @@ pub(super) struct ParsedDatagram {
 }
 
 impl ParsedDatagram {
-    /// Leaves the payload; the headers stay in the headroom.
+    /// Reduces `packet` to the payload. The headers stay in the headroom.
     pub(super) fn strip(&self, packet: &mut Frame) {
         packet.truncate(self.len);
         packet.pull(self.header_len);

@@ -1,4 +1,5 @@
-//! Ends of a Pcb: those of IPv4 in its first cache line, IPv6 addresses in the second.
+//! Local and remote address and port (the ends) of a Pcb. Those of IPv4 are in its first cache
+//! line, IPv6 addresses in the second.
 
 use super::{Domain, Families, Pcb, SockEnds};
 use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
@@ -8,10 +9,11 @@ use std::net::SocketAddr;
 
 /// Family-specific view of a Pcb.
 pub(crate) trait OfPcb: Bits {
-    /// Set if a socket's ends span the Pcb's first two cache lines, not only the first.
+    /// True if a socket's addresses span the first two cache lines of the Pcb, not only the first.
     const IN_TWO_LINES: bool;
 
-    /// Returns the socket's ends if it accepts datagrams of this family.
+    /// Returns the local and remote address and port of the socket, if it accepts datagrams of this
+    /// family.
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends<Self>>;
 }
 
@@ -67,7 +69,8 @@ impl<L: Locks> Pcb<L> {
         self.is_connected().then_some(peer)
     }
 
-    /// Sets the ends, when the socket is bound, connected or disconnected; discards cached headers.
+    /// Sets the local and remote address and port, when the socket is bound, connected or
+    /// disconnected. Discards cached headers.
     pub(crate) fn set_ends(&mut self, ends: SockEnds) {
         match ends {
             SockEnds::V4(ends) if self.families == Families::V4 => self.ends = ends,
@@ -84,7 +87,7 @@ impl<L: Locks> Pcb<L> {
         self.forget_headers();
     }
 
-    /// Returns the ends of the socket.
+    /// Returns the local and remote address and port of the socket.
     pub(crate) fn ends(&self) -> SockEnds {
         match self.families {
             Families::V4 | Families::Mapped => SockEnds::V4(self.ends),
@@ -93,15 +96,15 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Returns the ends of a socket with IPv6 addresses.
+    /// Returns the local and remote address and port of a socket with IPv6 addresses.
     #[inline(always)]
     fn wide_ends(&self) -> Ends6 {
         let ([local, remote], Ends { local_port, remote_port, .. }) = (self.wide, self.ends);
         Ends { local, remote, local_port, remote_port }
     }
 
-    /// Returns whether a datagram with these ends is for this socket, which may still have no room
-    /// for it.
+    /// Returns whether a datagram with these addresses and ports is for this socket. The socket may
+    /// still have no room for it.
     #[inline(always)]
     pub(crate) fn accepts<A: OfPcb>(&self, ends: Ends<A>) -> bool {
         A::ends_of(self).is_some_and(|own| own.accepts(ends))

@@ -3,7 +3,7 @@
 use crate::ends::Unfit;
 use crate::ip4::OutputError;
 
-/// Error about an earlier datagram, for the socket that sent it.
+/// ICMP error about an earlier datagram, stored for the socket that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoError {
     /// Port or protocol unreachable.
@@ -14,7 +14,7 @@ pub enum SoError {
     NetUnreachable,
     /// The datagram exceeds the path MTU and must not be fragmented.
     MessageSize,
-    /// A header field was rejected.
+    /// A router or the destination rejected a header field.
     ProtocolOption,
 }
 
@@ -23,24 +23,25 @@ pub enum SoError {
 pub enum BindError {
     /// There is no such socket.
     NoSocket,
-    /// The socket is bound already.
+    /// The socket is already bound.
     AlreadyBound,
-    /// The address and port are in use.
+    /// Another socket uses the address and port.
     InUse,
-    /// Not an address of this host.
+    /// The address is not one of this host's.
     NotOurs,
-    /// The address has another family than the socket.
+    /// The family of the address is not that of the socket.
     Family,
     /// All ephemeral ports are in use.
     NoPorts,
-    /// Connecting to port 0 or the unspecified address; a link-local address without a scope id; an
-    /// IPv4 address for an IPv6-only socket.
+    /// The destination of a connect has port 0 or the unspecified address; or a link-local address
+    /// has no scope id; or an IPv4 address was given for an IPv6-only socket.
     Invalid,
-    /// Connecting to a broadcast address without the broadcast option.
+    /// The destination of a connect is a broadcast address, and the socket does not have the
+    /// broadcast option.
     Broadcast,
     /// The destination cannot be reached, for example without a route.
     Output(OutputError),
-    /// There are more sources than a filter holds.
+    /// A source filter would have more sources than the maximum.
     TooMany,
     /// The socket is not connected.
     NotConnected,
@@ -64,13 +65,13 @@ pub enum SendError {
     NoDestination,
     /// A destination was given, and the socket is connected.
     Connected,
-    /// The destination has another family than the socket, or port 0.
+    /// The destination has another family than the socket, or its port is 0.
     BadDestination,
     /// The datagram exceeds the maximum length.
     TooLong,
     /// No buffer is free.
     NoBuffer,
-    /// The destination is a broadcast address, without the broadcast option.
+    /// The destination is a broadcast address, and the socket does not have the broadcast option.
     Broadcast,
     /// The source address is not one of this host's.
     BadSource,
@@ -82,7 +83,7 @@ pub enum SendError {
     Shut,
     /// There is no free port to bind to.
     NoPorts,
-    /// Pending error of an earlier datagram.
+    /// An error about an earlier datagram was pending.
     Earlier(SoError),
     /// The packet could not be sent.
     Output(OutputError),

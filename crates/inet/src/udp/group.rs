@@ -13,18 +13,18 @@ use std::net::IpAddr;
 pub enum SourceChange {
     /// `MCAST_JOIN_SOURCE_GROUP`, `IP_ADD_SOURCE_MEMBERSHIP`: also receives from this source.
     Join,
-    /// `MCAST_LEAVE_SOURCE_GROUP`, `IP_DROP_SOURCE_MEMBERSHIP`: removes this source; without
-    /// sources the group is left.
+    /// `MCAST_LEAVE_SOURCE_GROUP`, `IP_DROP_SOURCE_MEMBERSHIP`: removes this source; with the last
+    /// source, the group is left.
     Leave,
     /// `MCAST_BLOCK_SOURCE`, `IP_BLOCK_SOURCE`: receives from all sources but this one.
     Block,
-    /// `MCAST_UNBLOCK_SOURCE`, `IP_UNBLOCK_SOURCE`.
+    /// `MCAST_UNBLOCK_SOURCE`, `IP_UNBLOCK_SOURCE`: receives from this blocked source again.
     Unblock,
 }
 
 impl<L: Locks> Pcb<L> {
     /// Returns whether the socket's memberships accept packets from `source` to `group`, received
-    /// by `iface` (`None`: any).
+    /// by `iface`; `None` stands for any interface.
     pub(crate) fn receives_from(&self, iface: Option<IfaceId>, group: IpAddr, source: IpAddr) -> bool {
         let is_it = |joined: &&Joined| joined.group == group && iface.is_none_or(|iface| iface == joined.iface);
         self.groups().iter().filter(is_it).any(|joined| joined.filter.passes(source))
@@ -32,8 +32,8 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns whether no filter of the socket blocks packets from `source` to `group`: a raw
-    /// socket receives from all groups that the host has joined.
+    /// Returns whether no source filter of the socket blocks packets from `source` to `group`. A
+    /// raw socket receives from all groups that the host has joined.
     pub(crate) fn is_open_to(&self, group: IpAddr, source: IpAddr) -> bool {
         let mut joined = self.groups().iter().filter(|joined| joined.group == group).peekable();
         joined.peek().is_none() || joined.any(|joined| joined.filter.passes(source))
@@ -41,11 +41,13 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Joins a multicast group with socket `id`, on `iface` or the interface of the route.
+    /// Joins a multicast group with socket `id`, on `iface` or, with `None`, on the interface of
+    /// the route.
     ///
     /// # Errors
-    /// [`BindError::Invalid`] for an address that is not a group, [`BindError::InUse`] if it is
-    /// joined already, [`BindError::NoPorts`] if no more groups can be joined.
+    ///
+    /// [`BindError::Invalid`] for an address that is not a multicast group, [`BindError::InUse`] if
+    /// the socket has already joined, [`BindError::NoPorts`] if no more groups can be joined.
     pub fn udp_join(&self, cx: Cx, id: usize, group: IpAddr, iface: Option<IfaceId>) -> Result<(), BindError> {
         let iface = self.iface_of_group(cx, group, iface)?;
         if self.filter_of(cx, id, group, iface)?.is_some() {
@@ -57,7 +59,7 @@ impl<L: Locks> Stack<L> {
     /// Leaves a multicast group, whatever its source filter.
     ///
     /// # Errors
-    /// [`BindError::NotOurs`] if it was not joined.
+    /// [`BindError::NotOurs`] if the socket has not joined the group.
     pub fn udp_leave(&self, cx: Cx, id: usize, group: IpAddr, iface: Option<IfaceId>) -> Result<(), BindError> {
         let joined = |pcb: &mut Pcb<L>| {
             let is_it = |joined: &&Joined| joined.group == group && iface.is_none_or(|i| i == joined.iface);
@@ -106,7 +108,7 @@ impl<L: Locks> Stack<L> {
     /// the filter or, if it accepts nothing, leaves the group.
     ///
     /// # Errors
-    /// As [`Stack::udp_change_source`].
+    /// Those of [`Stack::udp_change_source`].
     pub fn udp_set_filter(
         &self,
         cx: Cx,
@@ -122,7 +124,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the source filter of socket `id` for a group (RFC 3678 4.2.2).
     ///
     /// # Errors
-    /// [`BindError::NotOurs`] if it was not joined.
+    /// [`BindError::NotOurs`] if the socket has not joined the group.
     pub fn udp_filter(
         &self,
         cx: Cx,

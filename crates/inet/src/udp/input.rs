@@ -1,12 +1,13 @@
 //! UDP input: from `ip::input` one chunk at a time, from the slow path of IPv6 one by one, to the
 //! sockets' receive queues.
 //!
-//! A chunk takes two passes over the datagrams in place: check, strip and hash; then deliver. The
-//! hashed fields are compared with those of the previous datagram, so a run of datagrams for one
-//! socket is hashed, looked up and locked once, and queued together. With many sockets the first
-//! pass also prefetches the buckets, and a pass in between finds the Pcbs and prefetches them:
-//! consecutive cache misses then overlap. A datagram takes 148 ticks with 100,000 sockets in random
-//! order, and 141 with 1000 (TSC 2.0 GHz, shared machine): the misses cost the other 7.
+//! A chunk is processed in two passes over the datagrams in place. The first pass checks, strips
+//! and hashes them; the second delivers them. The hashed fields are compared with those of the
+//! previous datagram. Consecutive datagrams for one socket (a run) therefore cost one hash, one
+//! lookup and one lock, and are queued together. With many sockets, the first pass also prefetches
+//! the buckets, and a pass in between finds the Pcbs and prefetches them, so that consecutive cache
+//! misses overlap. A datagram takes 148 ticks with 100,000 sockets in random order, and 141 with
+//! 1000 (TSC 2.0 GHz, shared machine): the misses cost the other 7.
 
 use super::ancillary::note_iface;
 use super::check::Check;
@@ -28,10 +29,10 @@ use wire::icmp6::{self, Problem};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4, udp};
 
-/// Slot of a socket's state.
+/// Slot that holds a socket's state.
 type PcbPlace<'a, L> = &'a Guarded<L, Slot<Pcb<L>>>;
 
-/// First datagram of a run for the same socket.
+/// First datagram of a run, which consists of consecutive datagrams for the same socket.
 struct Run<'a, L: Locks, A> {
     hash: u64,
     ends: Ends<A>,
@@ -128,8 +129,8 @@ impl<L: Locks> Stack<L> {
         found
     }
 
-    /// Queues the first `n` of `packets`, a run of datagrams for the same socket, taking its lock
-    /// once; returns the number queued.
+    /// Queues the first `n` of `packets`, which are for the same socket, and takes its lock once.
+    /// Returns the number queued.
     #[inline(always)]
     fn udp_run<A: Receive>(
         &self,
@@ -168,7 +169,7 @@ impl<L: Locks> Stack<L> {
         delivered
     }
 
-    /// Processes a single packet, like [`Stack::udp_input`].
+    /// Processes a single packet as [`Stack::udp_input`] does.
     #[inline(always)]
     pub(crate) fn udp_input_one<A: Receive>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
         let (counters, check, mut without_checksum) = (self.count(cx), Check::of(Some(iface)), 0);
@@ -196,8 +197,8 @@ impl<L: Locks> Stack<L> {
         Some((id, self.pcbs.get(id)?))
     }
 
-    /// Drops a datagram that failed its checks, with the reason; a broadcast or multicast goes to
-    /// all its sockets.
+    /// Processes a datagram that the fast path rejected: drops it with the reason, or delivers a
+    /// broadcast or multicast to all its sockets. Returns the number of deliveries.
     #[inline(never)]
     pub(super) fn udp_slow(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
         self.count(cx).udp.received.bump();
@@ -224,7 +225,7 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Slow path of IPv6: processes a UDP packet with its header chain; returns the number of
+    /// Slow path of IPv6: processes a UDP packet with its chain of headers. Returns the number of
     /// deliveries.
     pub(crate) fn udp_input6(
         &self,
@@ -285,8 +286,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Delivers a broadcast or multicast to every socket that accepts it, copying for all but the
-    /// last. `to`: its destination.
+    /// Delivers a broadcast or multicast with the destination `to` to every socket that accepts it.
+    /// All sockets but the last get a copy.
     fn udp_deliver_to_all<A: OfPcb>(
         &self,
         cx: Cx,
@@ -316,8 +317,8 @@ impl<L: Locks> Stack<L> {
         delivered + self.udp_enqueue_group(cx, *last, packet, ends, came_by(iface))
     }
 
-    /// Counts a copy that could not be made as made and dropped, so that the reason shows in the
-    /// audit.
+    /// Counts a copy that could not be created as created and dropped, so that the audit shows the
+    /// reason.
     pub(crate) fn udp_no_copy(&self, cx: Cx) {
         self.count(cx).audit.made.bump();
         self.count(cx).drops.bump(DropReason::UdpNoCopy);
@@ -356,17 +357,17 @@ impl<L: Locks> Stack<L> {
         local_ok && remote_ok && member_ok
     }
 
-    /// Reports an ICMP error to the socket that sent the quoted datagram; returns whether there is
-    /// one.
+    /// Reports an ICMP error to the socket that sent the quoted datagram. Returns whether there is
+    /// such a socket.
     pub(crate) fn udp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], error: SoError) -> bool {
         let Some((local_port, remote_port)) = ports(quoted) else { return false };
         let (local, remote) = (header.src.to_bits(), header.dst.to_bits());
         self.udp_failed(cx, Ends { local, remote, local_port, remote_port }, error)
     }
 
-    /// Reports an ICMPv6 error to the socket that sent the quoted datagram. `iface`: interface by
-    /// which the error arrived, which is the zone of link-local addresses; `None`: the error is
-    /// from this host.
+    /// Reports an ICMPv6 error to the socket that sent the quoted datagram. `iface` is the
+    /// interface by which the error arrived, which is the zone of link-local addresses; `None` if
+    /// the error is from this host.
     pub(crate) fn udp_error6(
         &self,
         cx: Cx,
@@ -381,15 +382,15 @@ impl<L: Locks> Stack<L> {
         self.udp_failed(cx, Ends { local, remote, local_port, remote_port }, error)
     }
 
-    /// Reports an error to the socket that sent a datagram with these ends; returns whether there
-    /// is one.
+    /// Reports an error to the socket that sent a datagram with these addresses and ports. Returns
+    /// whether there is such a socket.
     fn udp_failed<A: OfPcb>(&self, cx: Cx, ends: Ends<A>, error: SoError) -> bool {
         let Some(id) = self.udp.lookup(cx, &ends.into()) else { return false };
         let Some(slot) = self.pcbs.get(id) else { return false };
         let mut slot = slot.lock(cx);
         match slot.as_mut() {
-            // Errors about single datagrams are reported to connected sockets only, as in BSD:
-            // others could not identify the datagram.
+            // Errors about single datagrams are reported to connected sockets only, as in BSD: an
+            // unconnected socket could not identify the datagram.
             Some(pcb) if pcb.is_connected() && pcb.accepts(ends) => {
                 pcb.set_error(cx, id, error);
                 true
@@ -400,20 +401,20 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns the number of the interface by which a packet arrived; loopback's if there is none.
+/// Returns the number of the interface by which a packet arrived; that of loopback for `None`.
 #[inline(always)]
 pub(crate) fn came_by<L: Locks>(iface: Option<&Iface<L>>) -> IfaceId {
     iface.map_or(LOOPBACK, |iface| iface.id)
 }
 
-/// Returns the ports of a quoted datagram of ours: local, remote.
+/// Returns the local and remote port of a quoted datagram that this host sent.
 fn ports(quoted: &[u8]) -> Option<(L4Port, L4Port)> {
     let &[s0, s1, d0, d1] = quoted.first_chunk::<4>()?;
     Some((L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1]))))
 }
 
-/// Queues a datagram for a socket if it matches the ends and has room; otherwise returns it with
-/// the reason.
+/// Queues a datagram for a socket if the datagram matches the socket's addresses and ports and
+/// there is room. Otherwise returns the datagram with the reason.
 #[inline(always)]
 fn deliver<L: Locks, A: OfPcb>(
     cx: Cx,

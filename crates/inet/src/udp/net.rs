@@ -59,8 +59,8 @@ impl Net<SIX> for u128 {
 }
 
 impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
-    /// Returns whether the headers fit a datagram of `len` bytes to `dst` from `chosen`, or from
-    /// the stack's choice if that is 0.
+    /// Returns whether the cached headers fit a datagram of `len` bytes to `dst`. `chosen` is the
+    /// source address given by the sender; 0 if the stack selects it.
     #[inline(always)]
     pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
         self.epoch == epoch
@@ -86,13 +86,13 @@ impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
         [*len0, *len1] = udp_len.to_be_bytes();
         match self.checksum {
             Checksum::Ours => {
-                // The length is in the pseudo header and in the header.
+                // The length counts twice: in the pseudo header and in the UDP header.
                 let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
                 [*sum0, *sum1] = sum.to_be_bytes();
             }
             Checksum::Port => {
-                // The field holds the sum of the pseudo header, not complemented (as virtio and
-                // BSD's csum_data require).
+                // The checksum field holds the sum of the pseudo header, not complemented (as
+                // virtio and BSD's csum_data require).
                 let pseudo = !self.udp_sum.add_u16(udp_len).finish();
                 [*sum0, *sum1] = pseudo.to_be_bytes();
             }

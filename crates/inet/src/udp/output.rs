@@ -3,9 +3,9 @@
 //! The usual datagram has the same destination as the previous one. Its Ethernet, IP and UDP
 //! headers are cached in the Pcb, as 42 or 62 bytes with their checksum sums, valid while the
 //! stack's epoch is unchanged. Sending is then a copy of the payload, a copy of the headers, and a
-//! few patched fields. All other datagrams (the first, other destinations, an unresolved neighbor,
-//! fragments, multicast, loopback) pass layer by layer, and so do all with the sysctl
-//! `net.inet.udp.header_cache` off.
+//! few patched fields. All other datagrams (the first one, other destinations, an unresolved
+//! neighbor, fragments, multicast, loopback) pass through the layers one by one. If the sysctl
+//! `net.inet.udp.header_cache` is off, all datagrams do.
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
 use super::error::SendError;
@@ -45,7 +45,8 @@ impl Payload<'_> {
     }
 }
 
-/// A source chosen by the sender and a destination; source 0 leaves the choice to the stack.
+/// A source address given by the sender, and a destination. If the source is 0, the stack selects
+/// it.
 #[derive(Clone, Copy)]
 struct Between<A> {
     chosen: A,
@@ -61,7 +62,8 @@ impl<A: Family> Between<A> {
     }
 }
 
-/// Header fields set for a single datagram, which is not sent with the socket's cached headers.
+/// Header fields set for a single datagram only. Such a datagram is not sent with the socket's
+/// cached headers.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Own {
     iface: Option<IfaceId>,
@@ -73,7 +75,7 @@ impl<L: Locks> Stack<L> {
     /// Sends `payload` from socket `id` to `dst`, or to its peer.
     ///
     /// # Errors
-    /// [`SendError`].
+    /// [`SendError`] if the datagram was not sent.
     #[inline(always)]
     pub fn udp_send(&self, cx: Cx, id: usize, payload: &[u8], dst: Option<&SocketAddr>) -> Result<usize, SendError> {
         let counters = self.count(cx);
@@ -101,8 +103,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends with the cached headers of the socket locked in `slot` if they fit, otherwise layer by
-    /// layer.
+    /// Sends a datagram with the cached headers of the socket locked in `slot` if they fit,
+    /// otherwise through the layers.
     #[inline(never)]
     fn send_locked<A: Net<N>, const N: usize>(
         &self,
@@ -125,7 +127,7 @@ impl<L: Locks> Stack<L> {
         self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
     }
 
-    /// Sends with the cached headers if they fit, otherwise layer by layer.
+    /// Sends a datagram with the cached headers if they fit, otherwise through the layers.
     fn send_to<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -141,10 +143,11 @@ impl<L: Locks> Stack<L> {
     /// Sends `payload` from socket `id` to `dst`, or to its peer, with `ancillary` overriding the
     /// socket's options.
     ///
-    /// A source address must be one of this host's, so that an answer can be sent from the address
-    /// of the request (RFC 1122 4.1.3.5). A broadcast or multicast address is not a valid source
-    /// (RFC 1122 3.2.1.3) and leaves the choice to the stack, like an unspecified one. An interface
-    /// must be that of the route to `dst`.
+    /// If `ancillary` has a source address, it must be one of this host's; with it, an answer can
+    /// be sent from the address of the request (RFC 1122 4.1.3.5). With a broadcast or multicast
+    /// address, which is not a valid source (RFC 1122 3.2.1.3), or an unspecified address, the
+    /// stack selects the source. If `ancillary` has an interface, it must be that of the route to
+    /// `dst`.
     ///
     /// # Errors
     /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of
@@ -200,10 +203,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends several payloads to one destination; returns the number sent before the first failure.
+    /// Sends several payloads to one destination. Returns the number sent before the first failure.
     ///
     /// # Errors
-    /// [`SendError`] of the first, if none was sent.
+    ///
+    /// [`SendError`] of the first payload, if none was sent.
     pub fn udp_send_burst<'a>(
         &self,
         cx: Cx,
@@ -251,7 +255,8 @@ impl<L: Locks> Stack<L> {
         Ok(sent)
     }
 
-    /// Sends payloads while the cached headers fit, with a single socket lock and interface lock.
+    /// Sends payloads while the cached headers fit, and takes the socket lock and the interface
+    /// lock only once.
     fn burst_cached<'a, A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -292,9 +297,10 @@ impl<L: Locks> Stack<L> {
         Ok(sent)
     }
 
-    /// Sends a payload that is in a frame with headroom for the headers.
+    /// Sends a payload that is already in a frame with headroom for the headers.
     ///
     /// # Errors
+    ///
     /// [`SendError`]; the frame has been dropped.
     pub fn udp_send_frame(
         &self,
@@ -360,7 +366,8 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// Slow path: sends layer by layer; caches the headers for the next datagram if possible.
+    /// Slow path: sends a datagram through the layers, and caches the headers for the next datagram
+    /// if possible.
     #[inline(never)]
     fn send_layered<A: Net<N>, const N: usize>(
         &self,
@@ -415,7 +422,8 @@ impl<L: Locks> Stack<L> {
         let src = match bound == A::default() || bound.is_for_many() {
             false => bound,
             true => match A::source(self, cx, dst, &exit) {
-                // A host that requests its first address has none (RFC 1122 3.2.1.3 a).
+                // A host that still requests its first address (by DHCP) has no source address (RFC
+                // 1122 3.2.1.3 a).
                 Err(_) if out.is_some() && dst.is_for_many() && !dst.is_multicast() => A::default(),
                 src => src.map_err(SendError::Output)?,
             },
@@ -489,7 +497,7 @@ impl<L: Locks> Stack<L> {
         Ok(len)
     }
 
-    /// Prepends a UDP header to a payload; returns whether its checksum is left to the port.
+    /// Prepends a UDP header to a payload. Returns whether the port must compute its checksum.
     fn put_udp_header<A: Family>(
         &self,
         cx: Cx,
@@ -517,7 +525,7 @@ impl<L: Locks> Stack<L> {
         Ok(by_port)
     }
 
-    /// Delivers a copy of an own multicast or broadcast to this host's sockets.
+    /// Delivers a copy of a multicast or broadcast that this host sends to its own sockets.
     fn loop_copy<A: Family>(&self, cx: Cx, datagram: &Frame, head: &Head<A>) {
         let Some(mut copy) = datagram.try_clone() else {
             return self.udp_no_copy(cx);
@@ -543,7 +551,7 @@ impl<L: Locks> Stack<L> {
         self.sysctls.udp_maxdgram.get().min(self.sysctls.udp_sendspace.get()) as usize
     }
 
-    /// Returns a frame with a copy of `bytes`: from the pool, or a large one if they do not fit.
+    /// Returns a frame with a copy of `bytes`: from the pool, or a large frame if they do not fit.
     fn frame_of(&self, cx: Cx, bytes: &[u8]) -> Result<Frame, SendError> {
         let mut frame = if bytes.len() + self.pool.headroom() <= self.pool.size() {
             self.make_frame(cx).ok_or(SendError::NoBuffer)?
@@ -573,7 +581,7 @@ impl<L: Locks> Stack<L> {
         epoch: u64,
     ) -> Option<HeaderCache<A, N>> {
         let iface = self.ifaces.get(to.exit.iface).filter(|iface| iface.tunnel.is_none())?;
-        // Broadcasts and multicasts are copied to sockets here, which needs the slow path.
+        // For broadcasts and multicasts, local sockets get copies, which needs the slow path.
         let Target::Neighbor(next) = to.exit.to else { return None };
         let mac = A::neighbor(self, cx, iface.id, next)?;
         let offload = iface.offload();
@@ -628,10 +636,10 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// A destination with its exit and a source address.
+/// A destination with its outgoing interface, next hop and source address.
 struct Prepared<A, B> {
     dst: A,
-    /// Source chosen by the sender; 0: by the stack.
+    /// Source address given by the sender; 0 if the stack selects it.
     chosen: A,
     src: A,
     src_port: L4Port,
@@ -642,8 +650,8 @@ struct Prepared<A, B> {
     upper: Upper,
 }
 
-/// Reports that a frame lacks the headroom that was requested for it: tests fail, a release build
-/// counts it.
+/// Reports that a frame lacks the headroom that was requested for it, which is a bug: a test build
+/// panics, a release build counts it.
 #[cold]
 #[inline(never)]
 fn headers_do_not_fit(counters: &Counters) -> SendError {

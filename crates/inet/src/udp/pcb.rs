@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Membership of a socket.
+/// Membership of a socket in a multicast group.
 #[derive(Clone, Debug)]
 pub(crate) struct Joined {
     pub(crate) iface: IfaceId,
@@ -24,10 +24,11 @@ pub(crate) struct Joined {
     pub(crate) filter: SourceFilter,
 }
 
-/// Queued frames may pin this many times the size of the receive buffer (BSD's sb_mbmax).
+/// Factor by which the buffers of queued frames may exceed the size of the receive buffer (BSD's
+/// sb_mbmax).
 const FRAMES_FACTOR: usize = 8;
-/// Bytes charged to the buffer for a sender's address, a sockaddr_in, so that every queued datagram
-/// counts.
+/// Number of bytes charged to the receive buffer for a sender's address (a sockaddr_in), so that
+/// even an empty datagram counts.
 const NAME_LEN: usize = 16;
 
 /// Converts a buffer size for the Pcb, limited to 4 GiB - 1.
@@ -37,9 +38,10 @@ fn saturated(bytes: usize) -> u32 {
 
 /// State of a datagram socket.
 ///
-/// The fields that every datagram uses come first. With the lock's word and the slot's tag in front
-/// they fit into one cache line, so that among 100,000 sockets in random order a datagram waits for
-/// one line of its Pcb and not for three. An IPv6 datagram also needs the next line.
+/// The fields that every datagram uses come first. Together with the word of the lock and the tag
+/// of the slot, they fit into one cache line. With 100,000 sockets in random order, a datagram
+/// therefore waits for one cache line of its Pcb instead of three. An IPv6 datagram also needs the
+/// next line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
@@ -57,7 +59,8 @@ pub struct Pcb<L: Locks> {
     /// Options set by the socket layer; boxed, so that a Pcb takes two cache lines.
     pub options: Box<Options>,
     pub(crate) shut_write: bool,
-    /// The local address was chosen for the current peer, not bound.
+    /// The local address was selected by the stack for the current peer; the application did not
+    /// bind it.
     pub(crate) chosen_local: bool,
     /// Calls on this socket never block.
     pub nonblocking: bool,
@@ -145,28 +148,31 @@ impl<L: Locks> Pcb<L> {
         self.rest.as_ref().map_or(0, |rest| rest.more.len()) + usize::from(self.first.is_some())
     }
 
-    /// Returns the number of queued bytes, without senders' addresses.
+    /// Returns the number of payload bytes queued, without the bytes charged for senders'
+    /// addresses.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes as usize - self.queued() * NAME_LEN
     }
 
-    /// Returns the length of the next datagram.
+    /// Returns the length in bytes of the next datagram.
     pub fn next_len(&self) -> Option<usize> {
         self.peek().map(Frame::len)
     }
 
-    /// Returns whether no datagram is queued; even an empty one counts more than 0 bytes.
+    /// Returns whether no datagram is queued. This works because even an empty datagram is charged
+    /// more than 0 bytes.
     #[inline(always)]
     pub(crate) fn is_queue_empty(&self) -> bool {
         self.queued_bytes == 0
     }
 
-    /// Returns the size of the receive buffer.
+    /// Returns the size of the receive buffer in bytes.
     pub fn recv_limit(&self) -> usize {
         self.recv_limit as usize
     }
 
-    /// Changes the size of the receive buffer (4 GiB at most); queued datagrams stay.
+    /// Changes the size of the receive buffer in bytes (4 GiB at most). Datagrams already queued
+    /// stay.
     pub fn set_recv_limit(&mut self, bytes: usize) {
         self.recv_limit = saturated(bytes);
     }
@@ -186,19 +192,19 @@ impl<L: Locks> Pcb<L> {
         self.reception.has(Reception::SHUT)
     }
 
-    /// Discards the cached headers, after a change of an option in them.
+    /// Discards the cached headers, after a change of an option that they contain.
     pub fn forget_headers(&mut self) {
         if let Some(rest) = &mut self.rest {
             rest.forget_headers();
         }
     }
 
-    /// Returns whether there is something to read: a datagram, an error, or the end.
+    /// Returns whether a read would return at once: a datagram, an error, or the end of input.
     pub fn is_readable(&self) -> bool {
         !self.is_queue_empty() || self.error.is_some() || self.is_shut_for_reading()
     }
 
-    /// Sets the signal that is raised when something arrives.
+    /// Sets the signal that is raised when a datagram or an error arrives.
     pub fn set_signal(&mut self, signal: Option<Arc<Signal>>) {
         self.signalled = signal.is_some();
         self.rest().signal = signal;
@@ -232,8 +238,8 @@ impl<L: Locks> Pcb<L> {
         Ok(())
     }
 
-    /// Queues the first `n` of `frames` if there is room for all of them; otherwise does nothing
-    /// and returns `false`.
+    /// Queues the first `n` of `frames` if there is room for all of them. Otherwise returns `false`
+    /// and changes nothing.
     #[inline(always)]
     pub(super) fn enqueue_run(
         &mut self,
@@ -260,7 +266,7 @@ impl<L: Locks> Pcb<L> {
         true
     }
 
-    /// Returns the number of buffer bytes, used or not, that queued datagrams may pin.
+    /// Returns the maximum number of bytes in the buffers of queued datagrams, used or unused.
     #[inline(always)]
     fn frames_limit(&self) -> usize {
         self.recv_limit as usize * FRAMES_FACTOR
@@ -306,7 +312,8 @@ impl<L: Locks> Pcb<L> {
         self.wake(cx, id);
     }
 
-    /// Reports readiness to `set`, immediately if the socket is readable now.
+    /// Adds the socket to `set` whenever it becomes readable, and immediately if it is readable
+    /// now.
     pub(crate) fn set_watch(&mut self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) {
         self.watch = set;
         if self.is_readable() {

@@ -19,7 +19,8 @@ use wire::{L4Port, Proto, ip4, ip6};
 /// A datagram removed from a socket's queue.
 #[derive(Debug)]
 pub struct Received {
-    /// Payload (pulled to its first byte; the headers are in the headroom).
+    /// Payload of the datagram. The frame is pulled to its first byte, with the headers in the
+    /// headroom.
     pub frame: Frame,
     /// Source address and port, in the form of the socket's domain.
     pub from: SocketAddr,
@@ -27,13 +28,13 @@ pub struct Received {
     pub to: IpAddr,
     /// Receiving interface; for IPv4 only if the socket requests it ([`PacketInfo`]).
     pub iface: Option<IfaceId>,
-    /// Received time to live or hop limit.
+    /// Time to live or hop limit of the received datagram.
     pub ttl: u8,
-    /// Received type of service or traffic class.
+    /// Type of service or traffic class of the received datagram.
     pub tos: u8,
     pub(crate) reception: Reception,
-    /// Set if the queue holds another datagram. If not, the arrival of the next is reported to the
-    /// pollers of the socket.
+    /// True if the queue holds another datagram. If false, the arrival of the next datagram is
+    /// reported to the pollers of the socket.
     pub more: bool,
 }
 
@@ -54,24 +55,26 @@ impl Received {
 pub enum Read {
     /// A datagram, removed from the queue.
     Datagram {
-        /// Bytes copied; the rest of a longer datagram is discarded.
+        /// Number of bytes copied; the rest of a longer datagram is discarded.
         copied: usize,
         /// Source address of the datagram.
         from: Sender,
     },
-    /// No datagram, error or end, and the socket is nonblocking.
+    /// There is no datagram, error or end of input, and the socket is nonblocking.
     Nothing,
-    /// Any other case: no such socket, the caller must block, a pending error, or end of input.
+    /// Any other case: there is no such socket, the caller must block, an error is pending, or
+    /// input has ended.
     Other,
 }
 
-/// Sender of a datagram. A [`SocketAddr`] takes 32 bytes and is better built in its final place.
-/// Addresses are integers: reading an address as words after writing it bytewise would stall.
+/// Sender of a datagram. This type is smaller than a [`SocketAddr`], which takes 32 bytes and is
+/// better built in its final place. Addresses are integers: reading an address as words after
+/// writing it bytewise would stall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
     /// IPv4 address and port.
     V4(u32, L4Port),
-    /// IPv6 address, port and scope id; 0: no scope id.
+    /// IPv6 address, port and scope id; a scope id of 0 means none.
     V6(u128, L4Port, u32),
 }
 
@@ -105,14 +108,14 @@ pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
     Some(ends(frame)?.from.shown(domain))
 }
 
-/// Values of the headers before a datagram's payload.
+/// Values read from the headers in front of a datagram's payload.
 pub(crate) struct Headers {
     pub(super) from: Sender,
     pub(super) to: IpAddr,
     ttl: u8,
     tos: u8,
-    /// Number of the interface, stored in the length field: for IPv6 always, for IPv4 if the socket
-    /// requests it.
+    /// Number of the receiving interface, stored in the length field: for IPv6 always, for IPv4 if
+    /// the socket requests it.
     pub(super) noted: IfaceId,
 }
 
@@ -127,7 +130,7 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
 
-/// Reads the headers of an IPv6 datagram.
+/// Reads the headers in front of an IPv6 payload.
 #[inline(always)]
 fn ends6(frame: &Frame) -> Option<Headers> {
     let headers = frame.headers::<PLAIN6>()?;
@@ -170,15 +173,16 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to, ttl: header[8], tos: header[1], noted })
 }
 
-/// Length of an IPv4 header without options and a UDP header.
+/// Length in bytes of an IPv4 header without options and a UDP header together.
 pub(super) const PLAIN4: usize = ip4::HEADER_LEN + wire::udp::HEADER_LEN;
-/// Length of an IPv6 header without extension headers and a UDP header.
+/// Length in bytes of an IPv6 header without extension headers and a UDP header together.
 pub(super) const PLAIN6: usize = ip6::HEADER_LEN + wire::udp::HEADER_LEN;
 
 /// Removes the extension headers of an IPv6 packet and pulls its headers. The upper-layer packet is
 /// at offset `at`, is `len` bytes long and has the protocol `proto`; its first `pulled` bytes are
-/// pulled, too. They stay in front, after an IPv6 header with the number of the receiving interface
-/// in its length field. Returns `false` if this cannot be written.
+/// pulled too. The pulled bytes stay in front of the payload, after an IPv6 header that has the
+/// number of the receiving interface in its length field. Returns `false` if the packet cannot be
+/// written.
 pub(crate) fn strip6(
     packet: &mut Frame,
     header: &ip6::Header,
@@ -193,7 +197,7 @@ pub(crate) fn strip6(
 }
 
 impl<L: Locks> Stack<L> {
-    /// Removes the next datagram of socket `id` and copies it into `into`, like `recvfrom`.
+    /// Removes the next datagram of socket `id` and copies it into `into`, as `recvfrom` does.
     #[inline(always)]
     pub fn udp_recv_into(&self, cx: Cx, id: usize, into: &mut [u8]) -> Read {
         let Some(place) = self.pcbs.get(id) else { return Read::Other };
@@ -228,8 +232,8 @@ impl<L: Locks> Stack<L> {
         Some(Received { frame, from: from.shown(domain).into(), to, iface, ttl, tos, more, reception })
     }
 
-    /// Moves up to `most` datagrams of socket `id` into `into` under one lock, as many as fit;
-    /// returns their number.
+    /// Moves datagrams of socket `id` into `into` under one lock: at most `most`, and at most as
+    /// many as fit. Returns the number moved.
     pub fn udp_recv_burst(&self, cx: Cx, id: usize, most: usize, into: &mut Burst) -> usize {
         let Some(slot) = self.pcbs.get(id) else { return 0 };
         let mut slot = slot.lock(cx);
@@ -248,8 +252,8 @@ impl<L: Locks> Stack<L> {
         taken
     }
 
-    /// Copies from the next datagram of socket `id` without removing it; returns (bytes copied,
-    /// datagram length, sender).
+    /// Copies from the next datagram of socket `id` without removing it. Returns the number of
+    /// bytes copied, the length of the datagram, and its sender.
     pub fn udp_peek(&self, cx: Cx, id: usize, into: &mut [u8]) -> Option<(usize, usize, SocketAddr)> {
         let slot = self.pcbs.get(id)?.lock(cx);
         let pcb = slot.as_ref()?;

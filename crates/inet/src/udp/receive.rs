@@ -1,5 +1,5 @@
-//! Differences between the families when UDP receives a datagram: field offsets, and the answer
-//! without a socket.
+//! Differences between the families when UDP receives a datagram: field offsets, and the answer to
+//! a datagram without a socket.
 
 use super::OfPcb;
 use super::check::Check;
@@ -18,18 +18,20 @@ use wire::{L4Port, Proto, ip4, udp};
 
 /// Address family, as used by UDP input.
 pub(crate) trait Receive: Family + OfPcb {
-    /// Fast path: strips a valid unicast datagram without headers between IP and UDP to its
-    /// payload, with the headers in front, and returns its ends. Counts datagrams without a
-    /// checksum. Leaves any other datagram unchanged.
+    /// Fast path: strips a valid unicast datagram to its payload, with the headers in front, and
+    /// returns its addresses and ports. The datagram must have no headers between IP and UDP.
+    /// Counts datagrams without a checksum. Leaves any other datagram unchanged.
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, without_checksum: &mut u64) -> Option<Self::Wire>;
     /// Strips a datagram that [`Receive::strip`] rejected, which may have IP options.
     fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<Self::Wire>;
-    /// Slow path: delivers a datagram that is not stripped, or drops it with the reason; returns
+    /// Slow path: delivers a datagram that is not stripped, or drops it with the reason. Returns
     /// the number of deliveries.
     fn udp_input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
-    /// Ends a stripped datagram without a socket.
+    /// Processes a stripped datagram for which there is no socket: passes it to a VXLAN tunnel, or
+    /// drops and answers it.
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame);
-    /// Returns the ends of a stripped datagram in the run of `first`, with the same local port.
+    /// Returns the addresses and ports of a stripped datagram in the run that begins with `first`.
+    /// The local port is the same as that of `first`.
     fn ends_in_run(first: Ends<Self>, headers: &Headers) -> Ends<Self>;
 }
 
@@ -116,7 +118,7 @@ impl Receive for u128 {
         if !packet.open_headers::<PLAIN6>(payload) {
             return None;
         }
-        // As in `strip6`, the interface replaces the length.
+        // As in `strip6`, the number of the receiving interface replaces the length.
         [packet.headers_mut::<PLAIN6>()?[4], packet.headers_mut::<PLAIN6>()?[5]] = came_by.0.to_be_bytes();
         let (remote_port, local_port) = (L4Port((udp >> 48) as u16), L4Port((udp >> 32) as u16));
         Some(Ends { local: ip.dst, remote: ip.src, local_port, remote_port })

@@ -1,4 +1,4 @@
-//! Destination of a socket's next datagram: the given one, or its peer.
+//! Destination of a socket's next datagram: the one given to the send call, or the socket's peer.
 
 use super::error::SendError;
 use super::{Domain, Pcb, SockEnds};
@@ -13,12 +13,12 @@ use wire::L4Port;
 #[derive(Clone, Copy)]
 pub(super) enum To {
     V4(u32, L4Port),
-    /// With the interface given for a group.
+    /// IPv6 address and port; for a multicast group, also the interface that the caller gave.
     V6(u128, L4Port, Option<IfaceId>),
 }
 
-/// Checks whether the socket may send. Fails with the pending error of an earlier datagram, which
-/// is removed, or if writing was shut down.
+/// Checks whether the socket may send. Fails if the socket is shut down for writing, or if an error
+/// of an earlier datagram is pending; that error is removed.
 #[inline(always)]
 pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     if pcb.error.is_some() || pcb.shut_write {
@@ -31,7 +31,7 @@ pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     Ok(())
 }
 
-/// Returns the destination of a socket's next datagram: `dst`, or its peer.
+/// Returns the destination of a socket's next datagram: `dst`, or the socket's peer.
 #[inline(always)]
 pub(super) fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<To, SendError> {
     may_send(pcb)?;

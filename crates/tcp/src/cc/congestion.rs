@@ -3,14 +3,16 @@
 use crate::SeqNum;
 use clock::{Duration, Instant};
 
-/// Values of an acknowledgment.
+/// Values of one acknowledgment, as input to a congestion control algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// Bytes newly acknowledged cumulatively; without `limit_growth`, bytes newly delivered.
+    /// Bytes that this ACK acknowledged cumulatively. Without
+    /// [`Config::limit_growth`](crate::Config::limit_growth): bytes newly delivered, which excludes
+    /// those SACKed earlier.
     pub bytes: u32,
-    /// Bytes in flight before it.
+    /// Bytes in flight before this ACK.
     pub prior_in_flight: u32,
-    /// Bytes in flight after it.
+    /// Bytes in flight after this ACK.
     pub in_flight: u32,
     /// Round-trip time measured by this ACK, in microseconds.
     pub rtt_us: Option<u32>,
@@ -22,7 +24,7 @@ pub struct Ack {
     pub limit_growth: bool,
     /// Loss recovery is in progress and controls the window.
     pub in_recovery: bool,
-    /// SND.UNA after it.
+    /// SND.UNA after this ACK.
     pub snd_una: SeqNum,
     /// SND.NXT at this ACK.
     pub snd_nxt: SeqNum,
@@ -42,14 +44,14 @@ pub trait Congestion {
     /// Handles an ACK that moved SND.UNA.
     fn on_ack(&mut self, ack: &Ack, now: Instant);
     /// Handles congestion, at most once per round trip: sets ssthresh and the algorithm's own
-    /// state. The window follows by PRR.
+    /// state. Proportional rate reduction (PRR) then lowers the window.
     fn on_congestion(&mut self, in_flight: u32, why: Signal, now: Instant);
     /// Handles the end of loss recovery or of an ECN reduction.
     fn on_recovery_exit(&mut self, now: Instant);
     /// Handles a retransmission timeout; `first` is false for a further timeout before SND.UNA has
     /// reached the recovery point of the previous one.
     fn on_rto(&mut self, in_flight: u32, first: bool, now: Instant);
-    /// Reverts the last reduction, which was spurious.
+    /// Reverts the last reduction of the window, which proved to be spurious.
     fn undo(&mut self);
     /// Handles a restart after nothing was sent for `idle`, which is longer than `rto` (RFC 5681
     /// 4.1).
@@ -62,7 +64,7 @@ pub trait Congestion {
     fn set_cwnd(&mut self, cwnd: u32);
     /// Sets the maximum segment size for segments sent from now on.
     fn set_mss(&mut self, mss: u16);
-    /// Returns the pacing rate in percent of a window a round trip.
+    /// Pacing rate, in percent of one window per round trip.
     fn pacing_gain(&self) -> u32 {
         if self.cwnd() < self.ssthresh() / 2 { 200 } else { 120 }
     }

@@ -1,9 +1,10 @@
 //! CUBIC: the window is a cubic function of the time since the last reduction (RFC 9438).
 //!
 //! The window rises fast to near the window at the last loss (`w_max`), stays there for a while,
-//! and then probes beyond. On short or slow paths, where Reno would be faster, CUBIC follows Reno
-//! (4.3). [`HyStart`] controls the first slow start. Arithmetic is in integers: windows in bytes,
-//! time in 2^-16 s, the curve within 0.01 % of its formula.
+//! and then probes beyond. Where Reno's window would be larger, on paths with a short round trip or
+//! little bandwidth, CUBIC follows Reno (4.3). [`HyStart`] controls the first slow start.
+//! Arithmetic uses integers: windows in bytes, time in ticks of 2^-16 s. The curve deviates from
+//! its formula by at most 0.01 %.
 //!
 //! `t` counts only time in which the window was in use (5.8): a connection whose application was
 //! idle does not resume with a window that it never tried.
@@ -19,20 +20,22 @@ const MIN_SEGMENTS: u32 = 2;
 const BETA: (u64, u64) = (7, 10);
 /// Fast convergence: (1 + beta) / 2 (4.7).
 const FAST_CONVERGENCE: (u64, u64) = (17, 20);
-/// alpha_cubic = 3 (1 - beta) / (1 + beta), so that the friendly window has Reno's average (4.3).
+/// alpha_cubic = 3 (1 - beta) / (1 + beta), so that CUBIC's estimate of Reno's window has Reno's
+/// average (4.3).
 const ALPHA: (u64, u64) = (9, 17);
-/// C = 0.4 segments/s^3 (5.1), in 2^-16.
+/// The constant C = 0.4 segments/s^3 (5.1), in units of 2^-16.
 const C: u128 = 26_214;
-/// 1 / C.
+/// The fraction 1 / C.
 const INVERSE_C: (u128, u128) = (5, 2);
-/// Time limit, about 4.5 hours: without a reduction the curve is then far above any window.
+/// Maximum time since a reduction, in ticks of 2^-16 s: about 4.5 hours. The curve is then far
+/// above any window.
 const T_MAX: u32 = 1 << 30;
 
 fn scaled(bytes: u32, (over, under): (u64, u64)) -> u32 {
     u32::try_from(u64::from(bytes) * over / under).unwrap_or(u32::MAX)
 }
 
-/// Time in 2^-16 s, at most [`T_MAX`].
+/// Converts nanoseconds to ticks of 2^-16 s, at most [`T_MAX`].
 fn ticks(ns: u64) -> u32 {
     let ticks = (u128::from(ns) * 281_475) >> 32; // 2^48 / 10^9
     u32::try_from(ticks).unwrap_or(T_MAX).min(T_MAX)
@@ -50,21 +53,24 @@ fn cube_root(n: u128) -> u32 {
     root
 }
 
-/// One congestion avoidance stage.
+/// One stage of congestion avoidance: from a reduction of the window to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// Time since the stage began, in nanoseconds: on a fast path two ACKs arrive within one tick.
+    /// Time since the stage began, in nanoseconds. Ticks would be too coarse: on a fast path two
+    /// ACKs arrive within one tick.
     t: u64,
-    /// Time at which the curve reaches `origin`, in ticks.
+    /// Time at which the curve reaches `origin`, in ticks of 2^-16 s.
     k: u32,
-    /// The plateau: `w_max`, or the window at the start of the stage if that is larger.
+    /// Height of the plateau in bytes: `w_max`, or the window at the start of the stage if that is
+    /// larger.
     origin: NonZeroU32,
-    /// Reno's estimated window, in 2^-16 bytes.
+    /// Estimate of the window that Reno would have, in 2^-16 bytes.
     w_est: u64,
 }
 
 impl Epoch {
-    /// Begins a stage with a window of `cwnd` (4.2); a `w_max` of 0 means none (4.8, 4.10).
+    /// Begins a stage with a window of `cwnd` bytes (4.2). A `w_max` of 0 means that no reduction
+    /// set one (4.8, 4.10).
     fn begin(cwnd: u32, w_max: u32, mss: u32) -> Epoch {
         let below = u128::from(w_max.saturating_sub(cwnd));
         let cubed = (below << 48) * INVERSE_C.0 / (INVERSE_C.1 * u128::from(mss.max(1)));
@@ -81,8 +87,8 @@ impl Epoch {
         if t < self.k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
     }
 
-    /// Grows Reno's window: by alpha segments per window acknowledged, by a whole segment once it
-    /// has reached the window before the reduction (4.3, figure 4).
+    /// Grows the estimate of Reno's window: by alpha segments per window acknowledged, or by a
+    /// whole segment once the estimate has reached the window before the reduction (4.3, figure 4).
     fn grow_w_est(&mut self, acked: u32, cwnd: u32, cwnd_prior: u32, mss: u32) {
         let alpha = if self.w_est >> 16 < u64::from(cwnd_prior) { ALPHA } else { (1, 1) };
         let windows = (u64::from(acked.min(cwnd)) << 32) / u64::from(cwnd.max(1)); // in 2^-32
@@ -90,7 +96,7 @@ impl Epoch {
     }
 }
 
-/// State to restore after a spurious reduction (4.9).
+/// State from before a reduction, restored if the reduction proves spurious (4.9).
 #[derive(Clone, Copy, Debug, Default)]
 struct Prior {
     cwnd: u32,
@@ -106,7 +112,7 @@ pub struct Cubic {
     cwnd: u32,
     ssthresh: u32,
     w_max: u32,
-    /// The window before the last reduction.
+    /// The window before the last reduction, in bytes.
     cwnd_prior: u32,
     /// Growth not yet applied to the window, in bytes times window.
     credit: u64,
@@ -198,7 +204,7 @@ impl Cubic {
         self.cwnd = cwnd.saturating_add(u32::try_from(step).unwrap_or(u32::MAX));
     }
 
-    /// Multiplicative decrease (4.6) and fast convergence (4.7).
+    /// Reduces the window: multiplicative decrease (4.6) and fast convergence (4.7).
     fn reduce(&mut self, in_flight: u32) {
         **self.prior.get_or_insert_default() = Prior {
             cwnd: self.cwnd,
@@ -208,7 +214,8 @@ impl Cubic {
             epoch: self.epoch,
         };
         self.cwnd_prior = self.cwnd;
-        // below the last plateau: other flows need a share, release it sooner
+        // the window is below the last plateau: other flows need a share, so give up bandwidth
+        // sooner
         self.w_max = if self.cwnd < self.w_max { scaled(self.cwnd, FAST_CONVERGENCE) } else { self.cwnd };
         self.ssthresh = scaled(in_flight, BETA).max(MIN_SEGMENTS * self.mss());
         self.end_epoch();
@@ -262,7 +269,7 @@ impl Congestion for Cubic {
         self.last_ack = Instant::NEVER;
     }
 
-    /// Resumes the stage where it was (4.9).
+    /// Restores the state before the reduction, so that the stage goes on where it was (4.9).
     fn undo(&mut self) {
         let Prior { cwnd, ssthresh, w_max, cwnd_prior, epoch } = self.prior.as_deref().copied().unwrap_or_default();
         self.cwnd = self.cwnd.max(cwnd);
@@ -271,7 +278,8 @@ impl Congestion for Cubic {
         (self.credit, self.last_ack, self.after_rto) = (0, Instant::NEVER, false);
     }
 
-    /// Shrinks the window as [`super::NewReno`] does; idle time does not count for the stage (5.8).
+    /// Shrinks the window as [`super::NewReno`] does. Idle time does not count as time of the stage
+    /// (5.8).
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

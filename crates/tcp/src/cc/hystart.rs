@@ -2,9 +2,10 @@
 //! 9406).
 //!
 //! Compares the RTTs of this round with those of the previous one. If they have grown by an eighth
-//! (at least 4, at most 16 ms), conservative slow start begins: a quarter of the growth for at most
-//! five rounds, with a return to slow start if the delay was jitter. Returns only the phase; the
-//! caller owns the window. Used for the first slow start of a connection only (4.3).
+//! (at least 4 ms, at most 16 ms), conservative slow start begins: the window grows a quarter as
+//! fast, for at most five rounds. If the RTT falls again, the growth was jitter and slow start
+//! resumes. [`HyStart`] returns only the phase; the caller owns the window. Used for the first slow
+//! start of a connection only (4.3).
 
 /// Parameters of RFC 9406 4.3.
 const MIN_RTT_THRESH: u32 = 4_000; // µs
@@ -12,9 +13,9 @@ const MAX_RTT_THRESH: u32 = 16_000;
 const MIN_RTT_DIVISOR: u32 = 8;
 const N_RTT_SAMPLE: u8 = 8;
 const CSS_ROUNDS: u8 = 5;
-/// Divisor of the window's growth in conservative slow start.
+/// Divisor of the window's growth in conservative slow start (CSS).
 pub const CSS_GROWTH_DIVISOR: u32 = 4;
-/// Maximum segments that one ACK may add without pacing (RFC 9406 4.3).
+/// Maximum number of segments that one ACK adds to the window without pacing (RFC 9406 4.3).
 pub const L: u32 = 8;
 
 const UNKNOWN: u32 = u32::MAX;
@@ -31,7 +32,7 @@ pub enum Phase {
     Over,
 }
 
-/// HyStart++ state: RTTs of two rounds, in microseconds.
+/// State of HyStart++: the minimum RTTs of the current and the previous round, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HyStart {
     phase: Phase,
@@ -82,7 +83,7 @@ impl HyStart {
     fn begin_round(&mut self) {
         (self.last_min, self.current_min, self.samples) = (self.current_min, UNKNOWN, 0);
         if self.phase == Phase::Conservative {
-            // The round in which it began counts, although it was partial.
+            // The round in which conservative slow start began counts, although it was partial.
             self.css_rounds = self.css_rounds.saturating_add(1);
             if self.css_rounds >= CSS_ROUNDS {
                 self.phase = Phase::Over;

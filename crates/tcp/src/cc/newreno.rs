@@ -47,14 +47,15 @@ impl NewReno {
         self.prior_ssthresh = self.ssthresh;
     }
 
-    /// Sets ssthresh to half the flight (RFC 5681, equation 4).
+    /// Sets ssthresh to half the bytes in flight (RFC 5681, equation 4).
     fn halve(&mut self, in_flight: u32) {
         self.ssthresh = (in_flight / 2).max(MIN_SEGMENTS * self.mss());
         self.acked = 0;
     }
 
-    /// Grows the window in slow start (RFC 5681, equation 2; RFC 3465 2.2). Returns the bytes
-    /// beyond ssthresh, which count for congestion avoidance.
+    /// Grows the window in slow start (RFC 5681, equation 2; RFC 3465 2.2). Returns the
+    /// acknowledged bytes that would move the window beyond ssthresh; they count for congestion
+    /// avoidance.
     fn slow_start(&mut self, bytes: u32, limited: bool) -> u32 {
         let limit = match self.after_rto {
             _ if !limited => u32::MAX,
@@ -69,7 +70,7 @@ impl NewReno {
         bytes.min(limit).saturating_sub(step)
     }
 
-    /// Adds a segment for each window acknowledged (RFC 3465 2.1).
+    /// Adds one segment to the window for each full window acknowledged (RFC 3465 2.1).
     fn avoid(&mut self, bytes: u32) {
         self.acked = self.acked.saturating_add(bytes);
         if self.acked >= self.cwnd {
@@ -119,8 +120,8 @@ impl Congestion for NewReno {
         self.after_rto = false;
     }
 
-    /// Halves the window for each RTO of silence, down to the restart window; raises ssthresh to at
-    /// least three quarters of the old window.
+    /// Halves the window for each RTO without transmission, down to the restart window, and raises
+    /// ssthresh to at least three quarters of the old window.
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

@@ -12,7 +12,7 @@ pub struct Context<'a> {
     pub counts: &'a counters::Listen,
     /// Current time.
     pub now: Instant,
-    /// Last sequence number of the TIME-WAIT incarnation that the SYN replaces
+    /// Last sequence number of the connection in TIME-WAIT that the SYN replaces
     /// ([`crate::time_wait::TimeWaitAction::Reusable`]). The new ISN must be above it, which a
     /// cookie cannot ensure.
     pub above: Option<SeqNum>,

@@ -20,8 +20,7 @@ pub(super) mod flag {
     pub(in crate::listen) const TIMESTAMPS: u8 = 2;
     /// ECN was negotiated.
     pub(in crate::listen) const ECN: u8 = 4;
-    /// The SYN-ACK was repeated in response to a repeated SYN: its round trip cannot be measured
-    /// (Karn).
+    /// The SYN-ACK was sent again because the SYN was: its round trip cannot be measured (Karn).
     pub(in crate::listen) const AGAIN: u8 = 8;
     /// [`super::Entry::answered`] is valid.
     pub(in crate::listen) const ANSWERED: u8 = 16;
@@ -45,7 +44,8 @@ pub(super) struct Entry {
     pub(super) deadline: Instant,
     /// The peer's MSS option as received; 0 if absent.
     pub(super) mss: u16,
-    /// Time of the last rate-limited reply (ACK or repeated SYN-ACK), in units of 16.8 ms.
+    /// Time of the last rate-limited reply (ACK or repeated SYN-ACK), in units of 2^24 ns (16.8
+    /// ms).
     pub(super) answered: u16,
     pub(super) wscale: u8,
     pub(super) flags: u8,
@@ -58,7 +58,7 @@ pub(super) fn tsval(now: Instant, offset: u32) -> u32 {
 }
 
 impl Entry {
-    /// Creates an entry with only its ends set.
+    /// Creates an entry in which only addresses and ports are set.
     pub(super) fn between(ends: &Ends) -> Entry {
         Entry {
             local: ends.local,
@@ -100,14 +100,15 @@ impl Entry {
         self.in_window(config, seg.seq) || (len > 0 && self.in_window(config, seg.seq.plus(len.wrapping_sub(1))))
     }
 
-    /// Returns whether RCV.NXT =< `seq` < RCV.NXT + RCV.WND.
+    /// Returns whether `seq` lies in the receive window: RCV.NXT =< `seq` < RCV.NXT + RCV.WND.
     pub(super) fn in_window(&self, config: &Config, seq: SeqNum) -> bool {
         seq.within(self.rcv_nxt(), self.rcv_nxt().plus(syn_window(config).max(1)))
     }
 
-    /// Returns whether a reply may be sent, at most one per `invalid_interval`, and records it.
+    /// Returns whether a reply may be sent now, at most one per `invalid_interval`, and records it
+    /// if so.
     pub(super) fn may_answer(&mut self, cx: Context<'_>) -> bool {
-        // 16.8 ms; wraps after 18 minutes, longer than an entry lives.
+        // In units of 2^24 ns (16.8 ms); wraps after 18 minutes, longer than an entry lives.
         let now = (cx.now.nanos() >> 24) as u16;
         let apart = cx.config.invalid_interval.as_nanos() >> 24;
         if self.has(flag::ANSWERED) && u128::from(now.wrapping_sub(self.answered)) < apart {
@@ -123,7 +124,7 @@ impl Entry {
         self.synack_at(cx.config, tsval(cx.now, offset), again)
     }
 
-    /// Builds the SYN-ACK with `tsval`, if timestamps were negotiated.
+    /// Builds the SYN-ACK, with `tsval` if timestamps were negotiated.
     pub(super) fn synack_at(&self, config: &Config, tsval: u32, again: bool) -> Out {
         let timestamps = self.has(flag::TIMESTAMPS).then_some((tsval, self.ts_recent));
         let shift = (self.wscale != NO_SCALE).then(|| scale_for(config.recv_space_max));
@@ -166,14 +167,14 @@ impl Entry {
     }
 }
 
-/// Window offered by a SYN-ACK: unscaled (RFC 7323 2.2), whole segments.
+/// Window offered by a SYN-ACK, in bytes: unscaled (RFC 7323 2.2) and a multiple of the MSS.
 /// [`crate::Tcb::from_handshake`] assumes the same value.
 fn syn_window(config: &Config) -> u32 {
     let (window, mss) = (config.recv_space.min(u32::from(u16::MAX)), u32::from(config.mss.max(1)));
     if window > mss { window - window % mss } else { window }
 }
 
-/// Returns how long to wait for an answer to a SYN-ACK that was sent again `again` times (RFC 6298
+/// Returns the time to wait for the ACK of a SYN-ACK that was retransmitted `again` times (RFC 6298
 /// 5.5). With the default of seven retries the last wait ends after four minutes; RFC 9293 3.8.3
 /// requires at least three (MUST-23).
 pub(super) fn wait(config: &Config, again: u8) -> Duration {

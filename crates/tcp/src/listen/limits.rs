@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Use of SYN cookies.
+/// Condition under which a listener sends SYN cookies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CookieMode {
     /// Never: a full SYN queue evicts its oldest entry.
@@ -15,7 +15,7 @@ pub enum CookieMode {
     Always,
 }
 
-/// Error: a name that denotes no [`CookieMode`].
+/// Error: the given name denotes no [`CookieMode`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownCookieMode(pub String);
 
@@ -52,11 +52,12 @@ impl fmt::Display for CookieMode {
 /// Limits of one listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections waiting to be accepted: one more than `listen`'s argument, as in Linux.
+    /// Maximum number of connections waiting to be accepted: one more than the argument of
+    /// `listen`, as in Linux.
     pub backlog: u32,
-    /// Maximum handshakes in progress.
+    /// Maximum number of handshakes in progress.
     pub syn_queue: u32,
-    /// Use of SYN cookies.
+    /// Condition under which SYN cookies are sent.
     pub cookies: CookieMode,
 }
 

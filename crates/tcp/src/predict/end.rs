@@ -8,10 +8,10 @@ use crate::{Ecn, Events, Segment, SeqNum, State};
 use clock::Instant;
 use wire::tcp::Flags;
 
-/// Result of an accepted segment.
+/// Result of a segment that the fast path accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// Bytes that the send queue may release.
+    /// Number of bytes that the send queue may release.
     pub acked: u32,
     /// A round trip was measured.
     pub measured: bool,
@@ -20,9 +20,9 @@ pub struct Ended {
 }
 
 impl Tcb {
-    /// Processes the ACK that ended the handshake from which [`Tcb::from_handshake`] has just made
-    /// this connection, if it adds nothing to the handshake. Returns `false` otherwise: nothing has
-    /// changed, and [`Tcb::on_segment`] must process it.
+    /// Processes the ACK that completed the handshake from which [`Tcb::from_handshake`] has just
+    /// made this connection, if that ACK contains nothing else. Returns `false` otherwise: nothing
+    /// has changed, and [`Tcb::on_segment`] must process the segment.
     pub fn on_handshake_ack(&mut self, seg: &Segment, now: Instant) -> bool {
         let plain = seg.flags == Flags::ACK && seg.len == 0 && seg.options.sack.is_empty() && seg.ecn == Ecn::NotEct;
         let expected = plain
@@ -38,7 +38,7 @@ impl Tcb {
 
     /// Processes a segment without data that has FIN, or that acknowledges everything in flight
     /// while we are closing. Returns `None` otherwise: nothing has changed, and [`Tcb::on_segment`]
-    /// must process it.
+    /// must process the segment.
     pub fn on_end(&mut self, seg: &Expected, now: Instant) -> Option<Ended> {
         if !self.expects_end(seg) {
             return None;
@@ -78,8 +78,8 @@ impl Tcb {
         Some(ended)
     }
 
-    /// Returns whether the segment is next in sequence, carries a FIN or an ACK of interest, and
-    /// needs no slow-path processing.
+    /// Returns whether the segment is next in sequence, has a FIN or acknowledges everything in
+    /// flight, and needs no slow-path processing.
     #[inline]
     fn expects_end(&self, seg: &Expected) -> bool {
         let Some(ts) = &self.ts else { return false };

@@ -7,7 +7,8 @@ use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 
-/// One segment with all queued data, ACK, PSH and timestamps.
+/// Header fields of one segment with ACK and timestamps; with data it has PSH and carries all of
+/// the send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Next {
     /// Sequence number (SEG.SEQ).
@@ -30,8 +31,8 @@ pub enum Bare {
 }
 
 impl Tcb {
-    /// Returns the kind of the only segment to send now, if it has no data and needs no slow-path
-    /// processing. [`Tcb::send_bare`] builds it.
+    /// Returns the kind of the only segment to send now, if that segment has no data and needs no
+    /// slow-path processing. [`Tcb::send_bare`] then builds it.
     #[inline]
     pub fn next_bare(&self) -> Option<Bare> {
         let ready = self.unsent() == 0
@@ -59,7 +60,7 @@ impl Tcb {
         course.then_some(Bare::Fin)
     }
 
-    /// Builds the segment that [`Tcb::next_bare`] announced, recorded as sent.
+    /// Builds the segment whose kind [`Tcb::next_bare`] returned, and records it as sent.
     #[inline]
     pub fn send_bare(&mut self, bare: Bare, now: Instant) -> Next {
         let seq = self.snd.nxt;
@@ -82,8 +83,8 @@ impl Tcb {
         next
     }
 
-    /// Returns the bytes queued, if all of them may leave now as one segment without slow-path
-    /// processing. [`Tcb::send_next`] builds it.
+    /// Returns the number of bytes queued, if all of them may leave now as one segment without
+    /// slow-path processing. [`Tcb::send_next`] then builds the segment.
     ///
     /// With nothing in flight, one segment fits the congestion window and Nagle does not delay it.
     #[inline(always)]
@@ -111,8 +112,8 @@ impl Tcb {
         ready.then_some(len)
     }
 
-    /// Builds the segment of `len` bytes that [`Tcb::next_text`] announced, recorded as sent. It
-    /// carries the whole send queue.
+    /// Builds the segment of `len` bytes, the number that [`Tcb::next_text`] returned, and records
+    /// it as sent. It carries the whole send queue.
     #[inline(always)]
     pub fn send_next(&mut self, len: u32, now: Instant) -> Next {
         if !self.is_busy() {

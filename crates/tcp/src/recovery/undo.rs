@@ -1,4 +1,4 @@
-//! Undo of spurious reductions: evidence (RFC 3522, RFC 3708) and effect (RFC 4015).
+//! Undo of spurious reductions of the window: evidence (RFC 3522, RFC 3708) and effect (RFC 4015).
 
 use super::Shown;
 use crate::cc::Congestion;
@@ -8,10 +8,10 @@ use crate::{Block, Segment, SeqNum};
 use clock::Instant;
 
 impl Tcb {
-    /// Cancels the undo if the ACK covers a retransmission and echoes its timestamp: the
-    /// retransmission filled the hole, so the original was lost, and the reduction stays even if
-    /// duplicates are reported later (RFC 3522 3.2). If the original's ACK was only delayed, a
-    /// D-SACK comes with this ACK.
+    /// Makes the reduction final if the ACK covers a retransmission and echoes its timestamp. The
+    /// retransmission then filled the hole, so the original was lost, and D-SACKs reported later do
+    /// not undo the reduction (RFC 3522 3.2). If only the ACK of the original was delayed, a D-SACK
+    /// comes with this ACK.
     pub(super) fn note_real_loss(&mut self, shown: &Shown, seg: &Segment) {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return };
         let sharp = self.recovery.episode.as_ref().is_some_and(|episode| episode.undo.is_some() && !episode.blurred);
@@ -21,8 +21,8 @@ impl Tcb {
         }
     }
 
-    /// Starts tracking a reduction that may be undone; retransmissions already in flight must prove
-    /// spurious too.
+    /// Starts tracking a reduction that may be undone. Retransmissions already in flight must prove
+    /// spurious too before it is undone.
     pub(super) fn begin_undo(&mut self) {
         let una = self.snd.una;
         let episode = self.recovery.episode.get_or_insert_default();
@@ -31,8 +31,9 @@ impl Tcb {
         episode.copies.begin(una.minus(self.snd.max_wnd), self.board.under_way_again());
     }
 
-    /// Returns the evidence that the reduction was needless: D-SACKs reported every retransmission
-    /// (RFC 3708), or the ACK advanced SND.UNA and echoes an original's timestamp (RFC 3522).
+    /// Returns the evidence that the reduction was needless, if there is any: D-SACKs reported
+    /// every retransmission (RFC 3708), or the ACK advanced SND.UNA and echoes the timestamp of an
+    /// original (RFC 3522).
     pub(super) fn may_undo(&self, seg: &Segment, advanced: bool) -> Option<RareEvents> {
         let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some())?;
         if episode.copies.all_reported() {
@@ -54,8 +55,8 @@ impl Tcb {
         self.ts.is_some() && seg.options.timestamps.is_some_and(|echoed| echoed.ecr != 0)
     }
 
-    /// Undoes the reduction (RFC 4015): restores the windows and marks segments found lost as in
-    /// flight.
+    /// Undoes the reduction (RFC 4015): restores the windows and removes the loss marks, so that
+    /// these segments count as in flight.
     pub(super) fn undo(&mut self, why: RareEvents, now: Instant) {
         self.rare_events |= why;
         if self.recovery.ca == Ca::Recovery && why == RareEvents::UNDONE_BY_TIMESTAMP {
@@ -75,7 +76,7 @@ impl Tcb {
         self.snd.last_at = self.snd.last_at.max(now);
     }
 
-    /// Handles a D-SACK that arrives after everything was acknowledged: it may still show that the
+    /// Handles a D-SACK that arrives after everything was acknowledged. It may still show that the
     /// reduction was spurious (RFC 3708).
     pub(crate) fn on_late_dsack(&mut self, seg: &Segment, now: Instant) {
         if let Some(why) = self.may_undo(seg, false).filter(|_| self.recovery.ca <= Ca::Disorder) {
@@ -84,11 +85,11 @@ impl Tcb {
         }
     }
 
-    /// Processes a D-SACK: data that arrived twice (RFC 2883). It counts only if we retransmitted
-    /// it; otherwise the network duplicated it (RFC 3708 3).
+    /// Processes a D-SACK, which reports data that arrived twice (RFC 2883). It is evidence only if
+    /// we retransmitted that data; otherwise the network duplicated a segment (RFC 3708 3).
     ///
-    /// A tail loss probe is sent by a timer, not by RACK, so its D-SACK does not widen RACK's
-    /// window.
+    /// A tail loss probe is sent by a timer, not by RACK, so a D-SACK of the probe does not widen
+    /// RACK's window.
     pub(crate) fn on_dsack(&mut self, block: Block) {
         self.rare_events |= RareEvents::DSACK;
         let cold_events = self.cold_events();
@@ -100,8 +101,8 @@ impl Tcb {
         }
     }
 
-    /// Grows the burst allowance: after an undo the window is used no faster than slow start would
-    /// open it (RFC 4015 3.3).
+    /// Grows the number of bytes that may be sent at once: after an undo, the window is used no
+    /// faster than slow start would open it (RFC 4015 3.3).
     pub(super) fn grow_burst(&mut self, delivered: u32) {
         if !self.recovery.capped {
             return;
@@ -109,7 +110,8 @@ impl Tcb {
         let room = self.cc.cwnd().saturating_sub(self.in_flight());
         let episode = self.recovery.episode();
         episode.burst = episode.burst.saturating_add(delivered.saturating_mul(2));
-        // Everything in flight at the undo has been acknowledged: the burst would have left by now.
+        // Everything in flight at the time of the undo has been acknowledged, so the restored
+        // window can no longer leave as one burst.
         self.recovery.capped = episode.burst < room && self.snd.una.before(self.recovery.high);
     }
 }

@@ -1,12 +1,12 @@
-//! State after an undo: retransmissions that may still be reported as duplicates, and records that
-//! it unmarked.
+//! Scoreboard after an undo: retransmissions that D-SACKs may still report, and records whose loss
+//! mark the undo removed.
 
 use super::{Scoreboard, Sum, mark};
 use crate::SeqNum;
 use clock::Instant;
 
 impl Scoreboard {
-    /// Returns start and end of the retransmissions that count as in flight.
+    /// Returns first and end sequence number of each retransmission that counts as in flight.
     pub(crate) fn under_way_again(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> {
         let resent = self.marked.iter().flat_map(|marked| marked.resent.iter());
         resent
@@ -14,8 +14,8 @@ impl Scoreboard {
             .filter_map(|(start, _)| self.records.get(self.find(*start)).map(|record| (record.start, record.end)))
     }
 
-    /// Unmarks all records marked lost. An abandoned retransmission counts as in flight again,
-    /// since its D-SACK is expected.
+    /// Removes the lost mark from all records. An abandoned retransmission counts as in flight
+    /// again, since its D-SACK is expected.
     pub(crate) fn spare_lost(&mut self, now: Instant) {
         let Some(marked) = &mut self.marked else { return };
         marked.spared_at = now;

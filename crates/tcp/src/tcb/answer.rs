@@ -8,7 +8,8 @@ use clock::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     challenges: ChallengeLimit,
-    /// Random state for drawing budgets. It is seeded from the ISS and never sent.
+    /// State of the random numbers that determine the budgets. It is seeded from the ISS and never
+    /// sent.
     random: u64,
     /// Time of the last reply to an out-of-window segment.
     invalid_at: Instant,

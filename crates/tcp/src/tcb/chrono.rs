@@ -2,17 +2,17 @@
 
 use clock::Instant;
 
-/// Cause that delays data.
+/// Cause that delays queued data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Why {
     /// No data is delayed.
     #[default]
     Idle,
-    /// Only the path.
+    /// Only the path (congestion window and round trip) delays data.
     Busy,
-    /// The peer's window.
+    /// The peer's window delays data.
     Window,
-    /// The send buffer.
+    /// The size of the send buffer delays data.
     Writer,
 }
 
@@ -20,6 +20,7 @@ pub(crate) enum Why {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chrono {
     pub since: Instant,
-    /// Nanoseconds of Busy; the other causes are in [`Met`](super::Met).
+    /// Nanoseconds in [`Why::Busy`]; the times of the other causes are in
+    /// [`ColdEvents::held_up`](super::ColdEvents::held_up).
     pub busy: u64,
 }

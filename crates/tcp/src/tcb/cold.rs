@@ -6,15 +6,15 @@ use crate::{Out, SeqNum};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Property of the end of queued data.
+/// Unit that ends with the last byte that the application queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tail {
-    /// The data must arrive without waiting for more (PSH).
+    /// The data must arrive without waiting for more data (PSH).
     Push,
-    /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something
-    /// is acknowledged or a timeout has passed.
+    /// Nothing ends: more data follows soon (`MSG_MORE`). A segment that is not full may wait for
+    /// it, until something is acknowledged or a timeout has passed.
     More,
-    /// Part of a larger unit ends, and with it a run (`Config::push_runs`).
+    /// A part of a larger unit ends, and with it a batch of segments (`Config::push_runs`).
     Part,
     /// A record ends (`MSG_EOR`): no segment holds bytes of two records.
     Record,
@@ -26,22 +26,23 @@ pub(crate) struct Keepalive {
     pub idle: Duration,
     pub interval: Duration,
     pub count: u8,
-    /// Probes that were not answered.
+    /// Number of probes not answered.
     pub probes: u8,
 }
 
-/// State of events that most connections never see; allocated at the first.
+/// State of events that most connections never have; allocated at the first event.
 #[derive(Clone, Debug)]
 pub(crate) struct ColdEvents {
     pub answers: Answers,
-    /// Sequence number after the last urgent byte, sent and received; valid while `urgent_on`.
+    /// Sequence number after the last urgent byte that we send; valid while `urgent_on` is set.
     pub snd_urgent: SeqNum,
     pub rcv_urgent: SeqNum,
-    /// Start time and end of the window of data now being timed, to measure the peer's RTT without
-    /// timestamps.
+    /// Start time and end of the window of data that is being timed, to measure the peer's RTT
+    /// without timestamps.
     pub window_at: Instant,
     pub window_end: SeqNum,
-    /// Nanoseconds for which data was delayed by the peer's window, and by the send buffer.
+    /// Nanoseconds for which data was delayed by the peer's window (first) and by the send buffer
+    /// (second).
     pub held_up: [u64; 2],
     pub bytes_retrans: u64,
     pub total_retrans: u32,
@@ -78,12 +79,12 @@ pub(crate) struct ColdOptions {
     pub linger2: Option<Duration>,
     pub notsent_lowat: Option<u32>,
     pub pacer: Option<Pacer>,
-    /// Time at which the next segment may leave, if pacing holds one back.
+    /// Time at which the next segment may leave, if pacing delays one.
     pub pace_at: Option<Instant>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
-    /// The RST of a connection that keepalive ended.
+    /// The RST to send for a connection that ended because keepalive probes were not answered.
     pub reset: Option<Out>,
-    /// Ends of unsent writes that must be visible on the wire.
+    /// Ends of unsent writes that must be visible on the wire, with their kind.
     pub ends: VecDeque<(SeqNum, Tail)>,
 }

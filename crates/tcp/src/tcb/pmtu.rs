@@ -3,15 +3,15 @@
 use crate::SeqNum;
 use clock::Instant;
 
-/// The search ends when the bounds are this close.
+/// Difference between the two bounds, in bytes, at which the search ends.
 const CLOSE_ENOUGH: u16 = 32;
 
 /// State of the path MTU search (RFC 8899 5.2).
 #[derive(Clone, Debug)]
 pub(crate) struct Pmtu {
-    /// Largest size known to pass.
+    /// Largest segment size known to pass, in bytes of MSS.
     pub mss: u16,
-    /// Smallest size known, or assumed, not to pass.
+    /// Smallest segment size known, or assumed, not to pass.
     pub above: u16,
     /// Probe in flight: its size, and the sequence number at which it ends.
     pub probe: Option<(u16, SeqNum)>,

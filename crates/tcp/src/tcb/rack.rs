@@ -5,28 +5,30 @@ use crate::rtt::us_since;
 use crate::scoreboard::{Delivered, sent_after};
 use clock::{Duration, Instant};
 
-/// Number of SACKed segments from which the reordering window is 0, if no reordering was seen (RFC
-/// 5681 3.2, RFC 8985 6.2).
+/// Number of SACKed segments from which on the reordering window is 0, as long as no reordering was
+/// seen (RFC 5681 3.2, RFC 8985 6.2).
 pub(crate) const DUPTHRESH: u32 = 3;
-/// Number of recoveries for which a window widened by D-SACKs lasts (RFC 8985 6.2 step 4).
+/// Number of recoveries after which a window that D-SACKs widened returns to its initial size (RFC
+/// 8985 6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// Maximum reordering degree (Linux's tcp_max_reordering).
+/// Maximum value of `degree` in segments (Linux's tcp_max_reordering).
 const MAX_DEGREE: u32 = 300;
 
 /// RACK state of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// Send time and end of the latest-sent segment that was delivered.
+    /// Send time and end sequence number of the delivered segment that was sent last.
     pub at: Instant,
     pub end: SeqNum,
     rtt_us: u32,
     /// Highest sequence number delivered.
     fack: SeqNum,
-    /// The window widens once per round trip: not again until this is acknowledged.
+    /// The window widens at most once per round trip: not again until this sequence number is
+    /// acknowledged.
     dsack_end: SeqNum,
     pub reordered: bool,
-    /// Largest reordering seen, in segments; reported as `tcpi_reordering` and not used.
+    /// Largest reordering seen, in segments. Only reported (`tcpi_reordering`), not used.
     pub degree: u16,
     dsack_round: bool,
     pub mult: u8,
@@ -53,7 +55,7 @@ impl Rack {
         Duration::from_micros(self.rtt_us.into())
     }
 
-    /// Resets the sequence numbers: data begins at `nxt`.
+    /// Resets the sequence numbers of a connection whose data begins at `nxt`.
     pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
         (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
     }
@@ -62,8 +64,8 @@ impl Rack {
     /// (steps 1 to 3). The RTT is that of the last segment processed, as in the RFC's RACK_update:
     /// the originals that an ACK covers may have taken longer.
     ///
-    /// `of_copy` states for the last and for the latest-sent segment whether the ACK may be for its
-    /// retransmission.
+    /// `of_copy` has two flags: whether the ACK may be for the retransmission of the last segment,
+    /// and of the latest-sent segment.
     #[inline]
     pub(crate) fn update(
         &mut self,
@@ -93,8 +95,8 @@ impl Rack {
         late.is_some()
     }
 
-    /// Performs [`Rack::update`] and [`Rack::reached`] for one segment that was sent once
-    /// and did not arrive late.
+    /// Performs the steps of [`Rack::update`] and [`Rack::reached`] for one segment that was sent
+    /// once and did not arrive late.
     #[inline]
     pub(crate) fn delivered(&mut self, at: Instant, end: SeqNum, rtt_us: u32) {
         self.rtt_us = rtt_us;
@@ -104,7 +106,7 @@ impl Rack {
         self.reached(end);
     }
 
-    /// Returns whether a segment that begins at `start` would be late.
+    /// Returns whether a segment that begins at `start` would arrive late, that is, reordered.
     #[inline]
     pub(crate) fn is_late(&self, start: SeqNum) -> bool {
         start.before(self.fack)
@@ -116,7 +118,7 @@ impl Rack {
         self.fack = self.fack.later(end);
     }
 
-    /// Step 4: processes a D-SACK, evidence of a retransmission that was too early.
+    /// Processes a D-SACK, which shows that a retransmission was too early (step 4).
     pub(crate) fn on_dsack(&mut self, una: SeqNum, nxt: SeqNum) {
         if self.dsack_round && una.before(self.dsack_end) {
             return;

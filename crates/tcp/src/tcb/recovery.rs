@@ -7,7 +7,7 @@ use copies::Copies;
 
 mod copies;
 
-/// State of the sender, in Linux's order and numbers (`tcpi_ca_state`).
+/// Congestion state of the sender, in Linux's order and with its numbers (`tcpi_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Ca {
     #[default]
@@ -18,7 +18,7 @@ pub(crate) enum Ca {
     Loss = 4,
 }
 
-/// A segment to be sent regardless of the congestion window.
+/// A segment that is sent regardless of the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Probe {
     /// Tail loss probe (RFC 8985 7.3).
@@ -29,10 +29,10 @@ pub(crate) enum Probe {
     Ask,
 }
 
-/// One reduction of the window: its progress, and whether it can be undone.
+/// State of one reduction of the window: its progress, and whether it can be undone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Episode {
-    /// SND.UNA at its beginning, if it may be undone.
+    /// SND.UNA when the reduction began, if the reduction may be undone.
     pub undo: Option<SeqNum>,
     /// Retransmissions not yet reported by a D-SACK.
     pub copies: Copies,
@@ -43,14 +43,14 @@ pub(crate) struct Episode {
     pub prr_delivered: u32,
     pub prr_out: u32,
     pub prr_base: u32,
-    /// Bytes that may leave until the next ACK, if [`Recovery::capped`].
+    /// Number of bytes that may leave until the next ACK, if [`Recovery::capped`].
     pub burst: u32,
 }
 
 /// Progress of F-RTO after a timeout (RFC 5682 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Frto {
-    /// Conventional recovery.
+    /// F-RTO is not active: conventional recovery.
     Off,
     /// Step 2: nothing was acknowledged cumulatively since the timeout.
     First,
@@ -64,28 +64,28 @@ pub(crate) struct Recovery {
     pub ca: Ca,
     /// Recovery point: SND.NXT when the state was entered; past it, recovery ends.
     pub high: SeqNum,
-    /// Present from the first loss event on.
+    /// State of the window reduction; present from the first loss event on.
     pub episode: Option<Box<Episode>>,
-    /// Duplicate ACKs, counted only without SACK.
+    /// Number of duplicate ACKs, counted only without SACK.
     pub dupacks: u16,
     /// Exponent of the RTO back-off.
     pub backoff: u8,
-    /// Consecutive timeouts or window probes.
+    /// Number of consecutive timeouts or window probes.
     pub retransmits: u8,
     pub frto: Frto,
-    /// Until the next ACK, only new data is sent: F-RTO waits for an answer, or an original arrived
-    /// while retransmissions are in flight.
+    /// Until the next ACK, only new data is sent. Either F-RTO waits for that ACK, or an original
+    /// arrived while retransmissions are in flight.
     pub new_first: bool,
-    /// After an undo, sending is limited by what is delivered, so that the restored window is not
+    /// After an undo, sending is limited by the bytes delivered, so that the restored window is not
     /// sent at once (RFC 4015 3.3).
     pub capped: bool,
-    /// After a timeout, the first segment is sent regardless of the windows.
+    /// After a timeout, the first segment in flight is sent regardless of the windows.
     pub force_front: bool,
     pub probe: Option<Probe>,
-    /// SND.NXT when a tail loss probe was sent, while its outcome is open.
+    /// SND.NXT when a tail loss probe was sent, until the ACK that shows the probe's outcome.
     pub tlp_end: Option<SeqNum>,
     pub tlp_resent: bool,
-    /// First send time of unanswered data; [`Instant::NEVER`] if there is none.
+    /// Time of the first transmission of unanswered data; [`Instant::NEVER`] if there is none.
     pub unanswered_since: Instant,
     /// Time of the last segment from the peer.
     pub heard_at: Instant,
@@ -112,7 +112,7 @@ impl Recovery {
         }
     }
 
-    /// Resets the state: data begins at `nxt`.
+    /// Resets the state for a connection whose data begins at `nxt`.
     pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
         *self = Recovery { heard_at: self.heard_at, ..Recovery::new(nxt) };
     }
@@ -123,8 +123,8 @@ impl Recovery {
         self.ca == Ca::Open && self.tlp_end.is_none() && self.dupacks == 0 && self.retransmits == 0 && !self.capped
     }
 
-    /// Bytes that have left the path according to duplicate ACKs, counted only without SACK (RFC
-    /// 5681 3.2 step 4).
+    /// Number of bytes that have left the path according to duplicate ACKs, counted only without
+    /// SACK (RFC 5681 3.2 step 4).
     #[inline]
     pub(crate) fn reno_bytes(&self, mss: u16) -> u32 {
         u32::from(self.dupacks) * u32::from(mss)
@@ -136,8 +136,8 @@ impl Recovery {
         matches!(self.ca, Ca::Cwr | Ca::Recovery)
     }
 
-    /// Records a retransmission of `start..end` with TSval `stamp`; the previous transmission had
-    /// `before`.
+    /// Records a retransmission of `start..end` with TSval `stamp`. `before` is the TSval of the
+    /// previous transmission.
     pub(crate) fn on_resent(&mut self, start: SeqNum, end: SeqNum, stamp: u32, before: u32) {
         let len = end.since(start);
         let episode = self.episode();
@@ -148,7 +148,8 @@ impl Recovery {
         self.spend(len);
     }
 
-    /// Returns the bytes that may be sent until the next ACK; the windows limit sending further.
+    /// Returns the number of bytes that loss recovery allows until the next ACK; the windows limit
+    /// sending further.
     #[inline]
     pub(crate) fn burst(&self) -> u32 {
         if self.capped { self.episode.as_ref().map_or(u32::MAX, |episode| episode.burst) } else { u32::MAX }
@@ -196,8 +197,8 @@ impl Recovery {
         }
     }
 
-    /// Applies proportional rate reduction: sending follows deliveries, so that the window reaches
-    /// ssthresh after a round trip (RFC 6937bis 3).
+    /// Applies proportional rate reduction: the bytes sent are in proportion to the bytes
+    /// delivered, so that the window reaches ssthresh after a round trip (RFC 6937bis 3).
     pub(crate) fn reduce(
         &mut self,
         delivered: u32,

@@ -2,21 +2,22 @@
 
 use clock::{Duration, Instant};
 
-/// Receive-buffer auto-tuning by dynamic right-sizing: bytes the application reads per round trip.
+/// Receive-buffer auto-tuning by dynamic right-sizing: measures the bytes that the application
+/// reads per round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizing {
-    /// Bytes read since `since`.
+    /// Number of bytes read since `since`.
     pub copied: u32,
     pub since: Instant,
-    /// Maximum bytes read in one round trip so far.
+    /// Maximum number of bytes read in one round trip so far.
     pub most: u32,
     /// RTT measured on the receiving side, in microseconds; 0 before the first sample.
     pub rtt_us: u32,
 }
 
 impl Sizing {
-    /// Adds an RTT sample of the receiving side: smoothed by eighths if `sure`, otherwise the
-    /// minimum.
+    /// Adds an RTT sample of the receiving side. If `sure`, the samples are smoothed by eighths;
+    /// otherwise the minimum is used.
     pub(crate) fn sample(&mut self, rtt: Duration, sure: bool) {
         let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
         self.rtt_us = match self.rtt_us {

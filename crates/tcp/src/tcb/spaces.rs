@@ -6,8 +6,8 @@ use crate::segment::Block;
 use crate::{Config, SeqNum};
 use clock::Instant;
 
-/// Assumed length of the peer's segments until a longer one arrives, for both families, as in Linux
-/// (`TCP_MSS_DEFAULT`).
+/// Assumed length of the peer's segments in bytes until a longer one arrives, for IPv4 and IPv6, as
+/// in Linux (`TCP_MSS_DEFAULT`).
 const FIRST_MSS_SEEN: u16 = 536;
 
 /// Send sequence space (RFC 9293 Figure 3).
@@ -15,27 +15,27 @@ const FIRST_MSS_SEEN: u16 = 536;
 pub(crate) struct Snd {
     pub una: SeqNum,
     pub nxt: SeqNum,
-    /// Sequence number after the last byte queued, which the FIN will have.
+    /// Sequence number after the last byte queued; the FIN will have this number.
     pub end: SeqNum,
     pub wnd: u32,
     pub wl1: SeqNum,
     pub wl2: SeqNum,
     pub max_wnd: u32,
     pub iss: SeqNum,
-    /// Data before this must be pushed.
+    /// Data before this sequence number must be sent without waiting for more (PSH).
     pub push: SeqNum,
     /// End of the latest segment sent that was not full (Nagle as modified by Minshall).
     pub small: SeqNum,
-    /// Begin and end of the current run (`Config::push_runs`).
+    /// Begin and end of the current batch of new data (`Config::push_runs`).
     pub run: Block,
-    /// ACK of this number ends the current round trip.
+    /// Sequence number whose ACK ends the current round trip.
     pub round_end: SeqNum,
     /// Maximum bytes in flight since `usage_end` was sent.
     pub flight: u32,
-    /// `flight` and `limited` apply to what was sent before this.
+    /// `flight` and `limited` apply to the data sent before this sequence number.
     pub usage_end: SeqNum,
     pub last_at: Instant,
-    /// Data bytes that fit a segment, beside the options that every segment carries.
+    /// Data bytes that fit one segment besides the options that every segment carries.
     pub mss: u16,
     /// Largest segment that the peer accepts, options included.
     pub peer_mss: u16,
@@ -63,7 +63,7 @@ pub(crate) struct Rcv {
     /// Sequence number of the peer's FIN, if `fin_came`.
     pub fin: SeqNum,
     pub space: u32,
-    /// Bytes received in order and not read.
+    /// Number of bytes received in order and not read.
     pub unread: u32,
     pub last_at: Instant,
     pub ato_us: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Rcv {
     pub wscale: u8,
     /// Number of immediate ACKs left.
     pub quick: u8,
-    /// Interactive use: data answers data, so ACKs can ride on it.
+    /// Interactive use: request and response alternate, so that data segments can carry the ACKs.
     pub pingpong: bool,
     pub ack_now: bool,
     /// The application freed buffer space, and an ACK must announce it.

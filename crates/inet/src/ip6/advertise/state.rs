@@ -16,7 +16,7 @@ pub(super) const REPLY_DELAY_MAX: Duration = Duration::from_millis(500);
 /// those of rtadvd.conf(5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Advertising {
-    /// Router lifetime (rltime); 0: not a default router.
+    /// Router lifetime (rltime); 0 if this router is not a default router.
     pub lifetime: u16,
     /// Maximum interval between advertisements (maxinterval). The minimum is a third of it.
     pub max_interval: u16,
@@ -37,16 +37,16 @@ impl Advertising {
     /// Checks the ranges of RFC 4861 6.2.1.
     ///
     /// # Errors
-    /// A sentence that names the value and its range.
+    /// A message that names the value and its range.
     pub fn check(&self) -> Result<(), &'static str> {
         if !(4..=1800).contains(&self.max_interval) {
-            return Err("maxinterval is from 4 to 1800 seconds");
+            return Err("maxinterval must be from 4 to 1800 seconds");
         }
         if self.lifetime != 0 && !(self.max_interval..=9000).contains(&self.lifetime) {
-            return Err("rltime is 0, or from maxinterval to 9000 seconds");
+            return Err("rltime must be 0, or from maxinterval to 9000 seconds");
         }
         if self.preferred > self.valid {
-            return Err("pltime is at most vltime");
+            return Err("pltime must be at most vltime");
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Advertiser {
     }
 }
 
-/// Returns a duration of at most `max`, chosen by a random number.
+/// Returns a duration of at most `max`, selected by a random number.
 pub(super) fn up_to(max: Duration, random: u64) -> Duration {
     Duration::from_nanos(random % (max.as_nanos() as u64 + 1))
 }

@@ -8,16 +8,16 @@ use wire::icmp6::nd::Preference;
 
 /// Maximum number of default routers of an interface.
 pub const ROUTERS_MAX: usize = 16;
-/// Maximum number of on-link prefixes, and of autoconfigured addresses, of an interface.
+/// Maximum number of on-link prefixes of an interface, and also of autoconfigured addresses.
 pub const PREFIXES_MAX: usize = 16;
 /// Maximum delay of the first solicitation (RFC 4861 10, MAX_RTR_SOLICITATION_DELAY).
 pub(super) const SOLICIT_DELAY: Duration = Duration::from_secs(1);
-/// Interval after the first solicitation (RFC 4861 10, RTR_SOLICITATION_INTERVAL). It doubles after
-/// each further one (RFC 7559 2).
+/// Interval after the first solicitation (RFC 4861 10, RTR_SOLICITATION_INTERVAL). The interval
+/// doubles after each further solicitation (RFC 7559 2).
 const SOLICIT_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum interval between solicitations (RFC 7559 2, MRT).
 const SOLICIT_INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// Number of unanswered solicitations before programs stop waiting.
+/// Number of unanswered solicitations after which programs stop waiting for a router.
 const AWAITED_SOLICITS: u32 = 2;
 
 /// A default router (RFC 4861 5.1).
@@ -29,9 +29,9 @@ pub struct DefaultRouter {
     pub preference: Preference,
     /// End of the router lifetime.
     pub until: Instant,
-    /// Set when address resolution failed; reachable routers are preferred.
+    /// True if address resolution of the router failed; reachable routers are preferred.
     pub is_unreachable: bool,
-    /// Set when the router advertises that DHCPv6 servers provide configuration other than
+    /// True if the router advertises that DHCPv6 servers provide configuration other than
     /// addresses.
     pub has_other_config: bool,
 }
@@ -45,7 +45,7 @@ pub struct AdvertisedPrefix {
     pub until: Instant,
 }
 
-/// Change of the FIB after a prefix option.
+/// Change of the FIB that a prefix option requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RouteChange {
     None,
@@ -53,7 +53,7 @@ pub(super) enum RouteChange {
     Remove(Prefix6),
 }
 
-/// Entries with an expired lifetime.
+/// Entries whose lifetime has expired.
 pub(super) struct Expired {
     pub(super) has_router: bool,
     pub(super) prefixes: Vec<Prefix6>,
@@ -72,8 +72,8 @@ pub(crate) struct Autoconf {
     pub(super) solicits: u32,
     pub(super) routers: Vec<DefaultRouter>,
     pub(super) prefixes: Vec<AdvertisedPrefix>,
-    /// Set when a router advertised that DHCPv6 servers provide other configuration (RFC 4861 4.2,
-    /// O flag).
+    /// True if a router advertised that DHCPv6 servers provide configuration other than addresses
+    /// (RFC 4861 4.2, O flag).
     pub(super) has_other_config: bool,
 }
 
@@ -88,7 +88,7 @@ impl Autoconf {
         self.prefixes.iter().map(|entry| entry.prefix)
     }
 
-    /// Returns whether programs wait for the first router.
+    /// Returns whether programs still wait for the first router advertisement.
     pub(crate) fn is_awaiting_router(&self) -> bool {
         self.solicit_at.is_some() && self.solicits <= AWAITED_SOLICITS
     }
@@ -134,8 +134,8 @@ impl Autoconf {
         Ok(RouteChange::None)
     }
 
-    /// Removes expired routers and prefixes, and lists these and the expired addresses. Starts to
-    /// solicit when no router is left.
+    /// Removes expired routers and prefixes, and returns them together with the expired addresses.
+    /// Starts to solicit when no router is left.
     pub(super) fn expire(&mut self, addrs: &[IfaceAddr6], now: Instant) -> Expired {
         let before = self.routers.len();
         self.routers.retain(|entry| entry.until > now);
@@ -150,8 +150,8 @@ impl Autoconf {
         Expired { has_router, prefixes, addrs }
     }
 
-    /// Returns whether a solicitation must be sent now, and schedules the next one. Without
-    /// `is_ready` it is postponed.
+    /// Returns whether a solicitation must be sent now, and schedules the next one. If `is_ready`
+    /// is false, the solicitation is postponed.
     pub(super) fn take_due_solicit(&mut self, is_ready: bool, now: Instant) -> bool {
         if self.solicit_at.is_none_or(|at| at > now) {
             return false;
@@ -176,8 +176,8 @@ impl Autoconf {
     }
 }
 
-/// Returns address, end of preferred lifetime and end of valid lifetime of each autoconfigured
-/// address.
+/// Returns, for each autoconfigured address, the address, the end of its preferred lifetime and the
+/// end of its valid lifetime.
 pub(super) fn lifetimes(addrs: &[IfaceAddr6]) -> impl Iterator<Item = (Ipv6Addr, Instant, Instant)> {
     addrs.iter().filter_map(|own| match own.origin {
         Origin::Advertised { preferred_until, valid_until, .. } => Some((own.addr, preferred_until, valid_until)),

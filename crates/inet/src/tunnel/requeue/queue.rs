@@ -1,4 +1,4 @@
-//! Queue of decapsulated packets that wait for input.
+//! Queue of decapsulated packets that wait to be processed.
 
 use crate::iface::IfaceId;
 use crate::tunnel::trouble::Trouble;
@@ -7,11 +7,12 @@ use lock::{Guarded, Locks};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Queue of packets, with a flag that is set while it may be non-empty: polls usually read only the
-/// flag.
+/// Queue of packets, with a flag that is set while the queue may be non-empty. Usually a poll reads
+/// only the flag.
 pub(crate) struct Requeue<L: Locks> {
     pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
-    /// Errors about packets of this host, with the beginning of each packet, for its socket.
+    /// Errors about packets of this host, each with the beginning of the packet, which identifies
+    /// its socket.
     pub(super) troubles: Guarded<L, VecDeque<(Trouble, Vec<u8>)>>,
     pub(super) some: AtomicBool,
 }

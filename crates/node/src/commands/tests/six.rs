@@ -68,9 +68,9 @@ fn router_advertisements_are_turned_on_and_off() {
     assert!(b.ok("ifconfig pg0").contains("\tnd6 options=<ACCEPT_RTADV,ADVERTISE>\n"));
     b.ok("ifconfig pg0 inet6 -advertise");
     for (words, says) in [
-        ("maxinterval 3", "maxinterval is from 4 to 1800 seconds"),
-        ("rltime 599", "rltime is 0, or from maxinterval to 9000 seconds"),
-        ("vltime 10 pltime 11", "pltime is at most vltime"),
+        ("maxinterval 3", "maxinterval must be from 4 to 1800 seconds"),
+        ("rltime 599", "rltime must be 0, or from maxinterval to 9000 seconds"),
+        ("vltime 10 pltime 11", "pltime must be at most vltime"),
         ("vltime x", "vltime"),
         ("rltime", "expected a number from 0 to 9000"),
     ] {
@@ -371,7 +371,8 @@ fn an_ipv6_route_by_several_gateways_is_listed_with_its_paths() {
     }
     let many = " nexthop via fd00::2".repeat(65);
     assert!(
-        b.no(&format!("ip -6 route replace 2001:db8::/32{many}")).contains("2001:db8::/32: a route has 1 to 64 paths")
+        b.no(&format!("ip -6 route replace 2001:db8::/32{many}"))
+            .contains("2001:db8::/32: a route must have 1 to 64 paths")
     );
     b.ok("ip -6 route del 2001:db8::/32 nexthop via fd00::2 weight 3 nexthop via fe80::3 dev pg0");
     assert!(!b.ok("ip -6 route").contains("2001:db8"));

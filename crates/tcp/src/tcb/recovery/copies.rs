@@ -2,15 +2,15 @@
 //!
 //! A reduction was spurious only if every retransmission since its beginning arrived in addition to
 //! its original. Each retransmission is therefore stored as a range of sequence numbers until
-//! D-SACKs cover it. A D-SACK of anything else was caused by the network.
+//! D-SACKs cover it. A D-SACK of any other data was caused by the network.
 
 use crate::{Block, SeqNum};
 
-/// Maximum ranges stored; retransmissions of adjacent segments share one. Beyond that the reduction
-/// is not undone.
+/// Maximum number of ranges stored; retransmissions of adjacent segments share a range. If more are
+/// needed, the reduction is not undone.
 const MAX: usize = 128;
-/// Number of foreign D-SACKs from which nothing is undone: the network duplicates segments, and so
-/// may duplicate retransmissions.
+/// Number of foreign D-SACKs, those of data that we did not retransmit, from which on nothing is
+/// undone: the network duplicates segments, and so may duplicate retransmissions.
 const FOREIGN: u8 = 2;
 /// Maximum count of foreign D-SACKs; the count decreases by one with each reduction.
 const FOREIGN_MAX: u8 = 16;
@@ -19,7 +19,7 @@ const FOREIGN_MAX: u8 = 16;
 struct Range {
     start: SeqNum,
     end: SeqNum,
-    /// It was sent, or was in flight, since the current reduction began.
+    /// The retransmission was sent, or was in flight, since the current reduction began.
     counts: bool,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Copies {
     any: bool,
     /// A retransmission is missing from `ranges`, which is full.
     overflow: bool,
-    /// D-SACKs of data never retransmitted.
+    /// Number of D-SACKs of data that was never retransmitted.
     foreign: u8,
 }
 
 impl Copies {
-    /// Begins a reduction. Earlier retransmissions in `under_way` count for it; those that end
-    /// before `oldest` are removed.
+    /// Begins a reduction. Earlier retransmissions that are still in flight (`under_way`) count for
+    /// it. Those that end before `oldest` are removed.
     pub(crate) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
         (self.any, self.overflow) = (false, false);
         self.foreign = self.foreign.saturating_sub(1);
@@ -77,7 +77,7 @@ impl Copies {
         self.ranges.push(Range { start, end, counts: true });
     }
 
-    /// Processes D-SACK `block`. Returns whether some of it was retransmitted.
+    /// Processes D-SACK `block`. Returns whether some of its data was retransmitted.
     pub(crate) fn report(&mut self, block: Block) -> bool {
         let ours = self.take(block.left, block.right);
         if !ours {
@@ -86,12 +86,14 @@ impl Copies {
         ours
     }
 
-    /// Returns whether there were retransmissions since the reduction began and all were reported.
+    /// Returns whether there were retransmissions since the reduction began and D-SACKs reported
+    /// all of them.
     pub(crate) fn all_reported(&self) -> bool {
         self.any && !self.overflow && self.foreign < FOREIGN && !self.ranges.iter().any(|copy| copy.counts)
     }
 
-    /// Removes one retransmission of each number in `left..right`. Returns whether there was any.
+    /// Removes one retransmission of each sequence number in `left..right`. Returns whether there
+    /// was any.
     fn take(&mut self, left: SeqNum, right: SeqNum) -> bool {
         let (mut left, mut any) = (left, false);
         while left.before(right) {
@@ -108,7 +110,7 @@ impl Copies {
             any = true;
             let splits = copy.start.before(left) && copy.end.after(right);
             if splits && self.ranges.len() + 2 > MAX {
-                // No room for the remaining parts: the range stays whole.
+                // There is no room for the remaining parts: the range stays whole.
                 self.ranges.insert(index, copy);
                 break;
             }
