@@ -1,9 +1,11 @@
-//! What one lookup costs, in ticks of the TSC: distributions of routes, with and without huge pages.
+//! Measures the cost of one lookup in ticks of the TSC, for several distributions of routes, with
+//! and without huge pages.
 //!
 //! `cargo run --release -p linerate-inet --example fib_speed [routes]`
 //!
-//! Addresses are uniformly random, or ("hits") inside routes drawn at random. 64 k of them come round again and leave
-//! their 4 MB of the array near the core; 1 M do not. `loads` is the limit: reading 64 MB at the same addresses.
+//! Addresses are uniformly random, or ("hits") inside routes drawn at random. With 64 k addresses,
+//! the 4 MB of the array that they use stay in the cache; with 1 M they do not. `loads` is the
+//! lower limit: only the reads from 64 MB at the same addresses.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::_rdtsc;
@@ -17,7 +19,8 @@ use linerate_inet::fib::{Fib, NextHopId, Prefix};
 const SAMPLES: usize = 31;
 const LOOKUPS: usize = 1 << 20;
 
-/// xorshift64*: the same routes and addresses in every run.
+/// Random number generator xorshift64* with a fixed seed: the same routes and addresses in every
+/// run.
 struct Random(u64);
 
 impl Random {
@@ -33,7 +36,7 @@ impl Random {
     }
 }
 
-/// Lengths as in a table of the Internet in 2026, in 1/1000.
+/// Returns a prefix length, distributed as in the Internet's routing table of 2026 (in 1/1000).
 fn bgp_length(random: &mut Random) -> u8 {
     match random.below(1000) {
         0..600 => 24,
@@ -69,7 +72,7 @@ fn ticks_per_ns() -> f64 {
     (ticks() - ticks_before) as f64 / start.elapsed().as_nanos() as f64
 }
 
-/// Least and median ticks per lookup over bursts of `burst`.
+/// Returns the minimum and median ticks per lookup over bursts of `burst` addresses.
 fn measure(addresses: &[u32], burst: usize, mut lookup: impl FnMut(&[u32])) -> (f64, f64) {
     let rounds = LOOKUPS / addresses.len();
     let mut sample = || {
@@ -110,7 +113,7 @@ fn uniform(count: usize) -> Vec<u32> {
     (0..count).map(|_| random.next()).collect()
 }
 
-/// Addresses inside routes drawn at random.
+/// Returns addresses inside randomly selected routes.
 fn hits(count: usize, routes: &[(Prefix, NextHopId)]) -> Vec<u32> {
     let mut random = Random(8);
     let mut inside = || {
@@ -149,13 +152,13 @@ fn trial(name: &str, routes: &[(Prefix, NextHopId)], huge_pages: bool) {
     );
 }
 
-/// Bytes of memory this process holds.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> i64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<i64>().ok()).expect("a number of pages") * 4096
 }
 
-/// What a /8 costs that is announced and withdrawn over the routes, and a host route.
+/// Measures the cost of adding and removing a /8 that covers many routes, and of a host route.
 fn changes(routes: &[(Prefix, NextHopId)]) {
     let (mut fib, mut random) = (Fib::new(), Random(9));
     for &(prefix, hop) in routes {

@@ -24,7 +24,7 @@ conversations! {
     prefixes_are_limited_by_number_and_by_buffer
 }
 
-/// An advertisement: time in milliseconds, router lifetime, options.
+/// A sent advertisement: time in milliseconds, router lifetime, options.
 type Sent = (u64, u16, Vec<String>);
 
 /// A router that advertises on `em0`.

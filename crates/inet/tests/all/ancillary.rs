@@ -86,7 +86,8 @@ fn the_iface_is_that_of_arrival<L: Locks>() {
     }
 }
 
-/// IPv4 headers have no field for the iface: only what comes after the option is set has it.
+/// IPv4 headers have no field for the interface: only datagrams that arrive after the option is set
+/// have it.
 fn datagrams_queued_before_the_request_have_no_iface<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
@@ -129,7 +130,7 @@ fn ancillary_data_applies_to_one_datagram<L: Locks>() {
         let alias: IpAddr = kin.pick(alias4.into(), alias6.into());
         h.options(s, |options| (options.ttl, options.tos) = (Some(33), 0x10));
         for _ in 0..2 {
-            // Kept headers are as they were before and after.
+            // The cached headers are the same before and after.
             assert_eq!(h.send(s, b"text", to), Ok(4));
             let usual = h.sent_packet();
             assert_eq!((usual.src, usual.ttl, usual.tos), (kin.me(), 33, 0x10));
@@ -145,7 +146,8 @@ fn ancillary_data_applies_to_one_datagram<L: Locks>() {
                 assert_eq!((sent.src, sent.ttl, sent.tos), expected, "{ancillary:?}");
             }
         }
-        // To a group: the time to live and the iface of this datagram, too.
+        // For a multicast group, the ancillary data also sets time to live and interface of this
+        // datagram.
         let group: IpAddr = kin.pick("224.0.0.99".parse().unwrap(), "ff02::99".parse().unwrap());
         let ancillary = Ancillary { info: info(kin.any(), EM0), ttl: Some(9), tos: None };
         assert_eq!(h.send_msg(s, (group, 5).into(), ancillary), Ok(4));
@@ -164,7 +166,7 @@ fn invalid_ancillary_data_is_rejected<L: Locks>() {
         let alien = kin.pick(Kin::Six, Kin::Four).me();
         assert_eq!(from(info(alien, None)), Err(SendError::BadSource), "of the other family");
         assert_eq!(from(info(kin.any(), IfaceId(77))), Err(SendError::NoIface));
-        // 0 keeps an IPv6 packet in the host; IPv4 has no such request.
+        // A hop limit of 0 keeps an IPv6 packet in the host; IPv4 has no such option.
         let none = Ancillary { ttl: Some(0), ..Ancillary::default() };
         assert_eq!(h.send_msg(s, to, none), kin.pick(Err(SendError::Invalid), Ok(4)));
         h.sent_nothing(EM0);

@@ -77,7 +77,8 @@ fn a_request_from_a_known_neighbor_refreshes_it<L: Locks>() {
     );
 }
 
-/// RFC 5227 2.1.1: a probe's sender address is zero; remembering it would pollute the cache.
+/// RFC 5227 2.1.1: the sender address of a probe is zero; storing it would pollute the neighbor
+/// table.
 fn a_probe_is_answered_and_not_cached<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, Station { ip: Ipv4Addr::UNSPECIFIED, ..PEER }, ME));
@@ -164,7 +165,8 @@ fn a_static_entry_is_not_overwritten<L: Locks>() {
     assert_eq!(h.neighbor(PEER.ip).unwrap().state, State::Permanent);
 }
 
-/// Row 24 (Ripple20 11906, 11914): types and lengths are validated, and nothing is read that is not there.
+/// Row 24 (Ripple20 11906, 11914): types and lengths are validated, and nothing beyond the packet
+/// is read.
 fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
     let h = host::<L>();
     let good = arp(Op::Request, PEER, ME);
@@ -175,7 +177,7 @@ fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
         frame[at] = value;
         bad.push(frame);
     }
-    // A sender's MAC address that is no station's, or ours; a sender's IP address that no host has.
+    // MAC addresses that no sender can have, and our own; IP addresses that no host can have.
     for sha in [Mac::BROADCAST, Mac([1, 0, 0x5e, 0, 0, 1]), Mac::ZERO, ME.mac] {
         let packet = Packet { op: Op::Request, sha, spa: PEER.ip, tha: Mac::ZERO, tpa: ME.ip };
         bad.push(ether(Mac::BROADCAST, PEER.mac, EtherType::ARP, &packet.emit()));
@@ -190,7 +192,8 @@ fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
     h.assert_counters(&format!("in {n}, arp.in.malformed {n}"));
 }
 
-/// RFC 826 does not compare the sender with the frame's source: a proxy, a bridge with its own address.
+/// RFC 826 does not compare the sender with the frame's source: it may be a proxy, or a bridge with
+/// its own address.
 fn a_sender_other_than_the_frames_source_is_answered_and_cached<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, ether(Mac::BROADCAST, OTHER.mac, EtherType::ARP, &arp(Op::Request, PEER, ME)[14..]));
@@ -202,7 +205,7 @@ fn a_sender_other_than_the_frames_source_is_answered_and_cached<L: Locks>() {
     );
 }
 
-/// IEEE 802.1Q table 9-2: VLAN 0 is no VLAN, only a priority; also within another such tag.
+/// IEEE 802.1Q table 9-2: VLAN 0 is only a priority and no VLAN, also inside another such tag.
 fn a_priority_tag_is_stripped_and_a_vlan_tag_is_not<L: Locks>() {
     let h = host::<L>();
     let request = arp(Op::Request, PEER, ME);
@@ -224,7 +227,7 @@ fn a_priority_tag_is_stripped_and_a_vlan_tag_is_not<L: Locks>() {
     for tags in [&[(0x8100, 1)][..], &[(0x8100, 0x0fff)], &[(0x8100, 0), (0x8100, 7)]] {
         h.inject(EM0, tagged(&request, tags));
     }
-    // Cut within the tag.
+    // The frame ends within the tag.
     h.inject(EM0, &tagged(&request, &[(0x8100, 0)])[..16]);
     h.sent_nothing(EM0);
     h.assert_counters("in 4, link.ether.in.unknown_type 4");
@@ -251,7 +254,8 @@ fn the_waiting_queue_drops_the_oldest_and_is_delivered_in_order<L: Locks>() {
     h.assert_counters("in 1, out 16, arp.replies_received 1, neigh.resolved 1, arp.in.consumed 1");
 }
 
-/// A caller of send that then waits for the answer has nobody who flushes for it.
+/// A program that sends and then waits for the answer does not flush, so the request must leave at
+/// once.
 fn the_request_for_a_first_datagram_is_sent_at_once<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -352,7 +356,7 @@ fn a_stale_neighbor_without_an_answer_is_probed_three_times_and_removed<L: Locks
     assert_eq!(arp_of(&h.sent_one(EM0)).0.dst, Mac::BROADCAST, "from the beginning");
 }
 
-/// The headers kept at the socket must not outlive the address they were made with.
+/// The headers cached at the socket must not be used after the neighbor's address changed.
 fn packets_follow_a_neighbor_that_moved<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
@@ -408,7 +412,7 @@ fn an_address_is_announced_when_it_is_added<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-/// A host on a /16 with room for 64 neighbors.
+/// Returns a host on a /16 with room for 64 neighbors.
 fn crowded<L: Locks>() -> Host<L> {
     let h = Host::<L>::bare(512, 1);
     h.add_iface("em0", ME, 1500);
@@ -424,7 +428,7 @@ fn stranger(n: u32) -> Station {
     Station { mac: Mac([2, 0, 1, 0, c, d]), ip: Ipv4Addr::new(10, 0, 16 + c, d) }
 }
 
-/// Row 33: bounded, entries in use pinned.
+/// Row 33: the table is bounded, and entries in use are not evicted.
 fn a_flood_of_requests_is_bounded_and_leaves_neighbors_in_use_alone<L: Locks>() {
     let h = crowded::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
@@ -443,7 +447,8 @@ fn a_flood_of_requests_is_bounded_and_leaves_neighbors_in_use_alone<L: Locks>() 
     h.audit();
 }
 
-/// Row 33: a bounded LRU, not a table that 64 strangers close for twenty minutes.
+/// Row 33: the table evicts the entry unused longest, so that 64 strangers do not block it for
+/// twenty minutes.
 fn a_flood_of_requests_does_not_block_new_neighbors<L: Locks>() {
     let h = crowded::<L>();
     for n in 0..1_000 {
@@ -461,7 +466,8 @@ fn a_flood_of_requests_does_not_block_new_neighbors<L: Locks>() {
     assert!(h.counter("inet.neigh.evicted") >= 1_000 - 64, "each that made room is counted");
 }
 
-/// Row 31 (RFC 6583's exhaustion, with ARP): a scan of a connected subnet fills the table with open questions.
+/// Row 31 (neighbor table exhaustion as in RFC 6583, with ARP): a scan of a connected subnet fills
+/// the table with unresolved entries.
 fn a_scan_through_a_router_is_bounded_and_leaves_neighbors_alone<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.sysctls.neigh_limit.set(64);
@@ -488,7 +494,7 @@ fn station_on_1(host: u8) -> Station {
     Station { mac: Mac([2, 0, 0, 0, 1, host]), ip: Ipv4Addr::new(10, 0, 1, host) }
 }
 
-/// Row 37: multicast, zero and own addresses are no sources.
+/// Row 37: multicast, zero and own addresses are not valid sources.
 fn frames_from_impossible_sources_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -546,7 +552,7 @@ fn an_iface_that_is_down_neither_receives_nor_sends<L: Locks>() {
     h.stack.set_up(h.cx(), EM0, true);
     h.inject(EM0, udp_frame(PEER, 1, ME, 9, b"x"));
     assert_eq!(h.recv(s), Some((b"x".to_vec(), at(PEER, 1))));
-    // An iface that nobody made.
+    // An interface that does not exist.
     h.inject(linerate_inet::iface::IfaceId(77), udp_frame(PEER, 1, ME, 9, b"x"));
     assert!(h.recv(s).is_none());
     assert_eq!(h.counter("inet.link.ether.in.iface_down"), 3);

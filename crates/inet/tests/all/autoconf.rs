@@ -75,7 +75,7 @@ impl Ra {
         self
     }
 
-    /// Adds search domains as they stand (RFC 8106 5.2).
+    /// Adds search domains in encoded form (RFC 8106 5.2).
     fn dnssl(mut self, lifetime: u32, domains: &[u8]) -> Ra {
         let padded = domains.len().next_multiple_of(8);
         self.options.extend([31, 1 + (padded / 8) as u8, 0, 0]);
@@ -174,7 +174,7 @@ fn a_host_solicits_and_is_configured<L: Locks>() {
     h.send(id, b"out", Some((BEYOND6, 7).into())).unwrap();
     let (link, header, _) = h.sent6_one(EM0);
     assert_eq!((link.dst, header.src), (PEER6.mac, own.addr));
-    // Each prefix has its own identifier, which repeats.
+    // Each prefix has its own interface identifier, which is the same each time.
     usual(PEER6, "2001:db8:1::/64").prefix("2001:db8:2::/64", 0xc0, DAY, DAY).received_by(&h);
     let all = advertised(&h);
     assert_eq!((all.len(), all[0].addr), (2, own.addr));
@@ -190,7 +190,8 @@ fn solicitation_intervals_double<L: Locks>() {
     let pauses: Vec<_> = at.windows(2).map(|pair| (pair[1] - pair[0]) / 10).collect();
     assert_eq!(pauses, [4, 8, 16, 32, 64, 128], "{at:?}");
     assert!(!h.stack.has_tentative(h.cx()), "programs stop waiting");
-    // After down and up, perhaps on another link, it starts anew.
+    // After down and up, autoconfiguration starts again, since the interface may be on another
+    // link.
     h.stack.set_up(h.cx(), EM0, false);
     h.stack.set_up(h.cx(), EM0, true);
     assert_eq!(solicitations(&h, 5).len(), 2);
@@ -305,7 +306,7 @@ fn the_preferred_reachable_router_is_used<L: Locks>() {
     let preferences: Vec<_> =
         h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.preference).collect();
     assert_eq!(preferences, [Preference::Medium, Preference::Medium]);
-    // It does not answer neighbor solicitations.
+    // The router does not answer neighbor solicitations.
     let id = h.bound6(any6(5000));
     for _ in 0..60 {
         let _ = h.send(id, b"out", Some((BEYOND6, 7).into()));
@@ -316,7 +317,7 @@ fn the_preferred_reachable_router_is_used<L: Locks>() {
     let unreachable: Vec<_> =
         h.stack.iface(EM0).unwrap().default_routers(h.cx()).iter().map(|of| of.is_unreachable).collect();
     assert!(unreachable.contains(&true), "{unreachable:?}");
-    // An advertisement makes it reachable again.
+    // An advertisement makes the router reachable again.
     Ra { flags: 0x08, ..Ra::of(PEER6) }.received_by(&h);
     assert_eq!(default_route(&h), by(PEER6));
     h.audit();
@@ -329,7 +330,7 @@ fn a_former_router_is_removed<L: Locks>() {
     assert_eq!(default_route(&h), by(PEER6));
     Ra::of(PEER6).lifetime(0).received_by(&h);
     assert_eq!(default_route(&h), by(OTHER6));
-    // A neighbor advertisement without the router flag says the same (RFC 4861 7.2.5).
+    // A neighbor advertisement without the router flag has the same effect (RFC 4861 7.2.5).
     let advert = Advert { router: false, solicited: false, replaces: true, target: OTHER6.near };
     let emit = |out: &mut [u8]| icmp6::nd::emit_advert(advert, Some(OTHER6.mac), (OTHER6.near, ALL_NODES), out);
     h.inject(EM0, icmp6(OTHER6.near, ALL_NODES, emit).hops(255).frame(Mac::multicast6(ALL_NODES), OTHER6.mac));
@@ -436,7 +437,7 @@ fn a_forged_advertisement_does_not_remove_a_static_router<L: Locks>() {
     assert_eq!(h.counter("inet.nd.in.would_overwrite_static"), 1);
 }
 
-/// RFC 6980 5: fragments are a way around filters of advertisements in switches (RFC 7113).
+/// RFC 6980 5: fragments would bypass filters of advertisements in switches (RFC 7113).
 fn an_advertisement_in_a_fragment_is_dropped<L: Locks>() {
     let h = accepting::<L>();
     let whole = usual(PEER6, "2001:db8:1::/64").packet(PEER6.near);
@@ -461,14 +462,14 @@ fn advertised_resolvers_have_lifetimes_and_are_bounded<L: Locks>() {
     assert_eq!(resolvers(), ("[2001:db8::53]:53 [fe80::53%2]:53".into(), "lab.test test".into()));
     h.advance_secs(31);
     assert_eq!(resolvers(), ("[2001:db8::53]:53 [fe80::53%2]:53".into(), "".into()));
-    // A lifetime of 0 ends the use of one; another's is extended.
+    // A lifetime of 0 ends the use of one server; the lifetime of another is extended.
     ra().rdnss(0, &["2001:db8::53"]).rdnss(60, &["fe80::53"]).received_by(&h);
     assert_eq!(resolvers().0, "[fe80::53%2]:53");
     h.advance_secs(59);
     assert_eq!(resolvers().0, "[fe80::53%2]:53");
     h.advance_secs(2);
     assert_eq!(resolvers().0, "");
-    // Options that are no lists of addresses or names, and addresses of no server.
+    // Options that are no lists of addresses or names, and addresses that no server can have.
     let bad = |kind: u8, units: u8, data: &[u8]| {
         let mut ra = ra();
         ra.options.extend([&[kind, units, 0, 0, 0, 0, 0, 60], data].concat());

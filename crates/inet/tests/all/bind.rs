@@ -58,7 +58,7 @@ fn two_sockets_share_a_port_only_if_both_set_the_option<L: Locks>() {
             two.into_iter().for_each(|id| assert!(h.stack.udp_close(h.cx(), id)));
         }
     }
-    // The same port at different addresses is no conflict.
+    // The same port at different addresses does not conflict.
     bind(&h, on_me, false).unwrap();
     bind(&h, SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)), false).unwrap();
     bind(&h, at(ME, 5001), false).unwrap();
@@ -88,8 +88,9 @@ fn a_closed_socket_frees_its_port<L: Locks>() {
     bind(&h, any(5000), false).unwrap();
 }
 
-/// BSD's in_pcblookup_local and Linux's udp_lib_lport_inuse count connected sockets too: else a stranger on this host
-/// takes over the port that a connected socket has and will have again when it disconnects.
+/// BSD's in_pcblookup_local and Linux's udp_lib_lport_inuse count connected sockets too. Otherwise
+/// another program could take over the port that a connected socket uses and will have again when
+/// it disconnects.
 fn a_socket_that_is_connected_keeps_its_port<L: Locks>() {
     let h = host::<L>();
     let s = bind(&h, any(5000), false).unwrap();
@@ -193,7 +194,8 @@ fn connecting_without_a_route_fails_and_changes_nothing<L: Locks>() {
     assert!(h.recv(s).is_some(), "still open to all");
 }
 
-/// A source address that was chosen for one peer is no choice for another (Linux chooses anew; RFC 1122 3.3.4.3).
+/// A source address that was selected for one peer is selected anew for another peer (as in Linux;
+/// RFC 1122 3.3.4.3).
 fn connecting_again_takes_the_source_address_towards_the_new_peer<L: Locks>() {
     let h = host::<L>();
     h.add_iface("em1", ME2, 1500);
@@ -235,7 +237,8 @@ fn ephemeral_ports_are_in_their_range_and_never_given_twice<L: Locks>() {
     }
 }
 
-/// Row 48, RFC 6056 3: over 10^4 tuples the ports spread, do not follow one another, and differ from host to host.
+/// Row 48, RFC 6056 3: over 10^4 tuples the ports are evenly distributed, not sequential, and
+/// different from host to host.
 fn ephemeral_ports_are_unpredictable<L: Locks>() {
     let h = host::<L>();
     let ports = |h: &Host<L>| -> Vec<u16> {
@@ -267,7 +270,7 @@ fn ephemeral_ports_are_unpredictable<L: Locks>() {
     let second = ports(&other);
     let same = first.iter().zip(&second).filter(|(a, b)| a == b).count();
     assert!(same < 20, "{same} of 10,000 are the same on another host");
-    // The same tuple again is not the same port again.
+    // The same tuple gets another port the second time.
     let third = ports(&h);
     let same = first.iter().zip(&third).filter(|(a, b)| a == b).count();
     assert!(same < 20, "{same} of 10,000 are the same as before");
@@ -283,7 +286,7 @@ fn all_ephemeral_ports_can_be_used_until_none_is_left<L: Locks>() {
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Err(SendError::NoPorts));
 }
 
-/// Row 64: with 10,000 sockets each datagram finds its own.
+/// Row 64: with 10,000 sockets, each datagram is delivered to its own socket.
 fn many_sockets_are_found_each_by_its_own<L: Locks>() {
     let h = host::<L>();
     let mut sockets = Vec::new();

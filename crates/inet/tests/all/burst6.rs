@@ -1,7 +1,8 @@
 //! The fast path and the slow path of IPv6 input have the same results, for every mixture of packets in a burst.
 //!
-//! Every kind of packet goes to equal hosts: alone, in bursts of both families in random order, and by the slow path alone
-//! (with the sysctl that has each frame opened by itself). Counters, frames sent and datagrams read are the same.
+//! Every kind of packet goes to equal hosts: alone, in bursts of both families in random order, and
+//! by the slow path alone (with the sysctl that makes the stack process each frame separately).
+//! Counters, frames sent and datagrams read are the same.
 
 use crate::common::packets::*;
 use crate::common::six::*;
@@ -23,7 +24,7 @@ conversations! {
     a_large_segment_is_compared_with_the_mtu_by_its_pieces
 }
 
-/// Arrival of frames.
+/// Way in which frames arrive.
 #[derive(Clone, Copy, Debug)]
 enum Come {
     Alone,
@@ -47,7 +48,7 @@ const NOWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdead, 0, 0, 0, 0, 0, 1);
 const HOLE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xb1ac, 0, 0, 0, 0, 0, 1);
 const REFUSED: Ipv6Addr = Ipv6Addr::new(0x2001, 0xffff, 0, 0, 0, 0, 0, 1);
 
-/// Frames of every kind for `ME6`, and some of IPv4 and of no family.
+/// Returns frames of every kind for `ME6`, and some of IPv4 and of neither family.
 fn for_us() -> Vec<Vec<u8>> {
     let (peer, me) = ((PEER6.ip, 5), (ME6.ip, 9));
     let plain = |text: &[u8]| udp6(peer, me, text);
@@ -133,7 +134,7 @@ fn for_us() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Frames of every kind that a router forwards, or does not.
+/// Returns frames of every kind that a router forwards, and some that it does not.
 fn for_others() -> Vec<Vec<u8>> {
     let peer = (PEER6.ip, 5);
     let to = |dst: Ipv6Addr| udp6(peer, (dst, 9), b"onward");
@@ -171,10 +172,10 @@ fn for_others() -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// Counters, frames sent and datagrams read.
+/// Result of a run: counters, frames sent and datagrams read.
 type Result = (BTreeMap<String, u64>, Vec<(u16, Vec<u8>)>, Vec<(usize, Vec<u8>)>);
 
-/// Returns a frame without IPv4's identification, which depends on the order of sending.
+/// Returns a frame without the IPv4 identification, which depends on the order of sending.
 fn without_ident(mut frame: Vec<u8>) -> Vec<u8> {
     if frame[12..14] == [8, 0] {
         frame[18..20].fill(0);
@@ -231,7 +232,7 @@ fn assert_same<L: Locks>(make: impl Fn() -> (Host<L>, Vec<usize>), frames: &[Vec
     assert!(results[0].1.len() > 5 && results[0].2.len() > 5, "{results:?}");
 }
 
-/// Returns a host with a socket for anyone, one for `PEER6` and one of IPv4.
+/// Returns a host with three sockets: for any peer, for `PEER6`, and for IPv4.
 fn host_of_three<L: Locks>() -> (Host<L>, Vec<usize>) {
     let h = Host::<L>::six_and_neighbors();
     let (six, connected, four) = (h.bound6(any6(9)), h.bound6(any6(10)), h.bound(11));

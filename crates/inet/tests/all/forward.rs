@@ -70,7 +70,8 @@ fn a_packet_is_forwarded_with_a_decremented_ttl_and_updated_checksum<L: Locks>()
     h.assert_counters("in 1, out 1, ip4.received 1, ip4.forwarded 1");
 }
 
-/// Row 71 (Etherleak): bytes behind the packet stay behind, whatever the packet is and however it goes on.
+/// Row 71 (Etherleak): bytes after the end of the packet are not forwarded, whatever the packet is
+/// and however it is forwarded.
 fn bytes_after_a_packet_are_not_forwarded<L: Locks>() {
     let h = Host::<L>::router();
     let packets = [
@@ -94,7 +95,8 @@ fn every_ttl_and_checksum_is_updated_correctly<L: Locks>() {
     for dst in [FAR.ip, NET] {
         for ttl in 2..=255 {
             for id in [0, 1, 0xff, 0x100, 0x7fff, 0xfeff, 0xffff] {
-                // The wire itself verifies the checksum of what is sent; this compares with one computed afresh.
+                // The wire verifies the checksums of sent frames; this test compares with a
+                // checksum computed from scratch.
                 h.inject(EM0, onward(dst, b"").ttl(ttl).id(id).between(PEER, ME));
                 assert_eq!(h.sent_one(EM1), onward(dst, b"").ttl(ttl - 1).id(id).between(ME2, FAR));
             }
@@ -392,7 +394,7 @@ fn a_redirect_is_sent_to_a_neighbor_with_a_better_first_hop<L: Locks>() {
     );
 }
 
-/// The next hop may be the destination itself, which the sender could have asked for (RFC 1812 5.2.7.2).
+/// The better next hop may be the destination itself (RFC 1812 5.2.7.2).
 fn a_redirect_names_the_destination_itself_where_that_is_a_neighbor<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM0, OTHER);

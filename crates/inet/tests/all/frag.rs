@@ -42,7 +42,7 @@ fn payload(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
 }
 
-/// A datagram for port 9 in fragments of `size` bytes.
+/// Returns a datagram for port 9 in fragments of `size` bytes.
 fn fragments(whole: &Ip, size: usize) -> Vec<Vec<u8>> {
     (0..whole.payload.len()).step_by(size).map(|off| whole.fragment(off, size).between(PEER, ME)).collect()
 }
@@ -75,7 +75,7 @@ fn fragments_in_any_order_are_reassembled<L: Locks>() {
     );
 }
 
-/// Two hosts back to back that know nothing of each other.
+/// Creates two hosts on one link that have no neighbor entries for each other.
 fn two<L: Locks>() -> (Host<L>, Host<L>) {
     let (a, b) = (Host::<L>::new(), Host::<L>::bare(512, 2));
     b.add_iface("em0", PEER, 1500);
@@ -170,7 +170,7 @@ fn two_datagrams_interleaved_do_not_mix<L: Locks>() {
     }
 }
 
-/// RFC 792, RFC 1122 3.3.2: between 60 and 120 s, and told only if fragment zero was there.
+/// RFC 792, RFC 1122 3.3.2: after 60 to 120 s, reported only if fragment zero has arrived.
 fn a_reassembly_timeout_is_reported_with_the_first_fragment<L: Locks>() {
     let h = host::<L>();
     let whole = datagram(1000);
@@ -188,7 +188,7 @@ fn a_reassembly_timeout_is_reported_with_the_first_fragment<L: Locks>() {
         "in 2, out 1, audit.made 1, ip4.received 2, ip4.fragments_received 2, ip4.sent 1, icmp4.errors_sent 1, \
          ip4.reass.timeout 2",
     );
-    // The number may be used again.
+    // The identification may be used again.
     let s = h.bound(9);
     h.inject_all(EM0, fragments(&whole, 512));
     assert_eq!(h.recv(s).unwrap().0, payload(1000));
@@ -230,7 +230,7 @@ fn ping_of_death_is_dropped<L: Locks>() {
     h.assert_counters("in 66, ip4.received 66, ip4.fragments_received 66, ip4.reass.malformed 2");
 }
 
-/// Row 3, and its relatives: any overlap ends the datagram.
+/// Row 3 and its variants: any overlap drops the datagram.
 fn teardrop_is_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -261,7 +261,7 @@ fn jolt2_is_dropped_one_by_one<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).1, b"alive?");
 }
 
-/// Row 7 (Rose): never-completed datagrams from many sources, or from one.
+/// Row 7 (Rose): datagrams that are never completed, from many sources or from one.
 fn many_incomplete_datagrams_are_bounded_and_others_are_delivered<L: Locks>() {
     let h = Host::<L>::configured(pool(2048), |_| {});
     h.add_iface("em0", ME, 1500);

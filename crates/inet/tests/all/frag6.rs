@@ -1,4 +1,5 @@
-//! IPv6 fragments, come and made (RFC 8200 4.5, RFC 5722, RFC 6946; robustness rows 8, 9 and 50), and paths that are narrow (RFC 8201).
+//! IPv6 fragments, received and sent (RFC 8200 4.5, RFC 5722, RFC 6946; robustness rows 8, 9 and
+//! 50), and small path MTUs (RFC 8201).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -67,7 +68,8 @@ fn an_overlap_ends_the_whole_datagram<L: Locks>() {
     assert_eq!((h.counter("inet.ip6.reassembled"), h.counter("inet.icmp6.echoes_answered")), (1, 1));
 }
 
-/// RFC 6946: a datagram of one fragment is whole, whatever others of its number wait.
+/// RFC 6946: a datagram of one fragment is complete, whatever other fragments with its
+/// identification are held.
 fn an_atomic_fragment_is_processed_alone<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);

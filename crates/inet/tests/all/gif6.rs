@@ -1,4 +1,5 @@
-//! Tunnels with IPv6 in them, around them, or both: each pair of gif's families, GRE, what a router says of the outer packet told inside.
+//! Tunnels that carry IPv6, that are carried by IPv6, or both: each pair of gif's families, GRE,
+//! and ICMP errors of routers about outer packets, relayed to the inner sender.
 
 use crate::common::packets::{Ip, ip_of, ping};
 use crate::common::six::*;
@@ -33,7 +34,7 @@ const IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 const THERE4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
 const IN6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 1);
 pub const THERE6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 2);
-/// Behind the far end.
+/// An address that is reached through the tunnel.
 pub const DEEP4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
 pub const DEEP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
 
@@ -46,7 +47,8 @@ pub fn config(kind: Kind, six: bool) -> Config {
     Config { local, remote, ..Config::new(kind) }
 }
 
-/// A router with a tunnel between its second link's address and FAR's, with addresses of both families inside, and routes through it.
+/// Creates a router with a tunnel between its address on the second link and FAR, with inner
+/// addresses of both families and routes through the tunnel.
 pub fn router<L: Locks>(config: Config) -> (Host<L>, IfaceId) {
     let h = Host::<L>::router6();
     let id =
@@ -67,13 +69,13 @@ pub fn packets() -> [Vec<u8>; 2] {
     [four, Ip6::new(PEER6.ip, DEEP6, Proto::UDP, [6; 12]).packet()]
 }
 
-/// PEER sends it to us, to be forwarded.
+/// Receives `packet` from PEER, to be forwarded.
 pub fn onward<L: Locks>(h: &Host<L>, packet: &[u8]) {
     let ethertype = if ip6::is_version(packet) { wire::eth::EtherType::IPV6 } else { wire::eth::EtherType::IPV4 };
     h.inject(EM0, crate::common::packets::ether(ME.mac, PEER.mac, ethertype, packet));
 }
 
-/// The outer packet that FAR gets: protocol, hops, class, payload.
+/// Returns the outer packet that FAR receives: protocol, hop limit, traffic class, payload.
 #[track_caller]
 pub fn outer<L: Locks>(h: &Host<L>, six: bool) -> (Proto, u8, u8, Vec<u8>) {
     let frame = h.sent_one(EM1);
@@ -87,7 +89,7 @@ pub fn outer<L: Locks>(h: &Host<L>, six: bool) -> (Proto, u8, u8, Vec<u8>) {
     (header.proto, header.ttl, header.tos, payload.to_vec())
 }
 
-/// FAR sends `payload` in an outer packet.
+/// Receives an outer packet with `payload` from FAR.
 pub fn from_far<L: Locks>(h: &Host<L>, six: bool, proto: Proto, payload: &[u8]) {
     match six {
         true => h.inject(EM1, Ip6::new(FAR6.ip, MY6.ip, proto, payload).between(FAR6, MY6)),
@@ -95,7 +97,7 @@ pub fn from_far<L: Locks>(h: &Host<L>, six: bool, proto: Proto, payload: &[u8]) 
     }
 }
 
-/// What a packet is when it has been passed on once.
+/// Returns a packet as it is after being forwarded once.
 pub fn one_hop_less(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     match ip6::is_version(&packet) {
@@ -273,7 +275,7 @@ fn both_ends_have_the_same_family<L: Locks>() {
     h.sent(EM1);
 }
 
-/// RFC 6040, in headers of either family.
+/// RFC 6040, for inner and outer headers of either family.
 fn ecn_marks_are_copied_both_ways<L: Locks>() {
     for outside in [false, true] {
         let (h, _) = router::<L>(config(Kind::Gif, outside));
@@ -359,7 +361,8 @@ fn a_removed_tunnel_leaves_no_state<L: Locks>() {
     assert_eq!((again, h.stack.iface(id).unwrap().addrs6(h.cx()).len()), (id, 0));
 }
 
-/// The socket of a sender is locked while its packet enters the tunnel: its error comes at the next poll.
+/// The socket of a sender is locked while its packet enters the tunnel, so its error is reported at
+/// the next poll.
 fn local_senders_of_both_families_get_an_error_without_a_route_to_the_far_end<L: Locks>() {
     let remote = IpAddr::from(Ipv4Addr::new(203, 0, 113, 9));
     for to in [SocketAddr::from((DEEP4, 80)), SocketAddr::from((DEEP6, 80))] {

@@ -1,4 +1,5 @@
-//! One conversation for both families: stations by family, packets to be made and packets that were sent.
+//! Tests that run for both families: stations by family, packets to send to the host, and packets
+//! that the host sent.
 
 use super::packets::{Ip, ether, ip_of};
 use super::six::{Ip6, ME6, OTHER6, PEER6, ip6_of};
@@ -47,17 +48,17 @@ impl Kin {
         self.pick(Proto::ICMP, Proto::IPV6_ICMP)
     }
 
-    /// Type of an echo request.
+    /// Returns the ICMP type of an echo request.
     pub fn request(self) -> u8 {
         self.pick(icmp4::ty::ECHO_REQUEST, icmp6::ty::ECHO_REQUEST)
     }
 
-    /// Type of an echo reply.
+    /// Returns the ICMP type of an echo reply.
     pub fn reply(self) -> u8 {
         self.pick(icmp4::ty::ECHO_REPLY, icmp6::ty::ECHO_REPLY)
     }
 
-    /// A packet from PEER to this host.
+    /// Returns a packet from PEER to this host.
     pub fn packet(self, proto: Proto, payload: impl Into<Vec<u8>>) -> Pkt {
         Pkt { src: self.peer(), dst: self.me(), proto, ttl: 64, tos: 0, payload: payload.into() }
     }
@@ -72,7 +73,8 @@ impl Kin {
         self.packet(Proto::UDP, datagram)
     }
 
-    /// An ICMP message from `from` with its checksum: type, code, the other 4 bytes of the header, data.
+    /// Returns an ICMP message from `from` with its checksum: type, code, the other 4 bytes of the
+    /// header, and data.
     pub fn message(self, from: IpAddr, ty: u8, code: u8, rest: [u8; 4], data: &[u8]) -> Pkt {
         let mut message = [&[ty, code, 0, 0][..], &rest, data].concat();
         let seed = match self {
@@ -84,7 +86,7 @@ impl Kin {
         Pkt { src: from, ..self.packet(self.icmp(), message) }
     }
 
-    /// An echo reply from PEER.
+    /// Returns an echo reply from PEER.
     pub fn answer(self, ident: u16, seq: u16, data: &[u8]) -> Pkt {
         let ([i0, i1], [s0, s1]) = (ident.to_be_bytes(), seq.to_be_bytes());
         self.message(self.peer(), self.reply(), 0, [i0, i1, s0, s1], data)
@@ -124,7 +126,8 @@ impl Pkt {
         }
     }
 
-    /// The packet in a frame from PEER to this host, or to the group that it is for.
+    /// Returns the packet in a frame from PEER to this host, or to the multicast group that is its
+    /// destination.
     pub fn frame(&self) -> Vec<u8> {
         let ethertype = if self.src.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
         let mac = match self.dst {
@@ -152,13 +155,13 @@ impl<L: Locks> Host<L> {
         self.inject(EM0, packet.frame());
     }
 
-    /// The one packet that `em0` sent.
+    /// Returns the only packet that `em0` sent.
     #[track_caller]
     pub fn sent_packet(&self) -> Pkt {
         Pkt::of(&self.sent_one(EM0))
     }
 
-    /// A UDP socket of this family alone, bound to `l4port` of any address.
+    /// Opens a UDP socket of this family only, bound to `l4port` of any address.
     pub fn bound_of(&self, kin: Kin, l4port: u16) -> usize {
         let id = self.stack.udp_open(self.cx(), kin.domain()).unwrap();
         self.stack.udp_bind(self.cx(), id, SocketAddr::from((kin.any(), l4port))).unwrap();

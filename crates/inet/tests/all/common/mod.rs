@@ -1,4 +1,5 @@
-//! A host under test: a stack, its pool, a wire at each iface that keeps what was sent, and a clock that stands still.
+//! A host under test: a stack, its pool, a wire at each interface that records sent frames, and a
+//! clock that only the test advances.
 //!
 //! A test is a conversation: frames go in, time passes, the application calls, frames come out. After each step
 //! [`Host::assert_counters`] states every counter that changed, and nothing else may have. When a host goes out of scope
@@ -24,7 +25,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use wire::Mac;
 
-/// Makes each conversation a test under every lock kind named.
+/// Creates a test from each conversation for every lock kind named.
 #[macro_export]
 macro_rules! conversations {
     ($($name:ident)+) => {
@@ -33,7 +34,7 @@ macro_rules! conversations {
     };
 }
 
-/// Who takes part: a MAC address and an IPv4 address.
+/// A station on a link: a MAC address and an IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
     pub mac: Mac,
@@ -57,24 +58,24 @@ pub const FAR_GATEWAY: Station = station(1, 254);
 pub const EM0: IfaceId = IfaceId(1);
 pub const EM1: IfaceId = IfaceId(2);
 
-/// What a port has taken.
+/// Frames that a port has accepted.
 #[derive(Default)]
 pub struct Wire {
     sent: VecDeque<Vec<u8>>,
-    /// Frames it takes before it is full; `None`: all.
+    /// Number of frames that the port accepts before it is full; `None`: no limit.
     room: Option<usize>,
     checked: Checked,
 }
 
-/// What is looked at in each frame that is sent.
+/// Checks that are applied to each sent frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Checked {
-    /// All that this host has made.
+    /// All checks, for frames that this host created.
     #[default]
     All,
-    /// Up to the IPv4 header: what is forwarded may hold anything.
+    /// Checks up to the IPv4 header, since the payload of forwarded packets may be anything.
     Network,
-    /// Nothing: the port fills checksums in.
+    /// No checks, since the port fills in checksums.
     Nothing,
 }
 
@@ -125,7 +126,7 @@ pub fn any(l4port: u16) -> SocketAddr {
 }
 
 impl<L: Locks> Host<L> {
-    /// A host without an iface but `lo0`.
+    /// Creates a host without interfaces other than `lo0`.
     pub fn bare(buffers: usize, seed: u64) -> Self {
         Host::configured(pool(buffers), |config| config.seed = Some(seed))
     }
@@ -141,14 +142,15 @@ impl<L: Locks> Host<L> {
         host
     }
 
-    /// A host with one iface, `em0`, 10.0.0.1/24.
+    /// Creates a host with one interface, `em0`, 10.0.0.1/24.
     pub fn new() -> Self {
         let host = Host::bare(512, 1);
         host.add_iface("em0", ME, 1500);
         host
     }
 
-    /// A router with two ifaces: `em0`, 10.0.0.1/24, and `em1`, 10.0.1.1/24. It knows PEER and FAR.
+    /// Creates a router with two interfaces: `em0`, 10.0.0.1/24, and `em1`, 10.0.1.1/24. PEER and
+    /// FAR are known neighbors.
     pub fn router() -> Self {
         Host::new().made_router()
     }
@@ -162,7 +164,8 @@ impl<L: Locks> Host<L> {
         self
     }
 
-    /// The same with `buffers` that have room for a large segment.
+    /// Creates a router as [`Host::router`] does, with `buffers` buffers that have room for a large
+    /// segment.
     pub fn roomy_router(buffers: usize) -> Self {
         let config = PoolConfig { buffers, data: 4096, locks: PoolLocks::Light, ..PoolConfig::default() };
         let host = Host::configured(Pool::new(&config).unwrap(), |_| {});
@@ -170,7 +173,7 @@ impl<L: Locks> Host<L> {
         host.made_router()
     }
 
-    /// Adds an iface with a /24 and a wire; what it announced is forgotten.
+    /// Adds an interface with a /24 and a wire, and discards the frames that announce it.
     pub fn add_iface(&self, name: &str, station: Station, mtu: u16) -> IfaceId {
         let capable = Offload { tx_ip: true, tx_l4: true, rx: true, tso: true };
         let id = self.stack.add_iface(name, station.mac, mtu, capable).unwrap();
@@ -184,7 +187,7 @@ impl<L: Locks> Host<L> {
         id
     }
 
-    /// Its MAC address is set by hand, so that no test but ARP's own needs ARP.
+    /// Adds a permanent neighbor entry, so that only the tests of ARP need ARP.
     pub fn knows(&self, iface: IfaceId, station: Station) {
         self.stack.set_neighbor(self.cx(), iface, station.ip, station.mac);
     }
@@ -209,12 +212,13 @@ impl<L: Locks> Host<L> {
         frame
     }
 
-    /// A frame arrives on `iface`.
+    /// Receives a frame on `iface`.
     pub fn inject(&self, iface: IfaceId, frame: impl AsRef<[u8]>) {
         self.inject_all(iface, [frame]);
     }
 
-    /// A large TCP segment arrives on `em0`, its checksum open, to be cut into pieces of `size` bytes of text.
+    /// Receives a large TCP segment on `em0`, with its checksum left to the port and pieces of
+    /// `size` bytes of data.
     pub fn inject_large(&self, frame: &[u8], size: u16) {
         let mut frame = self.frame(frame);
         frame.set_flags(Flags::TX_L4_CSUM.with(Flags::RX_L4_OK));
@@ -222,14 +226,15 @@ impl<L: Locks> Host<L> {
         self.stack.input(self.cx(), EM0, &mut Burst::of(frame));
     }
 
-    /// A frame arrives on `em0` with its TCP or UDP checksum open, as from a port that leaves that to the next.
+    /// Receives a frame on `em0` whose TCP or UDP checksum is not filled in, as from a port that
+    /// leaves it to the next port.
     pub fn inject_open(&self, frame: &[u8]) {
         let mut frame = self.frame(frame);
         frame.set_flags(Flags::TX_L4_CSUM.with(Flags::RX_L4_OK));
         self.stack.input(self.cx(), EM0, &mut Burst::of(frame));
     }
 
-    /// Receives frames together; a port that verifies checksums marks them as sound.
+    /// Receives several frames in one burst. A port that verifies checksums marks them as verified.
     pub fn inject_all<F: AsRef<[u8]>>(&self, iface: IfaceId, frames: impl IntoIterator<Item = F>) {
         let mut burst = Burst::new();
         let sound = Flags::RX_IP_OK.with(Flags::RX_L4_OK);
@@ -243,18 +248,18 @@ impl<L: Locks> Host<L> {
         assert!(burst.is_empty(), "input leaves nothing");
     }
 
-    /// What `iface` has sent since last asked, with what the stack had staged for the next flush.
+    /// Returns the frames that `iface` has sent since the last call, after flushing the stage.
     pub fn sent(&self, iface: IfaceId) -> Vec<Vec<u8>> {
         self.stack.flush(self.cx());
         self.sent_at_once(iface)
     }
 
-    /// What `iface` has sent since last asked, without a flush.
+    /// Returns the frames that `iface` has sent since the last call, without flushing the stage.
     pub fn sent_at_once(&self, iface: IfaceId) -> Vec<Vec<u8>> {
         self.wires.borrow()[usize::from(iface.0)].lock().unwrap().sent.drain(..).collect()
     }
 
-    /// The one frame that `iface` has sent.
+    /// Returns the only frame that `iface` has sent.
     pub fn sent_one(&self, iface: IfaceId) -> Vec<u8> {
         let mut sent = self.sent(iface);
         assert_eq!(sent.len(), 1, "{:#?}", sent.iter().map(|f| packets::line(f)).collect::<Vec<_>>());
@@ -266,12 +271,12 @@ impl<L: Locks> Host<L> {
         assert!(sent.is_empty(), "{:#?}", sent.iter().map(|f| packets::line(f)).collect::<Vec<_>>());
     }
 
-    /// The port of `iface` takes `frames` more and then none; `None`: takes all again.
+    /// Sets the number of frames that the port of `iface` still accepts; `None`: no limit.
     pub fn set_room(&self, iface: IfaceId, frames: Option<usize>) {
         self.wires.borrow()[usize::from(iface.0)].lock().unwrap().room = frames;
     }
 
-    /// What is looked at in each frame that `iface` sends.
+    /// Sets the checks that are applied to each frame that `iface` sends.
     pub fn set_checked(&self, iface: IfaceId, checked: Checked) {
         self.wires.borrow()[usize::from(iface.0)].lock().unwrap().checked = checked;
     }
@@ -282,7 +287,7 @@ impl<L: Locks> Host<L> {
         self.stack.poll(self.cx())
     }
 
-    /// Time passes, and the stack is polled once at the end.
+    /// Advances the time and polls the stack once at the end.
     pub fn advance(&self, by: Duration) -> Option<Instant> {
         self.now.set(self.now.get().after(by));
         self.poll()
@@ -292,11 +297,11 @@ impl<L: Locks> Host<L> {
         self.advance(Duration::from_secs(secs))
     }
 
-    /// Time passes, and the stack is polled whenever it asked for it.
+    /// Advances the time and polls the stack at each time that it returned.
     pub fn pass(&self, by: Duration) {
         let end = self.now.get().after(by);
         while let Some(next) = self.poll().filter(|next| *next <= end) {
-            // A stack that asks for "now" again and again would stand still.
+            // A stack that returns the current time again and again would stop the clock.
             self.now.set(next.max(self.now.get().after(Duration::from_micros(1))).min(end));
             if self.now.get() == end {
                 break;
@@ -312,14 +317,14 @@ impl<L: Locks> Host<L> {
         self.stack.udp_open(self.cx(), Domain::Inet).unwrap()
     }
 
-    /// A socket bound to `l4port` of any address.
+    /// Opens a socket bound to `l4port` of any address.
     pub fn bound(&self, l4port: u16) -> usize {
         let id = self.open();
         self.stack.udp_bind(self.cx(), id, any(l4port)).unwrap();
         id
     }
 
-    /// A socket bound to `l4port` and connected to `to`.
+    /// Opens a socket bound to `l4port` and connected to `to`.
     pub fn connected(&self, l4port: u16, to: SocketAddr) -> usize {
         let id = self.bound(l4port);
         self.stack.udp_connect(self.cx(), id, to).unwrap();
@@ -330,12 +335,12 @@ impl<L: Locks> Host<L> {
         self.stack.udp_send(self.cx(), id, payload, to.into().as_ref())
     }
 
-    /// As [`Host::send`], from one of this host's addresses.
+    /// Sends a datagram as [`Host::send`] does, from one of this host's addresses.
     pub fn send_from(&self, id: usize, payload: &[u8], to: SocketAddr, from: IpAddr) -> Result<usize, SendError> {
         self.stack.udp_send_msg(self.cx(), id, payload, Some(&to), &Ancillary::source(from))
     }
 
-    /// The next datagram's payload and sender.
+    /// Returns the next datagram's payload and sender.
     pub fn recv(&self, id: usize) -> Option<(Vec<u8>, SocketAddr)> {
         let got = self.stack.udp_recv(self.cx(), id)?;
         Some((got.frame.bytes().to_vec(), got.from))
@@ -363,7 +368,7 @@ impl<L: Locks> Host<L> {
         self.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect()
     }
 
-    /// What was counted so far is no longer of interest.
+    /// Discards the counter changes so far.
     pub fn forget_counters(&self) {
         self.before.replace(self.counters());
     }
@@ -379,10 +384,12 @@ impl<L: Locks> Host<L> {
         self.stack.counter(name)
     }
 
-    /// Exactly these counters have changed since last asked, by exactly as much, and nothing else; the audit balances.
+    /// Checks that exactly these counters have changed since the last call, by exactly these
+    /// amounts, and that the audit balances.
     ///
-    /// Written `ip4.received 1, udp.in.no_socket 1`: dotted names, `inet.` left out. Two words stand for two counters
-    /// each: `in` for a frame from a port (`link.ether.received`, `audit.received`), `out` for one to a port.
+    /// Written `ip4.received 1, udp.in.no_socket 1`: dotted names, without `inet.`. Two names stand
+    /// for two counters each: `in` for a frame from a port (`link.ether.received`,
+    /// `audit.received`), `out` for one to a port.
     #[track_caller]
     pub fn assert_counters(&self, changes: &str) {
         let mut wanted = BTreeMap::new();
@@ -406,7 +413,7 @@ impl<L: Locks> Host<L> {
         self.audit();
     }
 
-    /// Frames in = out + consumed + dropped + held.
+    /// Checks that frames in = out + consumed + dropped + held.
     #[track_caller]
     pub fn audit(&self) {
         let report = self.stack.audit(self.cx());
@@ -451,7 +458,7 @@ fn in_short(changes: &BTreeMap<String, u64>) -> String {
     out.join(", ")
 }
 
-/// Carries frames between `em0` of two hosts until both are silent; says how many.
+/// Carries frames between `em0` of two hosts until neither sends any more; returns their number.
 pub fn pump<A: Locks, B: Locks>(a: &Host<A>, b: &Host<B>) -> usize {
     let mut carried = 0;
     loop {
@@ -466,7 +473,7 @@ pub fn pump<A: Locks, B: Locks>(a: &Host<A>, b: &Host<B>) -> usize {
     }
 }
 
-/// A hand of random numbers, the same for the same seed (xorshift64*).
+/// Random number generator with a seed (xorshift64*).
 pub struct Rng(u64);
 
 impl Rng {

@@ -1,4 +1,4 @@
-//! Frames as bytes: made with `wire`'s emitters, taken apart with its parsers.
+//! Frames as bytes: built with the emitters of `wire`, parsed with its parsers.
 
 use super::{PEER, Station};
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ pub fn ether(dst: Mac, src: Mac, ethertype: EtherType, payload: &[u8]) -> Vec<u8
     frame
 }
 
-/// An ARP frame as its sender would send it: requests to everybody, replies to the target.
+/// Returns an ARP frame as its sender sends it: a request by broadcast, a reply to the target.
 pub fn arp(op: Op, from: Station, target: Station) -> Vec<u8> {
     let tha = if op == Op::Request { Mac::ZERO } else { target.mac };
     let packet = Packet { op, sha: from.mac, spa: from.ip, tha, tpa: target.ip };
@@ -30,7 +30,8 @@ pub fn arp_of(frame: &[u8]) -> (eth::Header, Packet) {
     (header, Packet::parse(&frame[eth::HEADER_LEN..]).unwrap())
 }
 
-/// An IPv4 packet to be made: change what matters, then [`Ip::packet`] or [`Ip::frame`].
+/// Builder of an IPv4 packet: set the fields that matter, then call [`Ip::packet`] or
+/// [`Ip::frame`].
 #[derive(Clone, Debug)]
 pub struct Ip {
     pub header: ip4::Header,
@@ -75,7 +76,7 @@ impl Ip {
         self
     }
 
-    /// Bytes `off..off+len` of the payload, as a fragment.
+    /// Returns bytes `off..off+len` of the payload as a fragment.
     pub fn fragment(&self, off: usize, len: usize) -> Ip {
         let end = (off + len).min(self.payload.len());
         let mut part = Ip { payload: self.payload[off..end].to_vec(), ..self.clone() };
@@ -99,7 +100,7 @@ impl Ip {
         ether(dst, src, EtherType::IPV4, &self.packet())
     }
 
-    /// The frame from one station to another on their link.
+    /// Returns the frame from one station to another on their link.
     pub fn between(&self, from: Station, to: Station) -> Vec<u8> {
         self.frame(to.mac, from.mac)
     }
@@ -115,7 +116,8 @@ pub fn udp_datagram(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8]) 
     out
 }
 
-/// A TCP segment of `text`, its checksum right: a SYN numbered 1000, but for what `change` does to its header.
+/// Returns a TCP segment with data `text` and a valid checksum: a SYN with sequence number 1000,
+/// modified by `change`.
 pub fn tcp_segment(
     src: (Ipv4Addr, u16),
     dst: (Ipv4Addr, u16),
@@ -141,19 +143,20 @@ pub fn tcp_segment(
     out
 }
 
-/// Fills a TCP segment's checksum in.
+/// Fills in the checksum of a TCP segment.
 pub fn mend_tcp(src: Ipv4Addr, dst: Ipv4Addr, segment: &mut [u8]) {
     tcp::fill_checksum(Partial::pseudo4(src, dst, Proto::TCP, segment.len() as u16), segment);
 }
 
-/// 3000 bytes of text from [`PEER`] to `dst` in one segment, its checksum left open.
+/// Returns one segment with 3000 bytes of data from [`PEER`] to `dst`, with its checksum left to
+/// the port.
 pub fn long_segment(dst: Ipv4Addr) -> Ip {
     let mut segment = tcp_segment((PEER.ip, 5), (dst, 6), |h| (h.seq, h.flags) = (1, tcp::Flags::ACK), &[7; 3000]);
     segment[16..18].fill(0);
     Ip::new(PEER.ip, dst, Proto::TCP, segment)
 }
 
-/// A UDP datagram in a frame.
+/// Returns a UDP datagram in a frame.
 pub fn udp_frame(from: Station, sport: u16, to: Station, dport: u16, payload: &[u8]) -> Vec<u8> {
     Ip::udp((from.ip, sport), (to.ip, dport), payload).between(from, to)
 }
@@ -174,7 +177,7 @@ pub fn icmp_error(problem: Problem, quoted: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An error from `from` to `to` that quotes `quoted` whole.
+/// Returns an ICMP error from `from` to `to` that quotes all of `quoted`.
 pub fn error_frame(from: Station, to: Station, problem: Problem, quoted: &[u8]) -> Vec<u8> {
     Ip::new(from.ip, to.ip, Proto::ICMP, icmp_error(problem, quoted)).between(from, to)
 }
@@ -183,7 +186,7 @@ pub fn igmp_frame(from: Station, dst: Ipv4Addr, message: igmp::Message) -> Vec<u
     Ip::new(from.ip, dst, Proto::IGMP, message.emit()).ttl(1).frame(Mac::multicast4(dst), from.mac)
 }
 
-/// The IPv4 packet in a frame.
+/// Parses the IPv4 packet in a frame.
 pub fn ip_of(frame: &[u8]) -> (eth::Header, ip4::Header, &[u8]) {
     let link = eth::Header::parse(frame).unwrap();
     assert_eq!(link.ethertype, EtherType::IPV4, "{}", line(frame));
@@ -192,7 +195,7 @@ pub fn ip_of(frame: &[u8]) -> (eth::Header, ip4::Header, &[u8]) {
     (link, header, header.payload(packet))
 }
 
-/// The UDP datagram in a frame: header and payload.
+/// Parses the UDP datagram in a frame: header and payload.
 pub fn udp_of(frame: &[u8]) -> (udp::Header, &[u8]) {
     let (_, ip, segment) = ip_of(frame);
     assert_eq!(ip.proto, Proto::UDP, "{}", line(frame));
@@ -200,7 +203,7 @@ pub fn udp_of(frame: &[u8]) -> (udp::Header, &[u8]) {
     (header, header.payload(segment))
 }
 
-/// The ICMP message in a frame.
+/// Parses the ICMP message in a frame.
 pub fn icmp_of(frame: &[u8]) -> (icmp4::Header, &[u8]) {
     let (_, ip, message) = ip_of(frame);
     assert_eq!(ip.proto, Proto::ICMP, "{}", line(frame));
@@ -217,8 +220,8 @@ pub fn line(frame: &[u8]) -> String {
     wire::dissect::line(frame).to_string()
 }
 
-/// What must be true of everything that is ever sent, forwarded or made: lengths, header checksum, TTL, and addresses that
-/// may be on a wire. The packet, if it is one.
+/// Checks what must hold for every sent frame, forwarded or created here: lengths, header checksum,
+/// TTL, and valid addresses. Returns the packet, if it is IPv4.
 pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8])> {
     let header = eth::Header::parse(frame).expect("a link header");
     assert!(header.src.is_unicast() && header.src != Mac::ZERO, "{}", line(frame));
@@ -242,7 +245,8 @@ pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8]
     Some((ip, ip.payload(packet)))
 }
 
-/// The same of IPv6, and that what ICMPv6 says has its checksum, if it is all there.
+/// Checks what must hold for every sent IPv6 packet. An ICMPv6 message must have a valid checksum,
+/// unless it is a fragment.
 fn assert_fit_for_a_wire6(frame: &[u8]) {
     let packet = &frame[eth::HEADER_LEN..];
     let ip = ip6::Header::parse(packet).expect("a whole packet");
@@ -257,7 +261,7 @@ fn assert_fit_for_a_wire6(frame: &[u8]) {
     }
 }
 
-/// And of what this host has made: transport lengths and checksums.
+/// Checks what must also hold for frames that this host created: transport lengths and checksums.
 pub fn assert_fit_for_a_wire(frame: &[u8]) {
     if let Some(packet) = frame.get(eth::HEADER_LEN..).filter(|packet| ip6::is_version(packet)) {
         let header = ip6::Header::parse(packet).expect("a whole packet");

@@ -15,7 +15,7 @@ use wire::icmp6::{self, Inner, Message, Problem, nd};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Mac, Proto, tcp, udp};
 
-/// Who takes part: a MAC address, a global and a link-local IPv6 address.
+/// A station on a link: a MAC address, a global and a link-local IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Six {
     pub mac: Mac,
@@ -32,27 +32,30 @@ const fn six(link: u8, host: u8) -> Six {
     }
 }
 
-/// The host under test, on its first link (fd00::/64) and its second (fd01::/64), and who else is there.
+/// The host under test on its first link (fd00::/64) and on its second (fd01::/64), and the other
+/// stations there.
 pub const ME6: Six = six(0, 1);
 pub const PEER6: Six = six(0, 2);
 pub const OTHER6: Six = six(0, 3);
 pub const MY6: Six = six(1, 1);
 pub const FAR6: Six = six(1, 2);
-/// Behind FAR6.
+/// An address that is reached through FAR6.
 pub const BEYOND6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 
 impl<L: Locks> Host<L> {
-    /// A host with `em0`, 10.0.0.1/24 and fd00::1/64, whose addresses are certain.
+    /// Creates a host with `em0`, 10.0.0.1/24 and fd00::1/64, whose addresses are valid (not
+    /// tentative).
     pub fn six() -> Self {
         Host::new().speaking(&[(EM0, ME6)])
     }
 
-    /// A router with `em0` and `em1`, which knows PEER6 and FAR6, and that BEYOND6 is behind FAR6.
+    /// Creates a router with `em0` and `em1`. PEER6 and FAR6 are known neighbors, and BEYOND6 is
+    /// routed through FAR6.
     pub fn router6() -> Self {
         Host::router().made_router6()
     }
 
-    /// The same with buffers that have room for a large segment.
+    /// Creates a router as [`Host::router6`] does, with buffers that have room for a large segment.
     pub fn roomy_router6() -> Self {
         Host::roomy_router(64).made_router6()
     }
@@ -67,7 +70,7 @@ impl<L: Locks> Host<L> {
         h
     }
 
-    /// As [`Host::six`], with PEER6 and PEER as known neighbors.
+    /// Creates a host as [`Host::six`] does, with PEER6 and PEER as known neighbors.
     pub fn six_and_neighbors() -> Self {
         let h = Host::six();
         h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
@@ -91,46 +94,46 @@ impl<L: Locks> Host<L> {
         self.stack.add_route6(self.cx(), prefix.parse().unwrap(), via).unwrap();
     }
 
-    /// A UDP socket of IPv6.
+    /// Opens an IPv6 UDP socket.
     pub fn open6(&self) -> usize {
         self.stack.udp_open(self.cx(), Domain::Inet6).unwrap()
     }
 
-    /// A UDP socket of IPv6 that is bound to `addr`.
+    /// Opens an IPv6 UDP socket bound to `addr`.
     pub fn bound6(&self, addr: impl Into<SocketAddr>) -> usize {
         let id = self.open6();
         self.stack.udp_bind(self.cx(), id, addr.into()).unwrap();
         id
     }
 
-    /// What `iface` sent, each an IPv6 packet.
+    /// Returns the frames that `iface` sent, each of which must be an IPv6 packet.
     pub fn sent6(&self, iface: IfaceId) -> Vec<(eth::Header, ip6::Header, Vec<u8>)> {
         self.sent(iface).iter().map(|frame| ip6_of(frame)).collect()
     }
 
-    /// The one IPv6 packet that `iface` sent: link header, header, payload.
+    /// Returns the only IPv6 packet that `iface` sent: link header, header, payload.
     #[track_caller]
     pub fn sent6_one(&self, iface: IfaceId) -> (eth::Header, ip6::Header, Vec<u8>) {
         ip6_of(&self.sent_one(iface))
     }
 
-    /// A little later: what rate limits have to say is said anew.
+    /// Advances the time by a second, so that rate limits allow messages again.
     pub fn wait_a_second(&self) {
         self.advance(Duration::from_secs(1));
     }
 }
 
-/// The unspecified address with a port.
+/// Returns the unspecified address with a port.
 pub fn any6(l4port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, l4port).into()
 }
 
-/// A link-local address on `em0`, with a port.
+/// Returns a link-local address on `em0` with a port.
 pub fn near(addr: Ipv6Addr, l4port: u16) -> SocketAddr {
     SocketAddrV6::new(addr, l4port, 0, zone::scope_id(EM0)).into()
 }
 
-/// An IPv6 packet to be made.
+/// Builder of an IPv6 packet.
 #[derive(Clone, Debug)]
 pub struct Ip6 {
     pub header: ip6::Header,
@@ -155,7 +158,8 @@ impl Ip6 {
         self
     }
 
-    /// With an extension header of this kind in front of the payload: 8 bytes or more, the first of which it writes.
+    /// Puts an extension header of this kind in front of the payload: at least 8 bytes, of which
+    /// this function writes the first.
     pub fn with(mut self, proto: Proto, extension: &[u8]) -> Ip6 {
         let mut extension = extension.to_vec();
         extension[0] = self.header.next.0;
@@ -165,7 +169,7 @@ impl Ip6 {
         self
     }
 
-    /// Bytes `off..off+len` of the payload, as a fragment.
+    /// Returns bytes `off..off+len` of the payload as a fragment.
     pub fn fragment(&self, id: u32, off: usize, len: usize) -> Ip6 {
         let end = (off + len).min(self.payload.len());
         let more = end < self.payload.len();
@@ -186,7 +190,7 @@ impl Ip6 {
         ether(dst, src, EtherType::IPV6, &self.packet())
     }
 
-    /// The frame from one station to another on their link.
+    /// Returns the frame from one station to another on their link.
     pub fn between(&self, from: Six, to: Six) -> Vec<u8> {
         self.frame(to.mac, from.mac)
     }
@@ -205,7 +209,7 @@ pub fn ping6(src: Ipv6Addr, dst: Ipv6Addr, payload: &[u8]) -> Ip6 {
     Ip6::new(src, dst, Proto::IPV6_ICMP, message)
 }
 
-/// A UDP datagram with its checksum.
+/// Returns a UDP datagram with its checksum.
 pub fn udp6(src: (Ipv6Addr, u16), dst: (Ipv6Addr, u16), payload: &[u8]) -> Ip6 {
     let header = udp::Header { src: L4Port(src.1), dst: L4Port(dst.1), len: 8 + payload.len() as u16, checksum: 0 };
     let pseudo = Partial::pseudo6(src.0, dst.0, Proto::UDP, header.len.into());
@@ -215,7 +219,7 @@ pub fn udp6(src: (Ipv6Addr, u16), dst: (Ipv6Addr, u16), payload: &[u8]) -> Ip6 {
     Ip6::new(src.0, dst.0, Proto::UDP, datagram)
 }
 
-/// A TCP segment, a SYN if `change` does not say otherwise, with its checksum.
+/// Returns a TCP segment with its checksum: a SYN, modified by `change`.
 pub fn tcp6(
     src: (Ipv6Addr, u16),
     dst: (Ipv6Addr, u16),
@@ -243,7 +247,7 @@ pub fn tcp6(
     Ip6::new(src.0, dst.0, Proto::TCP, segment)
 }
 
-/// The TCP segment in an IPv6 packet that was sent, whose checksum is right: header, options, text.
+/// Parses the TCP segment in a sent IPv6 packet and checks its checksum: header, options, data.
 #[track_caller]
 pub fn tcp6_of(header: &ip6::Header, payload: &[u8]) -> (tcp::Header, Vec<u8>, Vec<u8>) {
     assert_eq!(header.next, Proto::TCP);
@@ -254,7 +258,7 @@ pub fn tcp6_of(header: &ip6::Header, payload: &[u8]) -> (tcp::Header, Vec<u8>, V
     (segment, options.to_vec(), text.to_vec())
 }
 
-/// The UDP datagram in an IPv6 packet that was sent, whose checksum is right.
+/// Parses the UDP datagram in a sent IPv6 packet and checks its checksum.
 #[track_caller]
 pub fn udp6_of(header: &ip6::Header, payload: &[u8]) -> (udp::Header, Vec<u8>) {
     assert_eq!(header.next, Proto::UDP);
@@ -268,7 +272,7 @@ pub fn error6(src: Ipv6Addr, dst: Ipv6Addr, problem: Problem, quoted: &[u8]) -> 
     icmp6(src, dst, |out| icmp6::emit_error(problem, (src, dst), quoted, out))
 }
 
-/// A message of neighbor discovery, with the hop limit that it must have.
+/// Returns a neighbor solicitation with the hop limit that it must have.
 pub fn solicit(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, link: Option<Mac>) -> Ip6 {
     icmp6(src, dst, |out| nd::emit_solicit(target, link, (src, dst), out)).hops(255)
 }
@@ -277,13 +281,13 @@ pub fn advert(src: Ipv6Addr, dst: Ipv6Addr, advert: nd::Advert, link: Option<Mac
     icmp6(src, dst, |out| nd::emit_advert(advert, link, (src, dst), out)).hops(255)
 }
 
-/// The solicitation that asks the group of `target`, in its frame.
+/// Returns the frame with a solicitation sent to the solicited-node group of `target`.
 pub fn asks(from: Six, target: Ipv6Addr) -> Vec<u8> {
     let group = ip6::solicited_node(target);
     solicit(from.ip, group, target, Some(from.mac)).frame(Mac::multicast6(group), from.mac)
 }
 
-/// The IPv6 packet in a frame.
+/// Parses the IPv6 packet in a frame.
 pub fn ip6_of(frame: &[u8]) -> (eth::Header, ip6::Header, Vec<u8>) {
     let link = eth::Header::parse(frame).unwrap();
     assert_eq!(link.ethertype, EtherType::IPV6, "{}", super::packets::line(frame));
@@ -291,7 +295,8 @@ pub fn ip6_of(frame: &[u8]) -> (eth::Header, ip6::Header, Vec<u8>) {
     (link, header, header.payload(&frame[eth::HEADER_LEN..]).to_vec())
 }
 
-/// The error in a packet that was sent: what it says, and what it quotes.
+/// Parses the ICMPv6 error in a sent packet: the problem that it reports, and the packet that it
+/// quotes.
 #[track_caller]
 pub fn error_of(header: &ip6::Header, payload: &[u8]) -> (Problem, Vec<u8>) {
     match Message::parse(payload, header.src, header.dst) {
@@ -304,7 +309,7 @@ pub fn error_of(header: &ip6::Header, payload: &[u8]) -> (Problem, Vec<u8>) {
     }
 }
 
-/// The chain of a packet that was sent.
+/// Parses the header chain of a sent packet.
 pub fn chain_of(header: &ip6::Header, payload: &[u8]) -> Chain {
     let mut packet = vec![0; ip6::HEADER_LEN];
     header.emit(packet.first_chunk_mut().unwrap());
