@@ -1,4 +1,5 @@
-//! Conversations about ancillary data of datagrams, the same in both families: RFC 3542 6, Linux's ip(7) and ipv6(7).
+//! Conversations about ancillary data of datagrams, the same in both families: RFC 3542 6, Linux's
+//! ip(7) and ipv6(7).
 
 use crate::common::kin::*;
 use crate::common::*;

@@ -1,4 +1,5 @@
-//! Conversations about Ethernet and ARP: RFC 826, RFC 5227, RFC 1122 2.3.2; robustness rows 24, 31-33, 37.
+//! Conversations about Ethernet and ARP: RFC 826, RFC 5227, RFC 1122 2.3.2; robustness rows 24,
+//! 31-33, 37.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -263,7 +264,8 @@ fn the_request_for_a_first_datagram_is_sent_at_once<L: Locks>() {
     assert_eq!(h.sent_at_once(EM0).len(), 1);
 }
 
-/// RFC 1122 2.3.2.1: flooding with requests MUST be prevented; the recommended maximum is 1 per second per destination.
+/// RFC 1122 2.3.2.1: flooding with requests MUST be prevented; the recommended maximum is 1 per
+/// second per destination.
 fn at_most_one_request_per_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);

@@ -209,7 +209,8 @@ fn invalid_advertisements_are_dropped<L: Locks>() {
     h.inject(EM0, to_all(&Ra { options: vec![3, 0, 64, 0xc0, 0, 0, 0, 1], ..ra.clone() }.packet(PEER6.near)));
     h.assert_counters("in 4, ip6.received 4, ip6.delivered 4, icmp6.received 4, nd.in.hop_limit 1, nd.in.malformed 3");
     assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes.clone(), Vec::new()));
-    // Prefixes that are link-local, multicast, not of 64 bits, too long, or preferred longer than valid.
+    // Prefixes that are link-local, multicast, not of 64 bits, too long, or preferred longer than
+    // valid.
     let odd = Ra::of(PEER6).lifetime(0).prefix("fe80::/64", 0xc0, DAY, DAY).prefix("ff02::/64", 0xc0, DAY, DAY);
     let odd = odd.prefix("2001:db8:1::/65", 0x40, DAY, DAY).prefix("2001:db8:1::/48", 0x40, DAY, DAY);
     let mut odd = odd.prefix("2001:db8:1::/64", 0xc0, 10, 11).prefix("2001:db8:1::/64", 0xc0, 0, 0);

@@ -1,4 +1,5 @@
-//! Conversations about sockets' addresses: BSD's bind rules, RFC 6056, RFC 1122 4.1.3; robustness row 48.
+//! Conversations about sockets' addresses: BSD's bind rules, RFC 6056, RFC 1122 4.1.3; robustness
+//! row 48.
 
 use crate::common::packets::*;
 use crate::common::*;

@@ -1,4 +1,5 @@
-//! Conversations about forwarding: RFC 1812 5.2, 5.3, RFC 1624, RFC 1191; robustness rows 55, 69, 70.
+//! Conversations about forwarding: RFC 1812 5.2, 5.3, RFC 1624, RFC 1191; robustness rows 55, 69,
+//! 70.
 
 use crate::common::packets::*;
 use crate::common::*;

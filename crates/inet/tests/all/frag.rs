@@ -1,4 +1,5 @@
-//! Conversations about fragments: RFC 791 3.2, RFC 1122 3.3.2, RFC 815; robustness rows 2-4, 6, 7, 70, and two hosts' 64 KiB.
+//! Conversations about fragments: RFC 791 3.2, RFC 1122 3.3.2, RFC 815; robustness rows 2-4, 6, 7,
+//! 70, and two hosts' 64 KiB.
 
 use crate::common::packets::*;
 use crate::common::*;

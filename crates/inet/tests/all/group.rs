@@ -1,4 +1,5 @@
-//! Conversations about broadcast and multicast, with IGMPv2: RFC 919, RFC 1112, RFC 2236, RFC 1122 3.2.1.3, 3.3.6, 3.3.7; row 66.
+//! Conversations about broadcast and multicast, with IGMPv2: RFC 919, RFC 1112, RFC 2236, RFC 1122
+//! 3.2.1.3, 3.3.6, 3.3.7; row 66.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -79,7 +80,7 @@ fn a_broadcast_reaches_every_socket_on_its_port<L: Locks>() {
     h.assert_counters(
         "in 1, audit.made 2, audit.consumed 3, ip4.received 1, ip4.delivered 1, udp.received 1, udp.delivered 3",
     );
-    // A connected socket hears its peer's broadcasts only.
+    // A connected socket receives only broadcasts from its peer.
     let connected = shared(&h, any(9));
     h.stack.udp_connect(h.cx(), connected, at(OTHER, 1000)).unwrap();
     h.inject(EM0, to_all(Ipv4Addr::BROADCAST, 9).frame(Mac::BROADCAST, PEER.mac));
@@ -95,7 +96,8 @@ fn a_broadcast_without_a_receiver_is_dropped_silently<L: Locks>() {
     h.assert_counters("in 3, ip4.received 3, ip4.delivered 3, udp.received 3, udp.in.no_socket_broadcast 3");
 }
 
-/// What makes a broadcast is its IP destination; a router delivers a directed one in a frame for us.
+/// The destination IP address makes a packet a broadcast; a router delivers a directed broadcast in
+/// a unicast frame to us.
 fn a_directed_broadcast_reaches_every_socket_for_any_mac_address<L: Locks>() {
     let h = host::<L>();
     let sockets = [shared(&h, any(9)), shared(&h, any(9))];
@@ -136,7 +138,7 @@ fn a_socket_bound_to_one_address_receives_no_broadcasts<L: Locks>() {
     assert!(h.recv(exact).is_some() && h.recv(wide).is_none());
 }
 
-/// BSD's ether_output loops a copy of each broadcast back, through the same queue as everything to oneself.
+/// As in BSD's ether_output, a copy of each sent broadcast is received through the loopback queue.
 fn an_own_broadcast_is_looped_back_to_local_sockets<L: Locks>() {
     let h = host::<L>();
     let (s, t) = (h.bound(1000), h.bound(9));
@@ -154,7 +156,8 @@ fn an_own_broadcast_is_looped_back_to_local_sockets<L: Locks>() {
             );
         }
     }
-    // The sender hears himself, if he listens there; nobody complains where nobody does.
+    // The sender receives its own broadcast if it has a socket for it; without a socket, no error
+    // is sent.
     h.send(s, b"me", SocketAddr::from((Ipv4Addr::BROADCAST, 1000))).unwrap();
     h.send(s, b"nobody", SocketAddr::from((Ipv4Addr::BROADCAST, 10))).unwrap();
     h.poll();
@@ -217,7 +220,7 @@ fn a_socket_bound_to_the_group_receives_the_group_only<L: Locks>() {
     h.inject(EM0, to_all(ME.ip, 9).between(PEER, ME));
     h.inject(EM0, to_all(Ipv4Addr::BROADCAST, 9).frame(Mac::BROADCAST, PEER.mac));
     assert!(h.recv(s).is_none());
-    // What it sends has no group as its source.
+    // The source address of a socket bound to a group is not the group.
     h.sent(EM0);
     h.send(s, b"x", at(PEER, 9)).unwrap();
     assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
@@ -235,7 +238,7 @@ fn one_full_buffer_does_not_keep_the_others_from_receiving<L: Locks>() {
     );
 }
 
-/// RFC 1112 6.1, 6.4.
+/// RFC 1112 6.1, 6.4: time to live and MAC address of multicasts.
 fn a_multicast_leaves_with_its_own_ttl_and_mac_address<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -248,7 +251,8 @@ fn a_multicast_leaves_with_its_own_ttl_and_mac_address<L: Locks>() {
     }
 }
 
-/// RFC 1112 6.1: a TTL of zero does not leave the host (and RFC 1122 3.2.1.7: no TTL of zero is sent).
+/// RFC 1112 6.1: a multicast with a TTL of zero does not leave the host (RFC 1122 3.2.1.7: a TTL of
+/// zero is never sent).
 fn a_multicast_with_ttl_zero_stays_in_the_host<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -288,7 +292,7 @@ fn igmps<L: Locks>(h: &Host<L>) -> Vec<Message> {
     h.sent(EM0).iter().map(|frame| igmp_of(frame)).collect()
 }
 
-/// RFC 2236 3: at once, and again after a short delay; 8.10: within ten seconds.
+/// RFC 2236 3: the report is sent at once, and again after a short delay; 8.10: within ten seconds.
 fn joining_is_reported_twice_and_leaving_once<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -336,7 +340,8 @@ fn closing_a_socket_leaves_its_groups<L: Locks>() {
     assert_eq!(h.counter("inet.ip4.in.not_member"), 1);
 }
 
-/// RFC 2236 2: TTL 1 and the router alert option; 9: a report goes to the group, a leave to all routers.
+/// RFC 2236 2: TTL 1 and the router alert option; 9: a report goes to the group, a leave to all
+/// routers.
 fn reports_and_leaves_follow_rfc_2236<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -451,7 +456,8 @@ fn malformed_messages_are_dropped<L: Locks>() {
     h.pass(Duration::from_secs(30));
     h.sent_nothing(EM0);
     h.assert_counters("in 72, ip4.received 72, ip4.delivered 72, igmp.in.malformed 72");
-    // Every type with a good checksum: known ones act, others are ignored, none answers at once.
+    // Every type with a valid checksum: known types are processed, others are ignored, and none is
+    // answered at once.
     for ty in 0..=255 {
         let mut message = [ty, 10, 0, 0, 239, 1, 2, 3];
         let sum = wire::checksum::sum(&message).finish();

@@ -1,4 +1,4 @@
-//! Conversations about the multicast groups of IPv6 and the sockets in them: RFC 3810, RFC 3493 5.2.
+//! Tests of IPv6 multicast groups and of the sockets that join them: RFC 3810, RFC 3493 5.2.
 
 use crate::common::six::*;
 use crate::common::*;
@@ -22,7 +22,7 @@ conversations! {
     reports_fit_small_buffers
 }
 
-/// The records of the one report that was sent: kinds and groups.
+/// Returns the records of the only report that was sent: kinds and groups.
 #[track_caller]
 fn report<L: Locks>(h: &Host<L>) -> Vec<(RecordKind, Ipv6Addr)> {
     let (_, header, payload) = h.sent6_one(EM0);
@@ -53,7 +53,7 @@ fn a_group_is_joined_received_and_left<L: Locks>() {
     h.inject(EM0, to_group());
     assert_eq!([h.recv(one).unwrap().0, h.recv(two).unwrap().0], [b"all".to_vec(), b"all".to_vec()]);
     assert_eq!(h.recv(none), None);
-    // It is said again.
+    // The report is repeated.
     h.advance(Duration::from_millis(1001));
     assert_eq!(report(&h), [(RecordKind::ToExclude, GROUP6)]);
     h.stack.udp_leave(h.cx(), one, GROUP6.into(), None).unwrap();
@@ -67,7 +67,7 @@ fn a_group_is_joined_received_and_left<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_member 1");
     assert_eq!(h.stack.udp_leave(h.cx(), one, GROUP6.into(), None), Err(BindError::NotOurs));
     assert_eq!(h.stack.udp_join(h.cx(), one, ME6.ip.into(), None), Err(BindError::Invalid));
-    // Every node is in this one, and says so to nobody.
+    // Every node is in this group and never reports it.
     h.stack.udp_join(h.cx(), one, ALL_NODES.into(), Some(EM0)).unwrap();
     h.sent_nothing(EM0);
     h.audit();
@@ -89,7 +89,7 @@ fn a_datagram_to_a_group_reaches_local_members<L: Locks>() {
     assert_eq!(h.sent6_one(EM0).1.hop_limit, 7);
     h.poll();
     assert_eq!(h.recv(member), None);
-    // A group of a link is where its scope id says.
+    // For a link-local group, the scope id determines the link.
     let to = SocketAddrV6::new(ALL_NODES, 10, 0, zone::scope_id(EM0));
     assert_eq!(h.send(from, b"near", SocketAddr::from(to)), Ok(4));
     let (_, header, _) = h.sent6_one(EM0);
@@ -97,7 +97,7 @@ fn a_datagram_to_a_group_reaches_local_members<L: Locks>() {
     h.audit();
 }
 
-/// A hop limit of 0 is for members on this host.
+/// A packet with a hop limit of 0 is only for members on this host.
 fn a_packet_with_hop_limit_zero_stays_in_the_host<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (from, member) = (h.bound6(any6(9)), h.bound6(any6(10)));

@@ -1,4 +1,5 @@
-//! Conversations about ICMP: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3, RFC 1191, RFC 5927; robustness rows 21, 23, 25, 38, 51-55, 70.
+//! Conversations about ICMP: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3, RFC 1191, RFC 5927; robustness
+//! rows 21, 23, 25, 38, 51-55, 70.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -101,7 +102,8 @@ fn a_ping_with_options_is_answered_without_them<L: Locks>() {
     assert_eq!(ip_of(&reply).1.ihl_len, 20);
 }
 
-/// RFC 1122 3.2.2.6; two entries of ours, as the Linux kernel has them: the way in and the way out.
+/// RFC 1122 3.2.2.6: this host adds two entries, as the Linux kernel does, for input and for
+/// output.
 fn a_recorded_route_and_timestamps_are_returned_with_our_entries<L: Locks>() {
     let h = host::<L>();
     let reply_to = |options: &[u8]| {
@@ -125,13 +127,14 @@ fn a_recorded_route_and_timestamps_are_returned_with_our_entries<L: Locks>() {
     assert_eq!((&times[..4], times[4] & 0x80, times[8] & 0x80), (&[68, 12, 13, 0][..], 0x80, 0x80));
     let stamped = [&[68, 20, 5, 1][..], &[0; 16]].concat();
     let stamped = reply_to(&stamped);
-    // The last room was taken by the way in: the way out is not counted among those without.
+    // The input entry took the last room; the output entry is not counted as an overflow.
     assert_eq!(reply_to(&[68, 8, 5, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0]);
     assert_eq!(reply_to(&[68, 8, 9, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0x10], "that there was none for us is");
     assert_eq!((&stamped[..8], &stamped[12..16]), (&[&[68, 20, 21, 1][..], &me].concat()[..], &me[..]));
 }
 
-/// Row 38 (Smurf): RFC 1122 3.2.2.6 allows silence, and nothing else is safe.
+/// Row 38 (Smurf): RFC 1122 3.2.2.6 allows the request to be ignored, which is the only safe
+/// choice.
 fn a_ping_to_a_group_is_not_answered<L: Locks>() {
     let h = host::<L>();
     let everybody =
@@ -212,7 +215,7 @@ fn a_port_without_a_socket_is_unreachable<L: Locks>() {
     );
 }
 
-/// Row 23: IP-in-IP and GRE are protocols nobody here speaks; what is inside is not looked at.
+/// Row 23: IP-in-IP and GRE are unknown protocols without a tunnel; the inner packet is ignored.
 fn an_unknown_protocol_and_tunnel_packets_are_unreachable<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -233,7 +236,8 @@ fn an_unknown_protocol_and_tunnel_packets_are_unreachable<L: Locks>() {
     );
 }
 
-/// RFC 1812 4.3.2.3: as much as fits into 576 bytes. Row 21: no information leaks, no reply is longer than it may be.
+/// RFC 1812 4.3.2.3: an error quotes as much as fits into 576 bytes. Row 21: it contains only bytes
+/// of the received packet and no more than allowed.
 fn an_error_has_at_most_576_bytes_and_quotes_received_bytes_only<L: Locks>() {
     let h = host::<L>();
     h.stack.sysctls.icmp_rate.set(0);
@@ -261,7 +265,8 @@ fn no_error_is_sent_in_udp_blackhole_mode<L: Locks>() {
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.in.no_socket 1");
 }
 
-/// Row 70, RFC 1122 3.2.2: not about errors, not about what went to many, not about later fragments, not to nobody.
+/// Row 70, RFC 1122 3.2.2: no errors about errors, broadcasts, multicasts or later fragments, or to
+/// sources that are not a single host.
 fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.sysctls.icmp_rate.set(0);
@@ -270,7 +275,7 @@ fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     let nowhere = Ipv4Addr::new(203, 0, 113, 1);
     let unknown = |src: Ipv4Addr, dst: Ipv4Addr| Ip::new(src, dst, Proto(253), *b"12345678");
 
-    // To broadcast and multicast addresses, by either layer's word.
+    // Packets to broadcast and multicast addresses of the IP layer or the link layer.
     for dst in
         [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)]
     {
@@ -281,7 +286,7 @@ fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     }
     h.inject(EM0, closed(PEER.ip, ME.ip).frame(Mac::BROADCAST, PEER.mac));
     h.inject(EM0, closed(PEER.ip, nowhere).frame(Mac::BROADCAST, PEER.mac));
-    // About ICMP errors, known and unknown, that cannot go on.
+    // ICMP errors, known and unknown, that cannot be forwarded.
     for problem in [
         Problem::Unreachable { code: 3, next_mtu: 0 },
         Problem::TimeExceeded { code: 0 },
@@ -294,11 +299,11 @@ fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, vec![4, 0, 0, 0, 0, 0, 0, 0]).between(PEER, ME));
     h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, vec![77, 0, 0, 0, 0, 0, 0, 0]).between(PEER, ME));
     h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, vec![]).between(PEER, ME));
-    // About fragments but the first.
+    // Fragments other than the first.
     let long = Ip::udp((PEER.ip, 1000), (nowhere, 9), &[7; 64]);
     h.inject(EM0, long.fragment(8, 16).between(PEER, ME));
     h.inject(EM0, long.fragment(64, 16).between(PEER, ME));
-    // To sources that are not one host.
+    // Sources that are not a single host.
     for src in [
         Ipv4Addr::UNSPECIFIED,
         Ipv4Addr::BROADCAST,
@@ -322,7 +327,7 @@ fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
         );
     }
     assert_eq!(h.counter("inet.icmp4.errors_sent"), 0);
-    // The first fragment and an echo request may be complained about.
+    // Errors may be sent about the first fragment and about an echo request.
     h.inject(EM0, long.fragment(0, 16).between(PEER, ME));
     h.inject(EM0, ping(PEER, nowhere, 1, 1, b"x").between(PEER, ME));
     assert_eq!(h.sent(EM0).len(), 2);
@@ -347,7 +352,7 @@ fn errors_to_one_destination_are_limited_and_do_not_use_up_those_to_others<L: Lo
     assert_eq!(h.sent(EM0).len(), 1, "and the first one again, a second later");
 }
 
-/// Errors sent within a moment to many destinations.
+/// Sends many packets from different sources at once; returns the number of errors sent.
 fn storm<L: Locks>(h: &Host<L>, probes: u32) -> usize {
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     let mut n = 0;
@@ -367,8 +372,9 @@ fn errors_to_all_destinations_together_are_limited<L: Locks>() {
     assert_eq!(storm(&h, 300), 300, "0 is no limit");
 }
 
-/// Row 51 (SAD DNS, CVE-2020-25705): whoever can count the errors that the whole host may send learns which of his
-/// spoofed probes met an open port. So the number is not the same each time.
+/// Row 51 (SAD DNS, CVE-2020-25705): an attacker that can count the errors that the whole host may
+/// send learns which of its spoofed probes met an open port. The number is therefore different each
+/// time.
 fn the_overall_limit_cannot_be_measured_remotely<L: Locks>() {
     let h = host::<L>();
     let mut counts = Vec::new();
@@ -385,7 +391,8 @@ fn the_overall_limit_cannot_be_measured_remotely<L: Locks>() {
 
 const PORT_UNREACHABLE: Problem = Problem::Unreachable { code: unreachable::PORT, next_mtu: 0 };
 
-/// What a socket of ours bound to 1000 sends to PEER, port 9, as the other end would quote it.
+/// Returns a datagram that our socket bound to port 1000 sends to PEER, port 9, as the other end
+/// would quote it.
 fn own(payload: &[u8]) -> Ip {
     Ip::udp((ME.ip, 1000), (PEER.ip, 9), payload)
 }
@@ -402,7 +409,8 @@ fn an_error_reaches_only_its_connected_socket<L: Locks>() {
     assert_eq!(h.error(connected), Some(SoError::Refused));
     assert_eq!(h.error(connected), None, "told once");
     assert_eq!((h.error(other_peer), h.error(unconnected)), (None, None));
-    // Not about the connection's other end, its port, or its own port; and not about an unconnected socket's.
+    // Errors that do not quote the connection's peer, its port or our port; and an error for an
+    // unconnected socket.
     for quoted in [
         Ip::udp((ME.ip, 1000), (OTHER.ip, 9), b"x"),
         Ip::udp((ME.ip, 1000), (PEER.ip, 10), b"x"),
@@ -439,7 +447,8 @@ fn each_kind_of_error_has_its_errno<L: Locks>() {
     }
 }
 
-/// A datagram that did not come from an address of ours is not ours, whatever its ports say.
+/// An error about a datagram that did not come from an address of ours is ignored, whatever its
+/// ports.
 fn an_error_about_an_unknown_packet_is_ignored<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -455,14 +464,14 @@ fn an_error_about_an_unknown_packet_is_ignored<L: Locks>() {
 fn an_error_about_a_later_fragment_is_ignored<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
-    // Bytes in the middle of a datagram that look like the ports of a connection.
+    // A later fragment whose payload looks like the ports of a connection.
     let mut quoted = own(b"x");
     quoted.header.frag_off = 1480;
     h.inject(EM0, error_frame(PEER, ME, PORT_UNREACHABLE, &quoted.packet()));
     assert_eq!(h.error(s), None);
 }
 
-/// Row 25 (Ripple20 11910, Nucleus 31344): the quoted packet is cut short.
+/// Row 25 (Ripple20 11910, Nucleus 31344): the quoted packet is truncated.
 fn a_message_cut_anywhere_is_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
@@ -480,12 +489,13 @@ fn a_message_cut_anywhere_is_dropped<L: Locks>() {
             n += 1;
         }
     }
-    // The header alone, cut; with a checksum that is right for what there is.
+    // The ICMP header alone, truncated, with a checksum that is valid for the rest.
     for len in 0..8 {
         h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::ICMP, vec![0; len]).between(PEER, ME));
         n += 1;
     }
-    // A quoted header that lies: version, IHL of 0, 16 and 60 bytes, a total length shorter than the header.
+    // Quoted headers with wrong values: version, IHL of 0, 16 and 60 bytes, a total length shorter
+    // than the header.
     for (at, value) in [(0, 0x65), (0, 0x40), (0, 0x44), (0, 0x4f), (3, 19)] {
         let mut quoted = own(b"").packet();
         quoted[2] = 0;
@@ -520,7 +530,7 @@ fn a_message_with_any_bit_flipped_is_dropped<L: Locks>() {
 fn unsolicited_messages_are_ignored<L: Locks>() {
     let h = host::<L>();
     let mut n = 0;
-    // Replies, timestamps, masks, router discovery, and everything without a name.
+    // Replies, timestamps, masks, router discovery, and all unassigned types.
     for ty in (0..=255).filter(|ty| !matches!(ty, 3 | 5 | 8 | 11 | 12)) {
         h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::ICMP, echo(ty, 1, 2, b"some data here..")).between(PEER, ME));
         n += 1;
@@ -588,7 +598,7 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
     let s = h.bound(1000);
     h.send(s, b"x", std::net::SocketAddr::from((FARAWAY, 9))).unwrap();
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, OTHER.mac);
-    // Ten minutes, and the old way is the way again. The headers kept at the socket do not outlive it.
+    // After ten minutes the old route is used again, and the headers cached at the socket are not.
     h.advance_secs(599);
     h.forget_counters();
     assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, OTHER.ip));
@@ -605,7 +615,7 @@ fn a_redirect_does_not_change_a_configured_route<L: Locks>() {
     h.route("198.51.100.7/32", Via::Gateway(EM0, PEER.ip));
     h.inject(EM0, redirect(PEER, OTHER.ip));
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.redirect_ignored 1");
-    // And one that came by a redirect and was then set by hand stays when its time would be over.
+    // A route that came from a redirect and was then configured stays after ten minutes.
     h.stack.remove_route(h.cx(), prefix("198.51.100.7/32"));
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     h.inject(EM0, redirect(PEER, OTHER.ip));
@@ -614,7 +624,7 @@ fn a_redirect_does_not_change_a_configured_route<L: Locks>() {
     assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, GATEWAY.ip));
 }
 
-/// A gateway, or who speaks for it, cannot fill the FIB.
+/// A gateway, or a station that uses its address, cannot fill the FIB.
 fn routes_made_by_redirects_are_bounded<L: Locks>() {
     let h = host::<L>();
     h.stack.sysctls.accept_redirects.set(1);
@@ -644,7 +654,7 @@ fn too_big(next_mtu: u16) -> Problem {
     Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu }
 }
 
-/// The longest packet of those that a datagram of `len` bytes leaves in.
+/// Returns the length of the longest packet in which a datagram of `len` bytes is sent.
 fn longest<L: Locks>(h: &Host<L>, s: usize, len: usize) -> usize {
     h.send(s, &vec![1; len], at(PEER, 9)).unwrap();
     h.sent(EM0).iter().map(|frame| frame.len() - 14).max().unwrap()
@@ -694,7 +704,7 @@ fn no_path_mtu_below_552_is_accepted<L: Locks>() {
     assert_eq!(h.sent(EM0).len(), 3, "not crumbs");
 }
 
-/// RFC 1191 7.1. The quoted total length says what was too long.
+/// RFC 1191 7.1: without an MTU in the error, the quoted total length determines the next plateau.
 fn an_error_without_an_mtu_lowers_the_path_mtu_to_the_next_plateau<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);

@@ -1,4 +1,5 @@
-//! ICMPv6 that cannot be, and what errors may not be about (RFC 4443 2.4; robustness rows 25 and 70).
+//! Malformed ICMPv6 messages, and packets about which no error may be sent (RFC 4443 2.4;
+//! robustness rows 25 and 70).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -45,9 +46,9 @@ fn no_error_is_sent_about_errors_or_redirects<L: Locks>() {
     }
     about(Ip6::new(PEER6.ip, BEYOND6, Proto::IPV6_ICMP, [137, 0, 0, 0, 0, 0, 0, 0]));
     about(Ip6::new(PEER6.ip, BEYOND6, Proto::IPV6_ICMP, [99; 8])); // an error of a kind to come
-    // An end that cannot be found may be an error.
+    // A header chain whose end cannot be found may contain an error.
     about(Ip6::new(PEER6.ip, BEYOND6, Proto::DEST_OPTIONS, [58, 9, 0, 0, 0, 0, 0, 0]));
-    // A later part of anything is none by what it shows.
+    // A later fragment cannot be recognized as an error.
     h.inject(EM0, ping6(PEER6.ip, BEYOND6, &[9; 100]).fragment(5, 56, 60).hops(1).between(PEER6, ME6));
     assert_eq!(h.sent6(EM0).len(), 1);
 }

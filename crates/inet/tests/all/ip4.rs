@@ -1,4 +1,5 @@
-//! Conversations about IPv4 input: RFC 791, RFC 1122 3.2.1, RFC 1812 5.2; robustness rows 1, 20, 21, 39, 40, 72.
+//! Conversations about IPv4 input: RFC 791, RFC 1122 3.2.1, RFC 1812 5.2; robustness rows 1, 20,
+//! 21, 39, 40, 72.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -60,7 +61,7 @@ fn a_frame_cut_anywhere_is_not_delivered<L: Locks>() {
     h.assert_counters(&format!("in {n}, ip4.received {n}, ip4.in.malformed {n}"));
 }
 
-/// The frame, after `change` and with a header checksum that is right again.
+/// Returns the frame after `change`, with a valid header checksum.
 fn changed(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut frame = udp_frame(PEER, 1000, ME, 9, b"a whole datagram");
     change(&mut frame[14..]);
@@ -88,7 +89,7 @@ fn headers_with_wrong_lengths_are_dropped<L: Locks>() {
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
     h.assert_counters(&format!("in {n}, ip4.received {n}, ip4.in.malformed {n}"));
-    // A total length that cuts the datagram: IP is content, UDP is not.
+    // The total length cuts the datagram: valid for IP, not for UDP.
     let short: Vec<_> =
         (20..whole).map(|total| changed(|p| p[2..4].copy_from_slice(&(total as u16).to_be_bytes()))).collect();
     let n = short.len();
@@ -109,7 +110,8 @@ fn a_header_with_any_bit_flipped_is_not_delivered<L: Locks>() {
     }
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
-    // Four bits of version; IHL 1, 4 and 13 (2^3 and 2^1 and 2^2 off 5: 13, 7, 1, 4); lengths beyond the frame.
+    // Four bits of version; IHL 1, 4 and 13 (2^3 and 2^1 and 2^2 off 5: 13, 7, 1, 4); lengths
+    // beyond the frame.
     let [version, malformed] = ["inet.ip4.in.bad_version", "inet.ip4.in.malformed"].map(|name| h.counter(name));
     let checksum = h.counter("inet.ip4.in.bad_checksum");
     assert_eq!(version, 4);
@@ -162,7 +164,7 @@ fn martian_destinations_are_dropped<L: Locks>() {
     h.assert_counters("in 6, ip4.received 6, ip4.in.martian_destination 6");
 }
 
-/// Row 1: source and destination are ours and the same.
+/// Row 1: source and destination are the same address of ours.
 fn land_is_not_answered<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -176,8 +178,8 @@ fn land_is_not_answered<L: Locks>() {
     h.assert_counters("in 3, ip4.received 3, ip4.in.own_source 3");
 }
 
-/// Rows 1 and 39: from one address of ours to another, an echo service would answer itself through the loopback queue
-/// for ever. No frame that comes from a wire was sent by us.
+/// Rows 1 and 39: with source and destination both addresses of ours, an echo service would answer
+/// itself through the loopback queue forever. This host never sends such a packet on a wire.
 fn la_tierra_with_another_of_our_addresses_is_dropped<L: Locks>() {
     let h = host::<L>();
     let second = Ipv4Addr::new(10, 0, 0, 77);
@@ -196,7 +198,8 @@ fn la_tierra_with_another_of_our_addresses_is_dropped<L: Locks>() {
     assert_eq!(h.counter("inet.ip4.in.own_source"), 4);
 }
 
-/// RFC 1122 3.2.1.3: a broadcast address MUST NOT be a source; 3.2.1.3 (f): such a datagram is silently discarded.
+/// RFC 1122 3.2.1.3: a broadcast address MUST NOT be a source; 3.2.1.3 (f): such a datagram is
+/// silently discarded.
 fn a_broadcast_address_of_ours_is_not_a_valid_source<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(7);
@@ -231,7 +234,7 @@ fn source_routes_are_dropped_and_not_followed<L: Locks>() {
     h.assert_counters(&format!("in {n}, ip4.received {n}, ip4.in.source_route {n}"));
 }
 
-/// RFC 1122 3.2.1.8: options not understood are ignored.
+/// RFC 1122 3.2.1.8: options that are not understood are ignored.
 fn harmless_options_are_passed_over<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -253,7 +256,7 @@ fn harmless_options_are_passed_over<L: Locks>() {
     h.assert_counters("in 8, ip4.received 8, ip4.delivered 8, udp.received 8, udp.delivered 8, audit.consumed 8");
 }
 
-/// RFC 1122 3.2.2.5: the sender is told, and where.
+/// RFC 1122 3.2.2.5: the error reports the position of the invalid option to the sender.
 fn malformed_options_drop_the_packet<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -282,7 +285,7 @@ fn malformed_options_drop_the_packet<L: Locks>() {
     );
 }
 
-/// RFC 1122 3.3.6: a host SHOULD silently discard it; a router must not forward it.
+/// RFC 1122 3.3.6: a host SHOULD silently discard such a packet; a router must not forward it.
 fn a_unicast_packet_in_a_link_broadcast_is_dropped<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(9);
@@ -353,7 +356,8 @@ fn a_mixed_burst_is_dispatched<L: Locks>() {
     );
 }
 
-/// An address that goes leaves the routes of another of the same prefix; the last takes them along.
+/// If an address is removed, another address of the same prefix keeps the routes; they are removed
+/// with the last address.
 fn addresses_of_one_prefix_share_its_route<L: Locks>() {
     let h = host::<L>();
     let (before, second) = (h.stack.routes(h.cx()), Ipv4Addr::new(10, 0, 0, 77));

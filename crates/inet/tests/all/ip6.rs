@@ -1,4 +1,4 @@
-//! IPv6 input, delivery, forwarding: what a stranger may send (robustness rows 26-28, 50, 70) and what is made of it.
+//! IPv6 input, delivery and forwarding of packets from strangers (robustness rows 26-28, 50, 70).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -64,7 +64,7 @@ fn an_echo_is_answered_by_the_frame_it_came_in<L: Locks>() {
     broken.payload[9] ^= 1;
     h.inject(EM0, broken.between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.bad_checksum 1");
-    // Link padding is no part of it.
+    // Link padding is not part of the packet.
     let padded = [ping6(PEER6.ip, ME6.ip, b"").between(PEER6, ME6), vec![0xee; 9]].concat();
     h.inject(EM0, padded);
     assert_eq!(h.sent6_one(EM0).2.len(), 8);
@@ -136,7 +136,8 @@ fn a_group_is_answered_from_our_own_address<L: Locks>() {
     h.assert_counters(
         "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1",
     );
-    // Nobody who asks a group hears an error, but of an option that must be known (RFC 4443 2.4 e).
+    // No error is sent about a packet to a group, except about an option that must be understood
+    // (RFC 4443 2.4 e).
     h.inject(EM0, Ip6::new(PEER6.near, ALL_NODES, Proto(200), [0; 8]).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.unknown_next_header 1");
     h.inject(EM0, udp6((PEER6.near, 5), (ALL_NODES, 9), b"").frame(Mac::multicast6(ALL_NODES), PEER6.mac));
@@ -264,7 +265,7 @@ fn unknown_next_headers_are_reported<L: Locks>() {
     }
     let port = Problem::Unreachable { code: unreachable::PORT };
     told(udp6((PEER6.ip, 5), (ME6.ip, 9), b""), port, "udp.received 1, udp.in.no_socket");
-    // Nobody can say whether an authentication header is right.
+    // An authentication header cannot be verified.
     let auth = ping6(PEER6.ip, ME6.ip, b"x")
         .with(Proto::AUTH, &[0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
     h.wait_a_second();
@@ -272,7 +273,7 @@ fn unknown_next_headers_are_reported<L: Locks>() {
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, param(parameter::NEXT_HEADER, 6));
     h.forget_counters();
-    // What does not verify is nobody's word, and of UDP there must be a sum.
+    // A packet with an invalid checksum is dropped, and a UDP datagram must have a checksum.
     let mut wrong = udp6((PEER6.ip, 5), (ME6.ip, 9), b"");
     wrong.payload[0] ^= 1;
     h.inject(EM0, wrong.between(PEER6, ME6));
@@ -292,12 +293,12 @@ fn a_router_forwards_with_a_decremented_hop_limit<L: Locks>() {
     let sent = ping6(PEER6.ip, BEYOND6, b"on").class(3);
     assert_eq!((header, payload), (ip6::Header { hop_limit: 63, ..sent.header }, sent.payload));
     h.assert_counters("in 1, out 1, ip6.received 1, ip6.forwarded 1");
-    // What it carries is no affair of a router's, nor what stands between but the first.
+    // A router ignores the payload and all extension headers but the first.
     let odd = Ip6::new(PEER6.ip, FAR6.ip, Proto(200), [1; 20])
         .with(Proto::ROUTING, &[0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     h.inject(EM0, odd.between(PEER6, ME6));
     assert_eq!(h.sent6(EM1).len(), 1);
-    // Neighbors that are not known are asked for, and what waits goes on.
+    // Unknown neighbors are solicited, and the waiting packets are then sent.
     h.forget_counters();
     let next: Ipv6Addr = "fd01::9".parse().unwrap();
     h.inject(EM0, ping6(PEER6.ip, next, b"1").between(PEER6, ME6));
@@ -329,7 +330,7 @@ fn an_expired_hop_limit_is_reported<L: Locks>() {
     }
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"here").hops(0).between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM0).2[0], 129, "who is there needs no more hops");
-    // Never faster than the limit; a quarter of it for one network.
+    // The rate never exceeds the limit; one network gets a quarter of it.
     h.forget_counters();
     for _ in 0..100 {
         h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").hops(1).between(PEER6, ME6));
@@ -416,7 +417,7 @@ fn loopback_carries_both_families<L: Locks>() {
         h.stack.route6_to(h.cx(), Ipv6Addr::LOCALHOST).unwrap().via,
         Via6::Local(linerate_inet::iface::LOOPBACK)
     );
-    // What we say to ourselves of a packet that nobody sent is an error about our own, and goes nowhere.
+    // An error of this host to itself about a packet that it did not send goes nowhere.
     h.forget_counters();
     h.inject(EM0, Ip6::new(Ipv6Addr::LOCALHOST, ME6.ip, Proto::UDP, [0; 8]).between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");

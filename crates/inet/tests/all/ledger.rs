@@ -1,6 +1,6 @@
-//! The cost ledger books the path that runs without it: with it on and off, the same frames and the
-//! same counters come out. That no code is chosen by it is a matter of types (`stats::Lap` does not
-//! reveal whether it is on).
+//! The ledger measures processing time by stage without changing the path: with the measurement on
+//! and off, the same frames are sent and the counters are the same. The types ensure that no code
+//! depends on it (`stats::Lap` does not reveal whether it is on).
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -27,23 +27,23 @@ fn router<L: Locks>() -> Host<L> {
     h
 }
 
-/// One round of traffic; what the applications saw.
+/// Runs one round of traffic; returns what the applications read.
 fn round<L: Locks>(h: &Host<L>, [bound, other]: [usize; 2], n: u8) -> Vec<String> {
     let mut seen = Vec::new();
     let datagram = |k: u8| udp_frame(PEER, 1000 + u16::from(k % 3), ME, 9, &[k; 30]);
     let forwarded = |k: u8| Ip::udp((PEER.ip, 1), ([198, 51, 100, k].into(), 9), &[k; 30]).between(PEER, ME);
-    // Alone, by the chunk, and by more than one chunk.
+    // One frame, one chunk, and more than one chunk.
     h.inject(EM0, datagram(n));
     h.inject_all(EM0, (0..20).map(datagram));
     h.inject_all(EM0, (0..70).map(forwarded));
     h.inject_all(EM0, (0..40).map(|k| if k % 2 == 0 { datagram(k) } else { forwarded(k) }));
-    // What is answered, refused, unknown, broken.
+    // Packets that are answered, rejected, unknown or malformed.
     h.inject(EM0, ping(PEER, ME.ip, 7, u16::from(n), b"ping").between(PEER, ME));
     h.inject(EM0, udp_frame(PEER, 1, ME, 4444, b"no socket"));
     h.inject(EM0, Ip::udp((PEER.ip, 1), ([198, 51, 100, 1].into(), 9), b"late").ttl(1).between(PEER, ME));
     h.inject(EM0, [0xff; 9]);
-    // Sends: layer by layer first, then with kept headers, in bursts, fragmented, to oneself, to
-    // nobody.
+    // Sends: first through the layers, then with cached headers, in bursts, fragmented, to this
+    // host itself, and without a route.
     for to in [at(PEER, 5), at(OTHER, 5), at(OTHER, 5), at(FAR, 5), at(ME, 9), SocketAddr::from(([9, 9, 9, 9], 9))] {
         seen.push(format!("{:?}", h.send(other, &[n; 100], to)));
     }

@@ -1,4 +1,5 @@
-//! Conversations of a host with itself: queued, never direct (netisr2005), and as good as any other.
+//! Communication of a host with itself: packets are always queued, never processed directly
+//! (netisr2005).
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -58,7 +59,8 @@ fn an_own_address_is_reached_without_the_wire<L: Locks>() {
     assert!(h.stack.neighbors(h.cx()).is_empty());
 }
 
-/// RFC 1122 4.1.3.3: the application hears of the error; and of this one, not another.
+/// RFC 1122 4.1.3.3: the error is reported to the application that sent the datagram, and to no
+/// other.
 fn a_closed_local_port_refuses_the_connected_socket<L: Locks>() {
     let h = Host::<L>::new();
     for peer in [here(9), at(ME, 9)] {

@@ -1,4 +1,5 @@
-//! Conversations with a host under test, one file a protocol. One program: a stack is generic over its locks, and compiled for each.
+//! Tests of a host, one file per protocol. All are in one program, since a stack is generic over
+//! its locks and compiled for each kind.
 
 #[macro_use]
 mod common;

@@ -1,4 +1,5 @@
-//! Neighbor discovery and its neighbors: who is remembered, who is asked, whose address it is (robustness rows 29-33).
+//! Neighbor discovery: which neighbors get entries, which are solicited, and address conflicts
+//! (robustness rows 29-33).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -64,7 +65,8 @@ fn an_address_is_probed_before_use<L: Locks>() {
         );
     }
     assert_eq!((probes.len(), sent.len(), states(&h)), (2, 4, vec![(ME6.ip, false), (near, false)]));
-    // Not yet: nothing is taken for it, and nobody is told that it is here.
+    // The address is not valid yet: packets for it are dropped, and solicitations for it are not
+    // answered.
     h.forget_counters();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.tentative 1");
@@ -78,7 +80,7 @@ fn an_address_is_probed_before_use<L: Locks>() {
     h.sent(EM0);
     h.inject(EM0, asks(PEER6, ME6.ip));
     assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
-    // Without asking, where that is wished.
+    // Without duplicate address detection, if it is turned off.
     h.stack.sysctls.dad_count.set(0);
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(OTHER6.ip, 64)).unwrap();
     assert_eq!(states(&h)[2], (OTHER6.ip, true));
@@ -102,7 +104,7 @@ fn an_address_used_by_another_host_is_a_duplicate<L: Locks>() {
     h.inject(EM0, asks(PEER6, ME6.ip));
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
     assert_eq!((h.counter("inet.ip6.in.tentative"), h.sent6(EM0).len()), (1, 0));
-    // One that was ours alone stays so; who claims it is counted.
+    // A valid address stays valid; a conflict is counted.
     let near = ip6::link_local(ME6.mac);
     h.forget_counters();
     let theirs = Advert { target: near, ..theirs };
@@ -122,7 +124,7 @@ fn two_hosts_probing_the_same_address_both_fail<L: Locks>() {
     let group = ip6::solicited_node(ME6.ip);
     h.inject(EM0, solicit(Ipv6Addr::UNSPECIFIED, group, ME6.ip, None).frame(Mac::multicast6(group), OTHER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.duplicates 1, nd.in.conflict 1");
-    // A probe for what is ours is answered to all.
+    // A probe for a valid address of ours is answered to all nodes.
     let near = ip6::link_local(ME6.mac);
     h.advance_secs(2);
     h.sent(EM0);
@@ -146,9 +148,9 @@ fn a_solicitation_is_answered_and_its_sender_cached<L: Locks>() {
         "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.adverts_sent 1, \
          neigh.created 1, audit.made 1, ip6.sent 1, nd.in.consumed 1",
     );
-    // It was sent to when it was answered: and is being asked whether it hears us.
+    // The entry was used for the answer, so the neighbor is being probed.
     assert_eq!(state(&h, PEER6.ip), Some((State::Probe, PEER6.mac)));
-    // Not who is not on the link, nor who asks for another.
+    // No entry is created for a sender that is not on the link, or that solicits another address.
     let stranger = Six { ip: BEYOND6, ..OTHER6 };
     h.inject(EM0, asks(stranger, ME6.ip));
     assert_eq!(state(&h, BEYOND6), None);
@@ -173,7 +175,7 @@ fn an_unsolicited_advertisement_creates_no_entry<L: Locks>() {
         );
     }
     assert!(h.stack.neighbors6(h.cx()).is_empty());
-    // Said to be an answer, to everybody: it cannot be (RFC 4861 7.1.2).
+    // A solicited advertisement to a group is invalid (RFC 4861 7.1.2).
     h.inject(
         EM0,
         advert(PEER6.ip, ALL_NODES, solicited(PEER6.ip), Some(PEER6.mac)).frame(Mac::multicast6(ALL_NODES), PEER6.mac),
@@ -189,7 +191,7 @@ fn messages_with_hop_limits_below_255_are_dropped<L: Locks>() {
         h.inject(EM0, solicit(PEER6.ip, ME6.ip, ME6.ip, Some(PEER6.mac)).hops(hops).between(PEER6, ME6));
         h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.in.hop_limit 1");
     }
-    // In fragments nobody discovers (RFC 6980).
+    // Fragmented messages are dropped (RFC 6980).
     let mut whole = solicit(PEER6.ip, ME6.ip, ME6.ip, Some(PEER6.mac)).fragment(3, 0, 100);
     whole.header.hop_limit = 255;
     h.inject(EM0, whole.between(PEER6, ME6));
@@ -213,7 +215,7 @@ fn an_option_of_length_zero_drops_the_message<L: Locks>() {
         }
     }
     h.assert_counters("in 15, ip6.received 15, ip6.delivered 15, icmp6.received 15, nd.in.malformed 15");
-    // A link-layer address that is a group's.
+    // The link-layer address is a group address.
     h.inject(EM0, solicit(PEER6.ip, ME6.ip, ME6.ip, Some(Mac::BROADCAST)).between(PEER6, ME6));
     assert_eq!(h.counter("inet.nd.in.malformed"), 16);
     assert!(h.stack.neighbors6(h.cx()).is_empty());
@@ -237,7 +239,8 @@ fn a_neighbor_is_resolved<L: Locks>() {
     assert_eq!(&h.sent6_one(EM0).2[8..], b"1");
     h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.adverts_received 1, neigh.resolved 1, nd.in.consumed 1");
     assert_eq!(state(&h, PEER6.ip), Some((State::Reachable, PEER6.mac)));
-    // One that never answers: asked three times, and then its packets are lost; more than 16 do not wait.
+    // A neighbor that never answers is solicited three times; then its packets are dropped. At most
+    // 16 packets wait.
     h.forget_counters();
     for n in 0..20 {
         h.inject(EM0, ping6(OTHER6.ip, ME6.ip, &[n]).between(OTHER6, ME6));
@@ -254,14 +257,15 @@ fn an_advertisement_changes_a_neighbors_mac_address<L: Locks>() {
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"1").between(PEER6, ME6));
     h.inject(EM0, advert(PEER6.ip, ME6.ip, solicited(PEER6.ip), Some(PEER6.mac)).between(PEER6, ME6));
     let says = |advert, mac| h.inject(EM0, self::advert(PEER6.ip, ME6.ip, advert, Some(mac)).between(PEER6, ME6));
-    // Another station has it too, perhaps: what is known stays, and is asked (RFC 4861 7.2.5 I).
+    // Another station may have the address too: the entry stays and is probed (RFC 4861 7.2.5 I).
     says(Advert { replaces: false, solicited: false, ..solicited(PEER6.ip) }, OTHER6.mac);
     assert_eq!(state(&h, PEER6.ip), Some((State::Stale, PEER6.mac)));
     says(Advert { replaces: false, ..solicited(PEER6.ip) }, OTHER6.mac);
     assert_eq!(state(&h, PEER6.ip), Some((State::Stale, PEER6.mac)));
     says(solicited(PEER6.ip), PEER6.mac);
     assert_eq!(state(&h, PEER6.ip), Some((State::Reachable, PEER6.mac)));
-    // It has moved, unasked: believed, but not that it is reachable.
+    // An unsolicited advertisement of a new MAC address is accepted, but the entry is not
+    // Reachable.
     says(Advert { solicited: false, ..solicited(PEER6.ip) }, OTHER6.mac);
     assert_eq!((state(&h, PEER6.ip), h.counter("inet.neigh.moved")), (Some((State::Stale, OTHER6.mac)), 1));
     says(solicited(PEER6.ip), PEER6.mac);
@@ -305,7 +309,8 @@ fn a_scan_does_not_evict_neighbors<L: Locks>() {
     h.sent(EM1);
     h.inject(EM0, ping6(PEER6.ip, FAR6.ip, b"2").between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM1).0.dst, FAR6.mac, "who was there is still");
-    // And a flood of askers, each remembered, neither grows the table nor costs those in use.
+    // A flood of solicitations, each of which creates an entry, neither grows the table nor evicts
+    // entries in use.
     for n in 0..300u16 {
         let asker = Six { ip: Ipv6Addr::new(0xfd01, 0, 0, 0, 8, 8, 8, n), ..FAR6 };
         h.inject(EM1, asks(asker, MY6.ip));
@@ -314,7 +319,7 @@ fn a_scan_does_not_evict_neighbors<L: Locks>() {
     assert!(state(&h, FAR6.ip).is_some() && state(&h, PEER6.ip).is_some());
 }
 
-/// CVE-2010-4669, CVE-2011-2393: neither routes nor addresses come of it.
+/// CVE-2010-4669, CVE-2011-2393: such messages create neither routes nor addresses.
 fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
     let h = Host::<L>::six();
     let (addrs, routes) = (states(&h), h.stack.routes6(h.cx()));

@@ -1,4 +1,5 @@
-//! IPv6 routes with several paths (RFC 2992): a flow keeps to one, and a gateway that does not answer is avoided.
+//! IPv6 routes with several paths (RFC 2992): a flow keeps to one, and a gateway that does not
+//! answer is avoided.
 
 use crate::common::six::*;
 use crate::common::*;
@@ -21,7 +22,7 @@ conversations! {
     why_explains_groups_and_link_local_addresses
 }
 
-/// A gateway on the second link.
+/// Returns a gateway on the second link.
 fn gateway(n: u8) -> Six {
     let ip = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, u16::from(n));
     Six { mac: Mac([2, 0, 0, 0, 1, n]), ip, ..FAR6 }
@@ -31,7 +32,7 @@ fn by(n: u8, weight: u16) -> Path<Ipv6Addr> {
     Path { via: Via6::Gateway(EM1, gateway(n).ip), weight }
 }
 
-/// A router with a route to 2001:db8::/32 by two gateways that it knows.
+/// Creates a router with a route to 2001:db8::/32 through two gateways that are known neighbors.
 fn spread<L: Locks>(weights: [u16; 2]) -> Host<L> {
     let h = Host::<L>::router6();
     [11, 12].into_iter().for_each(|n| h.stack.set_neighbor6(h.cx(), EM1, gateway(n).ip, gateway(n).mac));
@@ -45,7 +46,7 @@ fn flow(n: u16) -> Ip6 {
     udp6((PEER6.ip, 1000 + n), (BEYOND6, 9), b"flow")
 }
 
-/// The gateways of as many flows, in bursts.
+/// Returns the gateways that `flows` flows use, sent in bursts.
 fn ways<L: Locks>(h: &Host<L>, flows: u16) -> Vec<u8> {
     let mut ways = Vec::new();
     for first in (0..flows).step_by(32) {
@@ -65,7 +66,7 @@ fn flows_of_ipv6_are_spread_by_weights_and_keep_their_paths<L: Locks>() {
     for n in 0..40 {
         h.inject(EM0, flow(n).between(PEER6, ME6));
         assert_eq!(h.sent6_one(EM1).0.dst.0[5], first[usize::from(n)], "one by one");
-        // By the slow path, which the options ask for.
+        // By the slow path, which options require.
         h.inject(EM0, flow(n).with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]).between(PEER6, ME6));
         assert_eq!(h.sent6_one(EM1).0.dst.0[5], first[usize::from(n)], "by the slow path");
     }

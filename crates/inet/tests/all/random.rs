@@ -1,4 +1,5 @@
-//! Row 72: random and bit-flipped frames of every kind. No panic, an exact audit, bounded tables, every buffer home again.
+//! Row 72: random and bit-flipped frames of every kind. There is no panic, the audit is exact,
+//! tables are bounded, and every buffer is returned.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -22,7 +23,7 @@ conversations! {
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const NEIGHBORS: i64 = 32;
 
-/// A router with sockets of every kind, whose ICMP is not held back.
+/// Creates a router with sockets of every kind, without rate limits for ICMP.
 fn busy<L: Locks>() -> (Host<L>, Vec<usize>) {
     let h = Host::<L>::configured(pool(1024), |_| {});
     h.add_iface("em0", ME, 1500);
@@ -51,7 +52,7 @@ fn busy<L: Locks>() -> (Host<L>, Vec<usize>) {
     (h, sockets)
 }
 
-/// A valid frame of each kind.
+/// Returns a valid frame of each kind.
 fn kinds() -> Vec<Vec<u8>> {
     let to = |l4port| udp_frame(PEER, 1000, ME, l4port, b"a payload of some length");
     let ours = Ip::udp((ME.ip, 10), (PEER.ip, 1000), &[0; 64]).packet();
@@ -99,7 +100,7 @@ fn kinds() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Makes checksums right again, so that the damage gets further.
+/// Recomputes checksums, so that damaged frames pass the first checks.
 fn repair(frame: &mut [u8]) {
     let Some(packet) = frame.get_mut(14..) else { return };
     let Ok(header) = ip4::Header::parse(packet) else { return };
@@ -138,7 +139,7 @@ fn assert_bounded<L: Locks>(h: &Host<L>) {
     assert!(h.stack.held(h.cx()) <= 1024);
 }
 
-/// What the application does meanwhile.
+/// Performs application calls on the sockets.
 fn use_sockets<L: Locks>(h: &Host<L>, sockets: &[usize], rng: &mut Rng) {
     let s = sockets[rng.below(sockets.len())];
     match rng.below(4) {
@@ -194,7 +195,7 @@ fn two_hundred_thousand_mutated_frames_break_no_invariant<L: Locks>() {
         h.sent(EM1);
     }
     assert_bounded(&h);
-    // It still works.
+    // The host still works.
     h.pass(Duration::from_secs(130));
     h.sent(EM0);
     h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"alive?").between(PEER, ME));
@@ -209,7 +210,7 @@ fn random_frames_break_no_invariant<L: Locks>() {
     for n in 0..20_000 {
         let len = rng.below(200);
         let mut frame: Vec<u8> = (0..len).map(|_| rng.next() as u8).collect();
-        // Half of them get as far as IPv4 or ARP.
+        // Half of the frames pass the Ethernet checks and reach IPv4 or ARP.
         if n % 2 == 0 && frame.len() >= 15 {
             frame[..12].copy_from_slice(&[ME.mac.0, PEER.mac.0].concat());
             frame[12..14].copy_from_slice(if n % 4 == 0 { &[8, 0] } else { &[8, 6] });
@@ -244,8 +245,8 @@ fn every_byte_set_to_every_value_breaks_no_invariant<L: Locks>() {
     }
 }
 
-/// Where sources are validated a chunk passes the two layers one after the other, else in one pass.
-/// Of packets with valid sources the results and the counters are the same.
+/// If sources are validated, a chunk is processed by the two layers one after the other, otherwise
+/// in one pass. For packets with valid sources, the results and the counters are the same.
 fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let seed = 0xfa57;
     println!("seed {seed:#x}");
@@ -256,7 +257,7 @@ fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let mut rng = Rng::new(seed);
     let kinds = kinds();
     for _ in 0..2000 {
-        // Mostly what goes on, so that a chunk with an odd frame in it has many that are not.
+        // Mostly packets to be forwarded, so that a chunk contains few exceptions.
         let burst: Vec<Vec<u8>> = (0..3 + rng.below(60))
             .map(|_| match rng.below(8) {
                 0 => {

@@ -1,5 +1,5 @@
-//! Conversations about raw sockets, the same in both families: RFC 3542 3, Linux's raw(7). Those about
-//! ICMP sockets are in [`icmp`].
+//! Conversations about raw sockets, the same in both families: RFC 3542 3, Linux's raw(7). Those
+//! about ICMP sockets are in [`icmp`].
 
 mod icmp;
 
@@ -65,17 +65,17 @@ fn end(ip: IpAddr) -> SocketAddr {
     SocketAddr::new(ip, 0)
 }
 
-/// Returns the bytes that a raw socket reads of a packet.
+/// Returns the bytes that a raw socket reads for a packet.
 fn read(kin: Kin, packet: &Pkt) -> Vec<u8> {
     kin.pick(packet.bytes(), packet.payload.clone())
 }
 
-/// An echo request as a program writes it: identifier and checksum are the socket's.
+/// Returns an echo request as a program writes it; the socket fills in identifier and checksum.
 fn request(kin: Kin, seq: u8, data: &[u8]) -> Vec<u8> {
     [&[kin.request(), 0, 0xde, 0xad, 0xbe, 0xef, 0, seq], data].concat()
 }
 
-/// Name of the counters of IP: `ip4` or `ip6`.
+/// Returns the name of the IP counters: `ip4` or `ip6`.
 fn ip(kin: Kin) -> &'static str {
     kin.pick("ip4", "ip6")
 }
@@ -115,7 +115,7 @@ fn bound_and_connected_addresses_filter_packets<L: Locks>() {
         assert_eq!(taken(), [any, bound, connected]);
         h.receives(&Pkt { src: kin.other(), ..kin.packet(TEST, *b"text") });
         assert_eq!(taken(), [any, bound, elsewhere]);
-        // A raw socket is bound again and again; disconnected, it receives from all.
+        // A raw socket can be bound repeatedly. After a disconnect it receives from all peers.
         h.stack.udp_bind(h.cx(), bound, end(kin.any())).unwrap();
         h.stack.udp_disconnect(h.cx(), elsewhere).unwrap();
         h.receives(&kin.packet(TEST, *b"text"));
@@ -148,7 +148,7 @@ fn the_stack_also_processes_packets_copied_to_raw_sockets<L: Locks>() {
             assert_eq!(h.recv(s), Some((read(kin, &echo), end(kin.peer()))));
             h.close([s]);
         }
-        // Without raw sockets it is as before.
+        // Without raw sockets, the result is the same as before.
         h.forget_counters();
         h.receives(&echo);
         h.assert_counters(&format!(
@@ -196,7 +196,7 @@ fn a_protocol_with_a_raw_socket_is_not_unreachable<L: Locks>() {
             h.receives(&kin.packet(proto, vec![0; 8]));
             assert_eq!(h.sent_packet().proto, kin.icmp(), "unreachable again");
         }
-        // Of IPPROTO_RAW nothing is received.
+        // A socket of IPPROTO_RAW receives nothing.
         let s = h.raw(kin, SEND_ONLY);
         h.wait_a_second();
         h.receives(&kin.packet(SEND_ONLY, vec![0; 8]));
@@ -240,7 +240,8 @@ fn a_program_writes_its_own_header<L: Locks>() {
     h.with_raw(s, |raw| raw.header_included = true);
     let send_only = h.raw(Kin::Four, SEND_ONLY);
     for s in [s, send_only] {
-        // Filled in: total length, identification and source that are 0, the checksum; the rest stays.
+        // The stack fills in the total length, an identification or source that is 0, and the
+        // checksum; other fields stay.
         let mut packet = packets::Ip::new([0, 0, 0, 0].into(), PEER.ip, Proto::SCTP, *b"text").id(0).ttl(5).tos(0x20);
         packet.header.df = true;
         let mut bytes = packet.packet();
@@ -252,7 +253,8 @@ fn a_program_writes_its_own_header<L: Locks>() {
         assert_eq!((link.dst, ip.src, ip.dst, ip.total_len), (PEER.mac, ME.ip, PEER.ip, 24));
         assert_eq!((ip.proto, ip.ttl, ip.tos, ip.df, payload), (Proto::SCTP, 5, 0x20, true, &b"text"[..]));
         assert_ne!(ip.id, 0);
-        // What it has written stays: a source of others, an identification, a fragment, options; the destination of the call decides the way.
+        // Other fields stay as the program wrote them: a foreign source, an identification, a
+        // fragment offset, options. The destination of the call determines the route.
         let packet = packets::Ip::new(FAR.ip, FAR.ip, TEST, vec![7; 64]).options(&[1; 4]).fragment(16, 32);
         assert_eq!(h.send(s, &packet.packet(), at(PEER, 0)), Ok(56));
         let frame = h.sent_one(EM0);
@@ -417,7 +419,7 @@ fn raw_sockets_receive_reassembled_packets<L: Locks>() {
     }
 }
 
-/// Quotes a packet that was sent in an error from a router.
+/// Returns an ICMP error from a router that quotes a sent packet.
 fn error(kin: Kin, ty: u8, code: u8, rest: [u8; 4], quoted: &[u8]) -> Pkt {
     kin.message(kin.other(), ty, code, rest, quoted)
 }

@@ -20,7 +20,7 @@ conversations! {
     a_router_sends_no_other_redirects
 }
 
-/// A redirect of packets to `dst`.
+/// Builder of a redirect of packets to `dst`.
 #[derive(Clone, Copy)]
 struct Redirect {
     from: Six,
@@ -45,7 +45,7 @@ impl Redirect {
     }
 }
 
-/// A host with the default router PEER6 that accepts redirects.
+/// Creates a host with the default router PEER6 that accepts redirects.
 fn accepting<L: Locks>() -> Host<L> {
     let h = Host::<L>::six();
     h.stack.sysctls.accept_redirects6.set(1);
@@ -70,7 +70,7 @@ fn a_host_uses_the_better_first_hop<L: Locks>() {
     assert_eq!(h.sent6_one(EM0).0.dst, OTHER6.mac, "without a solicitation: the redirect has its address");
     let neighbor = h.stack.neighbors6(h.cx()).into_iter().find(|n| n.addr == OTHER6.near).unwrap();
     assert_ne!(neighbor.state, State::Permanent);
-    // A redirect by the new first hop leads back, and others' do not count.
+    // A redirect by the new first hop leads back to the old one; redirects by others are ignored.
     Redirect { from: OTHER6, src: OTHER6.near, target: PEER6.near, link: PEER6.mac, ..USUAL }.received_by(&h);
     assert_eq!(route_to(&h, BEYOND6), Some(Via6::Gateway(EM0, PEER6.near)));
     h.advance_secs(601);
@@ -137,7 +137,8 @@ fn configured_routes_stay_and_a_flood_is_bounded<L: Locks>() {
     h.audit();
 }
 
-/// A router with `em0` and `em1`, which knows PEER6 and OTHER6 on `em0`; networks behind OTHER6.
+/// Creates a router with `em0` and `em1`, known neighbors PEER6 and OTHER6 on `em0`, and networks
+/// behind OTHER6.
 fn router<L: Locks>() -> Host<L> {
     let h = Host::<L>::router6();
     for addr in [OTHER6.ip, OTHER6.near] {
@@ -170,7 +171,7 @@ fn a_router_redirects_its_neighbors<L: Locks>() {
     });
     let quoted = quoted.unwrap();
     assert_eq!(wire::ip6::Header::parse_quoted(&quoted).unwrap().dst, far);
-    // A destination on the link itself; the sender thought it behind the router.
+    // The destination is on the link itself, but the sender sent it to the router.
     h.inject(EM0, ping6(PEER6.ip, OTHER6.ip, b"?").between(PEER6, ME6));
     let redirects: Vec<_> = h.sent6(EM0).into_iter().filter(|(link, ..)| link.dst == PEER6.mac).collect();
     let (_, header, message) = &redirects[0];
@@ -185,7 +186,8 @@ fn a_router_redirects_its_neighbors<L: Locks>() {
 fn a_router_sends_no_other_redirects<L: Locks>() {
     let h = router::<L>();
     let far: Ipv6Addr = "2001:db8:1::7".parse().unwrap();
-    // By a gateway known by a global address alone; from beyond the link; by another interface.
+    // No redirect: the gateway is known only by a global address; the sender is not on the link;
+    // the packet leaves by another interface.
     let behind: Ipv6Addr = "2001:db8:2::7".parse().unwrap();
     h.inject(EM0, ping6(PEER6.ip, behind, b"?").between(PEER6, ME6));
     h.inject(EM0, ping6(BEYOND6, far, b"?").between(PEER6, ME6));
@@ -193,7 +195,7 @@ fn a_router_sends_no_other_redirects<L: Locks>() {
     h.stack.sysctls.send_redirects6.set(0);
     h.inject(EM0, ping6(PEER6.ip, far, b"?").between(PEER6, ME6));
     assert_eq!((h.counter("inet.nd.redirects_sent"), h.counter("inet.ip6.forwarded")), (0, 4));
-    // A flood is told of within the limit of errors.
+    // The rate limit of errors applies to redirects.
     h.stack.sysctls.send_redirects6.set(1);
     for _ in 0..1000 {
         h.inject(EM0, ping6(PEER6.ip, far, b"?").between(PEER6, ME6));

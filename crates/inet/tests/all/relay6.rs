@@ -1,5 +1,5 @@
-//! What is too long for a tunnel of either family, or befalls its outer packet, told inside in the family of who is there (RFC 2473 7 and 8,
-//! RFC 4213 3.2).
+//! Packets that are too long for a tunnel, and errors about its outer packets: reported to the
+//! inner sender in the family of the inner packet (RFC 2473 7 and 8, RFC 4213 3.2).
 
 use crate::common::packets::{Ip, ip_of};
 use crate::common::six::*;
@@ -43,7 +43,8 @@ fn inner_ip4_with_df_that_is_too_big_is_reported<L: Locks>() {
 }
 
 fn inner_ip4_without_df_is_fragmented_outside<L: Locks>() {
-    // By the tunnel's MTU the router cuts before; with a larger one the outer packet is cut here, at its source.
+    // With the MTU of the tunnel, the router fragments the inner packet. With a larger MTU, this
+    // host fragments the outer packet as its source.
     let (h, id) = router::<L>(config(Kind::Gif, true));
     h.stack.set_tunnel_mtu(h.cx(), id, 1500);
     h.forget_counters();
@@ -63,14 +64,14 @@ fn inner_ip4_without_df_is_fragmented_outside<L: Locks>() {
         "in 1, out 2, ip4.received 1, ip4.forwarded 1, tunnel.encapsulated 1, ip6.sent 1, ip6.fragmented 1, ip6.fragments_sent 2, \
          audit.made 2, ip6.out.fragmented 1",
     );
-    // And what comes so is put together before it is taken out.
+    // Outer packets that arrive in fragments are reassembled before decapsulation.
     let outer = Ip6::new(FAR6.ip, MY6.ip, Proto::IPV6, answer(true));
     for (off, len) in [(0, 40), (40, 100)] {
         h.inject(EM1, outer.fragment(9, off, len).between(FAR6, MY6));
     }
     h.poll();
     assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
-    // Where the outer packet may not be cut, whoever sent it is told.
+    // If the outer packet must not be fragmented, an error is sent to the sender.
     let (h, id) = router::<L>(Config { df: DontFragment::Set, ..config(Kind::Gif, true) });
     h.stack.set_tunnel_mtu(h.cx(), id, 1500);
     onward(&h, &four(1500).packet());
@@ -125,7 +126,7 @@ fn an_outer_ip6_router_lowers_the_tunnel_mtu<L: Locks>() {
     onward(&h, &six.packet());
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1360 });
-    // What is said of packets that nobody here has sent changes nothing; nor does what is absurd.
+    // Errors about packets that this host has not sent change nothing, and neither do absurd MTUs.
     let forged =
         Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
     h.forget_counters();
@@ -159,7 +160,7 @@ fn an_outer_ip4_router_lowers_the_mtu_of_inner_ip6<L: Locks>() {
     assert_eq!((problem, header.dst), (Problem::TooBig { mtu: 1380 }, PEER6.ip));
     assert_eq!(quoted[..40], one_hop_less(&six.packet())[..40]);
     assert_eq!((h.stack.iface(id).unwrap().mtu(), h.counter("inet.tunnel.relayed")), (1380, 1));
-    // What is short may be cut on its way, and has no DF.
+    // The outer packet of a short inner packet may be fragmented on its path, so DF is clear.
     onward(&h, &Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1240]).packet());
     assert!(!ip_of(&h.sent_one(EM1)).1.df);
 }
@@ -191,7 +192,7 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
         assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::ADDRESS });
         assert_eq!(sent.len(), 2);
     }
-    // The tunnel's own affairs.
+    // Errors that concern only the tunnel.
     for problem in [
         Problem::Unreachable { code: unreachable::PORT },
         Problem::TimeExceeded { code: 1 },
@@ -199,20 +200,20 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     ] {
         assert!(told(problem).is_empty(), "{problem:?}");
     }
-    // A far end that does not answer is unreachable inside.
+    // A remote address that does not answer is reported as an unreachable host inside.
     h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
     h.wait_a_second();
     packets().iter().for_each(|packet| onward(&h, packet));
     h.pass(clock::Duration::from_secs(5));
     assert_eq!(h.sent(EM0).len(), 2);
-    // No way there at all.
+    // There is no route to the remote address.
     h.stack.remove_route6(h.cx(), "fd01::/64".parse().unwrap());
     h.forget_counters();
     packets().iter().for_each(|packet| onward(&h, packet));
     assert_eq!((h.sent(EM0).len(), h.counter("inet.tunnel.out.no_route")), (2, 2));
 }
 
-/// The path of a forwarded flow is another than that of this host's own packets to its destination.
+/// A forwarded flow may take another path than this host's own packets to the same destination.
 fn a_tunnel_among_several_paths_relays_errors<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     let paths = [Via6::Gateway(id, THERE6), Via6::Gateway(EM1, FAR6.ip)].map(|via| Path { via, weight: 1 });

@@ -1,4 +1,5 @@
-//! Conversations about a router's policies and choices: RFC 1812 5.2.7, 5.3.7, 5.3.8, 5.3.13, RFC 3704, RFC 2992.
+//! Conversations about a router's policies and choices: RFC 1812 5.2.7, 5.3.7, 5.3.8, 5.3.13, RFC
+//! 3704, RFC 2992.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -63,7 +64,8 @@ fn an_invalid_option_drops_the_packet<L: Locks>() {
     );
 }
 
-/// RFC 1812 4.3.3.5, and 4.3.2.7 for whom it is not told: a martian, a group, who is no business of ours.
+/// RFC 1812 4.3.3.5; by 4.3.2.7 no error is sent to a martian, about a packet to a group, or about
+/// a packet that is not for us or to be forwarded.
 fn a_bad_option_is_reported_with_its_offset<L: Locks>() {
     let h = Host::<L>::router();
     let twice = [7, 3, 4, 7, 3, 4, 0, 0];
@@ -79,7 +81,7 @@ fn a_bad_option_is_reported_with_its_offset<L: Locks>() {
     h.sent_nothing(EM1);
 }
 
-/// RFC 1812 5.2.1.2: the TTL is asked for when it is clear that the packet may go on, and where.
+/// RFC 1812 5.2.1.2: the TTL is checked after the route is known.
 fn the_route_type_is_checked_before_the_ttl<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Blackhole);
@@ -90,7 +92,8 @@ fn the_route_type_is_checked_before_the_ttl<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.ty, ty::UNREACHABLE);
 }
 
-/// RFC 1812 4.3.2.5: the type of service of what it is about, and internetwork control's precedence.
+/// RFC 1812 4.3.2.5: an error has the type of service of the packet it is about, and the precedence
+/// of internetwork control.
 fn an_error_has_internetwork_control_precedence<L: Locks>() {
     let h = Host::<L>::router();
     for (tos, expected) in [(0, 0xc0), (0xb8, 0xd8), (0x03, 0xc0)] {
@@ -173,7 +176,7 @@ fn paths<const N: usize>(weights: [(u8, u16); N]) -> [Path; N] {
     weights.map(|(n, weight)| Path { via: Via::Gateway(EM1, gateway(n).ip), weight })
 }
 
-/// A router with a route to 198.51.100.0/24 by gateways that it knows.
+/// Creates a router with a route to 198.51.100.0/24 through gateways that are known neighbors.
 fn spread<L: Locks, const N: usize>(weights: [(u8, u16); N]) -> Host<L> {
     let h = Host::<L>::router();
     weights.iter().for_each(|(n, _)| h.knows(EM1, gateway(*n)));
@@ -186,7 +189,8 @@ fn flow(n: u16) -> Ip {
     Ip::udp((PEER.ip, 1000 + n), (NET, 9), b"flow")
 }
 
-/// The gateway of each of `flows` flows, by the last octet of its address; all in bursts.
+/// Returns the gateway of each of `flows` flows, by the last octet of its address; all are sent in
+/// bursts.
 fn ways<L: Locks>(h: &Host<L>, flows: u16) -> Vec<u8> {
     let mut ways = Vec::new();
     for first in (0..flows).step_by(32) {
@@ -198,7 +202,7 @@ fn ways<L: Locks>(h: &Host<L>, flows: u16) -> Vec<u8> {
     ways
 }
 
-/// RFC 2992: a flow has one path.
+/// RFC 2992: all packets of a flow take one path.
 fn flows_are_spread_over_paths_and_keep_their_path<L: Locks>() {
     let h = spread::<L, 3>([(11, 1), (12, 1), (13, 1)]);
     let first = ways(&h, 300);
@@ -212,7 +216,7 @@ fn flows_are_spread_over_paths_and_keep_their_path<L: Locks>() {
         h.inject(EM0, flow(n).between(PEER, ME));
         assert_eq!(ip_of(&h.sent_one(EM1)).0.dst.0[5], first[usize::from(n)]);
     }
-    // A path goes: flows of the others nearly all stay.
+    // A path is removed: nearly all flows of the other paths stay.
     h.stack.add_paths(h.cx(), prefix("198.51.100.0/24"), &paths([(11, 1), (12, 1)])).unwrap();
     let moved = ways(&h, 300).iter().zip(&first).filter(|(now, then)| **then != 13 && now != then).count();
     assert!(moved <= 40, "{moved} flows moved for nothing");
@@ -243,9 +247,9 @@ fn a_dead_gateway_is_avoided_until_it_answers<L: Locks>() {
     h.pass(Duration::from_secs(7));
     h.sent(EM1);
     assert!(ways(&h, 60).iter().all(|way| *way == 11), "it did not answer");
-    // It says that it is there, and its flows come back.
+    // The gateway answers again, and its flows return to it.
     h.pass(Duration::from_secs(21));
-    // What ends here uses up nobody's try.
+    // A packet that is dropped here does not count as the one that tries the gateway again.
     h.inject_all(EM0, (0..60).map(|n| flow(n).ttl(1).between(PEER, ME)));
     h.sent(EM0);
     let trying = ways(&h, 60);
@@ -269,7 +273,8 @@ fn our_own_packets_take_one_path_per_destination<L: Locks>() {
     assert_eq!(seen.values().flatten().collect::<BTreeSet<_>>().len(), 2);
 }
 
-/// A route that comes or goes leaves what is known of gateways as it was: no packet needs the neighbor table for it.
+/// Adding or removing a route keeps the cached headers of gateways: no packet needs the neighbor
+/// table for it.
 fn adjacencies_are_kept_when_routes_change<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM1, FAR_GATEWAY);

@@ -1,6 +1,8 @@
-//! Scans of thousands of unused addresses of an attached subnet (RFC 6583), through a router and from a host.
+//! Scans of thousands of unused addresses of an attached subnet (RFC 6583), through a router and
+//! from a host.
 //!
-//! Existing neighbors stay reachable, new ones are resolved, and waiting packets hold a bounded part of the pool.
+//! Existing neighbors stay reachable, new ones are resolved, and waiting packets hold a bounded
+//! part of the pool.
 
 use crate::common::packets::*;
 use crate::common::six::*;
@@ -23,10 +25,10 @@ conversations! {
 }
 
 const ADDRESSES: u32 = 8_000;
-/// At 20,000 packets a second: a burst every 5 ms.
+/// Packets per burst, every 5 ms: 20,000 packets a second.
 const BURST: usize = 100;
 
-/// Address `n` of the silent part of the far subnet.
+/// Returns address `n` of the unused part of the far subnet.
 fn silent(n: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::from_be_bytes([10, 9, 0, 0]) + n)
 }
@@ -35,7 +37,7 @@ fn silent6(n: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(FAR6.ip.to_bits() | 0x1_0000_0000 | u128::from(n))
 }
 
-/// A neighbor on the far link that has not been heard of.
+/// Returns a neighbor on the far link that has no entry yet.
 fn newcomer(n: u8) -> Station {
     Station { mac: Mac([2, 0, 0, 9, 1, n]), ip: Ipv4Addr::new(10, 0, 1, n) }
 }
@@ -45,7 +47,7 @@ fn newcomer6(n: u8) -> Six {
     Six { mac: Mac([2, 0, 0, 9, 6, n]), ip, ..FAR6 }
 }
 
-/// A segment of a connection between PEER and FAR.
+/// Returns a segment of a connection between PEER and FAR.
 fn segment(text: &[u8]) -> Ip {
     let segment = tcp_segment((PEER.ip, 1000), (FAR.ip, 80), |header| header.flags = wire::tcp::Flags::ACK, text);
     Ip::new(PEER.ip, FAR.ip, Proto::TCP, segment)
@@ -75,7 +77,8 @@ fn a_scan_through_a_router_does_not_disturb_connections<L: Locks>() {
         h.sent(EM1);
         h.inject(EM0, segment(b"text").between(PEER, ME));
         assert_eq!(ip_of(&h.sent_one(EM1)).0.dst, FAR.mac, "round {round}");
-        // A new neighbor is asked for, a burst of the scan comes before its answer, and the packet that waited leaves.
+        // A new neighbor is solicited, a burst of the scan arrives before its answer, and the
+        // waiting packet is then sent.
         let new = newcomer(round as u8 % 200 + 20);
         h.inject(EM0, Ip::udp((PEER.ip, 5), (new.ip, 6), b"hello").between(PEER, ME));
         let wait = h.stack.neighbors(h.cx()).iter().any(|n| n.addr == new.ip);
@@ -131,7 +134,7 @@ fn a_scan_through_an_ipv6_router_does_not_disturb_connections<L: Locks>() {
     h.sent(EM1);
 }
 
-/// A scan from a socket of the host itself.
+/// A scan by a socket of the host itself.
 fn a_scan_from_a_host_does_not_disturb_connections<L: Locks>() {
     let h = Host::<L>::new();
     h.route("10.9.0.0/16", Via::Link(EM0));
@@ -157,7 +160,7 @@ fn a_scan_from_a_host_does_not_disturb_connections<L: Locks>() {
     h.sent(EM0);
 }
 
-/// Packets of IPv4 and of IPv6 wait, and the pool still has buffers for questions and answers.
+/// Packets of IPv4 and of IPv6 wait, and the pool still has buffers for requests and answers.
 fn both_families_together_keep_the_reserve<L: Locks>() {
     let h = Host::<L>::router6();
     h.route("10.9.0.0/16", Via::Link(EM1));

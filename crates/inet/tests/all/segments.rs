@@ -1,4 +1,5 @@
-//! Segments that no TCP sends: dropped under their own reason, without an answer, and whoever is connected notices nothing.
+//! Segments that no correct TCP sends: each is dropped with its own reason and without an answer,
+//! and connections are not affected.
 
 use crate::common::packets::{Ip, mend_tcp, tcp_segment};
 use crate::common::*;
@@ -16,7 +17,7 @@ struct Server {
     host: Host<Up>,
     listener: usize,
     child: usize,
-    /// Our SND.NXT on it; the peer's is 1001.
+    /// SND.NXT of the connection; the peer's is 1001.
     next: u32,
 }
 
@@ -39,7 +40,7 @@ impl Server {
         Server { host, listener, child, next }
     }
 
-    /// `packet` is dropped for `why`, and nothing goes out.
+    /// Checks that `packet` is dropped with the reason `why` and that nothing is sent.
     fn drops(&self, why: &str, packet: Vec<u8>) {
         let before = self.host.stack.counter(why);
         self.host.inject(EM0, crate::common::packets::ether(ME.mac, PEER.mac, wire::eth::EtherType::IPV4, &packet));
@@ -47,7 +48,7 @@ impl Server {
         assert!(self.host.sent(EM0).is_empty(), "{why}: answered");
     }
 
-    /// The connection is as it was: text still comes through. Then everything is let go.
+    /// Checks that the connection still receives data, and then frees everything.
     fn end(self) {
         let (src, dst) = ((PEER.ip, 4000), (ME.ip, PORT));
         let text = tcp_segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001, self.next, Flags::ACK), b"still here");
@@ -69,7 +70,7 @@ fn packet(src: Ipv4Addr, dst: Ipv4Addr, segment: Vec<u8>) -> Vec<u8> {
     Ip::new(src, dst, Proto::TCP, segment).packet()
 }
 
-/// RFC 9293 MUST-3: every bit of it counts, of the header and of the text.
+/// RFC 9293 MUST-3: the checksum covers every bit of header and data.
 #[test]
 fn a_segment_with_any_bit_flipped_is_dropped() {
     let server = Server::new();
@@ -77,7 +78,7 @@ fn a_segment_with_any_bit_flipped_is_dropped() {
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        // The four bits of the data offset are looked at first.
+        // The four bits of the data offset are checked first.
         let why =
             if (96..104).contains(&bit) && bit >= 100 { "inet.tcp.in.malformed" } else { "inet.tcp.in.bad_checksum" };
         server.drops(why, packet(PEER.ip, ME.ip, bad));
@@ -85,7 +86,8 @@ fn a_segment_with_any_bit_flipped_is_dropped() {
     server.end();
 }
 
-/// CVE-2021-31400: headers shorter than TCP's or longer than the segment, segments shorter than a header.
+/// CVE-2021-31400: headers shorter than TCP's or longer than the segment, segments shorter than a
+/// header.
 #[test]
 fn data_offsets_that_lie_are_dropped() {
     let server = Server::new();
@@ -112,7 +114,7 @@ fn ports_of_zero_are_nobodys() {
     server.end();
 }
 
-/// RFC 9293 MUST-57: what is addressed to a group or to everybody is no segment of ours, whatever its flags.
+/// RFC 9293 MUST-57: a segment to a group or broadcast address is dropped, whatever its flags.
 #[test]
 fn segments_to_groups_are_dropped_in_silence() {
     let server = Server::new();
@@ -130,7 +132,7 @@ fn segments_to_groups_are_dropped_in_silence() {
     server.end();
 }
 
-/// RFC 9293 MUST-63: a SYN from an address that cannot be anybody's is ignored.
+/// RFC 9293 MUST-63: a SYN from an invalid source address is ignored.
 #[test]
 fn syns_from_impossible_sources_are_ignored() {
     let server = Server::new();
@@ -144,7 +146,8 @@ fn syns_from_impossible_sources_are_ignored() {
     server.end();
 }
 
-/// CVE-1999-0016, La Tierra: from us to us, from the same port and from another.
+/// CVE-1999-0016, La Tierra: from an address of ours to itself, from the same port and from
+/// another.
 #[test]
 fn land_is_answered_by_nothing() {
     let server = Server::new();
@@ -155,7 +158,7 @@ fn land_is_answered_by_nothing() {
     server.end();
 }
 
-/// RFC 9293 MUST-58, MUST-59: segments that come together are answered together.
+/// RFC 9293 MUST-58, MUST-59: segments that arrive together are acknowledged together.
 #[test]
 fn a_burst_is_acknowledged_once() {
     let server = Server::new();
@@ -176,7 +179,7 @@ fn a_burst_is_acknowledged_once() {
     }
 }
 
-/// What may be asked of a socket that is none.
+/// Calls on a socket that does not exist.
 #[test]
 fn calls_on_missing_sockets_fail() {
     let host: Host<Up> = Host::new();

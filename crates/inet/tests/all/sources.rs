@@ -44,7 +44,7 @@ impl Kin {
         self.pick("239.1.2.3".parse().unwrap(), "ff05::1:3".parse().unwrap())
     }
 
-    /// A source beyond the link.
+    /// Returns a source address beyond the link.
     fn source(self, n: u16) -> IpAddr {
         let [high, low] = n.to_be_bytes();
         self.pick(Ipv4Addr::new(192, 0, high, low).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n).into())
@@ -55,7 +55,7 @@ impl Kin {
     }
 }
 
-/// The records in a frame, if it is a report; IGMP's checksum and MLD's are right.
+/// Returns the records in a frame if it is a report, after checking its IGMP or MLD checksum.
 fn records_of(frame: &[u8]) -> Option<Vec<Record>> {
     let (message, len) = if wire::ip6::is_version(&frame[14..]) {
         let (link, header, payload) = six::ip6_of(frame);
@@ -92,7 +92,7 @@ fn records_of(frame: &[u8]) -> Option<Vec<Record>> {
 }
 
 impl<L: Locks> Host<L> {
-    /// The records that were reported about the group.
+    /// Returns the records that were reported for the group.
     fn reported(&self, kin: Kin) -> Vec<(u8, Vec<IpAddr>)> {
         let records = self.sent(EM0).iter().filter_map(|frame| records_of(frame)).flatten().collect::<Vec<_>>();
         records.into_iter().filter(|record| record.1 == kin.group()).map(|record| (record.0, record.2)).collect()
@@ -110,7 +110,7 @@ impl<L: Locks> Host<L> {
         self.stack.udp_leave(self.cx(), s, kin.group(), Some(EM0))
     }
 
-    /// The second report of what has changed has been sent.
+    /// Waits until the second report of a change has been sent.
     fn settled(&self) {
         self.advance_secs(2);
         self.sent(EM0);
@@ -123,7 +123,7 @@ impl<L: Locks> Host<L> {
         s
     }
 
-    /// A datagram to the group from a source.
+    /// Receives a datagram to the group from source `n`.
     fn datagram(&self, kin: Kin, n: u16) {
         let mut packet = Pkt { src: kin.source(n), dst: kin.group(), ..kin.udp(5, 9, b"text") };
         packet.payload[6..8].fill(0);
@@ -186,7 +186,7 @@ fn sources_are_joined_and_left_one_by_one<L: Locks>() {
         h.datagram(kin, 1);
         assert_eq!(h.recv(s), None);
         h.settled();
-        // With its last source the group is left.
+        // When the last source is removed, the group is left.
         assert_eq!(h.change(kin, s, SourceChange::Leave, 2), Ok(()));
         assert_eq!(h.reported(kin), [(BLOCK, kin.sources([2]))]);
         assert_eq!(h.leaves(kin, s), Err(BindError::NotOurs));
@@ -228,7 +228,8 @@ fn sources_are_blocked_and_unblocked<L: Locks>() {
     }
 }
 
-/// RFC 3376 3.2: the iface excludes the sources that all excluding sockets exclude and no other includes.
+/// RFC 3376 3.2: the interface excludes the sources that all excluding sockets exclude and that no
+/// other socket includes.
 fn modes_change_with_the_filters_of_all_sockets<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
@@ -351,7 +352,7 @@ fn changes_are_reported_twice<L: Locks>() {
         assert_eq!(h.reported(kin), [(ALLOW, kin.sources([1]))], "once more");
         h.advance_secs(100);
         assert_eq!(h.reported(kin), []);
-        // One that is taken back before the second report is reported as it is now.
+        // A change that is reverted before the second report is reported in its final state.
         h.change(kin, s, SourceChange::Join, 2).unwrap();
         h.change(kin, s, SourceChange::Leave, 2).unwrap();
         h.sent(EM0);
@@ -407,7 +408,8 @@ fn a_general_query_is_answered_with_every_filter<L: Locks>() {
     }
 }
 
-/// RFC 3376 5.2: IS_IN of those that are received. MLD answers with the whole filter.
+/// RFC 3376 5.2: the answer is IS_IN with the queried sources that are received. MLD answers with
+/// the whole filter.
 fn a_query_for_sources_is_answered_for_those<L: Locks>() {
     let (h, kin) = (Host::<L>::six_and_neighbors(), Kin::Four);
     let s = h.bound_of(kin, 9);

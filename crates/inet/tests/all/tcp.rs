@@ -1,4 +1,4 @@
-//! TCP between two hosts on virtual time: every frame crosses a wire that the test owns.
+//! TCP between two hosts in virtual time. The test carries every frame between them.
 
 use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
@@ -36,10 +36,10 @@ struct Pair<L: Locks> {
     nodes: [Node<L>; 2],
     now: Instant,
     delay: Duration,
-    /// Which frames (counted over both directions) vanish.
+    /// Returns whether a frame, by its number over both directions, is lost.
     lose: Box<dyn FnMut(u64) -> bool>,
     crossed: u64,
-    /// Large segments among the frames that crossed.
+    /// Number of large segments among the frames carried.
     large: u64,
 }
 
@@ -74,7 +74,7 @@ impl<L: Locks> Pair<L> {
         Cx::enter(How::Register, self.now)
     }
 
-    /// What is on the wires arrives; says whether anything was.
+    /// Carries the frames on the wires; returns whether there were any.
     fn cross(&mut self) -> bool {
         let sent: Vec<VecDeque<Frame>> =
             self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
@@ -106,7 +106,7 @@ impl<L: Locks> Pair<L> {
         true
     }
 
-    /// Lets everything happen that happens within `most`.
+    /// Runs both hosts until nothing is due within `most`.
     fn settle(&mut self, most: Duration) {
         let until = self.now.after(most);
         for _ in 0..1_000_000 {
@@ -130,7 +130,8 @@ impl<L: Locks> Pair<L> {
         &self.nodes[at].stack
     }
 
-    /// A connection from host 0 to port 80 of host 1: (client, listener, server).
+    /// Opens a connection from host 0 to port 80 of host 1. Returns the sockets (client, listener,
+    /// server).
     fn connect(&mut self) -> (usize, usize, usize) {
         let cx = self.cx();
         let listener = self.stack(1).tcp_open(cx, Domain::Inet).unwrap();
@@ -145,7 +146,7 @@ impl<L: Locks> Pair<L> {
         (client, listener, server)
     }
 
-    /// Everything is let go and quiet: nothing held, no buffer out.
+    /// Closes everything and checks that nothing is held and every buffer is returned.
     fn end(&mut self) {
         self.settle(Duration::from_secs(1000));
         for node in &self.nodes {
@@ -162,12 +163,13 @@ fn addr(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from((ip, port))
 }
 
-/// Byte `i` of the stream that every test sends.
+/// Returns byte `i` of the stream that every test sends.
 fn byte(i: usize) -> u8 {
     (i * 7 + (i >> 8) * 13 + (i >> 16)) as u8
 }
 
-/// Sends `total` bytes from host `from` to the other, which reads as they come; both stay open.
+/// Sends `total` bytes from host `from` to the other, which reads them as they arrive; both sockets
+/// stay open.
 fn transfer<L: Locks>(pair: &mut Pair<L>, from: usize, (sender, receiver): (usize, usize), total: usize) {
     let (mut sent, mut got) = (0, 0);
     let mut into = vec![0; 50_000];
@@ -238,7 +240,8 @@ fn with_checksum_offload() {
     all::<Up>(1500, HARD, 1 << 20, |_| false);
 }
 
-/// Text that was written while the port made sums is sent after it has stopped, and the other way round.
+/// Data that was written while the port computed checksums is sent after offload was turned off,
+/// and vice versa.
 #[test]
 fn switching_offload_during_a_connection_keeps_checksums_right() {
     for lose_every in [u64::MAX, 7] {
@@ -380,7 +383,8 @@ fn every_loss_is_repaired() {
     }
 }
 
-/// The listener is older than the tunnel, and whoever connects offers what its own wire takes: neither is a measure for the tunnel.
+/// The listener is older than the tunnel, and a peer offers the MSS of its own link: neither limits
+/// the segments to the tunnel's MTU.
 #[test]
 fn a_tunnel_added_later_limits_the_segment_size() {
     for (client_mtu, server_mtu) in [(1500, 1480), (1500, 1500)] {
@@ -408,7 +412,8 @@ fn a_tunnel_added_later_limits_the_segment_size() {
         let (server, _) = pair.stack(1).tcp_accept(pair.cx(), listener).unwrap();
         let began = pair.now;
         transfer(&mut pair, 1, (server, client), 100_000);
-        // Acknowledgments may wait for their timer; a black hole is suspected after five retransmissions only, six seconds.
+        // Acknowledgments may wait for their timer; a black hole is suspected after five
+        // retransmissions only, six seconds.
         let took = pair.now.since(began);
         assert!(took < Duration::from_secs(1), "server {server_mtu}: {took:?}");
     }
@@ -480,7 +485,7 @@ fn a_closed_listener_resets_unaccepted_connections() {
     pair.end();
 }
 
-/// The counters of TCP that are not 0, by their names without `tcp.`.
+/// Returns the TCP counters that are not 0, by their names without `tcp.`.
 fn counts(pair: &Pair<Up>, at: usize) -> String {
     let told = pair.stack(at).snapshot().into_iter().filter(|entry| entry.value > 0);
     let told = told.filter_map(|entry| Some(format!("{} {}", entry.name.strip_prefix("tcp.")?, entry.value)));
@@ -532,7 +537,7 @@ fn losses_are_counted() {
     assert!(of(a, "in.sacks") > 0 && of(a, "in.sacks") == of(b, "out.sacks") && of(b, "out.dsacks") == 0);
     assert_eq!(of(a, "in.acked_bytes"), 6 * 1448);
 
-    // All that follows vanishes: timeouts, then the end.
+    // All further frames are lost: timeouts, then the connection fails.
     pair.lose = Box::new(|_| true);
     pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.user_timeout = Some(Duration::from_secs(2))).unwrap();
     pair.stack(0).tcp_send(pair.cx(), client, b"x", true).unwrap();
@@ -562,7 +567,7 @@ fn probes_delayed_acks_and_resets_are_counted_separately() {
     pair.settle(Duration::from_secs(15));
     assert_eq!((of(&pair, 0, "timer.keepalive"), of(&pair, 0, "out.keepalives")), (1, 1));
     assert_eq!((of(&pair, 0, "out.window_probes"), of(&pair, 0, "timer.persist")), (0, 0));
-    // A reader that does not read: the window closes, and is asked after.
+    // The application does not read: the window closes and is probed.
     while let Ok(1..) = pair.stack(0).tcp_send(pair.cx(), client, &[1; 20_000], true) {
         pair.settle(Duration::from_millis(200));
     }
@@ -587,7 +592,7 @@ fn probes_delayed_acks_and_resets_are_counted_separately() {
     assert_eq!((of(&pair, 1, "state.aborted_on_linger"), of(&pair, 1, "out.resets")), (1, 1));
     assert_eq!((of(&pair, 0, "in.resets"), of(&pair, 0, "state.reset"), of(&pair, 0, "state.dropped")), (1, 1, 1));
     pair.stack(0).tcp_close(pair.cx(), client, false);
-    // Refused: nobody was ever there.
+    // The connection is refused: there was no listener.
     let refused = pair.stack(0).tcp_open(pair.cx(), Domain::Inet).unwrap();
     pair.stack(0).tcp_connect(pair.cx(), refused, addr(2, 81)).unwrap();
     pair.settle(Duration::from_millis(5));
@@ -597,8 +602,8 @@ fn probes_delayed_acks_and_resets_are_counted_separately() {
     pair.end();
 }
 
-/// Each byte a segment of its own pins a buffer until it is acknowledged: all together no more than TCP's part of the pool,
-/// so that there are some left for the ACKs that would let them go.
+/// Each byte in a segment of its own occupies a buffer until it is acknowledged. All together may
+/// use only TCP's share of the pool, so that buffers remain for the ACKs that free them.
 #[test]
 fn single_bytes_do_not_use_up_the_pool() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
@@ -617,8 +622,8 @@ fn single_bytes_do_not_use_up_the_pool() {
     pair.end();
 }
 
-/// RFC 6583: while its host sends to thousands of unused addresses of its subnet, a connection continues and a new one
-/// is established.
+/// RFC 6583: while its host sends to thousands of unused addresses of its subnet, a connection
+/// continues and a new one is established.
 #[test]
 fn data_goes_on_during_a_scan() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);

@@ -47,7 +47,7 @@ fn listen<L: Locks>(h: &Host<L>, at: impl Into<SocketAddr>) -> usize {
     id
 }
 
-/// What was sent: header, segment, text.
+/// Returns the segment that was sent: IPv6 header, TCP header, data.
 #[track_caller]
 fn segment<L: Locks>(h: &Host<L>, iface: linerate_inet::iface::IfaceId) -> (wire::ip6::Header, tcp::Header, Vec<u8>) {
     let (_, header, payload) = h.sent6_one(iface);
@@ -55,7 +55,8 @@ fn segment<L: Locks>(h: &Host<L>, iface: linerate_inet::iface::IfaceId) -> (wire
     (header, segment, text)
 }
 
-/// A peer's connection to port 80 of this host, from its handshake on: (our next number, its next number).
+/// Performs the handshake of a peer's connection to port 80 of this host. Returns our next sequence
+/// number and the peer's.
 fn handshake<L: Locks>(h: &Host<L>, from: (Ipv6Addr, u16), to: Ipv6Addr) -> (u32, u32) {
     let mss = [2, 4, 0x05, 0xa0]; // 1440
     h.inject(EM0, tcp6(from, (to, 80), |_| (), &mss, b"").between(PEER6, ME6));
@@ -108,7 +109,8 @@ fn a_connection_opens_carries_text_and_closes<L: Locks>() {
     b.audit();
 }
 
-// RFC 6437 2: a label is of one flow. The headers of connections to one peer are made from those of the one before.
+// RFC 6437 2: a label is of one flow. The headers of connections to one peer are made from those of
+// the one before.
 fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let mut labels = Vec::new();
@@ -145,7 +147,8 @@ fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
     h.audit();
 }
 
-// Both IPv4 addresses stand in the IPv6 source address, where an IPv4 header has them, and the TTL before them.
+// Both IPv4 addresses stand in the IPv6 source address, where an IPv4 header has them, and the TTL
+// before them.
 fn cached_headers_are_not_shared_between_families<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     h.stack.sysctls.auto_flowlabel.set(0);
@@ -244,7 +247,7 @@ fn a_cookie_opens_a_connection<L: Locks>() {
     let text = |header: &mut tcp::Header| (header.seq, header.ack, header.flags) = (theirs, ours, ACK | Flags::PSH);
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 80), text, &[], b"text").between(PEER6, ME6));
     assert_eq!(h.stack.tcp_recv(h.cx(), server, &mut [0; 8]), Ok(4));
-    // From another address it is nobody's.
+    // A segment from another address belongs to no connection.
     h.sent(EM0);
     h.inject(EM0, tcp6((OTHER6.ip, 5000), (ME6.ip, 80), text, &[], b"text").between(OTHER6, ME6));
     assert_eq!(h.stack.tcp_accept(h.cx(), listener), Err(TcpError::WouldBlock));
@@ -333,8 +336,9 @@ fn an_error_ends_a_handshake_and_a_lower_path_mtu_reduces_segments<L: Locks>() {
     let wide =
         |header: &mut tcp::Header| (header.seq, header.ack, header.flags, header.window) = (1001, ours, ACK, 60_000);
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 80), wide, &[], b"").between(PEER6, ME6));
-    // A router on the way takes less than what was sent: what is sent again is shorter. Less than every link carries is no
-    // path (RFC 8201 4), and an error about what is not under way is nobody's (RFC 5927 4.1).
+    // A router on the way takes less than what was sent: what is sent again is shorter. Less than
+    // every link carries is no path (RFC 8201 4), and an error about what is not under way is
+    // nobody's (RFC 5927 4.1).
     h.stack.tcp_send(h.cx(), server, &[7; 6000], true).unwrap();
     let longest = |sent: &[(wire::eth::Header, wire::ip6::Header, Vec<u8>)]| {
         sent.iter().map(|(_, header, _)| 40 + header.payload_len).max().unwrap_or(0)

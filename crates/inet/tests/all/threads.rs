@@ -1,4 +1,5 @@
-//! One `Stack<Light>` entered by several threads: nothing is lost, nothing is counted twice, nobody waits for ever.
+//! One `Stack<Light>` used by several threads: nothing is lost or counted twice, and no thread
+//! waits forever.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -15,7 +16,7 @@ use std::thread;
 use wire::Proto;
 use wire::arp::Op;
 
-/// A port that counts and forgets.
+/// A port that counts frames and drops them.
 struct Sink(Arc<AtomicU64>);
 
 impl Output for Sink {
@@ -41,7 +42,7 @@ fn shared<L: Locks>() -> Shared<L> {
     shared_with(PoolConfig::default().headroom)
 }
 
-/// Returns a host with so much room in front of its frames.
+/// Returns a host whose frames have this headroom.
 fn shared_with<L: Locks>(headroom: u16) -> Shared<L> {
     let config = PoolConfig { buffers: 4096, headroom, locks: PoolLocks::Light, ..PoolConfig::default() };
     let pool = Pool::new(&config).unwrap();
@@ -89,7 +90,7 @@ impl<L: Locks> Shared<L> {
 
 const DATAGRAMS: u64 = 20_000;
 
-/// Input on one thread, a reader on another, two senders: the totals are exact.
+/// One thread receives, one reads, two send: the totals are exact.
 fn four_threads<L: Locks>()
 where
     Stack<L>: Sync + Send,
@@ -167,7 +168,7 @@ fn four_threads_share_a_heavy_stack() {
     four_threads::<Heavy>();
 }
 
-/// Everything that configures, against traffic: no deadlock, no lost frame.
+/// All configuration calls while traffic runs: no deadlock, no lost frame.
 #[test]
 fn sockets_routes_and_ifaces_are_added_and_removed_under_traffic() {
     let h = shared::<Light>();
@@ -218,7 +219,7 @@ fn sockets_routes_and_ifaces_are_added_and_removed_under_traffic() {
     h.finish();
 }
 
-/// Two sockets that bind to one port at one time: one of them only.
+/// Two threads bind a socket to the same port at the same time: only one succeeds.
 #[test]
 fn a_port_is_bound_by_one_of_two_concurrent_threads() {
     let h = shared::<Light>();
@@ -240,7 +241,8 @@ fn a_port_is_bound_by_one_of_two_concurrent_threads() {
     h.finish();
 }
 
-/// A datagram longer than the pool's buffers comes from a pool of its own, which must not belong to one thread.
+/// A datagram longer than the pool's buffers uses the pool of large buffers, which must not belong
+/// to one thread.
 #[test]
 fn any_thread_sends_and_reassembles_long_datagrams() {
     let h = shared::<Light>();
@@ -263,8 +265,8 @@ fn any_thread_sends_and_reassembles_long_datagrams() {
     h.finish();
 }
 
-/// Sends numbered datagrams to port 9 in groups longer than a chunk, while two threads take in what the stack queues for itself. They
-/// come in order, whichever of the two takes them.
+/// Sends numbered datagrams to port 9 in groups longer than a chunk, while two threads process the
+/// queues of the stack. They arrive in order, whichever thread processes them.
 fn in_order<L: Locks>(h: Shared<L>, send: impl Fn(&Shared<L>, u64) + Sync)
 where
     Stack<L>: Sync + Send,
@@ -337,7 +339,7 @@ fn loopback_and_tunnel_queues_keep_their_order() {
     out_of_a_tunnel::<Heavy>();
 }
 
-/// The ledger of a thread beyond the usual 64 is on if those of the others are.
+/// Processing time is measured for a thread beyond the usual 64 if it is for the others.
 #[test]
 fn ledgers_are_on_for_later_threads() {
     const THREADS: usize = 100;
@@ -360,7 +362,7 @@ fn ledgers_are_on_for_later_threads() {
     h.finish();
 }
 
-/// A port that is full, or that holds frames back until a time.
+/// A port that is full, or that holds frames until a time.
 struct Holds(bool, Instant);
 
 impl Output for Holds {
@@ -382,8 +384,8 @@ impl Output for Holds {
     }
 }
 
-/// Calls of one thread reach the thread that polls: the doorbell gets each time at which something is due, and a
-/// thread about to sleep finds it too, whichever of both comes first.
+/// Calls of one thread notify the thread that polls: the doorbell gets each time at which something
+/// is due, and a thread about to sleep finds it too, whichever happens first.
 #[test]
 fn calls_report_new_timers() {
     let now = Instant::from_millis(1_000);
@@ -413,7 +415,8 @@ fn calls_report_new_timers() {
         let due = *times.lock().unwrap().iter().min().unwrap();
         assert!(if full { due < Instant::from_millis(1_001) } else { due == until }, "{full}: {due:?}");
         assert!(soon(&h, 1_006), "full {full}: found before a sleep");
-        // Another thread's poll reports it again: meanwhile the thread that sleeps may have found nothing.
+        // Another thread's poll reports it again: meanwhile the thread that sleeps may have found
+        // nothing.
         times.lock().unwrap().clear();
         h.stack.poll(cx());
         assert_eq!(times.lock().unwrap().iter().min(), Some(&due));
@@ -423,10 +426,11 @@ fn calls_report_new_timers() {
     }
 }
 
-/// A frame's queue, the thread that sent it, its source port, and its bytes behind the IP header.
+/// A frame that a port got: its queue, the thread that sent it, its source port, and its bytes
+/// after the IP header.
 type Handed = (usize, usize, u16, Vec<u8>);
 
-/// A queue of a port that records the frames it is given, and takes none while it is set full.
+/// A queue of a port that records its frames, and accepts none while it is set to full.
 struct Queue(usize, Arc<Mutex<Vec<Handed>>>, Arc<AtomicBool>);
 
 impl Output for Queue {
@@ -450,7 +454,7 @@ struct Wide {
     full: Arc<AtomicBool>,
 }
 
-/// Returns a host whose port has so many queues.
+/// Returns a host whose port has this number of queues.
 fn wide(queues: usize) -> Wide {
     wide_of(shared::<Light>(), queues)
 }
@@ -474,7 +478,7 @@ impl Wide {
     }
 }
 
-/// The call runs on a thread of its own; returns the thread's number.
+/// Runs the call on a new thread; returns the thread's number.
 fn apart(call: impl FnOnce() + Send) -> usize {
     thread::scope(|scope| {
         let run = || {
@@ -529,7 +533,7 @@ fn a_thread_sends_by_its_assigned_queue() {
     w.finish(3);
 }
 
-/// Packets of a tunnel do not overtake each other, whichever threads send them.
+/// Packets of a tunnel stay in order, whichever threads send them.
 #[test]
 fn a_tunnel_sends_by_one_queue() {
     let w = wide(4);
@@ -552,13 +556,13 @@ fn a_connection_changes_its_queue_when_all_data_is_acknowledged() {
     connection_and_queues(shared());
 }
 
-/// Without room for the headers that a connection keeps, its segments are sent layer by layer.
+/// Without headroom for cached headers, the segments of a connection are sent through the layers.
 #[test]
 fn a_connection_that_is_sent_layer_by_layer_keeps_its_queue() {
     connection_and_queues(shared_with(80));
 }
 
-/// A connection with text under way keeps its queue, so that segments do not overtake each other.
+/// A connection with unacknowledged data keeps its queue, so that its segments stay in order.
 fn connection_and_queues(h: Shared<Light>) {
     const QUEUES: usize = 512; // more than threads: no two have the same
     let w = wide_of(h, QUEUES);
@@ -596,7 +600,8 @@ fn connection_and_queues(h: Shared<Light>) {
         let syn = w.handed.lock().unwrap()[0].3[4..8].try_into().unwrap();
         isn.store(u32::from_be_bytes(syn), Ordering::Relaxed);
         assert_eq!(queues(), [here]);
-        // Another thread takes the answer in. An ACK alone changes nothing: where it goes, the port delivers.
+        // Another thread takes the answer in. An ACK alone changes nothing: where it goes, the port
+        // delivers.
         let there = other(Box::new(|| answer(999, 1, wire::tcp::Flags::SYN | ack)));
         assert_ne!(here, there);
         assert_eq!(queues(), [here]);
@@ -616,7 +621,8 @@ fn connection_and_queues(h: Shared<Light>) {
     w.finish(6 + reset);
 }
 
-/// A full queue is flushed by the thread that polls; frames of queues that a new port does not have are dropped and counted.
+/// A full queue is flushed by the thread that polls; frames of queues that a new port does not have
+/// are dropped and counted.
 #[test]
 fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     let w = wide(4);
@@ -630,7 +636,8 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     w.full.store(false, Ordering::Relaxed);
     apart(|| _ = w.h.stack.poll(cx()));
     assert_eq!(w.handed().len(), 3);
-    // What an earlier thread left is sent before an iface goes, and what a queue held that is no more is dropped.
+    // What an earlier thread left is sent before an iface goes, and what a queue held that is no
+    // more is dropped.
     w.h.stack.sysctls.tx_burst.set(8);
     apart(|| _ = send(7));
     w.h.stack.flush(cx()); // of this thread alone

@@ -1,7 +1,8 @@
-//! Conversations through tunnels: gif (RFC 2003), GRE (RFC 2784, RFC 2890), EtherIP (RFC 3378), VXLAN (RFC 7348); robustness row 23.
+//! Conversations through tunnels: gif (RFC 2003), GRE (RFC 2784, RFC 2890), EtherIP (RFC 3378),
+//! VXLAN (RFC 7348); robustness row 23.
 //!
-//! The host under test is a router: PEER is on its first link, and the tunnel's far end, FAR, on its second. Every outer
-//! packet is taken apart by hand here.
+//! The host under test is a router: PEER is on its first link, and the tunnel's far end, FAR, on
+//! its second. Every outer packet is taken apart by hand here.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -61,7 +62,7 @@ fn between_us(kind: Kind) -> Config {
     Config { local: ME2.ip.into(), remote: FAR.ip.into(), ..Config::new(kind) }
 }
 
-/// A tunnel to FAR with 172.16.0.1/30 at this end.
+/// Adds a tunnel to FAR with 172.16.0.1/30 as our address.
 fn tunnel<L: Locks>(h: &Host<L>, config: Config) -> IfaceId {
     let id = h.stack.add_tunnel(h.cx(), &format!("{}0", config.kind.name()), config.kind, T_MAC).unwrap();
     h.stack.set_tunnel(h.cx(), id, config).unwrap();
@@ -71,7 +72,7 @@ fn tunnel<L: Locks>(h: &Host<L>, config: Config) -> IfaceId {
     id
 }
 
-/// A router with a gif to FAR, and a route through it.
+/// Creates a router with a gif tunnel to FAR, and a route through it.
 fn gif<L: Locks>() -> (Host<L>, IfaceId) {
     let h = Host::router();
     let id = tunnel(&h, between_us(Kind::Gif));
@@ -80,7 +81,7 @@ fn gif<L: Locks>() -> (Host<L>, IfaceId) {
     (h, id)
 }
 
-/// The outer packet's header and payload, as FAR gets it.
+/// Returns header and payload of the outer packet that FAR receives.
 fn outer_of<L: Locks>(h: &Host<L>, proto: Proto) -> (ip4::Header, Vec<u8>) {
     let frame = h.sent_one(EM1);
     let (link, ip, payload) = ip_of(&frame);
@@ -88,7 +89,7 @@ fn outer_of<L: Locks>(h: &Host<L>, proto: Proto) -> (ip4::Header, Vec<u8>) {
     (ip, payload.to_vec())
 }
 
-/// FAR sends `payload` through the outer network.
+/// Receives an outer packet with `payload` from FAR.
 fn from_far<L: Locks>(h: &Host<L>, proto: Proto, payload: &[u8]) {
     h.inject(EM1, Ip::new(FAR.ip, ME2.ip, proto, payload).between(FAR, ME2));
 }
@@ -107,7 +108,7 @@ fn vxlan(vni: u32, frame: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// What FAR says to the router itself, inside.
+/// Returns an inner packet from FAR to the router itself.
 fn hello() -> Vec<u8> {
     Ip::udp((FAR_IN, 9), (NEAR_IN, 1000), b"hello").packet()
 }
@@ -155,7 +156,7 @@ fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     let from_other = Ip::new(FAR_GATEWAY.ip, ME2.ip, Proto::IPIP, hello()).between(FAR_GATEWAY, ME2);
     h.inject(EM1, &from_other);
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, tunnel.in.bad_source 1");
-    // Where there is no tunnel nobody speaks the protocol.
+    // If there is no tunnel, the protocol is unknown.
     h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::IPIP, hello()).between(PEER, ME));
     let problem = icmp_of(&h.sent_one(EM0)).0;
     assert_eq!((problem.ty, problem.code), (3, unreachable::PROTOCOL));
@@ -189,7 +190,8 @@ fn the_outer_header_copies_inner_fields<L: Locks>() {
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"x").between(PEER, ME));
     let (outer, _) = outer_of(&h, Proto::IPIP);
     assert_eq!((outer.ttl, outer.df, outer.id), (7, true, 0));
-    // A mark set on the way is carried over, or ends what does not understand it (RFC 6040 4.2).
+    // A congestion mark set on the path is copied to the inner packet, or the packet is dropped if
+    // it is not ECN-capable (RFC 6040 4.2).
     let marked = |inner: u8| {
         let inner = Ip::udp((BEYOND, 6), (PEER.ip, 5), b"back").tos(inner).packet();
         h.inject(EM1, Ip::new(FAR.ip, ME2.ip, Proto::IPIP, inner).tos(3).between(FAR, ME2));
@@ -245,7 +247,7 @@ fn invalid_gre_is_dropped<L: Locks>() {
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1");
 }
 
-/// An Ethernet tunnel speaks ARP inside: it is asked, asks, and carries what the answers allow.
+/// Checks ARP and IP inside an Ethernet tunnel, in both directions.
 fn speaks_ethernet<L: Locks>(h: &Host<L>, proto: Proto, skip: usize, wrap: impl Fn(&[u8]) -> Vec<u8>) {
     let us = Station { mac: T_MAC, ip: NEAR_IN };
     let them = Station { mac: FAR_MAC, ip: FAR_IN };
@@ -340,7 +342,7 @@ fn a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu<L: Locks>() {
     assert_eq!((h.counter("inet.tunnel.out.too_big"), h.stack.iface(id).unwrap().mtu()), (1, 1480));
 }
 
-/// The beginning of an outer packet that this host has sent, as a router on the way quotes it.
+/// Returns the beginning of an outer packet that this host sent, as a router on the path quotes it.
 fn quoted<L: Locks>(h: &Host<L>, len: usize) -> Vec<u8> {
     let frame = h.sent_one(EM1);
     frame[eth::HEADER_LEN..].iter().copied().take(len).collect()
@@ -369,7 +371,7 @@ fn an_outer_router_lowers_the_tunnel_mtu_for_ten_minutes<L: Locks>() {
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 532);
     h.advance_secs(2);
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1480);
-    // Somebody else's packet is none of ours.
+    // Errors about packets of others are ignored.
     let mut strange = quote;
     strange[15] ^= 1;
     h.inject(EM1, error_frame(FAR_GATEWAY, ME2, narrow(1300), &strange));
@@ -394,7 +396,7 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
         assert_eq!(body, &quote[20..]);
         h.pass(Duration::from_secs(1));
     }
-    // Too little came back to know the inner sender.
+    // The quote is too short to contain the inner sender.
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
     let quote = quoted(&h, 28);
     h.inject(EM1, error_frame(FAR_GATEWAY, ME2, problems[0], &quote));
@@ -427,7 +429,8 @@ fn an_outer_port_unreachable_is_not_relayed<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.relayed"), 0);
 }
 
-/// gif1 leads through gif0, gif2 through gif1, ...: each far end is on the link of the one before.
+/// Creates tunnels of which gif1 leads through gif0, gif2 through gif1, and so on: each remote
+/// address is on the link of the previous tunnel.
 fn nested<L: Locks>(depth: u8) -> Host<L> {
     let h = Host::router();
     for n in 0..depth {
@@ -478,7 +481,8 @@ fn nine_nested_tunnels_and_loops_are_dropped<L: Locks>() {
     h.stack.sysctls.tunnel_nesting.set(9);
     h.send(s, b"x", std::net::SocketAddr::from(([172, 16, 8, 2], 9))).unwrap();
     h.sent_one(EM1);
-    // The way to the far end leads into the tunnel itself; and in a ring of two.
+    // The route to the remote address leads into the tunnel itself; then into a ring of two
+    // tunnels.
     let (h, id) = gif::<L>();
     let s = h.bound(1000);
     h.stack.add_route(h.cx(), prefix("10.0.1.2/32"), Via::Link(id)).unwrap();
@@ -569,7 +573,7 @@ fn outer_packets_are_fragmented_if_turned_on<L: Locks>() {
     h.audit();
 }
 
-/// A router with a tunnel, to which a large segment has come for BEYOND: three pieces.
+/// Creates a router with a tunnel that receives a large segment for BEYOND, of three pieces.
 fn large<L: Locks>(kind: Kind, buffers: usize) -> (Host<L>, IfaceId) {
     let h = Host::<L>::roomy_router(buffers);
     let id = tunnel(&h, between_us(kind));
@@ -627,7 +631,7 @@ fn a_removed_tunnel_leaves_no_state<L: Locks>() {
     h.send(s, b"x", std::net::SocketAddr::from((FAR_IN, 9))).unwrap_err();
     from_far(&h, Proto::IPIP, &hello());
     assert_eq!(icmp_of(&h.sent_one(EM1)).0.code, unreachable::PROTOCOL);
-    // It comes back as one that has never been, with its number; as often as anybody likes.
+    // A tunnel can be removed and created again, with the same number, any number of times.
     for _ in 0..1000 {
         let again = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();
         assert_eq!((again, h.stack.tunnel(h.cx(), again)), (id, Some(Config::new(Kind::Gif))));
@@ -697,20 +701,21 @@ fn forged_errors_are_not_relayed<L: Locks>() {
     let (h, id) = gif::<L>();
     let narrow = Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: 600 };
     let outer = |inner: &Ip| Ip::new(ME2.ip, FAR.ip, Proto::IPIP, inner.packet());
-    // The tunnel's ends are known to him, who is behind it is not: what he says was inside would not have gone that way.
+    // An attacker knows the tunnel's addresses but not a host behind it: a quoted inner packet that
+    // would not be routed through the tunnel is ignored.
     let victim = Ipv4Addr::new(1, 2, 3, 4);
     let aside = Ip::udp((victim, 1), (PEER.ip, 2), &[0; 900]);
     h.inject(EM1, error_frame(FAR_GATEWAY, ME2, narrow, &outer(&aside).df().packet()));
     h.sent_nothing(EM0);
     assert_eq!((h.sent(EM1).len(), h.counter("inet.tunnel.relayed")), (0, 0));
-    // What might be cut was not refused for its length.
+    // A packet that may be fragmented was not rejected for its length.
     h.stack.set_tunnel_mtu(h.cx(), id, 1480);
     h.inject(
         EM1,
         error_frame(FAR_GATEWAY, ME2, narrow, &outer(&Ip::udp((PEER.ip, 1), (BEYOND, 2), &[0; 900])).packet()),
     );
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1480);
-    // Nor does any of it narrow the path of a socket that talks to the far end itself.
+    // The path MTU of a socket that communicates with FAR directly is not lowered.
     let s = h.connected(1000, std::net::SocketAddr::from((FAR.ip, 9)));
     h.options(s, |options| options.dont_fragment = true);
     assert_eq!(h.send(s, &[7; 1400], None), Ok(1400));
@@ -754,7 +759,7 @@ fn an_address_on_two_ifaces_stays_when_removed_from_one<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.ty, 0, "echo reply");
 }
 
-/// A tunnel keeps its way from packet to packet, and finds a new one after each change.
+/// A tunnel caches its route from packet to packet, and finds a new one after each change.
 fn the_cached_route_to_the_far_end_follows_changes<L: Locks>() {
     let (h, id) = gif::<L>();
     let s = h.bound(1000);

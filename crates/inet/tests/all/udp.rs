@@ -73,7 +73,8 @@ fn a_datagram_is_sent_with_correct_headers<L: Locks>() {
     }
 }
 
-/// RFC 1122 4.1.3.5: the destination is passed up, and the answer comes from it.
+/// RFC 1122 4.1.3.5: the destination address is returned to the application, and the answer is sent
+/// from it.
 fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let h = host::<L>();
     let alias = Ipv4Addr::new(10, 0, 0, 77);
@@ -94,12 +95,12 @@ fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
         }
     }
     assert_eq!(cached, 2, "headers are kept for each choice of a source");
-    // Headers that were kept for one choice are not used for another.
+    // Headers cached for one source address are not used for another.
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
     assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
     let send_from = |src: Ipv4Addr| h.send_from(s, b"x", at(PEER, 9), src.into());
     assert_eq!(send_from(OTHER.ip), Err(SendError::BadSource));
-    // An answer to what was sent to all leaves from an address of the iface.
+    // The answer to a broadcast is sent from an address of the interface.
     for src in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 9)] {
         assert_eq!(send_from(src), Ok(1));
         assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip, "{src}");
@@ -122,7 +123,7 @@ fn payloads_of_every_length_are_sent_with_and_without_cached_headers<L: Locks>()
     }
 }
 
-/// The checksum field stands 6 bytes into the datagram.
+/// Returns the frame with this UDP checksum, which is 6 bytes into the datagram.
 fn with_checksum(frame: &[u8], checksum: u16) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[40..42].copy_from_slice(&checksum.to_be_bytes());
@@ -152,7 +153,8 @@ fn a_checksum_of_zero_is_accepted_and_a_wrong_one_is_not<L: Locks>() {
     ));
 }
 
-/// RFC 768: "an all zero transmitted checksum value means that the transmitter generated no checksum".
+/// RFC 768: "an all zero transmitted checksum value means that the transmitter generated no
+/// checksum".
 fn a_checksum_of_zero_is_sent_as_all_ones<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -244,7 +246,7 @@ fn port_zero_is_not_a_valid_destination<L: Locks>() {
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.in.port_zero 1");
     let s = h.bound(9);
     assert_eq!(h.send(s, b"x", at(PEER, 0)), Err(SendError::BadDestination));
-    // As a source it means that no answer is wanted (RFC 768).
+    // A source port of 0 means that no answer is wanted (RFC 768).
     h.inject(EM0, udp_frame(PEER, 0, ME, 9, b"x"));
     assert_eq!(h.recv(s), Some((b"x".to_vec(), at(PEER, 0))));
 }
@@ -269,12 +271,12 @@ fn two_hosts_exchange_datagrams_with_empty_tables<L: Locks>() {
         "in 2, out 2, audit.made 2, audit.consumed 1, arp.requests_received 1, arp.replies_sent 1, neigh.created 1, \
          arp.in.consumed 1, ip4.sent 1, ip4.received 1, ip4.delivered 1, udp.sent 1, udp.received 1, udp.delivered 1",
     );
-    // To a port that is closed, and the word comes back.
+    // A datagram to a closed port; the error is returned.
     b.stack.udp_close(b.cx(), t);
     assert_eq!(a.send(s, b"still there?", None), Ok(12));
     pump(&a, &b);
     assert_eq!(a.error(s), Some(linerate_inet::udp::SoError::Refused));
-    // An hour of it, with ages and probes in between.
+    // An hour of traffic, in which entries age and are probed.
     let t = b.bound(9);
     for n in 0..3600u32 {
         a.send(s, &n.to_be_bytes(), None).unwrap();
@@ -308,7 +310,8 @@ fn a_full_receive_buffer_drops_and_counts_and_recovers<L: Locks>() {
     assert_eq!(std::iter::from_fn(|| h.recv(s)).count(), 4);
 }
 
-/// A datagram of one byte holds a whole buffer: what a socket may pin is bounded by more than its bytes.
+/// A datagram of one byte occupies a whole buffer: the buffers that a socket's queue occupies are
+/// limited, not only its bytes.
 fn tiny_datagrams_cannot_use_the_whole_pool<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -358,7 +361,7 @@ fn a_closed_socket_drops_unread_datagrams<L: Locks>() {
     assert_eq!(h.bound(9), s, "the lowest free number, as descriptors");
 }
 
-/// Row 65: never readiness without a datagram.
+/// Row 65: readiness is never reported without a datagram.
 fn a_watched_socket_is_reported_once_when_it_becomes_readable<L: Locks>() {
     let h = host::<L>();
     let (s, t) = (h.bound(9), h.bound(10));
@@ -491,7 +494,7 @@ fn options_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
     assert!(ip_of(&h.sent_one(EM0)).1.df);
 }
 
-/// "All are plain numbers that may change while the stack runs."
+/// Sysctls may change while the stack runs.
 fn sysctls_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -537,7 +540,7 @@ fn the_broadcast_option_can_be_cleared<L: Locks>() {
     assert_eq!(h.send(s, b"x", all), Err(SendError::Broadcast));
 }
 
-/// Row 49 (idle scan, CVE-2020-36516): each pair of addresses has a start of its own.
+/// Row 49 (idle scan, CVE-2020-36516): the numbers of each pair of addresses have a separate start.
 fn identifications_to_one_destination_do_not_reveal_those_to_another<L: Locks>() {
     let h = host::<L>();
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
@@ -625,7 +628,8 @@ fn an_iface_without_an_address_sends_broadcasts_only_if_selected<L: Locks>() {
     h.sent_nothing(EM0);
     h.inject(EM0, udp_frame(PEER, 1, ME, 1000, b"x"));
     assert!(h.recv(s).is_none());
-    // A datagram that names the interface, as a DHCP client's does; the answer to it is a broadcast.
+    // A datagram that names the interface, as a DHCP client's does; the answer to it is a
+    // broadcast.
     let info = PacketInfo { addr: Ipv4Addr::UNSPECIFIED.into(), iface: Some(EM0) };
     let by_em0 = Ancillary { info: Some(info), ..Ancillary::default() };
     let send = |to: SocketAddr| h.stack.udp_send_msg(h.cx(), s, b"x", Some(&to), &by_em0);
@@ -639,7 +643,8 @@ fn an_iface_without_an_address_sends_broadcasts_only_if_selected<L: Locks>() {
     assert!(h.recv(s).is_some());
 }
 
-/// virtio's and BSD's convention: the field holds the pseudo header's sum, not complemented, and the port adds the rest.
+/// Convention of virtio and BSD: the checksum field holds the sum of the pseudo header, not
+/// complemented, and the port adds the rest.
 fn offloaded_checksums_hold_the_pseudo_header_sum<L: Locks>() {
     let h = host::<L>();
     h.set_checked(EM0, Checked::Nothing);
@@ -655,7 +660,7 @@ fn offloaded_checksums_hold_the_pseudo_header_sum<L: Locks>() {
         wire::ip4::fill_checksum(&mut frame[14..34]);
         assert_fit_for_a_wire(&frame);
     }
-    // Fragments are summed here: a port sees a part only.
+    // Checksums of fragments are computed by this host, since a port sees only a part.
     h.send(s, &[5; 3000], at(PEER, 9)).unwrap();
     let other = Host::<L>::bare(64, 2);
     other.add_iface("em0", PEER, 1500);

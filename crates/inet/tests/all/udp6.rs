@@ -62,12 +62,12 @@ fn a_socket_of_any_address_receives_both_families<L: Locks>() {
     assert_eq!(h.send(s, b"back", mapped), Ok(4));
     let frame = h.sent_one(EM0);
     assert_eq!((udp_of(&frame).0.src.0, ip_of(&frame).1.dst), (9, PEER.ip), "by IPv4");
-    // Who binds to either family finds the port taken.
+    // The port is taken for a socket of either family.
     let four = h.open();
     assert_eq!(h.stack.udp_bind(h.cx(), four, any(9)), Err(BindError::InUse));
     let again = h.open6();
     assert_eq!(h.stack.udp_bind(h.cx(), again, any6(9)), Err(BindError::InUse));
-    // Closed, it is found in neither.
+    // After the close, the port is free in both families.
     assert!(h.stack.udp_close(h.cx(), s));
     assert!(h.stack.udp_bind(h.cx(), four, any(9)).is_ok());
     h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
@@ -135,7 +135,7 @@ fn a_connected_socket_receives_from_its_peer_only<L: Locks>() {
     assert_eq!(h.send(s, b"x", None), Ok(1));
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!((header.dst, udp6_of(&header, &payload).0.dst.0), (PEER6.ip, 5));
-    // To the other family, and back to nobody.
+    // Connect to the other family, then disconnect.
     h.stack.udp_disconnect(h.cx(), s).unwrap();
     h.stack.udp_connect(h.cx(), s, (PEER.ip.to_ipv6_mapped(), 7).into()).unwrap();
     let (local, peer) = h.stack.with_pcb(h.cx(), s, |pcb| (pcb.local_addr(), pcb.peer_addr())).unwrap();
@@ -169,13 +169,13 @@ fn errors_reach_the_connected_socket<L: Locks>() {
         h.assert_counters(
             "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.errors_delivered 1, icmp6.in.consumed 1",
         );
-        // About what was not sent from these ports, it says nothing to anybody (RFC 5927).
+        // An error about a datagram that was not sent from these ports is ignored (RFC 5927).
         let mut other = frame[14..].to_vec();
         other[41] ^= 1;
         h.inject(EM0, error6(PEER6.ip, ME6.ip, problem, &other).between(PEER6, ME6));
         assert_eq!(h.error(s), None);
     }
-    // An unconnected socket could not tell which datagram it was.
+    // An unconnected socket gets no error, since it could not identify the datagram.
     let free = h.bound6(any6(10));
     assert_eq!(h.send(free, b"x", SocketAddr::from((PEER6.ip, 5))), Ok(1));
     let frame = h.sent_one(EM0);
@@ -261,7 +261,7 @@ fn a_checksum_is_present_and_correct<L: Locks>() {
         h.assert_counters(&format!("in 1, ip6.received 1, ip6.delivered 1, udp.received 1, udp.in.{why} 1"));
         assert_eq!(h.recv(s), None);
     }
-    // What stands behind the datagram's end is not delivered.
+    // Bytes after the end of the datagram are not delivered.
     let mut padded = udp6((PEER6.ip, 5), (ME6.ip, 9), b"text");
     padded.payload.extend(b"more");
     padded.header.payload_len += 4;
@@ -303,7 +303,8 @@ fn an_offloaded_checksum_is_computed_in_fragments<L: Locks>() {
     h.audit();
 }
 
-// A burst of both families, with what only the slow paths take among it: every datagram comes, in the order of its family.
+// A burst of both families, with what only the slow paths take among it: every datagram comes, in
+// the order of its family.
 fn chunks_of_both_families_are_delivered_in_order<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (six, four) = (h.bound6(any6(9)), h.open());
@@ -359,7 +360,7 @@ fn extension_headers_and_fragments_do_not_hide_the_sender<L: Locks>() {
     let s = h.bound6(any6(9));
     let plain = udp6((PEER6.ip, 5), (ME6.ip, 9), &[3; 600]);
     let options = plain.clone().with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
-    // More than the 127 bytes that a frame remembers to have given up in front.
+    // More than the 127 bytes that a frame can record as pulled from its front.
     let many = (0..4)
         .fold(plain.clone(), |packet, _| packet.with(Proto::DEST_OPTIONS, &[&[0, 4, 1, 36][..], &[0; 36]].concat()));
     for packet in [options, many] {
@@ -372,7 +373,7 @@ fn extension_headers_and_fragments_do_not_hide_the_sender<L: Locks>() {
     }
     let got = h.stack.udp_recv(h.cx(), s).unwrap();
     assert_eq!((got.frame.bytes(), got.from), (&[3; 600][..], (PEER6.ip, 5).into()));
-    // An error about one that nobody takes quotes it as it came.
+    // An error about a datagram without a socket quotes it as it arrived.
     let stray = udp6((PEER6.ip, 5), (ME6.ip, 99), b"?").with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
     h.inject(EM0, stray.between(PEER6, ME6));
     let (_, header, payload) = h.sent6_one(EM0);
@@ -411,7 +412,7 @@ fn cached_headers_equal_the_first_ones<L: Locks>() {
     h.audit();
 }
 
-/// A header but for its length.
+/// Returns a header with its length set to 0.
 fn but_length(header: wire::ip6::Header) -> wire::ip6::Header {
     wire::ip6::Header { payload_len: 0, ..header }
 }

@@ -22,7 +22,8 @@ const ELSEWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 1);
 const NOWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1);
 const UNROUTED: Ipv6Addr = Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1);
 
-/// A router with a route to `ELSEWHERE` by its second link and one to nowhere for `NOWHERE`.
+/// Creates a router with a route to `ELSEWHERE` through its second link and a blackhole route for
+/// `NOWHERE`.
 fn router<L: Locks>(validation: i64) -> Host<L> {
     let h = Host::<L>::router6();
     h.stack.add_route6(h.cx(), "2001:db8:77::/48".parse().unwrap(), Via6::Gateway(EM1, FAR6.ip)).unwrap();

@@ -1,4 +1,4 @@
-//! Conversations about link-local addresses, which are of one link only: RFC 4007, RFC 4291 2.5.6.
+//! Tests of link-local addresses, each of which belongs to one link: RFC 4007, RFC 4291 2.5.6.
 
 use crate::common::six::*;
 use crate::common::*;
@@ -31,7 +31,8 @@ fn a_link_local_address_belongs_to_its_link<L: Locks>() {
         assert_eq!((link.dst, header.src, header.dst), (mac, from.near, PEER6.near), "no zone goes on the wire");
         udp6_of(&header, &payload);
     }
-    // Connected to one, it does not hear the other; and without a zone there is no such host.
+    // A socket connected to one address does not receive from the same address on the other link.
+    // Without a zone, the address is unreachable.
     let c = h.bound6(any6(10));
     h.stack.udp_connect(h.cx(), c, scoped(EM1)).unwrap();
     h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 10), b"one").between(PEER6, ME6));
@@ -57,7 +58,8 @@ fn a_link_local_address_belongs_to_its_link<L: Locks>() {
     h.audit();
 }
 
-/// RFC 4291 2.5.6: the bits in which the stack keeps the zone are 0 on a wire; who sets them is no other link's host.
+/// RFC 4291 2.5.6: the bits in which the stack stores the zone are 0 on a wire; a packet that sets
+/// them is dropped.
 fn a_received_address_with_zone_bits_is_dropped<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     h.bound6(any6(9));
@@ -69,7 +71,7 @@ fn a_received_address_with_zone_bits_is_dropped<L: Locks>() {
     h.audit();
 }
 
-/// The same link-local address on another link is another host's (RFC 4007 6).
+/// The same link-local address on another link belongs to another host (RFC 4007 6).
 fn our_own_link_local_address_on_another_link_is_a_neighbors<L: Locks>() {
     let h = Host::<L>::router6();
     h.stack.set_neighbor6(h.cx(), EM1, ME6.near, FAR6.mac);

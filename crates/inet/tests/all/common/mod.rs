@@ -1,9 +1,10 @@
 //! A host under test: a stack, its pool, a wire at each interface that records sent frames, and a
 //! clock that only the test advances.
 //!
-//! A test is a conversation: frames go in, time passes, the application calls, frames come out. After each step
-//! [`Host::assert_counters`] states every counter that changed, and nothing else may have. When a host goes out of scope
-//! it is shut down: the audit must balance, nothing may be held, and every frame must be back in its pool.
+//! A test is a conversation: frames go in, time passes, the application calls, frames come out.
+//! After each step [`Host::assert_counters`] states every counter that changed, and nothing else
+//! may have. When a host goes out of scope it is shut down: the audit must balance, nothing may be
+//! held, and every frame must be back in its pool.
 
 pub mod kin;
 pub mod packets;

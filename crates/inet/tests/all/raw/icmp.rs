@@ -56,7 +56,7 @@ fn replies_reach_the_socket_with_their_identifier<L: Locks>() {
         h.assert_counters(&format!(
             "in 4, {ip}.received 4, {ip}.delivered 4, {icmp}.received 4, {icmp}.in.ignored 3, {icmp}.in.bad_checksum 1"
         ));
-        // Requests are the stack's to answer, also with the identifier of a socket.
+        // The stack answers echo requests, even those with the identifier of a socket.
         h.receives(&kin.message(kin.peer(), kin.request(), 0, [0, 7, 0, 1], b"data"));
         assert_eq!(h.sent_packet().payload[0], kin.reply());
         for s in [one, two, unbound] {
@@ -102,7 +102,7 @@ fn identifiers_are_bound_like_ports<L: Locks>() {
         h.close([one]);
         let three = h.icmp(kin);
         assert_eq!(bind(three, kin.any(), 7), Ok(7), "free again");
-        // A host that binds as many as it may gives each an identifier of its own.
+        // If a host binds as many sockets as possible, each gets a different identifier.
         let mut all: Vec<u16> = (0..300).map(|_| bind(h.icmp(kin), kin.any(), 0).unwrap()).collect();
         all.sort_unstable();
         all.dedup();
@@ -132,7 +132,7 @@ fn errors_about_echo_requests_reach_their_socket<L: Locks>() {
                 "in 1, {ip}.received 1, {ip}.delivered 1, {icmp}.received 1, {icmp}.errors_delivered 1, {icmp}.in.consumed 1"
             ));
         }
-        // A narrow path is an error, and the next is in fragments.
+        // A path MTU that is too small is an error; the next message is fragmented.
         let (ty, code) = kin.pick((unreachable, 4), (icmp6::ty::TOO_BIG, 0));
         h.receives(&error(kin, ty, code, [0, 0, 1300u16.to_be_bytes()[0], 1300u16.to_be_bytes()[1]], &quoted));
         assert_eq!(
@@ -141,7 +141,8 @@ fn errors_about_echo_requests_reach_their_socket<L: Locks>() {
         );
         assert_eq!(h.send(s, &request(kin, 2, &[7; 1400]), end(kin.peer())), Ok(1408));
         assert_eq!(h.sent(EM0).len(), 2);
-        // Not ours: another identifier, a reply, from an address that we do not have, cut short.
+        // Messages that are not for the socket: another identifier, a reply, from an address that
+        // is not ours, truncated.
         let changed = |at: usize, byte: u8| {
             let mut quoted = quoted.clone();
             quoted[kin.pick(20, 40) + at] ^= byte;
@@ -157,7 +158,7 @@ fn errors_about_echo_requests_reach_their_socket<L: Locks>() {
             h.receives(&error(kin, exceeded, 0, [0; 4], &quoted[..len]));
         }
         assert_eq!((h.error(s), h.error(other)), (None, None));
-        // Of a connected socket errors about its peer alone.
+        // A connected socket gets only errors about its peer.
         h.stack.udp_connect(h.cx(), s, end(kin.other())).unwrap();
         h.receives(&error(kin, exceeded, 0, [0; 4], &quoted));
         assert_eq!(h.error(s), None);

@@ -1,5 +1,7 @@
-//! Row 72 for IPv6: noise, flipped bits and every value of every byte, in frames of every kind, to a host and a router with tunnels.
-//! Seeds are fixed. All the while an echo beside it is answered, tables keep their limits, the audit is exact; and every buffer comes home.
+//! Row 72 for IPv6: noise, flipped bits and every value of every byte, in frames of every kind, to
+//! a host and a router with tunnels. Seeds are fixed. Throughout, echo requests of another station
+//! are answered, tables keep their limits, and the audit is exact. At the end every buffer is
+//! returned.
 
 use super::*;
 use crate::common::packets::Ip;
@@ -17,7 +19,8 @@ conversations! {
 
 const NEIGHBORS: i64 = 64;
 
-/// A router with tunnels of each pair, which errors are not held back of, and a small table of neighbors.
+/// Creates a router with tunnels of each pair of families, without rate limits for errors, and with
+/// a small neighbor table.
 fn busy<L: Locks>() -> Host<L> {
     let h = router6_of::<L>(2048);
     h.stack.sysctls.icmp6_rate.set(0);
@@ -38,7 +41,7 @@ fn busy<L: Locks>() -> Host<L> {
     h
 }
 
-/// A valid frame of each kind.
+/// Returns a valid frame of each kind.
 fn kinds() -> Vec<Vec<u8>> {
     let echo = |dst| echo_from(PEER6, dst, &[7; 40]);
     let ours = echo_from(ME6, PEER6, &[7; 40]).packet();
@@ -96,7 +99,8 @@ fn kinds() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Makes an ICMPv6 checksum right again, where it is the first header, so that the damage gets further.
+/// Recomputes an ICMPv6 checksum, if ICMPv6 is the first header, so that damaged messages pass the
+/// first checks.
 fn repair(frame: &mut [u8]) {
     let Some(packet) = frame.get_mut(14..) else { return };
     if packet.len() < 48 || packet[0] >> 4 != 6 {
@@ -117,7 +121,7 @@ fn repair(frame: &mut [u8]) {
     packet[at + 2..at + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// What is sent is fit for a wire, as far as it is this host's own; tables keep their limits.
+/// Checks that this host's own packets are valid and that tables keep their limits.
 fn look<L: Locks>(h: &Host<L>) {
     for iface in [EM0, EM1] {
         for frame in h.sent(iface) {
@@ -133,7 +137,7 @@ fn look<L: Locks>(h: &Host<L>) {
     h.audit();
 }
 
-/// The neighbors that an echo needs are as they were, and time has passed.
+/// Restores the neighbors that an echo needs, and advances the time.
 fn after<L: Locks>(h: &Host<L>) {
     h.pass(Duration::from_secs(70));
     look(h);
@@ -193,7 +197,7 @@ fn every_byte_set_to_every_value_breaks_no_invariant<L: Locks>() {
     after(&h);
 }
 
-/// Any headers, of any length, in any order, to this host and through it.
+/// Random headers, of any length and in any order, to this host and through it.
 fn chains_of_random_headers_break_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x8200);
@@ -217,7 +221,7 @@ fn chains_of_random_headers_break_no_invariant<L: Locks>() {
     after(&h);
 }
 
-/// Fragments of few datagrams, anywhere and of any length; whatever is put together is put together right.
+/// Random fragments of a few datagrams; everything that is reassembled is reassembled correctly.
 fn random_fragments_break_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x5722);
@@ -251,7 +255,8 @@ fn random_fragments_break_no_invariant<L: Locks>() {
     after(&h);
 }
 
-/// Neighbor discovery of every type, with any options, from and to anybody: no neighbor set by hand changes, and no address of ours goes.
+/// Neighbor discovery messages of every type, with any options, from and to any address: permanent
+/// neighbors do not change, and no address of ours is removed.
 fn random_discovery_breaks_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x4861);

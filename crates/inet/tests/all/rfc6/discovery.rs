@@ -1,5 +1,5 @@
-//! Neighbor discovery's messages: what is valid (RFC 4861 7.1.1, 7.1.2), what is answered (7.2.3, 7.2.4), and what they do to an entry
-//! (7.2.5, appendix C). Row 32.
+//! Messages of neighbor discovery: which are valid (RFC 4861 7.1.1, 7.1.2), how they are answered
+//! (7.2.3, 7.2.4), and their effect on an entry (7.2.5, appendix C). Row 32.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn from_new(packet: &P6) -> Vec<u8> {
     packet.frame(NEW_MAC, if packet.dst.is_multicast() { group_mac(packet.dst) } else { ME.mac })
 }
 
-/// An entry for NEW6 in this state, with NEW_MAC.
+/// Creates an entry for NEW6 in this state, with NEW_MAC.
 fn known<L: Locks>(h: &Host<L>, state: State) {
     h.stack.remove_neighbor6(h.cx(), EM0, NEW6);
     h.sent(EM0);
@@ -46,14 +46,16 @@ fn known<L: Locks>(h: &Host<L>, state: State) {
     h.sent(EM0);
 }
 
-/// STALE, or asked already because it was answered: its state DELAY is left out here.
+/// Checks that the entry is Stale, or already being probed because an answer was sent: the state
+/// DELAY is not implemented.
 #[track_caller]
 fn assert_not_sure<L: Locks>(h: &Host<L>, mac: Mac) {
     let (state, known) = entry(h, NEW6).unwrap();
     assert!(known == mac && matches!(state, State::Stale | State::Probe), "{state:?} {known}");
 }
 
-/// 7.1.1, item by item: "MUST silently discard any received Neighbor Solicitation messages that do not satisfy all".
+/// 7.1.1, item by item: "MUST silently discard any received Neighbor Solicitation messages that do
+/// not satisfy all".
 fn an_invalid_solicitation_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     let mine = link_option(1, PEER.mac);
@@ -91,7 +93,7 @@ fn an_invalid_solicitation_is_dropped<L: Locks>() {
     let drops = ["nd.in.malformed", "nd.in.hop_limit", "icmp6.in.bad_checksum", "ip6.in.martian_source"]
         .map(|name| h.counter(&format!("inet.{name}")));
     assert_eq!(drops.iter().sum::<u64>(), bad.len() as u64, "{drops:?}");
-    // Reserved bits and unknown options are nothing.
+    // Reserved bits and unknown options are ignored.
     let mut odd = ns(PEER6, solicited(ME6), ME6, &[vec![14, 1, 1, 2, 3, 4, 5, 6], mine].concat());
     odd = icmp6(PEER6, solicited(ME6), 135, 0, &[&[0xff; 4], &odd.body[8..]].concat()).hop(255);
     h.inject(EM0, odd.by_peer());
@@ -133,7 +135,8 @@ fn an_invalid_advertisement_is_dropped<L: Locks>() {
     assert_eq!(entry(&h, NEW6), Some((State::Reachable, OTHER_MAC)));
 }
 
-/// 7.2.4: to the sender, solicited, from the target; to a group's question with the target's link-layer address and override.
+/// 7.2.4: the advertisement goes to the sender, is solicited, and comes from the target. If the
+/// solicitation was sent to a group, it has the target's link-layer address and the override flag.
 fn a_solicitation_is_answered<L: Locks>() {
     let h = host6::<L>();
     for (dst, target) in
@@ -161,7 +164,7 @@ fn a_solicitation_for_another_host_is_not_answered<L: Locks>() {
         sent6_nothing(&h, EM0);
         sent6_nothing(&h, EM1);
     }
-    // Nor does asking for another make an entry.
+    // A solicitation of another address creates no entry either.
     h.inject(EM0, ns(NEW6, ALL_NODES, OTHER6, &link_option(1, NEW_MAC)).by_peer());
     assert_eq!(entry(&h, NEW6), None);
 }
@@ -181,7 +184,8 @@ fn a_solicitation_from_the_unspecified_address_is_answered_by_multicast<L: Locks
     );
 }
 
-/// 7.2.3, appendix C: NS with a different or new address makes it STALE; with the same one it changes nothing.
+/// 7.2.3, appendix C: NS with a different or new address makes it STALE; with the same one it
+/// changes nothing.
 fn the_sender_of_a_solicitation_is_cached_as_stale<L: Locks>() {
     let h = stranger6::<L>();
     let ask = |h: &Host<L>, mac| {
@@ -203,7 +207,8 @@ fn the_sender_of_a_solicitation_is_cached_as_stale<L: Locks>() {
         ask(&h, OTHER_MAC);
         assert_not_sure(&h, OTHER_MAC);
     }
-    // While we ask for it ourselves, its question is an answer: what waited goes out.
+    // While we solicit the neighbor, its own solicitation resolves the entry: the waiting packet is
+    // sent.
     h.stack.remove_neighbor6(h.cx(), EM0, NEW6);
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"waits")));
     assert!(sent6_one(&h, EM0).is_icmp(135, 0));
@@ -212,14 +217,14 @@ fn the_sender_of_a_solicitation_is_cached_as_stale<L: Locks>() {
     assert!(got.len() == 2 && got.iter().any(|got| got.is_icmp(129, 0)) && got.iter().any(|got| got.is_icmp(136, 0)));
     assert!(got.iter().all(|got| got.to == NEW_MAC));
     assert_eq!(entry(&h, NEW6).unwrap().1, NEW_MAC);
-    // Without the option: answered, but nothing is learned of it.
+    // Without the option, the solicitation is answered but creates no entry.
     h.stack.remove_neighbor6(h.cx(), EM0, NEW6);
     h.inject(EM0, from_new(&ns(NEW6, ME6, ME6, &[])));
     assert!(h.stack.neighbors6(h.cx()).iter().all(|n| n.addr != NEW6 || n.state == State::Incomplete));
     h.sent(EM0);
 }
 
-/// CVE-2008-2476, RFC 5942 4: a sender that is not on the link gets no entry of it.
+/// CVE-2008-2476, RFC 5942 4: no entry is created for a sender that is not on the link.
 fn an_off_link_sender_of_a_solicitation_is_not_cached<L: Locks>() {
     let h = router6::<L>();
     for src in [FAR6, BEYOND6, on(0x55, 1), "2620::1".parse().unwrap()] {
@@ -229,7 +234,7 @@ fn an_off_link_sender_of_a_solicitation_is_not_cached<L: Locks>() {
         sent6_nothing(&h, EM0);
         sent6_nothing(&h, EM1);
     }
-    // A route says who else is on the link.
+    // A route can extend the addresses on the link.
     route6(&h, "2001:db8:0:55::/64", linerate_inet::route::Via6::Link(EM0));
     h.inject(EM0, ns(on(0x55, 1), solicited(ME6), ME6, &link_option(1, NEW_MAC)).by_peer());
     assert!(sent6(&h, EM0).iter().any(|got| got.is_icmp(136, 0) && got.to == NEW_MAC));
@@ -238,7 +243,8 @@ fn an_off_link_sender_of_a_solicitation_is_not_cached<L: Locks>() {
     assert_eq!(sent6_one(&h, EM1).to, FAR.mac);
 }
 
-/// 7.2.5: "If no entry exists, the advertisement SHOULD be silently discarded. There is no need to create an entry".
+/// 7.2.5: "If no entry exists, the advertisement SHOULD be silently discarded. There is no need to
+/// create an entry".
 fn an_advertisement_creates_no_entry<L: Locks>() {
     let h = stranger6::<L>();
     for flags in ["", "S", "O", "SO", "R", "RSO"] {
@@ -254,7 +260,8 @@ fn an_advertisement_creates_no_entry<L: Locks>() {
     );
 }
 
-/// 7.2.5: of INCOMPLETE; without a link-layer address nothing; solicited REACHABLE, else STALE; what waited is sent.
+/// 7.2.5: an Incomplete entry ignores an advertisement without a link-layer address. A solicited
+/// one makes it Reachable, any other Stale; the waiting packets are sent.
 fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
     let h = stranger6::<L>();
     let cases = [
@@ -282,7 +289,8 @@ fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
             got.iter().filter(|got| got.is_icmp(129, 0)).map(|got| (got.to, got.body[8..].to_vec())).collect();
         assert_eq!(echoes, [(NEW_MAC, b"waits".to_vec()), (NEW_MAC, b"waits too".to_vec())], "{flags}");
         let now = entry(&h, NEW6).unwrap();
-        // What is sent to a STALE one at once has it asked: it may be in PROBE by now (7.3.3), and is not REACHABLE.
+        // Packets sent to a Stale entry start a probe, so it may be in Probe (7.3.3), but it is not
+        // Reachable.
         assert!(
             now.1 == NEW_MAC && (now.0 == state || state == State::Stale && now.0 == State::Probe),
             "{flags}: {now:?}"
@@ -290,7 +298,8 @@ fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
     }
 }
 
-/// 7.2.5 and appendix C, all of it: state x solicited x override x the same, another, or no link-layer address.
+/// 7.2.5 and appendix C, all combinations: state, solicited, override, and the same, another, or no
+/// link-layer address.
 fn a_known_entry_and_an_advertisement<L: Locks>() {
     let h = stranger6::<L>();
     for state in [State::Reachable, State::Stale, State::Probe] {
@@ -327,7 +336,8 @@ fn a_permanent_entry_is_not_overwritten<L: Locks>() {
     assert_eq!(h.counter("inet.neigh.moved"), 0);
 }
 
-/// Row 32, 37: a group, zero and our own address are no station's.
+/// Rows 32, 37: group addresses, zero and our own address are not valid MAC addresses of a
+/// neighbor.
 fn invalid_mac_addresses_are_ignored<L: Locks>() {
     let h = stranger6::<L>();
     for mac in [Mac::ZERO, Mac::BROADCAST, group_mac(ALL_NODES), Mac([1, 0, 0, 0, 0, 0]), ME.mac] {
@@ -343,7 +353,8 @@ fn invalid_mac_addresses_are_ignored<L: Locks>() {
     }
 }
 
-/// RFC 4862 5.4.4: an address that is ours already is somebody's too: that is noted, and it stays ours.
+/// RFC 4862 5.4.4: if another station advertises a valid address of ours, the conflict is counted
+/// and the address stays valid.
 fn our_own_address_advertised_by_another_host_is_a_conflict<L: Locks>() {
     let h = host6::<L>();
     h.inject(EM0, na(PEER6, ALL_NODES, ME6, "O", &link_option(2, PEER.mac)).by_peer());

@@ -1,5 +1,5 @@
-//! Errors: about what, to whom, how long, how often (RFC 4443 2.2, 2.4 c to f, 3), and what is believed of them (RFC 8201).
-//! Rows 51, 54, 70.
+//! ICMPv6 errors: subject, destination, length and rate (RFC 4443 2.2, 2.4 c to f, 3), and which
+//! received errors are accepted (RFC 8201). Rows 51, 54, 70.
 
 use super::*;
 use clock::Duration;
@@ -28,14 +28,15 @@ fn a_port_without_a_socket_is_unreachable<L: Locks>() {
     );
 }
 
-/// 3.1: "as much of invoking packet as possible without the ICMPv6 packet exceeding the minimum IPv6 MTU".
+/// 3.1: "as much of invoking packet as possible without the ICMPv6 packet exceeding the minimum
+/// IPv6 MTU".
 fn an_error_quotes_as_much_as_fits_1280<L: Locks>() {
     let h = host6::<L>();
     for len in [0, 1, 1183, 1184, 1185, 1400] {
         let got = assert_error(&h, &udp6((PEER6, 5), (ME6, 9), &vec![len as u8; len]), 1, 4, 0);
         assert_eq!(40 + got.body.len(), 1280.min(40 + 8 + 40 + 8 + len));
     }
-    // Padding of the link is no part of it.
+    // Link padding is not quoted.
     let mut padded = udp6((PEER6, 5), (ME6, 9), b"").by_peer();
     padded.resize(200, 0x5a);
     h.inject(EM0, padded);
@@ -49,7 +50,8 @@ fn no_errors_about_errors_or_redirects<L: Locks>() {
     for ty in [0, 1, 2, 3, 4, 5, 100, 127, 137] {
         for dst in [FAR6, "2001:db8:dead::1".parse().unwrap(), ME6] {
             let error = error6(PEER6, dst, ty, 0, 0, &quoted);
-            // Its hops end, it finds no route, its options are unknown, its chain has what nobody knows.
+            // Packets with an expired hop limit, without a route, with unknown options, and with an
+            // unknown header.
             for bad in
                 [error.clone().hop(1), error.clone().options(DEST, &[0x9e, 0]), error.clone().options(HBH, &[0x9e, 0])]
             {
@@ -62,7 +64,7 @@ fn no_errors_about_errors_or_redirects<L: Locks>() {
         h.sent(EM1);
     }
     assert_eq!(h.counter("inet.icmp6.errors_sent"), 0);
-    // And an echo is no error.
+    // An error is sent about an echo request.
     assert_error(&h, &echo_from(PEER6, FAR6, b"on").hop(1), 3, 0, 0);
 }
 
@@ -81,7 +83,8 @@ fn no_errors_are_sent_to_groups_or_unspecified_addresses<L: Locks>() {
     assert_eq!(h.counter("inet.icmp6.errors_sent"), 0);
 }
 
-/// 2.4 f: a token bucket; row 51: by destination, so that who is silenced tells nothing of others.
+/// 2.4 f: a token bucket; row 51: one per destination, so that the limit of one reveals nothing
+/// about others.
 fn errors_are_limited_per_sender<L: Locks>() {
     let h = router6::<L>();
     let flood = |src: Ipv6Addr| P6::new(src, ME6, 253, *b"????").by_peer();
@@ -94,10 +97,10 @@ fn errors_are_limited_per_sender<L: Locks>() {
     let told = sent6(&h, EM0).len();
     assert!((1..=100).contains(&told), "one /64 has its share: {told}");
     assert_eq!(h.counter("inet.icmp6.errors_limited"), 2_000 - told as u64);
-    // Another network is told.
+    // Another network still gets errors.
     h.inject(EM1, P6::new(FAR6, ME26, 253, *b"????").by_far());
     assert!(sent6_one(&h, EM1).is_icmp(4, 1));
-    // A second, and it is told again; for ever, on average no more than the limit.
+    // A second later errors are sent again; in the long run the rate does not exceed the limit.
     h.forget_counters();
     let before = h.counter("inet.icmp6.errors_sent");
     for _ in 0..10 {
@@ -112,14 +115,14 @@ fn errors_are_limited_per_sender<L: Locks>() {
     assert_eq!(sent6(&h, EM0).len(), 500, "no limit");
 }
 
-/// 2.2: a, the address spoken to; d, one that fits the way back.
+/// 2.2: (a) the destination of the packet; (d) the source address selected for the reply.
 fn an_error_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let h = router6::<L>();
     for dst in [ME6, ME26, link_local(ME)] {
         assert_eq!(assert_error(&h, &P6::new(PEER6, dst, 253, *b"????"), 4, 1, 6).src, dst);
     }
     assert_eq!(assert_error(&h, &echo_from(PEER6, FAR6, b"on").hop(1), 3, 0, 0).src, ME6);
-    // A sender with a link-local address is told from one.
+    // A sender with a link-local address gets an error from a link-local address.
     assert_eq!(
         assert_error(&h, &P6::new(link_local(PEER), link_local(ME), 253, *b"????"), 4, 1, 6).src,
         link_local(ME)
@@ -127,7 +130,8 @@ fn an_error_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     assert_eq!(assert_error(&h, &echo_from(link_local(PEER), FAR6, b"on"), 1, 2, 0).src, link_local(ME));
 }
 
-/// PEER asks for `len` bytes of echo in fragments, and is answered in so many packets, none longer than `mtu`.
+/// Sends an echo request of `len` bytes in fragments from PEER; returns the number of packets in
+/// the reply, none longer than `mtu`.
 fn answers<L: Locks>(h: &Host<L>, len: usize, mtu: usize) -> usize {
     let whole = echo_from(PEER6, ME6, &vec![7; len]);
     (0..whole.body.len()).step_by(1024).for_each(|off| h.inject(EM0, whole.fragment(len as u32, off, 1024).by_peer()));
@@ -152,7 +156,8 @@ fn our_echo() -> P6 {
 fn a_lower_path_mtu_is_accepted_for_our_own_packets<L: Locks>() {
     let h = host6::<L>();
     assert_eq!(answers(&h, 1400, 1500), 1);
-    // About packets that are not ours, to nobody we speak to, or that are no answers of ours, nothing is believed.
+    // Errors are ignored if the quoted packet is not from us, goes to an unknown destination, or is
+    // no reply of ours.
     let strangers = [
         icmp6(OTHER6, PEER6, 129, 0, &[7; 1300]),
         udp6((ME6, 5), (PEER6, 9), &[7; 1300]),
@@ -166,12 +171,13 @@ fn a_lower_path_mtu_is_accepted_for_our_own_packets<L: Locks>() {
     assert_silent(&h, &too_big(1400, &our_echo()));
     assert_eq!((answers(&h, 1400, 1400), h.counter("inet.ip6.paths_narrowed")), (2, 1));
     assert_eq!(answers(&h, 1352, 1400), 1);
-    // The way to others is as wide as it was.
+    // The path MTU to other destinations has not changed.
     h.inject(EM0, echo_from(OTHER6, ME6, &[7; 1400]).frame(OTHER.mac, ME.mac));
     assert_eq!(sent6_one(&h, EM0).body.len(), 1408);
 }
 
-/// RFC 8201 4: "less than the IPv6 minimum link MTU, it must discard it". RFC 8021: nor are atomic fragments made.
+/// RFC 8201 4: "less than the IPv6 minimum link MTU, it must discard it". RFC 8021: nor are atomic
+/// fragments made.
 fn no_path_mtu_below_1280_is_accepted<L: Locks>() {
     let h = host6::<L>();
     for mtu in [0, 1, 68, 576, 1279] {

@@ -22,14 +22,15 @@ fn ping() -> P6 {
     echo_from(PEER6, ME6, b"through")
 }
 
-/// A routing header of this type with so many segments left, and one address: this host's own.
+/// Adds a routing header of this type with `left` segments left and one address: this host's own.
 fn route(packet: P6, ty: u8, left: u8) -> P6 {
     let mut rest = vec![2, ty, left, 0, 0, 0, 0];
     rest.extend(ME6.octets());
     packet.behind(ROUTING, &rest)
 }
 
-/// RFC 8200 4.1: "must accept and attempt to process extension headers in any order and occurring any number of times".
+/// RFC 8200 4.1: "must accept and attempt to process extension headers in any order and occurring
+/// any number of times".
 fn headers_in_any_order_and_any_number<L: Locks>() {
     let h = host6::<L>();
     assert_answered(&h, &ping().options(DEST, &[]));
@@ -43,7 +44,8 @@ fn headers_in_any_order_and_any_number<L: Locks>() {
     assert_answered(&h, &ping().options(DEST, &[&[0x1e, 255][..], &[7; 255]].concat().repeat(5)));
 }
 
-/// RFC 8200 4: a value of zero anywhere but in the IPv6 header is as an unrecognized one: code 1, pointing at it.
+/// RFC 8200 4: a Next Header value of zero anywhere but in the IPv6 header counts as unrecognized:
+/// code 1, with the pointer at it.
 fn hop_by_hop_must_be_the_first_header<L: Locks>() {
     let h = host6::<L>();
     assert_error(&h, &ping().options(HBH, &[]).options(DEST, &[]), 4, 1, 40);
@@ -52,7 +54,8 @@ fn hop_by_hop_must_be_the_first_header<L: Locks>() {
     assert_eq!(h.counter("inet.ip6.in.bad_extension"), 3);
 }
 
-/// Row 26: eight are walked, and nine are an attack; 180 cost nothing.
+/// Row 26: a chain of eight headers is processed and one of nine is dropped; a chain of 180 costs
+/// no more.
 fn a_chain_has_at_most_eight_headers<L: Locks>() {
     let h = host6::<L>();
     let chain = |n| (0..n).fold(ping(), |packet, _| packet.options(DEST, &[]));
@@ -65,7 +68,7 @@ fn a_chain_has_at_most_eight_headers<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 8200 4, RFC 4443 3.4: code 1, the pointer at the value that was not recognized.
+/// RFC 8200 4, RFC 4443 3.4: code 1, with the pointer at the unrecognized value.
 fn an_unknown_next_header_is_reported_with_a_pointer<L: Locks>() {
     let h = host6::<L>();
     let unknown = P6::new(PEER6, ME6, 253, *b"what is it");
@@ -78,14 +81,16 @@ fn an_unknown_next_header_is_reported_with_a_pointer<L: Locks>() {
     assert_error(&h, &unknown.clone().options(DEST, &[]), 4, 1, 40);
     assert_error(&h, &unknown.clone().options(DEST, &[0x1e, 8, 0, 0, 0, 0, 0, 0, 0, 0]).options(HBH, &[]), 4, 1, 48);
     assert_error(&h, &unknown.fragment_header(1, 0, false), 4, 1, 40);
-    // Protocols of IPv4 alone are nobody's here: ICMP and IGMP. And 4, of no tunnel.
+    // Protocols that exist for IPv4 only (ICMP, IGMP) are unknown here, and so is 4 without a
+    // tunnel.
     for next in [1, 2, 4, 41, 47, 97, 132, 135, 139, 140, 255] {
         assert_error(&h, &P6::new(PEER6, ME6, next, vec![0; 40]), 4, 1, 6);
         h.advance_secs(1);
     }
 }
 
-/// RFC 4443 2.4 e.3: only a packet too big and a parameter problem of code 2 are told to who sent to a group.
+/// RFC 4443 2.4 e.3: for packets to a group, only packet too big and a parameter problem of code 2
+/// are reported.
 fn unknown_headers_to_a_group_are_not_reported<L: Locks>() {
     let h = host6::<L>();
     for dst in [ALL_NODES, solicited(ME6)] {
@@ -100,7 +105,8 @@ fn unknown_headers_to_a_group_are_not_reported<L: Locks>() {
     );
 }
 
-/// RFC 8200 4.2: 00 skip, 01 discard, 10 and 11 discard and tell, code 2, the pointer at the option's type.
+/// RFC 8200 4.2: 00 skip; 01 discard; 10 and 11 discard and send an error with code 2 and the
+/// pointer at the option type.
 fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
@@ -110,12 +116,13 @@ fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
         assert_silent(&h, &with(0x5e));
         assert_error(&h, &with(0x9e), 4, 2, 43);
         assert_error(&h, &with(0xde), 4, 2, 43);
-        // The third highest bit says whether the option may change on its way; it is part of its number, and of no action.
+        // The third highest bit states whether the option may change en route. It is part of the
+        // option number and determines no action.
         assert_error(&h, &with(0xfe), 4, 2, 43);
         assert_silent(&h, &with(0x7e));
         // Without data; and the second of two headers.
         assert_error(&h, &ping().options(header, &[0x9e, 0]), 4, 2, 42);
-        // The first that is not skipped decides.
+        // The first option that is not skipped determines the action.
         assert_silent(&h, &ping().options(header, &[0x1e, 0, 0x5e, 0, 0x9e, 0]));
         assert_error(&h, &ping().options(header, &[0x1e, 0, 0x9e, 0, 0x5e, 0]), 4, 2, 44);
         h.advance_secs(1);
@@ -125,7 +132,8 @@ fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 8200 4.2, RFC 4443 2.4 e.3: 10 is told whoever it was sent to, 11 only if it was no group; from an address of ours (2.2).
+/// RFC 8200 4.2, RFC 4443 2.4 e.3: type bits 10 cause an error for any destination, 11 only if it
+/// is not a group. The error comes from an address of ours (2.2).
 fn options_to_a_group_are_reported_for_one_type_only<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
@@ -140,7 +148,7 @@ fn options_to_a_group_are_reported_for_one_type_only<L: Locks>() {
     assert_eq!(h.counter("inet.icmp6.errors_sent"), 4);
 }
 
-/// RFC 8200 4.2: Pad1, PadN of every length; what is in the padding is nothing.
+/// RFC 8200 4.2: Pad1, and PadN of every length; the content of the padding is ignored.
 fn padding_of_every_kind<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
@@ -149,7 +157,7 @@ fn padding_of_every_kind<L: Locks>() {
         assert_answered(&h, &ping().options(header, &[1, 0, 1, 0, 1, 0]));
         assert_answered(&h, &ping().options(header, &[0, 1, 3, 0, 0, 0]));
         assert_answered(&h, &ping().options(header, &[1, 4, 0xff, 0xff, 0xff, 0xff]));
-        // Router alert (RFC 2711) with every value: a host looks at it no further.
+        // Router alert (RFC 2711) with every value: a host ignores it.
         for value in [0, 1, 0xffff_u16] {
             let [a, b] = value.to_be_bytes();
             assert_answered(&h, &ping().options(header, &[5, 2, a, b]));
@@ -194,7 +202,8 @@ fn headers_that_exceed_the_packet<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 5095 3: type 0 is as any unknown type, and RFC 8200 4.4: with segments left that is code 0, pointing at the type.
+/// RFC 5095 3: type 0 counts as an unknown type. RFC 8200 4.4: with segments left, code 0 with the
+/// pointer at the type.
 fn a_source_route_is_not_followed<L: Locks>() {
     for h in [host6::<L>(), router6::<L>()] {
         for ty in [0, 1, 2, 3, 4, 253, 255] {
@@ -203,7 +212,7 @@ fn a_source_route_is_not_followed<L: Locks>() {
                 h.advance_secs(1);
             }
         }
-        // Behind other headers the pointer is where the type is; and nothing ever goes on.
+        // After other headers, the pointer is still at the type; such a packet is never forwarded.
         assert_error(&h, &route(ping(), 0, 1).options(DEST, &[]), 4, 0, 50);
         assert_error(&h, &route(ping(), 0, 94).options(HBH, &[]), 4, 0, 50);
         assert_eq!((h.counter("inet.ip6.in.routing_header"), h.counter("inet.ip6.forwarded")), (23, 0));
@@ -217,11 +226,11 @@ fn a_finished_source_route_is_skipped<L: Locks>() {
     for ty in [0, 2, 4, 253] {
         assert_answered(&h, &route(ping(), ty, 0));
     }
-    // A second one is looked at as the first is.
+    // A second routing header is checked like the first.
     assert_error(&h, &route(route(ping(), 0, 1), 253, 0), 4, 0, 42 + 24);
 }
 
-/// RFC 8200 4: AH and ESP where nobody has a key are headers that nobody recognizes.
+/// RFC 8200 4: AH and ESP count as unrecognized headers, since there are no keys.
 fn ah_and_esp_are_unknown_headers<L: Locks>() {
     let h = host6::<L>();
     assert_error(

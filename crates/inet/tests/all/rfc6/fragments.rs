@@ -34,7 +34,7 @@ fn big(len: usize) -> P6 {
     echo_from(PEER6, ME6, &text(len))
 }
 
-/// The fragments of a packet, `size` bytes each.
+/// Returns the fragments of a packet, `size` bytes each.
 fn cut(whole: &P6, id: u32, size: usize) -> Vec<P6> {
     (0..whole.body.len()).step_by(size).map(|off| whole.fragment(id, off, size)).collect()
 }
@@ -43,7 +43,7 @@ fn inject<'a, L: Locks>(h: &Host<L>, fragments: impl IntoIterator<Item = &'a P6>
     fragments.into_iter().for_each(|fragment| h.inject(EM0, fragment.by_peer()));
 }
 
-/// The echo reply with this text has been sent, in one packet.
+/// Checks that the echo reply with this text was sent in one packet.
 #[track_caller]
 fn assert_echoed<L: Locks>(h: &Host<L>, len: usize) {
     let got = sent6_one(h, EM0);
@@ -80,7 +80,8 @@ fn fragments_in_any_order_are_reassembled<L: Locks>() {
     assert_eq!((h.counter("inet.ip6.fragments_received"), h.stack.held(h.cx())), (4 * 24 + 31, 0));
 }
 
-/// RFC 8200 4.5: the headers in front and the Next Header value are those of the fragment with offset 0; reserved bits are ignored.
+/// RFC 8200 4.5: the headers in front of the Fragment header, and the Next Header value, are those
+/// of the fragment with offset 0. Reserved bits are ignored.
 fn only_the_first_fragments_headers_count<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(500), 9, 256);
@@ -107,7 +108,7 @@ fn a_fragment_length_that_is_not_a_multiple_of_eight_is_reported<L: Locks>() {
         (h.counter("inet.ip6.reass.malformed") + h.counter("inet.ip4.reass.malformed"), h.stack.held(h.cx())),
         (4, 0)
     );
-    // Hop-by-Hop options in front change nothing of where that is.
+    // Hop-by-Hop options in front do not change the pointer.
     assert_error(&h, &echo_from(PEER6, ME6, b"1234").fragment_header(3, 0, true).options(HBH, &[]), 4, 0, 4);
 }
 
@@ -129,7 +130,8 @@ fn a_fragment_ending_beyond_65535_is_reported<L: Locks>() {
 /// RFC 8200 4.5, RFC 7112 5: discarded, code 3, pointer 0.
 fn a_first_fragment_must_hold_the_whole_header_chain<L: Locks>() {
     let h = host6::<L>();
-    // Destination options alone; two of them; options that reach past the fragment; the beginning of TCP and of ICMP.
+    // Destination options alone; two of them; options that reach past the fragment; the beginning
+    // of TCP and of ICMP.
     let options = big(100).options(DEST, &[]);
     let cut_short = [options.fragment(1, 0, 8), options.options(DEST, &[0x1e, 30]).fragment(2, 0, 8)];
     let long = big(100).options(DEST, &[&[0x1e, 60][..], &[0; 60]].concat()).fragment(3, 0, 32);
@@ -148,7 +150,7 @@ fn a_first_fragment_must_hold_the_whole_header_chain<L: Locks>() {
     assert_silent(&h, &P6::new(PEER6, ME6, TCP, vec![0; 8]).fragment_header(7, 8, true));
 }
 
-/// RFC 8200 4.5, RFC 5722 4: all of it goes, and no error is sent.
+/// RFC 8200 4.5, RFC 5722 4: the whole datagram is dropped, and no error is sent.
 fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
     let h = host6::<L>();
     let whole = big(56); // 64 bytes
@@ -167,7 +169,8 @@ fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
             let before = h.counter("inet.ip6.reassembled");
             let fragments: Vec<P6> = order.iter().map(|(off, len)| whole.fragment(id, *off, *len)).collect();
             inject(&h, &fragments);
-            // A datagram may be whole before what overlaps it comes: then that begins another, which is never finished.
+            // A datagram may be whole before what overlaps it comes: then that begins another,
+            // which is never finished.
             let answers = sent6(&h, EM0);
             let whole_before = h.counter("inet.ip6.reassembled") - before;
             assert!(
@@ -187,7 +190,7 @@ fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
     assert_alive(&h);
 }
 
-/// Do these make up the 64 bytes without an overlap?
+/// Returns whether these parts make up the 64 bytes without an overlap.
 fn joins(parts: &[(usize, usize)]) -> bool {
     let mut parts = parts.to_vec();
     parts.sort();
@@ -195,22 +198,24 @@ fn joins(parts: &[(usize, usize)]) -> bool {
     end.is_some_and(|end| end >= 64)
 }
 
-/// RFC 5722 4: "the entire datagram (and any constituent fragments, including those not yet received) MUST be silently discarded".
+/// RFC 5722 4: "the entire datagram (and any constituent fragments, including those not yet
+/// received) MUST be silently discarded".
 fn after_an_overlap_later_fragments_are_dropped_silently<L: Locks>() {
     let h = host6::<L>();
     let whole = big(56);
     let part = |off, len| whole.fragment(55, off, len);
     inject(&h, [&part(0, 32), &part(24, 16)]);
-    // All of it comes again, each piece as it should be: it is those not yet received.
+    // All fragments arrive again, correctly: they are "those not yet received".
     inject(&h, [&part(0, 32), &part(32, 100)]);
     inject(&h, [&part(32, 100), &part(0, 32)]);
     sent6_nothing(&h, EM0);
     assert_eq!((h.counter("inet.ip6.reassembled"), h.counter("inet.icmp6.errors_sent")), (0, 0));
     assert_eq!(h.stack.held(h.cx()), 0, "nothing is kept of it");
-    // Another datagram of the same sender is another.
+    // Another datagram of the same sender is not affected.
     inject(&h, &cut(&big(56), 56, 32));
     assert_echoed(&h, 56);
-    // No word of the killed one when its time is up; and the number is good again then.
+    // No error is sent when the dropped datagram times out; afterwards the identification can be
+    // used again.
     h.pass(Duration::from_secs(61));
     sent6_nothing(&h, EM0);
     inject(&h, &cut(&big(56), 55, 32));
@@ -220,7 +225,7 @@ fn after_an_overlap_later_fragments_are_dropped_silently<L: Locks>() {
 fn contradicting_ends_are_an_overlap<L: Locks>() {
     let h = host6::<L>();
     let part = |id, off, len, more| P6::new(PEER6, ME6, ICMP6, vec![0; len]).fragment_header(id, off, more);
-    // Two last fragments; more behind the last; the last before what came.
+    // Two last fragments; data after the last fragment; a last fragment that ends before held data.
     let cases = [
         [part(1, 64, 8, false), part(1, 72, 8, false)],
         [part(2, 64, 8, false), part(2, 128, 8, true)],
@@ -234,20 +239,22 @@ fn contradicting_ends_are_an_overlap<L: Locks>() {
     }
 }
 
-/// RFC 8200 4.5 allows it: "an implementation may choose to detect this case and drop exact duplicate fragments while keeping the others".
+/// RFC 8200 4.5 allows it: "an implementation may choose to detect this case and drop exact
+/// duplicate fragments while keeping the others".
 fn an_exact_duplicate_is_harmless<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(1000), 7, 256);
     inject(&h, [&parts[0], &parts[0], &parts[1], &parts[0], &parts[3], &parts[3], &parts[1], &parts[2]]);
     assert_echoed(&h, 1000);
     assert_eq!(h.stack.held(h.cx()), 0);
-    // jolt2: the same, again and again.
+    // jolt2: the same fragment repeatedly.
     (0..10_000).for_each(|_| h.inject(EM0, parts[2].by_peer()));
     assert!(h.stack.held(h.cx()) <= 2);
     assert_alive(&h);
 }
 
-/// RFC 6946 4: processed in isolation from any other fragments, even of the same set of source, destination and identification.
+/// RFC 6946 4: processed in isolation from any other fragments, even of the same set of source,
+/// destination and identification.
 fn an_atomic_fragment_is_processed_alone<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(500), 77, 256);
@@ -256,7 +263,7 @@ fn an_atomic_fragment_is_processed_alone<L: Locks>() {
     assert_echoed(&h, 20);
     inject(&h, [&parts[1]]);
     assert_echoed(&h, 500);
-    // Nor does one meet another.
+    // Two atomic fragments with one identification do not affect each other either.
     let atomic = echo_from(PEER6, ME6, &text(21)).fragment_header(77, 0, false);
     inject(&h, [&atomic, &atomic]);
     assert_eq!(sent6(&h, EM0).len(), 2);
@@ -275,7 +282,7 @@ fn a_fragment_in_a_fragment_is_dropped<L: Locks>() {
         h.inject(EM0, nested.by_peer());
         assert!(sent6(&h, EM0).iter().all(|got| got.body[0] < 128));
     }
-    // And one that shows only when it is put together.
+    // A nested fragment header that is visible only after reassembly.
     let inner = big(40).fragment_header(5, 0, false).options(DEST, &[]);
     inject(&h, &cut(&inner, 6, 24));
     assert!(sent6(&h, EM0).iter().all(|got| got.body[0] < 128));
@@ -285,7 +292,8 @@ fn a_fragment_in_a_fragment_is_dropped<L: Locks>() {
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-/// RFC 8200 4.5: 60 seconds from the first to arrive; code 1, if the first fragment came. RFC 4443 3.3.
+/// RFC 8200 4.5: 60 seconds from the first to arrive; code 1, if the first fragment came. RFC 4443
+/// 3.3.
 fn a_timeout_after_sixty_seconds_is_reported<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(1000), 7, 256);
@@ -339,7 +347,8 @@ fn datagrams_do_not_mix<L: Locks>() {
     assert_eq!(texts, [(PEER6, text(1)[0]), (OTHER6, 9), (PEER6, 8), (PEER6, 7)]);
 }
 
-/// Row 7 (Rose), from one source and from very many: bounded, and who began before is not pushed out by one.
+/// Row 7 (Rose), from one source and from many: memory is bounded, and one source does not evict
+/// datagrams of others.
 fn a_flood_of_incomplete_datagrams_is_bounded<L: Locks>() {
     let h = host6_of::<L>(4096);
     let mine = cut(&big(500), 7, 256);
@@ -357,7 +366,8 @@ fn a_flood_of_incomplete_datagrams_is_bounded<L: Locks>() {
     assert!(h.stack.held(h.cx()) < 2_000, "{}", h.stack.held(h.cx()));
     inject(&h, &cut(&big(500), 8, 256));
     assert_echoed(&h, 500);
-    // Who has one /64 has all its addresses: it has half of the table, and who began before goes on.
+    // A sender that owns a /64 can use all its addresses: it gets at most half of the table, and
+    // earlier datagrams stay.
     let afar = |n: u32, off| {
         let src = Ipv6Addr::from_bits(on(0x66, 0).to_bits() | 0x1_0000 | u128::from(n));
         h.inject(EM0, echo_from(src, ME6, &[0; 100]).fragment(n, off, 48).frame(OTHER.mac, ME.mac));
@@ -366,7 +376,7 @@ fn a_flood_of_incomplete_datagrams_is_bounded<L: Locks>() {
     (0..5_000).for_each(|n| afar(n, 0));
     inject(&h, &cut(&big(500), 9, 256)[1..]);
     assert_echoed(&h, 500);
-    // Their time ends: what is told is told within the limit, and nothing is left.
+    // After the timeout, errors are sent within the rate limit, and nothing is held.
     h.pass(Duration::from_secs(61));
     assert_eq!(h.stack.held(h.cx()) as usize, h.stack.neighbors6(h.cx()).iter().map(|n| n.pending).sum::<usize>());
     assert!(h.counter("inet.icmp6.errors_sent") <= 200, "{}", h.counter("inet.icmp6.errors_sent"));
@@ -394,7 +404,8 @@ fn empty_and_malformed_fragments<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 6980 5: solicitations, advertisements and redirects in fragments are dropped, atomic ones too.
+/// RFC 6980 5: solicitations, advertisements and redirects in fragments are dropped, atomic ones
+/// too.
 fn fragmented_discovery_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     let ask = ns(PEER6, ME6, ME6, &link_option(1, PEER.mac));
@@ -409,7 +420,8 @@ fn fragmented_discovery_is_dropped<L: Locks>() {
     assert_eq!((sent6(&h, EM0).len(), h.counter("inet.nd.in.malformed")), (0, 4));
 }
 
-/// RFC 8200 4.5, 5: the source cuts, in multiples of 8, and each fragment fits; what comes together is what was asked.
+/// RFC 8200 4.5, 5: the source fragments in multiples of 8 bytes, each fragment fits the link, and
+/// the reassembled reply is the expected one.
 fn a_reply_too_long_for_the_link_is_fragmented<L: Locks>() {
     let h = host6::<L>();
     for len in [1445, 1452, 2000, 8000] {
@@ -435,7 +447,8 @@ fn a_reply_too_long_for_the_link_is_fragmented<L: Locks>() {
     }
 }
 
-/// RFC 8200 4.5: the reassembled payload may be 65,535 bytes. What comes of it here is bounded; nothing is lost of the pool.
+/// RFC 8200 4.5: the reassembled payload may be 65,535 bytes. The memory for the reply is bounded,
+/// and no buffer is lost.
 fn the_longest_datagram<L: Locks>() {
     let h = host6::<L>();
     inject(&h, &cut(&big(65_535 - 8), 1, 1448));

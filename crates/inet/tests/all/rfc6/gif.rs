@@ -1,7 +1,8 @@
-//! gif in all four pairs: IPv4 and IPv6 in either of the two (RFC 2003, RFC 2473, RFC 4213, RFC 6040). Row 23.
+//! gif in all four pairs: IPv4 and IPv6 in either of the two (RFC 2003, RFC 2473, RFC 4213, RFC
+//! 6040). Row 23.
 //!
-//! PEER is on the router's first link, the tunnel's far end, FAR, on its second. Beyond the tunnel are 192.168.7.0/24 and
-//! 2001:db8:0:9::/64.
+//! PEER is on the router's first link, the tunnel's far end, FAR, on its second. Beyond the tunnel
+//! are 192.168.7.0/24 and 2001:db8:0:9::/64.
 
 use super::*;
 use crate::common::packets::{self, Ip};
@@ -50,7 +51,8 @@ fn ends(outer: Family) -> Config {
     Config { local, remote, ..Config::new(Kind::Gif) }
 }
 
-/// A router with a gif to FAR, outside of this family, that carries both.
+/// Creates a router with a gif tunnel to FAR, whose outer family is `outer` and which carries both
+/// families.
 pub fn gif<L: Locks>(outer: Family) -> (Host<L>, IfaceId) {
     let h = router6::<L>();
     let id = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();
@@ -64,7 +66,7 @@ pub fn gif<L: Locks>(outer: Family) -> (Host<L>, IfaceId) {
     (h, id)
 }
 
-/// What PEER sends to beyond the tunnel.
+/// Returns a packet from PEER to a destination behind the tunnel.
 pub fn on_its_way(inner: Family, class: u8, hops: u8, text: &[u8]) -> Vec<u8> {
     match inner {
         Four => Ip::udp((PEER.ip, 5), (BEYOND4, 6), text).tos(class).ttl(hops).packet(),
@@ -72,7 +74,7 @@ pub fn on_its_way(inner: Family, class: u8, hops: u8, text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What comes back.
+/// Returns a packet in the opposite direction.
 fn on_its_way_back(inner: Family, class: u8, hops: u8, text: &[u8]) -> Vec<u8> {
     match inner {
         Four => Ip::udp((BEYOND4, 6), (PEER.ip, 5), text).tos(class).ttl(hops).packet(),
@@ -89,7 +91,7 @@ pub fn from_peer<L: Locks>(h: &Host<L>, packet: &[u8]) {
     h.inject(EM0, frame(PEER.mac, ME.mac, packet));
 }
 
-/// Type of service or traffic class, TTL or hop limit, and what is inside.
+/// Outer packet: type of service or traffic class, TTL or hop limit, and the inner packet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outer {
     pub class: u8,
@@ -98,7 +100,7 @@ pub struct Outer {
     pub packet: Vec<u8>,
 }
 
-/// The outer packet that FAR gets.
+/// Returns the outer packet that FAR receives.
 #[track_caller]
 pub fn outer_of<L: Locks>(h: &Host<L>, outer: Family, inner: Family) -> Outer {
     let frame = h.sent_one(EM1);
@@ -126,7 +128,7 @@ fn wrapped(outer: Family, proto: u8, class: u8, inner: &[u8]) -> Vec<u8> {
     }
 }
 
-/// FAR sends `inner` in an outer packet; time is given to what then waits.
+/// Receives `inner` in an outer packet from FAR, and advances the time for packets that then wait.
 fn from_far<L: Locks>(h: &Host<L>, outer: Family, class: u8, inner: &[u8]) {
     let proto = if inner[0] >> 4 == 6 { 41 } else { 4 };
     h.inject(EM1, frame(FAR.mac, ME2.mac, &wrapped(outer, proto, class, inner)));
@@ -160,7 +162,8 @@ fn each_pair_of_families_is_carried_both_ways<L: Locks>() {
     }
 }
 
-/// RFC 4213 3.6, gif(4): decapsulated only from the far end, to the near end; row 23.
+/// RFC 4213 3.6, gif(4): packets are decapsulated only if they come from the remote address of the
+/// tunnel and are for its local address; row 23.
 fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, _) = gif::<L>(outer);
@@ -186,7 +189,8 @@ fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     }
 }
 
-/// 4 carries IPv4 and 41 IPv6; and what is inside passes every check that a packet from a wire does.
+/// Protocol 4 carries IPv4 and 41 IPv6. The inner packet passes every check of a packet from a
+/// wire.
 fn the_inner_version_must_match_the_protocol<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
@@ -213,7 +217,8 @@ fn the_inner_version_must_match_the_protocol<L: Locks>() {
     }
 }
 
-/// RFC 6040 4.1: on the way in the field is copied; 4.2, figure 4: what comes out, and what is dropped.
+/// RFC 6040 4.1: on encapsulation the field is copied; 4.2, figure 4: result of decapsulation, and
+/// dropped packets.
 fn ecn_marks_are_copied_both_ways<L: Locks>() {
     // Rows: the inner field, 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. Columns: the outer one.
     let figure = [
@@ -242,7 +247,8 @@ fn ecn_marks_are_copied_both_ways<L: Locks>() {
     }
 }
 
-/// RFC 2473 3.1, 4213 3.3: a single hop, whatever it is outside; the outer hops are the tunnel's own.
+/// RFC 2473 3.1, 4213 3.3: a tunnel is a single hop for the inner packet; the outer hop limit is
+/// the tunnel's own.
 fn a_tunnel_is_one_hop<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, id) = gif::<L>(outer);
@@ -261,8 +267,8 @@ fn a_tunnel_is_one_hop<L: Locks>() {
     }
 }
 
-/// RFC 4443 3.1: what came from a point-to-point link for an address of its subnet that is nobody's here "MUST NOT be
-/// forwarded back", code 3.
+/// RFC 4443 3.1: a packet from a point-to-point link for an unused address of its subnet "MUST NOT
+/// be forwarded back"; code 3.
 fn packets_are_not_routed_back_into_a_tunnel<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
@@ -277,7 +283,8 @@ fn packets_are_not_routed_back_into_a_tunnel<L: Locks>() {
     }
 }
 
-/// RFC 4213 3.7, RFC 4007: a tunnel is a link with a link-local address, and what is link-local stays on it.
+/// RFC 4213 3.7, RFC 4007: a tunnel is a link with a link-local address, and link-local packets
+/// stay on it.
 fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
     for outer in [Four, Six] {
         let (h, id) = gif::<L>(outer);
@@ -296,7 +303,7 @@ fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
             let got = Got::of(Mac::ZERO, &outer_of(&h, outer, Six).inner);
             assert!(got.is_icmp(129, 0) && (got.src, got.dst) == (own, far), "{got:?}");
         }
-        // Neither from nor to it does anything go on to PEER.
+        // Packets from or to a link-local address are not forwarded to PEER.
         for packet in [
             udp6((far, 1), (PEER6, 1), b"on"),
             udp6((far, 1), (link_local(PEER), 1), b"on"),
@@ -309,7 +316,7 @@ fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
         // An address of em0's link is not this one's.
         from_far(&h, outer, 0, &echo_from(far, link_local(ME), b"?").packet());
         h.sent_nothing(EM1);
-        // Neighbor discovery of the far end does no harm, and makes no neighbor of an Ethernet.
+        // Neighbor discovery messages of FAR are harmless, and create no neighbor.
         for message in [
             ns(far, solicited(own), own, &[]),
             na(far, ALL_NODES, far, "O", &[]),
@@ -339,7 +346,8 @@ fn invalid_ends_are_rejected<L: Locks>() {
     outer_of(&h, Six, Six);
 }
 
-/// RFC 2473 4.1.2, 4.1.3: a tunnel whose far end is behind itself, and two that lead into each other.
+/// RFC 2473 4.1.2, 4.1.3: a tunnel whose remote address is routed through itself, and two tunnels
+/// that lead into each other.
 fn a_tunnel_into_itself_is_dropped<L: Locks>() {
     for outer in [Four, Six] {
         let (h, id) = gif::<L>(outer);
@@ -369,7 +377,7 @@ fn a_tunnel_into_itself_is_dropped<L: Locks>() {
     }
 }
 
-/// RFC 2473 4: tunnels in tunnels, of alternating families; decapsulated one by one, without recursion.
+/// RFC 2473 4: nested tunnels of alternating families, decapsulated one by one without recursion.
 fn eight_nested_tunnels_of_either_family<L: Locks>() {
     let h = router6::<L>();
     let four = |n: u8, host| Ipv4Addr::new(172, 20, n, host);
@@ -411,7 +419,8 @@ fn eight_nested_tunnels_of_either_family<L: Locks>() {
     assert_eq!((h.counter("inet.tunnel.decapsulated"), h.counter("inet.tunnel.encapsulated")), (8, 8));
 }
 
-/// RFC 2473 5.1: its destination option (the encapsulation limit, 4) is one to be skipped; and outer fragments are put together.
+/// RFC 2473 5.1: its destination option (the encapsulation limit, 4) is skipped, and outer
+/// fragments are reassembled.
 fn outer_headers_and_fragments<L: Locks>() {
     for inner in [Four, Six] {
         let (h, _) = gif::<L>(Six);

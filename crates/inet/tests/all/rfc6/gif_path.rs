@@ -1,5 +1,5 @@
-//! What senders inside a tunnel are told of its narrowness and of what befalls outer packets, in all four pairs (RFC 2473 7, 8,
-//! RFC 4213 3.2, RFC 2003 4, 5); row 52.
+//! Errors reported to inner senders: packets that exceed the tunnel's MTU, and errors about outer
+//! packets, in all four pairs of families (RFC 2473 7, 8, RFC 4213 3.2, RFC 2003 4, 5); row 52.
 
 use super::gif::*;
 use super::*;
@@ -37,7 +37,8 @@ fn a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu<L: Locks>() {
     }
 }
 
-/// RFC 2473 7.1 b, RFC 4213 3.2.1: IPv6 inside is 1280 bytes long at least, whatever the outer path carries: then it is cut up outside.
+/// RFC 2473 7.1 b, RFC 4213 3.2.1: a tunnel always carries inner IPv6 packets of 1280 bytes. If the
+/// outer path does not, the outer packet is fragmented.
 fn packets_of_1280_bytes_always_pass<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
@@ -60,7 +61,7 @@ fn packets_of_1280_bytes_always_pass<L: Locks>() {
         let mut expected = packet.clone();
         expected[7] -= 1;
         assert_eq!(inner, expected);
-        // One byte more is told, with 1280.
+        // A packet of one byte more is reported, with an MTU of 1280.
         from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1281 - 48]));
         let told = sent6_one(&h, EM0);
         assert!(told.is_icmp(2, 0) && told.word() == 1280, "{told:?}");
@@ -68,7 +69,7 @@ fn packets_of_1280_bytes_always_pass<L: Locks>() {
     }
 }
 
-/// An error of the outer network about an outer packet of ours.
+/// Receives an error of an outer router about an outer packet of ours.
 fn about_outer(
     outer: Family,
     (ty4, code4, rest4): (u8, u8, u32),
@@ -86,7 +87,8 @@ fn about_outer(
     }
 }
 
-/// RFC 2473 8.2, 8.3, RFC 2003 4: what is unreachable, or took too many hops, outside is a host unreachable inside.
+/// RFC 2473 8.2, 8.3, RFC 2003 4: unreachable and time exceeded on the outer path become host
+/// unreachable for the inner packet.
 fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     let troubles = [((3, 0, 0), (1, 0, 0)), ((3, 1, 0), (1, 3, 0)), ((11, 0, 0), (3, 0, 0))];
     for (outer, inner) in PAIRS {
@@ -129,7 +131,7 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
         assert_eq!(usize::from(h.stack.iface(id).unwrap().mtu() as u16), inside, "{outer:?} {inner:?}");
         h.sent(EM0); // it may be told at once
         h.sent(EM1);
-        // What is as long again is told, and with what fits.
+        // A further packet of that length is reported with the new MTU.
         from_peer(&h, &packet);
         let told = h.sent_one(EM0);
         match inner {
@@ -150,7 +152,8 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
     }
 }
 
-/// Row 52: about a packet that no tunnel of ours sends, or cut short, or with an inner sender that cannot be: nobody is told.
+/// Row 52: errors about packets that no tunnel of ours sent, truncated quotes, and impossible inner
+/// senders are ignored.
 fn forged_errors_about_outer_packets_are_ignored<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, id) = gif::<L>(outer);
@@ -160,14 +163,14 @@ fn forged_errors_about_outer_packets_are_ignored<L: Locks>() {
         for len in 0..header + if inner == Four { 20 } else { 40 } {
             h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &there[..len]));
         }
-        // Other ends than the tunnel's.
+        // Outer addresses that are not the tunnel's.
         for at in if outer == Four { [15, 19] } else { [23, 39] } {
             let mut other = there.clone();
             other[at] ^= 0x40;
             h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &other));
             h.inject(EM1, about_outer(outer, (3, 4, 1300), (2, 0, 1300), &other));
         }
-        // An inner sender who is nobody, or ourselves without such a packet.
+        // Inner senders that are not hosts, or ourselves without such a packet.
         let nobodies: [Ipv6Addr; 4] = [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, ME6];
         for src in nobodies {
             let lie = P6 { src, ..udp6((PEER6, 5), (BEYOND9, 6), b"lie") }.packet();

@@ -1,4 +1,5 @@
-//! The fixed header (RFC 8200 3), addresses that no wire carries (RFC 4291 2), and what a link adds. Rows 1, 21, 24, 27, 40, 71.
+//! The fixed header (RFC 8200 3), addresses that are invalid on a wire (RFC 4291 2), and link
+//! padding. Rows 1, 21, 24, 27, 40, 71.
 
 use super::*;
 
@@ -32,13 +33,15 @@ fn an_invalid_header_is_dropped<L: Locks>() {
     }
     assert_eq!(h.counter("inet.ip6.in.malformed") + h.counter("inet.ip6.in.bad_version"), 6 + 40);
     h.forget_counters();
-    // A payload length that the frame does not have, by one byte and by all (Ripple20's kind of lie; picoTCP CVE-2020-17441).
+    // A payload length that the frame does not have, by one byte and by all (Ripple20's kind of
+    // lie; picoTCP CVE-2020-17441).
     let true_len = good.len() as u16 - 54;
     for len in [true_len + 1, true_len + 8, 1500, 0x8000, 0xffff] {
         assert_silent(&h, &P6 { len: Some(len), ..echo_from(PEER6, ME6, b"echo") });
         h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
     }
-    // RFC 2675's jumbograms are not understood: a payload of 0 bytes with a Hop-by-Hop header to come is cut short.
+    // RFC 2675's jumbograms are not understood: a payload of 0 bytes with a Hop-by-Hop header to
+    // come is cut short.
     let jumbo = echo_from(PEER6, ME6, b"echo").options(HBH, &[0xc2, 4, 0, 1, 0, 0]);
     assert_silent(&h, &P6 { len: Some(0), ..jumbo });
     h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
@@ -47,7 +50,8 @@ fn an_invalid_header_is_dropped<L: Locks>() {
 
 fn bytes_beyond_the_payload_length_are_ignored<L: Locks>() {
     let h = host6::<L>();
-    // 4 bytes of echo counted, 100 behind them: the answer has 4 (row 21: no reply longer than its request).
+    // 4 bytes of echo counted, 100 behind them: the answer has 4 (row 21: no reply longer than its
+    // request).
     let mut frame = echo_from(PEER6, ME6, b"echo").by_peer();
     frame.extend([0xaa; 100]);
     h.inject(EM0, frame);
@@ -56,13 +60,15 @@ fn bytes_beyond_the_payload_length_are_ignored<L: Locks>() {
     h.assert_counters(
         "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1, out 1",
     );
-    // A checksum over what is behind, and a length that ends before: what is counted does not verify.
+    // A checksum over what is behind, and a length that ends before: what is counted does not
+    // verify.
     let longer = echo_from(PEER6, ME6, b"echo and more");
     assert_silent(&h, &P6 { len: Some(longer.body.len() as u16 - 2), ..longer });
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.bad_checksum 1");
 }
 
-/// RFC 8200 3: "a node that is the destination of a packet should not discard a packet with a Hop Limit equal to zero".
+/// RFC 8200 3: "a node that is the destination of a packet should not discard a packet with a Hop
+/// Limit equal to zero".
 fn a_packet_for_us_may_have_hop_limit_zero<L: Locks>() {
     let h = host6::<L>();
     for hop in [0, 1, 255] {
@@ -78,7 +84,7 @@ fn traffic_class_and_flow_label_are_ignored_by_a_host<L: Locks>() {
     }
 }
 
-/// RFC 8200 4.7: nothing follows; and what follows nevertheless is not looked at.
+/// RFC 8200 4.7: nothing follows this header; bytes that follow nevertheless are ignored.
 fn no_next_header_ends_the_packet<L: Locks>() {
     let h = host6::<L>();
     for body in [&b""[..], b"octets past the end"] {
@@ -98,7 +104,7 @@ fn invalid_sources_are_dropped<L: Locks>() {
             assert_silent(&h, &echo_from(src, dst, b"echo"));
             sent6_nothing(&h, EM1);
             h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");
-            // And nobody is told of what is wrong besides.
+            // No error is sent, whatever else is wrong with the packet.
             assert_silent(&h, &P6::new(src, dst, 253, *b"????"));
             h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");
         }
@@ -123,7 +129,8 @@ fn invalid_destinations_are_dropped<L: Locks>() {
         sent6_nothing(&h, EM1);
         h.assert_counters("in 1, ip6.received 1, ip6.in.martian_destination 1");
     }
-    // 2.7: a packet to scope 0 "must be silently dropped"; one to an interface's own scope never came from a link.
+    // 2.7: a packet to scope 0 "must be silently dropped"; one to an interface's own scope never
+    // came from a link.
     for dst in ["ff00::1", "ff01::1", "ff10::1", "ff11::1"] {
         h.inject(EM0, echo_from(PEER6, dst.parse().unwrap(), b"echo").by_peer());
         sent6_nothing(&h, EM0);
@@ -132,7 +139,8 @@ fn invalid_destinations_are_dropped<L: Locks>() {
     }
 }
 
-/// Row 1: no answer to ourselves, whichever of our addresses it is, and whatever is asked.
+/// Row 1: no packet is answered to ourselves, whichever of our addresses is the source, and
+/// whatever the request.
 fn land_is_not_answered<L: Locks>() {
     let h = router6::<L>();
     for (src, dst) in
@@ -157,7 +165,8 @@ fn a_host_does_not_forward<L: Locks>() {
         assert_silent(&h, &echo_from(PEER6, dst, b"echo"));
         h.assert_counters("in 1, ip6.received 1, ip6.in.not_forwarding 1");
     }
-    // Nor does it say anything about what is for others: Hop-by-Hop options are for who is on the way (RFC 8200 4.3).
+    // No error is sent about packets for others either: Hop-by-Hop options are for nodes on the
+    // path (RFC 8200 4.3).
     for kind in [0x9e, 0xde, 0x5e] {
         assert_silent(&h, &echo_from(PEER6, OTHER6, b"echo").options(HBH, &[kind, 0]));
     }
@@ -168,7 +177,8 @@ fn a_host_does_not_forward<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_here 1");
 }
 
-/// RFC 4443 2.4 e.4: no error about what came in a link-layer multicast or broadcast.
+/// RFC 4443 2.4 e.4: no error is sent about a packet that arrived in a link-layer multicast or
+/// broadcast.
 fn a_link_broadcast_is_not_answered_with_an_error<L: Locks>() {
     let h = router6::<L>();
     let far = echo_from(PEER6, FAR6, b"on").hop(1);
@@ -184,7 +194,8 @@ fn a_link_broadcast_is_not_answered_with_an_error<L: Locks>() {
     }
 }
 
-/// Row 71: the request's padding is somebody's; the answer's is zero, or is not there.
+/// Row 71: the padding of the request is not sent back; the padding of the answer is zero or
+/// absent.
 fn received_padding_is_not_sent_back<L: Locks>() {
     let h = host6::<L>();
     for text in [&b""[..], b"a"] {

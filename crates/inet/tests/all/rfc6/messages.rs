@@ -1,4 +1,4 @@
-//! ICMPv6 as it is asked and answered (RFC 4443 2.1, 2.2, 2.4 a, b, 4), rows 25, 38, 66.
+//! ICMPv6 requests and replies (RFC 4443 2.1, 2.2, 2.4 a, b, 4), rows 25, 38, 66.
 
 use super::*;
 
@@ -15,7 +15,8 @@ conversations! {
     router_messages_and_redirects_are_ignored_by_default
 }
 
-/// RFC 4443 4.1, 4.2: identifier, sequence number and all of the data, unmodified; from the address that was asked.
+/// RFC 4443 4.1, 4.2: identifier, sequence number and all of the data, unmodified; from the address
+/// that was asked.
 fn an_echo_is_answered_with_its_data<L: Locks>() {
     let h = host6::<L>();
     for len in [0, 1, 2, 3, 56, 1000, 1452] {
@@ -33,7 +34,8 @@ fn an_echo_is_answered_with_its_data<L: Locks>() {
     assert_answered(&h, &icmp6(PEER6, ME6, 128, 0, &[0; 4]));
 }
 
-/// 4.2: "the source address of the reply must be a unicast address of the interface on which the Echo Request was received".
+/// 4.2: "the source address of the reply must be a unicast address of the interface on which the
+/// Echo Request was received".
 fn an_echo_to_a_group_is_answered_from_an_address_of_ours<L: Locks>() {
     let h = host6::<L>();
     assert_eq!(assert_answered(&h, &echo_from(PEER6, ALL_NODES, b"all")).src, ME6);
@@ -46,13 +48,14 @@ fn an_echo_to_a_group_is_answered_from_an_address_of_ours<L: Locks>() {
     assert_eq!(h.counter("inet.ip6.in.not_member"), 4);
 }
 
-/// RFC 6724 5 rule 2, RFC 4291 2.5.6: what is for another network does not come from a link-local address.
+/// RFC 6724 5 rule 2, RFC 4291 2.5.6: packets for another network do not get a link-local source.
 fn an_echo_reply_has_a_source_of_matching_scope<L: Locks>() {
     let h = router6::<L>();
     h.inject(EM0, echo_from(FAR6, ALL_NODES, b"from afar").by_peer());
     let got = sent6_one(&h, EM1);
     assert!(got.is_icmp(129, 0) && got.src.segments()[0] != 0xfe80, "{got:?}");
-    // The other iface's address answers too (RFC 1122's weak host model); its link-local one does not.
+    // The other iface's address answers too (RFC 1122's weak host model); its link-local one does
+    // not.
     assert_eq!(assert_answered(&h, &echo_from(PEER6, ME26, b"weak")).src, ME26);
     assert_silent(&h, &echo_from(PEER6, link_local(ME2), b"not on this link"));
     assert_silent(&h, &echo_from(link_local(PEER), link_local(ME2), b"not on this link"));
@@ -81,7 +84,8 @@ fn an_invalid_message_is_dropped<L: Locks>() {
         bad.body[2 + bit / 8] ^= 1 << (bit % 8);
         assert_silent(&h, &bad);
     }
-    // The checksum is over the pseudo header too (2.3): the same message from or to another address does not verify.
+    // The checksum is over the pseudo header too (2.3): the same message from or to another address
+    // does not verify.
     assert_silent(&h, &P6 { src: link_local(PEER), ..good.clone() });
     assert_silent(&h, &good.clone().to(link_local(ME)));
     // IPv4's ICMP checksum, without one, is wrong here.
@@ -101,7 +105,8 @@ fn an_invalid_message_is_dropped<L: Locks>() {
     assert_alive(&h);
 }
 
-/// 2.4 a: an unknown error goes to who sent the packet, if anybody; b: an unknown informational message is silently dropped.
+/// 2.4 a: an unknown error is passed to the sender of the quoted packet, if there is one; b: an
+/// unknown informational message is silently dropped.
 fn unknown_messages_are_ignored<L: Locks>() {
     let h = host6::<L>();
     for ty in (0..=255).filter(|ty| !(1..=4).contains(ty) && !(128..=137).contains(ty) && *ty != 143) {
@@ -114,7 +119,8 @@ fn unknown_messages_are_ignored<L: Locks>() {
     assert_alive(&h);
 }
 
-/// Row 25, 52: an error about a packet that this host never sent changes nothing and is answered by nothing.
+/// Rows 25, 52: an error about a packet that this host never sent changes nothing and is not
+/// answered.
 fn errors_about_unknown_packets_are_ignored<L: Locks>() {
     let h = host6::<L>();
     let never = udp6((OTHER6, 9), (PEER6, 9), b"never").packet();
@@ -151,7 +157,8 @@ fn a_truncated_quote_is_handled<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 3810 5: from a link-local address, with hop limit 1 and a router alert, or it is not MLD's. RFC 3810 5.1.3, 6.
+/// RFC 3810 5: a query must come from a link-local address, with hop limit 1 and a router alert.
+/// RFC 3810 5.1.3, 6.
 fn invalid_queries_are_ignored<L: Locks>() {
     let h = host6::<L>();
     let query = |src, dst| {
@@ -180,7 +187,8 @@ fn invalid_queries_are_ignored<L: Locks>() {
     h.advance_secs(1);
     h.advance_secs(10);
     assert!(h.counter("inet.mld.reports_sent") > before);
-    // A report says which groups: hop limit 1, router alert, from the link-local address, to ff02::16 (RFC 3810 5.2.13, 5.2.14).
+    // A report says which groups: hop limit 1, router alert, from the link-local address, to
+    // ff02::16 (RFC 3810 5.2.13, 5.2.14).
     let reports: Vec<_> = h.sent(EM0).into_iter().filter(|frame| frame[20] == HBH).collect();
     assert!(!reports.is_empty());
     for frame in &reports {
@@ -196,7 +204,8 @@ fn invalid_queries_are_ignored<L: Locks>() {
     assert_alive(&h);
 }
 
-/// As documented: addresses and routes are set by hand (rows 29, 30, 55): a flood of either has nothing to fill.
+/// By default, addresses and routes are configured by hand (rows 29, 30, 55), so a flood of
+/// messages fills no table.
 fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
     let h = host6::<L>();
     let routes = h.stack.routes6(h.cx());
@@ -224,7 +233,8 @@ fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
         64,
         "RFC 8021's kind of trick does nothing"
     );
-    // CVE-2020-16898: an option of length 0, or of an even length where it must be odd: malformed, and no loop.
+    // CVE-2020-16898: an option of length 0, or of an even length where it must be odd: malformed,
+    // and no loop.
     for option in [
         vec![0, 0],
         vec![25, 0, 0, 0, 0, 0, 0, 0],

@@ -1,8 +1,9 @@
-//! IPv6 as its standards have it, and as strangers would like it: each expectation is a clause's, and each frame is made and taken apart
-//! here byte by byte, with nothing of the code under test.
+//! IPv6 as its standards have it, and as strangers would like it: each expectation is a clause's,
+//! and each frame is made and taken apart here byte by byte, with nothing of the code under test.
 //!
-//! The host under test has 2001:db8::1 on its first link; a router also 2001:db8:0:1::1 on its second. PEER, OTHER and FAR are known to it
-//! by hand where no test is about finding them. Nobody is asked for before an address is ours, but where that is the test.
+//! The host under test has 2001:db8::1 on its first link; a router also 2001:db8:0:1::1 on its
+//! second. PEER, OTHER and FAR are known to it by hand where no test is about finding them. Nobody
+//! is asked for before an address is ours, but where that is the test.
 
 mod campaign;
 mod discovery;
@@ -33,7 +34,7 @@ pub const PEER6: Ipv6Addr = on(0, 2);
 pub const OTHER6: Ipv6Addr = on(0, 3);
 pub const ME26: Ipv6Addr = on(1, 1);
 pub const FAR6: Ipv6Addr = on(1, 2);
-/// Behind FAR.
+/// An address that is reached through FAR.
 pub const BEYOND6: Ipv6Addr = on(7, 7);
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
@@ -52,19 +53,19 @@ pub const fn on(link: u16, host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, link, 0, 0, 0, host)
 }
 
-/// RFC 2464 5, for the stations of these tests: 02:00:00:00:xx:yy.
+/// Returns the link-local address (RFC 2464 5) of a station in these tests, 02:00:00:00:xx:yy.
 pub fn link_local(station: Station) -> Ipv6Addr {
     let [.., link, host] = station.mac.0;
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, u16::from(link) << 8 | u16::from(host))
 }
 
-/// RFC 4291 2.7.1.
+/// Returns the solicited-node group of an address (RFC 4291 2.7.1).
 pub fn solicited(addr: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = addr.octets();
     Ipv6Addr::from_bits(0xff02 << 112 | 0x1_ff00_0000 | u128::from(a) << 16 | u128::from(b) << 8 | u128::from(c))
 }
 
-/// RFC 2464 7.
+/// Returns the MAC address of a group (RFC 2464 7).
 pub fn group_mac(group: Ipv6Addr) -> Mac {
     let [.., a, b, c, d] = group.octets();
     Mac([0x33, 0x33, a, b, c, d])
@@ -72,14 +73,14 @@ pub fn group_mac(group: Ipv6Addr) -> Mac {
 
 // ---- hosts ------------------------------------------------------------------------------------------------------------
 
-/// The iface gets an address of IPv6; what it says about that is forgotten.
+/// Adds an IPv6 address to the interface, and discards the frames that announce it.
 pub fn give<L: Locks>(h: &Host<L>, iface: IfaceId, addr: Ipv6Addr) {
     h.set_checked(iface, Checked::Nothing);
     h.stack.add_addr6(h.cx(), iface, IfaceAddr6::new(addr, 64)).unwrap();
     settle(h, iface);
 }
 
-/// Seconds pass, until the groups have been reported twice.
+/// Advances the time until the groups have been reported twice.
 pub fn settle<L: Locks>(h: &Host<L>, iface: IfaceId) {
     for _ in 0..6 {
         h.advance_secs(2);
@@ -106,14 +107,14 @@ pub fn host6<L: Locks>() -> Host<L> {
     with_six(Host::new())
 }
 
-/// The same with another number of buffers.
+/// Creates a host as [`host6`] does, with this number of buffers.
 pub fn host6_of<L: Locks>(buffers: usize) -> Host<L> {
     let h = Host::bare(buffers, 1);
     h.add_iface("em0", ME, 1500);
     with_six(h)
 }
 
-/// A host that knows nobody.
+/// Creates a host without neighbor entries.
 pub fn stranger6<L: Locks>() -> Host<L> {
     let h = Host::new();
     h.stack.sysctls.dad_count.set(0);
@@ -151,12 +152,12 @@ pub fn neighbor6<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> Option<Neighbor<Ipv6A
     h.stack.neighbors6(h.cx()).into_iter().find(|n| n.addr == addr)
 }
 
-/// State and MAC address of a neighbor.
+/// Returns state and MAC address of a neighbor.
 pub fn entry<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> Option<(State, Mac)> {
     neighbor6(h, addr).map(|n| (n.state, n.mac))
 }
 
-/// An echo beside whatever happens: PEER asks and is answered, at once.
+/// Checks that an echo request of PEER is answered at once.
 #[track_caller]
 pub fn assert_alive<L: Locks>(h: &Host<L>) {
     h.sent(EM0);
@@ -169,7 +170,8 @@ pub fn assert_alive<L: Locks>(h: &Host<L>) {
 
 // ---- what was sent ------------------------------------------------------------------------------------------------------
 
-/// The IPv6 packets that `iface` has sent, but for reports of MLD; every frame must have the iface's own source.
+/// Returns the IPv6 packets that `iface` has sent, except MLD reports. Every frame must have the
+/// MAC address of the interface as its source.
 #[track_caller]
 pub fn sent6<L: Locks>(h: &Host<L>, iface: IfaceId) -> Vec<Got> {
     let own = h.stack.iface(iface).unwrap().mac;
@@ -197,8 +199,8 @@ pub fn sent6_nothing<L: Locks>(h: &Host<L>, iface: IfaceId) {
     assert!(all.is_empty(), "{all:?}");
 }
 
-/// PEER sends `packet`, and is answered with exactly one error: type, code, second word, and as much of the packet as fits
-/// (RFC 4443 3).
+/// Receives `packet` from PEER and checks that exactly one error is sent: type, code, second word,
+/// and as much of the packet as fits (RFC 4443 3).
 #[track_caller]
 pub fn assert_error<L: Locks>(h: &Host<L>, packet: &P6, ty: u8, code: u8, word: u32) -> Got {
     h.inject(EM0, packet.by_peer());
@@ -211,7 +213,7 @@ pub fn assert_error<L: Locks>(h: &Host<L>, packet: &P6, ty: u8, code: u8, word: 
     got
 }
 
-/// PEER sends `packet`, and nothing is heard of it.
+/// Receives `packet` from PEER and checks that nothing is sent.
 #[track_caller]
 pub fn assert_silent<L: Locks>(h: &Host<L>, packet: &P6) {
     h.inject(EM0, packet.by_peer());
@@ -219,7 +221,8 @@ pub fn assert_silent<L: Locks>(h: &Host<L>, packet: &P6) {
     h.audit();
 }
 
-/// PEER sends `packet`, an echo request with whatever around it, and is answered.
+/// Receives `packet` from PEER, an echo request with any extension headers, and checks that it is
+/// answered.
 #[track_caller]
 pub fn assert_answered<L: Locks>(h: &Host<L>, packet: &P6) -> Got {
     h.inject(EM0, packet.by_peer());

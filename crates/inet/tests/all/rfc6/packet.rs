@@ -1,4 +1,4 @@
-//! Packets made and taken apart by hand.
+//! Packets built and parsed by hand.
 
 use super::{FRAGMENT, ICMP6, UDP, group_mac};
 use crate::common::{FAR, ME, ME2, PEER};
@@ -7,12 +7,12 @@ use wire::Mac;
 
 // ---- packets, made ------------------------------------------------------------------------------------------------------
 
-/// A packet to be made.
+/// Builder of a packet.
 #[derive(Clone, Debug)]
 pub struct P6 {
     pub class: u8,
     pub flow: u32,
-    /// What the header says, if it lies.
+    /// Payload length in the header, if it is to be wrong.
     pub len: Option<u16>,
     pub next: u8,
     pub hop: u8,
@@ -36,13 +36,14 @@ impl P6 {
         self
     }
 
-    /// The same to somebody else; a checksum stays as it was.
+    /// Returns the packet with another destination; a checksum is not recomputed.
     pub fn to(mut self, dst: Ipv6Addr) -> P6 {
         self.dst = dst;
         self
     }
 
-    /// Puts an extension header in front of what is there: its bytes but for the first, which says what comes then.
+    /// Puts an extension header in front of the payload. `rest` contains all its bytes but the
+    /// first, the Next Header value.
     pub fn behind(mut self, proto: u8, rest: &[u8]) -> P6 {
         let mut body = vec![self.next];
         body.extend(rest);
@@ -52,7 +53,7 @@ impl P6 {
         self
     }
 
-    /// Puts a header with options in front, padded with PadN.
+    /// Puts a header with options in front of the payload, padded with PadN.
     pub fn options(self, proto: u8, options: &[u8]) -> P6 {
         let mut rest = vec![0];
         rest.extend(options);
@@ -68,7 +69,7 @@ impl P6 {
         self.behind(proto, &rest)
     }
 
-    /// Bytes `off..off+len` of what this packet carries, as a fragment.
+    /// Returns bytes `off..off+len` of the payload as a fragment.
     pub fn fragment(&self, id: u32, off: usize, len: usize) -> P6 {
         let end = (off + len).min(self.body.len());
         let more = end < self.body.len();
@@ -99,20 +100,21 @@ impl P6 {
         frame
     }
 
-    /// The frame as PEER sends it: to the host under test, or to the group.
+    /// Returns the frame as PEER sends it: to the host under test, or to the group.
     pub fn by_peer(&self) -> Vec<u8> {
         let dst = if self.dst.is_multicast() { group_mac(self.dst) } else { ME.mac };
         self.frame(PEER.mac, dst)
     }
 
-    /// The frame as FAR sends it, on the second link.
+    /// Returns the frame as FAR sends it on the second link.
     pub fn by_far(&self) -> Vec<u8> {
         let dst = if self.dst.is_multicast() { group_mac(self.dst) } else { ME2.mac };
         self.frame(FAR.mac, dst)
     }
 }
 
-/// The sum of RFC 1071 over a pseudo header of RFC 8200 8.1 and `message`: 0xffff if its checksum is right.
+/// Returns the RFC 1071 sum over the pseudo header (RFC 8200 8.1) and `message`: 0xffff if the
+/// checksum is valid.
 pub fn sum(src: Ipv6Addr, dst: Ipv6Addr, next: u8, message: &[u8]) -> u16 {
     let mut bytes = [src.octets(), dst.octets()].concat();
     bytes.extend((message.len() as u32).to_be_bytes());
@@ -147,22 +149,24 @@ pub fn echo_from(src: Ipv6Addr, dst: Ipv6Addr, text: &[u8]) -> P6 {
     icmp6(src, dst, 128, 0, &[&[0x12, 0x34, 0, 7], text].concat())
 }
 
-/// An error of ICMPv6 that quotes `quoted`.
+/// Returns an ICMPv6 error that quotes `quoted`.
 pub fn error6(src: Ipv6Addr, dst: Ipv6Addr, ty: u8, code: u8, word: u32, quoted: &[u8]) -> P6 {
     icmp6(src, dst, ty, code, &[&word.to_be_bytes(), quoted].concat())
 }
 
-/// The option that holds a link-layer address: 1 the source's, 2 the target's (RFC 4861 4.6.1).
+/// Returns the option with a link-layer address: kind 1 for the source's, 2 for the target's (RFC
+/// 4861 4.6.1).
 pub fn link_option(kind: u8, mac: Mac) -> Vec<u8> {
     [&[kind, 1], &mac.0[..]].concat()
 }
 
-/// A neighbor solicitation for `target` (RFC 4861 4.3), to its group or to itself.
+/// Returns a neighbor solicitation for `target` (RFC 4861 4.3), sent to its group or to the target
+/// itself.
 pub fn ns(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, options: &[u8]) -> P6 {
     icmp6(src, dst, 135, 0, &[&[0; 4], &target.octets()[..], options].concat()).hop(255)
 }
 
-/// A neighbor advertisement (RFC 4861 4.4); flags: `R`, `S`, `O`.
+/// Returns a neighbor advertisement (RFC 4861 4.4) with the flags `R`, `S`, `O`.
 pub fn na(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, flags: &str, options: &[u8]) -> P6 {
     let bit = |letter, bit: u8| if flags.contains(letter) { bit } else { 0 };
     let flags = bit('R', 0x80) | bit('S', 0x40) | bit('O', 0x20);
@@ -171,7 +175,7 @@ pub fn na(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, flags: &str, options: 
 
 // ---- packets, taken apart -----------------------------------------------------------------------------------------------
 
-/// A packet that was sent.
+/// A sent packet, parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Got {
     pub to: Mac,
@@ -192,7 +196,7 @@ impl std::fmt::Debug for Got {
 }
 
 impl Got {
-    /// Takes a packet apart that was sent to `to`, and holds it to what is true of all packets on a wire.
+    /// Parses a packet that was sent to `to`, and checks what must hold for all packets on a wire.
     #[track_caller]
     pub fn of(to: Mac, packet: &[u8]) -> Got {
         let address = |at: usize| Ipv6Addr::from(<[u8; 16]>::try_from(&packet[at..at + 16]).unwrap());
@@ -224,17 +228,17 @@ impl Got {
         self.next == ICMP6 && self.body[..2] == [ty, code]
     }
 
-    /// The second word of an ICMPv6 message: a pointer, an MTU, flags.
+    /// Returns the second word of an ICMPv6 message: a pointer, an MTU, or flags.
     pub fn word(&self) -> u32 {
         u32::from_be_bytes(self.body[4..8].try_into().unwrap())
     }
 
-    /// The packet that an error quotes.
+    /// Returns the packet that an error quotes.
     pub fn quoted(&self) -> &[u8] {
         &self.body[8..]
     }
 
-    /// The target of a solicitation or an advertisement.
+    /// Returns the target of a solicitation or an advertisement.
     pub fn target(&self) -> Ipv6Addr {
         Ipv6Addr::from(<[u8; 16]>::try_from(&self.body[8..24]).unwrap())
     }

@@ -1,5 +1,6 @@
-//! Finding a neighbor, finding out that it is gone (RFC 4861 7.2.2, 7.3), whether an address is ours alone (RFC 4862 5.4,
-//! RFC 7527), and what a scan may do to all that (RFC 6583). Rows 31 to 33.
+//! Address resolution and neighbor unreachability detection (RFC 4861 7.2.2, 7.3), duplicate
+//! address detection (RFC 4862 5.4, RFC 7527), and the effect of a scan on them (RFC 6583). Rows 31
+//! to 33.
 
 use super::*;
 use clock::Duration;
@@ -28,7 +29,7 @@ fn from_new(packet: &P6) -> Vec<u8> {
     packet.frame(NEW_MAC, if packet.dst.is_multicast() { group_mac(packet.dst) } else { ME.mac })
 }
 
-/// A host that has found NEW6.
+/// Creates a host that has resolved NEW6.
 fn acquainted<L: Locks>() -> Host<L> {
     let h = stranger6::<L>();
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"?")));
@@ -40,7 +41,8 @@ fn acquainted<L: Locks>() -> Host<L> {
     h
 }
 
-/// 7.2.2, 10: to the solicited-node group, with our link-layer address, RETRANS_TIMER of 1 s, MAX_MULTICAST_SOLICIT 3; then code 3.
+/// 7.2.2, 10: solicitations go to the solicited-node group, with our link-layer address,
+/// RETRANS_TIMER of 1 s, MAX_MULTICAST_SOLICIT 3; then an error with code 3.
 fn a_neighbor_is_solicited_three_times<L: Locks>() {
     let h = router6::<L>();
     let target = on(1, 0x1234);
@@ -83,7 +85,8 @@ fn each_packet_to_an_unresolved_neighbor_is_reported<L: Locks>() {
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-/// 7.2.2: "MUST retain a small queue … when a queue overflows, the new arrival SHOULD replace the oldest entry".
+/// 7.2.2: "MUST retain a small queue … when a queue overflows, the new arrival SHOULD replace the
+/// oldest entry".
 fn waiting_packets_are_bounded_and_the_oldest_is_dropped<L: Locks>() {
     let h = router6::<L>();
     for n in 0..100 {
@@ -98,8 +101,9 @@ fn waiting_packets_are_bounded_and_the_oldest_is_dropped<L: Locks>() {
     assert_eq!(h.counter("inet.neigh.queue_full"), 84);
 }
 
-/// 7.3.3, 10: after 30 s without a word the next use has it asked, unicast; it is used all the while, and its answer is good for 30 s more.
-/// Here it is asked at once, without the 5 seconds of DELAY.
+/// 7.3.3, 10: after 30 s without confirmation, the next use starts a unicast probe. The entry is
+/// used meanwhile, and an answer confirms it for 30 s more. The probe starts at once, without the 5
+/// seconds of DELAY.
 fn a_stale_neighbor_is_probed_again<L: Locks>() {
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(20));
@@ -117,7 +121,8 @@ fn a_stale_neighbor_is_probed_again<L: Locks>() {
     }
 }
 
-/// 7.3.3: MAX_UNICAST_SOLICIT 3, a second apart, then the entry is deleted, and the next packet asks the group.
+/// 7.3.3: MAX_UNICAST_SOLICIT 3, a second apart; then the entry is deleted, and the next packet
+/// solicits the group.
 fn an_unreachable_neighbor_is_removed<L: Locks>() {
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(40));
@@ -130,7 +135,7 @@ fn an_unreachable_neighbor_is_removed<L: Locks>() {
     assert_eq!(sent6_one(&h, EM0).dst, solicited(NEW6));
     h.pass(Duration::from_secs(4));
     h.sent(EM0);
-    // An answer while it is being asked, and it stays.
+    // If the neighbor answers while it is probed, the entry stays.
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(40));
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"gone?")));
@@ -153,7 +158,8 @@ fn a_link_local_neighbor_is_solicited_from_a_link_local_address<L: Locks>() {
     assert_eq!((sent6_one(&h, EM0).to, entry(&h, new)), (NEW_MAC, Some((State::Reachable, NEW_MAC))));
 }
 
-/// A host that asks before it uses an address, and has just been given one.
+/// Creates a host that performs duplicate address detection with `times` probes, and that has just
+/// got an address.
 fn asking<L: Locks>(times: i64) -> Host<L> {
     let h = Host::new();
     h.set_checked(EM0, Checked::Nothing);
@@ -166,13 +172,15 @@ fn state<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> AddrState {
     h.stack.iface(EM0).unwrap().addrs6(h.cx()).into_iter().find(|own| own.addr == addr).unwrap().state
 }
 
-/// RFC 4862 5.4.2: from ::, to the solicited-node group (which was joined before), without a source link-layer address, hop limit 255;
-/// DupAddrDetectTransmits of them, RETRANS_TIMER apart, and then one more wait.
+/// RFC 4862 5.4.2: from ::, to the solicited-node group (which was joined before), without a source
+/// link-layer address, hop limit 255; DupAddrDetectTransmits of them, RETRANS_TIMER apart, and then
+/// one more wait.
 fn an_address_is_probed_before_use<L: Locks>() {
     let h = asking::<L>(3);
     let mut probes = Vec::new();
-    // The first thing that is heard is that the group is listened to, so that switches which snoop bring what is said in it
-    // (RFC 4862 5.4.2); from ::, as there is no address yet (RFC 3810 5.2.13).
+    // The first thing that is heard is that the group is listened to, so that switches which snoop
+    // bring what is said in it (RFC 4862 5.4.2); from ::, as there is no address yet (RFC 3810
+    // 5.2.13).
     let mut early = h.sent(EM0);
     let first = Got::of(group_mac("ff02::16".parse().unwrap()), &early.remove(0)[14..]);
     assert_eq!((first.src, first.next, first.hop, first.body[8]), (NOWHERE, HBH, 1, 143));
@@ -198,7 +206,8 @@ fn an_address_is_probed_before_use<L: Locks>() {
     assert_eq!(h.counter("inet.nd.probes_sent"), 6, "of the link-local address as well");
 }
 
-/// RFC 4862 5.4: nothing to it is taken but ND, and that is not answered (5.4.3: silently discarded).
+/// RFC 4862 5.4: a tentative address receives only neighbor discovery, which is not answered
+/// (5.4.3: silently discarded).
 fn a_tentative_address_does_not_answer<L: Locks>() {
     let h = asking::<L>(1);
     h.pass(Duration::from_millis(500));
@@ -223,7 +232,8 @@ fn a_tentative_address_does_not_answer<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 4862 5.4.3: a solicitation from :: for a tentative address: two want it, and neither gets it.
+/// RFC 4862 5.4.3: a solicitation from :: for a tentative address shows that two hosts want it;
+/// neither gets it.
 fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     let h = asking::<L>(1);
     h.pass(Duration::from_millis(500));
@@ -232,7 +242,8 @@ fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     h.pass(Duration::from_secs(100));
     assert_eq!(state(&h, ME6), AddrState::Duplicated);
     h.sent(EM0);
-    // It is not used (5.4.5): neither answered for nor spoken from.
+    // The address is not used (5.4.5): solicitations for it are not answered, and packets are not
+    // sent from it.
     h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     h.inject(EM0, echo_from(PEER6, ME6, b"?").by_peer());
     h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
@@ -241,14 +252,14 @@ fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6));
 }
 
-/// RFC 4862 5.4.4: an advertisement for a tentative address, solicited or not, from whoever.
+/// RFC 4862 5.4.4: any advertisement for a tentative address, solicited or not.
 fn an_advertised_address_is_a_duplicate<L: Locks>() {
     for (dst, flags) in [(ALL_NODES, "O"), (ALL_NODES, ""), (ALL_NODES, "R")] {
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
         h.inject(EM0, na(ME6, dst, ME6, flags, &link_option(2, PEER.mac)).by_peer());
         assert_eq!((state(&h, ME6), h.counter("inet.nd.duplicates")), (AddrState::Duplicated, 1), "{flags}");
-        // From beyond the link, or malformed, it would say nothing.
+        // A malformed advertisement, or one from beyond the link, has no effect.
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
         h.inject(EM0, na(ME6, dst, ME6, flags, &[]).hop(64).by_peer());
@@ -274,7 +285,8 @@ fn our_own_looped_back_probe_is_ignored<L: Locks>() {
     assert!(state(&h, ME6).is_valid() && state(&h, link_local(ME)).is_valid());
 }
 
-/// RFC 6583 6.1, 7: incomplete entries are bounded, and neighbors, those resolved and those about to be, are found all the same.
+/// RFC 6583 6.1, 7: Incomplete entries are bounded, and existing and new neighbors can still be
+/// reached.
 fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     let h = router6_of::<L>(4096);
     h.stack.sysctls.neigh6_limit.set(256);
@@ -295,7 +307,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
             let all = h.stack.neighbors6(h.cx());
             let incomplete = all.iter().filter(|n| n.state == State::Incomplete).count();
             assert!(all.len() <= 256 && incomplete <= 128, "{} and {incomplete}", all.len());
-            // Those that were known are spoken to at once, all through the scan.
+            // Known neighbors are reached at once, throughout the scan.
             for known in [0x20, 0x2f] {
                 h.inject(EM0, echo_from(PEER6, on(1, known), b"known").by_peer());
                 assert!(
@@ -317,7 +329,8 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     assert_alive(&h);
 }
 
-/// Row 33: who asks us makes an entry; a flood of such is bounded, and does not push out a neighbor that is spoken to.
+/// Row 33: a solicitation of us creates an entry; a flood of them is bounded and does not evict a
+/// neighbor in use.
 fn a_flood_of_solicitations_is_bounded<L: Locks>() {
     let h = acquainted::<L>();
     h.stack.sysctls.neigh6_limit.set(64);

@@ -1,5 +1,5 @@
-//! A router (RFC 8200 3, 5, RFC 4291 2.5.2, 2.5.6, RFC 4007 9, RFC 4443 3): what goes on and how, what does not, and what is said about it.
-//! Rows 28, 40, 69, 70.
+//! An IPv6 router (RFC 8200 3, 5, RFC 4291 2.5.2, 2.5.6, RFC 4007 9, RFC 4443 3): which packets are
+//! forwarded and how, which are not, and which errors are sent. Rows 28, 40, 69, 70.
 
 use super::*;
 
@@ -20,7 +20,7 @@ conversations! {
     a_router_is_also_a_host
 }
 
-/// FAR gets what PEER sent: every byte but the hop limit.
+/// Checks that FAR receives what PEER sent: every byte but the hop limit.
 #[track_caller]
 fn assert_forwarded<L: Locks>(h: &Host<L>, packet: &P6) {
     h.inject(EM0, packet.by_peer());
@@ -47,20 +47,21 @@ fn a_forwarded_packet_differs_only_in_its_hop_limit<L: Locks>() {
         assert_forwarded(&h, &P6 { class, flow, ..on_its_way() });
     }
     assert_forwarded(&h, &echo_from(PEER6, FAR6, &[7; 1452]));
-    // A wrong checksum is the receiver's affair, and so is an upper layer that cannot be.
+    // Invalid checksums and upper-layer headers are left to the receiver.
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, ICMP6, vec![128, 0, 1, 2]));
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, UDP, vec![]));
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, NONE, vec![]));
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, 253, vec![1]));
     h.assert_counters("in 11, ip6.received 11, ip6.forwarded 11, out 11");
-    // Padding of the link does not go on.
+    // Link padding is not forwarded.
     let mut padded = on_its_way().by_peer();
     padded.extend([0x5a; 300]);
     h.inject(EM0, padded);
     assert_eq!(h.sent_one(EM1).len(), on_its_way().by_peer().len());
 }
 
-/// RFC 8200 3: "If the Hop Limit is decremented to zero, the packet is discarded"; RFC 4443 3.3: code 0.
+/// RFC 8200 3: "If the Hop Limit is decremented to zero, the packet is discarded"; RFC 4443 3.3:
+/// code 0.
 fn an_expired_hop_limit_is_reported<L: Locks>() {
     let h = router6::<L>();
     for hop in [0, 1] {
@@ -70,11 +71,12 @@ fn an_expired_hop_limit_is_reported<L: Locks>() {
     h.assert_counters(
         "in 2, ip6.received 2, ip6.forward.hop_limit_exceeded 2, icmp6.errors_sent 2, audit.made 2, ip6.sent 2, out 2",
     );
-    // What is for the router itself may have none.
+    // A packet for the router itself may have an expired hop limit.
     assert_answered(&h, &echo_from(PEER6, ME26, b"mine").hop(1));
 }
 
-/// Row 69: the route leads back to the link it came from; what comes back has one hop less each time, and the sender is told once.
+/// Row 69: the route leads back to the link that the packet came from. Each time the packet returns
+/// it has one hop less, and the sender gets one error.
 fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "2001:db8:0:8::/64", Via6::Gateway(EM0, OTHER6));
@@ -106,7 +108,7 @@ fn a_missing_route_is_reported<L: Locks>() {
     h.assert_counters(
         "in 1, ip6.received 1, ip6.forward.no_route 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, out 1",
     );
-    // Whatever else is wrong with it, one error is enough.
+    // Only one error is sent, whatever else is wrong with the packet.
     assert_error(&h, &echo_from(PEER6, on(0x99, 1), &[0; 1400]), 1, 0, 0);
 }
 
@@ -140,7 +142,8 @@ fn a_link_local_destination_does_not_leave_its_link<L: Locks>() {
     h.assert_counters("in 10, ip6.received 10, ip6.in.not_here 10");
 }
 
-/// No group is forwarded, of whatever scope: there is no multicast routing here, and nobody is told (RFC 4443 2.4 e.3).
+/// No group is forwarded, of whatever scope, since there is no multicast routing; no error is sent
+/// (RFC 4443 2.4 e.3).
 fn groups_are_not_forwarded<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "::/0", Via6::Gateway(EM1, FAR6));
@@ -154,7 +157,8 @@ fn groups_are_not_forwarded<L: Locks>() {
     assert_answered(&h, &echo_from(PEER6, ALL_ROUTERS, b"routers"));
 }
 
-/// RFC 4443 3.2: the MTU of the next hop's link; RFC 8200 5: a router does not cut.
+/// RFC 4443 3.2: the error contains the MTU of the next hop's link; RFC 8200 5: a router does not
+/// fragment.
 fn a_packet_too_long_for_the_next_link_is_reported<L: Locks>() {
     let h = router6::<L>();
     h.stack.set_mtu(EM1, 1400);
@@ -167,7 +171,7 @@ fn a_packet_too_long_for_the_next_link_is_reported<L: Locks>() {
     h.stack.set_mtu(EM1, 1280);
     assert_error(&h, &echo_from(PEER6, BEYOND6, &[7; 1233]), 2, 0, 1280);
     assert_forwarded(&h, &echo_from(PEER6, BEYOND6, &[7; 1232]));
-    // The hop limit goes first.
+    // The hop limit is checked first.
     assert_error(&h, &echo_from(PEER6, BEYOND6, &[7; 1300]).hop(1), 3, 0, 0);
     // About an error too: 2.4 e.1 makes no exception for it.
     assert_silent(&h, &error6(PEER6, BEYOND6, 1, 0, 0, &[7; 1300]));
@@ -186,7 +190,7 @@ fn a_router_does_not_process_other_extension_headers<L: Locks>() {
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, FRAGMENT, vec![TCP]));
 }
 
-/// RFC 8200 4.2, 4.3: of a router that looks at them, as this one does.
+/// RFC 8200 4.2, 4.3: for a router that processes these options, as this one does.
 fn a_router_processes_hop_by_hop_options<L: Locks>() {
     let h = router6::<L>();
     assert_forwarded(&h, &on_its_way().options(HBH, &[0x1e, 0]));
@@ -210,12 +214,13 @@ fn fragments_are_forwarded_unchanged<L: Locks>() {
         assert_forwarded(&h, &fragment);
     }
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, TCP, vec![0; 9]).fragment_header(1, 65528, true));
-    // 2.4 e: a fragment that is not first is no message of anybody's, and its sender is told as others are.
+    // 2.4 e: a fragment that is not the first cannot be recognized as an error, so an error is sent
+    // about it.
     assert_error(&h, &whole.fragment(1, 1024, 1024).hop(1), 3, 0, 0);
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-/// RFC 4443 3.1: 1 prohibited; and routes that say nothing.
+/// RFC 4443 3.1: code 1, prohibited; and routes that drop silently.
 fn reject_prohibit_and_blackhole_routes<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "2001:db8:0:a::/64", Via6::Reject);
@@ -229,7 +234,8 @@ fn reject_prohibit_and_blackhole_routes<L: Locks>() {
     assert_forwarded(&h, &echo_from(PEER6, on(0xc, 1), b"?"));
 }
 
-/// Errors about others' packets, redirects and neighbor discovery of others are packets like others, on their way.
+/// Errors, redirects and neighbor discovery messages between other hosts are forwarded like any
+/// other packet.
 fn errors_are_forwarded_too<L: Locks>() {
     let h = router6::<L>();
     let quoted = on_its_way().packet();
@@ -239,7 +245,7 @@ fn errors_are_forwarded_too<L: Locks>() {
     assert_forwarded(&h, &ns(PEER6, BEYOND6, BEYOND6, &[])); // with 254 hops it is nobody's neighbor's
 }
 
-/// With whatever address of ours it is spoken to, on whichever link.
+/// A router answers on any of its addresses, on whichever link.
 fn a_router_is_also_a_host<L: Locks>() {
     let h = router6::<L>();
     for dst in [ME6, ME26, link_local(ME)] {
