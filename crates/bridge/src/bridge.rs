@@ -1,5 +1,5 @@
-//! Bridge: takes a burst from a port, decides about each frame, and adds it to the bursts of the
-//! outgoing ports.
+//! Bridge: takes a burst from a port, decides where each frame goes, and adds the frame to the
+//! bursts of the outgoing ports.
 //!
 //! `input` is the fast path: address learning and lookup only. `checked` is the slow path, used
 //! when VLANs, rules or port states apply. `flood` handles frames that go to several ports or to
@@ -52,7 +52,7 @@ pub struct BridgeConfig {
     pub fdb: FdbConfig,
 }
 
-/// Settings of a port (if_bridge's member flags).
+/// Settings of a port (the member flags of if_bridge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// Learn source addresses at this port.
@@ -64,17 +64,17 @@ pub struct Member {
     pub multicast: bool,
     /// Flood broadcasts to this port (Linux's `bcast_flood`).
     pub broadcast: bool,
-    /// Addresses learned at this port do not move to other ports.
+    /// Addresses learned at this port stay at this port.
     pub sticky: bool,
-    /// No frames are exchanged with other private ports.
+    /// The port exchanges no frames with other private ports.
     pub private: bool,
-    /// The port gets a copy of every received frame and takes no other part in the bridge.
+    /// The port gets a copy of every received frame, and takes no other part in the bridge.
     pub span: bool,
     /// Frames are forwarded only between ports of one cluster; each cluster has its own address
     /// space (bridge_cfg of FreeBSD 4).
     pub cluster: u16,
-    /// The port's device carries frames ([`Bridge::set_carrier`]). Duplicated here because the fast
-    /// path reads it.
+    /// True if the port's device carries frames ([`Bridge::set_carrier`]). Duplicated here because
+    /// the fast path reads it.
     pub carrier: bool,
 }
 
@@ -101,24 +101,24 @@ pub struct Counts {
     pub received: u64,
     /// Frames forwarded to one other port.
     pub forwarded: u64,
-    /// Frames flooded: to all other ports, or to those that snooping selects.
+    /// Frames flooded: to all other ports, or to the ports that snooping selects.
     pub flooded: u64,
-    /// Frames dropped by a forwarding decision.
+    /// Frames received and then dropped.
     pub dropped: u64,
     /// Frames delivered to the bridge itself.
     pub local: u64,
-    /// Frames passed to the port for sending, including copies.
+    /// Frames passed to the port for sending, copies included.
     pub given: u64,
 }
 
 /// Totals over all ports: `received + made + copied = given + dropped + local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// Frames received from all ports.
+    /// Frames received, over all ports.
     pub received: u64,
     /// Frames originated by the bridge ([`Bridge::send`], [`Bridge::send_all`]).
     pub made: u64,
-    /// Copies requested, for floods and span ports.
+    /// Copies made for flooding and for span ports, or attempted.
     pub copied: u64,
     /// Frames passed to ports for sending.
     pub given: u64,
@@ -139,16 +139,17 @@ impl Audit {
 #[derive(Debug)]
 pub struct Bridge {
     fdb: Fdb,
-    /// Time of the last flush. Sightings by other replicas from before it are ignored.
+    /// Time of the last flush. Events of other replicas about addresses seen before this time are
+    /// ignored.
     forgot: Instant,
     members: Vec<(Member, Counts)>,
     spans: usize,
-    /// Frames take the slow path (`checked`).
+    /// True if frames take the slow path (module `checked`).
     checked: bool,
-    /// A port to mute after the current burst.
+    /// Port to mute at the end of the current burst.
     muting: Option<PortNo>,
     reserved: Reserved,
-    /// The bridge's own address, in the low 48 bits.
+    /// The bridge's own MAC address, in the low 48 bits.
     address: Option<u64>,
     running: Running,
     extras: Vec<Extra>,
@@ -171,8 +172,8 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Returns a bridge without ports. Loop detection mutes ports ([`Mute`]) as in FreeBSD 4;
-    /// everything else is off.
+    /// Returns a bridge without ports. Loop detection mutes ports ([`Mute`]) as in FreeBSD 4; all
+    /// other features are off.
     pub fn new(config: BridgeConfig) -> Bridge {
         Bridge {
             fdb: Fdb::new(config.fdb),
@@ -200,7 +201,7 @@ impl Bridge {
         }
     }
 
-    /// Adds a port; `None` if the bridge already has [`MAX_PORTS`].
+    /// Adds a port and returns its number; `None` if the bridge already has [`MAX_PORTS`] ports.
     pub fn add(&mut self, member: Member) -> Option<PortNo> {
         let number = PortNo::try_from(self.members.len()).ok().filter(|number| usize::from(*number) < MAX_PORTS)?;
         self.members.push((member, Counts::default()));
@@ -226,7 +227,8 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Stores the cluster of a port in the table too. An empty slot belongs to no cluster.
+    /// Stores the cluster of a port in the forwarding table too. An empty slot belongs to no
+    /// cluster.
     fn keep_cluster(&mut self, port: PortNo, cluster: u16) {
         if cluster != places::NO_CLUSTER {
             self.fdb.set_cluster(port, cluster);
@@ -241,8 +243,8 @@ impl Bridge {
         self.extras.get_mut(usize::from(port))
     }
 
-    /// Chooses between the fast and the slow path. Called after each change of what `checked`
-    /// reads.
+    /// Chooses between the fast and the slow path. Called after each change of a setting that
+    /// requires the slow path.
     fn reconsider(&mut self) {
         self.checked = self.spans > 0
             || self.tags.is_some()
@@ -256,7 +258,7 @@ impl Bridge {
         &self.fdb
     }
 
-    /// Returns the forwarding table for changes.
+    /// Returns the forwarding table, so that the caller can change it.
     pub fn fdb_mut(&mut self) -> &mut Fdb {
         &mut self.fdb
     }
@@ -283,8 +285,8 @@ impl Bridge {
     }
 
     /// Takes all frames of `burst`, received on port `from`, and adds each to the bursts of the
-    /// ports it goes to; `out` has one burst for each port. A frame is dropped if that burst is
-    /// full. Nothing is taken from a port that was not added.
+    /// ports it goes to; `out` has one burst for each port. A frame for a full burst is dropped. If
+    /// port `from` was not added, its frames stay in `burst`.
     #[inline]
     pub fn input(&mut self, from: PortNo, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
         let came = burst.len();
@@ -302,8 +304,8 @@ impl Bridge {
         }
     }
 
-    /// Expires part of the table, unmutes ports after their time, and makes the queries of the
-    /// querier.
+    /// Expires entries in a part of the table, unmutes ports whose time is over, and creates the
+    /// queries that are due.
     pub fn poll(&mut self, now: Instant) {
         self.fdb.poll(now);
         self.unmute(now);

@@ -1,11 +1,12 @@
-//! Forwarding table: (VLAN, MAC) -> port, with an age.
+//! Forwarding table: maps (VLAN, MAC address) to a port, with an age.
 //!
-//! Buckets of four entries, one cache line each. An address has two candidate buckets (two parts of
-//! its hash) and is placed in the first one if that has room. The table is at most half full; then
-//! 96 % of the entries are in their first bucket, and a lookup touches one cache line.
+//! The table consists of buckets of four entries, one cache line each. An address has two candidate
+//! buckets (two parts of its hash) and is stored in the first one if that has room. The table is at
+//! most half full; then 96 % of the entries are in their first bucket, and a lookup reads one cache
+//! line.
 //!
-//! A cluster of ports (bridge_cfg of FreeBSD 4, where each has its own table) has its own address
-//! space: the cluster is part of the hash, and an entry belongs to the cluster of its port.
+//! A cluster of ports (bridge_cfg of FreeBSD 4, where each cluster has its own table) has its own
+//! address space: the cluster is part of the hash, and an entry belongs to the cluster of its port.
 
 mod bucket;
 mod list;
@@ -28,15 +29,15 @@ pub const ADDRESSES: usize = 8192;
 pub struct FdbConfig {
     /// Maximum number of addresses (if_bridge's maxaddr).
     pub most: usize,
-    /// Lifetime of an address that is not seen again (if_bridge's timeout; IEEE 802.1Q table 8-6:
-    /// 300 s).
+    /// How long an address stays known without a frame from it (if_bridge's timeout; IEEE 802.1Q
+    /// table 8-6: 300 s).
     pub timeout: Duration,
     /// Secret key of the hash.
     pub key: hash::Key,
 }
 
 impl FdbConfig {
-    /// Returns the defaults: [`ADDRESSES`], 300 s, and a random hash key.
+    /// Returns the defaults: [`ADDRESSES`] addresses, 300 s, and a random hash key.
     pub fn new() -> FdbConfig {
         FdbConfig { most: ADDRESSES, timeout: Duration::from_secs(300), key: hash::Key::random() }
     }
@@ -80,17 +81,17 @@ impl Key {
     }
 }
 
-/// Origin of an entry, which decides whether it ages and moves.
+/// Origin of an entry, which determines whether it expires and whether it moves to other ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Learned from a source address: ages, and moves with its station.
+    /// Learned from a source address. It expires, and moves to another port with its station.
     Learned,
-    /// Learned on a sticky port: neither ages nor moves.
+    /// Learned on a sticky port. It neither expires nor moves.
     Sticky,
-    /// Configured: neither ages nor moves.
+    /// Configured. It neither expires nor moves.
     Static,
-    /// The bridge's own address: frames for it go to the bridge itself, its port is [`LOCAL`], and
-    /// no port may send from it.
+    /// The bridge's own address. Its port is [`LOCAL`]: frames for it go to the bridge itself.
+    /// Frames from it are dropped at all ports.
     Local,
 }
 
@@ -103,26 +104,28 @@ pub struct Entry {
     pub port: PortNo,
     /// Origin of the entry.
     pub kind: Kind,
-    /// Time since the address was last seen, to 67 ms.
+    /// Time since the last frame from the address, with a resolution of 67 ms.
     pub age: Duration,
-    /// The last sighting was reported by another replica ([`Fdb::learn_from_event`]).
+    /// True if the last frame from the address was reported by another replica
+    /// ([`Fdb::learn_from_event`]).
     pub heard: bool,
 }
 
 /// Result of learning an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learned {
-    /// Already known at this port.
+    /// The address was already known at this port.
     Known,
-    /// New address, added to the table.
+    /// The address is new and was added to the table.
     New,
-    /// Moved here from the given port.
+    /// The address moved here from the given port.
     Moved(PortNo),
-    /// Bound to the given port and not moved; [`LOCAL`]: the bridge's own address.
+    /// The address is bound to the given port and was not moved; [`LOCAL`]: it is the bridge's own
+    /// address.
     Bound(PortNo),
-    /// Not added: the port is at its limit ([`Fdb::set_limit`]).
+    /// The address was not added: the port has reached its limit ([`Fdb::set_limit`]).
     PortFull,
-    /// Not added: there is no room.
+    /// The address was not added: the table has no room.
     Full,
 }
 
@@ -135,28 +138,29 @@ stats::tallies! {
         moved,
         /// Entries removed because they timed out.
         aged,
-        /// Entries evicted for a new address, because they were idle.
+        /// Idle entries evicted to make room for a new address.
         evicted,
-        /// Addresses not learned: no room.
+        /// Addresses not learned because the table was full.
         full,
-        /// Addresses not learned: port at its limit.
+        /// Addresses not learned because the port had reached its limit.
         port_full,
     }
 }
 
-/// Default length of the window for counting moves.
+/// Default length of the window in which moves are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Converts nanoseconds to units of age: 67 ms, wrapping after nine years.
+/// Converts nanoseconds to units of age, of 67 ms each; the result wraps after nine years.
 #[inline(always)]
 fn units(nanos: u64) -> u32 {
     (nanos >> 26) as u32
 }
 
-/// Maximum timeout: half of the range of the age.
+/// Maximum timeout: half of the range of the age, so that ages can be compared.
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
 
-/// A sighting of an address: port, time and window for counting moves, and the bits of a new entry.
+/// What is stored when a frame from an address arrives: port, time, window for counting moves, and
+/// the flags of a new entry.
 struct LastSeen {
     port: PortNo,
     bits: u16,
@@ -183,21 +187,21 @@ pub struct Fdb {
     shares: Shares,
     /// Cluster of each port.
     clusters: Box<[u16]>,
-    /// Some port is in a cluster other than 0.
+    /// True if some port is in a cluster other than 0.
     clustered: bool,
     counts: FdbCounts,
-    /// Next bucket to sweep, and the time of the next step.
+    /// Next bucket to check for expired entries; below, the time of the next step.
     sweep: usize,
     sweep_at: Instant,
 }
 
-/// Steps of a sweep through the whole table, which takes one timeout.
+/// Number of steps in which the whole table is checked for expired entries, during one timeout.
 const STEPS: usize = 64;
-/// An entry that was idle for 1/`COLD` of the timeout may be evicted.
+/// Divisor: an entry that was idle for 1/`COLD` of the timeout may be evicted.
 const COLD: u32 = 16;
 
 impl Fdb {
-    /// Returns an empty table. Memory is allocated now: 32 to 64 bytes an address, for twice the
+    /// Returns an empty table. Allocates all its memory: 32 to 64 bytes per address, for twice the
     /// maximum number of entries.
     pub fn new(config: FdbConfig) -> Fdb {
         let most = config.most.clamp(1, 1 << 26);
@@ -222,29 +226,29 @@ impl Fdb {
         }
     }
 
-    /// Returns the maximum number of addresses.
+    /// Returns the maximum number of addresses that may be stored.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Returns the number of addresses that memory was allocated for.
+    /// Returns the number of addresses for which memory was allocated.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// Sets the maximum number of addresses, up to the capacity. Excess entries stay until they
-    /// age; no new ones are added before.
+    /// expire; no new ones are added before.
     pub fn set_most(&mut self, most: usize) {
         self.most = most.clamp(1, self.capacity);
     }
 
-    /// Sets the lifetime of an address that is not seen again.
+    /// Sets how long an address stays known without a frame from it.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(FOREVER);
         self.timeout_units = units(self.timeout.as_nanos() as u64).max(1);
     }
 
-    /// Returns the lifetime of an address that is not seen again.
+    /// Returns how long an address stays known without a frame from it.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -270,8 +274,8 @@ impl Fdb {
         self.clusters.get(usize::from(port)).copied().unwrap_or_default()
     }
 
-    /// Moves a port to a cluster. Its learned addresses are flushed; its static entries move along,
-    /// as far as there is room.
+    /// Moves a port to a cluster. The addresses learned at the port are flushed. Its static entries
+    /// move to the cluster too, as long as there is room.
     pub(crate) fn set_cluster(&mut self, port: PortNo, cluster: u16) {
         if self.cluster(port) == cluster {
             return;
@@ -324,8 +328,9 @@ impl Fdb {
         }
     }
 
-    /// Searches the second bucket, which holds 4 % of the entries and is also searched for unknown
-    /// addresses; with clusters, both buckets, since the same address may be in another cluster.
+    /// Searches the second bucket. It holds 4 % of the entries, and is also searched for unknown
+    /// addresses. With clusters, searches both buckets, because the same address may be in another
+    /// cluster.
     #[inline(never)]
     fn find_more(&self, key: Key, cluster: u16, hash: u64) -> Option<(usize, usize)> {
         let [first, second] = self.both(hash);
@@ -352,13 +357,13 @@ impl Fdb {
         self.buckets.get_mut(at.0)?.places.get_mut(at.1)
     }
 
-    /// Returns the port of an address of cluster 0; `None` if it is not known.
+    /// Returns the port of an address in cluster 0; `None` if the address is not known.
     #[inline(always)]
     pub fn lookup(&self, key: Key, now: Instant) -> Option<PortNo> {
         self.lookup_in(0, key, now)
     }
 
-    /// Returns the port of an address in a cluster; `None` if it is not known there.
+    /// Returns the port of an address in a cluster; `None` if the address is not known there.
     #[inline(always)]
     pub fn lookup_in(&self, cluster: u16, key: Key, now: Instant) -> Option<PortNo> {
         self.lookup_hashed(key, cluster, self.hash(key, cluster), now)
@@ -391,7 +396,8 @@ impl Fdb {
         now.wrapping_sub(place.seen) >= self.timeout_units
     }
 
-    /// Learns that `key` was seen at `port`. With `sticky` a new entry stays at that port.
+    /// Learns the source of a frame: `key` was received on `port`. If `sticky` is true, a new entry
+    /// stays at that port.
     #[inline(always)]
     pub fn learn(&mut self, key: Key, port: PortNo, sticky: bool, now: Instant) -> Learned {
         self.learn_hashed(key, self.hash(key, self.cluster(port)), port, sticky, now)
@@ -404,7 +410,8 @@ impl Fdb {
             && let Some(place) = self.place_mut(at)
             && place.port == port
         {
-            // Avoids the store if nothing changes: a cache line that is only read stays shared.
+            // The comparison avoids a store if nothing changes: a cache line that is only read
+            // stays shared.
             if place.seen != seen {
                 place.seen = seen;
                 place.bits &= !HEARD;
@@ -414,10 +421,10 @@ impl Fdb {
         self.learn_more(key, hash, LastSeen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
     }
 
-    /// Learns from another replica, which saw the address at `port` at time `at`. The report does
-    /// not replace a later sighting at this replica, nor move a configured or sticky entry. A
-    /// report that has timed out on its way is ignored. Within one unit of age (67 ms) the report
-    /// counts as newer than the local sighting.
+    /// Learns an address that another replica received on `port` at time `at`. This replaces
+    /// neither a later frame received by this replica nor a configured or sticky entry. An event
+    /// that is older than the timeout is ignored. Within one unit of age (67 ms) the event counts
+    /// as newer than the frame received here.
     pub fn learn_from_event(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
         let cluster = self.cluster(port);
         let (hash, now, seen) = (self.hash(key, cluster), units(now.nanos()), units(at.min(now).nanos()));
@@ -484,12 +491,12 @@ impl Fdb {
         (now / self.window_units) & WINDOWS
     }
 
-    /// Sets the length of the window for counting moves; initially 10 s.
+    /// Sets the length of the window in which moves are counted; initially 10 s.
     pub fn set_window(&mut self, within: Duration) {
         self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
     }
 
-    /// Returns the moves of an address in `port`'s cluster within the window of `now` (see
+    /// Returns how often an address in `port`'s cluster moved within the window of `now` (see
     /// [`Fdb::set_window`]); at most 255.
     pub fn moves(&self, key: Key, port: PortNo, now: Instant) -> u8 {
         let cluster = self.cluster(port);
@@ -545,7 +552,7 @@ impl Fdb {
         }
     }
 
-    /// Removes expired entries of part of the table, if a step is due; the whole table is swept
+    /// Removes expired entries in a part of the table, if a step is due. The whole table is checked
     /// once per timeout.
     pub fn poll(&mut self, now: Instant) {
         if now < self.sweep_at {

@@ -1,4 +1,5 @@
-//! Invariants that hold for every byte string: the body of a fuzz target, which the tests run too.
+//! Invariants of the bridge that hold for every byte string: the body of a fuzz target, which the
+//! tests run too.
 //!
 //! The first bytes set up a bridge of four ports; the rest changes settings, advances time and
 //! sends frames.
@@ -65,8 +66,8 @@ pub fn input(data: &[u8]) {
     assert_eq!(pool.stats().live(), 0);
 }
 
-/// Sends a burst of up to four frames, either raw bytes or with valid source addresses that get
-/// them further.
+/// Sends a burst of up to four frames: raw bytes, or frames with valid source addresses, which pass
+/// more checks.
 fn frames(bridge: &mut Bridge, pool: &Pool, bytes: &mut Bytes<'_>, now: Instant, out: &mut [Burst]) {
     let (Some(from), Some(n)) = (bytes.port(), bytes.next()) else { return };
     let mut burst = Burst::new();
@@ -84,7 +85,7 @@ fn frames(bridge: &mut Bridge, pool: &Pool, bytes: &mut Bytes<'_>, now: Instant,
     assert!(burst.is_empty());
 }
 
-/// Takes local frames and queries, and sends the queries.
+/// Takes local frames and queries from the bridge, and sends the queries.
 fn answers(bridge: &mut Bridge, pool: &Pool, out: &mut [Burst]) {
     drop(bridge.take_local());
     while let Some(query) = bridge.take_query() {
@@ -160,7 +161,7 @@ fn set(bridge: &mut Bridge, op: u8, bytes: &mut Bytes<'_>, now: Instant) -> Opti
     Some(())
 }
 
-/// Returns port settings with VLANs 0 to 7 as the bits of two bytes.
+/// Returns port settings; the bits of `member` and `untagged` are VLANs 0 to 7.
 fn vlan(pvid: u8, member: u8, untagged: u8) -> PortVlan {
     let set = |bits: u8| (0..8).filter(|n| bits >> n & 1 != 0).collect::<VlanSet>();
     PortVlan {

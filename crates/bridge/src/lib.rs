@@ -13,9 +13,9 @@
 //!    give            as above, with the tag and the egress rules of each port
 //! ```
 //!
-//! [`Fdb`] is the forwarding table: bounded, aged, and hashed with a secret key, since remote hosts
-//! choose the addresses. Every dropped frame has a [`stats::DropReason`]; [`Audit::holds`] checks
-//! that the totals of [`Bridge::audit`] balance.
+//! [`Fdb`] is the forwarding table. It is bounded, its entries expire, and its hash has a secret
+//! key, because remote hosts choose the addresses. Every dropped frame has a [`stats::DropReason`];
+//! [`Audit::holds`] checks that the totals of [`Bridge::audit`] balance.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

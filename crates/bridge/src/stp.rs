@@ -9,16 +9,15 @@
 //! next_effect  -> a port state, a flush of addresses, a BPDU to send
 //! ```
 //!
-//! It does no I/O and reads no clock: the owner of the ports passes in BPDUs and time, and carries
-//! out the effects of [`Stp::next_effect`] after each call, before it forwards the next frame. A
-//! port without an [`Effect::State`] so far is discarding.
+//! [`Stp`] does no I/O and reads no clock. The owner of the ports passes in BPDUs and the time.
+//! After each call it carries out the effects that [`Stp::next_effect`] returns, before it forwards
+//! the next frame. A port for which no [`Effect::State`] was returned yet is discarding.
 //!
-//! Invariants: once all bridges have exchanged BPDUs there is one tree that spans the network.
-//! While a network comes up there are no loops: a port forwards only after its neighbors agreed
-//! (point-to-point links between rapid bridges), or after its delays. When a root fails, its
-//! information may circulate until it reaches max age ("count to infinity"), and a loop may exist
-//! for seconds. `differences.md` gives the frequency found in tests, and the differences from the
-//! standard.
+//! Invariants: once all bridges have exchanged BPDUs, one tree spans the network. While a network
+//! comes up there are no loops: a port forwards only after its neighbors agreed (point-to-point
+//! links between bridges with RSTP), or after the delays. When a root fails, its information may
+//! circulate until its age reaches max age ("count to infinity"), and a loop may exist for seconds.
+//! `differences.md` gives the frequency found in tests, and the differences from the standard.
 
 mod config;
 mod effect;
@@ -50,7 +49,7 @@ use wire::bpdu::Bpdu;
 
 /// Tick of the port timers (IEEE 802.1D-2004 17.22).
 const TICK: Duration = Duration::from_secs(1);
-/// Maximum number of BPDUs processed in a second, over all ports.
+/// Maximum number of BPDUs processed per second, over all ports.
 const RX_LIMIT: u32 = 4096;
 
 /// Spanning tree state of a bridge.
@@ -109,7 +108,7 @@ impl Stp {
         Ok(())
     }
 
-    /// Removes a port. No more effects are reported for it.
+    /// Removes a port. No further effects are returned for it.
     pub fn remove_port(&mut self, no: PortNo, now: Instant) {
         self.advance(now);
         if self.ports.remove(&no).is_some() {
@@ -122,7 +121,7 @@ impl Stp {
     /// Changes the settings of a port.
     ///
     /// # Errors
-    /// As [`add_port`](Self::add_port).
+    /// Returns an error if a setting is invalid or the port does not exist.
     pub fn set_port(&mut self, no: PortNo, asked: StpPort, now: Instant) -> Result<(), StpError> {
         asked.check()?;
         self.advance(now);
@@ -158,7 +157,7 @@ impl Stp {
         }
     }
 
-    /// Sends RSTP on a port again, until the neighbor turns out not to support it (mcheck,
+    /// Sends RSTP BPDUs on a port again, until the neighbor turns out not to support RSTP (mcheck,
     /// 17.19.13).
     pub fn migrate(&mut self, no: PortNo, now: Instant) {
         self.advance(now);
@@ -168,9 +167,9 @@ impl Stp {
         self.run(now);
     }
 
-    /// Changes the priority of the bridge, which may change the root (14.8.1.2). Ports forwarding
-    /// by agreement discard until the neighbor agrees again, since its agreement was for the
-    /// information before the change (`differences.md`).
+    /// Changes the priority of the bridge, which may change the root (14.8.1.2). Ports that forward
+    /// because a neighbor agreed discard until it agrees again, since it agreed to the information
+    /// before the change (`differences.md`).
     ///
     /// # Errors
     /// Returns an error if `priority` is not a multiple of 4096.
@@ -207,7 +206,7 @@ impl Stp {
         }
     }
 
-    /// BPDU guard: disables the port on any frame to the bridge group address.
+    /// Applies BPDU guard: disables the port on any frame to the bridge group address.
     fn guard(&mut self, no: PortNo, now: Instant) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         p.counts.guarded += 1;
@@ -232,7 +231,8 @@ impl Stp {
                 return;
             }
             if config.bridge.address() == own_id.address() && config.port.number() == p.port_id.number() {
-                // The link loops back to its own port, so data frames would loop too.
+                // The BPDU came back to the port that sent it: the link is looped, and data frames
+                // would loop too.
                 p.counts.own += 1;
                 (p.disputed, p.oper_edge, p.edge_delay_while) = (true, false, port::MIGRATE_TIME);
                 return self.work(no, now);
@@ -250,7 +250,8 @@ impl Stp {
         self.work(no, now);
     }
 
-    /// Over the rate limit: only refreshes known information, so that a flood does not expire it.
+    /// Handles a BPDU over the rate limit: it only refreshes known information, so that a flood of
+    /// BPDUs does not let that information expire.
     fn refresh(&mut self, no: PortNo, bpdu: &Bpdu) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         let before = p.msg.replace(*bpdu);
@@ -261,7 +262,7 @@ impl Stp {
         p.rcvd_tcn = false;
     }
 
-    /// Advances the timers. Call it at the time that it returned; `None`: no timer runs, all links
+    /// Advances the timers. Returns when to call it next; `None`: no timer runs, because all links
     /// are down.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.advance(now);
@@ -270,7 +271,7 @@ impl Stp {
         self.ports.values().any(waits).then_some(self.next_tick)
     }
 
-    /// Returns the next effect to carry out. States come first, BPDUs last.
+    /// Returns the next effect to carry out. Port states come first, BPDUs last.
     pub fn next_effect(&mut self) -> Option<Effect> {
         if let Some(no) = self.tree.out.next_state() {
             return Some(Effect::State(no, self.state(no)));
@@ -307,7 +308,8 @@ impl Stp {
         self.run(now);
     }
 
-    /// Runs the machines after an event at one port; usually the other ports are not affected.
+    /// Runs the state machines after an event at one port; usually the other ports are not
+    /// affected.
     fn work(&mut self, no: PortNo, now: Instant) {
         match self.update(no) {
             true => self.run(now),
@@ -320,7 +322,8 @@ impl Stp {
         }
     }
 
-    /// Steps one port's machines until none moves. Returns whether other ports are affected.
+    /// Runs the state machines of one port until none changes state. Returns whether other ports
+    /// are affected.
     fn update(&mut self, no: PortNo) -> bool {
         let mut touched = false;
         for _ in 0..machines::MOST_ROUNDS {
@@ -342,7 +345,8 @@ impl Stp {
         touched
     }
 
-    /// setSyncTree, setReRootTree, setTcPropTree (17.21.14, 17.21.15, 17.21.18).
+    /// Applies requests of one port's machines to all ports: setSyncTree, setReRootTree,
+    /// setTcPropTree (17.21.14, 17.21.15, 17.21.18).
     fn notify_all(&mut self, asked: TreeRequests) {
         if asked == TreeRequests::default() {
             return;
@@ -355,7 +359,7 @@ impl Stp {
         }
     }
 
-    /// Runs all machines until none moves, then transmits.
+    /// Runs all state machines until none changes state, then transmits.
     fn run(&mut self, now: Instant) {
         let numbers: Vec<PortNo> = self.ports.keys().copied().collect();
         let mut rounds = 0;
@@ -386,13 +390,13 @@ impl Stp {
         self.note_changes(now);
     }
 
-    /// Updates the age of the root's information held here.
+    /// Updates the time since the root port last received information about the root.
     fn note_held(&mut self) {
         let root = self.tree.root_port.and_then(|no| self.ports.get(&no));
         self.tree.held = root.map_or(0, |p| p.held);
     }
 
-    /// Topology Change Count and Time Since Topology Change (14.8.1.1.3).
+    /// Updates Topology Change Count and Time Since Topology Change (14.8.1.1.3).
     fn note_changes(&mut self, now: Instant) {
         let changing = self.ports.values().any(|p| p.tc_while != 0);
         self.changes += u64::from(changing && !self.changing);

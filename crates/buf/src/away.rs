@@ -1,14 +1,14 @@
 //! Buffers lent to a device, which fills or reads them and returns them by their position in the
 //! pool's memory.
 //!
-//! A frame given to the device ([`Away::give`]) becomes a [`Place`]; the device returns that, and
-//! the frame is rebuilt from it ([`Away::take`]). Only buffers on record as given by the same
-//! `Away` are taken back, so a buffer never has two owners, whatever the device returns. The pool
-//! counts a buffer that is away as in use.
+//! A frame given to the device ([`Away::give`]) becomes a [`Place`]. The device later returns that
+//! place, and the frame is rebuilt from it ([`Away::take`]). Only buffers on record as given by the
+//! same `Away` are taken back, so a buffer never has two owners, whatever the device returns. The
+//! pool counts a buffer that is with the device as in use.
 //!
-//! The record has one word for each stretch of memory that is too short for two buffers: the index
-//! of the cache line in which the buffer begins. This avoids divisions by a stride that is not a
-//! power of two.
+//! The record has one word for each stretch of memory that is too short for two buffers. The word
+//! contains the index of the cache line in which the buffer begins. This avoids divisions by a
+//! stride that is not a power of two.
 #![allow(unsafe_code)] // unsafe: frames are taken apart, and rebuilt from buffers on record
 
 #[cfg(all(test, not(loom)))]
@@ -30,14 +30,14 @@ pub struct Place {
     pub len: usize,
 }
 
-/// Record of one pool's buffers that one device has for one purpose.
+/// Record of the buffers of one pool that one device has for one purpose, such as receiving.
 pub struct Away {
     pool: Pool,
     layout: Layout,
     number: u16,
     size: usize,
-    /// For each 2^shift bytes: 0, or the index (from 1) of the line in which the stride of a buffer
-    /// that is away begins.
+    /// For each 2^shift bytes of the pool's memory: the index (from 1) of the cache line in which
+    /// the stride of a buffer with the device begins; 0: no such buffer.
     lines: Box<[u16]>,
     shift: u32,
     out: usize,
@@ -47,12 +47,12 @@ pub struct Away {
 // pool itself is `Send`.
 unsafe impl Send for Away {}
 
-/// Maximum offset that fits in a frame's word.
+/// Maximum offset, in bytes, that fits in the word of a frame.
 const OFFSET_MAX: usize = (1 << 15) - 1;
 
 impl Away {
-    /// Creates a record for `pool`, with nothing away; `None` if its buffers have no fixed layout
-    /// ([`Kind::Malloc`](crate::Kind::Malloc)), or are 4 MiB or more apart.
+    /// Creates a record for `pool`, with no buffer given yet. Returns `None` if the pool's buffers
+    /// have no fixed layout ([`Kind::Malloc`](crate::Kind::Malloc)) or are 4 MiB or more apart.
     pub fn new(pool: &Pool) -> Option<Away> {
         let layout = pool.layout()?;
         let shift = layout.stride.ilog2();
@@ -73,18 +73,19 @@ impl Away {
         self.layout
     }
 
-    /// Returns the number of buffers that are away.
+    /// Returns the number of buffers with the device.
     #[inline]
     pub fn len(&self) -> usize {
         self.out
     }
 
-    /// Returns whether no buffer is away.
+    /// Returns whether the device has no buffer.
     pub fn is_empty(&self) -> bool {
         self.out == 0
     }
 
-    /// Returns whether the frame can be given: it is of this pool and its buffer is not shared.
+    /// Returns whether the frame can be given to the device: it is of this pool, and its buffer is
+    /// not shared.
     #[inline]
     pub fn accepts(&self, frame: &Frame) -> bool {
         frame.pool_number() == self.number && !frame.is_lent()
@@ -114,9 +115,9 @@ impl Away {
         ((slot & ((1 << self.shift) - 1)) >> 6) as u16 + 1
     }
 
-    /// Takes a frame back; its bytes are now those at `place`. Returns `None` if no buffer there is
-    /// away, or if the place does not lie within it; in the latter case the buffer returns to its
-    /// pool.
+    /// Takes a frame back; its bytes are now those at `place`. Returns `None` if the device had no
+    /// buffer there, or if `place` is not within that buffer; in the latter case the buffer returns
+    /// to its pool.
     #[inline]
     pub fn take(&mut self, place: Place) -> Option<Frame> {
         let buf = self.strike(place.slot)?;
@@ -131,7 +132,8 @@ impl Away {
         frame.pull_link(off).then_some(frame)
     }
 
-    /// Removes the buffer at `slot` from the record and returns it; `None` if it was not away.
+    /// Removes the buffer at offset `slot` from the record and returns it; `None` if the device did
+    /// not have it.
     #[inline(always)]
     fn strike(&mut self, slot: usize) -> Option<NonNull<u8>> {
         let line = self.line(slot);
@@ -143,7 +145,7 @@ impl Away {
         Some(unsafe { self.layout.base.add(slot + self.layout.front) })
     }
 
-    /// Moves the whole record to a new `Away` and leaves this one empty, so that this one can be
+    /// Moves the whole record to a new `Away`, so that this one, which is then empty, can be
     /// dropped.
     #[must_use]
     pub fn hand_over(&mut self) -> Away {
@@ -151,15 +153,15 @@ impl Away {
         Away { pool: self.pool.clone(), lines, out, ..*self }
     }
 
-    /// Gives up the buffers that are away: they are never reused, and the pool's memory is not
-    /// freed. For a device that does not stop.
+    /// Gives up the buffers with the device: they are never reused, and the pool's memory is never
+    /// freed. For a device that does not stop accessing them.
     pub fn abandon(&mut self) {
         self.lines.fill(0);
         self.out = 0;
     }
 }
 
-/// Returns the buffers to the pool: the caller must have made sure that the device no longer uses
+/// Returns the buffers to the pool. The owner must have made sure that the device no longer uses
 /// them.
 impl Drop for Away {
     fn drop(&mut self) {

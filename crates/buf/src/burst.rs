@@ -16,7 +16,7 @@ pub struct Burst {
     slots: [MaybeUninit<Frame>; BURST_MAX],
 }
 
-/// Reports a frame without room where the caller guaranteed room.
+/// Reports that a frame found no room although the caller guaranteed it.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -39,8 +39,8 @@ impl Burst {
         burst
     }
 
-    /// Appends a frame; the caller must have checked that there is room. Without room, which is a
-    /// bug, the frame is dropped and `count` is called; with debug assertions it panics.
+    /// Appends a frame; the caller must have checked that there is room. If there is none, which is
+    /// a bug, the frame is dropped and `count` is called; with debug assertions it panics.
     #[inline(always)]
     pub fn put(&mut self, frame: Frame, count: impl FnOnce()) {
         if self.push(frame).is_err() {
@@ -76,7 +76,8 @@ impl Burst {
             }
             self.compact();
         }
-        // `tail < BURST_MAX` holds here; the check lets the compiler omit the bounds check.
+        // `tail < BURST_MAX` holds here. Without this check the compiler would add a bounds check
+        // that panics.
         if let Some(slot) = self.slots.get_mut(self.tail) {
             slot.write(frame);
             self.tail += 1;
@@ -84,8 +85,8 @@ impl Burst {
         Ok(())
     }
 
-    /// Calls `write` with up to `n` free slots at the end; `write` fills them from the first on and
-    /// returns the number filled. Returns that number.
+    /// Calls `write` with up to `n` free slots at the end. `write` must fill them from the first
+    /// one on and return the number filled, which is also returned here.
     #[inline(always)]
     pub(crate) fn fill(&mut self, n: usize, write: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize) -> usize {
         if n > BURST_MAX - self.tail {
@@ -123,8 +124,8 @@ impl Burst {
         Some(unsafe { self.slots.get_unchecked(at).assume_init_read() })
     }
 
-    /// Removes the first `n` frames, or all if there are fewer; the caller must move them out of
-    /// the slice.
+    /// Removes the first `n` frames, or all if there are fewer. The caller must move the frames out
+    /// of the returned slice.
     #[inline(always)]
     pub(crate) fn take_front(&mut self, n: usize) -> &[MaybeUninit<Frame>] {
         let from = self.head;
@@ -155,7 +156,8 @@ impl Burst {
         unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().add(self.head).cast(), self.len()) }
     }
 
-    /// Removes all frames, in order; those not taken are dropped with the iterator.
+    /// Removes all frames, in order. Frames not taken from the iterator are dropped together with
+    /// it.
     #[inline(always)]
     pub fn drain(&mut self) -> Drain<'_> {
         let (head, tail) = (self.head, self.tail);
@@ -179,13 +181,13 @@ impl Burst {
         }
     }
 
-    /// Moves as many frames as fit from the front of `from` to the end of this burst; returns their
-    /// number.
+    /// Moves frames from the front of `from` to the end of this burst, as many as fit. Returns
+    /// their number.
     pub fn take_from(&mut self, from: &mut Burst) -> usize {
         self.take_some(from, BURST_MAX)
     }
 
-    /// Same as [`Burst::take_from`], but moves at most `most` frames.
+    /// Moves frames as [`Burst::take_from`] does, but at most `most` of them. Returns their number.
     #[inline]
     pub fn take_some(&mut self, from: &mut Burst, most: usize) -> usize {
         let n = most.min(from.len()).min(self.room());

@@ -1,10 +1,10 @@
-//! A frame: pointer, offset, length, flags. 16 bytes, moved by value; the buffer's memory is not
-//! touched until its headers are read (bridge2004's T5, T6).
+//! A frame: pointer, offset, length, flags in 16 bytes. It is moved by value; the buffer's memory
+//! is not touched until its headers are read (T5 and T6 of bridge2004).
 //!
-//! Two machine words, so that a frame is passed in two registers. A frame of 32 bytes in separate
-//! fields was slower: each layer wrote one or two fields and the next move read them back in wider
-//! words, which the store buffer cannot forward. Receiving a datagram cost 190 ticks that way and
-//! 80 this way (docs/decisions/0003-frame-in-two-words.md).
+//! A frame takes two machine words, so that it is passed in two registers. A frame of 32 bytes in
+//! separate fields was slower: each layer wrote one or two fields, and the next move read them back
+//! in wider words, which the store buffer cannot forward. With it, receiving a datagram cost 190
+//! ticks, with two words 80 (docs/decisions/0003-frame-in-two-words.md).
 //!
 //! ```text
 //!  buffer: | headroom ......... | bytes() ............ | tailroom ...... |
@@ -40,7 +40,8 @@ impl Flags {
     /// it as one ([`Frame::set_gso_size`]).
     pub const GSO: Flags = Flags(1 << 6);
 
-    /// Work left to the port: checksums to fill in, a large segment to cut.
+    /// Everything that the port must do before it sends the frame: fill in checksums, split a large
+    /// segment.
     pub const TX_WORK: Flags = Flags(Flags::TX_IP_CSUM.0 | Flags::TX_L4_CSUM.0 | Flags::GSO.0);
 
     /// Returns whether all bits of `other` are set.
@@ -76,7 +77,7 @@ pub struct Frame {
     meta: Meta,
 }
 
-/// All other properties of a frame, in one word.
+/// All properties of a frame except its buffer, in one word.
 ///
 /// | bits | 63..53 | 52..46 | 45..39 | 38..24 | 23 | 22..0 |
 /// |---|---|---|---|---|---|---|
@@ -94,7 +95,7 @@ const BACK: u64 = (1 << 7) - 1;
 const FLAGS_SHIFT: u32 = 46;
 const FLAGS: u64 = (1 << 7) - 1;
 const POOL_SHIFT: u32 = 53;
-/// Maximum number of pools in a process: as many as the remaining bits can number.
+/// Maximum number of pools in a process, given by the bits for the pool's number.
 pub(crate) const POOLS_MAX: usize = 1 << (64 - POOL_SHIFT);
 
 impl Meta {
@@ -149,8 +150,8 @@ impl Frame {
         self
     }
 
-    /// Returns the buffers of `frames` to their pools, one run of frames of the same pool at a
-    /// time.
+    /// Returns the buffers of `frames` to their pools, one group of consecutive frames of the same
+    /// pool at a time.
     ///
     /// # Safety
     /// The frames must not be used or dropped afterwards.
@@ -179,14 +180,15 @@ impl Frame {
         }
     }
 
-    /// Returns the buffer, and the bits in which the properties of this frame and `other` differ.
-    /// If no bit of [`Frame::HOME`] is among them, both are freed in the same way.
+    /// Returns the buffer, and the bits in which this frame and `other` differ. If no bit of
+    /// [`Frame::HOME`] is among them, both frames are freed in the same way.
     #[inline(always)]
     pub(crate) fn way_home(&self, other: &Frame) -> (NonNull<u8>, u64) {
         (self.buf, self.meta.0 ^ other.meta.0)
     }
 
-    /// Mask of the bits that determine how a frame is freed: pool number and loan.
+    /// Mask of the bits that determine how a frame is freed: pool number, and whether the buffer is
+    /// on loan.
     pub(crate) const HOME: u64 = u64::MAX << POOL_SHIFT | LENT;
 
     #[inline(always)]
@@ -224,17 +226,18 @@ impl Frame {
         self.meta.0 = self.meta.0 & !(FLAGS << FLAGS_SHIFT) | (u64::from(flags.0) & FLAGS) << FLAGS_SHIFT;
     }
 
-    /// Returns the payload size of the packets into which a large TCP segment is cut, or from which
-    /// it was merged; the last packet has the rest. `None` if the frame is a single packet.
+    /// Returns the payload size, in bytes, of the packets into which a large TCP segment is split,
+    /// or from which it was merged; the last packet has the rest. `None` if the frame is a single
+    /// packet.
     #[inline]
     pub fn gso_size(&self) -> Option<u16> {
         // SAFETY: `self.buf` is the buffer of a frame.
         self.flags().has(Flags::GSO).then(|| unsafe { held::gso_size(self.buf) }.load(Ordering::Relaxed))
     }
 
-    /// Makes the frame a large segment ([`Flags::GSO`]). The size is stored before the buffer,
-    /// since a frame has no bits left for it (docs/decisions/0003); it is only read with the flag
-    /// set.
+    /// Makes the frame a large segment ([`Flags::GSO`]). The size is stored in front of the buffer,
+    /// because the frame's words have no bits left for it (docs/decisions/0003). It is only read if
+    /// the flag is set.
     #[inline]
     pub fn set_gso_size(&mut self, size: u16) {
         // SAFETY: `self.buf` is the buffer of a frame.
@@ -250,8 +253,8 @@ impl Frame {
         unsafe { std::slice::from_raw_parts(self.at(self.meta.off()), self.len()) }
     }
 
-    /// Returns the bytes for writing. In a buffer on loan from a [`Held`](crate::Held), these are
-    /// the headers only: see [`Frame::make_own`].
+    /// Returns the bytes for writing. If the buffer is on loan from a [`Held`](crate::Held), these
+    /// are the headers only: see [`Frame::make_own`].
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = if self.is_lent() { self.headers_len() } else { self.len() };
@@ -266,7 +269,7 @@ impl Frame {
         self.meta.0 & LENT != 0
     }
 
-    /// Returns the number of bytes before the payload, in a buffer on loan.
+    /// Returns the number of bytes in front of the payload, for a buffer on loan.
     #[cold]
     fn headers_len(&self) -> usize {
         // SAFETY: called for lent frames only.
@@ -274,8 +277,9 @@ impl Frame {
         payload.saturating_sub(self.meta.off()).min(self.len())
     }
 
-    /// Returns whether `n` bytes before the frame can be written: there is enough headroom and, in
-    /// a buffer on loan, it contains no pulled payload, which the holder still reads.
+    /// Returns whether `n` bytes in front of the frame can be written. There must be enough
+    /// headroom. In a buffer on loan, the headroom must not contain pulled payload, which the
+    /// holder still reads.
     #[inline(always)]
     fn may_push(&self, n: usize) -> bool {
         self.meta.off() >= n && (!self.is_lent() || self.is_before_payload())
@@ -287,8 +291,8 @@ impl Frame {
         self.meta.off() <= unsafe { held::payload_start(self.buf) }
     }
 
-    /// Moves a frame that is on loan into a buffer of its own, which can be written freely; returns
-    /// false if no buffer is free.
+    /// Moves a frame whose buffer is on loan into a buffer of its own, all of which can be written.
+    /// Returns false if no buffer is free.
     pub fn make_own(&mut self) -> bool {
         if self.is_lent() {
             let Some(copy) = self.try_clone() else { return false };
@@ -312,7 +316,7 @@ impl Frame {
         self.meta.pool() as u16
     }
 
-    /// Returns a second frame for the same buffer.
+    /// Returns a second frame with the same buffer.
     ///
     /// # Safety
     /// The state of the buffer's loan is "lent".
@@ -333,19 +337,20 @@ impl Frame {
         }
     }
 
-    /// Returns the free bytes before the frame: none in a buffer on loan after payload was pulled.
+    /// Returns the number of free bytes in front of the frame. It is 0 in a buffer on loan after
+    /// payload was pulled.
     #[inline]
     pub fn headroom(&self) -> usize {
         if self.may_push(0) { self.meta.off() } else { 0 }
     }
 
-    /// Returns the free bytes after the frame.
+    /// Returns the number of free bytes after the frame.
     #[inline(always)]
     pub fn tailroom(&self) -> usize {
         self.pool().size() - self.meta.off() - self.len()
     }
 
-    /// Moves the front outwards by `n` bytes; the caller has checked the headroom.
+    /// Extends the frame at the front by `n` bytes. The caller must have checked the headroom.
     #[inline(always)]
     fn grow_front(&mut self, n: usize) {
         let back = self.meta.back().saturating_sub(n) as u64;
@@ -353,8 +358,8 @@ impl Frame {
         self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT) | back << BACK_SHIFT) - (n << OFF_SHIFT) + n;
     }
 
-    /// Grows the frame by `N` bytes at the front and returns these for writing; `None` if the
-    /// headroom is too small, or contains pulled payload of a buffer on loan.
+    /// Extends the frame at the front by `N` bytes and returns them for writing. Returns `None` if
+    /// the headroom is too small, or contains pulled payload of a buffer on loan.
     #[inline(always)]
     pub fn push<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         if !self.may_push(N) {
@@ -365,9 +370,9 @@ impl Frame {
         Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
-    /// Calls `write` with the `N` bytes before the frame and its first `M` bytes, and grows the
-    /// frame by `N` bytes if it returns true. Otherwise, or if there are fewer bytes, the frame
-    /// keeps its length.
+    /// Calls `write` with the `N` bytes in front of the frame and with the frame's first `M` bytes.
+    /// If `write` returns true, extends the frame by the `N` bytes. Otherwise, or if there are
+    /// fewer bytes, the frame keeps its length.
     #[inline(always)]
     pub fn push_if<const N: usize, const M: usize>(
         &mut self,
@@ -389,11 +394,11 @@ impl Frame {
         is_pushed
     }
 
-    /// Same as [`Frame::push_if`] for a frame that begins with its network header, as the link
-    /// layer leaves it, with a buffer of its own and no more than `longest` bytes; false for any
-    /// other frame and for a large segment. A single test covers these conditions, and no pulled
-    /// bytes need to be accounted for: this saves a dozen of some 60 instructions that a router
-    /// spends per packet here.
+    /// Extends the frame as [`Frame::push_if`] does, under three more conditions: the frame begins
+    /// with its network header, as the link layer leaves it; the buffer is not on loan; the frame
+    /// has at most `longest` bytes. Returns false for any other frame and for a large segment. A
+    /// single test covers these conditions, and no pulled bytes need to be accounted for: this
+    /// saves a dozen of some 60 instructions that a router spends per packet here.
     #[inline(always)]
     pub fn push_link_if<const N: usize, const M: usize>(
         &mut self,
@@ -417,7 +422,8 @@ impl Frame {
         is_pushed
     }
 
-    /// Grows by `n` bytes at the front; `None` under the same conditions as [`Frame::push`].
+    /// Extends the frame at the front by `n` bytes. Returns `None` under the same conditions as
+    /// [`Frame::push`].
     #[inline(always)] // `n` is a constant for most callers
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
         if !self.may_push(n) {
@@ -427,8 +433,8 @@ impl Frame {
         self.bytes_mut().get_mut(..n)
     }
 
-    /// Removes `n` bytes at the front; false (and no change) if there are fewer, or if offsets
-    /// would exceed 32 KiB.
+    /// Removes `n` bytes at the front. Returns false, without a change, if the frame has fewer
+    /// bytes or the offset would exceed 32 KiB.
     #[inline(always)]
     pub fn pull(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
@@ -440,8 +446,8 @@ impl Frame {
         true
     }
 
-    /// Same as [`Frame::pull`] for a link header; marks the network header after it
-    /// ([`Frame::mark_l3`]).
+    /// Removes a link header of `n` bytes as [`Frame::pull`] does, and marks the network header
+    /// after it ([`Frame::mark_l3`]).
     #[inline(always)]
     pub fn pull_link(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
@@ -452,8 +458,9 @@ impl Frame {
         true
     }
 
-    /// Same as [`Frame::pull_link`], and truncates the frame to `len` bytes of payload, in one
-    /// write. False (and no change) if there are fewer bytes, or offsets would exceed 32 KiB.
+    /// Removes a link header as [`Frame::pull_link`] does, and truncates the frame to `len` bytes
+    /// of payload, in one write. Returns false, without a change, if the frame has fewer bytes or
+    /// the offset would exceed 32 KiB.
     #[inline(always)]
     pub fn open_link(&mut self, n: usize, len: usize) -> bool {
         let off = self.meta.off() + n;
@@ -465,10 +472,10 @@ impl Frame {
         fits
     }
 
-    /// Pulls the first `N` bytes, the network header and the next one, and truncates the frame to
-    /// `len` bytes: [`Frame::truncate`] and [`Frame::pull`] in one write. The frame must begin with
-    /// its network header. False (and no change) if bytes have been pulled since the mark, if there
-    /// are fewer, or if offsets would exceed 32 KiB.
+    /// Removes the first `N` bytes, the network header and the header after it, and truncates the
+    /// rest to `len` bytes: [`Frame::truncate`] and [`Frame::pull`] in one write. The frame must
+    /// begin with its network header. Returns false, without a change, if bytes were pulled since
+    /// the mark, the frame has fewer bytes, or the offset would exceed 32 KiB.
     #[inline(always)]
     pub fn open_headers<const N: usize>(&mut self, len: usize) -> bool {
         let n = N as u64;
@@ -480,8 +487,8 @@ impl Frame {
         opens
     }
 
-    /// Returns the bytes from the marked network header to the first byte, if there are exactly
-    /// `N`.
+    /// Returns the pulled bytes from the marked network header up to the frame's first byte, if
+    /// there are exactly `N`.
     #[inline(always)]
     pub fn headers<const N: usize>(&self) -> Option<&[u8; N]> {
         const { assert!(N < BACK as usize) }; // the maximum also stands for larger values
@@ -493,7 +500,8 @@ impl Frame {
         Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
-    /// Same as [`Frame::headers`] for writing; `None` also if the buffer is on loan.
+    /// Returns the pulled bytes as [`Frame::headers`] does, for writing; `None` also if the buffer
+    /// is on loan.
     #[inline(always)]
     pub fn headers_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         const { assert!(N < BACK as usize) };
@@ -505,9 +513,9 @@ impl Frame {
         Some(unsafe { &mut *self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
-    /// Grows the frame by `n` bytes at its end and returns these for writing; `None` if the
-    /// tailroom is too small, or the buffer is on loan: after a truncation the bytes there are the
-    /// holder's payload.
+    /// Extends the frame at its end by `n` bytes and returns them for writing. Returns `None` if
+    /// the tailroom is too small, or the buffer is on loan: after a truncation the bytes there are
+    /// the holder's payload.
     #[inline(always)]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.tailroom() || self.is_lent() {
@@ -534,8 +542,8 @@ impl Frame {
         }
     }
 
-    /// Marks the first byte as the beginning of the network header, so that it can be found after
-    /// pulls of up to 127 bytes in total (the longest IPv4 and TCP headers have 120).
+    /// Marks the frame's first byte as the start of the network header. The header can then be
+    /// found after pulls of up to 127 bytes in total (the longest IPv4 and TCP headers have 120).
     #[inline(always)]
     pub fn mark_l3(&mut self) {
         self.meta.0 &= !(BACK << BACK_SHIFT);
@@ -556,7 +564,7 @@ impl Frame {
         self.grow_front(self.meta.back());
     }
 
-    /// Returns a copy in a buffer of the same pool; `None` if the pool is empty.
+    /// Returns a copy in another buffer of the same pool; `None` if no buffer is free.
     pub fn try_clone(&self) -> Option<Frame> {
         let mut copy = self.pool().get(self.meta.pool() as u16)?;
         let bytes = self.l3_bytes();
@@ -578,19 +586,20 @@ impl Frame {
     }
 }
 
-/// Prefetches the memory of `value`. A hint: never faults, changes nothing.
+/// Prefetches the memory of `value`. This is a hint: it never faults and changes nothing.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast());
 }
 
-/// [`prefetch`] of the cache line after the one in which `value` begins.
+/// Prefetches the cache line after the one in which `value` begins.
 #[inline(always)]
 pub fn prefetch_next<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast::<u8>().wrapping_add(64));
 }
 
-/// Prefetches a free buffer at `front` bytes from its beginning, where its frame will begin.
+/// Prefetches a free buffer at the place where its frame will begin: `front` bytes from the
+/// buffer's start.
 #[inline(always)]
 pub(crate) fn prefetch_buffer(buf: NonNull<u8>, front: usize) {
     prefetch_ptr(buf.as_ptr().wrapping_add(front));
@@ -607,9 +616,9 @@ fn prefetch_ptr(at: *const u8) {
     let _ = at;
 }
 
-/// Flushes `bytes` from all caches to memory, as a bus master's write does if caches only snoop
-/// (PCI and PCI-X, before NICs wrote into the last-level cache). Does not change the contents; does
-/// nothing on processors without the instruction.
+/// Flushes `bytes` from all caches to memory. A write by a bus master has this effect if caches
+/// only snoop (PCI and PCI-X, before NICs wrote into the last-level cache). The contents do not
+/// change. Does nothing on processors without the instruction.
 pub fn evict(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(64).chain(bytes.last().map(std::slice::from_ref)) {

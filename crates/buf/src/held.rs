@@ -1,12 +1,15 @@
-//! Payload with two owners: kept here until it is acknowledged, and lent to a frame that is sent.
+//! Payload with two owners: it is kept here until it is acknowledged, and lent to a frame that is
+//! sent.
 //!
 //! A [`Held`] owns a buffer and can lend it to one [`Frame`] at a time. Both read the payload and
-//! neither writes it; the bytes before it, for headers, belong to the borrower alone. So a sender
-//! copies its bytes once, into the buffer that is sent. Whichever of the two is dropped last
-//! returns the buffer. During a loan, a second frame must be a copy ([`Held::bytes`]).
+//! neither writes it; the bytes in front of it, for headers, belong to the borrowing frame alone. A
+//! sender therefore copies its bytes once, into the buffer that is sent. Whichever of the two is
+//! dropped last returns the buffer to its pool. While the buffer is on loan, a second frame must be
+//! a copy ([`Held::bytes`]).
 //!
-//! The state is stored before the buffer, in a cache line used for nothing else. With one owner, no
-//! atomic read-modify-write is needed; returning a loan takes one locked instruction.
+//! The state of the loan is stored in front of the buffer, in a cache line used for nothing else.
+//! While there is one owner, no atomic read-modify-write is needed; ending a loan takes one locked
+//! instruction.
 #![allow(unsafe_code)] // unsafe: the state word decides which owner returns the buffer
 
 use crate::Frame;
@@ -15,18 +18,18 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// State before a buffer that is, or was, lent.
+/// State in front of a buffer that is, or was, on loan.
 #[repr(C)]
 pub(crate) struct Loan {
     state: AtomicU32,
-    /// Offset of the payload in the buffer: the bytes before it belong to the borrower.
+    /// Offset of the payload in the buffer. The bytes in front of it belong to the borrowing frame.
     payload: AtomicU32,
-    /// Segment size of a frame with the `GSO` flag; it belongs to the owner of the frame, on loan
-    /// or not.
+    /// Segment size of a frame with the flag `GSO`. It belongs to the owner of the frame, whether
+    /// on loan or not.
     gso_size: AtomicU16,
 }
 
-/// Bytes that the pool reserves before each buffer for a [`Loan`].
+/// Number of bytes that the pool reserves in front of each buffer for a [`Loan`].
 pub(crate) const LOAN_ROOM: usize = 64;
 
 const HELD: u32 = 1;
@@ -62,10 +65,10 @@ pub(crate) unsafe fn gso_size<'a>(buf: NonNull<u8>) -> &'a AtomicU16 {
     unsafe { &Loan::of(buf).gso_size }
 }
 
-/// Ends a loan; returns true if the caller must return the buffer. `alone` means that this is the
-/// thread that owns the pool, and the holder's thread too; no locked instruction is used then (20
-/// of the 850 ticks of a segment). If the holder was moved to another thread nevertheless, and is
-/// dropped at the same moment, the buffer leaks but never has two owners.
+/// Ends a loan. Returns true if the caller must return the buffer to its pool. `alone` means that
+/// this thread owns the pool and is also the holder's thread; then no locked instruction is used
+/// (it costs 20 of the 850 ticks of a segment). If the holder was moved to another thread
+/// nevertheless, and is dropped at the same moment, the buffer leaks but never has two owners.
 ///
 /// # Safety
 /// `buf` is the buffer of a lent frame that is not used after this.
@@ -104,7 +107,7 @@ impl Held {
         self.0.bytes()
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the payload in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -123,8 +126,8 @@ impl Held {
         unsafe { Loan::of(self.0.buffer()) }.state.load(Ordering::Acquire) & LENT != 0
     }
 
-    /// Returns a frame with the same payload and the headroom before it; `None` while the previous
-    /// one is still on loan.
+    /// Returns a frame with the same payload and the headroom in front of it; `None` while the
+    /// previous such frame exists.
     #[inline]
     pub fn lend(&mut self) -> Option<Frame> {
         if self.is_lent() {
@@ -139,14 +142,14 @@ impl Held {
         Some(unsafe { self.0.borrower() })
     }
 
-    /// Returns the free bytes after the payload, 0 during a loan.
+    /// Returns the number of free bytes after the payload; 0 while the buffer is on loan.
     #[inline]
     pub fn tailroom(&self) -> usize {
         if self.is_lent() { 0 } else { self.0.tailroom() }
     }
 
-    /// Grows the payload by `n` bytes at its end and returns these for writing; `None` without
-    /// room, or during a loan.
+    /// Extends the payload at its end by `n` bytes and returns them for writing. Returns `None` if
+    /// there is no room, or the buffer is on loan.
     #[inline]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if self.is_lent() { None } else { self.0.append(n) }

@@ -1,8 +1,8 @@
 //! Memory for pools: a zeroed region on 4 KiB, 2 MiB or 1 GiB pages (REPORTS A5).
 //!
-//! Uses `unsafe`; apart from ports and workers, the only place that makes a system call (mmap). If
-//! huge pages are unavailable, it falls back from reserved huge pages to transparent ones
-//! (madvise), then to small pages; [`Region::notice`] reports to which.
+//! Uses `unsafe`, and makes a system call (mmap), as otherwise only ports and workers do. If huge
+//! pages are unavailable, it falls back from reserved huge pages to transparent ones (madvise),
+//! then to small pages; [`Region::notice`] reports the pages in use.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -62,7 +62,7 @@ const MIB_2: usize = 2 << 20;
 const GIB_1: usize = 1 << 30;
 
 impl Region {
-    /// Maps at least `len` bytes on `pages`.
+    /// Maps at least `len` bytes, on pages of size `pages` if available.
     ///
     /// # Errors
     /// The system's error, if even small pages are unavailable.
@@ -121,14 +121,14 @@ impl Region {
         self.len == 0
     }
 
-    /// Returns a sentence about a deviation from the requested page size.
+    /// Returns a message if the pages in use differ from the requested size.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
 }
 
-/// Requests transparent 2 MiB pages for a large table that has been reserved but not touched. A
-/// hint: without available huge pages, nothing changes.
+/// Requests transparent 2 MiB pages for a large table that has been reserved but not touched. This
+/// is a hint: if no huge pages are available, nothing changes.
 pub fn advise_huge<T>(table: &mut [T]) {
     if size_of_val(table) < 1 << 21 {
         return;
@@ -144,7 +144,7 @@ pub fn advise_huge<T>(table: &mut [T]) {
     }
 }
 
-/// An atomic integer type, with zero represented by zero bits.
+/// An atomic integer type whose value 0 is represented by zero bits.
 pub trait Zeroed: sealed::Zeroed {}
 
 mod sealed {
@@ -160,7 +160,7 @@ macro_rules! zeroed {
 
 zeroed!(AtomicU8, AtomicU16, AtomicU32);
 
-/// Returns `len` zeros: memory is reserved, none is touched. For `pages` other than small ones,
+/// Returns `len` zeros. The memory is reserved but not touched. For page sizes other than small,
 /// calls [`advise_huge`].
 pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
     // SAFETY: types that implement `Zeroed` have the representation of an unsigned integer, in

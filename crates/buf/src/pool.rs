@@ -1,4 +1,5 @@
-//! Pools: allocation of buffers by one of four policies (REPORTS A4) under one of three locks (A6).
+//! Pools of buffers, with a choice of four allocation policies (REPORTS A4) and three kinds of
+//! locks (A6).
 //!
 //! | kind | memory touched by a get | origin |
 //! |---|---|---|
@@ -7,11 +8,11 @@
 //! | `zone` | a per-thread bucket; constructor and destructor touch the buffer | BSD's UMA |
 //! | `malloc` | as the system's allocator (zeroed: a slice needs initialised memory) | |
 //!
-//! With [`PoolLocks::Owner`] (the `up` stack) the first thread that takes a buffer owns the free
-//! list and uses no atomics. Frames dropped on other threads go to a list under a mutex, which the
-//! owner drains when its own list is empty. With `Light` each thread has a cache of buffers, so
-//! that the lock of a `stack` is seldom taken; with `Heavy`, and for a `freelist`, every get and
-//! put takes the lock.
+//! With [`PoolLocks::Owner`] (for stacks with `Up` locks), the first thread that takes a buffer
+//! owns the free list and uses no atomics. Frames dropped on other threads go to a list under a
+//! mutex, which the owner empties when its own list is empty. With `Light`, each thread has a cache
+//! of buffers, so that the lock of a `stack` is seldom taken; with `Heavy`, and for a `freelist`,
+//! every get and put takes the lock.
 #![allow(unsafe_code)] // unsafe: a free list is exclusive by thread identity or lock
 
 mod cached;
@@ -50,16 +51,16 @@ pub struct Layout {
     pub len: usize,
     /// Bytes from one buffer to the next, a multiple of 64.
     pub stride: usize,
-    /// Bytes before each buffer that the pool itself uses.
+    /// Number of bytes in front of each buffer that the pool itself uses.
     pub front: usize,
 }
 
-/// Levels and counters of a pool.
+/// Number of buffers in use, and counters of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStats {
     /// Policy of the pool.
     pub kind: Kind,
-    /// Number of buffers; for `malloc` the limit.
+    /// Number of buffers; for `malloc`, the maximum number in use.
     pub buffers: usize,
     /// Capacity of a buffer in bytes, including headroom.
     pub size: usize,
@@ -69,11 +70,11 @@ pub struct PoolStats {
     pub gets: u64,
     /// Number of buffers returned so far.
     pub puts: u64,
-    /// Number of requests that found no free buffer.
+    /// Number of requests for which no buffer was free.
     pub empty: u64,
-    /// Buffers returned from a thread other than the owner.
+    /// Number of buffers returned on a thread other than the owner.
     pub foreign: u64,
-    /// A sentence about a deviation from the requested page size.
+    /// Message if the pages in use differ from the requested size.
     pub notice: Option<String>,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Inner {
     kind: Kind,
     buffers: usize,
     handles: AtomicUsize,
-    /// Set if the last handle was dropped while frames were out. Accessed under [`FREEING`].
+    /// True if the last handle was dropped while frames were in use. Accessed under [`FREEING`].
     orphaned: AtomicBool,
     region: Option<Region>,
 }
@@ -107,10 +108,10 @@ enum Store {
     Malloc(Malloc),
 }
 
-/// Value of `owner` for a free list without an owner.
+/// Value of `owner` while no thread owns the free list.
 const NOBODY: u32 = u32::MAX;
 
-/// A free list owned by the first thread that takes from it.
+/// A free list owned by the first thread that takes a buffer from it.
 struct Owned {
     owner: AtomicU32,
     local: UnsafeCell<Free>,
@@ -143,7 +144,7 @@ impl Owned {
         self.owner.load(Ordering::Relaxed) == thread_token_if_any()
     }
 
-    /// Fast path: the owner takes a buffer and there is one.
+    /// Takes a buffer on the fast path: this thread is the owner, and its list has a buffer.
     #[inline(always)]
     fn get_own(&self) -> Option<NonNull<u8>> {
         // SAFETY: this thread is the owner; no other reference to `local` exists while it runs
@@ -204,7 +205,7 @@ impl Owned {
         self.foreign.lock().unwrap_or_else(PoisonError::into_inner).put(buf);
     }
 
-    /// Gives up ownership: the next thread that takes a buffer becomes the owner.
+    /// Ends this thread's ownership: the next thread that takes a buffer becomes the owner.
     fn release(&self) {
         if self.is_mine() {
             let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,13 +220,13 @@ impl Owned {
     }
 }
 
-/// Pools by number: a frame stores its pool in eleven bits.
+/// All pools by number: a frame contains its pool's number in eleven bits.
 static POOLS: [AtomicPtr<Inner>; POOLS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOLS_MAX];
 
-/// Locked while a pool is freed, so that a pool found in the table can be accessed.
+/// Locked while a pool is freed, so that a pool found in the table can be accessed safely.
 static FREEING: Mutex<()> = Mutex::new(());
 
-/// Frees the pools without handles after all of their frames have returned.
+/// Frees the pools without handles whose frames have all returned.
 fn reclaim() {
     let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
     for slot in &POOLS {
@@ -241,7 +242,7 @@ fn reclaim() {
     }
 }
 
-/// Registers `inner` under the first free number; returns it as the error if there is none.
+/// Registers `inner` under the first free number. Returns it as the error if no number is free.
 fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
     reclaim();
     for (number, slot) in POOLS.iter().enumerate() {
@@ -262,8 +263,8 @@ fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
 impl Inner {
     /// Returns the pool with number `number`.
     ///
-    /// Relaxed: a frame came, directly or through others, from a thread that had seen the pool
-    /// registered.
+    /// The load may be relaxed: the frame that contains the number came, directly or indirectly,
+    /// from a thread that had seen the pool registered.
     #[inline(always)]
     pub(crate) fn numbered(number: usize) -> NonNull<Inner> {
         let raw = POOLS[number & (POOLS_MAX - 1)].load(Ordering::Relaxed);
@@ -314,8 +315,8 @@ impl Inner {
         }
     }
 
-    /// Returns whether the pool can be freed: every buffer has returned, and no other thread can be
-    /// inside a put now.
+    /// Returns whether the pool can be freed: every buffer has returned, and no other thread can
+    /// still be returning one.
     fn is_quiet(&self) -> bool {
         let stats = self.stats(); // locks and unlocks: a put that was counted has left the lock
         let alone = match &self.store {
@@ -383,10 +384,11 @@ impl Inner {
         }
     }
 
-    /// Takes buffers for as many frames of `len` bytes as `into` has slots; returns their number.
+    /// Takes buffers for frames of `len` bytes, one for each slot of `into`, as long as there are
+    /// free ones. Returns their number.
     ///
-    /// A single get costs 22 instructions, one of several 5: owner and kind of list are checked
-    /// only once.
+    /// A single get costs 22 instructions, each of several only 5: owner and kind of list are
+    /// checked once.
     #[inline(always)]
     pub(crate) fn get_many(&self, len: usize, into: &mut [MaybeUninit<Frame>]) -> usize {
         // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the
@@ -413,11 +415,11 @@ impl Inner {
     }
 
     /// Returns the buffers of `frames` if all of them belong to this pool and this thread owns it;
-    /// otherwise does nothing and returns false. The check is part of the loop that copies their
-    /// addresses, since a separate loop took a fifth of the cost of get and put.
+    /// otherwise does nothing and returns false. The check is made in the loop that copies the
+    /// buffers' addresses, because a separate loop took a fifth of the cost of get and put.
     ///
     /// # Safety
-    /// If it returns true, the frames must not be used or dropped afterwards.
+    /// If this returns true, the frames must not be used or dropped afterwards.
     #[inline(always)]
     pub(crate) unsafe fn put_all(pool: NonNull<Inner>, frames: &[Frame]) -> bool {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
@@ -476,8 +478,8 @@ impl Malloc {
     }
 }
 
-/// A handle of a pool. Clones refer to the same pool. Frames may outlive all handles; the memory is
-/// then freed later, when another pool is made.
+/// A handle of a pool. Clones refer to the same pool. Frames may outlive all handles; the pool's
+/// memory is then freed later, when another pool is created.
 pub struct Pool(NonNull<Inner>);
 
 // SAFETY: `Inner` is Sync, and the handle count is atomic.
@@ -557,16 +559,16 @@ impl Pool {
         unsafe { self.0.as_ref() }
     }
 
-    /// Takes a buffer: an empty frame with the pool's headroom before it. `None` if the pool is
-    /// exhausted, which is counted.
+    /// Takes a buffer as an empty frame with the pool's headroom in front of it. Returns `None`,
+    /// and counts it, if no buffer is free.
     #[inline(always)]
     pub fn get(&self) -> Option<Frame> {
         self.inner().get(self.inner().number)
     }
 
     /// Takes a buffer as a frame that begins `front` bytes inside the headroom and has `front +
-    /// len` bytes with arbitrary old contents. `None` if the pool is exhausted, or a buffer too
-    /// short.
+    /// len` bytes with arbitrary old contents. Returns `None` if no buffer is free, or the buffers
+    /// are too short.
     ///
     /// Equivalent to getting an empty frame, appending the payload and pushing the headers, which
     /// costs 30 instructions more.
@@ -580,13 +582,13 @@ impl Pool {
         Some(unsafe { self.get()?.spanning(front, front + len) })
     }
 
-    /// Takes up to `n` buffers into `into`; returns their number.
+    /// Takes up to `n` buffers into `into`, as empty frames. Returns their number.
     pub fn get_burst(&self, n: usize, into: &mut Burst) -> usize {
         self.get_burst_of(n, 0, into)
     }
 
-    /// Takes up to `n` buffers into `into`, as frames of `len` bytes with arbitrary old contents;
-    /// returns their number. Returns 0 if a buffer after its headroom is shorter than `len`.
+    /// Takes up to `n` buffers into `into`, as frames of `len` bytes with arbitrary old contents.
+    /// Returns their number; 0 if `len` bytes do not fit in a buffer after its headroom.
     #[inline]
     pub fn get_burst_of(&self, n: usize, len: usize, into: &mut Burst) -> usize {
         let inner = self.inner();
@@ -596,7 +598,7 @@ impl Pool {
         into.fill(n, |places| inner.get_many(len, places))
     }
 
-    /// Returns the pool's number in this process, which its frames carry.
+    /// Returns the pool's number in this process, which each of its frames contains.
     #[inline(always)]
     pub fn number(&self) -> u16 {
         self.inner().number
@@ -608,22 +610,22 @@ impl Pool {
         self.inner().size
     }
 
-    /// Returns the headroom of a new frame.
+    /// Returns the headroom of a new frame in bytes.
     #[inline]
     pub fn headroom(&self) -> usize {
         usize::from(self.inner().headroom)
     }
 
-    /// Gives up this thread's ownership, which exists only with [`PoolLocks::Owner`]; call this
-    /// before the stack moves to another thread.
+    /// Ends this thread's ownership of the pool, which exists only with [`PoolLocks::Owner`]. Call
+    /// this before the stack moves to another thread.
     pub fn release(&self) {
         if let Store::Owned(owned) = &self.inner().store {
             owned.release();
         }
     }
 
-    /// Returns how often the pool's locks were taken, and the number of locks. With an owner, the
-    /// lock is only for other threads and is not counted.
+    /// Returns how often the pool's locks were taken, and the number of locks. With
+    /// [`PoolLocks::Owner`] the lock is only for other threads and is not counted.
     pub fn locks(&self) -> (u64, usize) {
         match &self.inner().store {
             Store::Owned(_) => (0, 1),
@@ -634,7 +636,7 @@ impl Pool {
         }
     }
 
-    /// Returns the pool's levels and counters.
+    /// Returns the number of buffers in use, and the counters of the pool.
     pub fn stats(&self) -> PoolStats {
         self.inner().stats()
     }

@@ -1,8 +1,8 @@
 //! A bounded single-producer single-consumer ring, which moves frames from one thread to another.
 //!
-//! Each side keeps a copy of the other's index and re-reads the shared one only when the copy means
-//! "full" or "empty": about 3 ticks per pointer in bursts of 32 (docs/results). Checked with loom
-//! (`RUSTFLAGS="--cfg loom"`).
+//! Each side keeps a copy of the other side's index, and reads the shared index again only when the
+//! copy means "full" or "empty". This costs about 3 ticks per pointer in bursts of 32
+//! (docs/results). Checked with loom (`RUSTFLAGS="--cfg loom"`).
 #![allow(unsafe_code)] // unsafe: acquire and release of the indices transfer the slots
 
 pub mod desc;
@@ -99,7 +99,8 @@ pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 }
 
 impl<T> Producer<T> {
-    /// Returns the number of free slots (at least; the consumer may be freeing more).
+    /// Returns the number of free slots. There may be more, because the consumer may be freeing
+    /// slots meanwhile.
     #[inline]
     pub fn room(&mut self) -> usize {
         let capacity = self.shared.slots.len();
@@ -109,8 +110,8 @@ impl<T> Producer<T> {
         capacity - self.tail.wrapping_sub(self.head_seen)
     }
 
-    /// Writes values from `next` until it returns `None` or the ring is full; they become visible
-    /// to the consumer all at once.
+    /// Writes values from `next` until it returns `None` or the ring is full. The values become
+    /// visible to the consumer all at once. Returns their number.
     #[inline]
     pub fn push_from(&mut self, mut next: impl FnMut() -> Option<T>) -> usize {
         let start = self.tail;
@@ -138,7 +139,7 @@ impl<T> Producer<T> {
         tail.wrapping_sub(start)
     }
 
-    /// Writes one value; returns it as the error if the ring is full.
+    /// Writes one value. Returns it as the error if the ring is full.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         if self.room() == 0 {
@@ -160,7 +161,8 @@ impl<T> Producer<T> {
 }
 
 impl<T> Consumer<T> {
-    /// Returns the number of values ready to be read (at least).
+    /// Returns the number of values ready to be read. There may be more, because the producer may
+    /// be adding values meanwhile.
     #[inline]
     pub fn ready(&mut self) -> usize {
         if self.tail_seen == self.head {
@@ -169,8 +171,8 @@ impl<T> Consumer<T> {
         self.tail_seen.wrapping_sub(self.head)
     }
 
-    /// Passes at most `most` values to `into`; their slots become free for the producer all at
-    /// once.
+    /// Passes at most `most` values to `into`. Their slots become free for the producer all at
+    /// once. Returns their number.
     #[inline]
     pub fn pop_into(&mut self, most: usize, mut into: impl FnMut(T)) -> usize {
         let n = self.ready().min(most);
@@ -188,7 +190,7 @@ impl<T> Consumer<T> {
         n
     }
 
-    /// Returns the number of values in the ring (the producer may be adding more).
+    /// Returns the number of values in the ring. The producer may be adding more meanwhile.
     pub fn level(&self) -> usize {
         self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }

@@ -1,14 +1,14 @@
-//! Frames dropped because a thread unwinds: they are counted nowhere else, but the frame balance
-//! must include them.
+//! Frames dropped because a thread unwinds. No drop counter includes them, but the balance of
+//! frames must.
 //!
-//! Compiled out if panics abort, as in the released program.
+//! Compiled out if panics abort, as they do in the released program.
 
 #[cfg(panic = "unwind")]
 std::thread_local! {
     static ENDED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts `frames` dropped frames if the thread is unwinding.
+/// Counts `frames` as dropped by unwinding, if the thread is unwinding.
 #[inline(always)]
 pub(crate) fn note(frames: usize) {
     #[cfg(panic = "unwind")]
@@ -19,7 +19,8 @@ pub(crate) fn note(frames: usize) {
     let _ = frames;
 }
 
-/// Returns the number of frames dropped while the calling thread unwound, since its start.
+/// Returns the number of frames that were dropped while the calling thread unwound, since the
+/// thread started.
 pub fn unwound() -> u64 {
     #[cfg(panic = "unwind")]
     return ENDED.get();

@@ -1,9 +1,9 @@
 //! Time as a value.
 //!
-//! All code above this crate takes an [`Instant`] as an argument. Only [`Clock`] makes one, and
-//! only the modules that own a thread read it (DESIGN: sans-I/O inside). Its strategies differ in
-//! source and representation, because rtems2014 measured that the representation of time costs 3 %
-//! of a TCP stream: see [`Strategy`].
+//! All code above this crate takes an [`Instant`] as an argument. Only [`Clock`] creates instants,
+//! and only the modules that own a thread read it, so the protocol code does no I/O. A clock's
+//! strategy determines the source and the representation of time, because rtems2014 measured that
+//! the representation costs 3 % of a TCP stream: see [`Strategy`].
 
 mod live;
 mod sim;
@@ -49,7 +49,7 @@ impl Instant {
         self.0
     }
 
-    /// Returns the time since `earlier`; zero if that is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later than this instant.
     #[inline]
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

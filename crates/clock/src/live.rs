@@ -8,14 +8,14 @@
 //! | [`Strategy::NsDivision`] | `ns` | TSC | 64-bit nanoseconds | two 64-bit divisions |
 //! | [`Strategy::TscScaled`] | `tsc` | TSC | 64-bit nanoseconds | one multiply |
 //!
-//! rtems2014's A and B are `timespec-tsc` and `ns`: with the same source, only the representation
-//! differs.
+//! The configurations A and B of rtems2014 are `timespec-tsc` and `ns`: with the same source, only
+//! the representation differs.
 
 use crate::{Instant, SimClock, tsc};
 use std::fmt;
 use std::str::FromStr;
 
-/// Method by which a live clock turns the machine's time into an [`Instant`]. The lab's ladder
+/// Method by which a live clock turns the machine's time into an [`Instant`]. The laboratory
 /// measures the cost of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
@@ -25,10 +25,10 @@ pub enum Strategy {
     /// configuration A). One multiplication converts ticks to seconds and a binary fraction,
     /// another converts the fraction to nanoseconds, as in FreeBSD's `bintime`.
     TscTimespec,
-    /// Reads the TSC and divides: each reading takes the quotient and remainder of one 64-bit
-    /// division, and the quotient of another (rtems2014's configuration B).
+    /// Reads the TSC and divides. Each reading takes two 64-bit divisions; the first gives quotient
+    /// and remainder, the second only a quotient (rtems2014's configuration B).
     NsDivision,
-    /// Reads the TSC, multiplies and shifts (rtems2014's wish e).
+    /// Reads the TSC, multiplies and shifts (proposed in rtems2014).
     #[default]
     TscScaled,
 }
@@ -72,7 +72,7 @@ impl Strategy {
         }
     }
 
-    /// Returns whether each reading divides.
+    /// Returns whether each reading takes a division.
     pub const fn divides(self) -> bool {
         matches!(self, Strategy::NsDivision)
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// A source of [`Instant`]s: live with one of the strategies, or simulated.
+/// A source of [`Instant`]s: either live, with one of the strategies, or simulated.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -131,8 +131,9 @@ const SHIFT: u32 = 32;
 const NANOS: u64 = 1_000_000_000;
 
 impl Clock {
-    /// Creates a live clock with the present as its epoch. If the TSC is not invariant, strategies
-    /// that read it fall back to [`Strategy::Timespec`], and [`Clock::strategy`] reports that.
+    /// Creates a live clock whose epoch is the moment of the call. If the TSC is not invariant,
+    /// strategies that read it fall back to [`Strategy::Timespec`], which [`Clock::strategy`] then
+    /// returns.
     pub fn live(strategy: Strategy) -> Clock {
         if strategy.source() == TimeSource::Kernel || !tsc::invariant() {
             return Clock(Source::Timespec { base: std::time::Instant::now() });
@@ -184,8 +185,8 @@ impl Clock {
     }
 }
 
-/// Returns the binary fraction of a second in a tick: 2^64 / hertz, rounded down. A counter slower
-/// than 2 Hz counts as 2 Hz.
+/// Returns the length of a tick as a binary fraction of a second: 2^64 / `hertz`, rounded down. A
+/// counter slower than 2 Hz counts as 2 Hz.
 pub(crate) const fn scale(hertz: u64) -> u64 {
     let hertz = if hertz < 2 { 2 } else { hertz };
     ((1u128 << 64) / hertz as u128) as u64
@@ -199,7 +200,7 @@ pub(crate) const fn timespec(ticks: u64, scale: u64) -> (u64, u32) {
     ((time >> 64) as u64, ((fraction * NANOS) >> 32) as u32)
 }
 
-/// Converts `ticks` to nanoseconds with two divisions, one of them with remainder.
+/// Converts `ticks` to nanoseconds with two divisions, of which the first also gives a remainder.
 #[inline(always)]
 pub(crate) const fn divided(ticks: u64, hertz: u64) -> u64 {
     let (secs, rest) = (ticks / hertz, ticks % hertz);

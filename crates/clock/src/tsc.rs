@@ -1,4 +1,4 @@
-//! The time-stamp counter: ticks, not core cycles (a core may run faster than its TSC).
+//! The time-stamp counter. Its ticks are not core cycles: a core may run faster than its TSC.
 //!
 //! Uses `unsafe`: `_rdtsc` and `__cpuid` are intrinsics without preconditions on x86-64. On other
 //! machines a tick is a nanosecond of the monotonic clock, and [`invariant`] returns false so that
@@ -51,7 +51,8 @@ pub fn invariant() -> bool {
 pub fn hertz() -> u64 {
     static HERTZ: OnceLock<u64> = OnceLock::new();
     *HERTZ.get_or_init(|| {
-        // The median of three: an interruption between the two reads of an end spoils only one.
+        // Uses the median of three: an interruption between the two clock reads at one end spoils
+        // one measurement only.
         let mut rates: Vec<u64> = (0..3).map(|_| rate_over(Duration::from_micros(3300))).collect();
         rates.sort_unstable();
         rates[1].max(1)

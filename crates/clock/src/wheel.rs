@@ -1,16 +1,17 @@
-//! A timer wheel: one deadline for each key, for hundreds of thousands of keys.
+//! A timer wheel: one deadline per key, for hundreds of thousands of keys.
 //!
-//! A key is a small number, usually the index of a connection in its table. A deadline is filed in
-//! one of 64 slots on one of eleven levels. The level is the highest group of six bits in which its
-//! granule differs from the present one, so that every `u64` has a slot and everything on a level
-//! is due before everything on the next. When a slot's time comes, its keys are filed again on
-//! lower levels. Keys of the present granule are in a heap, which makes the wheel exact: a key
-//! expires at its deadline, neither early nor a granule late.
+//! A key is a small number, usually the index of a connection in its table. Time is divided into
+//! granules of equal length. A deadline is filed in one of 64 slots on one of eleven levels. The
+//! level is the highest group of six bits in which the number of the deadline's granule differs
+//! from that of the present granule. Every `u64` therefore has a slot, and all keys on a level are
+//! due before all keys on the next. When a slot's time comes, its keys are filed again on lower
+//! levels. Keys of the present granule are in a heap, which makes the wheel exact: a key expires at
+//! its deadline, neither early nor a granule late.
 //!
-//! Moving a deadline later, and cancelling, write one word: the key stays filed and is checked once
-//! when that time comes. A connection that moves its retransmission timer with every ACK is
-//! therefore filed once per timeout, not once per ACK (Linux's `mod_timer` files it each time). The
-//! price: [`Wheel::next`] may be early.
+//! Moving a deadline to a later time, and cancelling it, write one word: the key stays filed in its
+//! slot and is checked once when the slot's time comes. A connection that moves its retransmission
+//! timer with every ACK is therefore filed once per timeout, not once per ACK (Linux's `mod_timer`
+//! files it each time). The price is that [`Wheel::next`] may return a time that is too early.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -30,7 +31,7 @@ const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 
-/// Marks the end of a list.
+/// Index that marks the end of a list.
 const NONE: u32 = u32::MAX;
 
 /// Position of a filed key: level * 64 + slot, or one of the constants below.
@@ -38,32 +39,32 @@ type Place = u16;
 const NOWHERE: Place = Place::MAX;
 const NEAR: Place = Place::MAX - 1;
 
-/// State of one key: half a cache line.
+/// State of one key, in half a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Time of expiry; [`Instant::NEVER`] if not set.
+    /// When the key expires; [`Instant::NEVER`] if no deadline is set.
     deadline: Instant,
-    /// Time for which the key is filed: never later than `deadline`.
+    /// Time by which the key was filed: never later than `deadline`.
     filed: Instant,
     next: u32,
-    /// Previous key in its list; in the heap, the key's position.
+    /// Previous key in the slot's list; for a key in the heap, its position there.
     prev: u32,
     place: Place,
 }
 
 const IDLE: Entry = Entry { deadline: Instant::NEVER, filed: Instant::NEVER, next: NONE, prev: NONE, place: NOWHERE };
 
-/// Deadlines, one per key.
+/// Timer wheel: one deadline per key.
 #[derive(Debug)]
 pub struct Wheel {
     shift: u32,
-    /// Number of the present granule.
+    /// Number of the present granule of time.
     now: u64,
     entries: Vec<Entry>,
     /// First key of each slot.
     heads: Box<[u32; LEVELS * SLOTS]>,
     occupied: [u64; LEVELS],
-    /// Slot with keys that are now filed again, until it is empty. Nothing is filed into it
+    /// Slot whose keys are being filed again, until it is empty. Nothing is filed into it
     /// meanwhile.
     open: Option<Place>,
     near: Near,
@@ -89,8 +90,8 @@ impl Wheel {
 
     /// Sets or moves the deadline of `key`. [`Instant::NEVER`] cancels it.
     ///
-    /// Memory grows with the largest key, 32 bytes per key; no memory is allocated for keys below
-    /// it.
+    /// Memory grows with the largest key, 32 bytes per key. Setting a key below the largest one
+    /// allocates nothing.
     #[inline]
     pub fn set(&mut self, key: u32, at: Instant) {
         let index = key as usize;
@@ -115,7 +116,7 @@ impl Wheel {
         self.set(key, Instant::NEVER);
     }
 
-    /// Returns the deadline of `key`.
+    /// Returns the deadline of `key`; [`Instant::NEVER`] if none is set.
     pub fn deadline(&self, key: u32) -> Instant {
         self.entries.get(key as usize).map_or(Instant::NEVER, |entry| entry.deadline)
     }
@@ -125,8 +126,8 @@ impl Wheel {
         self.armed
     }
 
-    /// Returns the earliest instant at which a key may be due, for the next call of
-    /// [`Wheel::expire`]. May be too early, never too late.
+    /// Returns the earliest instant at which a key may be due, which is when to call
+    /// [`Wheel::expire`] next. It may be too early, but never too late.
     pub fn next(&self) -> Instant {
         if self.armed == 0 {
             return Instant::NEVER; // keys still filed are cancelled
@@ -138,9 +139,9 @@ impl Wheel {
         self.near.first().map_or(filed, |(near, _)| near.min(filed))
     }
 
-    /// Calls `due` for keys that are due at `now`, earliest granule first, and disarms them. Checks
-    /// at most `limit` keys; returns true if there may be more (including cancelled ones) and a
-    /// further call is needed.
+    /// Calls `due` for each key that is due at `now`, earliest granule first, and clears its
+    /// deadline. Checks at most `limit` keys, cancelled ones included. Returns true if more keys
+    /// may be due, so that a further call is needed.
     pub fn expire(&mut self, now: Instant, limit: usize, mut due: impl FnMut(u32)) -> bool {
         let granule = now.nanos() >> self.shift;
         let mut left = limit;
@@ -178,7 +179,7 @@ impl Wheel {
         false
     }
 
-    /// Returns the first granule and the index of the earliest slot with keys.
+    /// Returns the earliest slot that contains keys: its first granule, and its index.
     fn first_slot(&self) -> Option<(u64, usize)> {
         let level = self.occupied.iter().position(|slots| *slots != 0)?;
         let slot = self.occupied[level].trailing_zeros() as usize;
@@ -187,7 +188,7 @@ impl Wheel {
         Some((above | (slot as u64) << shift, level * SLOTS + slot))
     }
 
-    /// Opens a slot at its time: its keys are filed again, one by one.
+    /// Begins to file the keys of a slot again, one by one, because the slot's time has come.
     fn open(&mut self, start: u64, place: usize) {
         self.now = start;
         self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
@@ -204,7 +205,7 @@ impl Wheel {
         Some(key)
     }
 
-    /// Files a key that is not filed, by its deadline.
+    /// Files a key by its deadline. The key must not be filed already.
     fn file(&mut self, key: u32) {
         let entry = &mut self.entries[key as usize];
         if entry.deadline == Instant::NEVER {
@@ -231,7 +232,7 @@ impl Wheel {
         (entry.next, entry.prev, entry.place) = (head, NONE, place);
     }
 
-    /// Removes a key from its list or the heap.
+    /// Removes a key from its slot's list or from the heap.
     fn unfile(&mut self, key: u32) {
         let Entry { next, prev, place, .. } = self.entries[key as usize];
         match place {

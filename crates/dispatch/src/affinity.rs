@@ -5,10 +5,11 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// Cores of the process, as of before any thread was pinned.
+/// Cores that the process was given, read before any thread was pinned.
 struct Cores {
     usable: Vec<usize>,
-    /// At most the number of usable cores; fewer under a control group's CPU quota.
+    /// Number of usable cores: those of the affinity mask, or fewer under a control group's CPU
+    /// quota.
     count: usize,
 }
 
@@ -30,15 +31,15 @@ pub fn cores() -> usize {
     given().count
 }
 
-/// Returns the number, as in `/proc/cpuinfo`, of the `at`-th core of the process's affinity mask,
-/// wrapping around.
+/// Returns the number, as in `/proc/cpuinfo`, of core number `at` in the process's affinity mask,
+/// counted from 0 and wrapping around.
 pub fn core_at(at: usize) -> usize {
     let usable = &given().usable;
     usable[at % usable.len()]
 }
 
-/// Returns the last core of the process's affinity mask: the default for measurements, since
-/// interrupts often go to the first.
+/// Returns the last core of the process's affinity mask. It is the default for measurements,
+/// because interrupts often go to the first core.
 pub fn last_core() -> usize {
     core_at(given().usable.len() - 1)
 }
@@ -134,7 +135,7 @@ mod tests {
         numbers(&affinity().unwrap()).collect()
     }
 
-    /// Runs `work` in a separate thread, so that its affinity ends with it.
+    /// Runs `work` on a thread of its own, so that the thread's affinity mask ends with it.
     fn alone(work: fn()) {
         std::thread::scope(|scope| scope.spawn(work).join().unwrap());
     }

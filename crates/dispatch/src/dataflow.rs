@@ -1,6 +1,6 @@
-//! Dataflow: one loop finds the work and posts it, and workers take it (requested in bridge2004:
-//! "one processor that quickly determines the tasks that need work and then posts the results so
-//! that other processors can grab one task each").
+//! Dataflow: one loop dispatches bursts of frames, and workers process them (requested in
+//! bridge2004: "one processor that quickly determines the tasks that need work and then posts the
+//! results so that other processors can grab one task each").
 //!
 //! ```text
 //! Dispatcher::post    puts each frame of a burst into a lane's ring, by the hash of its flow;
@@ -10,12 +10,12 @@
 //!   Work::run         a task: up to `burst` frames of one lane, in order
 //!   finish            marks the lane idle, or runnable again (last) if frames arrived meanwhile
 //! ```
-//! A lane is a queue of frames, shared by all flows with a hash that selects it. Only one worker at
-//! a time has a lane, and its ring keeps the order of frames, so each flow stays in order. Any
-//! worker takes any lane. The state that two threads access concurrently is in [`queue`], which is
-//! checked with loom. A worker passes its output on before the next worker gets the lane. Order is
-//! therefore kept beyond the task if the next stage keeps the order of calls (a lock does; one ring
-//! for each worker does not).
+//! A lane is a queue of frames, shared by all flows whose hash selects it. Only one worker at a
+//! time processes a lane, and the lane's ring keeps the order of frames, so each flow stays in
+//! order. Any worker may take any lane. The state that two threads access concurrently is in
+//! [`queue`], which is checked with loom. A worker passes its output on before another worker gets
+//! the lane. The order is therefore also kept in the next stage, if that stage processes calls in
+//! order (this holds for a lock, but not for one ring per worker).
 //!
 //! A worker that panics loses the frames of its current task, which are counted; its lanes go to
 //! the other workers ([`Crew::join`] reports the panic). The shipped program aborts on a panic, so
@@ -43,18 +43,19 @@ pub const LANES_MAX: usize = 1 << 16;
 /// Configuration of a dataflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Number of lanes, rounded up to a power of two. Should be many more than workers, so that
-    /// flows seldom share one.
+    /// Number of lanes, rounded up to a power of two. It should be much larger than the number of
+    /// workers, so that flows seldom share a lane.
     pub lanes: usize,
-    /// Maximum number of frames waiting in a lane, rounded up to a power of two; more are dropped.
+    /// Maximum number of frames waiting in a lane, rounded up to a power of two. Further frames are
+    /// dropped.
     pub room: usize,
-    /// Maximum number of frames of a task, at most 256.
+    /// Maximum number of frames that a worker processes in one task, at most 256.
     pub burst: usize,
-    /// Maximum number of lanes that a worker takes under one lock. It takes fewer if the other
-    /// workers would get too few.
+    /// Maximum number of lanes that a worker takes under one lock. It takes fewer if otherwise too
+    /// few would remain for the other workers.
     pub take: usize,
-    /// Number of times an idle worker checks again, yielding the processor each time, before it
-    /// sleeps.
+    /// Number of times that an idle worker checks for a runnable lane before it sleeps. It yields
+    /// the processor each time.
     pub looks: u32,
 }
 
@@ -65,47 +66,48 @@ impl Default for Config {
 }
 
 stats::counters! {
-    /// Work of a dispatcher.
+    /// Work of the dispatcher.
     pub struct PostCounts at "dataflow.post" {
-        /// Frames offered for posting.
+        /// Frames that were to be dispatched.
         offered,
-        /// Frames posted.
+        /// Frames put into lanes, that is into queues for the workers.
         posted,
-        /// Dropped: the frame's queue was full.
+        /// Dropped: the frame's lane was full.
         lane_full,
-        /// Dropped: no worker is left.
+        /// Dropped: all workers have ended.
         no_worker,
-        /// Dropped: discarded from their queue by the dispatcher.
+        /// Dropped: the dispatcher discarded the frames waiting in a lane.
         discarded,
-        /// Bursts posted.
+        /// Bursts dispatched.
         bursts,
-        /// Acquisitions of the lock of runnable queues: one for a burst, or none if its queues were
-        /// runnable already.
+        /// Acquisitions of the lock of runnable lanes: one per burst, or none if the burst's lanes
+        /// were runnable already.
         locks,
-        /// Workers woken.
+        /// Sleeping workers woken.
         wakeups,
     }
 }
 
 stats::counters! {
-    /// Work of a worker.
+    /// Work of one worker.
     pub struct WorkCounts at "dataflow.work" {
-        /// Tasks run: bursts of frames from one queue.
+        /// Tasks run: bursts of frames from one lane.
         tasks,
-        /// Frames taken from queues.
+        /// Frames taken from lanes.
         taken,
         /// Frames processed completely.
         done,
-        /// Dropped: left in the burst by the work function.
+        /// Dropped: the work function did not take the frame out of the burst.
         unfinished,
-        /// Dropped: in the current task when the worker panicked.
+        /// Dropped: the worker panicked during the task.
         lost,
-        /// Times a queue was given back because it had or received more frames.
+        /// Times that a lane was given back runnable, because it still had frames or had received
+        /// more.
         again,
-        /// Lock acquisitions: one per turn for the runnable queues, and one per task for a queue,
-        /// which is never contended.
+        /// Lock acquisitions: one per turn for the list of runnable lanes, and one per task for a
+        /// lane's ring, which is not contended.
         locks,
-        /// Other workers woken for queues given back.
+        /// Other workers woken for lanes that this worker gave back.
         wakeups,
         /// Times the worker slept.
         sleeps,
@@ -115,7 +117,7 @@ stats::counters! {
 /// Totals of frames offered, processed, dropped and waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Frames offered for posting.
+    /// Frames that were to be dispatched.
     pub offered: u64,
     /// Frames processed completely.
     pub done: u64,
@@ -126,18 +128,18 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Returns whether the totals balance. They do at any moment when no worker is running a task.
+    /// Returns whether the totals balance. They do whenever no worker is running a task.
     pub fn holds(&self) -> bool {
         self.offered == self.done + self.dropped + self.held
     }
 }
 
-/// State shared by dispatcher, workers and observers.
+/// State shared by the dispatcher, the workers and observers.
 #[derive(Debug)]
 pub struct Dataflow {
     lanes: Lanes<Frame>,
     config: Config,
-    /// Counters of the dispatcher.
+    /// Counters of the dispatcher's work.
     pub posted: PostCounts,
     worked: Shards<WorkCounts>,
     workers: usize,
@@ -186,7 +188,7 @@ impl Dataflow {
         all
     }
 
-    /// Makes the workers end when no work is left. No frames may be posted afterwards.
+    /// Makes the workers end when no lane is runnable. The caller may not post frames afterwards.
     pub fn finish(&self) {
         self.lanes.queue.end(Ending::Finish);
     }
@@ -196,8 +198,8 @@ impl Dataflow {
         self.lanes.queue.resume();
     }
 
-    /// Lets worker `number` sleep until there is work. Returns `false` if there will be none any
-    /// more. Equivalent to [`Worker::sleep`] for callers without access to the worker.
+    /// Lets worker `number` sleep until a lane is runnable. Returns `false` if the worker must end.
+    /// Equivalent to [`Worker::sleep`], for callers without access to the worker.
     pub fn rest(&self, number: usize) -> bool {
         let queue = &self.lanes.queue;
         for _ in 0..self.config.looks {
@@ -211,14 +213,15 @@ impl Dataflow {
         next == Next::Work
     }
 
-    /// Makes the workers end after their current task. Waiting frames stay, and are dropped with
-    /// this value.
+    /// Makes the workers end after their current task. Waiting frames stay in their lanes, and are
+    /// dropped together with this value.
     pub fn stop(&self) {
         self.lanes.queue.end(Ending::Now);
     }
 }
 
-/// Creates a dispatcher and its workers. `config` limits the number of lanes and of frames in each.
+/// Creates a dispatcher and its workers. `config` gives the number of lanes and the maximum number
+/// of frames in each.
 pub fn dataflow(config: &Config, workers: usize) -> (Dispatcher, Vec<Worker>) {
     let workers = workers.max(1);
     let lanes = config.lanes.clamp(1, LANES_MAX).next_power_of_two();
@@ -236,14 +239,14 @@ pub fn dataflow(config: &Config, workers: usize) -> (Dispatcher, Vec<Worker>) {
     (Dispatcher::new(flow, ends), all)
 }
 
-/// The dispatching side. When it is dropped, the workers end after the remaining work.
+/// The dispatching side. When it is dropped, the workers process the remaining frames and end.
 #[derive(Debug)]
 pub struct Dispatcher {
     flow: Arc<Dataflow>,
     ends: Vec<Producer<Frame>>,
-    /// Lanes touched by the current burst, each once.
+    /// Lanes that got frames of the current burst, each once.
     touched: Vec<u32>,
-    /// For each lane, the number of the last burst that touched it.
+    /// For each lane, the number of the last burst with frames for it.
     marks: Vec<u64>,
     burst: u64,
 }
@@ -259,9 +262,9 @@ impl Dispatcher {
         &self.flow
     }
 
-    /// Posts all frames of `burst`, each to the lane that `lane_of` returns (the hash of its flow),
-    /// modulo the number of lanes. Returns how many were posted; the others are dropped and
-    /// counted.
+    /// Dispatches all frames of `burst`. Each goes to the lane that `lane_of` returns (the hash of
+    /// the frame's flow), modulo the number of lanes. Returns how many were put into lanes; the
+    /// others are dropped and counted.
     pub fn post(&mut self, burst: &mut Burst, mut lane_of: impl FnMut(&Frame) -> usize) -> usize {
         let offered = burst.len();
         self.flow.posted.offered.add(offered as u64);
@@ -291,12 +294,13 @@ impl Dispatcher {
         Some(())
     }
 
-    /// Drops and counts the frames waiting in `lane`, except those that a worker has already taken.
+    /// Drops and counts the frames waiting in `lane`. Frames that a worker has already taken out
+    /// are not affected.
     pub fn discard(&mut self, lane: usize) {
         self.flow.posted.discarded.add(self.flow.lanes.discard(lane) as u64);
     }
 
-    /// Makes the touched lanes that were idle runnable.
+    /// Makes the lanes runnable that got frames of the current burst and were idle.
     fn announce(&mut self) {
         let queue = &self.flow.lanes.queue;
         self.touched.retain(|lane| queue.announce(*lane));

@@ -1,9 +1,10 @@
-//! Threads and their work: pinned workers, netisr, polling, dataflow, waiting, stopping, and the
-//! rights of the process.
+//! Threads and how frames are distributed over them: pinned workers, netisr, polling, dataflow;
+//! waiting, stopping, and the rights of the process.
 //!
-//! Functions that every host needs: a thread on a core of its own, sleeping until a port has
-//! frames, and a clean end on Ctrl-C. It also measures the processor time of a thread and the time
-//! it waited for a core, and implements the dispatch policies and modes that measurements compare.
+//! Contains what every host needs: a thread on a core of its own, sleeping until a port has frames,
+//! and a clean end on Ctrl-C. It also measures the processor time of a thread and how long the
+//! thread waited for a core, and implements the dispatch policies and modes that measurements
+//! compare.
 #![deny(unsafe_code)]
 
 mod affinity;

@@ -1,5 +1,5 @@
-//! Netisr: runs the stack's work on received items either in the receiving thread or in another one
-//! (FreeBSD's `net.isr`; netisr2005 examines which is better, and when).
+//! Netisr: processes received items (packets) either in the receiving thread or in another thread
+//! (FreeBSD's `net.isr`; netisr2005 compares the two).
 //!
 //! ```text
 //!  Caller::dispatch  items of one protocol, from one source                  counted as
@@ -15,11 +15,11 @@
 //!  Worker::turn      moves a whole queue out under the lock and works on     Handled
 //!                    it without the lock: up to twice the limit can be held
 //! ```
-//! Only one thread at a time works in a workstream, and each of its queues keeps order; so each
-//! flow stays in order within a mode. A switch of mode, policy or workstreams loses no item, but
-//! may reorder a flow's items once. The state that threads access concurrently is in
-//! [`workstream`], which is checked with loom. Netisr is independent of stacks and headers: items
-//! have any type, protocols are registered, and callbacks return hashes.
+//! Only one thread at a time processes items in a workstream, and each queue of a workstream keeps
+//! order; so each flow stays in order within a mode. A change of mode, policy or number of
+//! workstreams loses no item, but may reorder a flow's items once. The state that threads access
+//! concurrently is in [`workstream`], which is checked with loom. Netisr is independent of stacks
+//! and headers: an item has any type, protocols are registered, and their callbacks return hashes.
 
 mod caller;
 mod config;
@@ -57,16 +57,16 @@ fn not_registered() {
 /// Maximum number of protocols (FreeBSD: `net.isr.maxprot`).
 pub const PROTOCOLS_MAX: usize = 16;
 
-/// An item of work passed to netisr.
+/// An item, such as a received packet, passed to netisr.
 pub trait Item: Send {
-    /// Returns the item's flow, if known (from a card that hashes); otherwise netisr calls the
-    /// protocol's `m2flow`.
+    /// Returns the item's flow, if the card has computed it; otherwise netisr calls the protocol's
+    /// `m2flow`.
     fn flow(&self) -> Option<u64> {
         None
     }
 }
 
-/// A registered protocol, as its index.
+/// A registered protocol, by its index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtoId(u8);
 
@@ -80,29 +80,29 @@ impl ProtoId {
 /// Totals of items accepted, handled, refused, waiting and lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Items that the caller worked on itself, including those in progress.
+    /// Items that the receiving thread processed itself, including those in progress.
     pub dispatched: u64,
     /// Items put into queues.
     pub queued: u64,
-    /// Items worked on completely.
+    /// Items processed completely.
     pub handled: u64,
-    /// Items refused because the queue was full; the caller keeps them.
+    /// Items refused because the queue was full; they stay with the caller.
     pub qdrops: u64,
     /// Items waiting in queues or held by a worker.
     pub held: u64,
-    /// Items in progress when the work panicked, or not taken by it.
+    /// Items lost: in progress when the work function panicked, or not taken by it.
     pub lost: u64,
-    /// Items removed from queues at the end ([`Netisr::drain`]).
+    /// Items removed from queues when the host ended ([`Netisr::drain`]).
     pub drained: u64,
 }
 
 impl Audit {
-    /// Returns whether the totals balance. They do at any moment when no item is in progress.
+    /// Returns whether the totals balance. They do whenever no item is in progress.
     pub fn holds(&self) -> bool {
         self.dispatched + self.queued == self.handled + self.held + self.lost + self.drained
     }
 
-    /// Returns the number of all items offered.
+    /// Returns the number of all items that callers passed in.
     pub fn offered(&self) -> u64 {
         self.dispatched + self.queued + self.qdrops
     }
@@ -119,7 +119,8 @@ pub struct Netisr<T> {
 }
 
 impl<T: Item> Netisr<T> {
-    /// Creates workstreams with a queue for each of `protocols`, without workers yet.
+    /// Creates the workstreams, each with a queue for each of `protocols`. They have no workers
+    /// yet.
     ///
     /// # Errors
     /// [`NetisrError`]: too many workstreams or protocols, a queue limit too large, a duplicate
@@ -147,7 +148,7 @@ impl<T: Item> Netisr<T> {
         &self.config
     }
 
-    /// Returns the protocol called `name`.
+    /// Returns the protocol with the given name.
     ///
     /// # Errors
     /// [`NetisrError::UnknownProtocol`].
@@ -171,27 +172,27 @@ impl<T: Item> Netisr<T> {
         Mode::of(self.mode.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Checks whether the mode may be set to `mode`, for all protocols or for one.
+    /// Checks whether a mode can be set to `mode`, for all protocols or for a single one.
     ///
     /// # Errors
-    /// [`NetisrError::OtherMode`].
+    /// [`NetisrError::OtherMode`]: only another mode is possible here.
     pub fn check_mode(&self, mode: Mode) -> Result<(), NetisrError> {
         self.config.check_mode(mode)
     }
 
-    /// Sets the mode of all protocols without a mode of their own, without calling
+    /// Sets the mode of all protocols without a mode of their own. Does not call
     /// [`check_mode`](Netisr::check_mode).
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode.number(), Ordering::Relaxed);
     }
 
-    /// Returns the mode of `proto`: its own, or the common one.
+    /// Returns the mode of `proto`: its own mode, or the common mode if it has none.
     #[inline(always)]
     pub fn mode_of(&self, proto: ProtoId) -> Mode {
         self.live(proto).and_then(Live::mode).unwrap_or_else(|| self.mode())
     }
 
-    /// Sets or removes the own mode of `proto`.
+    /// Sets the own mode of `proto`; `None`: the common mode applies.
     pub fn set_own_mode(&self, proto: ProtoId, mode: Option<Mode>) {
         if let Some(live) = self.live(proto) {
             live.set_mode(mode);
@@ -216,7 +217,8 @@ impl<T: Item> Netisr<T> {
         Ok(())
     }
 
-    /// Counts waiting items of the protocol that new items may overtake.
+    /// Counts the waiting items of the protocol that later items may overtake, after a setting has
+    /// changed.
     #[inline(always)]
     fn pass(&self, proto: ProtoId) {
         if let Some(live) = self.live(proto).filter(|live| live.may_wait()) {
@@ -226,8 +228,8 @@ impl<T: Item> Netisr<T> {
 
     #[cold]
     fn count_overtaken(&self, proto: ProtoId, live: &Live<T>) {
-        // The order matters: reading completed counts before started ones means that concurrent
-        // work only increases the result.
+        // Completed counts are read before started counts, so that concurrent work can only
+        // increase the result.
         let of = |at: usize| self.statistics.sums(at, proto.at());
         let all = || self.streams.iter().enumerate();
         let done = || all().map(|(at, stream)| of(at).handled + of(at).lost + stream.level(proto.at()).drained).sum();
@@ -243,7 +245,7 @@ impl<T: Item> Netisr<T> {
     }
 
     /// Sets the maximum number of items of `proto` that may wait in a workstream. Items already
-    /// waiting stay. With 0, every queued item is refused.
+    /// waiting stay. With 0, all items that would wait are refused.
     ///
     /// # Errors
     /// [`NetisrError::Limit`]: larger than [`Config::max_qlimit`].
@@ -255,23 +257,23 @@ impl<T: Item> Netisr<T> {
         })
     }
 
-    /// Returns the limit of protocols without one of their own.
+    /// Returns the queue limit of protocols without a limit of their own.
     pub fn default_qlimit(&self) -> usize {
         self.default_qlimit.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit of protocols without one of their own.
+    /// Sets the queue limit of protocols without a limit of their own.
     ///
     /// # Errors
-    /// [`NetisrError::Limit`].
+    /// [`NetisrError::Limit`]: larger than [`Config::max_qlimit`].
     pub fn set_default_qlimit(&self, limit: usize) -> Result<(), NetisrError> {
         self.config.check_limit(limit)?;
         self.default_qlimit.store(limit, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Creates a caller with own workstream `at`, which counts its direct work and is the only one
-    /// it may use directly in hybrid mode.
+    /// Creates a caller with its own workstream `at`. Items that the caller processes itself are
+    /// counted there. In hybrid mode it may process only items of that workstream itself.
     ///
     /// # Errors
     /// [`NetisrError::Callers`]: the maximum number of callers is reached.
@@ -279,16 +281,17 @@ impl<T: Item> Netisr<T> {
         Caller::new(self.clone(), at % self.streams.len().max(1))
     }
 
-    /// Creates the worker of workstream `at`. There is one at a time; after it is dropped, another
-    /// can be created.
+    /// Creates the worker of workstream `at`. A workstream has one worker at a time; after it is
+    /// dropped, another can be created.
     ///
     /// # Errors
-    /// [`NetisrError::Taken`], [`NetisrError::Callers`].
+    /// [`NetisrError::Taken`]: the workstream has a worker. [`NetisrError::Callers`]: the maximum
+    /// number of callers and workers is reached.
     pub fn worker(self: &Arc<Netisr<T>>, at: usize) -> Result<Worker<T>, NetisrError> {
         Worker::new(self.clone(), at)
     }
 
-    /// Makes the workers end when no work is left. No items may be passed in afterwards.
+    /// Makes the workers end when no item waits. Callers may not pass in items afterwards.
     pub fn finish(&self) {
         self.streams.iter().for_each(|stream| stream.end(Ending::Finish));
     }
@@ -298,12 +301,12 @@ impl<T: Item> Netisr<T> {
         self.streams.iter().for_each(|stream| stream.end(Ending::Now));
     }
 
-    /// Removes all waiting items, at the end.
+    /// Removes all waiting items, when the host ends, and passes them to `each`.
     pub fn drain(&self, mut each: impl FnMut(ProtoId, T)) {
         (0..self.streams.len()).for_each(|at| self.drain_of(at, &mut each));
     }
 
-    /// Removes all waiting items of workstream `at`.
+    /// Removes all waiting items of workstream `at`, and passes them to `each`.
     pub fn drain_of(&self, at: usize, mut each: impl FnMut(ProtoId, T)) {
         let Some(stream) = self.streams.get(at) else { return };
         for at in 0..self.protocols.len() {
@@ -348,14 +351,15 @@ impl<T: Item> Netisr<T> {
         all
     }
 
-    /// Returns the wakeups and sleeps of all workers: the thread switches that a mode costs.
+    /// Returns the number of wakeups and of sleeps of all workers: the thread switches that a mode
+    /// costs.
     pub fn switches(&self) -> (u64, u64) {
         let all = self.streams.iter().map(Workstream::switches);
         all.fold((0, 0), |(wakeups, sleeps), (w, s)| (wakeups + w, sleeps + s))
     }
 
     /// Records that the worker of workstream `at` panicked and is restarted. Returns the number of
-    /// restarts there so far.
+    /// restarts of that worker so far.
     pub fn note_restart(&self, at: usize) -> u64 {
         self.streams.get(at).map_or(0, Workstream::note_restart)
     }

@@ -1,5 +1,5 @@
-//! Polling: when a loop takes frames from its ports, and how much processor time it leaves to
-//! others (FreeBSD's polling(4), `kern.polling`).
+//! Polling: when a loop takes frames from its ports, and how much processor time it leaves to other
+//! threads (FreeBSD's polling(4), `kern.polling`).
 //!
 //! ```text
 //! clock      each 1/hz: rounds over all handlers, up to each_burst frames each, until each was
@@ -12,9 +12,10 @@
 //!            for comparison
 //! ```
 //! [`Polling::turn`] does the work of one turn and returns how to continue ([`Then`]). It does not
-//! sleep and has no clock of its own, so the same algorithm runs on live and on virtual time.
-//! bridge2004's reports of 600,000 frames a second and port imply idle polling, or a `burst_max` or
-//! `hz` above the defaults, which allow 150 * 1000 (REPORTS, trap 6).
+//! sleep and has no clock of its own, so the same algorithm runs on live and on virtual time. The
+//! reports of bridge2004 state 600,000 frames per second and port. That requires idle polling, or a
+//! `burst_max` or `hz` above the defaults, which allow 150 * 1000 frames per second (REPORTS, trap
+//! 6).
 
 mod loops;
 #[cfg(test)]
@@ -28,15 +29,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Event that makes a loop poll.
+/// Condition on which a loop polls its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Polls while frames arrive, and sleeps on the ports' descriptors otherwise.
+    /// While frames arrive; otherwise the loop sleeps on the ports' descriptors.
     #[default]
     Adaptive,
-    /// Polls by a clock, `kern.polling.hz` times a second.
+    /// By a clock, `kern.polling.hz` times per second.
     Clock,
-    /// Sleeps on the ports' descriptors each time.
+    /// Only when a port's descriptor becomes readable; the loop sleeps each time.
     Wakeup,
 }
 
@@ -74,27 +75,28 @@ impl FromStr for Mode {
 }
 
 stats::sysctls! {
-    /// `kern.polling`: FreeBSD's sysctls with their ranges and defaults, and additional ones (mode,
-    /// hz, idle_us, round).
+    /// `kern.polling`: FreeBSD's sysctls with their ranges and defaults, and four more (mode, hz,
+    /// idle_us, round).
     pub struct Sysctls {
         /// Polling mode: 0 adaptive (poll while frames arrive, then sleep on descriptors), 1 clock,
         /// 2 wakeup (descriptors only).
         mode = "kern.polling.mode", 0..=2, 0;
         /// Ticks per second of the polling clock.
         hz = "kern.polling.hz", 100..=20000, 1000;
-        /// Share of a tick left to other threads, in percent.
+        /// Share of each tick left to other threads, in percent.
         user_frac = "kern.polling.user_frac", 0..=99, 50;
-        /// Maximum frames taken from a port in a tick.
+        /// Maximum number of frames taken from a port in a tick.
         burst_max = "kern.polling.burst_max", 10..=1000, 150;
-        /// Frames taken from a port before the next port's turn, in clock mode.
+        /// Frames taken from a port before the next port is polled, in clock mode.
         each_burst = "kern.polling.each_burst", 1..=1000, 5;
         /// Also poll between ticks, yielding the processor to other threads.
         idle_poll = "kern.polling.idle_poll", 0..=1, 0;
-        /// Ticks between two status checks (errors, links), which are expensive.
+        /// Number of ticks between two status checks of the ports (errors, links), which are
+        /// expensive.
         reg_frac = "kern.polling.reg_frac", 1..=20000, 20;
-        /// Microseconds without a frame after which an adaptive loop sleeps.
+        /// Time without a frame, in microseconds, after which a loop in adaptive mode sleeps.
         idle_us = "kern.polling.idle_us", 0..=1000000, 50;
-        /// Frames taken from a port before the next port's turn, in the other modes.
+        /// Frames taken from a port before the next port is polled, in adaptive and wakeup mode.
         round = "kern.polling.round", 1..=256, 64;
     }
 }
@@ -107,26 +109,27 @@ impl Sysctls {
 }
 
 stats::counters! {
-    /// Work of a polling loop; clock-mode counters have FreeBSD's names.
+    /// Work of a polling loop. The counters of clock mode have FreeBSD's names.
     pub struct Counts at "kern.polling" {
         /// Ticks of the polling clock.
         ticks,
         /// Rounds over all ports.
         rounds,
-        /// Rounds that found no frame.
+        /// Rounds over all ports that found no frame.
         empty,
         /// Frames taken from ports.
         frames,
         /// Status checks of errors and links (one in reg_frac ticks).
         status,
-        /// Rounds made between ticks.
+        /// Rounds made between ticks (idle_poll).
         idle_rounds,
         /// Sleeps, until a tick or on a descriptor.
         sleeps,
-        /// Ticks that came less than half a tick after the one before, because the loop was kept
-        /// from running.
+        /// Ticks less than half a tick after the previous one, because the loop had been kept from
+        /// running.
         short_ticks,
-        /// Ticks that came during an earlier tick's work: run right after it, with a shorter burst.
+        /// Ticks that were due while the work of an earlier tick lasted: run right after it, with a
+        /// shorter burst.
         lost_polls,
         /// Times the loop was more than 100 ticks late and restarted its clock.
         stalled,
@@ -160,7 +163,7 @@ impl Gauges {
     }
 }
 
-/// Work requested from a handler.
+/// What a handler must do when it is polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// Take frames only (POLL_ONLY).
@@ -169,18 +172,18 @@ pub enum Ask {
     Status,
 }
 
-/// The handlers that are polled.
+/// The handlers that a loop polls, one per port.
 pub trait Handlers {
     /// Returns the number of handlers.
     fn count(&self) -> usize;
-    /// Takes at most `most` frames from handler `number`. Returns how many there were.
+    /// Takes at most `most` frames from handler `number`. Returns the number of frames.
     fn poll(&mut self, number: usize, most: usize, ask: Ask, now: Instant) -> usize;
-    /// Passes on the frames taken, before more are taken: completing work comes before starting new
-    /// work (Rizzo, BSDCon 2001).
+    /// Passes on the frames taken in this round. It is called before more frames are taken, because
+    /// completing work has priority over starting new work (Rizzo, BSDCon 2001).
     fn flush(&mut self, now: Instant);
 }
 
-/// Next action of the loop.
+/// What the loop does after a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// Continue at once.
@@ -205,13 +208,14 @@ pub struct Polling {
     until_status: i64,
     next_tick: Option<Instant>,
     last_tick: Instant,
-    /// Time since which no frame has arrived.
+    /// When the idle period began: no frame has arrived since then. `None`: the last round found
+    /// frames.
     idle: Option<Instant>,
 }
 
 /// Initial `burst`, as in FreeBSD.
 const FIRST_BURST: usize = 5;
-/// Number of ticks behind after which they are skipped.
+/// Number of ticks by which the loop may be late. Beyond it, the missed ticks are skipped.
 const STALLED: u64 = 100;
 
 impl Polling {
@@ -257,7 +261,7 @@ impl Polling {
         gauge.store(level, Ordering::Relaxed);
     }
 
-    /// Takes at most `most` frames from each handler. Returns how many there were.
+    /// Takes at most `most` frames from each handler. Returns the total number of frames.
     fn round(&mut self, work: &mut impl Handlers, most: usize, ask: Ask, now: Instant) -> usize {
         let came = (0..work.count()).map(|number| work.poll(number, most, ask, now)).sum();
         work.flush(now);
@@ -267,7 +271,7 @@ impl Polling {
         came
     }
 
-    /// Runs a round, and sleeps when no frame has arrived for `patience`.
+    /// Runs a round. Returns [`Then::Wait`] if no frame has arrived for the time `patience`.
     fn by_need(&mut self, work: &mut impl Handlers, now: Instant, patience: Duration) -> Then {
         self.next_tick = None;
         if self.round(work, positive(self.sysctls.round.get()) as usize, Ask::Frames, now) > 0 {
@@ -305,7 +309,7 @@ impl Polling {
         Then::Again
     }
 
-    /// Runs a tick's work. Returns the time of its end.
+    /// Runs the work of one tick. Returns the time at which it ended.
     fn tick(
         &mut self,
         work: &mut impl Handlers,
@@ -326,7 +330,7 @@ impl Polling {
             self.show(&self.gauges.residual_burst, residual as u64);
             let most = residual.min(each);
             residual -= most;
-            // Handlers without frames now are not polled again in this tick.
+            // After a round without frames, the handlers are not polled again in this tick.
             if self.round(work, most, ask, clock()) == 0 {
                 break;
             }
@@ -338,7 +342,8 @@ impl Polling {
         end
     }
 
-    /// Adjusts `burst` by the duration of the tick's work.
+    /// Adjusts `burst`: lowers it if the tick's work took longer than its share of the tick, raises
+    /// it otherwise.
     fn account(&mut self, took: Duration, period: Duration) {
         let load = took.as_nanos() as u64 * 100 / (period.as_nanos() as u64).max(1);
         let ours = 100 - positive(self.sysctls.user_frac.get()).min(99);
@@ -356,8 +361,8 @@ impl Polling {
         self.show(&self.gauges.burst, self.burst as u64);
     }
 
-    /// Returns the time of the next tick. If it has passed, its work runs at once, with a shorter
-    /// burst; too many late ticks are skipped.
+    /// Returns the time of the next tick. If that time has passed, the tick's work runs at once,
+    /// with a shorter burst. If too many ticks were missed, they are skipped.
     fn after_tick(&mut self, next: Instant, end: Instant, period: Duration) -> Instant {
         let behind = if end < next { 0 } else { end.since(next).as_nanos() / period.as_nanos().max(1) + 1 } as u64;
         self.show(&self.gauges.pending_polls, behind);

@@ -1,11 +1,11 @@
 //! Least privilege for servers: user, capabilities, no new privileges, and an allow list of system
 //! calls.
 //!
-//! [`Sandbox::enter`] is called once, after ports, control socket and logs are open and before the
+//! [`Sandbox::enter`] is called once: after ports, control socket and logs are open, and before the
 //! first frame is processed. It applies to every thread of the process, and threads started later
-//! inherit it. In order: the bounding set, groups and user, the permitted, effective, inheritable
-//! and ambient sets, NO_NEW_PRIVS, then the seccomp filter. docs/decisions/0026 lists the rights
-//! that are kept, with the reasons.
+//! inherit the restrictions. It changes, in this order: the bounding set; groups and user; the
+//! permitted, effective, inheritable and ambient sets; NO_NEW_PRIVS; and the seccomp filter.
+//! docs/decisions/0026 lists the rights that are kept, with the reasons.
 
 mod filter;
 mod refused;
@@ -20,29 +20,29 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// Needs of a server after it has opened its ports, beyond files, clocks, threads and its open
+/// What a server needs after it has opened its ports, beyond files, clocks, threads and its open
 /// descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// Opens ports on demand (`ifconfig X create` on the control socket): TAP devices, packet and
-    /// XDP sockets.
+    /// The server opens ports on demand (`ifconfig X create` on the control socket): TAP devices,
+    /// packet and XDP sockets.
     pub live_ports: bool,
-    /// Opens the kernel's TCP and UDP sockets (`netserver --native`).
+    /// The server opens TCP and UDP sockets of the kernel (`netserver --native`).
     pub kernel_sockets: bool,
 }
 
 /// Restrictions that [`Sandbox::enter`] applies to the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sandbox {
-    /// Change to this user.
+    /// User to change to; `None`: no change.
     pub user: Option<User>,
-    /// Drop capabilities, set NO_NEW_PRIVS and install the filter.
+    /// Whether to drop capabilities, set NO_NEW_PRIVS and install the filter.
     pub confine: Confine,
-    /// Needs that stay allowed.
+    /// What the server still needs, and so stays allowed.
     pub needs: Needs,
 }
 
-/// Setting of the process's confinement.
+/// Whether the process is confined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confine {
     /// Drops capabilities and filters system calls.
@@ -51,10 +51,10 @@ pub enum Confine {
     Off,
 }
 
-/// Reason that the sandbox could not be entered.
+/// Reason why the sandbox could not be entered.
 #[derive(Debug)]
 pub enum SandboxError {
-    /// A step of changing the user or dropping capabilities failed on a thread.
+    /// A step of changing the user or dropping capabilities failed on one of the threads.
     Step {
         /// The system call.
         step: &'static str,
@@ -63,7 +63,7 @@ pub enum SandboxError {
     },
     /// The threads of the process cannot be listed or signalled.
     Threads(io::Error),
-    /// A thread did not take the change within the time limit.
+    /// A thread did not apply the change within the time limit.
     Stuck(libc::pid_t),
     /// The filter could not be compiled or installed.
     Filter(String),

@@ -1,5 +1,5 @@
-//! Handling of Ctrl-C (SIGINT) and SIGTERM: they request the end of the process, and each loop
-//! checks [`stop_requested`] once a round.
+//! Handling of Ctrl-C (SIGINT) and SIGTERM: both request the end of the process. Each loop checks
+//! [`stop_requested`] once per round.
 //!
 //! Contains unsafe code to install a signal handler. The handler only stores to an atomic, which is
 //! async-signal-safe.
@@ -14,8 +14,8 @@ extern "C" fn on_signal(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// Makes SIGINT and SIGTERM request the end of the process. A second signal ends it at once, as by
-/// default.
+/// Installs a handler by which SIGINT and SIGTERM request the end of the process. A second signal
+/// ends the process at once, as by default.
 ///
 /// # Errors
 /// The system's errors.

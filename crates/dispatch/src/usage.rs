@@ -12,21 +12,21 @@ pub fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the nanoseconds for which the calling thread was runnable while other threads had the
+/// Returns how long, in nanoseconds, the calling thread was runnable while other threads had the
 /// processor: the second number of /proc/thread-self/schedstat, which is exact whenever the thread
 /// itself reads it. `None` if the kernel does not count it (CONFIG_SCHED_INFO).
 pub fn thread_delay_ns() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the voluntary (waiting) and involuntary (preempted) context switches of this process,
-/// summed over its threads; getrusage(2).
+/// Returns the number of voluntary (waiting) and of involuntary (preempted) context switches of
+/// this process, summed over its threads; getrusage(2).
 pub fn context_switches() -> [u64; 2] {
     let usage = own_usage();
     [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
 }
 
-/// Returns the processor time of this process in user mode and in the kernel, in seconds, summed
+/// Returns the processor time of this process in seconds, in user mode and in the kernel, summed
 /// over its threads; getrusage(2).
 pub fn process_cpu_s() -> [f64; 2] {
     let usage = own_usage();

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Waits until one of `fds` is readable, at most `timeout` (`None`: forever). Returns which ones
-/// are. A signal ends the wait early.
+/// Waits until one of `fds` is readable, at most for `timeout` (`None`: forever). Returns which of
+/// them are readable. A signal ends the wait early.
 ///
 /// # Errors
 /// The system's errors.

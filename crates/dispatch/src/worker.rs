@@ -15,8 +15,8 @@ pub type OnThread = fn() -> Option<Box<dyn Any>>;
 
 static ON_THREAD: OnceLock<OnThread> = OnceLock::new();
 
-/// Sets the function that each thread started here calls first. There is only one per process: a
-/// different one is refused by returning `false`.
+/// Sets the function that each thread started here calls first. A process has only one such
+/// function: returns `false` if a different one was already set.
 pub fn on_thread(begins: OnThread) -> bool {
     std::ptr::fn_addr_eq(*ON_THREAD.get_or_init(|| begins), begins)
 }
@@ -26,8 +26,8 @@ fn observed<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Runs `work` on a thread called `name`, pinned to `core` if given. Failure to pin is not fatal:
-/// the error is passed to `work`.
+/// Runs `work` on a new thread called `name`, pinned to `core` if given. If pinning fails, the
+/// thread runs nevertheless, and `work` gets the error.
 ///
 /// # Errors
 /// The system's error if no thread can be created.
@@ -41,7 +41,7 @@ pub fn spawn_worker<R: Send + 'static>(
         .spawn(move || observed(|| work(core.and_then(|core| pin_to_core(core).err()))))
 }
 
-/// Runs `work` on a thread called `name`, which ends before `scope`.
+/// Runs `work` on a new thread called `name`, which ends before `scope` ends.
 ///
 /// # Errors
 /// The system's error if no thread can be created.

@@ -1,6 +1,6 @@
-//! Values of the words that matched a form.
+//! Values that the parser found for the elements of a form.
 
-/// The words that matched a form, by the names of its elements.
+/// The values of a command's words, by the names of the form's elements.
 #[derive(Clone, Debug)]
 pub struct Args<'w> {
     grammar: &'static str,
@@ -28,10 +28,11 @@ impl<'w> Args<'w> {
         self.words = words;
     }
 
-    /// Returns the value of `name`, the last one if it was given twice; `None` if not given.
+    /// Returns the value of `name`. If it was given twice, returns the last value; `None` if it was
+    /// not given.
     ///
     /// # Panics
-    /// With debug assertions, if the form has no element `name`.
+    /// With debug assertions, panics if the form has no element `name`.
     pub fn get(&self, name: &str) -> Option<&'w str> {
         debug_assert!(self.names.contains(&name), "'{}' has no {name}", self.grammar);
         self.values.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
@@ -52,17 +53,18 @@ impl<'w> Args<'w> {
         self.get(name).unwrap_or_default()
     }
 
-    /// Returns the value of a range, which the parser has checked; `None` if not given.
+    /// Returns the value of a range such as `1-4094`, which the parser has checked; `None` if it
+    /// was not given.
     pub fn number(&self, name: &str) -> Option<i64> {
         self.get(name)?.parse().ok()
     }
 
-    /// Returns the words of `NAME...`.
+    /// Returns the words that matched an element `NAME...`.
     pub fn rest(&self) -> &[&'w str] {
         &self.rest
     }
 
-    /// Returns all words of the form.
+    /// Returns all words that matched the form.
     pub fn words(&self) -> &'w [&'w str] {
         self.words
     }

@@ -6,12 +6,12 @@ use std::fmt;
 /// Maximum number of valid words that a message lists.
 const POSSIBLE_MAX: usize = 20;
 
-/// Reason why a command failed, with the expected form.
+/// Reason why a command failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandError {
-    /// A word that is not valid here.
+    /// A word is not one of the valid words.
     Unknown {
-        /// Kind of word expected: "word", "sysctl".
+        /// Kind of word that was expected: "word" or "sysctl", for example.
         what: &'static str,
         /// Word that was found.
         found: String,
@@ -20,28 +20,29 @@ pub enum CommandError {
         /// Valid words; empty if there are too many to list.
         possible: Vec<String>,
     },
-    /// A value that is not valid.
+    /// The value of a parameter is not valid.
     BadValue {
         /// Name of the parameter.
         what: String,
         /// Value that was found.
         found: String,
-        /// Form of a valid value.
+        /// Description of a valid value.
         expected: String,
     },
     /// The command ends too early.
     Missing {
-        /// Expected next word.
+        /// Description of the word that must follow.
         expected: String,
-        /// Last word of the command.
+        /// Last word of the command, after which the expected word must follow; `None` if the
+        /// command is empty.
         after: Option<String>,
     },
-    /// The command continues after its end.
+    /// The command has words after its end.
     TooMuch {
         /// First extra word.
         found: String,
     },
-    /// A valid command that could not be carried out.
+    /// A valid command that could not be carried out, and the reason.
     Failed(String),
 }
 
@@ -66,7 +67,7 @@ impl CommandError {
         CommandError::BadValue { what: what.to_string(), found: shown(found), expected: expected.into() }
     }
 
-    /// Returns the error for a command without `expected`.
+    /// Returns the error for a command that ends before the word described by `expected`.
     pub fn missing(expected: impl Into<String>) -> CommandError {
         CommandError::Missing { expected: expected.into(), after: None }
     }

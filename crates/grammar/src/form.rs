@@ -1,4 +1,4 @@
-//! Forms of commands, and the selection of the form that words have.
+//! Forms of commands, and the selection of the form that a command's words match.
 
 use crate::pattern::{Pattern, either, kind_of};
 use crate::{Args, CommandError, Words};
@@ -6,7 +6,7 @@ use crate::{Args, CommandError, Words};
 /// A form of a command: its grammar, its description, and its function.
 #[derive(Clone, Copy, Debug)]
 pub struct Form<F> {
-    /// Elements, as in a manual page; see the crate's documentation.
+    /// Elements of the form, as in a manual page: see the crate's documentation.
     pub grammar: &'static str,
     /// Description: a sentence without a subject, such as `Adds a port.`
     pub about: &'static str,
@@ -14,10 +14,11 @@ pub struct Form<F> {
     pub run: F,
 }
 
-/// Consumes the words of one form and returns it with its values. Further words remain.
+/// Consumes the words of one command. Returns the form that they match, and their values. Further
+/// words remain in `words`.
 ///
 /// # Errors
-/// An unknown, invalid or missing word.
+/// A word is unknown, invalid or missing.
 pub fn parse<'f, 'w, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     words: &mut Words<'w>,
@@ -26,10 +27,10 @@ pub fn parse<'f, 'w, F>(
     Ok((form, pattern.take_all(form.grammar, words)?))
 }
 
-/// As [`parse`]; the words must be those of one form.
+/// Parses as [`parse`] does, and requires that no further words follow.
 ///
 /// # Errors
-/// An unknown, invalid, missing or extra word.
+/// A word is unknown, invalid or missing, or words follow after the command.
 pub fn parse_all<'f, 'w, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     mut words: Words<'w>,
@@ -48,7 +49,7 @@ pub fn parse_all<'f, 'w, F>(
     Ok((form, args))
 }
 
-/// The form with the most leading words that match.
+/// The form of which the most leading fixed words match the command.
 struct Selected<'f, F> {
     form: &'f Form<F>,
     pattern: Pattern,
@@ -98,7 +99,7 @@ fn select<'f, F>(
     Ok(Selected { form, pattern, beside })
 }
 
-/// Adds the words that are not in `to`.
+/// Appends those of `words` that `to` does not contain.
 fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
     for word in words {
         if !to.contains(&word) {
@@ -107,7 +108,8 @@ fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
     }
 }
 
-/// Returns the error for a command whose word number `at`, or whose end, fits no form.
+/// Returns the error for a command that matches no form, because of word number `at` or because it
+/// ends there.
 fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str]) -> CommandError {
     match words.rest().get(at) {
         Some(found) => CommandError::unknown(kind_of(found), found, expected.iter().copied()),

@@ -5,14 +5,14 @@ use crate::{CommandError, Form, Words};
 /// Width of help text in columns.
 const COLUMNS: usize = 80;
 
-/// A command: its name, its description, its forms, and its function.
+/// A command: name, description, forms and function.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<R> {
-    /// First word.
+    /// First word of the command.
     pub name: &'static str,
     /// Description in one line, starting with a verb.
     pub about: &'static str,
-    /// Returns the forms, for help.
+    /// Returns the command's forms, for its help.
     pub usage: fn() -> Vec<Usage>,
     /// Function that parses the words after the name and carries out the command.
     pub run: R,
@@ -21,19 +21,20 @@ pub struct Command<R> {
 /// Grammar and description of a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Elements, as in a manual page; see the crate's documentation.
+    /// Elements of the form, as in a manual page: see the crate's documentation.
     pub grammar: String,
     /// Description; may be empty.
     pub about: &'static str,
 }
 
-/// Returns the usage of forms.
+/// Returns the grammar and description of each form.
 pub fn usage<F>(forms: &[Form<F>]) -> Vec<Usage> {
     forms.iter().map(|form| form.usage("")).collect()
 }
 
 impl<F> Form<F> {
-    /// Returns the usage of the form after `before`, which may be empty.
+    /// Returns the grammar and description of this form, with the words `before` (which may be
+    /// empty) in front.
     pub fn usage(&self, before: &str) -> Usage {
         let grammar = format!("{before} {}", self.grammar).trim().to_string();
         Usage { grammar, about: self.about }
@@ -41,7 +42,8 @@ impl<F> Form<F> {
 }
 
 impl Usage {
-    /// Returns the grammar as shown to users: without synonyms, ranges by their name.
+    /// Returns the grammar as shown to users: without synonyms, and with ranges replaced by their
+    /// names.
     pub fn shown(&self) -> String {
         let (mut out, mut token) = (String::new(), String::new());
         for c in self.grammar.chars().chain([' ']) {
@@ -92,7 +94,7 @@ pub fn forms_of<R>(command: &Command<R>) -> String {
     out
 }
 
-/// Appends `text` after `head`, wrapped; continuation lines are indented by `indent`.
+/// Appends `head` and `text`, wrapped; continuation lines are indented by `indent` columns.
 fn wrap(out: &mut String, head: &str, indent: usize, text: &str) {
     let (mut line, mut is_empty) = (head.to_string(), true);
     for word in text.split_whitespace() {
@@ -112,10 +114,10 @@ fn wrap(out: &mut String, head: &str, indent: usize, text: &str) {
     out.push('\n');
 }
 
-/// Consumes the name of a command and returns the command.
+/// Consumes the name of a command, and returns the command of that name.
 ///
 /// # Errors
-/// No word, or one that is not the name of a command.
+/// There is no word, or the word is not the name of a command.
 pub fn command<'c, R>(commands: &'c [Command<R>], words: &mut Words<'_>) -> Result<&'c Command<R>, CommandError> {
     let name = words.next("a command")?;
     let unknown = || CommandError::unknown("command", name, commands.iter().map(|command| command.name));

@@ -1,4 +1,4 @@
-//! Grammar of control commands, in the forms of BSD's and iproute2's programs.
+//! Grammar of control commands, which have the form of the commands of BSD and iproute2.
 //!
 //! A command is declared as a table of [`Form`]s. A form is a line of a manual page, such as
 //! `static IF MAC [vlan 1-4094]`, with a description and a function. The parser, the help and the
@@ -19,9 +19,9 @@
 //! | `NAME...` | all remaining words, at least one | [`Args::rest`] |
 //! | `[...]` | these elements, if the first one matches | as its elements |
 //!
-//! Options beside each other, as in `[vlan 1-4094] [static]`, are accepted in any order, and also
-//! after a value that follows them. Among them, `[NAME...]` matches the words that no other option
-//! does.
+//! Adjacent options, as in `[vlan 1-4094] [static]`, are accepted in any order, and also after a
+//! value that follows them. Among adjacent options, `[NAME...]` matches the words that no other
+//! option matches.
 
 mod args;
 mod error;

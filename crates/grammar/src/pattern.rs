@@ -1,16 +1,17 @@
-//! Patterns: the elements of a form, and matching of words.
+//! Patterns: the elements of a form, and the matching of words with them.
 
 use crate::{Args, CommandError, Words};
 use std::net::IpAddr;
 
-/// Kinds of values, by the names that forms use.
+/// A kind of value, such as an address, and the name that forms use for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     /// Name in forms.
     pub name: &'static str,
     /// Description of a valid value, for error messages.
     pub expected: &'static str,
-    /// Returns whether a word may be such a value; decides about optional values.
+    /// Returns whether a word may be a value of this kind. An optional value is consumed only if it
+    /// may.
     accepts: fn(&str) -> bool,
 }
 
@@ -36,7 +37,8 @@ const fn value(name: &'static str, expected: &'static str, accepts: fn(&str) -> 
     Value { name, expected, accepts }
 }
 
-/// Values whose form is known; others accept any word.
+/// Kinds of values that are described in messages or checked; values with other names accept any
+/// word.
 const VALUES: &[Value] = &[
     value("ADDR", "an address", any),
     value("A", "an IP address", is_address),
@@ -54,12 +56,12 @@ const VALUES: &[Value] = &[
     value("VLANS", "VLANs such as 1,10-20, or all", any),
 ];
 
-/// Names of a range or choice.
+/// Names of a range or choice, such as `1-4094` or `on|off`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
-    /// Name of the value in [`Args`].
+    /// Name of the value for [`Args::get`].
     value: &'static str,
-    /// Name in error messages: the word directly before, or that of the value.
+    /// Name in error messages: the word directly before the element, or the name of the value.
     shown: &'static str,
 }
 
@@ -78,7 +80,7 @@ enum Element {
     Value(&'static str),
     /// All remaining words.
     Rest(&'static str),
-    /// Elements that may be absent.
+    /// Elements that may be absent: `[...]`.
     Optional(Vec<Element>),
 }
 
@@ -98,7 +100,7 @@ impl Pattern {
         self.0.iter().take_while(is_fixed).count()
     }
 
-    /// Returns how many of the leading elements match the words.
+    /// Returns how many of the leading fixed words match `words`.
     pub(crate) fn lead_matched(&self, words: &[&str]) -> usize {
         let lead = self.0.iter().take(self.lead());
         lead.zip(words).take_while(|(element, word)| element.accepts(word)).count()
@@ -109,13 +111,14 @@ impl Pattern {
         self.0.get(at).filter(|_| at < self.lead()).map(Element::shown_words).unwrap_or_default()
     }
 
-    /// Returns the words that begin options.
+    /// Returns the words with which the form's options begin.
     pub(crate) fn option_words(&self) -> Vec<&'static str> {
         let options = self.0.iter().filter(|element| matches!(element, Element::Optional(_)));
         options.flat_map(Element::shown_words).collect()
     }
 
-    /// Returns the elements that may follow the leading words: options, and the element after them.
+    /// Returns the elements that may follow the leading words: the options there, and the element
+    /// after them.
     fn next(&self) -> impl Iterator<Item = &Element> {
         let mut is_over = false;
         self.0.iter().skip(self.lead()).take_while(move |element| {
@@ -125,7 +128,8 @@ impl Pattern {
         })
     }
 
-    /// Returns whether the word after the leading ones, or the end, fits the form.
+    /// Returns whether the form accepts `word` after its leading words; `None` is the end of the
+    /// command.
     pub(crate) fn fits(&self, word: Option<&str>) -> bool {
         match word {
             Some(word) => self.next().any(|element| element.accepts(word)),
@@ -141,7 +145,7 @@ impl Pattern {
     /// Consumes the words of the form with this grammar.
     ///
     /// # Errors
-    /// An unknown, invalid or missing word.
+    /// A word is unknown, invalid or missing.
     pub(crate) fn take_all<'w>(&self, grammar: &'static str, words: &mut Words<'w>) -> Result<Args<'w>, CommandError> {
         let (mut args, before) = (Args::new(grammar, self.0.iter().flat_map(Element::names).collect()), words.rest());
         take(&self.0, words, &mut args)?;
@@ -150,8 +154,8 @@ impl Pattern {
     }
 }
 
-/// Parses elements up to the end or a closing bracket. `before` is the word before them, which
-/// names ranges and choices.
+/// Parses elements up to the end or a closing bracket. `before` is the preceding word, which gives
+/// ranges and choices their name.
 fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
     let (mut elements, mut before) = (Vec::new(), before);
     loop {
@@ -179,17 +183,18 @@ fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
     }
 }
 
-/// Splits a token off.
+/// Splits the first token off `text`. Returns the token and the rest.
 fn split(text: &'static str) -> (&'static str, &'static str) {
     text.split_at(text.find([' ', '[', ']']).unwrap_or(text.len()))
 }
 
-/// Returns the first of synonyms.
+/// Returns the first of several synonyms separated by commas.
 fn first(word: &'static str) -> &'static str {
     word.split(',').next().unwrap_or(word)
 }
 
-/// Parses a token; `is_beside`: the element before is the word `before`.
+/// Parses a token as an element. `before` is the preceding word; `is_beside` is whether it is
+/// directly in front of this token.
 fn element(token: &'static str, before: &'static str, is_beside: bool) -> Element {
     let (value, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or((before, token));
     let name = Name { value, shown: if is_beside { before } else { value } };
@@ -224,7 +229,8 @@ impl Element {
         }
     }
 
-    /// Returns the canonical form of `word`, if the element consists of fixed words.
+    /// Returns the canonical form of `word` (the first of its synonyms), if the element consists of
+    /// fixed words and accepts it.
     fn canonical(&self, word: &str) -> Option<&'static str> {
         let among = |synonyms: &'static str| synonyms.split(',').any(|known| known == word).then(|| first(synonyms));
         match self {
@@ -246,7 +252,7 @@ impl Element {
         }
     }
 
-    /// Returns the fixed words that the element may begin with, without synonyms.
+    /// Returns the fixed words with which the element may begin, without synonyms.
     fn shown_words(&self) -> Vec<&'static str> {
         match self {
             Element::Word(word) => vec![first(word)],
@@ -257,7 +263,7 @@ impl Element {
         }
     }
 
-    /// Returns the description of a valid word.
+    /// Returns the description of a valid word for this element.
     fn expected(&self) -> String {
         match self {
             Element::Range { min, max, .. } => format!("a number from {min} to {max}"),
@@ -310,7 +316,7 @@ fn take<'w>(elements: &[Element], words: &mut Words<'w>, args: &mut Args<'w>) ->
     Ok(())
 }
 
-/// Returns the words that begin `options`.
+/// Returns the words with which `options` begin.
 fn words_of(options: &[&Element]) -> impl Iterator<Item = &'static str> {
     options.iter().flat_map(|option| option.shown_words())
 }

@@ -10,7 +10,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Returns a cursor before the first of `words`.
+    /// Returns a cursor in front of the first of `words`.
     pub fn new(words: &'a [&'a str]) -> Words<'a> {
         Words { all: words, at: 0 }
     }
@@ -35,7 +35,8 @@ impl<'a> Words<'a> {
     /// Consumes and returns the next word.
     ///
     /// # Errors
-    /// [`CommandError::Missing`] at the end, with `expected` and the word before it.
+    /// [`CommandError::Missing`] if no words are left; it contains `expected` and the last word
+    /// before.
     pub fn next(&mut self, expected: &str) -> Result<&'a str, CommandError> {
         let word = self.take();
         word.ok_or_else(|| self.missing(expected))
@@ -61,15 +62,15 @@ impl<'a> Words<'a> {
         is
     }
 
-    /// Returns whether one of the remaining words matches.
+    /// Returns whether one of the remaining words satisfies `such`.
     pub fn any(&self, such: impl Fn(&str) -> bool) -> bool {
         self.rest().iter().any(|word| such(word))
     }
 
-    /// Returns `Ok` at the end of the command.
+    /// Checks that no words are left.
     ///
     /// # Errors
-    /// [`CommandError::TooMuch`] with the next word.
+    /// [`CommandError::TooMuch`] if a word is left; it contains that word.
     pub fn end(&self) -> Result<(), CommandError> {
         self.peek().map_or(Ok(()), |found| Err(CommandError::too_much(found)))
     }

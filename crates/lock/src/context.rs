@@ -2,12 +2,12 @@
 //!
 //! rump2014 found `curlwp`, called about 40 times per sendto through three function calls each, to
 //! be its third-largest cost. [`Cx`] replaces it and supports all of the report's variants: passed
-//! in a register (the value itself), an inlined thread-local, or three calls. It also carries
-//! `now`, so that no layer reads a clock.
+//! in a register (the value itself), read from an inlined thread-local, or found by three function
+//! calls. It also carries `now`, so that no layer reads a clock.
 //!
-//! A thread has a small index while it lives, the lowest that is free. A destructor of POSIX
-//! thread-specific data frees it: that runs after the destructors of `thread_local!` values, which
-//! may still use a stack.
+//! A living thread has a small index: the lowest number that was free. When the thread ends, a
+//! destructor of POSIX thread-specific data frees the index. It runs after the destructors of
+//! `thread_local!` values, which may still use a stack.
 #![allow(unsafe_code)] // unsafe: pthread_key_create, pthread_setspecific, dlopen
 
 use clock::Instant;
@@ -20,19 +20,19 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Number of threads for which a shared stack creates counters, pins and caches in advance. Further
-/// threads get theirs on first use; there is no limit.
+/// Number of threads for which a shared stack creates counters, reader slots and caches in advance.
+/// Further threads get theirs on first use; there is no limit.
 pub const USUAL_THREADS: usize = 64;
 
 /// Method to find the current context (the setting `kern.context`; rump2014 step 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum How {
-    /// Passed as an argument.
+    /// As an argument, in a register.
     #[default]
     Register,
-    /// An inlined thread-local.
+    /// From an inlined thread-local.
     Inline,
-    /// Three function calls, with the innermost reading the thread-local: rump's default.
+    /// By three function calls, of which the innermost reads the thread-local: rump's default.
     Call,
 }
 
@@ -108,15 +108,15 @@ fn thread_specific() -> usize {
     black_box(thread_index())
 }
 
-/// A bit for each index, set while a thread has it.
+/// One bit per index, set while a living thread has that index.
 static TAKEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-/// Key with the destructor that frees an index; `None` if the system had no key: indexes are then
-/// not freed.
+/// Key whose destructor frees an index; `None` if the system had no key left: indexes are then
+/// never freed.
 static LEAVING: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 static TOKENS: AtomicU32 = AtomicU32::new(1);
 const NONE: u32 = u32::MAX;
 
-// No value here has a destructor, so they can be used until the thread has ended.
+// None of these values has a destructor, so they can be used until the thread has ended.
 thread_local! {
     static INDEX: Cell<u32> = const { Cell::new(NONE) };
     static TOKEN: Cell<u32> = const { Cell::new(0) };
@@ -163,8 +163,8 @@ fn leaving() -> Option<libc::pthread_key_t> {
     (failed == 0).then_some(key)
 }
 
-/// Keeps the shared object with this code mapped: a thread that ends after dlclose(3) of it calls
-/// [`leave`]. In a program without shared objects the calls have no effect.
+/// Keeps the shared object that contains this code mapped after dlclose(3), because a thread that
+/// ends later still calls [`leave`]. In a program without shared objects the calls have no effect.
 fn keep_loaded() {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr(3) writes `info` unless it returns 0, and zeros are valid; the name that it
@@ -188,14 +188,15 @@ extern "C" fn leave(value: *mut c_void) {
     }
 }
 
-/// Returns the [`thread_token`] of the calling thread, or 0 if it has none yet: a load without a
-/// branch.
+/// Returns the [`thread_token`] of the calling thread, or 0 if it has none yet. Takes a load,
+/// without a branch.
 #[inline(always)]
 pub fn thread_token_if_any() -> u32 {
     TOKEN.get()
 }
 
-/// Returns a number that no other thread of this process ever has; never 0, never `u32::MAX`.
+/// Returns a number that no other thread of this process has or will have; never 0, never
+/// `u32::MAX`.
 #[inline(always)]
 pub fn thread_token() -> u32 {
     let token = TOKEN.get();

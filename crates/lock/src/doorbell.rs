@@ -1,10 +1,10 @@
-//! A doorbell: lets a thread sleep without missing work, and wakes it at most once per sleep.
+//! A doorbell: lets a thread sleep without missing an event, and wakes it at most once per sleep.
 //!
 //! ```text
 //!  producer   stores the work                fence   reads the end of the sleep: rings, once
 //!  sleeper    stores the end of its sleep    fence   checks for work: stays awake if there is any
 //! ```
-//! Each side stores and then reads; because of the fences, at least one of them sees the other's
+//! Each side stores and then reads; because of the fences, at least one of them reads the other's
 //! store. The caller provides the wake-up itself (an eventfd, a byte in a pipe). Checked with loom.
 
 #[cfg(loom)]
@@ -17,16 +17,18 @@ mod tests;
 
 const AWAKE: u64 = 0;
 
-/// Doorbell of one thread at a time. Times are in nanoseconds of the caller's clock.
+/// Doorbell of a thread that sleeps; only one thread at a time may use it. Times are in nanoseconds
+/// of the caller's clock.
 #[derive(Debug, Default)]
 pub struct Doorbell {
-    /// End of the thread's sleep, which may be about to start.
+    /// When the thread's sleep ends; set before the sleep begins. [`AWAKE`] while no sleep is
+    /// announced.
     until: AtomicU64,
 }
 
 impl Doorbell {
-    /// Calls `ring` if the thread sleeps beyond `at`, at most once per sleep. The work must have
-    /// been stored before.
+    /// Calls `ring` if the thread sleeps beyond time `at`, at most once per sleep. The caller must
+    /// have stored the data for the thread before.
     #[inline]
     pub fn wake(&self, at: u64, ring: impl FnOnce()) {
         fence(Ordering::SeqCst);
@@ -35,8 +37,8 @@ impl Doorbell {
         }
     }
 
-    /// Announces a sleep until `until`. The caller must check for work after this, and finally call
-    /// [`Doorbell::withdraw`].
+    /// Announces a sleep until `until`. After this call, the caller must check once more for data
+    /// before it sleeps, and finally call [`Doorbell::withdraw`].
     #[inline]
     pub fn announce(&self, until: u64) {
         // Not a store, since loom may order a store before an earlier swap.
@@ -44,20 +46,21 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns whether the bell was rung since the announcement, or is about to be.
+    /// Returns whether `ring` was called since the announcement, or is about to be called.
     #[inline]
     pub fn is_rung(&self) -> bool {
         self.until.load(Ordering::Acquire) == AWAKE
     }
 
-    /// Ends the announcement; returns whether the bell was rung, or is about to be.
+    /// Ends the announcement. Returns whether `ring` was called, or is about to be called.
     #[inline]
     pub fn withdraw(&self) -> bool {
         self.until.swap(AWAKE, Ordering::AcqRel) == AWAKE
     }
 
-    /// Sleeps by calling `sleep`, which must return at `until` or when the bell rings, unless
-    /// `stay` finds work. Calls `rung` to consume the ring if the bell was rung, or is about to be.
+    /// Announces a sleep and calls `sleep`, unless `stay` returns that there is something to do.
+    /// `sleep` must return at time `until` or when the doorbell rings. If it rang or is about to
+    /// ring, calls `rung`, which must consume the wake-up.
     pub fn sleep<R>(
         &self,
         until: u64,

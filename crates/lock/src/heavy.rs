@@ -1,24 +1,24 @@
-//! `Heavy`: a semaphore object, like the standard RTEMS semaphores that rtems2014's configuration C
-//! uses as mutexes.
+//! `Heavy`: a semaphore object, like the standard RTEMS semaphores that configuration C of
+//! rtems2014 uses as mutexes.
 //!
 //! To obtain it, a thread looks up the object by its identifier, enters the object's critical
-//! section (RTEMS disables dispatching; here it is an inner mutex), checks the owner, and queues if
-//! it must wait. To release it, the thread looks up the object again and surrenders: ownership
-//! passes to the first waiter before any thread runs. These steps are the report's
+//! section (RTEMS disables dispatching; here it is an inner mutex), checks the owner, and joins the
+//! queue if it must wait. To release it, the thread looks up the object again and passes ownership
+//! to the first waiter, before any other thread runs. These steps correspond to the report's
 //! `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender` and
 //! `_Thread_queue_Dequeue`.
 //!
 //! Waiters queue in order of arrival (FIFO). RTEMS can also queue by priority, and in order of
-//! arrival within one; threads of a stack here have one priority. The value itself is in a second
-//! mutex, which is always free when its semaphore is owned: the compiler requires it, and it adds
-//! one uncontended lock to the cost.
+//! arrival within one priority; here all threads of a stack have the same priority. The protected
+//! value is in a second mutex, which is always free when its semaphore is owned: the compiler
+//! requires it, and it adds one uncontended lock to the cost.
 
 use crate::{Cx, Lock, Locks};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Several threads can enter; every acquisition uses a semaphore.
+/// Kind of lock for several threads; every acquisition uses a semaphore.
 #[derive(Debug)]
 pub enum Heavy {}
 
@@ -36,7 +36,7 @@ struct Semaphore {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Thread number of the owner; 0 if there is none.
+    /// Number of the thread that owns the semaphore; 0 if there is none.
     owner: u32,
     /// Waiting threads, in order of arrival.
     waiting: VecDeque<u32>,
@@ -53,7 +53,7 @@ pub struct HeavyLock<T> {
     value: Mutex<T>,
 }
 
-/// Access to the value of a [`HeavyLock`].
+/// Exclusive access to the value of a [`HeavyLock`].
 #[derive(Debug)]
 pub struct HeavyGuard<'a, T> {
     id: usize,

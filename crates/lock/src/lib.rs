@@ -1,10 +1,10 @@
-//! Locks: protection of data shared by threads, with a choice of cost.
+//! Locks that protect data shared by threads, in three kinds of different cost.
 //!
 //! Every part of a stack that threads could share is in a [`Guarded<L, T>`]. The only type
-//! parameter of the whole system, [`Locks`], selects the guard: [`Up`] (one thread, no atomics; the
-//! stack is `!Sync`), [`Light`] (uncontended one compare-and-swap to lock and one exchange to
-//! unlock, a futex when contended), [`Heavy`] (a semaphore object with an owner and a FIFO queue of
-//! waiters, as rtems2014's configuration C). All three count acquisitions.
+//! parameter of the whole system, [`Locks`], selects the kind of lock: [`Up`] (one thread, no
+//! atomics; the stack is `!Sync`), [`Light`] (without contention one compare-and-swap to lock and
+//! one exchange to unlock; with contention a futex), [`Heavy`] (a semaphore object with an owner
+//! and a FIFO queue of waiters, as configuration C of rtems2014). All three count acquisitions.
 //!
 //! [`Pins`] tracks the readers of data that is changed without a lock.
 //!
@@ -31,32 +31,33 @@ use std::fmt;
 use std::ops::DerefMut;
 pub use up::Up;
 
-/// A kind of lock.
+/// A kind of lock: [`Up`], [`Light`] or [`Heavy`].
 pub trait Locks: Sized + 'static {
-    /// Name used as the value of the setting.
+    /// Name of the kind, used as the value of the setting.
     const NAME: &'static str;
-    /// Set if several threads can enter.
+    /// True if several threads can use a stack with this kind of lock.
     const SHARED: bool;
-    /// Lock type for a value.
+    /// Type of the lock for a value of type `T`.
     type Lock<T>: Lock<T>;
 }
 
 /// A value protected by a lock.
 pub trait Lock<T> {
-    /// Access to the value, until dropped.
+    /// Exclusive access to the value, until the guard is dropped.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a;
     /// Creates a lock for `value`.
     fn new(value: T) -> Self;
-    /// Waits for the lock and takes it. Taking it twice in one context is a bug and panics.
+    /// Waits for the lock and takes it. Panics if the same context already holds it, which is a
+    /// bug.
     fn lock(&self, cx: Cx) -> Self::Guard<'_>;
     /// Returns how often the lock was taken.
     fn acquisitions(&self) -> u64;
 }
 
-/// A value on cache lines of its own, so that writing it does not slow down readers of its
-/// neighbors. Aligned to two lines, since processors prefetch adjacent lines in pairs.
+/// A value on cache lines of its own, so that writing it does not slow down readers of adjacent
+/// values. Aligned to two lines, because processors prefetch adjacent lines in pairs.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);

@@ -1,10 +1,11 @@
-//! `Light`: without contention, one compare-and-swap to lock and one exchange to unlock, as
-//! rtems2014's `rtems_bsd_mutex`; with contention, the kernel's futex.
+//! `Light`: without contention, one compare-and-swap to lock and one exchange to unlock, as the
+//! `rtems_bsd_mutex` of rtems2014; with contention, a futex of the kernel.
 //!
-//! The owner is stored in the lock's word ([`Owner`]), so recording it needs no instruction beyond
+//! The lock's word stores the owner ([`Owner`]), so recording the owner needs no instruction beyond
 //! the compare-and-swap, and taking a lock twice in one context panics instead of hanging. Locking
-//! needs the current thread, which is why the ways to find the context (rump2014 step 3) differ in
-//! cost. The owner counts acquisitions with a load and a store: no second atomic operation.
+//! needs the number of the current thread; the ways to find it (rump2014 step 3) therefore differ
+//! in cost. The owner counts acquisitions with a load and a store, without a second atomic
+//! operation.
 #![allow(unsafe_code)] // unsafe: the owner word ensures exclusive access, not the compiler
 
 mod owner;
@@ -16,7 +17,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Several threads can enter; fine-grained locking as in BSD's SMP stack.
+/// Kind of lock for several threads; fine-grained locking as in BSD's SMP stack.
 #[derive(Debug)]
 pub enum Light {}
 
@@ -26,7 +27,7 @@ impl Locks for Light {
     type Lock<T> = LightLock<T>;
 }
 
-/// A value with a word that holds its owner.
+/// A value, and a word that contains its owner.
 #[derive(Debug)]
 #[repr(C)] // the word first, next to the first fields of the value
 pub struct LightLock<T> {
@@ -41,12 +42,13 @@ pub struct LightLock<T> {
 // value between threads, and never shares it.
 unsafe impl<T: Send> Sync for LightLock<T> {}
 
-/// Access to the value of a [`LightLock`]. It stays on its thread, like the standard library's
-/// guards.
+/// Exclusive access to the value of a [`LightLock`]. The guard stays on its thread, like the
+/// standard library's guards.
 #[derive(Debug)]
 pub struct LightGuard<'a, T> {
     lock: &'a LightLock<T>,
-    /// Neither `Send` nor `Sync`: sharing the guard would share a value that may be `Send` alone.
+    /// Makes the guard neither `Send` nor `Sync`: sharing it would share a value that may be `Send`
+    /// alone.
     on_this_thread: PhantomData<*mut T>,
 }
 
@@ -74,7 +76,7 @@ impl<T> Lock<T> for LightLock<T> {
 }
 
 impl<T> Drop for LightGuard<'_, T> {
-    /// Unlocks also during a panic: a panic does not by itself corrupt protocol state, so the next
+    /// Unlocks also during a panic. A panic alone does not corrupt protocol state, so the next
     /// owner continues with the current state.
     #[inline(always)]
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
-//! A signal: lets a thread wait for another that produces something.
+//! A signal: lets a thread wait until another thread has produced something.
 //!
-//! Raising it costs one load if no thread waits. A blocking wake-up across virtual cores costs
-//! about 100,000 ticks here, so callers that can spin should do so before they wait.
+//! Raising it costs one load if no thread waits. Waking a sleeping thread on another virtual core
+//! costs about 100,000 ticks here, so callers that can spin should do so before they wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Wakes all waiting threads and tasks. The awaited change must be visible (a lock released)
-    /// before.
+    /// Wakes all waiting threads and tasks. The caller must have made its change visible before
+    /// (released the lock).
     #[inline(always)]
     pub fn raise(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -36,8 +36,8 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes a task when the signal is raised next. The caller must check its condition again after
-    /// this. A task that is already registered is not registered twice.
+    /// Registers a task to be woken when the signal is raised next. The caller must check its
+    /// condition again after this call. A task that is already registered is not registered twice.
     pub fn wake_task(&self, waker: &Waker) {
         let mut tasks = self.tasks();
         if !tasks.iter().any(|other| other.will_wake(waker)) {
@@ -51,7 +51,7 @@ impl Signal {
     }
 
     /// Waits until `ready` returns a value or `timeout` has passed (`None`: no timeout). Calls
-    /// `ready` first, and again after every raise; it must take the lock under which the other
+    /// `ready` first, and again after every raise. `ready` must take the lock under which the other
     /// thread makes its changes.
     pub fn wait_for<T>(&self, timeout: Option<Duration>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -1,16 +1,16 @@
-//! `Up`: one thread, no atomics (rump2014's locks_up). The compiler rejects a second thread:
-//! `!Sync`.
+//! `Up`: for one thread, without atomics (locks_up in rump2014). It is `!Sync`, so the compiler
+//! rejects a second thread.
 //!
-//! The guard has a small cost: one word counts acquisitions and has the lock's state in its low
-//! bit, so that taking it twice panics instead of giving two exclusive references. Two plain
-//! stores, about one tick.
+//! Taking the lock costs two plain stores, about one tick. One word counts acquisitions and has the
+//! lock's state in its low bit. Taking the lock twice therefore panics, instead of giving two
+//! exclusive references.
 #![allow(unsafe_code)] // unsafe: the held bit ensures exclusive access, not the compiler
 
 use crate::{Cx, Lock, Locks};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 
-/// One thread enters; no thread ever waits.
+/// Kind of lock for a single thread; it never waits.
 #[derive(Debug)]
 pub enum Up {}
 
@@ -24,12 +24,12 @@ impl Locks for Up {
 #[derive(Debug)]
 #[repr(C)] // the word first, next to the first fields of the value
 pub struct UpLock<T> {
-    /// Twice the number of acquisitions, plus one while held.
+    /// Twice the number of acquisitions, plus one while the lock is held.
     word: Cell<u64>,
     value: UnsafeCell<T>,
 }
 
-/// Access to the value of an [`UpLock`].
+/// Exclusive access to the value of an [`UpLock`].
 #[derive(Debug)]
 pub struct UpGuard<'a, T>(&'a UpLock<T>);
 

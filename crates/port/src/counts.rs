@@ -1,7 +1,8 @@
 //! Counters of every port, and the balance between frames in and frames out.
 
 stats::counters! {
-    /// Frames passed from the port to its host.
+    /// Counters of the receiving direction: frames that the port passes to its host, and losses on
+    /// the way.
     pub struct RxCounts at "port.rx" {
         /// Frames received.
         frames,
@@ -9,14 +10,14 @@ stats::counters! {
         bytes,
         /// Times the port was polled and had no frame.
         idle,
-        /// No buffer in the pool: the frame was not created, or stayed in the device.
+        /// Times the pool had no free buffer: the frame was not created, or stayed in the device.
         no_buffer,
         /// Dropped in the port: larger than a buffer, or not a valid frame.
         malformed,
-        /// Dropped before the port read them: the kernel ran out of buffers or ring slots; not
-        /// included in the frames received.
+        /// Frames dropped before the port read them, because the kernel ran out of buffers or ring
+        /// slots. Not included in `frames`.
         missed,
-        /// The device or file failed and the port ended.
+        /// Failures of the device or file that ended the port.
         errors,
         /// Dropped on purpose by an impairment.
         impaired,
@@ -30,31 +31,33 @@ stats::counters! {
         reordered,
         /// Frames currently held by an impairment (a level, not a count).
         held,
-        /// Passed on, but not written to the trace: the write failed.
+        /// Frames passed on but not written to the trace, because the write failed.
         untraced,
         /// Large segments split in software before an impairment.
         segmented,
         /// Frames created by splitting large segments.
         segments,
-        /// Lost by a bug in this program, where no frame should ever be lost: please report it.
+        /// Frames lost by a bug in this program: a nonzero value should be reported.
         bugs,
     }
 }
 
 stats::counters! {
-    /// Frames passed from the host to its port.
+    /// Counters of the transmitting direction: frames that the host passes to its port, and losses
+    /// on the way.
     pub struct TxCounts at "port.tx" {
         /// Frames sent.
         frames,
         /// Bytes sent (FCS not included).
         bytes,
-        /// Bursts sent (one doorbell each).
+        /// Bursts sent (one doorbell each, that is one notification of the device).
         bursts,
         /// Dropped in the port: the device rejected them.
         errors,
         /// Dropped in the port: longer than the device accepts.
         too_large,
-        /// Dropped in the port: requested checksum offload that their headers do not allow.
+        /// Dropped in the port: the host requested checksum offload, but the frame's headers do not
+        /// allow it.
         malformed,
         /// Dropped on purpose by an impairment.
         impaired,
@@ -68,20 +71,21 @@ stats::counters! {
         reordered,
         /// Frames currently held by an impairment (a level, not a count).
         held,
-        /// Passed on, but not written to the trace: the write failed.
+        /// Frames passed on but not written to the trace, because the write failed.
         untraced,
         /// Copied before sending: the device cannot read the buffer, which is on loan or from
         /// another pool.
         copied,
         /// IP fragments among the frames sent.
         fragments,
-        /// Large segments split in software, because the port cannot.
+        /// Large segments that were split in software, because the port cannot send them whole.
         segmented,
         /// Frames created by splitting large segments.
         segments,
-        /// No buffer to split a large segment into: the rest of it was lost.
+        /// Times no buffer was free while splitting a large segment: the rest of the segment was
+        /// lost.
         no_buffer,
-        /// Lost by a bug in this program, where no frame should ever be lost: please report it.
+        /// Frames lost by a bug in this program: a nonzero value should be reported.
         bugs,
     }
 }
@@ -95,13 +99,14 @@ pub struct PortCounts {
     pub rx: RxCounts,
     /// Counters of the transmitting direction.
     pub tx: TxCounts,
-    /// Cost of the port's own stages, for ports that measure it (`xdp:`); off by default.
+    /// CPU ticks of the port's own processing stages, for ports that measure them (`xdp:`); off by
+    /// default.
     pub ledger: stats::Ledger,
 }
 
 impl RxCounts {
-    /// Returns the number of frames passed to the host, computed from the other counters, for an
-    /// audit.
+    /// Returns the number of frames passed to the host, computed from the other counters. The audit
+    /// compares it with the host's own count.
     pub fn to_host(&self) -> u64 {
         let lost =
             self.impaired.get() + self.queue_full.get() + self.held.get() + self.segmented.get() + self.bugs.get();
@@ -116,8 +121,8 @@ impl TxCounts {
         failed + self.impaired.get() + self.queue_full.get()
     }
 
-    /// Returns the number of frames that the host passed in, computed from the other counters, for
-    /// an audit.
+    /// Returns the number of frames that the host passed to the port, computed from the other
+    /// counters. The audit compares it with the host's own count.
     pub fn from_host(&self) -> u64 {
         let came = self.frames.get() + self.dropped() + self.held.get() + self.segmented.get();
         came.wrapping_sub(self.duplicated.get() + self.segments.get())

@@ -24,9 +24,9 @@ use std::io::{self, Read};
 /// Tests frames from a device: a packet-socket ring slot (flags even) or a frame after a virtio
 /// header.
 ///
-/// Properties: no panic; the bytes of a frame lie in its slot; after an accepted virtio header, the
-/// frame's checksum and segmentation offloads can be prepared again or are refused; a header
-/// survives emit and parse.
+/// Properties: no panic; the bytes of a frame lie in its slot; the checksum and segmentation
+/// requests of an accepted virtio header can be converted back into a header, or are refused; a
+/// header survives emit and parse.
 pub fn device(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let pool = Pool::new(&PoolConfig { buffers: 4, data: 1 << 16, ..PoolConfig::default() }).unwrap();
@@ -108,8 +108,8 @@ fn direction_option(direction: Direction) -> Vec<u8> {
     }
 }
 
-/// Checks that records written with their file's own interfaces read back the same, except for
-/// times that another interface's clock, or 64 bits, cannot represent.
+/// Checks that records written together with the descriptions of their interfaces read back the
+/// same. Timestamps may differ where another interface's clock, or 64 bits, cannot represent them.
 fn like(all: &Records, section: &Section) {
     let mut writer = Writer::like(Vec::new(), Format::Pcapng, section).unwrap();
     let described = written(Format::Pcapng, section);
@@ -134,7 +134,7 @@ fn like(all: &Records, section: &Section) {
     assert!(timeless(&again) == timeless(all), "written with its interfaces and read again it is not the same");
 }
 
-/// Records, their data and their options.
+/// For each record: the record itself, its data, its options.
 type Records = Vec<(Record<'static>, Vec<u8>, Vec<u8>)>;
 
 fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>, Section) {
@@ -159,7 +159,7 @@ fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>, Section) 
     }
 }
 
-/// Returns its data in small pieces, with `WouldBlock` between them.
+/// An input that returns its data in small pieces, with `WouldBlock` between them.
 struct Pieces<'a> {
     data: &'a [u8],
     turn: usize,

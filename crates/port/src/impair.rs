@@ -1,9 +1,9 @@
 //! `impair(loss=1%,delay=10ms):PORT`: a degraded link, identical in every run with the same seed.
 //!
-//! Each frame passes, in this order: loss, duplication, corruption, the rate limiter's queue,
-//! delay. Frames stay in order unless `reorder` lets one skip its delay, as in netem. No frame
-//! waits for another: each leaves at its own time, `delay` and `jitter` after the rate limiter
-//! releases it. The caller supplies the time. Every loss is counted: frames in = out + held +
+//! Each frame passes these stages in this order: loss, duplication, corruption, the rate limiter's
+//! queue, delay. Frames stay in order unless `reorder` lets a frame skip its delay, as in netem. No
+//! frame waits for another: each leaves `delay` plus or minus `jitter` after the rate limiter has
+//! released it. The caller supplies the time. Every loss is counted: frames in = out + held +
 //! impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large
 //! segment is split first, so that each frame on the wire is impaired separately. Corruption is
 //! applied after checksums are filled in.
@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_micros(50);
 pub fn wrap(impairment: &Impairment, direction: Direction, port: Port, pool: &Pool) -> Port {
     let Port { name, spec, caps, mut rx, mut tx, counts, nic } = port;
     if direction != Direction::Tx {
-        // A pseudo-random sequence different from the other direction's.
+        // Each direction gets its own seed, so that the two pseudo-random sequences differ.
         let link = Link::new(&Impairment { seed: impairment.seed ^ 0x5851_f42d_4c95_7f2d, ..impairment.clone() });
         rx =
             Box::new(ImpairedRx { inner: rx, link, arrived: Burst::new(), pool: pool.clone(), counts: counts.clone() });
@@ -72,7 +72,7 @@ impl RxHalf for ImpairedRx {
         let mut out = 0;
         while out < most {
             let Some(frame) = self.link.leave(now) else { break };
-            // `most` was limited to the room: the push cannot fail.
+            // The push cannot fail, because `most` is limited to the free space of `into`.
             into.put(frame, || self.counts.rx.bugs.bump());
             out += 1;
         }
@@ -131,7 +131,7 @@ struct ImpairedTx {
 }
 
 impl ImpairedTx {
-    /// Passes on the frames that are due, as far as the port accepts them.
+    /// Passes the frames that are due to the port, until the port accepts no more.
     fn release(&mut self, now: Instant) {
         loop {
             while self.leaving.room() > 0 {
@@ -205,7 +205,7 @@ impl TxHalf for ImpairedTx {
     }
 }
 
-/// Large segments that were split, for the counters.
+/// Counts of large segments split, of the pieces created, and of missing buffers.
 #[derive(Default)]
 struct Cut {
     segmented: u64,

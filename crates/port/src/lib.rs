@@ -3,8 +3,8 @@
 //!
 //! A [`Port`] has two halves. [`RxHalf`] belongs to the one loop that polls it, so "two loops never
 //! work on one interface" (bridge2004) follows from ownership, without a check. [`TxHalf`] sits
-//! after the stack's transmit queue, which any thread may use. Both move [`Burst`]s. All kinds of
-//! ports and wrappers share one naming grammar: see [`spec`].
+//! after the stack's transmit queue, which any thread may use. Both halves pass frames in
+//! [`Burst`]s. All kinds of ports and wrappers share one naming grammar: see [`spec`].
 
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// Capabilities that a port offers its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caps {
-    /// Maximum size of a network packet in bytes, Ethernet header not counted.
+    /// Maximum size of a network packet in bytes, without the Ethernet header.
     pub mtu: u16,
     /// Fills in IPv4 header checksums of frames flagged `TX_IP_CSUM`.
     pub tx_ip_csum: bool,
@@ -56,10 +56,11 @@ pub struct Caps {
     pub tx_l4_csum: bool,
     /// Verifies checksums of received frames and sets `RX_*_OK`.
     pub rx_csum: bool,
-    /// Largest TCP segment (`Frame::gso_size`) accepted, in bytes of packet. The port splits such
-    /// segments or passes them on whole. 0: not supported.
+    /// Length in bytes of the longest TCP packet (with `Frame::gso_size` set) that the port accepts
+    /// in one frame. The port splits such large segments, or passes them on whole. 0: not
+    /// supported.
     pub tso_max: u32,
-    /// Large TCP segments may be received.
+    /// True if the port may deliver large TCP segments, longer than the MTU.
     pub lro: bool,
 }
 
@@ -77,8 +78,8 @@ pub trait RxHalf: Send {
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Returns when frames held back by time (a pace, an impairment) will be ready; `None`: no such
-    /// frames.
+    /// Returns when the port has its next frame ready, if it holds frames until a given time
+    /// (pacing, an impairment); `None`: it holds none.
     fn next_event(&self) -> Option<Instant> {
         None
     }
@@ -91,16 +92,17 @@ pub trait RxHalf: Send {
     fn is_silent(&self) -> bool {
         false
     }
-    /// Returns the reason why the port ended, as a sentence, unless it simply came to its end.
+    /// Returns the reason why the port ended, as a sentence. Returns `None` if it is open, or ended
+    /// normally (end of file, for example).
     fn why_gone(&self) -> Option<String> {
         None
     }
-    /// Returns warnings about bad input that did not end the port, a sentence each: the first few,
-    /// and the total number.
+    /// Returns warnings about bad input that did not end the port, one sentence each: the first few
+    /// individually, then the total number.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Returns the number of frames held inside (delayed, queued), for the audit.
+    /// Returns the number of frames that the port holds (delayed, queued), for the audit.
     fn held(&self) -> usize {
         0
     }
@@ -111,14 +113,14 @@ pub trait TxHalf: Send {
     /// Takes frames from the front of `from` and leaves the rest there. Returns how many were
     /// taken.
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize;
-    /// Takes a single frame, or returns it if the port is full. Equivalent to a burst of one; ports
-    /// for which a burst costs more than a frame override it.
+    /// Takes a single frame, or returns it if the port is full. Equivalent to a burst of one frame;
+    /// ports where a burst costs more than this method override it.
     fn tx_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         let mut burst = Burst::of(frame);
         self.tx_burst(&mut burst, now);
         burst.pop().map_or(Ok(()), Err)
     }
-    /// Releases held frames that are now due (delays, paces).
+    /// Sends the held frames that are now due (delays, pacing).
     fn poll(&mut self, now: Instant) {
         let _ = now;
     }
@@ -129,17 +131,17 @@ pub trait TxHalf: Send {
     /// Writes buffered data to the port's file when no more frames follow. An error ends the port
     /// ([`TxHalf::why_gone`]).
     fn finish(&mut self) {}
-    /// Returns whether the port can never send again, because its output has no reader. It still
-    /// takes frames and counts them as dropped.
+    /// Returns whether the port can never send again because nothing reads its output any more. The
+    /// port still takes frames, and counts them as dropped.
     fn is_gone(&self) -> bool {
         false
     }
-    /// Returns the reason why the port no longer sends, as a sentence, unless it is only that its
-    /// output has no reader.
+    /// Returns the reason why the port no longer sends, as a sentence. Returns `None` if it still
+    /// sends, or if its output merely has no reader.
     fn why_gone(&self) -> Option<String> {
         None
     }
-    /// Returns the number of frames held inside, for the audit.
+    /// Returns the number of frames that the port holds, for the audit.
     fn held(&self) -> usize {
         0
     }
@@ -147,9 +149,9 @@ pub trait TxHalf: Send {
 
 /// An open port: its two halves and their properties.
 pub struct Port {
-    /// The name after the last colon: `tap0`.
+    /// The part of the spec after the last colon: `tap0`.
     pub name: String,
-    /// The whole name as opened: `impair(loss=1%):tap:tap0`.
+    /// The whole spec as opened: `impair(loss=1%):tap:tap0`.
     pub spec: String,
     /// Capabilities of the port.
     pub caps: Caps,
@@ -159,7 +161,7 @@ pub struct Port {
     pub tx: Box<dyn TxHalf>,
     /// Counters of the port, readable from any thread.
     pub counts: Arc<PortCounts>,
-    /// The controller (sysctls, doorbells, bus) of a [`nic`] port, also under wrappers.
+    /// Controller of a [`nic`] port (sysctls, doorbells, bus), also if wrappers surround the port.
     pub nic: Option<Arc<nic::Nic>>,
 }
 

@@ -3,7 +3,7 @@
 
 use buf::{Frame, Pool, PoolConfig, PoolLocks};
 
-/// Number of long buffers of one port. They use memory only once written.
+/// Number of long buffers of one port. They occupy physical memory only once written.
 const LONG_BUFFERS: usize = 64;
 
 /// The buffers of a port that reads frames of any length.
@@ -16,13 +16,14 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Creates the buffers from the pool `usual`; long ones are added on demand.
+    /// Creates the buffers: those of the pool `usual`, and longer ones on demand.
     pub(crate) fn new(usual: &Pool) -> Buffers {
         Buffers { usual: usual.clone(), long: None, spare: None }
     }
 
-    /// Returns a buffer for the next frame. Returns `None` if no long buffer is available either:
-    /// the frame then stays unread.
+    /// Returns a buffer of the usual pool for the next frame. Returns `None` if that pool is empty,
+    /// or no long buffer is free for the case that the frame does not fit: the frame then stays
+    /// unread.
     #[inline]
     pub(crate) fn get(&mut self) -> Option<Frame> {
         if let Some(long) = &self.long
@@ -33,9 +34,9 @@ impl Buffers {
         self.usual.get()
     }
 
-    /// Returns a frame of `bytes`, in the buffer that [`Buffers::get`] returned or in a long one.
-    /// Returns `None` if `bytes` is longer than [`wire::text::MAX_FRAME`] or there is no memory for
-    /// long buffers; the buffer then stays in `usual`.
+    /// Copies `bytes` into the buffer that [`Buffers::get`] returned, or into a long one, and
+    /// returns it as a frame. Returns `None` if `bytes` is longer than [`wire::text::MAX_FRAME`] or
+    /// there is no memory for long buffers; the buffer then stays in `usual`.
     #[inline]
     pub(crate) fn fill(&mut self, usual: &mut Option<Frame>, bytes: &[u8]) -> Option<Frame> {
         match usual.as_mut()?.extend(bytes) {

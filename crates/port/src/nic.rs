@@ -4,14 +4,15 @@
 //! The driver ([`RxDriver`], [`TxDriver`]) is written as for hardware: it posts buffers and frames
 //! in rings, announces them to the card by writing a tail register, and finds completed descriptors
 //! by a bit that the card writes back into memory. Polling reads no register. The card ([`Card`])
-//! owns the other side of the rings and one end of a [`wire`](mod@wire). Each optimization of
-//! bridge2004 is a setting ([`settings`]), its savings are counted ([`counts`]), and the costs of
-//! register accesses and of the bus are modelled, with their sources ([`bus`]).
+//! owns the other side of the rings and one end of a [`wire`](mod@wire). Each optimization
+//! described in bridge2004 is a setting ([`settings`]). The card counts what the optimization saves
+//! ([`counts`]). The costs of register accesses and of bus transfers are modelled, with their
+//! sources ([`bus`]).
 //!
-//! A live port steps its card inside the driver's calls. The laboratory steps the card separately
-//! from what it times, possibly on another thread: rings and registers are thread-safe. Not
-//! modelled: jumbo frames over several descriptors, multicast filters, the EEPROM, per-frame
-//! interrupt delays (RDTR, TIDV).
+//! A live port runs its card inside the driver's calls. A measurement runs the card outside the
+//! timed section, possibly on another thread: rings and registers are thread-safe. Not modelled:
+//! jumbo frames over several descriptors, multicast filters, the EEPROM, per-frame interrupt delays
+//! (RDTR, TIDV).
 
 pub mod bus;
 pub mod card;
@@ -57,11 +58,11 @@ pub struct Nic {
     /// Counters of the card and its driver.
     pub counts: NicCounts,
     pub(in crate::nic) bus: Arc<Bus>,
-    /// The near end of the wire, if there is one.
+    /// This card's end of the wire; `None`: the card is not connected.
     pub(in crate::nic) side: Option<Arc<wire::Side>>,
     /// The card's link status (STATUS.LU).
     pub(in crate::nic) link_up: AtomicBool,
-    /// The card's own buffers, for frames read from memory on their way to and over the wire.
+    /// The card's own buffers. The card copies frames into them on their way to the wire.
     pub(in crate::nic) fifo: Option<Pool>,
 }
 
@@ -98,14 +99,14 @@ impl fmt::Display for NicError {
 
 impl std::error::Error for NicError {}
 
-/// A card and its driver, in parts.
+/// A card and its driver, as separate parts for a caller that runs the card itself.
 #[derive(Debug)]
 pub struct Parts {
     /// The driver's receiving half.
     pub rx: RxDriver,
     /// The driver's transmitting half.
     pub tx: TxDriver,
-    /// The card, to be stepped by its owner.
+    /// The card; its owner calls [`Card::step`].
     pub card: Card,
     /// State shared by driver and card.
     pub nic: Arc<Nic>,
@@ -115,16 +116,16 @@ pub struct Parts {
     pub counts: Arc<PortCounts>,
 }
 
-/// Creates a card with `settings`, on a bus of its own, and its driver, which posts buffers of
-/// `pool`. Without a wire the link is down.
+/// Creates a card with `settings` on a bus of its own, and its driver, which posts buffers of
+/// `pool`. `end` is the card's end of a wire; without a wire the link is down.
 ///
 /// # Errors
-/// Buffers too small for `mtu`; no memory or no event for the card.
+/// The pool's buffers are too short for `mtu`; no memory or no event for the card.
 pub fn assemble(name: &str, settings: Settings, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
     assemble_on(&Arc::default(), name, settings, mtu, end, pool)
 }
 
-/// Creates a card as [`assemble`] does, on a bus that other cards may share.
+/// Creates a card as [`assemble`] does, on `bus`, which several cards may share.
 ///
 /// # Errors
 /// As for [`assemble`].
@@ -164,7 +165,7 @@ pub fn assemble_on(
     Ok(Parts { rx, tx, card, nic, caps, counts })
 }
 
-/// Opens a live port, which steps the card inside the driver's calls.
+/// Opens a live port, which runs the card inside the driver's calls.
 ///
 /// # Errors
 /// As for [`assemble`].
@@ -182,7 +183,7 @@ fn caps(settings: &Settings, mtu: u16) -> Caps {
     Caps { mtu, tx_ip_csum: csum, tx_l4_csum: csum, rx_csum: settings.csum.on(), tso_max, lro: false }
 }
 
-/// Creates the card's own buffers, unless frames are moved without copying.
+/// Creates the card's own buffers. Returns `None` if the card moves frames without copying them.
 fn fifo(settings: &Settings, data: usize, headroom: usize) -> Result<Option<Pool>, NicError> {
     if settings.dma.get() == settings::MOVE && !settings.tso.on() && !settings.vlan.on() {
         return Ok(None);
@@ -211,7 +212,7 @@ impl Nic {
         Status { link_up: self.is_up(), cause }
     }
 
-    /// Returns whether the card sees a peer at the other end of the wire.
+    /// Returns whether a peer is connected to the other end of the wire.
     pub fn is_up(&self) -> bool {
         self.link_up.load(Ordering::Relaxed)
     }
@@ -221,8 +222,8 @@ impl Nic {
         self.side.as_ref().map_or(0, |side| side.interrupts.count())
     }
 
-    /// Returns the number of frames missed: no descriptor, or the wire filled up because it was not
-    /// polled.
+    /// Returns the number of frames lost on receipt: no descriptor was free, or the wire filled up
+    /// because this end was not polled.
     pub fn missed(&self) -> u64 {
         self.counts.missed.get() + self.side.as_ref().map_or(0, |side| side.overrun.get())
     }
@@ -232,7 +233,7 @@ impl Nic {
         Bus::model(&self.settings)
     }
 
-    /// Returns the counters per frame as lines of text.
+    /// Returns the counters, each divided by the number of frames, as lines of text.
     pub fn show(&self) -> String {
         let link = if self.is_up() { "up" } else { "down" };
         let (missed, interrupts) = (self.missed(), self.interrupts());
@@ -240,8 +241,7 @@ impl Nic {
         head + &self.counts.show(self.bus_model())
     }
 
-    /// Models register accesses: occupies the bus for `clocks` and makes the processor wait for
-    /// `ns`.
+    /// Models register accesses: the bus is busy for `clocks`, and the processor waits for `ns`.
     #[inline(always)]
     pub(in crate::nic) fn access(&self, clocks: u64, ns: u64) {
         self.bus.occupy(&self.settings, clocks);

@@ -1,5 +1,5 @@
-//! `null:`: receives nothing and discards everything sent. The baseline for all performance
-//! figures.
+//! `null:`: receives nothing and discards everything sent. Other ports' performance is compared
+//! with it.
 
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::Burst;

@@ -2,9 +2,9 @@
 //! device cannot.
 //!
 //! A frame flagged `TX_L4_CSUM` carries the pseudo header's sum in its TCP or UDP checksum field,
-//! folded and not complemented, as in Linux (`CHECKSUM_PARTIAL`) and virtio (`NEEDS_CSUM`). The
-//! field then takes part in the sum, so completing it needs no addresses. Such a checksum is called
-//! open.
+//! folded and not complemented, as in Linux (`CHECKSUM_PARTIAL`) and virtio (`NEEDS_CSUM`). Such a
+//! checksum is called open. The sum over the segment then includes that field, so completing the
+//! checksum needs no addresses.
 
 pub mod gso;
 pub(crate) mod large;
@@ -20,8 +20,8 @@ use wire::{Proto, eth, ip4, ip6, vlan};
 pub enum RxCsum {
     /// Complete the checksums here.
     Complete,
-    /// Mark them verified and leave them open (`TX_L4_CSUM`): they are completed where the frame is
-    /// sent to a wire.
+    /// Mark them verified and leave them open (`TX_L4_CSUM`). They are completed when the frame is
+    /// sent through a port that requires it.
     #[default]
     Trust,
     /// Make the kernel complete them, and verify them like any other.
@@ -82,9 +82,9 @@ pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
     Some((ethertype, at))
 }
 
-/// Recognizes a checksum that the sender's kernel left open, where only the frame's bytes can show
-/// it: the field holds the pseudo header's sum. A completed checksum has that value once in 65,536
-/// times, and completing it again gives the same value.
+/// Recognizes a checksum that the sender's kernel left open, on devices that do not report it: the
+/// checksum field then holds the pseudo header's sum. A completed checksum has that value by chance
+/// once in 65,536 times, and completing it again gives the same value.
 #[inline]
 pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
     if is_open(frame.bytes()) != Some(true) {
@@ -114,14 +114,16 @@ fn is_open(frame: &[u8]) -> Option<bool> {
     Some(u16::from_be_bytes(*field) == open_field(pseudo))
 }
 
-/// Completes the open checksum at `place`; `None` (and no change) if that lies outside the frame.
+/// Completes the open checksum at `place`. Returns `None`, without a change, if `place` lies
+/// outside the frame.
 pub fn complete_l4(frame: &mut [u8], place: L4Place) -> Option<()> {
     let sum = checksum::sum(frame.get(place.start..place.end)?).finish_nonzero();
     frame.get_mut(place.field..place.field + 2)?.copy_from_slice(&sum.to_be_bytes());
     Some(())
 }
 
-/// Returns the content of an open checksum field: the pseudo header's sum, not complemented.
+/// Returns the content of the checksum field of an open checksum: the pseudo header's sum, not
+/// complemented.
 pub fn open_field(pseudo: Partial) -> u16 {
     !pseudo.finish()
 }

@@ -28,12 +28,12 @@ use std::io;
 use std::net::IpAddr;
 use wire::{L4Port, Mac};
 
-/// Context for opening, in addition to the spec.
+/// What opening a port needs in addition to the spec.
 #[derive(Clone, Debug)]
 pub struct Env<'a> {
     /// Pool for received frames.
     pub pool: Pool,
-    /// Pairs of this process.
+    /// Registry of this process's pairs, wires and multi-queue TAP devices.
     pub pairs: &'a Pairs,
     /// MAC address of the host: destination of a generator's frames.
     pub mac: Mac,
@@ -45,7 +45,7 @@ pub struct Env<'a> {
 /// Reasons why a port could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// A frame of this size does not fit in the pool's buffers.
+    /// The longest frame of the port does not fit in the pool's buffers.
     SmallBuffers {
         /// Name of the port.
         spec: String,
@@ -68,7 +68,7 @@ pub enum OpenError {
         /// Cause of the failure.
         error: PoolError,
     },
-    /// The pair has two ends already, or the options differ.
+    /// The pair has two open ends already, or its two ends have different options.
     Pair(PairError),
     /// The Ethernet controller could not be opened.
     Nic {
@@ -77,7 +77,7 @@ pub enum OpenError {
         /// Cause of the failure.
         error: NicError,
     },
-    /// The wire has two ends already, or the speeds differ.
+    /// The wire has two ends already, or its two nics have different speeds.
     Wire(WireError),
     /// The TAP device could not be opened.
     Tap(TapError),
@@ -182,7 +182,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
-        // The parser never puts a wrapper in the port's place.
+        // The parser never accepts a wrapper as the innermost port.
         Kind::Tracer | Kind::Impair => Err(OpenError::NotAPort(layer.kind)),
     }
 }
@@ -199,8 +199,8 @@ fn wrap(layer: &Layer, port: Port, pool: &Pool) -> Result<Port, OpenError> {
     }
 }
 
-/// Returns the capabilities of a pair: plain Ethernet plus the checksum and segmentation offloads
-/// set in the options.
+/// Returns the capabilities of a pair's end: plain Ethernet, plus the checksum and segmentation
+/// offloads set in the options.
 fn joined(layer: &Layer) -> Caps {
     let large = layer.switch("tso");
     let csum = large || layer.switch("csum");
@@ -208,7 +208,7 @@ fn joined(layer: &Layer) -> Caps {
     Caps { tx_l4_csum: csum, rx_csum: csum, tso_max, lro: large, ..plain(layer) }
 }
 
-/// Returns the capabilities of a plain Ethernet with the MTU of the options.
+/// Returns the capabilities of plain Ethernet, with the MTU given in the options.
 fn plain(layer: &Layer) -> Caps {
     Caps { mtu: narrow(layer.count("mtu")), ..Caps::PLAIN }
 }
@@ -391,7 +391,7 @@ fn direction(layer: &Layer) -> impair::Direction {
     }
 }
 
-/// Converts to 16 bits; the option's form keeps these counts in that range.
+/// Converts a count to 16 bits; the option's form limits it to that range.
 fn narrow(count: u64) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }

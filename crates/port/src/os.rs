@@ -82,7 +82,7 @@ pub fn inherited_for_writing(fd: i32) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is open. It is inherited and has no owner yet: descriptors that this
-    // program opens, or that this function returned before, are close-on-exec.
+    // program opened, or that an earlier call returned, are close-on-exec and were refused above.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -117,8 +117,8 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Returns whether PIPE_BUF bytes can be written to `fd` without waiting, now or within `within_ms`
-/// milliseconds. Also true if there is no reader any more or it has failed, which the write then
-/// reports.
+/// milliseconds. Also returns true if the pipe has no reader any more or has failed; the next write
+/// then reports the error.
 pub fn is_writable(fd: BorrowedFd<'_>, within_ms: i32) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: one valid pollfd, count 1.

@@ -6,10 +6,10 @@
 //! sending needs one per burst. A frame is received as soon as the kernel has put it into its slot.
 //! If more than `rx_ring` frames arrive between two polls, frames are lost.
 //!
-//! A virtio header in front of every frame carries the offloads that local senders use. An open
-//! checksum is trusted (or completed, by the option `rx_csum`); TCP segments of up to 64 KiB pass
-//! unsplit both ways, or are split here (`lro=off`). Such a segment is longer than a slot, so it is
-//! read from the socket by a separate call.
+//! A virtio header in front of every frame carries the offload requests of local senders. An open
+//! checksum is trusted, or completed, as the option `rx_csum` selects. TCP segments of up to 64 KiB
+//! pass unsplit in both directions, or are split here (`lro=off`). Such a segment is longer than a
+//! slot, so it is read from the socket by a separate call.
 //!
 //! The kernel's own stack also receives from the interface: give it no address there, or it replies
 //! too. An interface that is down drops what is sent to it, and resumes when it comes up. Deleting
@@ -45,7 +45,8 @@ pub struct PacketConfig {
     pub rx_ring: u32,
     /// Slots of the sending ring, rounded up to a power of two: 64 to 4096.
     pub tx_ring: u32,
-    /// Share the interface's frames with the other ports of this group, in this mode.
+    /// Number and mode of the fanout group, whose ports share the interface's frames; `None`: no
+    /// group.
     pub fanout: Option<(u16, FanoutMode)>,
     /// Also receive frames addressed to other stations.
     pub promisc: bool,
@@ -91,11 +92,12 @@ const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 /// Maximum memory of a ring in bytes.
 const RING_MAX: u64 = 1 << 30;
 
-/// Minimum bytes of a slot: a frame of the usual MTU and its headers.
+/// Minimum bytes of a slot: a frame of 1500 bytes MTU, and its headers.
 const SLOT_MIN: usize = 2048;
 /// Maximum bytes of a slot; a longer frame needs a separate system call.
 const SLOT_MAX: usize = 16_384;
-/// Maximum bytes of a slot where only a slot can hold a frame: the largest packet.
+/// Maximum bytes of a slot if longer frames cannot be read separately: enough for the largest
+/// packet.
 const SLOT_LONGEST: usize = 131_072;
 
 impl PacketConfig {
@@ -129,7 +131,7 @@ impl PacketConfig {
 /// Opens a port on interface `name`.
 ///
 /// # Errors
-/// See [`PacketError`]: no such interface, no permission, a ring too large, buffers smaller than
+/// See [`PacketError`]: no such interface, no permission, a ring too large, buffers shorter than
 /// the MTU, a fanout group with another mode.
 pub fn open(name: &str, config: &PacketConfig, pool: &Pool) -> Result<Port, PacketError> {
     open_with(name, config, pool, large::LARGE_BUFFERS)

@@ -1,9 +1,9 @@
 //! `pair:NAME`: two ports connected back to back by two rings in one process, opened by using the
 //! same name twice.
 //!
-//! Frames are passed by value: the receiving host drops a frame (or sends it on), which returns its
-//! buffer to the sender's pool. A sleeping reader is woken by an eventfd; for a polling reader the
-//! sender pays a fence, some 20 ticks a burst.
+//! Frames are passed by value: when the receiving host drops a frame (or sends it on), the buffer
+//! returns to the sender's pool. A sleeping reader is woken by an eventfd. If the reader polls, the
+//! sender pays for a memory fence, some 20 clock ticks per burst.
 
 use crate::os::event::Event;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
@@ -28,8 +28,9 @@ impl EventDoorbell {
     }
 }
 
-/// The sender's end of a doorbell; `None`: no descriptor was available, and the reader polls. It is
-/// dropped after the ring's end and wakes the reader, which then finds the ring closed.
+/// The sender's side of a doorbell; `None`: no file descriptor was available, and the reader polls.
+/// It is dropped after the sending end of the ring, and then wakes the reader, which finds the ring
+/// closed.
 struct Ringer(Option<Arc<EventDoorbell>>);
 
 impl Ringer {
@@ -50,7 +51,7 @@ impl Drop for Ringer {
 struct RingRx {
     ring: Consumer<Frame>,
     doorbell: Option<Arc<EventDoorbell>>,
-    /// True from the announcement of a sleep until its end is detected.
+    /// True while a sleep is announced: from the announcement until the wakeup is consumed.
     announced: Cell<bool>,
     counts: Arc<PortCounts>,
     /// True if checksums are omitted, since nothing can corrupt the frames.
@@ -94,7 +95,7 @@ fn end(name: &str, (rx, doorbell): Receiving, (tx, ringer): Sending, caps: Caps)
 }
 
 impl RingRx {
-    /// Marks an omitted checksum as verified.
+    /// Marks the checksums of a frame that omits them as verified.
     #[inline(always)]
     fn vouch(&self, frame: &mut Frame) {
         if self.csum && frame.flags().has(Flags::TX_L4_CSUM) {
@@ -125,7 +126,7 @@ impl RingRx {
 }
 
 impl RingRx {
-    /// Consumes the wakeup since a sleep was announced.
+    /// Clears the event if a wakeup arrived since a sleep was announced.
     #[cold]
     fn answer(&self) {
         if let Some(doorbell) = &self.doorbell
@@ -191,7 +192,7 @@ impl RingTx {
 }
 
 impl RingTx {
-    /// Drops the frames offered after the reader is gone.
+    /// Drops frames that are sent after the other end was closed.
     #[cold]
     fn lose(&mut self, from: &mut Burst) -> usize {
         let lost = from.len();

@@ -1,11 +1,11 @@
 //! `pcap:FILE`: receives frames from a capture file, and writes sent frames to one. Also implements
 //! the file formats for other crates.
 //!
-//! [`Reader`] reads pcap (micro- and nanoseconds, and the modified form with 8 more bytes a record)
-//! and pcapng (draft-ietf-opsawg-pcapng), of either byte order, from any `Read`. [`Writer`] writes
-//! pcap and pcapng, little-endian. An FCS that a file declares is stripped. Input files are
-//! untrusted: no allocation depends on a length claimed by the file, errors are reported with their
-//! byte offset, and blocks of unknown types are skipped.
+//! [`Reader`] reads pcap (micro- and nanoseconds, and the modified form with 8 more bytes per
+//! record) and pcapng (draft-ietf-opsawg-pcapng), of either byte order, from any `Read`. [`Writer`]
+//! writes pcap and pcapng, little-endian. If a file declares that packets end with an FCS, the
+//! reader removes it. Input files are untrusted: no allocation depends on a length claimed by the
+//! file, errors are reported with their byte offset, and blocks of unknown types are skipped.
 
 mod error;
 mod ng;
@@ -23,16 +23,16 @@ pub use writer::{Writer, append_interface, append_record, written};
 use crate::os;
 use clock::Instant;
 
-/// Maximum size of a block or record in bytes. A larger one is an error, or skipped if it is not
-/// needed.
+/// Maximum size of a block or record in bytes. A longer block is skipped if the reader does not
+/// need it; otherwise it is an error.
 pub const MAX_BLOCK: usize = 1 << 20;
 /// Maximum number of interfaces in one section.
 pub const MAX_INTERFACES: usize = 4096;
 /// Maximum number of interfaces in a file.
 pub const MAX_ALL_INTERFACES: usize = 65_536;
-/// Maximum length of a captured packet (libpcap's MAXIMUM_SNAPLEN).
+/// Maximum length of a captured packet in bytes (libpcap's MAXIMUM_SNAPLEN).
 pub const MAX_SNAPLEN: u32 = 262_144;
-/// Ethernet, in the registry of link types.
+/// Number of Ethernet in the registry of link types.
 pub const LINKTYPE_ETHERNET: u16 = 1;
 
 /// Format of a capture file.
@@ -51,10 +51,10 @@ impl Format {
     }
 }
 
-/// Direction in which a packet passed.
+/// Direction of a packet at the capturing interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// The file does not specify it.
+    /// The file does not specify the direction.
     #[default]
     Unknown,
     /// Received packet.
@@ -66,21 +66,22 @@ pub enum Direction {
 /// One packet of a capture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// Nanoseconds since 1970. A Simple Packet Block has no time and uses that of the packet
-    /// before.
+    /// Capture time in nanoseconds since 1970. A Simple Packet Block has no time; it gets that of
+    /// the preceding packet.
     pub ts_ns: u64,
     /// Length of the packet on the wire, in bytes.
     pub orig_len: u32,
     /// Captured bytes of the packet.
     pub data: &'a [u8],
-    /// Link type, from the registry of link types: [`LINKTYPE_ETHERNET`].
+    /// Number of the link type in the registry of link types, such as [`LINKTYPE_ETHERNET`].
     pub linktype: u16,
     /// Index of the interface in [`Section::interfaces`].
     pub interface: u32,
     /// Direction of the packet.
     pub direction: Direction,
-    /// Options of a pcapng block, direction included, little-endian and without the end-of-list
-    /// option. Empty in other files; then the writer writes the direction.
+    /// Options of a pcapng block, little-endian and without the end-of-list option; they include
+    /// the direction. Empty for records of other files: the writer then adds the direction by
+    /// itself.
     pub options: &'a [u8],
 }
 
@@ -94,17 +95,18 @@ impl Default for Record<'_> {
 /// Description of an interface on which packets were captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Link type of its packets.
+    /// Link type of the packets captured on the interface.
     pub linktype: u16,
     /// Maximum number of bytes captured of each packet; 0: no limit.
     pub snaplen: u32,
-    /// if_tsresol: a negative power of ten, or of two with the top bit set.
+    /// Resolution of timestamps (if_tsresol): a negative power of ten, or of two if the top bit is
+    /// set.
     resolution: u8,
-    /// if_tsoffset: seconds to add.
+    /// Seconds to add to timestamps (if_tsoffset).
     offset_s: i64,
     /// Bytes of FCS at the end of each packet.
     fcs_len: u32,
-    /// Its other options, little-endian, without the end-of-list option.
+    /// Options of the interface other than these, little-endian, without the end-of-list option.
     options: Vec<u8>,
 }
 
@@ -126,7 +128,7 @@ impl Interface {
 pub struct Section {
     /// Format of the file.
     pub format: Format,
-    /// All interfaces described so far, of all sections; a pcap file has one.
+    /// All interfaces described so far, in all sections of the file; a pcap file has one.
     pub interfaces: Vec<Interface>,
     /// Options of the first section header, little-endian, without the end-of-list option.
     options: Vec<u8>,
@@ -139,12 +141,12 @@ impl Section {
     }
 }
 
-/// Converts instants of the clock to timestamps.
+/// How instants of the program's clock become timestamps in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stamps {
-    /// The clock's own nanoseconds.
+    /// Nanoseconds of the program's clock.
     Clock,
-    /// Wall-clock time: the offset to add, once known.
+    /// Wall-clock time: the nanoseconds to add to the program's clock; `None`: not determined yet.
     Wall(Option<u64>),
 }
 

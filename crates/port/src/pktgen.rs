@@ -1,11 +1,11 @@
 //! `pktgen:NAME`: a source and sink of UDP frames, without any I/O (rump2014's pktgenif).
 //!
-//! The source creates frames from a template, `REMOTE:12345 -> LOCAL:54321` as in the report's
-//! generator, and varies flows, destinations, rate and size as configured. With `id=on` each frame
-//! has its own IP identification and header checksum, computed for each frame, as in the report's
-//! generator. With `id=off` only varying fields are patched (incrementally); if none vary, frames
-//! are copies of one static frame. Results state the mode. The sink counts frames and frees
-//! buffers.
+//! The source creates frames from a template, `REMOTE:12345 -> LOCAL:54321` as in the generator of
+//! rump2014, and varies flows, destinations, rate and size as configured. With `id=on` each frame
+//! has its own IP identification and header checksum, computed for each frame, as in that
+//! generator. With `id=off` only fields that vary are changed, and checksums are updated
+//! incrementally; if no field varies, all frames are copies of one template. Results state the
+//! mode. The sink counts frames and frees buffers.
 //!
 //! The addresses determine the family. IPv6 has no identification and no header checksum, and
 //! always has a UDP checksum (RFC 8200 8.1).
@@ -41,31 +41,34 @@ pub struct Source {
     pub rate: u64,
     /// Total number of frames; 0: unlimited.
     pub count: u64,
-    /// Number of different (source address, source port) pairs. Flow `k` is `src + k / 50000`, port
-    /// `10000 + k % 50000`; 1: only `src:src_port`.
+    /// Number of distinct pairs of source address and source port. Flow `k` has the address `src +
+    /// k / 50000` and the port `10000 + k % 50000`. 1: all frames come from `src:src_port`.
     pub flows: u32,
     /// Order of the flows.
     pub order: Order,
-    /// Send to the addresses of [`ROTATION`] in turn instead of to `dst_mac`.
+    /// Send to the MAC addresses of [`ROTATION`] in turn instead of to `dst_mac`.
     pub rotate: bool,
-    /// Choose each destination address at random from all unicast addresses that are not martian
-    /// (IPv4).
+    /// Choose each destination address at random from all unicast IPv4 addresses that are not
+    /// martian (such as 127.0.0.0/8).
     pub random_dst: bool,
-    /// Destination addresses used in turn instead of `dst`, if any (IPv6).
+    /// Destination addresses used in turn instead of `dst` (IPv6); empty: use `dst`.
     pub destinations: Arc<[Ipv6Addr]>,
-    /// Give each frame its own IP identification, and recompute its header checksum.
+    /// Give each frame its own IP identification and recompute its header checksum, instead of
+    /// sending 0.
     pub id: bool,
-    /// Fill in the UDP checksum (the report's generator sends 0, "cheating").
+    /// Fill in the UDP checksum. The generator of rump2014 sends 0, which the report calls
+    /// "cheating".
     pub udp_csum: bool,
-    /// Mark received checksums as verified by the port, as a NIC with receive offload does.
+    /// Mark the checksums of generated frames as verified, as a NIC with receive checksum offload
+    /// does.
     pub rx_csum: bool,
-    /// Destination MAC address: the host's.
+    /// Destination MAC address of the frames: that of the host under test.
     pub dst_mac: Mac,
     /// Source MAC address of the frames.
     pub src_mac: Mac,
     /// Source address, of the same family as `dst`.
     pub src: IpAddr,
-    /// Source L4 port of a single flow.
+    /// Source L4 port, if `flows` is 1.
     pub src_port: L4Port,
     /// Destination address of the packets.
     pub dst: IpAddr,
@@ -73,12 +76,12 @@ pub struct Source {
     pub dst_port: L4Port,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Maximum packet length; longer datagrams are sent as fragments. `None`: no limit.
+    /// Maximum packet length in bytes; longer datagrams are sent as fragments. `None`: no limit.
     pub mtu: Option<usize>,
 }
 
 impl Default for Source {
-    /// Returns the configuration of the report's generator, unit 0.
+    /// Returns the configuration of the generator of rump2014, for unit 0.
     fn default() -> Source {
         Source {
             size: 22,
@@ -132,7 +135,7 @@ impl Source {
         if self.dst.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// Returns the bytes of the IP header.
+    /// Returns the length of the IP header in bytes.
     fn ip_len(&self) -> usize {
         match self.family() {
             Family::V4 => ip4::HEADER_LEN,
@@ -140,13 +143,14 @@ impl Source {
         }
     }
 
-    /// Returns the bytes in front of the payload: Ethernet, IP and UDP headers.
+    /// Returns the number of bytes in front of the payload: Ethernet, IP and UDP headers.
     pub fn headers(&self) -> usize {
         ETH + self.ip_len() + UDP
     }
 }
 
-/// Destinations of ethpipe2013's dummy device, in its order: 0011.. to 0099.., then all ones.
+/// Destination MAC addresses of the dummy device of ethpipe2013, in its order: 0011.. to 0099..,
+/// then all ones.
 pub const ROTATION: [Mac; 10] = [
     twice_a_digit(0x11),
     twice_a_digit(0x22),
@@ -169,11 +173,11 @@ const UDP: usize = 8;
 /// Bytes in front of the payload over IPv4.
 const HEADERS: usize = ETH + 20 + UDP;
 
-/// Capabilities of the generator: every offload of a NIC, since nothing is really sent.
+/// Capabilities of the generator: every offload of a NIC, because its frames are never transmitted.
 pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 0, lro: false };
 
-/// Opens a generator. Without a `source` it is only a sink. `pool` must have buffers for frames of
-/// the source's size.
+/// Opens a generator. If `source` is `None`, the port only discards frames. The buffers of `pool`
+/// must be long enough for the source's frames.
 pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     let counts = Arc::new(PortCounts::default());
     let rx: Box<dyn RxHalf> = match source {
@@ -197,7 +201,8 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     }
 }
 
-/// Checksums of the template without the varying fields, and the template's values of these fields.
+/// Checksums over the constant fields of the template, and the template's values of the fields that
+/// vary.
 #[derive(Clone, Copy)]
 struct Sums {
     ip: Partial,
@@ -216,7 +221,7 @@ impl Sums {
                 *kept = std::mem::take(byte);
             }
         }
-        // The checksums and the identification, which may vary.
+        // Leaves out the checksums and the identification, which may vary.
         for at in [18, 19, 24, 25, 40, 41] {
             bytes.get_mut(at).map(std::mem::take);
         }
@@ -234,11 +239,11 @@ impl Sums {
     }
 }
 
-/// Variation of the frames of a family.
+/// How the generated frames of one address family differ from each other.
 trait Vary: Clone + Send {
     fn new(source: &Source, template: &[u8]) -> Self;
 
-    /// Returns whether a frame differs from the one before.
+    /// Returns whether any field varies from frame to frame.
     fn is_any(&self) -> bool;
 
     /// Patches the varying fields in a copy of the template.
@@ -265,7 +270,7 @@ impl<V: Vary> Generator<V> {
         Generator { source, variety, pool, counts, template, made: 0, started: None }
     }
 
-    /// Returns the number of frames that the pace allows now, at most `most`.
+    /// Returns the number of frames to create now at the configured rate, at most `most`.
     fn due(&mut self, most: usize, now: Instant) -> usize {
         let left = if self.source.count == 0 { u64::MAX } else { self.source.count - self.made };
         let paced = if self.source.rate == 0 {
@@ -279,8 +284,9 @@ impl<V: Vary> Generator<V> {
     }
 }
 
-/// Copies the template into the frames and varies each copy. `variety` is copied for the burst so
-/// that it stays in registers; otherwise the compiler would reload it after each write to a frame.
+/// Copies the template into the frames and varies each copy. `variety` is copied for the duration
+/// of the burst, so that the compiler keeps it in registers; otherwise it would be reloaded after
+/// each write to a frame.
 #[inline(always)]
 fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]) {
     let mut own = variety.clone();
@@ -294,7 +300,7 @@ fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]
     *variety = own;
 }
 
-/// State that is advanced for each frame in either family: flow, MAC address, random number.
+/// State that advances with each frame, in both address families: flow, MAC address, random number.
 #[derive(Clone, Copy)]
 struct Turns {
     flows: u32,
@@ -351,7 +357,7 @@ impl Turns {
     }
 }
 
-/// Variation of IPv4 frames.
+/// How generated IPv4 frames differ: flow, addresses, identification.
 #[derive(Clone, Copy)]
 struct Variety {
     turns: Turns,
@@ -388,9 +394,9 @@ impl Vary for Variety {
         }
     }
 
-    /// Patches the varying fields in a copy of the template. The sums of the constant fields were
-    /// computed once ([`Sums`]), so a checksum is two additions. Updating the template's checksums
-    /// word by word took 140 instructions a frame with both.
+    /// Changes the fields that vary in a copy of the template. The sums of the constant fields were
+    /// computed once ([`Sums`]), so a checksum takes two additions. Updating the template's
+    /// checksums word by word took 140 instructions per frame.
     #[inline(always)]
     fn vary(&mut self, frame: &mut Frame) {
         let (src, port) = self.next_flow().unwrap_or((self.sums.src, self.sums.port));
@@ -406,8 +412,8 @@ impl Vary for Variety {
         }
         headers[26..34].copy_from_slice(&addresses);
         headers[34..36].copy_from_slice(&port.to_be_bytes());
-        // Computed without reading the header again: a load wider than the preceding stores waits
-        // for them (40 % of this function's samples).
+        // Computed without reading the header again: a load that is wider than the preceding stores
+        // must wait for them (40 % of this function's samples in a profile).
         let ip_sum = self.sums.ip.add(ends).add_u16(id).finish();
         headers[24..26].copy_from_slice(&ip_sum.to_be_bytes());
         if self.udp_csum {
@@ -418,7 +424,7 @@ impl Vary for Variety {
 }
 
 impl Variety {
-    /// Returns whether the generated frames differ in their destination address alone.
+    /// Returns whether the generated frames differ in nothing but their destination address.
     fn is_destination_alone(&self) -> bool {
         self.random_dst && !(self.id || self.udp_csum || self.turns.is_any())
     }
@@ -467,7 +473,7 @@ fn flow_port(k: u32) -> u16 {
     10_000 + (k % PER_ADDRESS) as u16
 }
 
-/// Returns the source address and L4 port of flow `k` when the first flow's address is `base`.
+/// Returns the source address and L4 port of flow `k`, if flow 0 has the address `base`.
 pub fn flow_address(base: IpAddr, k: u32) -> (IpAddr, u16) {
     let more = k / PER_ADDRESS;
     let addr = match base {
@@ -551,7 +557,8 @@ fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
     }
 }
 
-/// Writes the template: a 64-byte frame in constant-size moves, longer ones by memcpy.
+/// Copies the template into a frame: 64 bytes with moves of constant size, longer frames with
+/// memcpy.
 #[inline(always)]
 fn fill(frame: &mut Frame, template: &[u8]) {
     let room = frame.bytes_mut();

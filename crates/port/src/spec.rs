@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use wire::Mac;
 
-/// Maximum length of the text.
+/// Maximum length of the text in bytes.
 pub const MAX_LEN: usize = 4096;
 /// Maximum number of wrappers around one port.
 pub const MAX_WRAPPERS: usize = 8;
@@ -40,11 +40,11 @@ pub struct Spec {
     pub wrappers: Vec<Layer>,
     /// The port inside the wrappers.
     pub port: Layer,
-    /// The text after the last colon: `tap0`.
+    /// The text after the last colon, such as `tap0`.
     pub name: String,
 }
 
-/// One kind and the options given to it.
+/// One kind of port or wrapper, and the options given to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layer {
     /// Kind of port or wrapper.
@@ -61,10 +61,10 @@ impl Spec {
         Spec::parse(&format!("{kind}:{name}"))
     }
 
-    /// Parses a spec.
+    /// Parses a port name such as `impair(loss=1%):tap:tap0`.
     ///
     /// # Errors
-    /// See [`SpecError`]: each error has what was found, its position, and what was expected.
+    /// See [`SpecError`]: each error contains the text found, its position, and what was expected.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         if text.len() > MAX_LEN {
             return Err(SpecError::TooLong { len: text.len() });
@@ -88,8 +88,8 @@ impl Spec {
     }
 
     /// Returns the device that the port uses: a kernel interface, a pair, a controller. Two ports
-    /// on the same device take frames from each other. `None`: the kind has no device, such as a
-    /// generator.
+    /// on the same device take each other's frames. `None`: a port of this kind (a generator, for
+    /// example) uses no device.
     pub fn device(&self) -> Option<String> {
         match self.port.kind {
             Kind::Tap | Kind::Packet | Kind::Xdp => Some(self.name.clone()),
@@ -98,15 +98,15 @@ impl Spec {
         }
     }
 
-    /// Returns the number of ports that one device can be opened as: the number of queues of a TAP
-    /// device, otherwise 1.
+    /// Returns how many ports can be opened on the device: the number of queues of a TAP device,
+    /// otherwise 1.
     pub fn queues(&self) -> usize {
         if self.port.kind == Kind::Tap { self.port.count("queues").max(1) as usize } else { 1 }
     }
 
-    /// Returns whether `other` is a different queue of the same device, so that the two do not take
-    /// each other's frames: queues of a multi-queue TAP, members of a fanout group, AF_XDP queues
-    /// of an interface.
+    /// Returns whether `other` is a different queue of the same device, so that the two ports do
+    /// not take each other's frames. This is the case for queues of a multi-queue TAP device,
+    /// members of a fanout group, and AF_XDP queues of an interface.
     pub fn is_queue_beside(&self, other: &Spec) -> bool {
         let (one, two) = (&self.port, &other.port);
         let spread = match one.kind {
@@ -118,7 +118,7 @@ impl Spec {
         spread && one.kind == two.kind && self.name == other.name
     }
 
-    /// Returns whether this port, or a wrapper around it, writes to standard output.
+    /// Returns whether the port, or a wrapper around it, writes to standard output.
     pub fn writes_stdout(&self) -> bool {
         let is_stdout = |layer: &Layer, option| layer.get_text(option).is_some_and(|file| file == "-");
         let by_name = self.port.get_text("write").is_none()
@@ -139,10 +139,11 @@ impl Layer {
         Layer { kind, options: Vec::new() }
     }
 
-    /// Sets an option from text.
+    /// Sets an option, given as text.
     ///
     /// # Errors
-    /// The kind has no such option, it was already given, or the value has another form.
+    /// The kind has no option of that name, the option was already given, or the value does not
+    /// have the option's form.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), SpecError> {
         self.set_at(option, value, 0)
     }
@@ -170,7 +171,7 @@ impl Layer {
         }
     }
 
-    /// Returns the options that were given, in order.
+    /// Returns the options that were given, in the order of the text.
     pub fn options(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.options.iter().map(|(info, value)| (info.name, value))
     }
@@ -180,18 +181,21 @@ impl Layer {
         self.options.iter().any(|(info, _)| info.name == option)
     }
 
-    /// Returns the option's value, given or by default; `None` if it has no default.
+    /// Returns the option's value: the one given, or the default. Returns `None` if the option was
+    /// not given and has no default.
     pub fn get(&self, option: &str) -> Option<Value> {
         let given = self.options.iter().find(|(info, _)| info.name == option).map(|(_, value)| value.clone());
         given.or_else(|| self.kind.option(option)?.default())
     }
 
-    /// Returns a count or rate, given or by default; 0 without either.
+    /// Returns the value of an option that is a count or rate; 0 if it was not given and has no
+    /// default.
     pub fn count(&self, option: &str) -> u64 {
         self.get_count(option).unwrap_or_default()
     }
 
-    /// Returns a count or rate, given or by default, if any.
+    /// Returns the value of an option that is a count or rate; `None` if it was not given and has
+    /// no default.
     pub fn get_count(&self, option: &str) -> Option<u64> {
         match self.get(option)? {
             Value::Count(n) => Some(n),
@@ -199,12 +203,13 @@ impl Layer {
         }
     }
 
-    /// Returns a switch, given or by default; off without either.
+    /// Returns the value of an option that is a switch; off if it was not given and has no default.
     pub fn switch(&self, option: &str) -> bool {
         self.get(option) == Some(Value::Switch(true))
     }
 
-    /// Returns a duration, given or by default; zero without either.
+    /// Returns the value of an option that is a duration; zero if it was not given and has no
+    /// default.
     pub fn duration(&self, option: &str) -> Duration {
         match self.get(option) {
             Some(Value::Duration(duration)) => duration,
@@ -212,7 +217,8 @@ impl Layer {
         }
     }
 
-    /// Returns a percentage, given or by default; zero without either.
+    /// Returns the value of an option that is a percentage; zero if it was not given and has no
+    /// default.
     pub fn percent(&self, option: &str) -> Percent {
         match self.get(option) {
             Some(Value::Percent(percent)) => percent,
@@ -220,7 +226,8 @@ impl Layer {
         }
     }
 
-    /// Returns one of the option's words, given or by default; empty without either.
+    /// Returns the value of an option that is one word of a list; empty if it was not given and has
+    /// no default.
     pub fn word(&self, option: &str) -> &'static str {
         match self.get(option) {
             Some(Value::Word(word)) => word,
@@ -228,7 +235,8 @@ impl Layer {
         }
     }
 
-    /// Returns an Ethernet address, given or by default, if any.
+    /// Returns the value of an option that is an Ethernet address; `None` if it was not given and
+    /// has no default.
     pub fn get_mac(&self, option: &str) -> Option<Mac> {
         match self.get(option)? {
             Value::Mac(mac) => Some(mac),
@@ -236,7 +244,8 @@ impl Layer {
         }
     }
 
-    /// Returns an IP address, given or by default, if any.
+    /// Returns the value of an option that is an IP address; `None` if it was not given and has no
+    /// default.
     pub fn get_ip(&self, option: &str) -> Option<IpAddr> {
         match self.get(option)? {
             Value::Ip(address) => Some(address),
@@ -244,7 +253,8 @@ impl Layer {
         }
     }
 
-    /// Returns a text, given or by default, if any.
+    /// Returns the value of an option that is a text; `None` if it was not given and has no
+    /// default.
     pub fn get_text(&self, option: &str) -> Option<String> {
         match self.get(option)? {
             Value::Text(text) => Some(text),
@@ -277,7 +287,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Position of the parser. `at` is always a character boundary.
+/// Parser state. The byte offset `at` is always a character boundary.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -298,7 +308,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Consumes everything up to the first of `stops` (exclusive), or to the end.
+    /// Consumes and returns everything before the first character of `stops`, or up to the end.
     fn until(&mut self, stops: &[char]) -> &'a str {
         let rest = self.rest();
         let len = rest.find(stops).unwrap_or(rest.len());
@@ -345,7 +355,7 @@ impl<'a> Cursor<'a> {
             }
             let value_at = self.at;
             let value = self.value(open)?;
-            // Check the key first: a wrong key is the likelier cause of a wrong value.
+            // The key is checked first, because a wrong key also explains a wrong value.
             let place = if layer.kind.option(key).is_some() { value_at } else { at };
             layer.set_at(key, &value, place)?;
             if self.take(')') {
@@ -357,7 +367,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Parses a bare or quoted value; stops before `,` or `)`.
+    /// Parses a bare or quoted value, up to `,` or `)`. `open` is the position of the opening
+    /// bracket.
     fn value(&mut self, open: usize) -> Result<String, SpecError> {
         self.at += self.rest().len() - self.rest().trim_start().len();
         if self.peek() != Some('"') {

@@ -1,12 +1,12 @@
 //! `tap:NAME`: a TAP device of the kernel. Frames that the kernel sends are received here, and vice
 //! versa.
 //!
-//! Each frame needs one read or write, directly into or out of the pool's buffers. With a virtio
-//! header the two sides offload work to each other: a checksum that the kernel left open is trusted
-//! (or completed, by the option `rx_csum`), one that a host flagged `TX_L4_CSUM` is left to the
-//! kernel, and TCP segments of up to 64 KiB pass unsplit both ways (`tso`, `lro`). Deleting the
-//! device while it is open ends the port: [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in
-//! `port.rx.errors`.
+//! Each frame takes one read or write, directly into or out of the pool's buffers. With a virtio
+//! header the host and the kernel offload work to each other. A checksum that the kernel left open
+//! is trusted, or completed, as the option `rx_csum` selects. A checksum that a host flagged
+//! `TX_L4_CSUM` is left to the kernel. TCP segments of up to 64 KiB pass unsplit in both directions
+//! (`tso`, `lro`). Deleting the device while it is open ends the port:
+//! [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in `port.rx.errors`.
 
 pub mod bare;
 mod error;
@@ -39,16 +39,16 @@ pub struct TapConfig {
     pub tx_csum: bool,
     /// Send large segments unsplit; needs `tx_csum`.
     pub tso: bool,
-    /// Receive large segments unsplit; needs open checksums.
+    /// Receive large segments unsplit; needs `rx_csum` other than `off`.
     pub lro: bool,
-    /// Set the device's MTU.
+    /// MTU to set on the device; `None`: unchanged.
     pub mtu: Option<u16>,
-    /// Set the MAC address of the kernel's side.
+    /// MAC address to set on the kernel's side; `None`: unchanged.
     pub mac: Option<Mac>,
     /// Bring the kernel's side up.
     pub up: bool,
-    /// Number of queues of the device. With more than one, each opening returns a port on one of
-    /// them ([`Queues`]).
+    /// Number of queues of the device. With more than one, each opening returns a port on another
+    /// queue ([`Queues`]).
     pub queues: u16,
 }
 
@@ -71,8 +71,9 @@ impl Default for TapConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// Opens the device, creating it if necessary (it is then deleted when the port is dropped).
-/// Offloads that the kernel lacks are disabled; the port's [`Caps`] list the available ones.
+/// Opens the device, creating it if necessary. A device created here is deleted when the port is
+/// dropped. Offloads that the kernel does not support are disabled; the port's [`Caps`] list the
+/// available ones.
 ///
 /// # Errors
 /// See [`TapError`]: no /dev/net/tun, no permission, in use, buffers smaller than the MTU.
@@ -84,7 +85,7 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
     open_queue(name, config, pool, large_buffers).map(|(port, _)| port)
 }
 
-/// Returns a port, and a weak reference that is valid while the port is open.
+/// Returns a port on one queue, and a weak reference that is valid while the port is open.
 fn open_queue(
     name: &str,
     config: &TapConfig,

@@ -7,7 +7,8 @@ use std::process::Command;
 const INSIDE: &str = "LINERATE_IN_NS";
 
 /// Runs `body` in a separate namespace, where TAP devices can be created. Prints "skipped" and the
-/// reason where that is not possible. `test` is the test's whole name, as for `--exact`.
+/// reason if the system does not permit that. `test` is the full name of the test, as for
+/// `--exact`.
 pub fn isolated(test: &str, body: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
         return body();
@@ -19,8 +20,8 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     cmd.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
     let output = netns::command(&mut cmd).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    // Print errors first: the output of the test harness would otherwise displace them in the end
-    // of the CI log.
+    // Print errors first; otherwise the test harness's own output would push them out of the end of
+    // the CI log.
     print!("{}{text}", String::from_utf8_lossy(&output.stderr));
     assert!(
         output.status.success() && text.contains("1 passed"),

@@ -7,12 +7,12 @@
 //! text(read=off):FILE     sent frames go to FILE
 //! text(write=OUT):IN      both: two FIFOs form a wire
 //! ```
-//! No operation here blocks. A FIFO is opened before its far end is: frames sent until then, and
-//! frames that a slow reader does not read, are held in a buffer of a megabyte; after that the port
-//! is full. An incomplete line stays buffered until the rest arrives. A line that is not a frame is
-//! counted (`port.rx.malformed`), reported ([`RxHalf::warnings`]) and skipped. The receiving half
-//! ends with its file, or when the FIFO's writer is gone; the sending half ends when the reader is
-//! gone. Timestamps are parsed and ignored.
+//! No operation here blocks. A FIFO is opened before the other end is. Frames sent before that, and
+//! frames that a slow reader has not read, are held in a buffer of one megabyte; when it is full,
+//! the port accepts no more frames. An incomplete line stays buffered until the rest arrives. A
+//! line that is not a frame is counted (`port.rx.malformed`), reported ([`RxHalf::warnings`]) and
+//! skipped. The receiving half ends at the end of its file, or when the FIFO's writer is gone; the
+//! sending half ends when the reader is gone. Timestamps are parsed and ignored.
 
 mod lines;
 mod rx;

@@ -1,9 +1,9 @@
 //! `tracer(file=FILE):PORT`: writes every frame that passes, in both directions, to a pcapng file.
 //!
-//! A received frame is written after the port returned it, a sent one after the port accepted it,
-//! with its direction (epb_flags) and the clock's timestamp. Open checksums are written as they
-//! are, as in tcpdump. A write error ends the tracing but not the traffic: frames not written are
-//! counted as `untraced`.
+//! A received frame is written after the inner port returned it, a sent frame after the inner port
+//! accepted it. The record contains the direction (epb_flags) and the clock's timestamp. Open
+//! checksums are written as they are, as tcpdump does. A write error ends the tracing but not the
+//! traffic: frames that are not written are counted as `untraced`.
 
 use crate::pcap::{self, Direction, Format, LINKTYPE_ETHERNET, Record, Stamps, Writer};
 use crate::{Port, PortCounts, RxHalf, TxHalf};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct TracerConfig {
     /// Maximum bytes written of each frame.
     pub snaplen: u32,
-    /// Write wall-clock timestamps instead of the clock's own.
+    /// Write wall-clock timestamps instead of those of the program's clock.
     pub wall: bool,
 }
 
@@ -67,10 +67,10 @@ struct Trace {
     /// Writer of the file; `None`: writing failed.
     writer: Option<Writer<Box<dyn Write + Send>>>,
     stamps: Stamps,
-    /// Records that are encoded but not written, and the end of each.
+    /// Records that are encoded but not written, and the end offset of each.
     staged: Vec<u8>,
     ends: Vec<usize>,
-    /// True if the writer's buffer may hold data.
+    /// True if the writer's buffer may contain data that is not in the file.
     dirty: bool,
 }
 
@@ -177,8 +177,8 @@ impl TxHalf for TracerTx {
         if from.is_empty() {
             return self.inner.tx_burst(from, now);
         }
-        // Records are encoded before sending, because accepted frames are gone afterwards, and
-        // written after it, because some may not be accepted.
+        // Records are encoded before sending, because accepted frames are no longer here
+        // afterwards. They are written after sending, because the port may not accept all frames.
         let mut trace = lock(&self.trace);
         trace.stage(from.as_slice(), Direction::Outbound, now);
         let taken = self.inner.tx_burst(from, now);

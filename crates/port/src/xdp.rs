@@ -2,17 +2,18 @@
 //! kernel builds packets from them.
 //!
 //! A small program on the device passes the queue's frames to the socket; frames of other queues go
-//! to the kernel. The socket's memory is the pool's: between ports on one pool a frame is not
-//! copied, and if the driver supports zero copy, not even between device and pool. Buffers that the
-//! kernel has, to be filled or being sent, count as held ([`RxHalf::held`](crate::RxHalf::held),
-//! [`TxHalf::held`](crate::TxHalf::held)) and as in use in the pool. Removing the device ends the
-//! port.
+//! to the kernel. The socket's memory is the pool's memory. Ports on the same pool therefore
+//! exchange frames without a copy; if the driver supports zero copy, frames between device and pool
+//! are not copied either. Buffers with the kernel, to be filled or being sent, count as held
+//! ([`RxHalf::held`](crate::RxHalf::held), [`TxHalf::held`](crate::TxHalf::held)) and as in use in
+//! the pool. Removing the device ends the port.
 //!
-//! Frames arrive unchanged, without metadata. A checksum that the sender's kernel left open, as a
-//! virtual device passes it on (`veth`), is recognized because its field holds the pseudo header's
-//! sum. It is trusted, or completed here (`rx_csum`). A VLAN tag that the device or kernel removed
-//! is lost. A frame longer than a page is received and sent in several buffers, which on receipt
-//! are joined in the first one; that requires Linux 6.6.
+//! Frames arrive unchanged, without metadata. A virtual device (`veth`) passes on frames whose
+//! checksum the sender's kernel left open; such a checksum is recognized because its field holds
+//! the pseudo header's sum. It is trusted, or completed here, as the option `rx_csum` selects. A
+//! VLAN tag that the device or kernel removed is lost. A frame longer than a page is received and
+//! sent in several buffers, which are joined in the first buffer on receipt; that requires Linux
+//! 6.6.
 
 pub mod bare;
 mod error;
@@ -38,10 +39,10 @@ use std::sync::Arc;
 use tx::XdpTx;
 use wire::{eth, vlan};
 
-/// Place where the program runs.
+/// Where the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Attach {
-    /// In the driver; if that is not supported, in the kernel's receive path.
+    /// In the driver; in the kernel's receive path if the driver does not support XDP.
     #[default]
     Auto,
     /// Only in the given place.
@@ -53,16 +54,16 @@ pub enum Attach {
 pub struct XdpConfig {
     /// Queue of the device.
     pub queue: u32,
-    /// Mode of copying frames.
+    /// Whether the kernel copies frames.
     pub mode: CopyMode,
-    /// Place where the program runs.
+    /// Where the XDP program runs.
     pub attach: Attach,
     /// When the kernel is notified of frames to send.
     pub wakeup: Wakeup,
     /// Entries in each ring, rounded up to a power of two: 64 to 4096.
     pub ring: u32,
-    /// Treatment of open checksums in frames that a virtual device passes on; [`RxCsum::Off`]:
-    /// frames stay unchanged.
+    /// Treatment of open checksums in frames of a virtual device; [`RxCsum::Off`]: frames stay
+    /// unchanged.
     pub rx_csum: RxCsum,
 }
 
@@ -76,24 +77,24 @@ impl Default for XdpConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// One in this many of the pool's buffers waits in the kernel to be filled, as several ports share
-/// one pool.
+/// Share of the pool's buffers that wait in the kernel to be filled: one eighth, because several
+/// ports may use one pool.
 const SHARE: usize = 8;
 
 /// Layout of a pool's buffers for the kernel.
 struct Fit {
     geometry: Geometry,
-    /// Maximum length of a frame of the MTU.
+    /// Maximum length of a frame of the MTU, in bytes.
     longest: usize,
-    /// Number of buffers (one or several) for a frame of that length.
+    /// Whether a frame of that length fits in one buffer.
     extent: Extent,
 }
 
 /// Opens a port on the device `name`.
 ///
 /// # Errors
-/// See [`XdpError`]: a missing privilege or part of the kernel, no such device, a queue in use,
-/// buffers that do not fit.
+/// See [`XdpError`]: a privilege or a part of the kernel is missing, no such device, the queue is
+/// in use, the pool's buffers do not fit.
 pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpError> {
     let DeviceInfo { ifindex, present, is_virtual } = find(name)?;
     let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
@@ -167,7 +168,7 @@ fn find(name: &str) -> Result<DeviceInfo, XdpError> {
     })
 }
 
-/// Checks that the pool's buffers fit for frames of this MTU.
+/// Checks that the pool's buffers fit for frames of this MTU, and computes their layout.
 fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpError> {
     let name = || name.to_string();
     let layout = pool.layout().ok_or_else(|| XdpError::BadPool { name: name() })?;
@@ -187,7 +188,8 @@ fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpEr
 
 fn ask(ifindex: u32, config: &XdpConfig, fit: &Fit) -> Ask {
     let places = config.ring.clamp(64, 4096).next_power_of_two();
-    // A device cannot continue a buffer from one page to the next, so zero copy is not requested.
+    // Zero copy is not requested, because a device cannot continue a buffer from one page to the
+    // next.
     let mode = if fit.geometry.unaligned { CopyMode::Copy } else { config.mode };
     Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: fit.extent == Extent::Pieces }
 }

@@ -1,12 +1,12 @@
-//! Counters: numbers that only grow, each with a name and a description.
+//! Counters: numbers that only grow, each with a dotted name and a description.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows, written by one thread at a time and readable by all.
 ///
 /// `add` is a load, an add and a store without a lock prefix (an uncontended locked add costs 14
-/// ticks here, more than a whole IPv4 header check). Two threads that share a counter lose counts,
-/// so each thread has its own shard.
+/// ticks here, more than a whole IPv4 header check). If two threads wrote one counter, counts would
+/// be lost, so each thread has its own copy of a set of counters (a shard).
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -23,7 +23,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// Subtracts `n`, for a gauge (a level that also falls) in the same cell.
+    /// Subtracts `n`, for a gauge: a level, such as the number of frames held, that also falls.
     #[inline(always)]
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Counter {
     }
 }
 
-/// A counter that was read: dotted name, description, value.
+/// Name, description and value of a counter at the time it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Dotted name, such as `inet.ip4.in.received`.
@@ -49,7 +49,8 @@ pub struct Entry {
 
 /// A set of counters with names, descriptions and values.
 pub trait Described {
-    /// Calls `each` with (prefix, field, description, value), in order of declaration.
+    /// Calls `each` with (prefix, field, description, value) of each counter, in order of
+    /// declaration.
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64));
 }
 
@@ -84,8 +85,8 @@ macro_rules! counters {
     };
 }
 
-/// Declares a set of plain numbers that one owner increments and copies out, with names and
-/// descriptions as in [`counters!`](crate::counters).
+/// Declares a set of plain numbers, with names and descriptions as in
+/// [`counters!`](crate::counters). One owner increments them; readers get copies.
 #[macro_export]
 macro_rules! tallies {
     ($(#[doc = $about:literal])+ $vis:vis struct $name:ident at $prefix:literal {
@@ -95,7 +96,7 @@ macro_rules! tallies {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         $vis struct $name { $( $(#[doc = $sentence])+ pub $field: u64, )+ }
         impl $name {
-            /// Adds the numbers of another owner.
+            /// Adds the numbers of `other`, which another owner counted.
             $vis fn add(&mut self, other: &Self) {
                 $( self.$field += other.$field; )+
             }

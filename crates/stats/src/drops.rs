@@ -1,10 +1,10 @@
-//! Drop reasons: the complete list of reasons for which a frame ends without being delivered or
-//! sent.
+//! Drop reasons: the complete list of reasons why a frame ends without being delivered or sent.
 //!
 //! Each line gives the enum's variant, the counter's dotted name (module path first), and the
-//! description. The last part of the name is the word in traces. `linerate audit` adds them up:
-//! `in = out + held + dropped-by-reason`, exactly. Reasons of [`End::Consumed`] are not losses:
-//! they are part of `out`, so that an alert can watch `dropped`.
+//! description. The last part of the name is the word in traces. `linerate audit` adds up the
+//! counters: frames in = frames out + frames held + frames dropped by reason, exactly. Reasons of
+//! kind [`End::Consumed`] are not losses: they are part of the frames out, so that an alert can
+//! watch the losses alone.
 
 use crate::{Counter, Described, Entry};
 
@@ -29,29 +29,31 @@ macro_rules! end {
 
 macro_rules! drop_reasons {
     ($( $(#[doc = $sentence:literal])+ $variant:ident = $prefix:literal . $word:ident $(=> $end:ident)? ),+ $(,)?) => {
-        /// Reason for which a frame was dropped.
+        /// Reason why a frame was dropped.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum DropReason { $( $(#[doc = $sentence])+ $variant ),+ }
 
         impl DropReason {
-            /// All reasons, in order of declaration (the order of the path).
+            /// All reasons, in order of declaration, which is the order in which a frame passes the
+            /// layers.
             pub const ALL: &'static [DropReason] = &[$( DropReason::$variant ),+];
 
-            /// Returns the counter's dotted name.
+            /// Returns the dotted name of the counter, such as `inet.ip4.in.bad_checksum`.
             pub fn name(self) -> &'static str {
                 match self { $( DropReason::$variant => concat!($prefix, ".", stringify!($word)) ),+ }
             }
 
-            /// Returns the word in a trace line.
+            /// Returns the word for the reason in a trace line: the last part of its counter's
+            /// name.
             pub fn word(self) -> &'static str { match self { $( DropReason::$variant => stringify!($word) ),+ } }
 
-            /// Returns whether such a frame was lost or consumed.
+            /// Returns whether a frame dropped for this reason was lost or consumed.
             pub fn end(self) -> End {
                 match self { $( DropReason::$variant => end!($($end)?) ),+ }
             }
 
-            /// Returns the description.
+            /// Returns the description of the reason.
             pub fn sentence(self) -> &'static str {
                 match self { $( DropReason::$variant => concat!($($sentence),+).trim_ascii() ),+ }
             }
@@ -80,8 +82,8 @@ drop_reasons! {
     BridgeReserved = "bridge.in" . reserved,
     /// Bridge: the queue of frames for the bridge itself is full.
     BridgeLocalFull = "bridge.in" . local_full,
-    /// Bridge: port is muted because addresses moved back and forth between it and another port, as
-    /// in a loop.
+    /// Bridge: port is muted for a time because addresses moved back and forth between it and
+    /// another port, as in a loop.
     BridgeMuted = "bridge.in" . muted,
     /// Bridge: port is disabled or discarding (IEEE 802.1Q 8.4).
     BridgeDiscarding = "bridge.in" . discarding,
@@ -117,36 +119,36 @@ drop_reasons! {
     BridgeNoCarrier = "bridge.in" . no_carrier,
     /// Bridge: destination port is administratively down.
     BridgePortDown = "bridge.in" . port_down,
-    /// Bridge: the destination port's device is gone, or its pipe has no reader.
+    /// Bridge: the destination port's device was removed, or its pipe has no reader.
     BridgePortGone = "bridge.in" . port_gone,
     /// Bridge: destination port is not a member of the frame's VLAN (IEEE 802.1Q 8.6.4).
     BridgeVlanOut = "bridge.in" . vlan_out,
-    /// Bridge: port exceeded its broadcast rate limit.
+    /// Bridge: the ingress port exceeded its broadcast rate limit (storm control).
     BridgeBroadcastStorm = "bridge.in" . broadcast_storm,
-    /// Bridge: port exceeded its multicast rate limit.
+    /// Bridge: the ingress port exceeded its multicast rate limit (storm control).
     BridgeMulticastStorm = "bridge.in" . multicast_storm,
-    /// Bridge: port exceeded its rate limit for unknown destinations.
+    /// Bridge: the ingress port exceeded its rate limit for unknown destinations (storm control).
     BridgeUnknownStorm = "bridge.in" . unknown_storm,
     /// Bridge: IGMP or MLD message is malformed or has a wrong checksum (RFC 4541 2.1.1).
     BridgeSnoopMalformed = "bridge.in" . snoop_malformed,
-    /// Bridge: no port to forward the frame to.
+    /// Bridge: no other port may get the frame.
     BridgeNowhere = "bridge.in" . nowhere,
-    /// Bridge: no buffer for the copy to another port.
+    /// Bridge: no free buffer for the copy to another port.
     BridgeNoCopy = "bridge.out" . no_copy,
-    /// Bridge: no headroom for a VLAN tag.
+    /// Bridge: no free bytes in front of the frame for a VLAN tag.
     BridgeNoTagRoom = "bridge.out" . no_tag_room,
     /// Bridge: rejected by the output port's rules.
     BridgeRuleOut = "bridge.out" . rule,
-    /// Bridge: the output port is full.
+    /// Bridge: the output port accepted no more frames.
     BridgeOutFull = "bridge.out" . full,
-    /// Bridge: the output port's device rejected the frame (down, no carrier, gone, or frame too
-    /// long or malformed).
+    /// Bridge: the output port's device rejected the frame (device down, without carrier or gone;
+    /// frame too long or malformed).
     BridgePortFailed = "bridge.out" . port_failed,
     /// Bridge: the workers' queue to the output port is full.
     BridgeQueueFull = "bridge.out" . queue_full,
     /// Bridge: the output port was removed, or accepted no more frames when the switch shut down.
     BridgePortRemoved = "bridge.out" . port_removed,
-    /// Netisr: the workstream's queue for this protocol is full (net.isr).
+    /// Netisr: the workstream's queue for this protocol is full (limits: net.isr).
     NetisrQueueFull = "dispatch.netisr" . queue_full,
     /// Frame is shorter than an Ethernet header.
     EtherShort = "inet.link.ether.in" . short,
@@ -176,10 +178,11 @@ drop_reasons! {
     NeighTimeout = "inet.neigh" . timeout,
     /// Queue of packets for this neighbor is full: the oldest was dropped.
     NeighQueueFull = "inet.neigh" . queue_full,
-    /// Packets waiting for neighbors used up their share of the pool: dropped in favor of a packet
-    /// to a later neighbor.
+    /// Packets waiting for neighbors have used up their share of the pool: this one was dropped in
+    /// favor of a packet to a neighbor requested later.
     NeighShareFull = "inet.neigh" . share_full,
-    /// Neighbor had not answered when its entry was replaced by another (RFC 6583 7).
+    /// Neighbor had not answered when another neighbor replaced its entry in the full table (RFC
+    /// 6583 7).
     NeighDisplaced = "inet.neigh" . displaced,
     /// Neighbor table is full of entries in use.
     NeighTableFull = "inet.neigh" . table_full,
@@ -193,9 +196,9 @@ drop_reasons! {
     Ip4BadOptions = "inet.ip4.in" . bad_options,
     /// IPv4 source route is present: dropped, not followed (RFC 7126 4.3).
     Ip4SourceRoute = "inet.ip4.in" . source_route,
-    /// Source address is invalid on a wire (RFC 1812 5.3.7: martians).
+    /// Source address must not appear on a wire (RFC 1812 5.3.7: martians).
     Ip4MartianSource = "inet.ip4.in" . martian_source,
-    /// Destination address is invalid on a wire.
+    /// Destination address must not appear on a wire.
     Ip4MartianDestination = "inet.ip4.in" . martian_destination,
     /// Source address is one of ours: LAND attack, or a loop.
     Ip4OwnSource = "inet.ip4.in" . own_source,
@@ -231,7 +234,8 @@ drop_reasons! {
     FragOverlap = "inet.ip4.reass" . overlap,
     /// Identical fragment was already received.
     FragDuplicate = "inet.ip4.reass" . duplicate,
-    /// Fragment of a datagram abandoned for lack of room (table or memory limit).
+    /// Fragment of a datagram whose reassembly was abandoned because the table or memory limit was
+    /// reached.
     FragEvicted = "inet.ip4.reass" . evicted,
     /// Reassembly timed out (RFC 1122 3.3.2).
     FragTimeout = "inet.ip4.reass" . timeout,
@@ -243,8 +247,8 @@ drop_reasons! {
     IcmpMalformed = "inet.icmp4.in" . malformed,
     /// ICMP checksum is wrong.
     IcmpBadChecksum = "inet.icmp4.in" . bad_checksum,
-    /// ICMP message processed: an error passed to its socket, a redirect applied, an echo answered
-    /// with a new frame.
+    /// ICMP message processed: an error was passed to its socket, a redirect applied, or an echo
+    /// answered with a new frame.
     IcmpConsumed = "inet.icmp4.in" . consumed => Consumed,
     /// ICMP message that matches no socket here, or of an unsupported type.
     IcmpIgnored = "inet.icmp4.in" . ignored,
@@ -262,10 +266,11 @@ drop_reasons! {
     Ip6Malformed = "inet.ip6.in" . malformed,
     /// IPv6 version is not 6.
     Ip6BadVersion = "inet.ip6.in" . bad_version,
-    /// Source address is invalid on a wire: a group, ::1, IPv4-mapped, or :: to a host (RFC 4291
+    /// Source address must not appear on a wire: a group, ::1, IPv4-mapped, or :: to a host (RFC
+    /// 4291
     /// 2.5).
     Ip6MartianSource = "inet.ip6.in" . martian_source,
-    /// Destination address is invalid on a wire.
+    /// Destination address must not appear on a wire.
     Ip6MartianDestination = "inet.ip6.in" . martian_destination,
     /// Source address is one of ours: LAND attack, or a loop.
     Ip6OwnSource = "inet.ip6.in" . own_source,
@@ -283,7 +288,8 @@ drop_reasons! {
     Ip6RoutingHeader = "inet.ip6.in" . routing_header,
     /// IPv6 group without a listener here.
     Ip6NotMember = "inet.ip6.in" . not_member,
-    /// Link-local address that is not ours on this link, and is never forwarded (RFC 4007 9).
+    /// Link-local address that is not one of ours on this link; such packets are never forwarded
+    /// (RFC 4007 9).
     Ip6NotHere = "inet.ip6.in" . not_here,
     /// Addressed to a tentative or duplicate address (RFC 4862 5.4).
     Ip6Tentative = "inet.ip6.in" . tentative,
@@ -299,8 +305,8 @@ drop_reasons! {
     Ip6HopLimitZero = "inet.ip6.out" . hop_limit_zero,
     /// Hop limit expired in transit (answered with time exceeded where allowed).
     Ip6HopLimit = "inet.ip6.forward" . hop_limit_exceeded,
-    /// Received on a point-to-point link and routed back to it: the peer does not have the address
-    /// (answered with address unreachable).
+    /// Packet would leave through the point-to-point link on which it arrived: the peer does not
+    /// have the address (answered with address unreachable).
     Ip6GoesBack = "inet.ip6.forward" . goes_back,
     /// No route to the IPv6 destination.
     Ip6NoRoute = "inet.ip6.forward" . no_route,
@@ -324,7 +330,7 @@ drop_reasons! {
     /// Neighbor discovery message is malformed, has an option of length 0, or is fragmented (RFC
     /// 4861 7.1, RFC 6980).
     NdMalformed = "inet.nd.in" . malformed,
-    /// Neighbor discovery with a hop limit other than 255, so from beyond the link.
+    /// Neighbor discovery message with a hop limit other than 255: it comes from beyond the link.
     NdHopLimit = "inet.nd.in" . hop_limit,
     /// Neighbor discovery message processed.
     NdConsumed = "inet.nd.in" . consumed => Consumed,
@@ -385,7 +391,7 @@ drop_reasons! {
     TcpOutOfWindow = "inet.tcp.in" . out_of_window,
     /// RST in the window but not at its left edge: answered with a challenge ACK (RFC 5961 3.2).
     TcpResetChallenged = "inet.tcp.in" . reset_challenged,
-    /// RST without effect on a connection.
+    /// RST without effect: no connection matches, or its sequence or ACK number is unacceptable.
     TcpResetIgnored = "inet.tcp.in" . reset_ignored,
     /// RST that aborted a handshake.
     TcpHandshakeReset = "inet.tcp.in" . handshake_reset,
@@ -393,7 +399,7 @@ drop_reasons! {
     TcpSynChallenged = "inet.tcp.in" . syn_challenged,
     /// Duplicate SYN of a handshake in progress.
     TcpSynDuplicate = "inet.tcp.in" . syn_duplicate,
-    /// TCP segment without ACK that is neither SYN nor RST.
+    /// TCP segment without the ACK flag that is neither SYN nor RST.
     TcpNoAck = "inet.tcp.in" . no_ack,
     /// Acknowledges data that was never sent.
     TcpAckUnsent = "inet.tcp.in" . ack_unsent,
@@ -407,7 +413,7 @@ drop_reasons! {
     TcpAfterFin = "inet.tcp.in" . after_fin,
     /// TCP data for a socket that the process has closed (answered with an RST).
     TcpAfterClose = "inet.tcp.in" . after_close,
-    /// TCP data out of order, and the limit of stored gaps is reached.
+    /// TCP data out of order, and the maximum number of gaps in the received data is reached.
     TcpReassemblyFull = "inet.tcp.in" . reassembly_full,
     /// TCP segment of a connection in TIME-WAIT.
     TcpTimeWait = "inet.tcp.in" . time_wait,
@@ -435,7 +441,7 @@ drop_reasons! {
     /// Outer packet has a congestion mark, but the inner packet does not support ECN (RFC 6040
     /// 4.2).
     TunnelEcn = "inet.tunnel.in" . congested,
-    /// The queue of packets that came out of tunnels is full.
+    /// The queue of decapsulated packets is full.
     TunnelQueueFull = "inet.tunnel.in" . queue_full,
     /// The tunnel's addresses are not configured.
     TunnelNoEnds = "inet.tunnel.out" . no_ends,
@@ -461,7 +467,7 @@ drop_reasons! {
     LoopQueueFull = "inet.link.loopback" . queue_full,
     /// The host shut down with the frame still queued.
     Shutdown = "node" . shutdown,
-    /// Lost by a bug, where no frame should arrive: please report it.
+    /// Frame lost by a bug in this program: a nonzero value should be reported.
     Bug = "stats" . bug,
 }
 
@@ -488,17 +494,17 @@ impl Drops {
         self.0[why as usize].get()
     }
 
-    /// Returns the number of frames that ended here, for all reasons.
+    /// Returns the number of frames dropped for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().map(Counter::get).sum()
     }
 
-    /// Returns the number of frames that ended as `end`, for all reasons.
+    /// Returns the number of frames dropped for reasons of kind `end`.
     pub fn total_of(&self, end: End) -> u64 {
         DropReason::ALL.iter().filter(|why| why.end() == end).map(|why| self.get(*why)).sum()
     }
 
-    /// Returns the reasons with a nonzero count.
+    /// Returns the name, description and value of each reason with a nonzero count.
     pub fn nonzero(&self) -> Vec<Entry> {
         let mut out = Vec::new();
         self.visit(&mut |prefix, field, sentence, value| {

@@ -1,15 +1,17 @@
-//! The cost ledger: ticks by stage, each tick in one stage only.
+//! The cost ledger: CPU ticks spent in each stage of the path. Each tick is counted in one stage
+//! only.
 //!
-//! A ledger belongs to one thread. A public call starts a lap ([`Ledger::lap`]), and each
-//! [`Lap::mark`] books the ticks since the previous reading to a stage. Code that runs within
-//! another stage encloses its own marks in [`Lap::nest`] and [`Lap::unnest`]; its ticks are then
-//! not booked to the outer stage a second time.
+//! A ledger belongs to one thread. A public call starts a lap, a stopwatch for one burst
+//! ([`Ledger::lap`]). Each [`Lap::mark`] adds the ticks since the previous reading to a stage
+//! ("books" them). Code that runs within another stage encloses its own marks in [`Lap::nest`] and
+//! [`Lap::unnest`]; its ticks are then not added to the outer stage a second time.
 //!
 //! When the ledger is off (the default), a mark is one predicted branch, which [`Ledger::lap_at`]
-//! and [`Lap::mark_at`] share with a tracepoint. Code on the path cannot read the state of the
-//! ledger and so cannot branch on it: timed and untimed runs execute the same instructions. When it
-//! is on, a mark costs one reading of the counter and its booking; [`Probe::measure`] measures
-//! that, and [`crate::Statement`] subtracts it. Ticks are passed in: this crate reads no clock.
+//! and [`Lap::mark_at`] share with a tracepoint. Code that processes frames cannot read the state
+//! of the ledger and so cannot branch on it: measured and unmeasured runs execute the same
+//! instructions. When the ledger is on, a mark costs one reading of the tick counter and its
+//! booking; [`Probe::measure`] measures that cost, and [`crate::Statement`] subtracts it. The
+//! caller passes in the ticks: this crate reads no clock.
 
 mod statement;
 #[cfg(test)]
@@ -23,13 +25,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 macro_rules! stages {
     ($( $(#[doc = $sentence:literal])+ $variant:ident = $word:literal ),+ $(,)?) => {
-        /// Stage to which ticks can be booked.
+        /// Stage of a frame's path to which ticks are booked.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Stage { $( $(#[doc = $sentence])+ $variant ),+ }
         impl Stage {
             /// All stages, in the order of the path.
             pub const ALL: &'static [Stage] = &[$( Stage::$variant ),+];
-            /// Returns the stage's name: the module path for which it books.
+            /// Returns the stage's name: the path of the module that spends the ticks.
             pub fn word(self) -> &'static str { match self { $( Stage::$variant => $word ),+ } }
             /// Returns the stage's description.
             pub fn sentence(self) -> &'static str {
@@ -40,7 +42,7 @@ macro_rules! stages {
 }
 
 stages! {
-    /// Choosing the port to poll: the loop's own work between two ports.
+    /// Choosing the port to poll: the work of a loop between two ports.
     Polling = "dispatch.polling",
     /// Receiving frames from a port.
     PortRx = "port.rx",
@@ -55,23 +57,24 @@ stages! {
     /// Ethernet input: prefetching a burst's frames, or checking the header of a frame processed
     /// alone (with source validation, of every frame).
     LinkInput = "inet.link.ether.input",
-    /// IPv4 checks, and for a burst also the Ethernet header checks made in the same pass.
+    /// Checks of IPv4 headers, and for a burst also the Ethernet header checks made in the same
+    /// pass.
     Ip4Input = "inet.ip4.input",
-    /// FIB lookup, and for forwarded packets also the rewriting.
+    /// FIB lookup, and for forwarded packets also the rewriting of headers.
     Ip4Forward = "inet.ip4.forward",
     /// UDP and TCP input: checksum, socket lookup, queueing, TCP state.
     Demux = "inet.demux",
-    /// The socket call itself: descriptor, checks, copy of received data, TCP's send queue.
+    /// The socket call itself: descriptor lookup, checks, copy of received data, TCP's send queue.
     Socket = "socket",
-    /// UDP output: buffer, copy of the payload, checksum, header, and with cached headers also
-    /// those of IPv4 and Ethernet.
+    /// UDP output: buffer, copy of the payload, checksum, UDP header; if headers of the previous
+    /// datagram are reused, also the IPv4 and Ethernet headers.
     UdpOutput = "inet.udp.output",
-    /// TCP output: segment selection, buffer, checksum, header, and with cached headers also those
-    /// of IPv4 and Ethernet.
+    /// TCP output: segment selection, buffer, checksum, TCP header; if headers of the previous
+    /// segment are reused, also the IPv4 and Ethernet headers.
     TcpOutput = "inet.tcp.output",
     /// IPv4 output: route, source address, identification, header, fragments.
     Ip4Output = "inet.ip4.output",
-    /// Ethernet output: neighbor, header, and staging for a later burst.
+    /// Ethernet output: neighbor lookup, header, and queueing for a later burst.
     LinkOutput = "inet.link.ether.output",
     /// Sending frames to a port.
     PortTx = "port.tx",
@@ -89,8 +92,9 @@ stages! {
 }
 
 impl Stage {
-    /// Returns, for a part of a port stage, that stage and the number of counter readings per
-    /// booking of the part. The first part of a call has two, since [`Ledger::begin`] reads for it.
+    /// For a stage that is a part of another, such as [`Stage::PortTake`] of [`Stage::PortRx`]:
+    /// returns the other stage, and the number of counter readings per booking of the part. The
+    /// first part of a call has two readings, because [`Ledger::begin`] takes one.
     fn within(self) -> Option<(Stage, u64)> {
         match self {
             Stage::PortTake => Some((Stage::PortRx, 2)),
@@ -104,21 +108,21 @@ impl Stage {
 
 const STAGES: usize = Stage::ALL.len();
 
-/// Ticks and units by stage, written by one thread.
+/// Ticks by stage, and the number of frames or calls that spent them. Written by one thread.
 #[derive(Debug, Default)]
 pub struct Ledger {
     on: AtomicBool,
-    /// The counter's read function, set by the first lap.
+    /// Function that reads the tick counter, set by the first lap.
     read: OnceLock<fn() -> u64>,
-    /// Reading from which the next mark counts; 0: none, and the next mark books nothing.
+    /// Counter reading at the previous mark; 0: there is none, and the next mark books nothing.
     last: AtomicU64,
     ticks: [Counter; STAGES],
     units: [Counter; STAGES],
     bookings: [Counter; STAGES],
     readings: Counter,
-    /// Time at which the ledger was switched on; 0: it is off.
+    /// Counter reading at which the ledger was switched on; 0: it is off.
     since: AtomicU64,
-    /// Ticks during which the ledger was on before `since`.
+    /// Ticks for which the ledger was on in earlier periods, before `since`.
     on_before: Counter,
 }
 
@@ -127,16 +131,16 @@ pub struct Ledger {
 pub struct StageCost {
     /// Stage that was measured.
     pub stage: Stage,
-    /// Ticks booked, including those of the ledger's own readings.
+    /// Ticks booked to the stage, including those of the ledger's own readings.
     pub ticks: u64,
-    /// Number of frames, packets or calls that used the ticks.
+    /// Number of frames, packets or calls that spent the ticks.
     pub units: u64,
     /// Number of bookings, each of which includes the cost of one reading.
     pub bookings: u64,
 }
 
 impl Ledger {
-    /// Switches booking on or off; `now` is a reading of the counter.
+    /// Switches booking on or off. `now` is a reading of the tick counter.
     pub fn set_on(&self, on: bool, now: u64) {
         let since = self.since.swap(if on { now.max(1) } else { 0 }, Ordering::Relaxed);
         if since != 0 {
@@ -150,7 +154,7 @@ impl Ledger {
         }
     }
 
-    /// Private on purpose: code outside must not branch on it.
+    /// Private on purpose: code outside this module must not branch on it.
     #[inline(always)]
     fn is_on(&self) -> bool {
         trace::is_hooked() && self.on.load(Ordering::Relaxed)
@@ -164,14 +168,14 @@ impl Ledger {
         }
     }
 
-    /// Starts a lap with the counter `read`, which is not called when the ledger is off.
+    /// Starts a lap. `read` reads the tick counter; it is not called when the ledger is off.
     #[inline(always)]
     pub fn lap(&self, read: fn() -> u64) -> Lap<'_> {
         self.lap_at(read, || ())
     }
 
-    /// Starts a lap like [`Ledger::lap`] and, under the same branch, calls `point`, which fires a
-    /// tracepoint.
+    /// Starts a lap as [`Ledger::lap`] does, and fires a tracepoint by calling `point`. Both share
+    /// one branch.
     #[inline(always)]
     pub fn lap_at(&self, read: fn() -> u64, point: impl FnOnce()) -> Lap<'_> {
         if trace::is_hooked() {
@@ -190,7 +194,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the current lap, without a reading.
+    /// Returns the lap in progress, without reading the counter.
     #[inline(always)]
     pub fn resume(&self) -> Lap<'_> {
         Lap(self)
@@ -235,8 +239,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the counter's reading at the start of a part of a stage, for [`Ledger::since`]; 0 if
-    /// the ledger is off.
+    /// Returns a reading of the counter at the start of a part of a stage, as an argument for
+    /// [`Ledger::since`]; 0 if the ledger is off.
     #[inline(always)]
     pub fn begin(&self, read: fn() -> u64) -> u64 {
         if self.is_on() {
@@ -247,8 +251,8 @@ impl Ledger {
         0
     }
 
-    /// Books the ticks since `began` to `stage`, a part of another stage, for `units` frames.
-    /// Returns the reading, at which the next part begins.
+    /// Books the ticks since the reading `began` to `stage`, which is a part of another stage, for
+    /// `units` frames. Returns the new reading, at which the next part begins.
     #[inline(always)]
     pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
         if self.is_on() {
@@ -271,7 +275,7 @@ impl Ledger {
         Stage::ALL.iter().map(cost).filter(|cost| cost.bookings > 0)
     }
 
-    /// Returns the number of counter readings; their cost is the ledger's own.
+    /// Returns the number of counter readings so far. Their cost is that of the ledger itself.
     pub fn readings(&self) -> u64 {
         self.readings.get()
     }
@@ -283,7 +287,7 @@ impl Drop for Ledger {
     }
 }
 
-/// A stopwatch over the stages of one call or burst. It has no state of its own, and does not
+/// A stopwatch over the stages of one call or burst. It only refers to the ledger, and does not
 /// reveal whether the ledger is on:
 ///
 /// ```compile_fail,E0599
@@ -300,7 +304,7 @@ impl Drop for Ledger {
 #[derive(Clone, Copy, Debug)]
 pub struct Lap<'a>(&'a Ledger);
 
-/// Ticks of the outer stage, up to the start of a nested one.
+/// Ticks that the outer stage had spent when a nested stage began.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "the outer stage loses its ticks without `unnest`"]
 pub struct Outer(u64);
@@ -312,8 +316,7 @@ impl Lap<'_> {
         self.mark_at(stage, units, || ());
     }
 
-    /// Books like [`Lap::mark`] and, under the same branch, calls `point`, which fires a
-    /// tracepoint.
+    /// Books like [`Lap::mark`], and fires a tracepoint by calling `point`. Both share one branch.
     #[inline(always)]
     pub fn mark_at(self, stage: Stage, units: u64, point: impl FnOnce()) {
         if trace::is_hooked() {
@@ -322,13 +325,13 @@ impl Lap<'_> {
         }
     }
 
-    /// Starts nested stages within a current one, if there is one.
+    /// Starts nested stages within the current stage.
     #[inline(always)]
     pub fn nest(self) -> Outer {
         Outer(if self.0.is_on() { self.0.nest() } else { 0 })
     }
 
-    /// Ends the nested stages: the outer stage continues from the last mark, with its earlier
+    /// Ends the nested stages: the outer stage continues from the last mark, and keeps its earlier
     /// ticks.
     #[inline(always)]
     pub fn unnest(self, outer: Outer) {
@@ -338,8 +341,8 @@ impl Lap<'_> {
     }
 }
 
-/// Cost of one reading and its booking, in ticks, which every booking includes in addition to the
-/// work.
+/// Cost in ticks of one counter reading and its booking. Every booking includes this cost in
+/// addition to the measured work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe(pub f64);
 
@@ -347,8 +350,8 @@ impl Probe {
     const BATCHES: usize = 33;
     const MARKS: u64 = 256;
 
-    /// Measures the cost with the counter `read`, as the ledger uses it: marks with nothing between
-    /// them, the median of 33 batches of 256.
+    /// Measures the cost with the counter `read`, which the ledger uses: marks with nothing between
+    /// them, the median of 33 batches of 256 marks.
     pub fn measure(read: fn() -> u64) -> Probe {
         let ledger = Ledger::default();
         ledger.set_on(true, read());

@@ -2,8 +2,8 @@
 //!
 //! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`sysctls!`]) gives the struct, the
 //! dotted name, and the description that the documentation and `linerate netstat` print. Each
-//! writer owns its shard, so counting is a plain load, add and store; readers sum the shards and
-//! may lag a few events behind.
+//! thread that writes owns a copy of the counters (a shard), so counting is a plain load, add and
+//! store. Readers sum the shards and may lag a few events behind.
 
 mod counter;
 mod drops;

@@ -1,21 +1,22 @@
-//! One value per writer, found by the writer's number without a lock.
+//! One value per writing thread, found by the thread's number without a lock.
 //!
-//! The values for the declared number of writers are made at once, in one array. A writer with a
+//! The values for the declared number of writers are created at once, in one array. A writer with a
 //! higher number gets its value on first access. Such values are in chunks, each twice as long as
-//! the previous one. Chunks and values are made once and never move, so access takes three loads.
-//! Nothing is freed before the whole, since the numbers of writers are reused.
+//! the previous one. Chunks and values are created once and never move, so access takes three
+//! loads. Values are freed only together with the whole, because a later thread reuses the number
+//! of an ended one.
 
 use crate::{Described, Entry};
 use once::Once;
 
-/// A `T` per writer, each on cache lines of its own, for any number of writers.
+/// A `T` per writing thread, each on cache lines of its own, for any number of threads.
 #[derive(Debug)]
 pub struct Shards<T> {
-    /// Value for a single writer: separate, so that no index check is needed.
+    /// Value for a single writer. It is separate, so that access needs no index check.
     sole: Box<Shard<T>>,
     /// Values of the declared writers; empty if there is only one.
     each: Box<[Shard<T>]>,
-    /// Values of writers beyond the declared ones.
+    /// Values of writers with numbers above the declared ones.
     more: Once<Chunks<T>>,
 }
 
@@ -25,10 +26,11 @@ struct Shard<T>(T);
 
 type Chunk<T> = Once<Box<[Once<Box<Shard<T>>>]>>;
 
-/// Chunk `k` is for the writers from `n << k` on, where `n` is the declared number.
+/// Chunk `k` holds the values of writers from `n << k` on, where `n` is the declared number of
+/// writers.
 type Chunks<T> = Box<[Chunk<T>; CHUNKS]>;
 
-/// Number of chunks; enough for 32-bit writer numbers.
+/// Number of chunks, enough for 32-bit writer numbers.
 const CHUNKS: usize = 32;
 
 impl<T: Default> Shards<T> {
@@ -51,8 +53,8 @@ impl<T: Default> Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// Returns the shard of writer `index`; `None` if it is beyond the declared writers and not
-    /// made yet.
+    /// Returns the shard of writer `index`; `None` if the number is above the declared ones and its
+    /// shard was not created yet.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<&T> {
         match self.each.get(index) {
@@ -71,8 +73,8 @@ impl<T> Shards<T> {
         Some(&shard.0)
     }
 
-    /// Returns the shard of writer `index`; one beyond the declared writers is created with `make`
-    /// if necessary.
+    /// Returns the shard of writer `index`. If the number is above the declared ones and its shard
+    /// does not exist, creates the shard with `make`.
     #[cold]
     pub fn at_or_insert_with(&self, index: usize, make: impl FnOnce() -> T) -> &T {
         if let Some(shard) = self.get(index) {
@@ -88,7 +90,7 @@ impl<T> Shards<T> {
         shard.map_or(&self.sole.0, |shard| &shard.0) // only for a number above 32 bits
     }
 
-    /// Returns the chunk of a writer beyond the declared ones, and the index in it.
+    /// Returns the chunk of a writer above the declared ones, and the index in that chunk.
     fn locate(&self, index: usize) -> (usize, usize) {
         let chunk = (index / self.each.len().max(1)).max(1).ilog2() as usize;
         (chunk, index - (self.each.len() << chunk))
@@ -100,7 +102,7 @@ impl<T> Shards<T> {
         &self.sole.0
     }
 
-    /// Returns all shards made so far.
+    /// Returns all shards created so far.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let sole = self.each.is_empty().then_some(&*self.sole);
         let chunks = self.more.get().into_iter().flat_map(|chunks| chunks.iter().filter_map(Once::get));
@@ -108,7 +110,7 @@ impl<T> Shards<T> {
         sole.into_iter().chain(&self.each).chain(more).map(|shard| &shard.0)
     }
 
-    /// Returns the numbers and shards of several writers, as far as they have been made.
+    /// Returns the number and the shard of each writer that has one.
     pub fn enumerate(&self) -> impl Iterator<Item = (usize, &T)> {
         let first = self.each.iter().map(|shard| &shard.0).enumerate();
         let chunks = self.more.get().into_iter().flat_map(|chunks| chunks.iter().enumerate());
@@ -122,7 +124,7 @@ impl<T> Shards<T> {
 }
 
 impl<T: Described> Shards<T> {
-    /// Sums the shards into named entries, in order of declaration.
+    /// Returns the sum over all shards for each counter, in order of declaration.
     pub fn snapshot(&self) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         for (i, shard) in self.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Sysctls: named settings that can change while the program runs, each declared once.
 //!
-//! All are plain numbers (switches are 0 and 1); a read is one relaxed load.
+//! All values are integers (switches are 0 and 1); a read is one relaxed load.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -50,7 +50,8 @@ impl Sysctl {
         self.get() != 0
     }
 
-    /// Sets the value without a range check; see `set` of the sysctl's set.
+    /// Sets the value without a range check. The `set` method of the sysctls' struct checks the
+    /// range.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
@@ -62,7 +63,7 @@ pub trait SysctlSet: Send + Sync {
     fn infos(&self) -> &'static [SysctlInfo];
     /// Returns the value of the sysctl `name`.
     fn read(&self, name: &str) -> Option<i64>;
-    /// Sets the sysctl `name`; returns `None` if there is none.
+    /// Sets the sysctl `name`; returns `None` if no sysctl has that name.
     fn write(&self, name: &str, value: i64) -> Option<Result<(), OutOfRange>>;
 }
 
@@ -95,7 +96,7 @@ macro_rules! sysctls {
 
             fn cells(&self) -> [&$crate::Sysctl; $Set::INFO.len()] { [$( &self.$field ),+] }
 
-            /// Sets the sysctl `name`; returns `None` if there is none.
+            /// Sets the sysctl `name`; returns `None` if no sysctl has that name.
             pub fn set(&self, name: &str, value: i64) -> Option<Result<(), $crate::OutOfRange>> {
                 let (info, cell) = self.find(name)?;
                 Some(if (info.min..=info.max).contains(&value) {
@@ -107,8 +108,8 @@ macro_rules! sysctls {
                 })
             }
 
-            /// Returns a count that grows whenever a sysctl is set by name: values derived from
-            /// sysctls earlier are then stale.
+            /// Returns a count that grows whenever a sysctl is set by name. If it has changed,
+            /// values derived from sysctls earlier are stale.
             #[inline(always)]
             pub fn generation(&self) -> u64 {
                 self.generation.load(std::sync::atomic::Ordering::Acquire)

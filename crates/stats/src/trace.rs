@@ -1,29 +1,29 @@
 //! Static tracepoints (USDT), provider `linerate`: the points for which rump2014 used LTTng. See
 //! docs/tracing.md.
 //!
-//! A point is one `nop` in the code and a note of version 3 in the ELF section `.note.stapsdt`,
-//! which perf, bpftrace, gdb and SystemTap read. They replace the `nop` by a trap while they are
-//! attached. All points share one semaphore, a number of tracers that the kernel counts. It is
-//! stored next to the number of active ledgers, so that one compare and one branch cover both
-//! ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte integers in
-//! registers, computed after that branch. On targets other than Linux on x86-64, points compile to
-//! nothing.
+//! A tracepoint is one `nop` in the code, and a note (version 3) in the ELF section
+//! `.note.stapsdt`, which perf, bpftrace, gdb and SystemTap read. They replace the `nop` by a trap
+//! while they are attached. All tracepoints share one semaphore: a counter of attached tracers that
+//! the kernel maintains. It is stored next to the number of active ledgers, so that one compare and
+//! one branch cover both ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte
+//! integers in registers, computed after that branch. On targets other than Linux on x86-64,
+//! tracepoints compile to nothing.
 //!
-//! The crate `probe` emits such notes without a semaphore. A `nop` with arguments in registers
-//! costs more than the compare (docs/decisions/0022).
-//! costs more than the compare (docs/decisions/0022).
+//! The crate `probe` emits such notes without a semaphore. A `nop` whose arguments must be in
+//! registers costs more than the compare (docs/decisions/0022).
 #![allow(unsafe_code)] // inline assembly
 
 use crate::DropReason;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// Numbers of attached tracers and of active ledgers. While both are 0, the path has nothing to
-/// report.
+/// Number of attached tracers and of active ledgers. While both are 0, no tracepoint fires and
+/// nothing is booked.
 #[repr(C, align(8))]
 struct Hooks {
-    /// Attached tracers, which the kernel counts in every process that runs the file.
+    /// Number of attached tracers. The kernel counts them in every process that runs the program
+    /// file.
     tracers: AtomicU16,
-    /// Ledgers that are switched on.
+    /// Number of ledgers that are switched on.
     ledgers: AtomicU32,
 }
 
@@ -114,8 +114,8 @@ pub(crate) fn count_ledger(on: bool) {
     };
 }
 
-/// Emits one point: its name, and its arguments with the size stated in the note (negative:
-/// signed).
+/// Emits one tracepoint: its name, and its arguments, each with its size as written in the note
+/// (negative: signed).
 macro_rules! point {
     ($name:literal $(, $size:literal @ $arg:expr)+) => {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
@@ -124,14 +124,15 @@ macro_rules! point {
         unsafe {
             std::arch::asm!(
                 "771: nop",
-                // In the group of the function's section, so that it is kept or dropped with the
-                // function.
+                // In the section group of the function, so that the note is kept or dropped with
+                // the function.
                 ".pushsection .note.stapsdt, \"?\", \"note\"",
                 ".balign 4",
                 ".4byte 773f - 772f, 775f - 774f, 3",
                 "772: .asciz \"stapsdt\"",
                 "773: .balign 4",
-                // Address of the point, base address (to correct for prelinking), and semaphore.
+                // Address of the tracepoint, base address (to correct for prelinking), and
+                // semaphore.
                 "774: .8byte 771b, _.stapsdt.base, linerate_hooks",
                 concat!(".asciz \"linerate\", \"", $name, "\", \"", point!(@list $($size),+), "\""),
                 "775: .balign 4",
@@ -186,7 +187,7 @@ pub fn recvfrom_done(fd: usize, result: isize) {
     }
 }
 
-/// Fires when a host takes a buffer for a datagram or segment of its own: the pool's number.
+/// Fires when a host takes a buffer for a datagram or segment that it sends: the pool's number.
 #[inline(always)]
 pub fn buffer_made(pool: impl FnOnce() -> u16) {
     if is_attached() {
@@ -202,7 +203,8 @@ pub fn burst_delivered(iface: u16, frames: usize) {
     }
 }
 
-/// Fires when a frame is dropped: the reason's number, and address and length of its dotted name.
+/// Fires when a frame is dropped: number of the reason, and address and length of the reason's
+/// dotted name.
 #[inline]
 pub(crate) fn frame_dropped(why: DropReason) {
     if is_attached() {

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of an ARP packet for IPv4 over Ethernet, without padding.
+/// Length in bytes of an ARP packet for IPv4 over Ethernet, without padding.
 pub const PACKET_LEN: usize = 28;
 
 const HARDWARE_ETHERNET: u16 = 1;
@@ -41,7 +41,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Reads a packet; bytes after the 28th are padding and ignored.
+    /// Parses a packet. Bytes after the 28th are padding and ignored.
     pub fn parse(packet: &[u8]) -> Result<Packet, Malformed> {
         let Some(p) = packet.first_chunk::<PACKET_LEN>() else {
             return Err(Malformed::truncated(Layer::Arp, PACKET_LEN, packet.len()));

@@ -2,8 +2,8 @@
 //!
 //! The input is an 802.3 frame to 01-80-C2-00-00-00, or its LLC payload. The result is a [`Bpdu`]:
 //! a configuration, a topology change notification, or a rapid configuration (RST). A BPDU of a
-//! later version is parsed as the latest version known here, by its first octets (9.3.4). The
-//! receiver, not the parser, checks whether a message is too old or our own.
+//! later version is parsed by its first octets as the latest version known here (9.3.4). The parser
+//! does not check whether a message is too old or was sent by this bridge; the receiver does.
 
 use crate::eth::{self, EtherType, Mac};
 use crate::{Layer, Malformed};
@@ -22,7 +22,8 @@ pub const TCN_LEN: usize = 4;
 pub const CONFIG_LEN: usize = 35;
 /// Octets of an RST BPDU (9.3.3).
 pub const RST_LEN: usize = 36;
-/// Length of a frame with a BPDU, without the FCS: each is padded to the minimum frame length.
+/// Length in bytes of a frame with a BPDU, without the FCS: each is padded to the minimum frame
+/// length.
 pub const FRAME_LEN: usize = eth::MIN_FRAME_LEN;
 
 const TYPE_CONFIG: u8 = 0x00;
@@ -191,7 +192,7 @@ pub struct Config {
     pub bridge: BridgeId,
     /// Identifier of the sending port.
     pub port: PortId,
-    /// Age of the root's information.
+    /// Time since the root sent the information.
     pub message_age: u16,
     /// Age at which the information expires.
     pub max_age: u16,

@@ -36,16 +36,17 @@ impl Form {
         }
     }
 
-    /// Guesses the form of the records at the start of `bytes`: the form in which each record
-    /// begins where the previous one ends. Checking a single position is not enough, since a frame
-    /// may contain the magic. Returns V2 if both forms fit, and `None` if more bytes are needed or
-    /// neither form fits.
+    /// Guesses the form of the records at the start of `bytes`: in the right form, each record
+    /// begins where the previous one ends. Checking a single position is not enough, because a
+    /// frame may contain the magic. Returns V2 if both forms fit. Returns `None` if more bytes are
+    /// needed, or neither form fits.
     pub fn guess(bytes: &[u8], at_end: bool) -> Option<Form> {
         let [v1, v2] = [Form::V1, Form::V2].map(|form| form.walk(bytes, at_end));
         match (v1.fits, v2.fits) {
             (true, false) => Some(Form::V1),
             (false, true) => Some(Form::V2),
-            // Both forms fail; they differ only if one got further than the other.
+            // Both forms have an invalid record. The form with more valid records before it is
+            // chosen, if they differ.
             (false, false) if v1.records == v2.records => None,
             (true, true) if !at_end && v1.records.min(v2.records) < ENOUGH => None,
             _ => Some(if v1.records > v2.records { Form::V1 } else { Form::V2 }),
@@ -69,7 +70,7 @@ impl Form {
     }
 }
 
-/// Number of consecutive records that rules out coincidence.
+/// Number of consecutive valid records that cannot be a coincidence.
 const ENOUGH: usize = 8;
 
 /// Result of reading bytes as records of one form.
@@ -79,12 +80,13 @@ struct Walk {
     fits: bool,
 }
 
-/// Reason that bytes are not a record. The start of the next record is then unknown: reading ends.
+/// Reason why bytes are not a record. The start of the next record is then unknown, so reading
+/// ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadRecord {
-    /// Wrong magic; holds the value found.
+    /// The magic is wrong; contains the value found.
     Magic(u16),
-    /// Invalid frame length; holds the value found.
+    /// The frame length is invalid; contains the value found.
     Length(u16),
 }
 
@@ -104,7 +106,7 @@ impl std::error::Error for BadRecord {}
 pub struct Record<'a> {
     /// The frame, without FCS.
     pub frame: &'a [u8],
-    /// The time stamp, in form V2.
+    /// Time stamp of the frame, in form V2.
     pub stamp: Option<Stamp>,
     /// Length of the whole record in bytes.
     pub used: usize,

@@ -1,13 +1,13 @@
 //! The Internet checksum: one's-complement sums of 16-bit words (RFC 1071), with incremental
 //! updates (RFC 1624).
 //!
-//! [`sum`] turns bytes into a [`Partial`]; partial sums add up in any order and [`Partial::finish`]
-//! returns the checksum field. Positions of checksum fields in headers are not known here. Words
-//! are loaded in the machine's byte order and the result is swapped once, at the end: the sum is
-//! independent of byte order (RFC 1071 2 (B)).
+//! [`sum`] turns bytes into a [`Partial`]. Partial sums add up in any order, and
+//! [`Partial::finish`] returns the checksum field. This module does not know where headers have
+//! their checksum. Words are loaded in the machine's byte order and the result is swapped once, at
+//! the end: the sum is independent of byte order (RFC 1071 2 (B)).
 //!
-//! Below [`SHORT`] bytes the sum is inlined at the caller, without dispatch. Above, the best
-//! [`Kind`] for the machine is selected on first use and kept in an atomic.
+//! Below [`SHORT`] bytes the sum is inlined at the caller. For longer inputs, the best [`Kind`] for
+//! the machine is selected on first use and kept in an atomic.
 
 use crate::Proto;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -23,13 +23,13 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-/// Length in bytes below which [`sum`] is inlined and does not dispatch. At 64 bytes the inlined
-/// loop, words and 512-bit vectors cost 9, 10 and 12 ticks; at 128 bytes the vectors are level, and
-/// faster from there on (examples/checksum_speed.rs, 2.0 GHz TSC).
+/// Length in bytes below which [`sum`] is inlined and does not select an implementation. For 64
+/// bytes, the inlined loop, the loop over 64-bit words and 512-bit vectors take 9, 10 and 12 ticks.
+/// From 128 bytes on, vectors are as fast or faster (examples/checksum_speed.rs, 2.0 GHz TSC).
 pub const SHORT: usize = 64;
 
-/// An unfinished one's-complement sum of 16-bit words in the machine's byte order; carries are kept
-/// in up to 64 bits.
+/// An unfinished one's-complement sum of 16-bit words in the machine's byte order. It has up to 64
+/// bits, which include the carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Partial(u64);
 
@@ -45,8 +45,8 @@ impl Partial {
         Partial(addresses + u64::from(u16::from(proto.0).to_be()) + u64::from(len.to_be()))
     }
 
-    /// Same as [`Partial::pseudo4`] for addresses loaded as one word, with the source in the upper
-    /// half.
+    /// Returns the same sum as [`Partial::pseudo4`], for addresses loaded as one word, with the
+    /// source in the upper half.
     #[inline(always)]
     pub const fn pseudo4_of(addresses: u64, proto: Proto, len: u16) -> Partial {
         Partial(scalar::halves(addresses.to_be()) + (proto.0 as u16).to_be() as u64 + len.to_be() as u64)
@@ -60,8 +60,8 @@ impl Partial {
         Partial(addresses + u64::from(u32::from(proto.0).to_be()) + u64::from(len.to_be()))
     }
 
-    /// Adds two sums. `other` must start at an even offset of the whole; for an odd one see
-    /// [`Partial::add_at`].
+    /// Adds two sums. The bytes of `other` must start at an even offset of the whole; for an odd
+    /// offset see [`Partial::add_at`].
     #[inline]
     #[must_use]
     #[allow(clippy::should_implement_trait, reason = "a chain of named steps reads better than operators here")]
@@ -78,8 +78,8 @@ impl Partial {
         self.add(Partial(word.to_be() as u64))
     }
 
-    /// Adds `other`, taken over bytes that start at `offset` of the whole: an odd offset swaps its
-    /// bytes.
+    /// Adds `other`, a sum over bytes that start at `offset` of the whole. If the offset is odd,
+    /// the bytes of `other` are swapped.
     #[inline]
     #[must_use]
     pub const fn add_at(self, offset: usize, other: Partial) -> Partial {
@@ -94,7 +94,8 @@ impl Partial {
         u16::from_be(!self.fold())
     }
 
-    /// Same as [`Partial::finish`], with 0 replaced by 0xffff as UDP requires (RFC 768).
+    /// Returns the same field as [`Partial::finish`], except that 0 is replaced by 0xffff, as UDP
+    /// requires (RFC 768).
     #[inline]
     #[must_use]
     pub const fn finish_nonzero(self) -> u16 {
@@ -104,7 +105,8 @@ impl Partial {
         }
     }
 
-    /// Returns whether a sum that includes the checksum field is correct: all ones (RFC 1071 1).
+    /// Returns whether the checksum is correct, for a sum that includes the checksum field: the
+    /// folded sum must be all ones (RFC 1071 1).
     #[inline]
     #[must_use]
     pub const fn verifies(self) -> bool {
@@ -150,8 +152,8 @@ pub fn sum(bytes: &[u8]) -> Partial {
     if bytes.len() < SHORT { Partial(scalar::short(bytes)) } else { kind::sum_long(bytes) }
 }
 
-/// Returns the sum of a 20-byte header: five independent loads without carries; 2.7 ticks including
-/// `finish`, against 5.4 with [`sum`].
+/// Returns the sum of a 20-byte header, with five independent loads and no carries. This takes 2.7
+/// ticks including `finish`, against 5.4 with [`sum`].
 #[inline(always)]
 pub fn header20(header: &[u8; 20]) -> Partial {
     Partial(scalar::sum_20(header))
@@ -163,8 +165,8 @@ pub fn words<const N: usize>(words: [u64; N]) -> Partial {
     words.iter().fold(Partial::ZERO, |sum, word| sum.add(Partial(word.to_be())))
 }
 
-/// Same as [`header20`] for a header already loaded: two words of 8 bytes and one of 4,
-/// little-endian.
+/// Returns the same sum as [`header20`], for a header already loaded as two words of 8 bytes and
+/// one of 4, little-endian.
 #[inline(always)]
 pub(crate) const fn words20(first: u64, second: u64, third: u32) -> Partial {
     Partial(first.to_le()).add(Partial(second.to_le())).add(Partial(third.to_le() as u64))
@@ -180,7 +182,8 @@ pub const fn update16(old_sum: u16, old: u16, new: u16) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Same as [`update16`] for an aligned 32-bit field such as an address.
+/// Returns the checksum after an aligned 32-bit field, such as an address, changed from `old` to
+/// `new`: see [`update16`].
 #[inline]
 #[must_use]
 pub const fn update32(old_sum: u16, old: u32, new: u32) -> u16 {

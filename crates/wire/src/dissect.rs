@@ -1,9 +1,9 @@
 //! A frame as one line of text, in the style of `tcpdump -e -n -S`.
 //!
-//! [`line()`] borrows a frame and returns a displayable value; the frame is parsed only when
-//! printed and nothing fails. If bytes are missing, the line ends with tcpdump's mark (`[|ip]`);
-//! malformed fields are reported in brackets. Sequence numbers are absolute, because each line is
-//! independent of all others. Payload protocols are not guessed from ports.
+//! [`line()`] borrows a frame and returns a displayable value. The frame is parsed only when the
+//! value is printed, and nothing fails. If bytes are missing, the line ends with tcpdump's mark
+//! (`[|ip]`); malformed fields are reported in brackets. Sequence numbers are absolute, because
+//! each line is independent of all others. The protocol of a payload is not guessed from its ports.
 
 use crate::eth::{self, EtherType};
 use crate::{arp, bpdu, vlan};
@@ -14,17 +14,19 @@ mod ip;
 mod tests;
 mod transport;
 
-/// Maximum number of VLAN tags parsed, so that a frame of nothing but tags prints a short line too.
+/// Maximum number of VLAN tags parsed, so that a frame that consists of tags only also prints a
+/// short line.
 const MAX_TAGS: usize = 4;
 
-/// Optional parts of a frame's line.
+/// Which optional parts a frame's line has.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Shown {
     /// The link header (`tcpdump -e`). Always shown for a frame of an unknown EtherType.
     pub link: bool,
-    /// From 1 (`tcpdump -v`): the fields of the IP header in parentheses; for IPv4 the addresses
-    /// follow on a line of their own. Checksums of IPv4, ICMP, TCP, and UDP over IPv6 are verified
-    /// if the capture has the whole packet. From 2 (`-vv`): those of UDP over IPv4 too.
+    /// Level of detail. From 1 (`tcpdump -v`): the fields of the IP header in parentheses; for IPv4
+    /// the addresses follow on a line of their own. Checksums of IPv4, ICMP, TCP, and UDP over IPv6
+    /// are verified if the capture has the whole packet. From 2 (`-vv`): checksums of UDP over IPv4
+    /// too.
     pub verbose: u8,
 }
 
@@ -33,13 +35,13 @@ pub fn line(frame: &[u8]) -> impl Display + '_ {
     line_of(frame, frame.len(), Shown { link: true, verbose: 0 })
 }
 
-/// Returns one line, as tcpdump prints it, about a frame of `len` bytes of which a capture kept the
-/// beginning.
+/// Returns one line, as tcpdump prints it, about a frame of `len` bytes whose first bytes `kept`
+/// were captured.
 pub fn line_of(kept: &[u8], len: usize, shown: Shown) -> impl Display + '_ {
     Line { frame: kept, len: len.max(kept.len()), shown }
 }
 
-/// Same as [`line_of`] without the optional parts of [`Shown`].
+/// Returns the same line as [`line_of`], without the optional parts of [`Shown`].
 pub fn brief(kept: &[u8], len: usize) -> impl Display + '_ {
     line_of(kept, len, Shown::default())
 }

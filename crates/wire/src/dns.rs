@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Port of name servers, for UDP and TCP.
 pub const PORT: u16 = 53;
-/// Length of the header.
+/// Length of the header in bytes.
 const HEADER_LEN: usize = 12;
 /// Maximum length of a name as text, in bytes.
 const NAME_MAX: usize = 255;
@@ -57,22 +57,22 @@ pub enum Data {
 pub struct Answer {
     /// Response code: 0 no error, 2 server failure, 3 no such name, 5 refused (RFC 1035 4.1.1).
     pub rcode: u8,
-    /// The server is an authority for the name.
+    /// True if the server is an authority for the name.
     pub authoritative: bool,
-    /// The response did not fit into a datagram.
+    /// True if the response did not fit into a datagram and was truncated.
     pub truncated: bool,
     /// Records of the answer section.
     pub records: Vec<Record>,
 }
 
-/// Reason that a message is not a valid response to a query.
+/// Reason why a message is not a valid response to a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadDns {
     /// The message ends too early.
     Short,
     /// Not a response, or a response to another query.
     Other,
-    /// A name that is too long, or with a pointer loop.
+    /// A name is too long, or its compression pointers form a loop.
     BadName,
 }
 
@@ -91,8 +91,8 @@ impl std::error::Error for BadDns {}
 /// A query for records of one type, with recursion desired.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Query {
-    /// Identification, repeated in the response. An unpredictable value keeps forged responses out
-    /// (RFC 5452).
+    /// Identification, repeated in the response. It should be unpredictable, so that forged
+    /// responses are not accepted (RFC 5452).
     pub id: u16,
     /// Domain name, without the dot at the end.
     pub name: String,
@@ -163,7 +163,7 @@ impl Query {
         for _ in 0..usize::from(u16::from_be_bytes([a0, a1])).min(RECORDS_MAX) {
             match record(message, &mut at) {
                 Ok(record) => answer.records.push(record),
-                // The last record of a truncated answer may be incomplete.
+                // In a truncated response the last record may be incomplete.
                 Err(BadDns::Short) if answer.truncated => break,
                 Err(why) => return Err(why),
             }
@@ -173,8 +173,8 @@ impl Query {
 }
 
 impl Answer {
-    /// Returns the addresses of `name` and the name that they belong to: the end of the chain of
-    /// CNAME records that starts at `name`. Records of other names are ignored.
+    /// Returns the addresses of `name`, and the name to which they belong. That is the end of the
+    /// chain of CNAME records that starts at `name`. Records of other names are ignored.
     pub fn addresses(&self, name: &str) -> (Vec<IpAddr>, String) {
         let mut name = name.strip_suffix('.').unwrap_or(name).to_string();
         for _ in 0..ALIASES_MAX {
@@ -228,8 +228,8 @@ pub fn reverse_name(addr: IpAddr) -> String {
     }
 }
 
-/// Parses consecutive names without pointers (RFC 8106 5.2, RFC 3397 after decompression). Stops at
-/// an empty name, which is padding, or at the first malformed one.
+/// Parses consecutive names without compression pointers (RFC 8106 5.2; RFC 3397 after
+/// decompression). Stops at an empty name, which is padding, or at the first malformed one.
 pub fn names(bytes: &[u8]) -> Vec<String> {
     let (mut out, mut at) = (Vec::new(), 0);
     while bytes.get(at).is_some_and(|len| (1..=LABEL_MAX).contains(&usize::from(*len))) {
@@ -276,13 +276,13 @@ fn record(message: &[u8], at: &mut usize) -> Result<Record, BadDns> {
     Ok(Record { name: name_of_it, ttl: u32::from_be_bytes([l0, l1, l2, l3]), data })
 }
 
-/// Parses a name, following compression pointers (RFC 1035 4.1.4); `at` moves past it. Bytes that
-/// are not graphic characters are written as `\DDD` (RFC 1035 5.1).
+/// Parses a name, following compression pointers (RFC 1035 4.1.4), and moves `at` past it. Bytes
+/// that are not graphic characters are written as `\DDD` (RFC 1035 5.1).
 fn name(message: &[u8], at: &mut usize) -> Result<String, BadDns> {
     name_within(message, at, POINTERS_MAX)
 }
 
-/// Same as [`name`] with at most `pointers_max` pointers.
+/// Parses a name as [`name`] does, but follows at most `pointers_max` pointers.
 fn name_within(message: &[u8], at: &mut usize, pointers_max: usize) -> Result<String, BadDns> {
     let (mut out, mut here, mut pointers, mut octets) = (String::new(), *at, 0, 1);
     loop {

@@ -1,11 +1,11 @@
 //! Changes fields of a frame in place and updates the checksums that cover them.
 //!
-//! [`Layout::of`] finds the headers of a frame: after up to four VLAN tags, with IPv4 options or
-//! IPv6 extension headers. Its setters write a field and update each checksum over it by the
-//! difference (RFC 1624 3, equation 3), so a checksum that was wrong before is wrong by the same
-//! amount afterwards: an error is not hidden. Only the first fragment has a transport header and
-//! its checksum. UDP's 0 ("not computed") stays 0. A setter returns whether the frame has the
-//! field; if not, nothing is written.
+//! [`Layout::of`] finds the headers of a frame, after up to four VLAN tags, and with IPv4 options
+//! or IPv6 extension headers. The setters of [`Layout`] write a field, and update each checksum
+//! that covers the field by the difference (RFC 1624 3, equation 3). A checksum that was wrong
+//! before is therefore wrong by the same amount afterwards: an error is not hidden. Only the first
+//! fragment has a transport header and its checksum. A UDP checksum of 0 ("not computed") stays 0.
+//! A setter returns whether the frame has the field; if it does not, nothing is written.
 //!
 //! [`Layout::checksums`] recomputes checksums from scratch, for checking or correcting them.
 
@@ -25,7 +25,7 @@ const MAX_TAGS: usize = 4;
 /// Offset of the EtherType of an untagged frame, and of the first VLAN tag.
 pub const TAG_AT: usize = 12;
 
-/// Selects the source or the destination of a pair.
+/// Selects the source or the destination of a pair of addresses or ports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
     /// Source of the frame or packet.
@@ -34,7 +34,7 @@ pub enum Side {
     Dst,
 }
 
-/// IP version of a frame's header.
+/// IP version of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ip {
     /// No IP header, or a malformed one.
@@ -45,10 +45,10 @@ pub enum Ip {
     V6,
 }
 
-/// Upper-layer header of a frame.
+/// Kind of a frame's upper-layer header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Upper {
-    /// No header of a supported protocol, or it is in another fragment.
+    /// The protocol is not supported, or its header is in another fragment.
     None,
     /// TCP (RFC 9293).
     Tcp,
@@ -97,7 +97,8 @@ impl Upper {
     }
 }
 
-/// Offsets of a frame's headers. Valid for the frame it was made from, until its headers move.
+/// Byte offsets of a frame's headers. Valid for the frame from which it was made, until the headers
+/// move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Offset of the last EtherType.
@@ -106,11 +107,12 @@ pub struct Layout {
     l3: usize,
     upper: Upper,
     l4: usize,
-    /// End of the packet, or of the captured part.
+    /// End of the packet, or of the captured part of it.
     end: usize,
-    /// Set if the packet is neither a fragment nor cut short.
+    /// True if the packet is neither a fragment nor truncated.
     whole: bool,
-    /// Set if checksums cover the last address of a Routing header, not the destination (RFC 8200
+    /// True if checksums cover the last address of a Routing header instead of the destination (RFC
+    /// 8200
     /// 8.1).
     source_routed: bool,
 }
@@ -129,7 +131,8 @@ impl Layout {
         layout
     }
 
-    /// Fast path for nearly all frames: an IPv4 packet without tags, options or fragmentation.
+    /// Fast path for nearly all frames: returns the layout of an IPv4 packet without tags, options
+    /// or fragmentation.
     #[inline(always)]
     fn plain(frame: &[u8]) -> Option<Layout> {
         const L3: usize = eth::HEADER_LEN;
@@ -173,7 +176,7 @@ impl Layout {
     }
 
     fn enter4(&mut self, packet: &[u8]) {
-        // A quoted or captured packet may be cut short.
+        // A packet that is captured or quoted in an ICMP error may be truncated.
         let Ok(header) = ip4::Header::parse_quoted(packet, Layer::Ip4) else { return };
         let total = usize::from(header.total_len);
         self.ip = Ip::V4;
@@ -219,7 +222,8 @@ impl Layout {
         ip4::Header::parse_quoted(packet, Layer::Ip4).ok()
     }
 
-    /// Returns the bytes from the upper-layer header to the end of the packet, as far as captured.
+    /// Returns the bytes from the upper-layer header to the end of the packet, or to the end of the
+    /// captured part.
     pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(self.l4..self.end).filter(|_| self.upper != Upper::None).unwrap_or_default()
     }
@@ -236,7 +240,7 @@ impl Layout {
         replace(frame, self.type_at, |_| ethertype.0.to_be_bytes()).is_some()
     }
 
-    /// Changes an IPv4 address: keeps the bits of `keep` and sets those of `set`.
+    /// Changes an IPv4 address: keeps the bits in `keep`, and sets the bits in `set`.
     #[inline]
     pub fn set_ip4(&self, frame: &mut [u8], side: Side, keep: u32, set: u32) -> bool {
         let at = self.l3 + if side == Side::Src { 12 } else { 16 };
@@ -255,7 +259,7 @@ impl Layout {
         self.set_ip4(frame, side, 0, addr.to_bits())
     }
 
-    /// Changes an IPv6 address: keeps the bits of `keep` and sets those of `set`.
+    /// Changes an IPv6 address: keeps the bits in `keep`, and sets the bits in `set`.
     pub fn set_ip6(&self, frame: &mut [u8], side: Side, keep: u128, set: u128) -> bool {
         let at = self.l3 + if side == Side::Src { 8 } else { 24 };
         let new = |old| (u128::from_be_bytes(old) & keep | set).to_be_bytes();
@@ -286,7 +290,8 @@ impl Layout {
         }
     }
 
-    /// Sets TTL or hop limit to the result of `new`. If `new` returns `None`, nothing is written.
+    /// Sets TTL or hop limit to the result of `new`, which gets the current value. If `new` returns
+    /// `None`, nothing is written.
     #[inline]
     pub fn change_ttl(&self, frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Changed {
         let (at, checksum) = match self.ip {
@@ -353,7 +358,8 @@ impl Layout {
         self.upper.has_ports() && self.l4 + 4 <= self.end && swap::<2>(frame, self.l4)
     }
 
-    /// Sets the identifier of an ICMP query or its reply; the caller has checked that it is one.
+    /// Sets the identifier of an ICMP query or reply. The caller must have checked that the message
+    /// is one.
     pub fn set_icmp_id(&self, frame: &mut [u8], id: u16) -> bool {
         if self.upper != Upper::Icmp || self.l4 + 6 > self.end {
             return false;
@@ -363,15 +369,15 @@ impl Layout {
         true
     }
 
-    /// Applies `change` to the packet that an ICMP error quotes, and updates the error's own
-    /// checksum.
+    /// Applies `change` to the packet that an ICMP error quotes, and updates the checksum of the
+    /// ICMP error.
     pub fn change_quoted<R>(&self, frame: &mut [u8], change: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let range = self.l4 + icmp4::HEADER_LEN..self.end;
         let quoted = frame.get_mut(range).filter(|_| self.upper == Upper::Icmp)?;
         let before = crate::checksum::sum(quoted).finish();
         let result = change(quoted);
         let after = crate::checksum::sum(quoted).finish();
-        // The sums are complemented, so the new one is subtracted from the old one.
+        // The sums are complemented, so the new sum is subtracted from the old one.
         self.mend_upper(frame, u32::from(before) + u32::from(!after));
         Some(result)
     }
@@ -400,9 +406,9 @@ impl Layout {
     }
 }
 
-/// Same as [`Layout::change_ttl`] for a frame that has not been parsed. Nearly always the TTL is in
-/// an IPv4 header right after the Ethernet header, and checking for that costs less than finding
-/// all headers.
+/// Changes the TTL as [`Layout::change_ttl`] does, for a frame that has not been parsed. Nearly
+/// always the TTL is in an IPv4 header right after the Ethernet header, and checking for that costs
+/// less than finding all headers.
 #[inline]
 pub fn change_ttl(frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Changed {
     const L3: usize = eth::HEADER_LEN;
@@ -419,14 +425,14 @@ pub fn change_ttl(frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Chang
     Layout::of(frame).change_ttl(frame, new)
 }
 
-/// Result of changing a field that cannot take every value.
+/// Result of changing a field for which some values are not allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
     /// The field was changed.
     Done,
     /// The frame does not have the field.
     Absent,
-    /// The field cannot take the requested value.
+    /// The value is not allowed for the field.
     Refused,
 }
 
@@ -450,8 +456,8 @@ pub fn set_tag(frame: &mut [u8], tag: &Tag) {
 pub fn tag_bytes(tpid: EtherType, pcp: u8, vid: u16) -> [u8; vlan::TAG_LEN] {
     let [t0, t1] = tpid.0.to_be_bytes();
     let mut bytes = [0; vlan::TAG_LEN];
-    // `Tag` holds the control bits and the type that follows them; in the frame, the TPID comes
-    // first.
+    // In the frame the TPID comes before the control bits. `Tag` instead holds the control bits and
+    // the EtherType after them.
     Tag { pcp, dei: false, vid, ethertype: EtherType(0) }.emit(&mut bytes);
     let [c0, c1, ..] = bytes;
     [t0, t1, c0, c1]
@@ -483,8 +489,8 @@ fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
     true
 }
 
-/// Replaces the bytes at `at`, at an even offset from where a checksum begins, by the result of
-/// `new`; returns the difference for the sum.
+/// Replaces the bytes at `at` by the result of `new`; `at` must be at an even offset in the bytes
+/// that a checksum covers. Returns the difference for the checksum.
 #[inline(always)]
 fn replace<const N: usize>(frame: &mut [u8], at: usize, new: impl FnOnce([u8; N]) -> [u8; N]) -> Option<u32> {
     let place = place::<N>(frame, at)?;
@@ -493,7 +499,8 @@ fn replace<const N: usize>(frame: &mut [u8], at: usize, new: impl FnOnce([u8; N]
     Some(delta(&old, place))
 }
 
-/// Returns ~m + m' over all words (RFC 1624 3): at most 2^17 for each of at most 8.
+/// Returns the sum of ~m + m' over all words (RFC 1624 3): at most 2^17 for each of at most 8
+/// words.
 #[inline(always)]
 fn delta<const N: usize>(old: &[u8; N], new: &[u8; N]) -> u32 {
     let (old, new) = (old.as_chunks::<2>().0, new.as_chunks::<2>().0);

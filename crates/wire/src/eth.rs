@@ -14,9 +14,9 @@ use std::{error, fmt, str::FromStr};
 #[cfg(test)]
 mod tests;
 
-/// Length of an untagged Ethernet header.
+/// Length of an untagged Ethernet header in bytes.
 pub const HEADER_LEN: usize = 14;
-/// Minimum frame length on a wire, without the FCS: 60 bytes.
+/// Minimum length of a frame on a wire, without the FCS, in bytes.
 pub const MIN_FRAME_LEN: usize = 60;
 
 /// A 48-bit Ethernet address in transmission order.
@@ -209,17 +209,17 @@ impl Header {
     }
 }
 
-/// Returns whether `frame` holds a packet of `ethertype` from some other station to the station
-/// `to`.
+/// Returns whether `frame` contains a packet of type `ethertype` that another station sent to the
+/// station `to`.
 ///
-/// Equivalent to [`Header::parse`] and comparing fields, with two loads instead of fourteen bytes.
+/// Equivalent to [`Header::parse`] and comparing the fields, with two loads instead of fourteen.
 #[inline(always)]
 pub fn is_between(frame: &[u8], to: Mac, ethertype: EtherType) -> bool {
     let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
     let (Some(dst), Some(rest)) = (header.first_chunk::<8>(), header.last_chunk::<8>()) else { return false };
     let [t0, t1, t2, t3, t4, t5] = to.0;
-    // Addresses are in the upper 48 bits of their words and the lower 16 are zero: the shift needs
-    // no mask from a register.
+    // The addresses are in the upper 48 bits of their words and the lower 16 bits are zero, so the
+    // shift needs no mask in a register.
     let to = u64::from_le_bytes([0, 0, t0, t1, t2, t3, t4, t5]);
     let (dst, rest) = (u64::from_le_bytes(*dst) << 16, u64::from_le_bytes(*rest));
     let src = rest << 16;

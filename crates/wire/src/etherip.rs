@@ -16,7 +16,8 @@ pub const HEADER: [u8; HEADER_LEN] = [0x30, 0];
 /// Checks the header at the start of an IP payload.
 ///
 /// # Errors
-/// Truncated, another version, or reserved bits set: such packets must be discarded (RFC 3378 3).
+/// The header is truncated, has another version, or has reserved bits set: such packets must be
+/// discarded (RFC 3378 3).
 pub fn check(payload: &[u8]) -> Result<(), Malformed> {
     match payload.first_chunk::<HEADER_LEN>() {
         None => Err(Malformed::truncated(Layer::EtherIp, HEADER_LEN, payload.len())),

@@ -1,9 +1,9 @@
 //! Filters: tcpdump expressions, compiled once and evaluated for every frame.
 //!
 //! An expression (pcap-filter(7)) passes through `lex` and `parse` to `value` and `primitive`,
-//! which translate its primitives into a `program`: tests, each with two branches. `run` executes
-//! it on the bytes of an Ethernet frame without FCS. It allocates nothing and does not recurse; a
-//! test with an already determined result is not repeated.
+//! which translate its primitives into a `program`: a list of tests, each with two branches. `run`
+//! executes the program on the bytes of an Ethernet frame without FCS. It allocates nothing and
+//! does not recurse. A test whose result is already known is not repeated.
 //!
 //! ```
 //! use linerate_wire::filter::Filter;
@@ -21,31 +21,31 @@
 //!
 //! # Semantics
 //!
-//! The same as libpcap's for Ethernet, including its peculiarities:
-//! - `and` and `or` have the same precedence and are left-associative; `not` binds tighter.
+//! The same as those of libpcap for Ethernet, including its peculiarities:
+//! - `and` and `or` have the same precedence and are left-associative; `not` binds more tightly.
 //! - A value inherits the qualifiers before it: `port 80 or 443`, `not host a and b` (not a, and
 //!   b).
-//! - `less` and `greater` include their number.
-//! - Ports are those of IPv4's first fragments, and of IPv6 packets with the transport header
-//!   directly after the fixed header. Only `tcp` alone also skips a Fragment header.
-//!   `tcp[...]` is IPv4 only.
+//! - `less` and `greater` include the given number.
+//! - Ports are tested in first fragments of IPv4, and in IPv6 packets whose transport header is
+//!   directly after the fixed header. Only `tcp` alone also skips a Fragment header. `tcp[...]` is
+//!   for IPv4 only.
 //! - `vlan`, `mpls` and `pppoes` shift the offsets of everything after them in the text by the
 //!   length of their header.
-//! - `%` and `^` take all that follows as their right side. Of two operands, only the left one's
-//!   protocol is checked: `ip[0] + tcp[0]` matches IPv4 of any kind.
-//! - A test that reads beyond the frame, or divides by zero, ends the filter with no match, under
-//!   `not` too.
+//! - Everything after `%` and `^` is their right operand. If an operator has two operands that load
+//!   bytes, only the protocol of the left one is checked: `ip[0] + tcp[0]` matches any IPv4 packet.
+//! - A test that reads beyond the frame, or divides by zero, ends the filter: the frame does not
+//!   match, even under `not`.
 //!
 //! # Differences
 //!
 //! - No names are looked up: no host, network or Ethernet names. Services are a small table (http,
 //!   https, ssh, domain, ntp, ...) with Debian's transports, so `port ssh` is TCP alone; protocol
 //!   names are a table too.
-//! - libpcap's optimizer may remove a load with an unused value, and with it the rejection of a
-//!   short frame. Here a frame is treated as by `tcpdump -O`.
+//! - libpcap's optimizer may remove a load whose value is unused, and with it the rejection of a
+//!   short frame. Here a frame is treated as with `tcpdump -O`.
 //! - Rejected: `protochain`, `gateway`, DECnet addresses, `geneve`, `inbound`, `outbound`,
-//!   `ifindex` and everything for other link layers; more than 100 nested parentheses or signs, and
-//!   very long expressions.
+//!   `ifindex` and everything for other link layers than Ethernet; more than 100 nested parentheses
+//!   or signs; very long expressions.
 //! - Accepted: a value in more than one pair of parentheses, `net ((10))`; a divisor or shift that
 //!   is a load, `10 / ip[0]`, which libpcap mistakes for a constant. `byte 0 & 1` tests that byte.
 
@@ -78,7 +78,8 @@ impl Filter {
     /// Compiles an expression. An empty or blank one matches every frame.
     ///
     /// # Errors
-    /// Position and reason if `text` is not a valid expression, or uses an unsupported feature.
+    /// The position and the reason, if `text` is not a valid expression or uses an unsupported
+    /// feature.
     pub fn compile(text: &str) -> Result<Filter, FilterError> {
         let compiled = if text.len() > MAX_TEXT_LEN {
             Err(error::Refusal::new(MAX_TEXT_LEN, "the expression is too long"))
@@ -95,8 +96,8 @@ impl Filter {
         self.matches_captured(frame, frame.len())
     }
 
-    /// Returns whether a frame matches that may have been truncated to `captured`; `wire_len` is
-    /// its full length, used by `len`, `less` and `greater`.
+    /// Returns whether a frame matches of which only the beginning, `captured`, may be present.
+    /// `wire_len` is its full length in bytes, which `len`, `less` and `greater` use.
     #[inline]
     pub fn matches_captured(&self, captured: &[u8], wire_len: usize) -> bool {
         run::run(&self.insns, &self.relations, captured, u32::try_from(wire_len).unwrap_or(u32::MAX))
@@ -106,7 +107,7 @@ impl Filter {
 impl FromStr for Filter {
     type Err = FilterError;
 
-    /// Same as [`Filter::compile`].
+    /// Compiles an expression as [`Filter::compile`] does.
     fn from_str(text: &str) -> Result<Filter, FilterError> {
         Filter::compile(text)
     }

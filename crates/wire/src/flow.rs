@@ -1,10 +1,10 @@
 //! Flow hashes: one number for all frames of a flow, for queues, workers and paths that must keep
 //! the order of each flow.
 //!
-//! As in receive-side scaling, the hash covers addresses and, except for fragments, L4 ports.
-//! Options and extension headers before the ports are skipped, so a segment with such headers
-//! belongs to the same flow as one without. The hash is keyed: an attacker cannot compute it, and
-//! so cannot direct all flows to one queue.
+//! As in receive-side scaling, the hash covers the addresses and, except for fragments, the L4
+//! ports. Options and extension headers in front of the ports are skipped, so a segment with such
+//! headers belongs to the same flow as a segment without them. The hash has a secret key: an
+//! attacker cannot compute it, and so cannot direct all flows to one queue.
 
 mod upper;
 pub mod whose;
@@ -27,8 +27,8 @@ fn has_ports(proto: u8) -> bool {
     matches!(Proto(proto), Proto::TCP | Proto::UDP | Proto::SCTP)
 }
 
-/// Returns the flow hash of an Ethernet frame: for IPv4 and IPv6, also after a VLAN tag, over
-/// addresses, protocol and L4 ports; otherwise over both MAC addresses.
+/// Returns the flow hash of an Ethernet frame. For IPv4 and IPv6, also after a VLAN tag, it covers
+/// addresses, protocol and L4 ports; for other frames, both MAC addresses.
 #[inline]
 pub fn hash(key: Key, frame: &[u8]) -> u64 {
     let ethertype = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk()).map(|two| u16::from_be_bytes(*two));
@@ -46,7 +46,7 @@ pub fn hash(key: Key, frame: &[u8]) -> u64 {
     inner.unwrap_or_else(|| key.hash2(word(frame, 0).unwrap_or_default(), word(frame, 6).unwrap_or_default() >> 16))
 }
 
-/// Returns the flow hash of an IPv4 packet without its Ethernet header, `None` if the header is
+/// Returns the flow hash of an IPv4 packet without its Ethernet header; `None` if the header is
 /// incomplete.
 #[inline]
 pub fn four(key: Key, packet: &[u8]) -> Option<u64> {
@@ -56,15 +56,15 @@ pub fn four(key: Key, packet: &[u8]) -> Option<u64> {
     Some(of(key, addresses, proto, ports.unwrap_or_default()))
 }
 
-/// Returns the same hash as [`four`] from its parts: the addresses, source first, in 64 bits, and
-/// both L4 ports in 32 bits, 0 if there are none.
+/// Returns the same hash as [`four`], computed from the fields: the addresses in 64 bits, source
+/// first, and both L4 ports in 32 bits (0 if there are none).
 #[inline]
 pub fn of(key: Key, addresses: u64, proto: u8, ports: u64) -> u64 {
     key.hash2(addresses, ports << 8 | u64::from(proto))
 }
 
 /// Returns the flow hash of an IPv6 packet without its Ethernet header. For fragments it covers the
-/// addresses only, since only the first fragment has ports.
+/// addresses only, because only the first fragment has ports.
 #[inline]
 pub fn six(key: Key, packet: &[u8]) -> Option<u64> {
     let [a, b, c, d] = [word(packet, 8)?, word(packet, 16)?, word(packet, 24)?, word(packet, 32)?];

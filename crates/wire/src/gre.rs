@@ -1,9 +1,9 @@
 //! GRE: a packet of any protocol after an IP header (RFC 2784), with the key and sequence number of
 //! RFC 2890.
 //!
-//! [`Header::parse`] takes the bytes after the IP header and checks version, reserved bits and
-//! length. The checksum covers the payload too and is verified by [`checksum_ok`]. RFC 1701's
-//! routing is rejected, as RFC 2784 2.3 requires.
+//! [`Header::parse`] takes the bytes after the IP header, and checks version, reserved bits and
+//! length. The checksum also covers the payload; [`checksum_ok`] verifies it. The routing field of
+//! RFC 1701 is rejected, as RFC 2784 2.3 requires.
 
 use crate::checksum;
 use crate::eth::EtherType;
@@ -12,9 +12,9 @@ use crate::{Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Length of a header without checksum, key and sequence number.
+/// Length in bytes of a header without checksum, key and sequence number.
 pub const HEADER_LEN: usize = 4;
-/// Length of a header with all optional fields.
+/// Length in bytes of a header with all optional fields.
 pub const MAX_HEADER_LEN: usize = 16;
 
 const CHECKSUM: u16 = 0x8000;
@@ -42,8 +42,8 @@ impl Header {
     /// Parses a GRE header.
     ///
     /// # Errors
-    /// Truncated, another version, or bits set that RFC 2784 2.3 forbids. Other reserved bits are
-    /// ignored.
+    /// The header is truncated, has another version, or has bits set that RFC 2784 2.3 forbids.
+    /// Other reserved bits are ignored.
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
         let Some(&[f0, f1, p0, p1]) = packet.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Gre, HEADER_LEN, packet.len()));
@@ -104,7 +104,8 @@ fn len_of(flags: u16) -> usize {
     HEADER_LEN + 4 * (flags & (CHECKSUM | KEY | SEQUENCE)).count_ones() as usize
 }
 
-/// Returns whether the checksum of a whole GRE packet that has one is correct (RFC 2784 2.1).
+/// Returns whether the checksum of a whole GRE packet is correct (RFC 2784 2.1). The packet must
+/// have one.
 pub fn checksum_ok(packet: &[u8]) -> bool {
     checksum::sum(packet).verifies()
 }

@@ -1,15 +1,16 @@
 //! Segmentation of a large TCP segment to fit a link, as a NIC's TSO or Linux's GSO does.
 //!
 //! Each piece equals the segment that a sender without the offload would have sent: headers are
-//! repeated, sequence number and identification advance, CWR is set on the first only (RFC 3168
-//! 6.1.2), PSH and FIN on the last only, and all checksums are filled in. An identification of 0
-//! with DF stays 0 (RFC 6864 4.1: it has no meaning there). The payload is copied and summed in one
-//! pass. Over IPv6 the segment may follow extension headers, which are repeated unchanged.
+//! repeated, sequence number and identification advance, CWR is set only on the first piece (RFC
+//! 3168
+//! 6.1.2), PSH and FIN only on the last, and all checksums are filled in. An identification of 0
+//! with DF stays 0 (RFC 6864 4.1: it has no meaning then). The payload is copied and summed in one
+//! pass. Over IPv6, extension headers in front of the segment are repeated unchanged.
 
 use crate::checksum::{self, Partial};
 use crate::{Proto, ip4, ip6, tcp};
 
-/// Headers of a large segment, and the progress of cutting it.
+/// Headers of a large segment, and how much of it has been split off.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     ip: Ip,
@@ -20,9 +21,9 @@ pub struct Segment {
     text: usize,
     end: usize,
     size: usize,
-    /// Payload bytes cut so far.
+    /// Number of payload bytes split off so far.
     done: usize,
-    /// Number of pieces cut so far.
+    /// Number of pieces split off so far.
     pieces: u16,
 }
 
@@ -34,8 +35,8 @@ enum Ip {
 }
 
 impl Ip {
-    /// Parses the headers below TCP of a packet; returns the offset of the TCP header, and of the
-    /// end of the packet.
+    /// Parses the headers of a packet in front of its TCP header. Returns the offsets of the TCP
+    /// header and of the end of the packet.
     fn read(packet: &[u8]) -> Option<(Ip, usize, usize)> {
         if ip6::is_version(packet) {
             let ip = ip6::Header::parse(packet).ok()?;
@@ -51,7 +52,7 @@ impl Ip {
 }
 
 impl Segment {
-    /// Reads the segment with its IP header at `l3` of `frame`, to be cut into pieces of `size`
+    /// Parses the large segment whose IP header is at offset `l3` of `frame`, for pieces of `size`
     /// payload bytes. Returns `None` if it is not TCP, or `size` is 0.
     pub fn read(frame: &[u8], l3: usize, size: u16) -> Option<Segment> {
         let packet = frame.get(l3..).filter(|_| size > 0)?;
@@ -67,24 +68,25 @@ impl Segment {
         (self.l4, self.text)
     }
 
-    /// Returns whether the whole segment has been cut.
+    /// Returns whether the whole segment has been split.
     pub fn is_done(&self) -> bool {
         self.text + self.done >= self.end && self.pieces > 0
     }
 
-    /// Returns the length of the longest piece, including the bytes before the IP header.
+    /// Returns the length of the longest piece in bytes, including the bytes in front of the IP
+    /// header.
     pub fn longest(&self) -> usize {
         self.end.min(self.text + self.size)
     }
 
-    /// Returns the length of the next piece, `None` if the whole segment has been cut.
+    /// Returns the length of the next piece in bytes; `None` if the whole segment has been split.
     pub fn next_len(&self) -> Option<usize> {
         (!self.is_done()).then(|| self.end.min(self.text + self.done + self.size) - self.done)
     }
 
-    /// Writes the next piece of `frame`, the same frame that was read, into `piece`, which must be
-    /// [`next_len`](Segment::next_len) bytes long. Returns `None` if nothing is left, or one of the
-    /// two has the wrong length.
+    /// Writes the next piece into `piece`, which must be [`next_len`](Segment::next_len) bytes
+    /// long. `frame` must be the frame that was parsed. Returns `None` if nothing is left, or one
+    /// of the two has the wrong length.
     pub fn cut(&mut self, frame: &[u8], piece: &mut [u8]) -> Option<()> {
         let from = self.text + self.done;
         let text = frame.get(from..self.end.min(from + self.size)).filter(|_| !self.is_done())?;
@@ -137,7 +139,7 @@ impl Segment {
         let len = (header.len() + text) as u16;
         let seq = self.tcp.seq.wrapping_add(self.done as u32);
         if let Some(h) = header.first_chunk_mut::<{ tcp::HEADER_LEN }>() {
-            // Without `tcp::Header::emit`, since reserved bits must be kept.
+            // Written without `tcp::Header::emit`, because the reserved bits must be kept.
             [h[4], h[5], h[6], h[7]] = seq.to_be_bytes();
             h[13] = flags;
             [h[16], h[17]] = [0, 0];

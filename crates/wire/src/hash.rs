@@ -1,8 +1,8 @@
-//! Keyed hashing for tables with remotely chosen keys.
+//! Keyed hashing for tables whose keys are chosen by remote hosts.
 //!
 //! Folded multiplication (the construction of wyhash and aHash) with a random 128-bit key per
-//! table: an attacker without the key cannot choose colliding addresses. About 5 ticks for a
-//! connection's four-tuple; SipHash takes about 40.
+//! table: an attacker without the key cannot choose addresses that collide. Hashing a connection's
+//! four-tuple takes about 5 ticks; SipHash takes about 40.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -42,7 +42,7 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// [`Key`] as a hasher for the standard library's maps.
+/// A hasher with this [`Key`], for the maps of the standard library.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed(pub Key);
 

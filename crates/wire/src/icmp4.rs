@@ -1,9 +1,9 @@
 //! ICMP for IPv4: echo and errors (RFC 792, RFC 1122 3.2.2).
 //!
-//! [`Message::parse`] takes an IP payload and checks length and checksum; in an error it also
+//! [`Message::parse`] takes an IP payload, and checks length and checksum. In an ICMP error it also
 //! checks that the quoted packet has its header and at least 8 bytes after it (RFC 792 "64 bits of
-//! data"). Finding the connection of an error is not done here: [`Inner`] goes to `inet::demux`,
-//! which finds the Pcb and checks sequence numbers (RFC 5927).
+//! data"). The connection that an error is about is not looked up here: [`Inner`] is passed to
+//! `inet::demux`, which finds the connection and checks sequence numbers (RFC 5927).
 
 use crate::checksum;
 use crate::ip4;
@@ -16,7 +16,8 @@ mod emit;
 #[cfg(test)]
 mod tests;
 
-/// Length of every ICMP header: type, code, checksum and four bytes that depend on the type.
+/// Length in bytes of every ICMP header: type, code, checksum and four bytes that depend on the
+/// type.
 pub const HEADER_LEN: usize = 8;
 /// Minimum number of payload bytes that an error must quote (RFC 792).
 pub const MIN_QUOTED_PAYLOAD: usize = 8;
@@ -96,18 +97,19 @@ impl Header {
     }
 }
 
-/// The packet quoted in an ICMP error: ours, or claimed to be.
+/// The packet quoted in an ICMP error, which was sent by this host or is claimed to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {
-    /// IPv4 header of the packet; the total length is as sent and may exceed the quoted bytes.
+    /// IPv4 header of the quoted packet. Its total length is as sent, and may exceed the quoted
+    /// bytes.
     pub header: ip4::Header,
-    /// Quoted bytes after the header: at least 8, at most the packet's own length.
+    /// Quoted bytes after the header: at least 8, at most up to the packet's own length.
     pub payload: &'a [u8],
 }
 
 impl<'a> Inner<'a> {
-    /// Parses a quoted packet; fails with [`Malformed`] without a whole header and 8 bytes after
-    /// it.
+    /// Parses a quoted packet. Fails with [`Malformed`] if the header is incomplete or fewer than 8
+    /// bytes follow it.
     pub fn parse(quoted: &'a [u8]) -> Result<Inner<'a>, Malformed> {
         let header = ip4::Header::parse_quoted(quoted, Layer::IcmpInner)?;
         let end = usize::from(header.total_len).min(quoted.len());
@@ -159,7 +161,8 @@ pub enum Message<'a> {
     },
     /// Redirect to a better first hop.
     Redirect {
-        /// 0 network, 1 host, 2 and 3 the same with type of service.
+        /// 0: for the network; 1: for the host; 2 and 3: the same, for the packet's type of service
+        /// only.
         code: u8,
         /// Address of the better first hop.
         gateway: Ipv4Addr,
@@ -168,7 +171,7 @@ pub enum Message<'a> {
     },
     /// Parameter problem (RFC 792).
     ParameterProblem {
-        /// Octet of the header with the problem (code 0).
+        /// Offset of the octet in the header that has the problem (code 0).
         pointer: u8,
         /// Packet that caused the error.
         inner: Inner<'a>,

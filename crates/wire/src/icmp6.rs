@@ -2,9 +2,10 @@
 //! 4861). MLD is in [`crate::mld`].
 //!
 //! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and checks length
-//! and checksum (which covers a pseudo header). In an error it also checks that the quoted packet
-//! has its header, its chain of extension headers, and 8 bytes after them. The caller checks that
-//! the hop limit is 255 where required, and whether the addresses are valid for the message.
+//! and checksum (which covers a pseudo header). In an ICMP error it also checks that the quoted
+//! packet has its header, its chain of extension headers, and 8 bytes after them. The caller must
+//! check that the hop limit is 255 where required, and that the addresses are valid for the
+//! message.
 
 use crate::checksum::{self, Partial};
 use crate::ip6::{self, Chain};
@@ -20,10 +21,10 @@ mod tests;
 
 /// Length of every ICMPv6 header: type, code, checksum and four bytes that depend on the type.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of the quoted payload needed to find the packet's owner: both L4 ports, or a tunnel's
-/// header.
+/// Minimum number of bytes of the quoted payload: both L4 ports, or a tunnel's header. They
+/// identify the socket or tunnel that sent the packet.
 pub const MIN_QUOTED_PAYLOAD: usize = 8;
-/// Maximum length of an error, including its IPv6 header (RFC 4443 2.4 c).
+/// Maximum length of an ICMP error in bytes, including its IPv6 header (RFC 4443 2.4 c).
 pub const MAX_ERROR: usize = 1280;
 
 /// ICMPv6 type numbers. Those below 128 are errors.
@@ -92,7 +93,7 @@ pub const fn is_error(ty: u8) -> bool {
 }
 
 /// Returns whether an IPv6 packet belongs to neighbor discovery or MLD, which hosts and routers
-/// send on their own.
+/// send without a request by an application.
 pub fn is_link_upkeep(packet: &[u8]) -> bool {
     let Ok(header) = ip6::Header::parse(packet) else { return false };
     let Ok(chain) = ip6::Chain::walk(&header, packet) else { return false };
@@ -101,16 +102,18 @@ pub fn is_link_upkeep(packet: &[u8]) -> bool {
     chain.upper == Proto::IPV6_ICMP && kind.is_some_and(is_it)
 }
 
-/// The packet quoted in an ICMPv6 error: ours, or claimed to be.
+/// The packet quoted in an ICMPv6 error, which was sent by this host or is claimed to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {
-    /// IPv6 header of the packet; the payload length is as sent and may exceed the quoted bytes.
+    /// IPv6 header of the quoted packet. Its payload length is as sent, and may exceed the quoted
+    /// bytes.
     pub header: ip6::Header,
     /// Protocol after the extension headers.
     pub upper: Proto,
-    /// Set for a fragment other than the first: the quoted payload does not begin with a header.
+    /// True if the quoted packet is a fragment other than the first: its payload does not begin
+    /// with a header.
     pub is_later: bool,
-    /// Quoted bytes of the upper layer: at least 8.
+    /// Quoted bytes of the upper layer: at least 8 bytes.
     pub payload: &'a [u8],
 }
 
@@ -129,7 +132,7 @@ impl<'a> Inner<'a> {
         Ok(Inner { header, upper: chain.upper, is_later, payload })
     }
 
-    /// Returns the length of the whole packet as sent.
+    /// Returns the length of the whole packet in bytes, as sent.
     pub fn total_len(&self) -> usize {
         ip6::HEADER_LEN + usize::from(self.header.payload_len)
     }
@@ -200,7 +203,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Returns the checksum of a whole message, with its checksum field included in the sum unchanged.
+/// Returns the checksum over a whole message. The sum includes the checksum field as it is: 0
+/// results if it is correct.
 pub fn checksum_of(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
     Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32).add(checksum::sum(message)).finish()
 }

@@ -1,8 +1,9 @@
-//! IGMP version 2: group membership (RFC 2236), and the version 1 messages that it must understand.
+//! IGMP version 2: group membership (RFC 2236), including the version 1 messages that version 2
+//! must process.
 //!
-//! [`Message::parse`] takes an IP payload and checks length and checksum. Only the first 8 bytes of
-//! longer messages are parsed (RFC 2236 2.5): a version 3 query is read as a version 2 one, a
-//! version 3 report as `Other`. The remaining fields of version 3 are parsed by [`v3`].
+//! [`Message::parse`] takes an IP payload, and checks length and checksum. Only the first 8 bytes
+//! of longer messages are parsed (RFC 2236 2.5): a version 3 query is parsed as a version 2 query,
+//! a version 3 report as `Other`. The module [`v3`] parses the remaining fields of version 3.
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -25,8 +26,8 @@ const LEAVE: u8 = 0x17;
 pub enum Message {
     /// Membership query (RFC 2236 2).
     Query {
-        /// Maximum response time in tenths of a second; 0 from a version 1 router, meaning 100 (RFC
-        /// 2236 4).
+        /// Maximum response time in tenths of a second. A version 1 router sends 0, which means 100
+        /// (RFC 2236 4).
         max_resp_ds: u8,
         /// Group that is queried; unspecified in a general query.
         group: Ipv4Addr,
@@ -57,7 +58,7 @@ impl Message {
     /// Parses a whole message and verifies its checksum, which covers all of the IP payload (RFC
     /// 2236 2.3).
     ///
-    /// The caller checks that `group` is a multicast address.
+    /// The caller must check that `group` is a multicast address.
     pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
         let Some(&[ty, max_resp_ds, _, _, g0, g1, g2, g3]) = message.first_chunk::<MESSAGE_LEN>() else {
             return Err(Malformed::truncated(Layer::Igmp, MESSAGE_LEN, message.len()));

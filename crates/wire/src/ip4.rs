@@ -1,9 +1,9 @@
 //! IPv4: the header, its checksum, its options (RFC 791 3.1).
 //!
 //! [`Header::parse`] takes the bytes after the Ethernet header, padding included, and checks
-//! version and lengths. It does not verify the checksum: the port may have done so, and a packet
-//! quoted in an ICMP error is parsed without; [`header_checksum_ok`] verifies it. Addresses are
-//! checked by `inet`, not here.
+//! version and lengths. It does not verify the checksum, because the port may have done so, and
+//! packets quoted in ICMP errors are not verified; [`header_checksum_ok`] verifies it. `inet`
+//! checks the addresses.
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -18,9 +18,9 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-/// Length of a header without options.
+/// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
-/// Maximum length of a header: an IHL of 15.
+/// Maximum length of a header in bytes: an IHL of 15.
 pub const MAX_HEADER_LEN: usize = 60;
 
 const DF: u16 = 0x4000;
@@ -78,7 +78,8 @@ impl Header {
         })
     }
 
-    /// Parses a header. Checks: version 4, 20 <= IHL <= total length <= `packet.len()`.
+    /// Parses a header. Checks that the version is 4 and that 20 <= IHL <= total length <=
+    /// `packet.len()`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
         let header = Header::parse_quoted(packet, Layer::Ip4)?;
@@ -88,8 +89,8 @@ impl Header {
         Ok(header)
     }
 
-    /// Same as [`Header::parse`] for a packet that may be truncated: the total length may exceed
-    /// the bytes present.
+    /// Parses a header as [`Header::parse`] does, of a packet that may be truncated: the total
+    /// length may exceed the bytes present.
     #[inline(always)]
     pub fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
@@ -147,8 +148,8 @@ impl Header {
 
     /// Writes the 20 fixed bytes with their checksum.
     ///
-    /// With options (`ihl_len` above 20) append them and call [`fill_checksum`] on the whole
-    /// header.
+    /// If there are options (`ihl_len` above 20), the caller must append them and call
+    /// [`fill_checksum`] on the whole header.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [l0, l1] = self.total_len.to_be_bytes();
@@ -168,11 +169,12 @@ impl Header {
     }
 }
 
-/// The fixed header as three words: the fields that input needs from nearly every packet.
+/// The fixed header as three words, for access to the fields that nearly every received packet
+/// needs.
 ///
-/// Splitting a header into its fields and verifying its checksum ([`Header::parse`],
-/// [`header_checksum_ok`]) takes 93 instructions, most of them for fields that are not needed.
-/// Checking here that a header is valid, without options and not a fragment takes about 45
+/// [`Header::parse`] and [`header_checksum_ok`], which split a header into all its fields and
+/// verify its checksum, take 93 instructions, most of them for fields that are not needed. Checking
+/// with this type that a header is valid, without options and not a fragment takes about 45
 /// (callgrind).
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderView {
@@ -257,8 +259,8 @@ impl HeaderView {
     }
 }
 
-/// Returns whether the header checksum over the first `ihl_len` bytes is correct (RFC 791 3.1);
-/// false if there are fewer bytes.
+/// Returns whether the header checksum over the first `ihl_len` bytes is correct (RFC 791 3.1).
+/// Returns false if there are fewer bytes.
 #[inline]
 pub fn header_checksum_ok(packet: &[u8], ihl_len: usize) -> bool {
     if ihl_len == HEADER_LEN {
@@ -287,8 +289,8 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
     decrement(packet.first_chunk_mut()?, 0)
 }
 
-/// Decrements the TTL of a packet to be forwarded, as [`decrement_ttl`]; returns false, and writes
-/// nothing, if the result would be 0.
+/// Decrements the TTL of a packet that is forwarded, and updates the checksum, as [`decrement_ttl`]
+/// does. Returns false, and writes nothing, if the result would be 0.
 #[inline]
 pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     decrement(header, 1).is_some()
@@ -299,7 +301,7 @@ fn decrement(header: &mut [u8; HEADER_LEN], least: u8) -> Option<u8> {
     let word = header.get_mut(8..)?.first_chunk_mut::<4>()?;
     let ttl = word[0].checked_sub(1).filter(|ttl| *ttl >= least)?;
     let proto_and_sum = u32::from_le_bytes(*word) >> 8;
-    // The TTL is the high byte of its 16-bit word: decrementing it adds 0x0100 to the checksum,
+    // The TTL is the high byte of its 16-bit word. Decrementing it adds 0x0100 to the checksum,
     // which is 1 in the little-endian value used here. 0xffff becomes 0 (RFC 1624 3).
     let sum = (proto_and_sum >> 8) + 1;
     let sum = (sum + u32::from(sum >= 0xffff)) & 0xffff;

@@ -3,7 +3,7 @@
 //! [`Header::parse`] takes the bytes after the Ethernet header, padding included, and checks
 //! version and payload length. [`Chain::walk`] then finds the upper layer, in one loop of at most
 //! [`MAX_EXTENSIONS`] steps (CVE-2020-17442, CVE-2024-38063). Jumbograms (RFC 2675) are not
-//! supported: a payload length of 0 is a payload of 0 bytes.
+//! supported: a payload length of 0 means a payload of 0 bytes.
 
 use crate::{Layer, Malformed};
 use std::net::Ipv6Addr;
@@ -21,7 +21,7 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-/// Length of the fixed header.
+/// Length of the fixed header in bytes.
 pub const HEADER_LEN: usize = 40;
 
 /// The fixed IPv6 header.
@@ -31,7 +31,7 @@ pub struct Header {
     pub traffic_class: u8,
     /// Flow label, 20 bits (RFC 6437).
     pub flow_label: u32,
-    /// Bytes after this header, including extension headers.
+    /// Number of bytes after this header, including extension headers.
     pub payload_len: u16,
     /// Protocol of the next header.
     pub next: Proto,
@@ -44,7 +44,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses a header. Checks: version 6, 40 + payload length <= `packet.len()`.
+    /// Parses a header. Checks that the version is 6 and that 40 + payload length <=
+    /// `packet.len()`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
         let header = Header::parse_quoted(packet)?;
@@ -97,7 +98,7 @@ impl Header {
     }
 }
 
-/// The fixed header as words: the fields that input reads of nearly every packet.
+/// The fixed header as words, for access to the fields that nearly every received packet needs.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderView {
     first: u64, // version to hop limit
@@ -149,16 +150,16 @@ pub fn is_version(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Decrements the hop limit and returns the new value. `None` if the header is incomplete or the
-/// hop limit is already 0.
+/// Decrements the hop limit and returns the new value. Returns `None` if the header is incomplete,
+/// or the hop limit is already 0.
 pub fn decrement_hop_limit(packet: &mut [u8]) -> Option<u8> {
     let header = packet.first_chunk_mut::<HEADER_LEN>()?;
     header[7] = header[7].checked_sub(1)?;
     Some(header[7])
 }
 
-/// Decrements the hop limit of a packet to be forwarded; returns false, and writes nothing, if the
-/// result would be 0.
+/// Decrements the hop limit of a packet that is forwarded. Returns false, and writes nothing, if
+/// the result would be 0.
 #[inline(always)]
 pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     let is_taken = header[7] > 1;
@@ -174,7 +175,7 @@ pub fn set_traffic_class(packet: &mut [u8], class: u8) -> Option<()> {
     Some(())
 }
 
-/// Returns the address at `offset` of a header; `offset` is 8 or 24.
+/// Returns the address at byte `offset` of a header: 8 for the source, 24 for the destination.
 #[inline(always)]
 fn address(header: &[u8; HEADER_LEN], offset: usize) -> Ipv6Addr {
     let octets = header.get(offset..).and_then(|bytes| bytes.first_chunk::<16>());

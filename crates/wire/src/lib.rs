@@ -1,9 +1,9 @@
 //! Parsing and writing of packets: headers, checksums, and a one-line dissector.
 //!
 //! `parse` turns a borrowed slice into a typed value, and `emit` does the reverse. Nothing here
-//! owns a buffer, does I/O, keeps state or allocates, except that a [`filter`] allocates while it
-//! is compiled. Offsets into headers are used in this crate only: the type of a parsed header
-//! guarantees that its lengths were checked against the bytes present.
+//! owns a buffer, does I/O or keeps state. Memory is allocated only while a [`filter`] is compiled.
+//! Byte offsets into headers are used in this crate only: the type of a parsed header guarantees
+//! that its lengths were checked against the bytes present.
 //!
 //! All input from a wire is untrusted: every parser returns [`Malformed`] with a reason, and no
 //! byte string leads to a panic, an unbounded loop or recursion (the `fuzz` module lists the

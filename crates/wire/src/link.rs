@@ -1,4 +1,5 @@
-//! Link headers of captures other than Ethernet, and the Ethernet header that replaces each.
+//! Link headers of captures other than Ethernet, and the Ethernet header that replaces each of
+//! them.
 //!
 //! ```text
 //! NULL  LOOP   address family (4 bytes)                                       BSD loopback
@@ -7,9 +8,10 @@
 //! SLL2         protocol, 0, interface, ARPHRD, type, address length, address (8)
 //! ```
 //!
-//! Numbers are those of the registry of link types (draft-ietf-opsawg-pcaplinktype). The payload
-//! after the link header is the same as after an Ethernet header with that EtherType, so all code
-//! that reads frames can read it.
+//! The numbers are those of the registry of link types (draft-ietf-opsawg-pcaplinktype). The
+//! payload after a link header is the same as after an Ethernet header with the corresponding
+//! EtherType. After the header is replaced, all code that processes Ethernet frames can therefore
+//! be used.
 
 use crate::Mac;
 use crate::eth::{self, EtherType};
@@ -36,7 +38,7 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// Returns the link type with this number in the registry, `None` if unsupported.
+    /// Returns the link type with this number in the registry; `None` if it is not supported.
     pub const fn of(number: u16) -> Option<LinkType> {
         Some(match number {
             1 => LinkType::Ethernet,
@@ -76,9 +78,9 @@ impl LinkType {
         }
     }
 
-    /// Returns the Ethernet header that replaces the link header of `packet`: without a
-    /// destination, with the source of a cooked header, and the EtherType of the payload. `None` if
-    /// the packet is shorter than its link header.
+    /// Returns the Ethernet header that replaces the link header of `packet`. Its destination is
+    /// zero; its source is that of a Linux "any" device's header, if there is one; its EtherType is
+    /// that of the payload. Returns `None` if the packet is shorter than its link header.
     pub fn ethernet_header(self, packet: &[u8]) -> Option<eth::Header> {
         let half = |at: usize| packet.get(at..)?.first_chunk::<2>().copied().map(u16::from_be_bytes);
         let version = || match packet.first()? >> 4 {
@@ -106,8 +108,9 @@ impl LinkType {
     }
 }
 
-/// Returns the EtherType of an address family, in the byte order that gives the smaller number: 2
-/// is IPv4 everywhere; IPv6 is 10 on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
+/// Returns the EtherType for an address family, which is read in the byte order that gives the
+/// smaller number. 2 is IPv4 on all systems; IPv6 is 10 on Linux, 24 on NetBSD and OpenBSD, 28 on
+/// FreeBSD, 30 on Darwin.
 fn family(bytes: [u8; 4]) -> EtherType {
     match u32::from_be_bytes(bytes).min(u32::from_le_bytes(bytes)) {
         2 => EtherType::IPV4,

@@ -1,7 +1,7 @@
 //! Parse errors: one small error type for all parsers of this crate.
 //!
-//! Each variant is a reason; its `Display` is the sentence for a log line. Callers map variants to
-//! their drop counters.
+//! Each variant is a reason; its `Display` text is a sentence for a log line. Callers map the
+//! variants to their drop counters.
 
 use std::{error, fmt};
 
@@ -62,7 +62,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Reason that a parser rejected its input. Six bytes, `Copy`; lengths are in bytes and saturate at
+/// Reason why a parser rejected its input. Six bytes, `Copy`; lengths are in bytes and saturate at
 /// 65,535.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Malformed {
@@ -108,7 +108,8 @@ pub enum Malformed {
         /// Layer of the error.
         layer: Layer,
     },
-    /// Not the LLC header of a BPDU, or not addressed to the bridge group (IEEE 802.1D-2004
+    /// Neither the LLC header of a BPDU nor the bridge group address as destination was found (IEEE
+    /// 802.1D-2004
     /// 7.12.3).
     BadLlc,
     /// BPDU: the protocol identifier is not 0 (IEEE 802.1D-2004 9.3.4).
@@ -128,7 +129,8 @@ pub enum Malformed {
     },
     /// ARP: the operation is neither request nor reply.
     BadOperation(u16),
-    /// An option with an invalid length: shorter than itself, past the end, or wrong for its kind.
+    /// An option has an invalid length: shorter than its own header, past the end, or wrong for its
+    /// kind.
     BadOptionLen {
         /// Layer of the error.
         layer: Layer,
@@ -137,22 +139,22 @@ pub enum Malformed {
         /// Length in the option; 0 if the length byte itself is missing.
         len: u8,
     },
-    /// An option with a pointer that its kind does not allow (RFC 791 3.1).
+    /// An option has a pointer that its kind does not allow (RFC 791 3.1).
     BadOptionPointer {
         /// Kind of the option.
         kind: u8,
         /// Pointer in the option.
         pointer: u8,
     },
-    /// IPv6: more extension headers than allowed.
+    /// IPv6: the packet has more extension headers than allowed.
     TooManyExtensions,
-    /// IPv6: a Hop-by-Hop Options header that is not the first, or a second Fragment header (RFC
-    /// 8200 4.1, RFC 8200 4.5).
+    /// IPv6: a Hop-by-Hop Options header is not the first header, or there is a second Fragment
+    /// header (RFC 8200 4.1, RFC 8200 4.5).
     BadExtensionOrder(u8),
 }
 
 impl Malformed {
-    /// Returns a [`Malformed::Truncated`] for slice lengths.
+    /// Returns [`Malformed::Truncated`] for lengths given as `usize`.
     #[cold]
     pub(crate) fn truncated(layer: Layer, need: usize, have: usize) -> Malformed {
         Malformed::Truncated { layer, need: saturate(need), have: saturate(have) }

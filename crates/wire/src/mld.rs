@@ -1,7 +1,7 @@
 //! MLD: membership of IPv6 multicast groups (RFC 2710, RFC 3810), in ICMPv6 messages.
 //!
 //! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and checks lengths
-//! and checksum. The caller checks that the packet has hop limit 1 and a link-local source (RFC
+//! and checksum. The caller must check that the packet has hop limit 1 and a link-local source (RFC
 //! 3810 5).
 
 use crate::checksum::{self, Partial};
@@ -27,11 +27,11 @@ const REPORT_V2: u8 = 143;
 pub enum Message<'a> {
     /// Multicast listener query.
     Query {
-        /// Maximum response code: milliseconds, below 32,768.
+        /// Maximum response code: milliseconds if below 32,768.
         max_resp: u16,
         /// Group that is queried; unspecified in a general query.
         group: Ipv6Addr,
-        /// Additional fields of version 2.
+        /// Additional fields of a version 2 query; `None` for version 1.
         more: Option<QueryMore>,
     },
     /// Version 1 report of a listener.
@@ -82,7 +82,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Builds a version 2 query without sources: a general one if `group` is unspecified.
+/// Builds a version 2 query without sources, which is a general query if `group` is unspecified.
 pub fn query(
     addresses: (Ipv6Addr, Ipv6Addr),
     group: Ipv6Addr,
@@ -102,7 +102,7 @@ pub fn query(
     bytes
 }
 
-/// Builds a version 2 report of these records, sent from `src` to the routers.
+/// Builds a version 2 report of these records, sent from `src` to all MLDv2 routers.
 pub fn report(src: Ipv6Addr, records: &[NewRecord]) -> Vec<u8> {
     let mut bytes = v3::emit(REPORT_V2, records);
     // Cannot fail: the report is long enough for a checksum.

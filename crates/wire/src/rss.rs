@@ -1,9 +1,9 @@
-//! Receive-side scaling: the queue in which a NIC would put a packet (Toeplitz hash, 128 entries of
-//! indirection).
+//! Receive-side scaling: the receive queue into which a NIC would put a packet (Toeplitz hash,
+//! indirection table of 128 entries).
 //!
 //! The hash and its test vectors are Microsoft's ("Verifying the RSS Hash Calculation"); FreeBSD's
-//! rss(4) computes the same hash in software. Unlike [`crate::flow`] it has no secret: the queue
-//! of a packet can be predicted.
+//! rss(4) computes the same hash in software. Unlike [`crate::flow`] it has no secret key, so the
+//! queue of a packet can be predicted.
 
 use crate::Proto;
 use crate::flow::{Upper, upper4, upper6};
@@ -33,7 +33,8 @@ fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
     hash
 }
 
-/// Returns the hash of the addresses and, if `ports` is given, the L4 ports there.
+/// Returns the hash over the bytes `addresses` of the packet and, if `ports` is given, the four
+/// bytes of L4 ports at that offset.
 fn hash(packet: &[u8], addresses: std::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
     let addresses = packet.get(addresses)?;
     let ports = ports.and_then(|at| packet.get(at..at + 4)).unwrap_or_default();
@@ -44,8 +45,8 @@ fn has_ports(proto: u8) -> bool {
     matches!(Proto(proto), Proto::TCP | Proto::UDP)
 }
 
-/// Returns the hash of an IPv4 packet without its Ethernet header; for a fragment, of its addresses
-/// alone. `None` if the header is incomplete.
+/// Returns the hash of an IPv4 packet without its Ethernet header. For a fragment it covers the
+/// addresses only. `None` if the header is incomplete.
 pub fn four(packet: &[u8]) -> Option<u32> {
     hash(packet, 12..20, upper4(packet).and_then(ports_at))
 }
@@ -59,7 +60,7 @@ fn ports_at(Upper { proto, at, fragment }: Upper) -> Option<usize> {
     (fragment.is_none() && has_ports(proto)).then_some(at)
 }
 
-/// Returns the indirection table entry of a hash.
+/// Returns the index of the indirection table entry for a hash.
 pub fn bucket(hash: u32) -> usize {
     (hash % BUCKETS) as usize
 }

@@ -1,8 +1,8 @@
 //! The TCP header: ports, sequence numbers, flags, window, options (RFC 9293 3.1).
 //!
-//! [`Header::parse`] takes the bytes after the IP header and checks the data offset. The checksum
-//! needs the IP addresses and is verified by [`checksum_ok`]. Sequence numbers are plain `u32`
-//! here; the `tcp` crate has a type for their circular order.
+//! [`Header::parse`] takes the bytes after the IP header, and checks the data offset. The checksum
+//! needs the IP addresses; [`checksum_ok`] verifies it. Sequence numbers are plain `u32` here; the
+//! crate `tcp` has a type for their circular order.
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
@@ -17,7 +17,7 @@ mod options;
 mod tests;
 mod timestamped;
 
-/// Length of a header without options.
+/// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
 
 /// The control bits, in the order of the header's second flag byte (RFC 9293 3.1, RFC 3168 6.1).
@@ -114,7 +114,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses a header. Checks: 20 <= data offset <= `segment.len()`. Reserved bits are ignored.
+    /// Parses a header. Checks that 20 <= data offset <= `segment.len()`. Reserved bits are
+    /// ignored.
     // Always inlined: a header returned through memory is read in wider words than it was written,
     // and each such read stalls.
     #[inline(always)]
@@ -156,7 +157,8 @@ impl Header {
 
     /// Writes the 20 fixed bytes, with `checksum` unchanged and reserved bits zero.
     ///
-    /// Append options with [`OptionWriter`], then call [`fill_checksum`] on the whole segment.
+    /// The caller then appends options with [`OptionWriter`] and calls [`fill_checksum`] on the
+    /// whole segment.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [s0, s1] = self.src.0.to_be_bytes();

@@ -6,15 +6,16 @@
 //! F0  0000000007735940 00000000 DDDDDDDDDDDD SSSSSSSSSSSS TTTT HH ...
 //! ```
 //!
-//! Destination, source, EtherType and then each byte separately, in upper-case hexadecimal without
-//! the FCS; one line is one frame. A frame of `n` bytes is a line of [`len`]`(n)` = 31 + 3 (n - 14)
-//! bytes: 169 for 64 bytes on the wire, 4531 for 1518. F2 has a [`Stamp`] of 16 digits first. F0,
-//! an early form of F2, has eight more digits without meaning, and is only read.
+//! A line (format F1) has the destination, the source, the EtherType and then each byte separately,
+//! in upper-case hexadecimal without the FCS; one line is one frame. A frame of `n` bytes is a line
+//! of [`len`]`(n)` = 31 + 3 (n - 14) bytes: 169 for 64 bytes on the wire, 4531 for 1518. Format F2
+//! has a [`Stamp`] of 16 digits in front. F0, an early form of F2, has eight more digits without
+//! meaning, and is only read.
 //!
-//! Output always has the form above. Input may have spaces and tabs anywhere, or none, and digits
-//! of either case; only a first word of exactly 16 digits, which no F1 line in canonical form has,
-//! makes a line F2. Lines in canonical form are read several times faster than others: with vector
-//! instructions where the machine has them ([`Kind`]).
+//! Lines are always written in this canonical form. Lines that are read may have spaces and tabs
+//! anywhere, or none, and digits of either case. A line is F2 only if its first word has exactly 16
+//! digits, which no F1 line in canonical form has. Lines in canonical form are read several times
+//! faster than others: with vector instructions if the machine has them ([`Kind`]).
 
 mod kind;
 mod needle;
@@ -31,20 +32,20 @@ pub use needle::Needle;
 pub use slow::{BadLine, Why};
 pub use stamp::Stamp;
 
-/// Minimum length of a frame: an Ethernet header.
+/// Minimum length of a frame in bytes: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
-/// Maximum length of a frame: libpcap's limit for captured packets (MAXIMUM_SNAPLEN).
+/// Maximum length of a frame in bytes: libpcap's limit for captured packets (MAXIMUM_SNAPLEN).
 pub const MAX_FRAME: usize = 262_144;
-/// Maximum length of a line that is written, including the newline.
+/// Maximum length in bytes of a line that is written, including the newline.
 pub const MAX_LINE: usize = len(MAX_FRAME) + STAMP;
-/// Maximum length of a line that is read, without the newline: spaces are allowed anywhere, but not
-/// without limit.
+/// Maximum length in bytes of a line that is read, without the newline. It is longer than any line
+/// that is written, because spaces are allowed anywhere.
 pub const MAX_READ: usize = 1024 * 1024;
-/// Number of bytes that vector stores may write past their output. With less room after it, a line
-/// or a frame is written by slower code.
+/// Number of bytes that vector stores may write past the end of their output. If less room follows,
+/// slower code writes the line or frame.
 pub const SLACK: usize = 64;
 
-/// Length of a stamp and the space after it.
+/// Length in bytes of a stamp and the space after it.
 pub const STAMP: usize = 17;
 /// Length of `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`
 pub const HEADER: usize = 30;
@@ -64,8 +65,8 @@ pub fn encode(frame: &[u8], stamp: Option<Stamp>, out: &mut [u8]) -> Option<usiz
     encode_with(Kind::best(), frame, stamp, out)
 }
 
-/// Same as [`encode`] with the given kind; falls back to [`Kind::Portable`] if the machine lacks
-/// it.
+/// Writes a line as [`encode`] does, with the given implementation. Falls back to
+/// [`Kind::Portable`] if the machine does not support it.
 #[inline]
 pub fn encode_with(kind: Kind, frame: &[u8], stamp: Option<Stamp>, out: &mut [u8]) -> Option<usize> {
     if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
@@ -119,11 +120,11 @@ pub enum Next {
         /// Bytes of the text consumed.
         used: usize,
     },
-    /// A line without its end.
+    /// A line whose end has not arrived.
     Partial,
 }
 
-/// Reads the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
+/// Parses the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
 /// may be overwritten. A frame longer than `frame` is a bad line. More than [`MAX_READ`] bytes
 /// without a newline are a bad line that consumes all of them.
 #[inline]
@@ -131,7 +132,8 @@ pub fn next(text: &[u8], frame: &mut [u8]) -> Next {
     next_with(Kind::best(), text, frame)
 }
 
-/// Same as [`next`] with the given kind; falls back to [`Kind::Portable`] if the machine lacks it.
+/// Parses a line as [`next`] does, with the given implementation. Falls back to [`Kind::Portable`]
+/// if the machine does not support it.
 #[inline]
 pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
     // In an F1 line the 17th byte is a digit of the source address.
@@ -154,13 +156,14 @@ pub trait Arena {
     /// Returns room for the next frame: [`MAX_FRAME`] bytes plus [`SLACK`], or an empty slice if
     /// full.
     fn room(&mut self) -> &mut [u8];
-    /// Stores the frame of `len` bytes written into the last `room`, with its time stamp.
+    /// Stores the frame of `len` bytes that was written into the slice from the last call of
+    /// `room`, with its time stamp.
     fn commit(&mut self, len: usize, stamp: Option<Stamp>);
 }
 
-/// Reads lines at the start of `text` while they are in the form that [`encode`] writes and `into`
-/// is not full. Equivalent to repeated [`next`], but checks the CPU features only once. Returns the
-/// bytes consumed and the number of lines.
+/// Parses lines at the start of `text`, as long as they have the form that [`encode`] writes and
+/// `into` has room. Equivalent to repeated [`next`], but checks the CPU features only once. Returns
+/// the number of bytes consumed and the number of lines.
 #[inline]
 pub fn decode_lines(kind: Kind, text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     #[cfg(target_arch = "x86_64")]
@@ -193,8 +196,8 @@ fn read_lines(
     (from, lines)
 }
 
-/// Writes a line for each of `frames` to the start of `out`, as [`encode`] does; frames of invalid
-/// length, or without room left, are skipped. Returns the number of bytes written.
+/// Writes a line for each of `frames` to the start of `out`, as [`encode`] does. Frames of invalid
+/// length, and frames for which no room is left, are skipped. Returns the number of bytes written.
 #[inline]
 pub fn encode_lines<'a>(kind: Kind, frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -217,9 +220,9 @@ fn write_lines<'a>(
     end
 }
 
-/// Returns the length of the F1 line at the start of `text`, including the newline, if its spaces
-/// are exactly where [`encode`] puts them: then only its header has words of more than two
-/// characters. Other characters are not checked.
+/// Returns the length of the F1 line at the start of `text`, including the newline. The line must
+/// have spaces exactly where [`encode`] writes them, so that only its header has words of more than
+/// two characters; other characters are not checked. Returns `None` for any other line.
 #[inline]
 pub fn shape(kind: Kind, text: &[u8]) -> Option<usize> {
     match kind {
@@ -231,9 +234,10 @@ pub fn shape(kind: Kind, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Iterates over lines at the start of `text` that have the [`shape`] of F1 lines. Calls `each`
-/// with offset, length and header of a line, and stops at the line for which it returns `false`.
-/// Returns the offset of that line, or of the first line with another shape or without end.
+/// Iterates over the lines at the start of `text` that have the [`shape`] of F1 lines. Calls `each`
+/// with the offset, the length and the header of each line, and stops when `each` returns `false`.
+/// Returns the offset of the line at which it stopped: that line, or the first line with another
+/// shape or without end.
 #[inline]
 pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -250,8 +254,8 @@ pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u
     at
 }
 
-/// Parses a line exactly as [`encode`] writes it, except that digits may have either case; returns
-/// the bytes consumed and the frame's length.
+/// Parses a line of exactly the form that [`encode`] writes, except that digits may have either
+/// case. Returns the bytes consumed and the frame's length.
 #[inline]
 fn canonical(kind: Kind, text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     match kind {

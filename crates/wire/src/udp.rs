@@ -1,7 +1,7 @@
 //! UDP: ports, length, checksum (RFC 768).
 //!
-//! [`Header::parse`] takes the bytes after the IP header and checks the length. The checksum needs
-//! the IP addresses and is verified by [`checksum_ok`] with a pseudo header from the caller.
+//! [`Header::parse`] takes the bytes after the IP header, and checks the length. The checksum needs
+//! the IP addresses; [`checksum_ok`] verifies it, with a pseudo header from the caller.
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
@@ -9,7 +9,7 @@ use crate::{L4Port, Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Length of a UDP header.
+/// Length of a UDP header in bytes.
 pub const HEADER_LEN: usize = 8;
 
 /// A UDP header (RFC 768).
@@ -27,8 +27,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses a header and checks 8 <= `len` <= `segment.len()`. Bytes after `len` do not belong to
-    /// the datagram.
+    /// Parses a header. Checks that 8 <= `len` <= `segment.len()`. Bytes after `len` do not belong
+    /// to the datagram.
     #[inline(always)] // see tcp::Header::parse
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
@@ -44,7 +44,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Parses a header with a length that has been checked before.
+    /// Parses a header whose length was already checked.
     #[inline(always)]
     pub const fn read(h: &[u8; HEADER_LEN]) -> Header {
         Header {
@@ -71,8 +71,8 @@ impl Header {
         *out = [s0, s1, d0, d1, l0, l1, c0, c1];
     }
 
-    /// Returns this header with the checksum for `payload` under `pseudo`; never 0 (RFC 768: zero
-    /// is sent as all ones).
+    /// Returns this header with the checksum filled in, computed over `pseudo`, the header and
+    /// `payload`. It is never 0 (RFC 768: zero is sent as all ones).
     #[inline]
     pub fn with_checksum(mut self, pseudo: Partial, payload: &[u8]) -> Header {
         let header = pseudo.add_u16(self.src.0).add_u16(self.dst.0).add_u16(self.len);
@@ -81,11 +81,11 @@ impl Header {
     }
 }
 
-/// Returns whether the checksum of a datagram (header and payload, exactly `len` bytes) with its
-/// pseudo header is correct.
+/// Returns whether the checksum of a datagram with its pseudo header is correct. `datagram` is
+/// header and payload, exactly `len` bytes.
 ///
-/// A checksum of 0 is treated like any other; check [`Header::checksum`] first if the address
-/// family allows "none".
+/// A checksum of 0 is treated like any other. If the address family allows 0 as "not computed", the
+/// caller must check [`Header::checksum`] first.
 #[inline(always)]
 pub fn checksum_ok(pseudo: Partial, datagram: &[u8]) -> bool {
     pseudo.add(checksum::sum(datagram)).verifies()

@@ -1,8 +1,8 @@
-//! The 802.1Q tag: 4 bytes between the source address and the EtherType (IEEE 802.1Q 9.6).
+//! The 802.1Q tag: four bytes between the source address and the EtherType (IEEE 802.1Q 9.6).
 //!
-//! The tag protocol identifier (0x8100 or 0x88a8) is the EtherType of the header before it; a
-//! [`Tag`] is the two bytes of control information after it and the next EtherType. Nested tags are
-//! handled, and limited, by the caller.
+//! The tag protocol identifier (0x8100 or 0x88a8) is in the place of the EtherType of the preceding
+//! header. A [`Tag`] consists of the two bytes of control information after it and the next
+//! EtherType. The caller handles nested tags, and limits their number.
 
 use crate::eth::EtherType;
 use crate::{Layer, Malformed};
@@ -10,7 +10,7 @@ use crate::{Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Length of control information and inner EtherType.
+/// Length in bytes of the control information and the EtherType after it.
 pub const TAG_LEN: usize = 4;
 
 /// A VLAN tag, as received after the tag protocol identifier.
@@ -41,7 +41,7 @@ impl Tag {
         })
     }
 
-    /// Writes the tag; only the low 3 bits of `pcp` and 12 bits of `vid` are written.
+    /// Writes the tag. Of `pcp` only the low 3 bits are written, of `vid` the low 12.
     #[inline]
     pub fn emit(&self, out: &mut [u8; TAG_LEN]) {
         let control = u16::from(self.pcp & 7) << 13 | u16::from(self.dei) << 12 | self.vid & 0x0fff;

@@ -1,6 +1,6 @@
 //! VXLAN: an Ethernet frame in a UDP datagram (RFC 7348 5).
 //!
-//! [`Header::parse`] takes the UDP payload and checks the flag for a valid VNI; reserved bits are
+//! [`Header::parse`] takes the UDP payload, and checks the flag for a valid VNI. Reserved bits are
 //! ignored, as the RFC requires.
 
 use crate::{L4Port, Layer, Malformed};
@@ -20,7 +20,7 @@ const VNI_VALID: u8 = 0x08;
 /// A VXLAN header (RFC 7348 5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// VXLAN network identifier, 24 bits: the overlay network of the frame.
+    /// VXLAN network identifier, 24 bits: the overlay network to which the frame belongs.
     pub vni: u32,
 }
 
@@ -28,7 +28,7 @@ impl Header {
     /// Parses a VXLAN header.
     ///
     /// # Errors
-    /// Truncated, or the I flag is not set.
+    /// The header is truncated, or the I flag is not set.
     pub fn parse(payload: &[u8]) -> Result<Header, Malformed> {
         let Some(&[flags, _, _, _, v0, v1, v2, _]) = payload.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Vxlan, HEADER_LEN, payload.len()));

@@ -1,17 +1,19 @@
-//! Replicas: several bridge instances that act as one and exchange events.
+//! Replicas: several bridge instances, one per thread, that act as one bridge and exchange events.
 //!
-//! A replica announces an address when it learns it or sees it move, and again every quarter of the
-//! table's timeout while it still receives frames from the address. This refreshes the entry in the
-//! other replicas and repairs lost events. An event carries the time of the sighting, and receivers
-//! use that time: an address expires everywhere at the same time, and a replica that was asleep
-//! does not take over a stale location. Muted ports and multicast messages are announced once, in a
-//! separate queue that addresses cannot fill.
+//! A replica announces an address when it learns the address or detects that it moved. It announces
+//! the address again every quarter of the table's timeout, as long as frames from the address
+//! arrive. This refreshes the entry in the other replicas and compensates for lost events. An event
+//! carries the time at which the frame was received, and the other replicas store that time. An
+//! address therefore expires everywhere at the same time, and a replica that was asleep does not
+//! take over a stale location. Muted ports and multicast messages are announced once, in a separate
+//! queue that addresses cannot fill.
 //!
 //! An event that does not fit in its queue is lost and counted ([`Bridge::take_lost_events`]). The
-//! receivers are then notified ([`Bridge::miss`]) and fall back on what they have learned
-//! themselves: frames for addresses learned from other replicas are flooded. The other replicas
-//! announce everything again ([`Bridge::announce_all`]). Until then, frames for an address that
-//! moved may go to where the replica itself saw it last.
+//! other replicas are then notified ([`Bridge::on_events_lost`]) and use only the addresses that
+//! they have learned themselves: frames for addresses learned by events are flooded. The replica
+//! whose events were lost announces everything again ([`Bridge::announce_all`]). Until then, frames
+//! for an address that moved may go to the port where the sending replica itself last received the
+//! address.
 
 use super::Bridge;
 use crate::{Cursor, Key, Kind, Learned, PortNo};
@@ -21,19 +23,19 @@ use std::sync::Arc;
 
 /// Maximum number of queued address events.
 const ADDRESSES: usize = 1024;
-/// Maximum number of other queued events.
+/// Maximum number of queued events of other kinds.
 const EVENTS_MAX: usize = 256;
-/// Table entries scanned at a time for re-announcement.
+/// Number of table entries scanned at a time for re-announcement.
 const PAGE: usize = 64;
-/// Minimum interval between re-announcements of the table after lost events.
+/// Minimum time between two re-announcements of the table after lost events.
 const SOON: Duration = Duration::from_secs(1);
-/// Longest message passed on: the payload of an Ethernet frame.
+/// Length of the longest multicast message passed on, in bytes: the payload of an Ethernet frame.
 const LONGEST: usize = 1500;
 
 /// Event that a replica sends to the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncEvent {
-    /// An address was seen at a port, at the given time.
+    /// A frame from the address was received on the port at the given time.
     At(Key, PortNo, Instant),
     /// A port is muted until the given time.
     Muted(PortNo, Instant),
@@ -56,11 +58,11 @@ impl SyncEvent {
 pub enum EventKind {
     /// Locations of addresses, by port.
     Addresses,
-    /// Muted ports, and multicast messages.
+    /// Muted ports and multicast messages.
     Ports,
 }
 
-/// IGMP, MLD or PIM message.
+/// An IGMP, MLD or PIM message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GroupMessage {
     pub(super) from: PortNo,
@@ -100,10 +102,11 @@ impl Queue {
 pub(super) struct Announced {
     addresses: Queue,
     ports: Queue,
-    /// Position of the re-announcement in the table, and the time when the last one finished.
+    /// Position of the re-announcement in the table; below, the time when the last one finished.
     again: Option<Cursor>,
     ended: Instant,
-    /// Events were lost: re-announce without waiting for a quarter of the timeout.
+    /// True if events were lost: the table is re-announced without waiting for a quarter of the
+    /// timeout.
     soon: bool,
 }
 
@@ -129,7 +132,7 @@ impl Announced {
     }
 
     /// Queues a message received on `from` in VLAN `vid`: an IP packet without padding. A message
-    /// longer than `LONGEST` is lost.
+    /// longer than `LONGEST` counts as lost.
     pub fn note_message(&mut self, from: PortNo, vid: u16, (ethertype, packet): (u16, &[u8]), at: Instant) {
         if packet.len() <= LONGEST && self.ports.room() > 0 {
             self.ports.push(SyncEvent::Said(Arc::new(GroupMessage {
@@ -153,7 +156,7 @@ impl Announced {
 }
 
 impl Bridge {
-    /// Starts to queue what is learned, for [`Bridge::take_event`].
+    /// Starts to queue events about learned addresses, for [`Bridge::take_event`].
     pub fn announce(&mut self) {
         self.announced = Some(Announced::new());
     }
@@ -165,13 +168,13 @@ impl Bridge {
     }
 
     /// Returns the number of events lost since the last call. If it is not 0, the caller must call
-    /// [`Bridge::miss`] on all other replicas.
+    /// [`Bridge::on_events_lost`] on all other replicas.
     pub fn take_lost_events(&mut self, about: EventKind) -> u64 {
         self.announced.as_mut().map_or(0, |announced| std::mem::take(&mut announced.of(about).unsaid))
     }
 
-    /// Applies an event of another replica. Ignores events for removed ports and sightings from
-    /// before the last flush.
+    /// Applies an event of another replica. Ignores events for removed ports, and events about
+    /// addresses seen before the last flush.
     pub fn apply_event(&mut self, events: &SyncEvent, now: Instant) {
         let port = match events {
             SyncEvent::At(_, port, _) | SyncEvent::Muted(port, _) => *port,
@@ -192,8 +195,8 @@ impl Bridge {
         }
     }
 
-    /// Handles lost events: flushes the addresses learned from other replicas, or sends multicast
-    /// frames to all ports until listeners have reported again.
+    /// Handles the loss of another replica's events: flushes the addresses learned by events, or
+    /// sends multicast frames to all ports until listeners have reported again.
     pub fn on_events_lost(&mut self, about: EventKind, now: Instant) {
         match about {
             EventKind::Addresses => drop(self.fdb.flush(|entry| entry.heard && entry.kind == Kind::Learned, now)),
@@ -201,8 +204,8 @@ impl Bridge {
         }
     }
 
-    /// Handles lost events of another replica: announces the muted ports, as far as the queue has
-    /// room, and the table soon after.
+    /// Handles the loss of this replica's events: announces the muted ports, as many as fit in the
+    /// queue, and soon after all addresses in the table.
     pub fn announce_all(&mut self) {
         let Some(announced) = &mut self.announced else { return };
         announced.soon = true;
@@ -210,7 +213,7 @@ impl Bridge {
         muted.take(announced.ports.room()).for_each(|(port, until)| announced.muted(port, until));
     }
 
-    /// Announces the addresses seen here again, one page at a time.
+    /// Announces the addresses learned by this replica again, one page of the table at a time.
     pub fn announce_again(&mut self, now: Instant) {
         let quarter = self.fdb.timeout() / 4;
         let Some(announced) = &mut self.announced else { return };

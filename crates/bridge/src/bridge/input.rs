@@ -1,10 +1,10 @@
-//! Fast path: learning and forwarding without VLANs, STP or rules. 40 ticks a frame, including the
-//! rings of its ports (docs/results/2026-11-22-bridge.md).
+//! Fast path: learning and forwarding without VLANs, STP or rules. It takes 40 ticks per frame,
+//! including the rings of its ports (docs/results/2026-11-22-bridge.md).
 //!
-//! A burst is cut into chunks of 32. The headers and buckets of a chunk are prefetched together.
-//! Then, for each frame, the source is learned and the destination looked up, which gives a
-//! [`Verdict`]; then each frame is sent to its port. Tags are not parsed: all frames are in VLAN 0
-//! and cluster 0.
+//! A burst is cut into chunks of 32 frames. The headers and table buckets of a chunk are prefetched
+//! together. Then, for each frame, the source is learned and the destination looked up, which gives
+//! a [`Verdict`]. Finally each frame is passed to its port. Tags are not parsed: all frames are in
+//! VLAN 0 and cluster 0.
 
 use super::flood::Ingress;
 use super::{Bridge, Member};
@@ -16,8 +16,8 @@ use stats::DropReason;
 /// Number of frames that have their headers and buckets prefetched together.
 pub(super) const CHUNK: usize = 32;
 
-/// Destination of a frame: a port, all others ([`FLOOD`]), the bridge itself ([`OWN`]), or a drop
-/// reason. A number, so that many can be compared at once.
+/// Forwarding decision for a frame: a port, all other ports ([`FLOOD`]), the bridge itself
+/// ([`OWN`]), or a drop reason. Stored as a number, so that many decisions can be compared at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict(u32);
 
@@ -50,8 +50,8 @@ impl Verdict {
 #[inline(always)]
 pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
     let header = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
-    // Loads of eight bytes each: written as shifts of single bytes, the compiler loads single
-    // bytes.
+    // Loads of eight bytes each. If this is written as shifts of single bytes, the compiler
+    // generates loads of single bytes.
     let dst = u64::from_be_bytes(*header.first_chunk()?) >> 16;
     let src = u64::from_be_bytes(*header.last_chunk()?) >> 16;
     Some((dst, src))
@@ -61,11 +61,11 @@ pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
 pub(super) const GROUP: u64 = 1 << 40;
 /// 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table 8-1).
 pub(super) const RESERVED: u64 = 0x0180_c200_0000;
-/// In place of a source address: the frame has no header. No real address has that many bits, and
-/// the group bit is set, so that one test catches it together with group sources.
+/// Value in place of the source address of a frame without a complete header. No real address has
+/// that many bits. The group bit is set, so that one test rejects it together with group sources.
 pub(super) const NO_HEADER: u64 = u64::MAX;
 
-/// A parsed frame before the decision.
+/// A parsed frame before the forwarding decision.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ParsedFrame {
     pub(super) dst: u64,
@@ -135,7 +135,7 @@ impl Bridge {
             *verdict = self.decide(from, member, seen, now);
         }
         let verdicts = verdicts.get(..n).unwrap_or_default();
-        // Common case between two ports: all frames of the chunk go to the same port and move
+        // Common case between two ports: all frames of the chunk go to the same port and are moved
         // together.
         if let [first, others @ ..] = verdicts
             && let Some(to) = first.port()
@@ -201,8 +201,8 @@ impl Bridge {
         }
     }
 
-    /// Handles a source that was not known at this port. Returns a reason if the frame must be
-    /// dropped.
+    /// Handles a source address that was not known at this port. Returns a reason if the frame must
+    /// be dropped.
     #[cold]
     pub(super) fn learned(&mut self, key: Key, from: PortNo, learned: Learned, now: Instant) -> Option<DropReason> {
         if let Some(announced) = &mut self.announced {
@@ -229,7 +229,8 @@ impl Bridge {
         })
     }
 
-    /// Returns whether a frame received on `member` may leave through `to`.
+    /// Returns whether a frame received on the port with settings `member` may leave through port
+    /// `to`.
     #[inline(always)]
     pub(super) fn may_go(&self, member: &Member, to: PortNo) -> bool {
         let other = self.members.get(usize::from(to));

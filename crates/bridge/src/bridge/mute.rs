@@ -1,12 +1,13 @@
 //! Loop detection without a spanning tree, as in FreeBSD 4's bridge: an address that moves to
 //! another port and back indicates a looping frame, or two stations with the same address.
 //!
-//! Moves are counted for each address ([`crate::Fdb::moves`]). After more than [`Mute::moves`] of
-//! them within [`Mute::within`], the port where the address was before is muted at the end of the
-//! current burst: it neither receives nor sends until [`Mute::lasts`] is over ([`Bridge::poll`]).
-//! FreeBSD dropped the frame of a move; here it passes, so that a station that moves to another
-//! port is reachable at once. A drawback of the method: a host that forges a source address can
-//! have the owner's port muted. Static and sticky entries do not move.
+//! Moves are counted for each address ([`crate::Fdb::moves`]). If an address moves more than
+//! [`Mute::moves`] times within [`Mute::within`], the port where it was before is muted at the end
+//! of the current burst. A muted port neither receives nor sends for the time [`Mute::lasts`]
+//! ([`Bridge::poll`] ends it). FreeBSD dropped the frame of a move; here the frame passes, so that
+//! a station that moves to another port is reachable at once. A drawback of the method: a host that
+//! forges a source address can have the port of the address's owner muted. Static and sticky
+//! entries do not move.
 
 use super::Bridge;
 use crate::{Key, PortNo};
@@ -16,23 +17,23 @@ use std::collections::VecDeque;
 /// Thresholds of loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mute {
-    /// Moves of one address that are tolerated; at most 254.
+    /// Number of moves of one address that are tolerated in a window; at most 254.
     pub moves: u8,
-    /// Length of the window. Windows are consecutive, so that up to twice as many moves are
-    /// tolerated around a window boundary.
+    /// Length of the window. Windows are consecutive, so up to twice as many moves are tolerated
+    /// around the boundary of two windows.
     pub within: Duration,
     /// Time for which the port is muted.
     pub lasts: Duration,
 }
 
 impl Default for Mute {
-    /// 10 moves in 10 s, for 10 s (bridge.c of FreeBSD 4).
+    /// Returns 10 moves in 10 s, muted for 10 s (bridge.c of FreeBSD 4).
     fn default() -> Mute {
         Mute { moves: 10, within: Duration::from_secs(10), lasts: Duration::from_secs(10) }
     }
 }
 
-/// Move of an address between ports (if_bridge's log_mac_flap).
+/// A move of an address between ports (log_mac_flap of if_bridge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
     /// VLAN and address that moved.
@@ -43,9 +44,9 @@ pub struct Move {
     pub to: PortNo,
     /// Time of the move.
     pub at: Instant,
-    /// Moves of the address in this window, including this one.
+    /// Number of moves of the address in this window, including this one.
     pub times: u8,
-    /// `from` was muted because of it.
+    /// True if port `from` was muted because of the move.
     pub muted: bool,
 }
 
@@ -56,14 +57,15 @@ const MOST: usize = 64;
 pub(super) struct Moves {
     log: VecDeque<Move>,
     lost: u64,
-    /// Number of times that a port was muted.
+    /// Number of times that ports were muted.
     mutings: u64,
     /// Number of ports currently muted.
     muted: usize,
 }
 
 impl Bridge {
-    /// Sets the thresholds of loop detection; `None` disables it. Initially [`Mute::default`].
+    /// Sets the thresholds of loop detection; `None` disables it. The initial value is
+    /// [`Mute::default`].
     pub fn set_mute(&mut self, mute: Option<Mute>) {
         self.fdb.set_window(mute.unwrap_or_default().within);
         self.mute = mute;
@@ -74,8 +76,8 @@ impl Bridge {
         self.mute
     }
 
-    /// Sets whether a spanning tree protects a port from loops. Such a port is not muted; if it was
-    /// muted, it is unmuted at once.
+    /// Sets whether a spanning tree protects a port from loops. Such a port is not muted; if it is
+    /// muted now, it is unmuted at once.
     pub fn set_spanned(&mut self, port: PortNo, spanned: bool) {
         let Some(extra) = self.extra_mut(port) else { return };
         extra.spanned = spanned;
@@ -98,8 +100,8 @@ impl Bridge {
         self.moves.mutings
     }
 
-    /// Returns the next move for the log, which keeps the first 64. Later ones are only counted
-    /// ([`Bridge::moves_lost`]).
+    /// Returns the next move for the log. The log keeps the first 64 moves; later ones are only
+    /// counted ([`Bridge::moves_lost`]).
     pub fn take_move(&mut self) -> Option<Move> {
         self.moves.log.pop_front()
     }
@@ -122,7 +124,7 @@ impl Bridge {
         }
     }
 
-    /// Mutes the port selected during the burst.
+    /// Mutes the port that was selected during the burst, if any.
     #[cold]
     pub(super) fn mute_port(&mut self, now: Instant) {
         let (Some(port), Some(mute)) = (self.muting.take(), self.mute) else { return };
@@ -134,7 +136,7 @@ impl Bridge {
         }
     }
 
-    /// Mutes a port that is not muted yet.
+    /// Mutes a port until the given time, if it is not muted yet.
     pub(super) fn mute_until(&mut self, port: PortNo, until: Instant) {
         if !self.is_mutable(port) {
             return;
@@ -146,7 +148,7 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Resets the state of a port, so that its next user starts afresh.
+    /// Resets the rarely read state of a port, so that the next port with its number starts afresh.
     pub(super) fn forget_extra(&mut self, port: PortNo) {
         if let Some(extra) = self.extra_mut(port) {
             let muted = std::mem::take(extra).muted.is_some();
@@ -154,7 +156,7 @@ impl Bridge {
         }
     }
 
-    /// Unmutes ports after their time.
+    /// Unmutes the ports whose time is over.
     pub(super) fn unmute(&mut self, now: Instant) {
         if self.moves.muted == 0 {
             return;

@@ -49,21 +49,21 @@ impl Bridge {
         self.member(port).is_some_and(|member| *member != NOBODY)
     }
 
-    /// Flushes the entries that match `which`, ignoring older sightings by other replicas from now
-    /// on. Returns the number of entries flushed.
+    /// Flushes the entries that match `which`. From now on, events of other replicas about
+    /// addresses seen before are ignored. Returns the number of entries flushed.
     pub fn forget(&mut self, which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
         self.forgot = now;
         self.fdb.flush(which, now)
     }
 
-    /// Removes an address, whatever its kind, ignoring older sightings by other replicas from now
-    /// on. Returns whether it was known.
+    /// Removes an address, whatever its kind. From now on, events of other replicas about addresses
+    /// seen before are ignored. Returns whether the address was known.
     pub fn forget_address(&mut self, key: Key, now: Instant) -> bool {
         self.forgot = now;
         self.fdb.remove(key)
     }
 
-    /// Moves the counters of a port to those of removed ports, and resets the port.
+    /// Adds the counters of a port to the totals of removed ports, and resets the port.
     fn update(&mut self, port: PortNo) {
         if let Some((_, counts)) = self.members.get_mut(usize::from(port)) {
             self.gone.received += counts.received;

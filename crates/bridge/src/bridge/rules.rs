@@ -1,8 +1,8 @@
 //! Packet filter rules of a port: tcpdump expressions, checked in order; the first match decides.
 //!
-//! Ingress rules see a frame as received, before its source is learned. Egress rules see it as it
-//! leaves, with its final tag. Frames for reserved groups and the bridge's own BPDUs bypass the
-//! rules: a rule cannot break a spanning tree.
+//! Ingress rules are checked against the frame as received, before its source is learned; egress
+//! rules against the frame as it leaves, with its final tag. Frames for reserved groups and the
+//! bridge's own BPDUs bypass the rules, so that a rule cannot break a spanning tree.
 
 use super::Bridge;
 use crate::PortNo;
@@ -35,14 +35,14 @@ pub enum Direction {
 pub struct Rule {
     /// Filter that frames are matched against.
     pub filter: Filter,
-    /// Action on a match.
+    /// What happens to frames that match.
     pub action: Action,
-    /// The expression as entered.
+    /// The filter expression as entered.
     pub text: String,
 }
 
 impl Rule {
-    /// Compiles the expression `text`.
+    /// Creates a rule from the filter expression `text`.
     ///
     /// # Errors
     /// Returns an error if `text` is not a valid expression.
@@ -69,13 +69,14 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns `None` if there are more than [`MAX_RULES`].
+    /// Creates a rule set; `otherwise` is the default action. Returns `None` if there are more than
+    /// [`MAX_RULES`] rules.
     pub fn new(rules: Vec<Rule>, otherwise: Action) -> Option<Rules> {
         let rules: Vec<_> = rules.into_iter().map(|rule| (rule, 0)).collect();
         (rules.len() <= MAX_RULES).then_some(Rules { rules, otherwise, counts: RuleCounts::default() })
     }
 
-    /// Returns each rule and the number of frames that it decided.
+    /// Returns each rule with the number of frames for which it decided.
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, u64)> {
         self.rules.iter().map(|(rule, matched)| (rule, *matched))
     }

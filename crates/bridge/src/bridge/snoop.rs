@@ -1,13 +1,13 @@
-//! Multicast snooping (RFC 4541): frames for a group go to the ports with listeners, and to
+//! Multicast snooping (RFC 4541): frames for a group go only to the ports with listeners and with
 //! routers.
 //!
 //! A multicast frame is classified here before it is flooded: `message` parses it, `mdb` stores the
 //! listeners, `routers` the ports with routers and queriers. Reports and leaves go to routers only,
 //! so that stations do not receive each other's reports. Queries, non-IP frames, 224.0.0.0/24,
 //! ff02::1 and unknown IGMP types go to all ports. A message with a wrong checksum is dropped. The
-//! listener table is used only while a querier is present, ours ([`Querier`]) or another one, since
-//! without queries stations do not repeat their reports. The source lists of version 3 reports are
-//! ignored: a listener gets frames from all sources.
+//! listener table is used only while a querier is present: that of this bridge ([`Querier`]) or
+//! another one. Without queries, stations do not repeat their reports. The source lists of version
+//! 3 reports are ignored: a listener gets frames from all sources.
 
 mod mdb;
 mod message;
@@ -38,22 +38,25 @@ pub enum Unknown {
     /// Flood to all ports with [`Member::multicast`](crate::Member) set.
     #[default]
     Flood,
-    /// Send to routers only.
+    /// Send to ports with routers only.
     Routers,
 }
 
 /// Configuration of multicast snooping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnoopConfig {
-    /// Maximum number of listeners (port, group, VLAN).
+    /// Maximum number of listeners, that is of combinations of port, group and VLAN.
     pub most: usize,
     /// Handling of groups without a known listener.
     pub unknown: Unknown,
-    /// Lifetime of a listener without a further report: RFC 3376 8.4, twice 125 s and 10 s.
+    /// How long a listener stays known without a further report: RFC 3376 8.4, twice 125 s plus 10
+    /// s.
     pub membership: Duration,
-    /// Lifetime of a router port or of another querier: RFC 3376 8.5, 255 s.
+    /// How long a router port or another querier stays known without a further message: RFC 3376
+    /// 8.5, 255 s.
     pub router: Duration,
-    /// Our own querier, which sends queries unless another querier has a lower address.
+    /// Querier of this bridge. It sends queries unless another querier has a lower address. `None`:
+    /// no querier.
     pub querier: Option<Querier>,
 }
 
@@ -69,25 +72,25 @@ impl Default for SnoopConfig {
     }
 }
 
-/// Handling of leaves at a port.
+/// When a listener is removed after a leave message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leave {
-    /// Keep the listener until the querier has queried for others.
+    /// After the querier has asked for other listeners, and none answered.
     #[default]
     Asked,
-    /// Remove the listener at once: for a port with one station.
+    /// At once: for a port with a single station.
     Fast,
 }
 
-/// Router detection at a port.
+/// How a port is recognized as leading to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RouterPort {
-    /// A router port if a query with a source address or a PIM hello arrived.
+    /// The port is a router port if a query with a source address or a PIM hello arrived.
     #[default]
     Learned,
-    /// Always a router port.
+    /// The port is always a router port.
     Always,
-    /// Never a router port.
+    /// The port is never a router port.
     Never,
 }
 
@@ -96,16 +99,16 @@ pub enum RouterPort {
 pub struct SnoopPort {
     /// Handling of leaves at the port.
     pub leave: Leave,
-    /// Router detection at the port.
+    /// How the port is recognized as leading to a router.
     pub router: RouterPort,
 }
 
 stats::tallies! {
     /// Counters of multicast snooping.
     pub struct SnoopCounts at "bridge.snoop" {
-        /// Reports received, all versions.
+        /// Membership reports received, of all versions.
         reports,
-        /// Leaves, Dones, and records that mean a leave.
+        /// Leave and Done messages, and records of reports that mean a leave.
         leaves,
         /// Queries received.
         queries,
@@ -113,9 +116,9 @@ stats::tallies! {
         hellos,
         /// Messages with wrong lengths, checksums or addresses: dropped.
         malformed,
-        /// Listeners and routers for which there was no room.
+        /// Listeners and routers not recorded, because the table was full.
         full,
-        /// Queries made by our own querier.
+        /// Queries created by the bridge's own querier.
         asked,
     }
 }
@@ -128,18 +131,19 @@ pub(super) struct Snoop {
     asker: Option<Asker>,
     counts: SnoopCounts,
     sweep_at: Instant,
-    /// Multicast frames go to all ports until then: events of other replicas were lost.
+    /// Until this time, multicast frames go to all ports, because events of other replicas were
+    /// lost.
     mistrusts_until: Instant,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Destination of a multicast frame.
+/// Ports that get a multicast frame.
 enum Choice {
-    /// All ports with flood settings that allow it.
+    /// All ports whose flood settings allow it.
     All,
-    /// All ports, whatever their flood settings: a station that does not receive queries does not
-    /// report.
+    /// All ports, whatever their flood settings, because a station that does not receive queries
+    /// does not report.
     Everybody,
     Routers(Domain),
     Listeners(Domain, IpAddr),
@@ -153,7 +157,7 @@ impl Snoop {
         Snoop { config, mdb, routers, asker, counts, sweep_at: now, mistrusts_until: Instant::ZERO }
     }
 
-    /// Learns from a multicast frame received on `from`.
+    /// Updates listeners and routers from a multicast frame received on `from`.
     fn input(&mut self, vid: u16, from: PortNo, port: SnoopPort, heard: Message<'_>, now: Instant) -> Option<Choice> {
         Some(match heard {
             Message::Other => Choice::All,
@@ -220,12 +224,13 @@ impl Snoop {
         }
     }
 
-    /// Returns the latest expiry of a listener that reported by `now`.
+    /// Returns when a listener that reports at time `now` expires at the latest.
     fn deadline(&self, now: Instant) -> Instant {
         now.after(self.config.membership)
     }
 
-    /// Returns whether the listener table is complete and kept fresh by a querier.
+    /// Returns whether the listener table can be used: it is complete, and a querier keeps it up to
+    /// date.
     fn is_asked(&self, domain: Domain, now: Instant) -> bool {
         let is_asked =
             || self.routers.has_querier(domain, now) || self.asker.as_ref().is_some_and(|asker| asker.asks(domain));
@@ -251,7 +256,8 @@ impl Bridge {
         self.snoop = config.map(|config| Box::new(Snoop::new(config, now)));
     }
 
-    /// Starts or stops our own querier, if snooping is enabled. The listener table is kept.
+    /// Starts or stops the bridge's own querier, if snooping is enabled. The listener table is
+    /// kept.
     pub fn set_querier(&mut self, querier: Option<Querier>, now: Instant) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.asker = querier.clone().map(|querier| Asker::new(querier, now));
@@ -288,19 +294,19 @@ impl Bridge {
         self.snoop.as_deref().map(|snoop| snoop.counts).unwrap_or_default()
     }
 
-    /// Returns a page of the listener table: up to `most` groups after `after`, the last group of
-    /// the page before.
+    /// Returns a page of the listener table: up to `most` groups that follow `after`, the last
+    /// group of the previous page.
     pub fn mdb(&self, after: Option<(u16, IpAddr)>, most: usize, now: Instant) -> MdbPage {
         self.snoop.as_deref().map(|snoop| snoop.mdb.page(after, most, now)).unwrap_or_default()
     }
 
-    /// Returns the ports with routers, each with its VLAN and remaining lifetime.
+    /// Returns the ports with routers: VLAN, port, and remaining time until each expires.
     pub fn router_ports(&self, now: Instant) -> impl Iterator<Item = (u16, PortNo, Duration)> {
         self.snoop.iter().flat_map(move |snoop| snoop.routers.ports(now))
     }
 
-    /// Returns the next query of our own, to be put into a frame and sent with
-    /// [`Bridge::send_all`]. [`Bridge::poll`] makes them.
+    /// Returns the next query of the bridge's own querier. The caller puts it into a frame and
+    /// sends it with [`Bridge::send_all`]. [`Bridge::poll`] creates the queries.
     pub fn take_query(&mut self) -> Option<Query> {
         self.snoop.as_deref_mut()?.asker.as_mut()?.take()
     }
@@ -311,8 +317,8 @@ impl Bridge {
         }
     }
 
-    /// Returns the ports to which snooping restricts a flooded frame; `None`: all. Learns from the
-    /// frame.
+    /// Updates listeners and routers from a flooded frame. Returns the ports to which snooping
+    /// restricts the frame; `None`: all ports.
     pub(super) fn snoop(
         &mut self,
         way: Ingress,
@@ -343,7 +349,8 @@ impl Bridge {
         }
     }
 
-    /// Learns from a message received by another replica, as of its arrival there.
+    /// Updates listeners and routers from a message that another replica received, as of the time
+    /// of its arrival there.
     pub(super) fn apply_message(&mut self, said: &GroupMessage, now: Instant) {
         let port = self.snoop_port(said.from).unwrap_or_default();
         if let Some(snoop) = self.snoop.as_deref_mut() {
@@ -351,8 +358,8 @@ impl Bridge {
         }
     }
 
-    /// Stops using the listener table until stations have reported again: events of another replica
-    /// were lost.
+    /// Stops using the listener table until stations have reported again, because events of another
+    /// replica were lost.
     pub(super) fn mistrust_listeners(&mut self, now: Instant) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.mistrusts_until = snoop.deadline(now);

@@ -1,5 +1,5 @@
-//! Port state beyond [`Member`](super::Member): spanning tree state, VLANs, storm control buckets
-//! and rules, which only some frames need.
+//! Port state beyond [`Member`](super::Member) that only the slow path needs: spanning tree state,
+//! VLANs, storm control buckets, rules.
 
 use super::Bridge;
 use super::rules::Rules;
@@ -37,7 +37,7 @@ pub enum Running {
     Down,
 }
 
-/// Link state of a port's device. A device without a driver that reports it counts as up.
+/// Link state of a port's device. A device whose driver does not report it counts as up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carrier {
     /// The device carries frames.
@@ -52,7 +52,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Returns the drop reason of a frame for a port in this state.
+    /// Returns the drop reason for frames to a port in this state; `None`: it carries frames.
     fn reason(self) -> Option<DropReason> {
         match self {
             Carrier::Up => None,
@@ -67,9 +67,9 @@ impl Carrier {
 pub(super) struct Extra {
     pub state: PortState,
     pub carrier: Carrier,
-    /// The port is muted until then.
+    /// Until when the port is muted; `None`: it is not.
     pub muted: Option<Instant>,
-    /// A spanning tree protects the port from loops: it is never muted.
+    /// True if a spanning tree protects the port from loops: it is never muted.
     pub spanned: bool,
     pub vlan: PortVlan,
     pub buckets: Buckets,
@@ -79,19 +79,19 @@ pub(super) struct Extra {
 }
 
 impl Extra {
-    /// Returns whether this port requires the slow path.
+    /// Returns whether the state of this port requires the slow path.
     pub fn is_checked(&self) -> bool {
         !self.is_open() || self.rules_in.is_some() || self.rules_out.is_some()
     }
 
-    /// Returns whether the port forwards.
+    /// Returns whether the port is in the state forwarding and not muted.
     pub fn is_open(&self) -> bool {
         self.state == PortState::Forwarding && self.muted.is_none()
     }
 }
 
 impl Bridge {
-    /// Sets the state of the bridge; initially [`Running::Up`].
+    /// Sets the state of the bridge. The initial state is [`Running::Up`].
     pub fn set_running(&mut self, running: Running) {
         self.running = running;
         self.reconsider();
@@ -102,9 +102,9 @@ impl Bridge {
         self.running
     }
 
-    /// Sets whether a port's device carries frames; initially [`Carrier::Up`]. A port without
-    /// carrier gets no frames except those of [`Bridge::send`]. Addresses learned there stay
-    /// ([`Bridge::forget`]).
+    /// Sets whether a port's device carries frames; the initial state is [`Carrier::Up`]. A port
+    /// without carrier gets no frames except those of [`Bridge::send`]. Addresses learned at the
+    /// port are kept; [`Bridge::forget`] flushes them.
     pub fn set_carrier(&mut self, port: PortNo, carrier: Carrier) {
         if !self.has(port) {
             return; // removed since the caller listed the ports
@@ -122,7 +122,7 @@ impl Bridge {
         self.extra(port).map(|extra| extra.carrier)
     }
 
-    /// Returns the drop reason of a frame that may not be forwarded to port `to`.
+    /// Returns the drop reason for a frame that may not be forwarded to port `to`.
     #[cold]
     pub(super) fn apart(&self, to: PortNo) -> DropReason {
         self.carrier(to).and_then(Carrier::reason).unwrap_or(DropReason::BridgeApart)
@@ -133,8 +133,8 @@ impl Bridge {
         self.extra(port).map(|extra| extra.state)
     }
 
-    /// Sets the spanning tree state of a port; initially [`PortState::Forwarding`]. Addresses
-    /// learned there stay ([`crate::Fdb::flush`]).
+    /// Sets the spanning tree state of a port; the initial state is [`PortState::Forwarding`].
+    /// Addresses learned at the port are kept; [`crate::Fdb::flush`] removes them.
     pub fn set_state(&mut self, port: PortNo, state: PortState) {
         if let Some(extra) = self.extra_mut(port) {
             extra.state = state;

@@ -1,10 +1,10 @@
 //! Storm control: limits the rate of flooded frames per ingress port, with one token bucket for
 //! each class.
 //!
-//! A frame to be flooded takes from the bucket of its class at its ingress port: broadcast,
-//! multicast or unknown unicast. Frames over the limit are dropped, with a reason of their own.
-//! Frames for one known port are not limited. Replicas that take frames of one port share its
-//! [`Buckets`].
+//! A flooded frame takes a token from one of three buckets of its ingress port: for broadcast,
+//! multicast or unknown unicast. Frames over the limit are dropped, each with the drop reason of
+//! its class. Frames for a single known port are not limited. Replicas that receive frames of the
+//! same port share its [`Buckets`].
 
 use super::Bridge;
 use super::flood::Class;
@@ -14,12 +14,12 @@ use stats::DropReason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rate limit: frames a second, and burst size.
+/// Rate limit: frames per second, and burst size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Frames a second, up to a thousand million; 0 blocks all.
+    /// Frames per second, up to 1,000,000,000; 0 blocks all frames.
     pub per_second: u32,
-    /// Frames allowed at once after a pause; 0 counts as 1.
+    /// Number of frames allowed at once after a pause; 0 counts as 1.
     pub burst: u32,
 }
 
@@ -30,23 +30,23 @@ pub struct Storm {
     pub broadcast: Option<Rate>,
     /// Limit of multicasts, including snooped ones.
     pub multicast: Option<Rate>,
-    /// Limit of frames for unknown addresses.
+    /// Limit of frames for unknown unicast addresses.
     pub unknown: Option<Rate>,
 }
 
-/// A token bucket, stored as the time at which it is full again. Each frame delays that time by its
-/// share of a second. A frame is dropped if the bucket would then be full only after more time than
-/// a whole burst takes.
+/// A token bucket, stored as the time at which it will be full again. Each frame moves that time
+/// later by the time per frame. A frame is dropped if the bucket would then need more time to fill
+/// than a whole burst takes.
 #[derive(Debug, Clone)]
 struct Bucket {
-    /// Nanoseconds per frame.
+    /// Time per frame, in nanoseconds.
     share: u64,
     most: u64,
     full_at: Arc<AtomicU64>,
 }
 
 impl Bucket {
-    /// Returns `None` for a rate of 0: nothing passes.
+    /// Creates the bucket of a rate. Returns `None` for a rate of 0, which blocks all frames.
     fn of(rate: Rate) -> Option<Bucket> {
         let share = 1_000_000_000_u64.checked_div(u64::from(rate.per_second))?.max(1);
         Some(Bucket { share, most: share * u64::from(rate.burst.max(1)), full_at: Arc::default() })
@@ -65,7 +65,7 @@ impl Bucket {
 #[derive(Debug, Clone, Default)]
 pub struct Buckets {
     storm: Storm,
-    /// One for each [`Class`].
+    /// One bucket per [`Class`].
     buckets: [Option<Bucket>; 3],
 }
 

@@ -1,10 +1,11 @@
-//! VLANs (IEEE 802.1Q 6.9, 8.6): classification on ingress, tag handling on egress.
+//! VLANs (IEEE 802.1Q 6.9, 8.6): classification of frames on ingress, tags on egress.
 //!
-//! On ingress, a tag of the bridge's EtherType gives the VLAN; an untagged or priority-tagged (VID
-//! 0) frame belongs to the PVID of its port. Only the outer tag counts. On egress, a port is a
-//! tagged or untagged member of a VLAN: the tag is pushed or pulled in place, moving the two
-//! addresses by four bytes, or rewritten where the VID was 0. Priority and drop eligibility are
-//! kept. A frame that becomes shorter than 60 bytes is not padded here; the driver pads it.
+//! On ingress, a tag with the bridge's EtherType determines the VLAN; an untagged or
+//! priority-tagged (VID 0) frame belongs to the PVID of its port. Only the outer tag counts. On
+//! egress, the port is a tagged or untagged member of the VLAN: the tag is added or removed in
+//! place, by moving the two MAC addresses by four bytes, or rewritten if its VID was 0. Priority
+//! and drop eligibility are kept. A frame that becomes shorter than 60 bytes is not padded here;
+//! the driver pads it.
 
 mod set;
 
@@ -17,7 +18,7 @@ use stats::DropReason;
 use wire::eth::EtherType;
 use wire::vlan::{TAG_LEN, Tag};
 
-/// Length of both addresses.
+/// Bytes of the two MAC addresses in front of a tag.
 const ADDRESSES: usize = 12;
 const HEADER: usize = wire::eth::HEADER_LEN;
 /// Reserved VID that names no VLAN (IEEE 802.1Q table 9-2).
@@ -38,8 +39,8 @@ pub enum Admit {
 /// Handling of double-tagged frames at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stacked {
-    /// Drop them: otherwise a host that sends tags could reach the VLAN of the inner tag behind a
-    /// bridge that pulls the outer one.
+    /// Drop them. Otherwise a host that sends tags could reach the VLAN of the inner tag, if a
+    /// bridge removes the outer tag.
     #[default]
     Refuse,
     /// Use the outer tag only, as a provider bridge must.
@@ -49,29 +50,30 @@ pub enum Stacked {
 /// VLAN settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortVlan {
-    /// VLAN of untagged frames, 1 to 4094; 0: they are not admitted.
+    /// VLAN of untagged frames, 1 to 4094; 0: untagged frames are not admitted.
     pub pvid: u16,
-    /// VLANs with frames leaving through the port.
+    /// VLANs of which the port is a member: their frames leave through the port.
     pub member: VlanSet,
-    /// Subset of `member` with frames leaving untagged.
+    /// Those VLANs of `member` whose frames leave untagged.
     pub untagged: VlanSet,
     /// Frames that the port admits.
     pub admit: Admit,
-    /// Drop received frames of VLANs that the port is not a member of.
+    /// True if received frames are dropped when the port is not a member of their VLAN.
     pub ingress_filter: bool,
     /// Handling of double-tagged frames.
     pub stacked: Stacked,
 }
 
 impl Default for PortVlan {
-    /// Untagged in VLAN 1 (IEEE 802.1Q 9.6, table 9-2), with ingress filtering.
+    /// Returns the settings of an untagged member of VLAN 1 (IEEE 802.1Q 9.6, table 9-2), with
+    /// ingress filtering.
     fn default() -> PortVlan {
         PortVlan::access(1)
     }
 }
 
 impl PortVlan {
-    /// Returns the settings of an access port: one VLAN, untagged.
+    /// Returns the settings of an access port: untagged member of a single VLAN.
     pub fn access(vid: u16) -> PortVlan {
         let one: VlanSet = [vid].into_iter().collect();
         PortVlan {
@@ -84,8 +86,8 @@ impl PortVlan {
         }
     }
 
-    /// Returns the settings of a trunk port: all VLANs of `member` tagged, untagged frames not
-    /// admitted.
+    /// Returns the settings of a trunk port: tagged member of all VLANs in `member`; untagged
+    /// frames are not admitted.
     pub fn trunk(member: VlanSet) -> PortVlan {
         PortVlan { pvid: 0, member, untagged: VlanSet::default(), admit: Admit::Tagged, ..PortVlan::access(1) }
     }
@@ -111,7 +113,7 @@ fn is_stacked(bytes: &[u8]) -> bool {
 }
 
 impl PortVlan {
-    /// Returns the VLAN and the tag of a frame received on the port.
+    /// Returns the VLAN and the tag of a frame received on the port, or the reason to drop it.
     fn classify(&self, bytes: &[u8], tags: EtherType) -> Result<(u16, Tagging), DropReason> {
         let (said, tagging) = match ether_type(bytes, ADDRESSES) {
             Some(there) if there == tags => {
@@ -139,7 +141,8 @@ impl PortVlan {
     }
 }
 
-/// Changes the tag of a frame for a port that has `vid` untagged or tagged.
+/// Adds, removes or rewrites the tag of a frame for a port that is a tagged or untagged member of
+/// `vid`.
 fn retag(frame: &mut Frame, tagging: Tagging, vid: u16, tags: EtherType, untagged: bool) -> Result<(), DropReason> {
     match (tagging, untagged) {
         (Tagging::Untouched, _) | (Tagging::Bare, true) => return Ok(()),
@@ -176,10 +179,10 @@ fn rewrite(frame: &mut Frame, vid: u16) -> Option<()> {
 }
 
 impl Bridge {
-    /// Enables VLAN filtering with tags of this EtherType ([`EtherType::VLAN`], or
-    /// [`EtherType::QINQ`] in a provider bridge). `None`, the initial state, ignores tags and puts
-    /// all frames into VLAN 0. Addresses learned before stay under their old VLANs: use
-    /// [`crate::Fdb::flush`].
+    /// Enables VLAN filtering; tags have the given EtherType ([`EtherType::VLAN`], or
+    /// [`EtherType::QINQ`] in a provider bridge). `None`, the initial state, disables it: tags are
+    /// ignored and all frames are in VLAN 0. Addresses learned before stay in the table under their
+    /// old VLANs; [`crate::Fdb::flush`] removes them.
     pub fn set_vlan_filtering(&mut self, tags: Option<EtherType>) {
         self.tags = tags;
         self.reconsider();
@@ -195,8 +198,8 @@ impl Bridge {
         self.extra(port).map(|extra| &extra.vlan)
     }
 
-    /// Changes the VLAN settings of a port; initially [`PortVlan::default`]. They take effect only
-    /// with VLAN filtering.
+    /// Changes the VLAN settings of a port; the initial settings are [`PortVlan::default`]. They
+    /// take effect only if VLAN filtering is enabled.
     pub fn set_port_vlan(&mut self, port: PortNo, vlan: PortVlan) {
         if let Some(extra) = self.extra_mut(port) {
             extra.vlan = vlan;
@@ -211,7 +214,7 @@ impl Bridge {
         }
     }
 
-    /// Returns whether `port` is in VLAN `vid`. Without VLAN filtering all ports are.
+    /// Returns whether `port` is a member of VLAN `vid`. Without VLAN filtering all ports are.
     pub(super) fn is_in(&self, port: PortNo, vid: u16) -> bool {
         self.tags.is_none() || self.port_vlan(port).is_some_and(|vlan| vlan.member.contains(vid))
     }

@@ -1,4 +1,4 @@
-//! The drop watch: a function that is called with each frame that the bridge drops, for captures.
+//! The drop watch: a function that the bridge calls with each frame that it drops, for captures.
 
 use super::Bridge;
 use crate::PortNo;
@@ -9,8 +9,8 @@ use std::fmt;
 
 type Watch = dyn Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync;
 
-/// Function called with a frame, its ingress or egress port ([`crate::LOCAL`]: the bridge itself),
-/// the drop reason, and the time.
+/// Function called with a dropped frame, the port where it was dropped ([`crate::LOCAL`]: the
+/// bridge itself), the drop reason, and the time.
 pub(super) struct DropWatch(Box<Watch>);
 
 impl fmt::Debug for DropWatch {
@@ -20,8 +20,8 @@ impl fmt::Debug for DropWatch {
 }
 
 impl Bridge {
-    /// Calls `watch` with each dropped frame before its buffer is freed, along with its ingress or
-    /// egress port, the reason, and the time.
+    /// Calls `watch` with each dropped frame before its buffer is freed. Further arguments are the
+    /// port where it was dropped, the reason, and the time.
     pub fn set_drop_watch(&mut self, watch: impl Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync + 'static) {
         self.drop_watch = Some(DropWatch(Box::new(watch)));
     }

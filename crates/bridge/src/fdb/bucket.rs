@@ -17,11 +17,11 @@ pub(super) struct Bucket {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) port: PortNo,
-    /// Bits 0 and 1: [`Kind`](super::Kind). Bits 2 to 6: window of the last move, modulo 32, which
-    /// exceeds the time for which a moved address is likely to be kept. Bit 7: [`HEARD`]. Bits 8 to
-    /// 15: moves in that window.
+    /// Bits 0 and 1: [`Kind`](super::Kind). Bits 2 to 6: number of the window of the last move,
+    /// modulo 32; 32 windows are longer than a moved address is likely to stay in the table. Bit 7:
+    /// [`HEARD`]. Bits 8 to 15: number of moves in that window.
     pub(super) bits: u16,
-    /// Time of the last sighting, in units of 2^26 ns.
+    /// Time of the last frame from the address, in units of 2^26 ns.
     pub(super) seen: u32,
 }
 
@@ -29,7 +29,7 @@ pub(super) const LEARNED: u16 = 0;
 pub(super) const STICKY: u16 = 1;
 pub(super) const STATIC: u16 = 2;
 pub(super) const OWN: u16 = 3;
-/// The last sighting was reported by another replica.
+/// Flag: the last frame from the address was reported by another replica.
 pub(super) const HEARD: u16 = 1 << 7;
 /// Mask of a window number.
 pub(super) const WINDOWS: u32 = 31;
@@ -45,7 +45,7 @@ impl Place {
         self.kind() < STATIC
     }
 
-    /// Returns the moves in `window` (modulo 32).
+    /// Returns the number of moves in window number `window` (modulo 32).
     pub(super) fn moves(&self, window: u32) -> u8 {
         if u32::from(self.bits >> 2) & WINDOWS == window { (self.bits >> 8) as u8 } else { 0 }
     }
@@ -69,8 +69,9 @@ impl Bucket {
 }
 
 impl Fdb {
-    /// Adds a new entry to one of its buckets. If the table or both buckets are full, replaces an
-    /// expired entry, or the one idle for longest if it is cold.
+    /// Adds a new entry to one of its two buckets. If the table or both buckets are full, it
+    /// replaces an expired entry, or else the entry that was idle for longest, if that may be
+    /// evicted. Returns `false` if there is no room.
     pub(super) fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
         let both = self.both(hash);
         if self.len < self.most
@@ -83,7 +84,7 @@ impl Fdb {
             self.shares.came(&place);
             return true;
         }
-        // A sighting reported by another replica may be older than the entry.
+        // An event of another replica may be older than the entry.
         let since = |there: &Place| (place.seen.wrapping_sub(there.seen) as i32).max(0) as u32;
         let idle = |there: &Place| if there.kind() == LEARNED { since(there) } else { 0 };
         let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
@@ -108,8 +109,8 @@ impl Fdb {
         both.into_iter().find(|at| self.buckets.get(*at).is_some_and(|bucket| bucket.keys.contains(&0)))
     }
 
-    /// Moves an entry out of one of two full buckets into its alternative bucket, and returns the
-    /// bucket that has room now. In a half-full table, a few addresses in a thousand need it.
+    /// Moves an entry out of one of two full buckets into the entry's other bucket. Returns the
+    /// bucket that has room now. In a half-full table, a few addresses in a thousand need this.
     #[cold]
     pub(super) fn make_room(&mut self, both: [usize; 2]) -> Option<usize> {
         for (at, way) in both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way))) {

@@ -3,7 +3,7 @@
 use super::{Entry, Fdb, HEARD, Key, Kind, LEARNED, OWN, Place, STATIC, STICKY, WAYS, units};
 use clock::{Duration, Instant};
 
-/// Start of the next [`Page`].
+/// Position in the table at which the next [`Page`] starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor(usize);
 
@@ -40,8 +40,8 @@ impl Fdb {
         self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
-    /// Returns the entries from `from` on that match `which`, up to `most` and at most three more.
-    /// Expired entries that were not swept yet ([`Fdb::poll`]) are left out.
+    /// Returns the entries from `from` on that match `which`: up to `most`, and at most three more.
+    /// Expired entries that [`Fdb::poll`] has not removed yet are left out.
     pub fn page(&self, from: Cursor, most: usize, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> Page {
         let (mut entries, now) = (Vec::new(), units(now.nanos()));
         let mut at = from.0.min(self.buckets.len());
@@ -59,8 +59,9 @@ impl Fdb {
     }
 
     /// Removes the entries that match `which` and returns their number. A spanning tree removes the
-    /// learned entries ([`Kind::Learned`]) of a port, if_bridge's `flush` all learned entries, and
-    /// its `flushall` everything but the bridge's own ([`Kind::Local`]).
+    /// learned entries ([`Kind::Learned`]) of a port; the command `flush` of if_bridge removes all
+    /// learned entries; its `flushall` removes all entries except the bridge's own
+    /// ([`Kind::Local`]).
     pub fn flush(&mut self, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
         let (before, now) = (self.len, units(now.nanos()));
         for at in 0..self.buckets.len() {

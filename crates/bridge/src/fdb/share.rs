@@ -1,7 +1,7 @@
 //! Number of addresses per port, and its limit (if_bridge's ifmaxaddr).
 //!
-//! Learned addresses count, including sticky ones; configured ones (static, the bridge's own) do
-//! not. The counts change when entries are added or removed, never on a lookup.
+//! Learned addresses count, including sticky ones. Configured addresses (static ones, and the
+//! bridge's own) do not. The counts change when entries are added or removed, never on a lookup.
 
 use super::{Fdb, Place};
 use crate::{MAX_PORTS, PortNo};
@@ -62,7 +62,7 @@ impl Fdb {
     }
 
     /// Sets the limit of learned addresses at `port`. Known addresses stay. The bridge drops frames
-    /// from addresses over the limit, as if_bridge does.
+    /// from new addresses over the limit, as if_bridge does.
     pub fn set_limit(&mut self, port: PortNo, most: Option<u32>) {
         if let Some(share) = self.shares.of(port) {
             share.most = most.unwrap_or(u32::MAX);

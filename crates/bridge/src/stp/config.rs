@@ -11,8 +11,7 @@ use wire::Mac;
 pub enum StpVersion {
     /// 0: the Spanning Tree Protocol of 802.1D-1998, without rapid transitions.
     Stp,
-    /// 2: the Rapid Spanning Tree Protocol; on a port with a neighbor that does not support it,
-    /// STP.
+    /// 2: the Rapid Spanning Tree Protocol; on a port whose neighbor does not support it, STP.
     #[default]
     Rstp,
 }
@@ -22,7 +21,7 @@ pub enum StpVersion {
 pub struct StpConfig {
     /// Address of the bridge: the low 48 bits of its identifier.
     pub address: Mac,
-    /// Priority, 0 to 61440 in steps of 4096; the lowest becomes root.
+    /// Priority, 0 to 61440 in steps of 4096; the bridge with the lowest priority becomes root.
     pub priority: u16,
     /// Bridge Hello Time: 1 or 2 s; with [`StpVersion::Stp`] up to 10.
     pub hello_s: u16,
@@ -30,12 +29,12 @@ pub struct StpConfig {
     pub max_age_s: u16,
     /// Bridge Forward Delay: 4 to 30 s.
     pub forward_delay_s: u16,
-    /// Transmit Hold Count: maximum BPDUs sent by a port in a second, 1 to 10.
+    /// Transmit Hold Count: maximum number of BPDUs that a port sends in a second, 1 to 10.
     pub hold_count: u16,
     /// Spanning tree protocol version.
     pub version: StpVersion,
-    /// BPDUs of a port processed in a second. Of the excess, only those that repeat known
-    /// information take effect. At least 1.
+    /// Maximum number of BPDUs processed per second and port, at least 1. BPDUs over the limit only
+    /// take effect if they repeat known information.
     pub rx_limit: u32,
 }
 
@@ -78,43 +77,45 @@ fn in_range(what: &'static str, value: u16, least: u16, most: u16) -> Result<(),
     if (least..=most).contains(&value) { Ok(()) } else { Err(StpError::Range { what, value, least, most }) }
 }
 
-/// Point-to-point setting of a port: at most two stations on its LAN (adminPointToPointMAC, 6.4.3).
+/// Whether a port's LAN has at most two stations, that is whether it is point-to-point
+/// (adminPointToPointMAC, 6.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PointToPoint {
-    /// Point-to-point if the link is full duplex.
+    /// Point-to-point if and only if the link is full duplex.
     #[default]
     Auto,
-    /// Point-to-point, whatever the duplex mode.
+    /// Always point-to-point, whatever the duplex mode.
     On,
-    /// A shared segment.
+    /// Never point-to-point: a shared segment.
     Off,
 }
 
 /// Spanning tree settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpPort {
-    /// Port priority, 0 to 240 in steps of 16; the lowest is preferred.
+    /// Port priority, 0 to 240 in steps of 16; the port with the lowest is preferred.
     pub priority: u8,
     /// Path cost, 1 to 200,000,000; `None`: from the link speed (table 17-3).
     pub path_cost: Option<u32>,
-    /// AdminEdge (17.13.1): an edge port from the start, until a BPDU arrives.
+    /// AdminEdge (17.13.1): the port starts as an edge port, until a BPDU arrives.
     pub edge: bool,
-    /// AutoEdge (17.13.3): becomes an edge port if no BPDUs arrive.
+    /// AutoEdge (17.13.3): the port becomes an edge port if no BPDUs arrive.
     pub auto_edge: bool,
-    /// Point-to-point setting of the port.
+    /// Whether the port's LAN is point-to-point.
     pub point_to_point: PointToPoint,
-    /// BPDU guard: a received BPDU disables the port.
+    /// BPDU guard: any received BPDU disables the port.
     pub bpdu_guard: bool,
-    /// Time after which BPDU guard enables the port again; `None`: only
-    /// [`Stp::reenable`](super::Stp::reenable) does.
+    /// Time after which a port disabled by BPDU guard is enabled again; `None`: only
+    /// [`Stp::reenable`](super::Stp::reenable) enables it.
     pub guard_recovery: Option<Duration>,
-    /// Root guard: never becomes root port (802.1Q restrictedRole); discards while it receives
-    /// better information.
+    /// Root guard: the port never becomes root port (restrictedRole in 802.1Q); it discards while
+    /// it receives information better than the root's.
     pub root_guard: bool,
-    /// Loop guard: the port discards when its designated bridge falls silent, instead of becoming
-    /// designated.
+    /// Loop guard: the port discards when BPDUs from its designated bridge cease, instead of
+    /// becoming designated.
     pub loop_guard: bool,
-    /// BPDU filter: neither sends nor processes BPDUs. A loop through such a port is not detected.
+    /// BPDU filter: the port neither sends nor processes BPDUs. A loop through such a port is not
+    /// detected.
     pub bpdu_filter: bool,
 }
 
@@ -191,7 +192,7 @@ pub enum StpError {
     PathCost(u32),
     /// A value is out of range (table 17-1).
     Range {
-        /// Name of the setting.
+        /// Name of the setting that is out of range.
         what: &'static str,
         /// Value that was given.
         value: u16,

@@ -1,8 +1,8 @@
-//! Effects for the owner of the ports: port states, address flushes, BPDUs to send.
+//! Effects that the owner of the ports must carry out: port states, address flushes, BPDUs to send.
 //!
-//! States come before BPDUs: a port discards before the agreement that announces it is sent. A port
-//! is listed once, however often it changes. At most [`MAX_UNSENT`] BPDUs are queued; later ones
-//! are not sent.
+//! Port states come before BPDUs: a port discards before the agreement that announces it is sent. A
+//! port is listed once, however often its state changes. At most [`MAX_UNSENT`] BPDUs are queued;
+//! later ones are not sent.
 
 use crate::PortNo;
 use crate::PortState;
@@ -20,7 +20,7 @@ pub enum Effect {
     State(PortNo, PortState),
     /// Flush the addresses learned at the port now (17.19.7).
     Flush(PortNo),
-    /// Use this ageing time for the addresses learned at the port, and keep it for that same time
+    /// Use this ageing time for the addresses learned at the port, for a period of the same length
     /// (17.19.1); `None`: restore the normal ageing time.
     Ageing(PortNo, Option<Duration>),
     /// Send the BPDU ([`Bpdu::emit_frame`]).
@@ -48,7 +48,7 @@ impl Outbox {
         self.ageings.insert(port);
     }
 
-    /// Queues a BPDU. Returns `false` if there is no room.
+    /// Queues a BPDU. Returns `false` if the queue is full.
     pub fn transmit(&mut self, port: PortNo, bpdu: Bpdu) -> bool {
         if self.bpdus.len() >= MAX_UNSENT {
             return false;

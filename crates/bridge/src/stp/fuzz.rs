@@ -1,7 +1,7 @@
 //! Invariants that hold for every byte string: BPDUs, links, settings and time in any order.
 //!
-//! The bytes are read as steps. After each step: no panic, the machines are at rest, effects are
-//! bounded, and a port without a link discards.
+//! The bytes are read as steps. After each step: no panic, the state machines are at rest, the
+//! effects are bounded, and a port without a link discards.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -77,7 +77,7 @@ fn link(byte: u8) -> Link {
     if byte & 2 == 0 { Link::Down } else { Link::Up { duplex, speed_kbps: 1_000_000 >> (byte >> 4) } }
 }
 
-/// Makes a BPDU from a few bytes, usually a plausible one.
+/// Builds a BPDU from a few bytes, usually a plausible one.
 fn bpdu(bytes: &mut Bytes<'_>) -> Bpdu {
     let mut id = || BridgeId::new(u16::from(bytes.or_zero()) << 8, Mac([2, 0, 0, 0, 0, bytes.or_zero() & 7]));
     let (root, bridge) = (id(), id());

@@ -1,8 +1,9 @@
-//! State machines of a port (IEEE 802.1D-2004 17.15, figures 17-13 and after), one file each.
+//! State machines of a port (IEEE 802.1D-2004 17.15, figures 17-13 and after), one file for each.
 //!
-//! Each file has the states of the machine by their standard names, and `step`: the transitions out
-//! of each state with the conditions of the figure, then the actions on entering a state. `step`
-//! returns whether the machine moved; [`step`] makes each machine move at most once.
+//! Each file contains the states of the machine by their standard names, and `step`: the
+//! transitions out of each state with the conditions of the figure, then the actions on entering a
+//! state. `step` returns whether the machine changed state; [`step`] here runs each machine, which
+//! changes state at most once.
 
 pub(super) mod detection;
 pub(super) mod information;
@@ -16,8 +17,8 @@ pub(super) mod transmit;
 use super::port::Port;
 use super::tree::Tree;
 
-/// Bound on the rounds of steps, more than the machines ever take. Beyond it a machine is faulty
-/// and stops until the next event.
+/// Maximum number of rounds over the machines, more than they ever take. If it is reached a machine
+/// is faulty, and the machines stop until the next event.
 pub(super) const MOST_ROUNDS: usize = 64;
 
 /// BEGIN: every machine enters its initial state.
@@ -32,7 +33,7 @@ pub(super) fn begin(p: &mut Port, b: &mut Tree) {
     transmit::begin(p);
 }
 
-/// Steps each machine but Port Transmit. Returns whether one moved.
+/// Steps each machine except Port Transmit. Returns whether one changed state.
 pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     let mut moved = receive::step(p);
     moved |= migration::step(p, b);
@@ -43,7 +44,8 @@ pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     moved | topology::step(p, b)
 }
 
-/// Runs Port Transmit once the others rest, so that a port sends only its final state.
+/// Runs Port Transmit once the other machines are at rest, so that a port sends only its final
+/// state.
 pub(super) fn transmit(p: &mut Port, b: &mut Tree) {
     let mut steps = 0;
     while transmit::step(p, b) && steps < MOST_ROUNDS {

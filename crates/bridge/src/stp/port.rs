@@ -10,7 +10,7 @@ use wire::bpdu::{Bpdu, PortId};
 /// MigrateTime (table 17-1), in seconds.
 pub(super) const MIGRATE_TIME: u16 = 3;
 
-/// Role of a port in the tree (17.3.1, 17.19.35).
+/// Role of a port in the spanning tree (17.3.1, 17.19.35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
     /// Not in the tree: its link is down, or a guard disabled it.
@@ -19,7 +19,7 @@ pub enum PortRole {
     Root,
     /// Port that connects its LAN to the root.
     Designated,
-    /// Alternative port towards the root, not in use.
+    /// Alternative port towards the root, which discards.
     Alternate,
     /// Backup for another port of the same bridge on the same LAN.
     Backup,
@@ -34,7 +34,7 @@ pub(super) enum InfoIs {
     Received,
 }
 
-/// Kind of a received message (17.19.26).
+/// Kind of received information (17.19.26).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RcvdInfo {
     SuperiorDesignated,
@@ -59,49 +59,51 @@ stats::tallies! {
         tcn_out,
         /// RST BPDUs sent.
         rst_out,
-        /// Received and dropped: malformed.
+        /// Received and dropped because malformed.
         bad,
-        /// Received too old: message age not below max age (9.3.4).
+        /// Received and dropped because too old: message age not below max age (9.3.4).
         old,
-        /// Received back: sent by this port itself (9.3.4).
+        /// Received back by the port that sent it, and dropped (9.3.4).
         own,
         /// Received while the port was down, or disabled by a guard.
         while_down,
         /// Received over the rate limit and not processed.
         limited,
-        /// Dropped on receipt or not sent: the port filters BPDUs.
+        /// Dropped on receipt or not sent, because the port filters BPDUs.
         filtered,
-        /// Received and disabled the port: BPDU guard.
+        /// Received BPDUs that disabled the port (BPDU guard).
         guarded,
-        /// Times that root guard kept it from becoming root port.
+        /// Times that root guard kept the port from becoming root port.
         root_guarded,
-        /// Times that loop guard kept it from replacing a silent designated bridge.
+        /// Times that loop guard kept the port from becoming designated when BPDUs of its
+        /// designated bridge ceased.
         loop_guarded,
-        /// Times that an inferior but learning designated port was detected (17.21.10).
+        /// Times that a neighbor with inferior information turned out to be a learning designated
+        /// port (dispute, 17.21.10).
         disputes,
-        /// Not sent: the queue of BPDUs was full.
+        /// BPDUs not sent because the queue was full.
         unsent,
         /// Times that the port began to forward.
         forwarded,
     }
 }
 
-/// A port. Flags and timers (in seconds) are those of 17.19 and 17.17.
+/// A port. Its flags and timers (in seconds) are those of 17.19 and 17.17.
 #[derive(Debug)]
 pub(super) struct Port {
     pub no: PortNo,
     pub asked: StpPort,
     pub link: Link,
     pub counts: StpCounts,
-    /// BPDUs received in this second.
+    /// Number of BPDUs received in this second.
     pub rcvd: u32,
-    /// Disabled by BPDU guard, until this time.
+    /// Time until which BPDU guard disables the port; `None`: it does not.
     pub guarded: Option<Instant>,
-    /// Discarding because of loop guard.
+    /// True if the port discards because of loop guard.
     pub silent: bool,
-    /// Currently blocked by root guard.
+    /// True if root guard currently blocks the port.
     pub root_inconsistent: bool,
-    /// Current message, between Port Receive and Port Information.
+    /// Current message, on its way from Port Receive to Port Information.
     pub msg: Option<Bpdu>,
     /// Seconds since the last BPDU of the designated bridge.
     pub held: u16,
@@ -172,7 +174,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Returns a port before BEGIN, with its link down.
+    /// Returns a port in the state before BEGIN, with its link down.
     pub fn new(no: PortNo, asked: StpPort) -> Port {
         Port {
             no,
@@ -290,8 +292,8 @@ impl Port {
         self.rcvd = 0;
     }
 
-    /// Withdraws the agreement with the neighbor after the conditions changed: it is requested
-    /// again, and until then the port discards.
+    /// Withdraws the agreement with the neighbor after the port's information changed. The
+    /// agreement is requested again, and the port discards until it arrives.
     pub fn retract(&mut self) {
         if self.port_enabled && self.send_rstp && self.is_point_to_point() && !self.oper_edge {
             (self.agree, self.agreed, self.proposing, self.synced) = (false, false, false, false);
@@ -309,7 +311,7 @@ impl Port {
         self.designated_times.forward_delay
     }
 
-    /// Returns forwardDelay (17.20.5), but uses the hello time on point-to-point links only: on a
+    /// Returns forwardDelay (17.20.5). It uses the hello time on point-to-point links only: on a
     /// shared segment there are no agreements, and old information about a failed root lives longer
     /// than two hello times (`differences.md`).
     pub fn forward_delay(&self) -> u16 {

@@ -1,5 +1,5 @@
-//! Procedures of the state machines (IEEE 802.1D-2004 17.21), by their names in the standard. Those
-//! that affect all ports are in [`selection`](super::selection).
+//! Procedures of the state machines (IEEE 802.1D-2004 17.21), by their names in the standard.
+//! Procedures that affect all ports are in [`selection`](super::selection).
 
 use super::port::{InfoIs, Port, PortRole, RcvdInfo};
 use super::tree::Tree;
@@ -15,8 +15,8 @@ pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
     }
 }
 
-/// Sets fdbFlush (17.19.7), which is reset at once: the owner of the ports flushes the addresses,
-/// or with STP ages them fast for a while.
+/// Sets fdbFlush (17.19.7) and resets it at once: the owner of the ports flushes the addresses, or
+/// with STP lets them expire sooner for a while.
 pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
     if b.rstp_version() {
         return b.out.flush(p.no);
@@ -38,8 +38,8 @@ pub fn new_tc_while(p: &mut Port, b: &Tree) {
     }
 }
 
-/// The `rcvInfo` procedure (17.21.8). A configuration BPDU, or a role of Unknown, counts as from a
-/// designated port (9.3.3).
+/// The `rcvInfo` procedure (17.21.8). A configuration BPDU, or a BPDU with the role Unknown, counts
+/// as sent by a designated port (9.3.3).
 pub fn rcv_info(p: &mut Port) -> RcvdInfo {
     let config = match p.msg.as_ref() {
         Some(Bpdu::Config(config) | Bpdu::Rst(config)) => *config,
@@ -83,8 +83,8 @@ fn rst_flag(p: &Port, flag: Flags) -> bool {
     matches!(p.msg, Some(Bpdu::Rst(_))) && flags(p).contains(flag)
 }
 
-/// The `recordAgreement` procedure (17.21.9). Requires not only rstpVersion but sendRSTP, which
-/// implies it: a neighbor that uses STP does not agree to anything. An agreement to earlier
+/// The `recordAgreement` procedure (17.21.9). It requires sendRSTP, which implies the rstpVersion
+/// that the standard requires: a neighbor that uses STP cannot agree. An agreement to earlier
 /// information is not valid for the current information (`differences.md`).
 pub fn record_agreement(p: &mut Port) {
     let agreement = p.send_rstp && p.is_point_to_point() && rst_flag(p, Flags::AGREEMENT);
@@ -97,8 +97,8 @@ pub fn record_agreement(p: &mut Port) {
     }
 }
 
-/// Returns whether an agreement can refer to our current information: its sender then has our root,
-/// and, if we are on its path to the root, a higher cost than ours.
+/// Returns whether an agreement can refer to the port's current information. If so, its sender has
+/// the same root, and, if it reaches the root through this port, a higher cost.
 fn answers(p: &Port) -> bool {
     let (theirs, ours) = (p.msg_priority, p.port_priority);
     theirs.root == ours.root && (sender_role(p) != SenderRole::Root || theirs.cost > ours.cost)
@@ -141,8 +141,8 @@ pub fn updt_rcvd_info_while(p: &mut Port) {
     p.rcvd_info_while = if young { 3 * p.port_times.hello } else { 0 };
 }
 
-/// Called when received information expires, since the designated bridge fell silent. With loop
-/// guard the port waits for it.
+/// Called when received information expires because BPDUs of the designated bridge ceased. With
+/// loop guard the port then discards until they arrive again.
 pub fn fell_silent(p: &mut Port) {
     if p.asked.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
         p.counts.loop_guarded += u64::from(!p.silent);
@@ -154,7 +154,7 @@ pub fn fell_silent(p: &mut Port) {
 pub fn tx_config(p: &mut Port, b: &mut Tree) {
     let ack = if p.tc_ack { Flags::TOPOLOGY_CHANGE_ACK } else { Flags::NONE };
     let mut said = config(p, tc(p).with(ack));
-    // STP also counts the time for which information is held (802.1D-1998 8.6.1.3.3), so that
+    // STP also adds the time since the information was received (802.1D-1998 8.6.1.3.3), so that
     // outdated information disappears within max age.
     said.message_age = said.message_age.saturating_add(b.held.min(255) << 8);
     let bpdu = Bpdu::Config(said);
@@ -205,7 +205,8 @@ fn transmit(p: &mut Port, b: &mut Tree, bpdu: Bpdu) -> bool {
     sent
 }
 
-/// Returns the designated priority vector and times, whatever the port's role (17.21.19, 17.21.20).
+/// Returns the designated priority vector and times, whatever the role of the port (17.21.19,
+/// 17.21.20).
 fn config(p: &Port, flags: Flags) -> Config {
     let (vector, times) = (p.designated_priority, p.designated_times);
     Config {

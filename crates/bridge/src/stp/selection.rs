@@ -1,5 +1,5 @@
-//! Port Role Selection (IEEE 802.1D-2004 17.28), the only machine of the whole bridge: from the
-//! information of all ports, selects the root, the root port, and the role of every port.
+//! Port Role Selection (IEEE 802.1D-2004 17.28), the only machine that exists once per bridge. From
+//! the information of all ports, it selects the root, the root port, and the role of every port.
 
 use super::port::{InfoIs, Port, PortRole};
 use super::tree::Tree;
@@ -29,14 +29,14 @@ fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     }
 }
 
-/// Returns whether the root may be reached through this port: not if the information comes from
-/// another port of ours, or with root guard.
+/// Returns whether the root may be reached through this port. It may not if the information comes
+/// from another port of this bridge, or with root guard.
 fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
     let others = p.port_priority.bridge.address() != b.config.address && !is_past(p, b);
     p.info_is == InfoIs::Received && others && !p.asked.root_guard
 }
 
-/// Returns whether the information names this bridge as root with a priority that it had before.
+/// Returns whether the information names this bridge as root, but with an earlier priority of it.
 /// Such information is outdated and must not be used (`differences.md`).
 fn is_past(p: &Port, b: &Tree) -> bool {
     p.port_priority.root.address() == b.config.address && p.port_priority.root != b.bridge_id()

@@ -25,18 +25,19 @@ pub struct StpView {
     pub topology_changes: u64,
     /// Last time at which a topology change was in progress.
     pub topology_changed_at: Option<Instant>,
-    /// Times that the machines did not come to rest: always 0.
+    /// Number of times that the state machines did not come to rest: always 0.
     pub unsettled: u64,
 }
 
-/// Guard that makes a port discard although the tree would let it forward.
+/// Guard that makes a port discard although its role would let it forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guarded {
-    /// BPDU guard disabled it until this time, or until it is enabled again ([`Instant::NEVER`]).
+    /// BPDU guard disabled the port until this time, or until [`Stp::reenable`]
+    /// ([`Instant::NEVER`]).
     Bpdu(Instant),
-    /// Root guard: it received better information than that of our root.
+    /// Root guard: the port received information better than that of the current root.
     Root,
-    /// Loop guard: its designated bridge is silent.
+    /// Loop guard: BPDUs of the port's designated bridge ceased.
     Loop,
 }
 
@@ -49,7 +50,7 @@ pub struct StpPortView {
     pub id: PortId,
     /// Settings of the port.
     pub asked: StpPort,
-    /// Path cost added to information received here.
+    /// Path cost that the port adds to information received on it.
     pub path_cost: u32,
     /// Role of the port in the tree.
     pub role: PortRole,
@@ -57,11 +58,11 @@ pub struct StpPortView {
     pub state: PortState,
     /// Priority vector of the LAN: designated bridge and port, root and cost.
     pub designated: PriorityVector,
-    /// Edge port, without bridges behind it.
+    /// True if the port is an edge port, without bridges on its LAN.
     pub edge: bool,
-    /// At most two stations on the LAN.
+    /// True if the LAN has at most two stations.
     pub point_to_point: bool,
-    /// RSTP is in use, rather than STP.
+    /// True if the port uses RSTP, false if it uses STP.
     pub rapid: bool,
     /// Guard that blocks the port, if any.
     pub guarded: Option<Guarded>,

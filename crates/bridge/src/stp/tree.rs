@@ -1,6 +1,7 @@
-//! Variables of a bridge (IEEE 802.1D-2004 17.18), and requests of a port's machine to all ports.
+//! Variables of a bridge (IEEE 802.1D-2004 17.18), and requests of one port's machines to all
+//! ports.
 //!
-//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. Its requests to the others
+//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. Its requests to other ports
 //! (setSyncTree and the like) are stored here until its step is over.
 
 use super::config::{StpConfig, StpVersion};
@@ -17,11 +18,11 @@ pub(super) struct Tree {
     pub root_port_id: PortId,
     pub root_priority: PriorityVector,
     pub root_times: Times,
-    /// Seconds since the root port last received information of the root.
+    /// Seconds since the root port last received information about the root.
     pub held: u16,
-    /// Ports that keep allSynced (17.20.3) from being true.
+    /// Number of ports that are not synced; allSynced (17.20.3) is true if it is 0.
     pub unsynced: usize,
-    /// Ports with a running rrWhile timer.
+    /// Number of ports whose rrWhile timer runs.
     pub re_rooting: usize,
     pub asked: TreeRequests,
     pub out: Outbox,
@@ -34,9 +35,10 @@ pub(super) struct TreeRequests {
     pub sync: bool,
     /// setReRootTree (17.21.15).
     pub re_root: bool,
-    /// setTcPropTree (17.21.18) of this port, which affects all others.
+    /// Port that requested setTcPropTree (17.21.18), which affects all other ports.
     pub tc_prop: Option<PortNo>,
-    /// Information of the root arrived: relay it at once to neighbors that use STP (802.1D-1998
+    /// Information about the root arrived: pass it on at once to neighbors that use STP
+    /// (802.1D-1998
     /// 8.6.4).
     pub relay: bool,
 }

@@ -1,4 +1,4 @@
-//! Priority vectors (IEEE 802.1D-2004 17.5, 17.6), and the times sent with them.
+//! Priority vectors (IEEE 802.1D-2004 17.5, 17.6), and the times sent along with them.
 
 use wire::bpdu::{BridgeId, Config, PortId};
 
@@ -10,47 +10,48 @@ pub struct PriorityVector {
     pub root: BridgeId,
     /// Root path cost.
     pub cost: u32,
-    /// Designated bridge, the source of the information.
+    /// Identifier of the designated bridge, which sent the information.
     pub bridge: BridgeId,
-    /// Designated port of that bridge.
+    /// Port of the designated bridge that sent the information.
     pub port: PortId,
 }
 
 impl PriorityVector {
-    /// Returns the vector of a message.
+    /// Returns the priority vector in a message.
     pub(super) fn of(config: &Config) -> PriorityVector {
         PriorityVector { root: config.root, cost: config.root_path_cost, bridge: config.bridge, port: config.port }
     }
 
-    /// Returns the vector with a port's cost added (17.6, root path priority vector).
+    /// Returns the vector with the path cost of a port added (root path priority vector, 17.6).
     pub(super) fn plus(self, cost: u32) -> PriorityVector {
         PriorityVector { cost: self.cost.saturating_add(cost), ..self }
     }
 
-    /// Returns whether it is better, or from the same port of the same bridge and thus replaces
-    /// that port's earlier information (17.6).
+    /// Returns whether this vector is better than `other`, or comes from the same port of the same
+    /// bridge and thus replaces its earlier information (17.6).
     pub(super) fn is_superior_to(&self, other: &PriorityVector) -> bool {
         let same = self.bridge.address() == other.bridge.address() && self.port.number() == other.port.number();
         self < other || same && self != other
     }
 }
 
-/// Times sent with a vector (17.18.4), in whole seconds.
+/// Times sent along with a priority vector (17.18.4), in whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
-    /// Age of the root's information.
+    /// Time since the root sent its information.
     pub message_age: u16,
     /// Maximum age of the root's information.
     pub max_age: u16,
     /// Interval between hellos.
     pub hello: u16,
-    /// Time that a port spends listening, and again learning.
+    /// Time that a port spends in the listening state, and again in the learning state.
     pub forward_delay: u16,
 }
 
 impl Times {
-    /// Returns the times of a message: the age rounded to the nearest second, since processing
-    /// times vary; the others clamped to the ranges of table 17-1, since any value may be received.
+    /// Returns the times in a message: the age rounded to the nearest second, because processing
+    /// times vary; the others clamped to the ranges of table 17-1, because a message may contain
+    /// any value.
     pub(super) fn of(config: &Config) -> Times {
         let up = |time: u16| time.div_ceil(256);
         Times {

@@ -1,9 +1,10 @@
 //! A free list with a light lock, and a cache of free buffers for each thread.
 //!
 //! Threads that return as many buffers as they take lock the list once per half a cache of buffers,
-//! and write no shared line in between. A cached buffer is available to its thread only: if the
-//! caches of all the usual threads are full, they hold half of the pool. Threads beyond those have
-//! no cache, nor do threads of a pool too small to divide.
+//! and write no shared cache line in between. A cached buffer is available to its thread only. The
+//! caches are sized so that, if those of all the usual threads are full, they hold half of the
+//! pool. Threads beyond the usual number have no cache, nor do threads of a pool too small to
+//! divide.
 #![allow(unsafe_code)] // unsafe: a cache is found by thread index, unique among living threads
 
 use super::free::Free;
@@ -16,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-/// Maximum size of a cache, in buffers.
+/// Maximum number of buffers in a thread's cache.
 const ROOM_MAX: usize = 64;
 
 #[derive(Default)]
@@ -38,7 +39,7 @@ pub(super) fn room(buffers: usize) -> usize {
 }
 
 impl Cached {
-    /// Creates caches of `room` buffers each for the list `depot`.
+    /// Creates caches of up to `room` buffers each; the shared list is `depot`.
     pub(super) fn new(depot: Free, room: usize) -> Cached {
         Cached { caches: Shards::new(USUAL_THREADS), depot: Guarded::new(depot), room }
     }
@@ -48,7 +49,7 @@ impl Cached {
         (self.caches.at(index), if index < USUAL_THREADS { self.room } else { 0 })
     }
 
-    /// Takes a buffer; with `ahead`, prefetches the next one at that offset in bytes.
+    /// Takes a buffer. With `ahead`, also prefetches the next buffer at that byte offset.
     pub(super) fn get(&self, ahead: Option<usize>) -> Option<NonNull<u8>> {
         let (cache, room) = self.cache();
         // SAFETY: the cache of this index belongs to this thread while it lives; no reference
@@ -65,7 +66,8 @@ impl Cached {
         Some(buf)
     }
 
-    /// Takes a buffer from the list, and moves half a cache of buffers to the thread's cache.
+    /// Takes a buffer from the shared list, and moves half a cache of buffers from there to the
+    /// thread's cache.
     #[cold]
     fn refill(&self, free: &mut Vec<NonNull<u8>>, room: usize) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock(lock_cx());
@@ -89,7 +91,8 @@ impl Cached {
         cache.count_puts(1);
     }
 
-    /// Returns a buffer to the list, and moves half a cache of buffers there.
+    /// Returns a buffer to the shared list, and moves half a cache of buffers from the thread's
+    /// cache there.
     #[cold]
     fn spill(&self, free: &mut Vec<NonNull<u8>>, room: usize, buf: NonNull<u8>) {
         let mut depot = self.depot.lock(lock_cx());
@@ -97,7 +100,8 @@ impl Cached {
         depot.give(buf);
     }
 
-    /// Takes as many buffers as `into` has slots, or as cache and list have; returns their number.
+    /// Takes as many buffers as `into` has slots, or fewer if cache and list have fewer. Returns
+    /// their number.
     pub(super) fn get_many<T>(&self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let (cache, _) = self.cache();
         // SAFETY: same as in `get`.
@@ -125,8 +129,8 @@ impl Cached {
         }
     }
 
-    /// Returns the numbers of gets, of puts, and of gets that found no buffer. A thread does not
-    /// access the pool after it has counted its put.
+    /// Returns the number of gets, of puts, and of gets that found no free buffer. A thread does
+    /// not access the pool after it has counted its put.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let depot = self.depot.lock(lock_cx());
         let sum = |count: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| count(cache).get()).sum::<u64>();
@@ -136,14 +140,15 @@ impl Cached {
         (depot.gets.get() + sum(|cache| &cache.gets), puts, depot.empty.get())
     }
 
-    /// Returns how often the list's lock was taken.
+    /// Returns how often the lock of the shared list was taken.
     pub(super) fn acquisitions(&self) -> u64 {
         self.depot.acquisitions()
     }
 }
 
 impl Cache {
-    /// Counts puts, as the last access to the pool, which may be freed as soon as all are counted.
+    /// Counts puts. This is the last access to the pool, which may be freed as soon as all puts are
+    /// counted.
     #[inline(always)]
     fn count_puts(&self, n: u64) {
         fence(Ordering::Release);

@@ -5,22 +5,22 @@ use crate::mem::Pages;
 use std::fmt;
 use std::str::FromStr;
 
-/// Storage of a pool's free buffers (the sysctl `pool.kind`).
+/// How a pool stores its free buffers (the sysctl `pool.kind`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
-    /// An array of pointers, last in first out.
+    /// In an array of pointers, last in first out.
     #[default]
     Stack,
-    /// A list linked through the free buffers.
+    /// In a list linked through the free buffers themselves.
     Freelist,
-    /// As BSD's UMA: constructor, destructor, per-thread buckets, depot.
+    /// As BSD's UMA does: constructor and destructor, per-thread buckets, and a depot.
     Zone,
-    /// The system's allocator for every buffer.
+    /// Not at all: each buffer is allocated and freed by the system's allocator.
     Malloc,
 }
 
 impl Stride {
-    /// Returns the smallest stride for `bytes` bytes, in whole cache lines.
+    /// Returns the smallest stride for `bytes` bytes, in bytes: whole cache lines.
     pub(super) fn over(self, bytes: usize) -> usize {
         match self {
             Stride::Odd => (bytes.div_ceil(64) | 1) * 64,
@@ -64,49 +64,49 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Exclusion between threads that use a pool's free list.
+/// How a pool's free list is protected when several threads use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PoolLocks {
-    /// One thread owns the list.
+    /// One thread owns the list; others return buffers through a second list.
     #[default]
     Owner,
-    /// A light mutex, with a cache for each thread.
+    /// A light mutex, and a cache of buffers for each thread.
     Light,
     /// A semaphore object around every get and put.
     Heavy,
 }
 
-/// Distance between buffers.
+/// How the distance between two buffers is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stride {
     /// An odd number of cache lines: equal offsets of different buffers then fall into different
     /// cache sets.
     #[default]
     Odd,
-    /// A power of two: no buffer of up to a page crosses a page boundary, which devices with direct
-    /// memory access require. Includes the room for a [`Held`](crate::Held)'s state: 1856 bytes
-    /// after a headroom of 128 make 2048.
+    /// A power of two: no buffer of up to a page then crosses a page boundary, which devices with
+    /// direct memory access require. The distance includes the room for the state of a
+    /// [`Held`](crate::Held): 1856 bytes after a headroom of 128 make 2048.
     PowerOfTwo,
 }
 
 /// Configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Policy for free buffers.
+    /// How free buffers are stored.
     pub kind: Kind,
-    /// Exclusion between threads.
+    /// How the free list is protected.
     pub locks: PoolLocks,
     /// Number of buffers.
     pub buffers: usize,
     /// Bytes of payload in a buffer, not including the headroom.
     pub data: usize,
-    /// Bytes reserved for headers before the payload.
+    /// Number of bytes reserved for headers in front of the payload.
     pub headroom: u16,
     /// Page size of the memory.
     pub pages: Pages,
     /// Distance between the buffers.
     pub stride: Stride,
-    /// Prefetches the next buffer's first lines while the current one is filled.
+    /// If true, the next buffer's first cache lines are prefetched when a buffer is taken.
     pub prefetch: bool,
 }
 
@@ -125,11 +125,11 @@ impl Default for PoolConfig {
     }
 }
 
-/// Reason that a pool could not be created.
+/// Reason why a pool could not be created.
 #[derive(Debug)]
 pub enum PoolError {
-    /// No buffers or more than 16 Mi, payload of 0 bytes or above 1 MiB, or a headroom above
-    /// 16 KiB.
+    /// No buffers or more than 16 Mi, payload of 0 bytes or more than 1 MiB, or a headroom of more
+    /// than 16 KiB.
     BadConfig(&'static str),
     /// The system has no memory.
     NoMemory(std::io::Error),

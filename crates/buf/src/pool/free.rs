@@ -57,7 +57,7 @@ impl Free {
         Free { list, headroom, gets: Counter::default(), puts: Counter::default(), empty: Counter::default() }
     }
 
-    /// Takes a buffer and counts it.
+    /// Takes a buffer and counts it. With `prefetch_next`, also prefetches the buffer after it.
     #[inline(always)]
     pub(super) fn get(&mut self, prefetch_next: bool) -> Option<NonNull<u8>> {
         let buf = self.take()?;
@@ -83,9 +83,9 @@ impl Free {
         self.puts.bump();
     }
 
-    /// Takes as many buffers as `into` has slots, or as there are: those returned last, in the
-    /// order in which they were returned, so that source and destination are copied in the same
-    /// direction. Returns their number.
+    /// Takes as many buffers as `into` has slots, or fewer if fewer are free. Takes the buffers
+    /// returned last, in the order in which they were returned, so that source and destination are
+    /// copied in the same direction. Returns their number.
     #[inline(always)]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };
@@ -115,8 +115,8 @@ impl Free {
         }
     }
 
-    /// Returns the buffers of frames that are all freed in the same way; otherwise does nothing and
-    /// returns false.
+    /// Returns the buffers of `frames`, if all of them are freed in the same way. Otherwise does
+    /// nothing and returns false.
     #[inline(always)]
     pub(super) fn put_all(&mut self, frames: &[Frame]) -> bool {
         let (List::Stack(stack), [first, ..]) = (&mut self.list, frames) else { return false };
@@ -164,8 +164,8 @@ impl Free {
         }
     }
 
-    /// Exchanges all free buffers with another list of the pool, without counting, in constant
-    /// time.
+    /// Exchanges all free buffers with `other`, another list of the same pool, in constant time and
+    /// without counting.
     pub(super) fn exchange(&mut self, other: &mut Free) {
         std::mem::swap(&mut self.list, &mut other.list);
     }

@@ -1,7 +1,7 @@
-//! The zone: BSD's UMA. A constructor and a destructor per buffer, two buckets per thread, a depot
-//! of full buckets with a lock.
+//! The zone, as BSD's UMA: a constructor and a destructor per buffer, two buckets per thread, and a
+//! depot of full buckets under a lock.
 //!
-//! rtems2014 found that UMA costs a tenth of a TCP stream on a small machine; with this kind its
+//! rtems2014 found that UMA costs a tenth of a TCP stream on a small machine. With this kind its
 //! cost can be measured here.
 #![allow(unsafe_code)] // unsafe: buckets are found by thread index, unique among living threads
 
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 /// Number of pointers in a bucket (UMA's largest bucket).
 const BUCKET: usize = 128;
-/// Bytes that the constructor initialises: the size of an mbuf header.
+/// Number of bytes that the constructor initialises: the size of an mbuf header.
 const HEADER: usize = 64;
 
 type Bucket = Vec<NonNull<u8>>;
@@ -42,8 +42,8 @@ fn construct(buf: NonNull<u8>) {
 }
 
 fn destruct(buf: NonNull<u8>) {
-    // As mb_dtor_mbuf, which clears tags and flags: one word, which loads the line into the cache.
-    // SAFETY: the buffer is ours and aligned to 64 bytes.
+    // Writes one word, as mb_dtor_mbuf does when it clears tags and flags; this loads the cache
+    // line. SAFETY: the buffer is ours and aligned to 64 bytes.
     unsafe { buf.cast::<u64>().write(0) }
 }
 
@@ -122,13 +122,13 @@ impl Zone {
         cache.puts.bump();
     }
 
-    /// Returns the numbers of gets, of puts, and of gets that found no buffer.
+    /// Returns the number of gets, of puts, and of gets that found no free buffer.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let sum = |pick: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| pick(cache).get()).sum();
         (sum(|c| &c.gets), sum(|c| &c.puts), sum(|c| &c.empty))
     }
 
-    /// Returns whether no other thread has ever taken or returned a buffer.
+    /// Returns whether no thread other than this one has ever taken or returned a buffer.
     pub(super) fn used_only_here(&self) -> bool {
         let me = thread_index();
         self.caches.enumerate().all(|(i, c)| i == me || (c.gets.get() == 0 && c.puts.get() == 0))

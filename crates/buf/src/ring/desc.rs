@@ -1,19 +1,19 @@
-//! A descriptor ring: buffers that a driver lends to a card, and status bits by which the card
-//! returns them.
+//! A descriptor ring: a driver lends buffers to a card, and the card returns them by setting status
+//! bits.
 //!
-//! The driver puts values into descriptors and announces them with one store (the doorbell: the
-//! tail). The card works from the head to the tail, on the value in place, and reports completion
-//! with the DD bit of the descriptor's status word: of every descriptor, or only of those with the
-//! RS bit. A report covers all descriptors before it. The driver then takes the values back, in
-//! order. As in the 8254x manual, head equal to tail means an empty ring, so one descriptor stays
-//! unused. Checked with loom.
+//! The driver puts values into descriptors and announces them with one store to the tail (the
+//! doorbell). The card processes the values in place, from the head to the tail. It reports
+//! completion with the DD bit in a descriptor's status word: of every descriptor, or only of those
+//! with the RS bit. A report covers all descriptors before it. The driver then takes the values
+//! back, in order. As in the 8254x manual, head equal to tail means an empty ring, so one
+//! descriptor stays unused. Checked with loom.
 
 use super::{Arc, AtomicU32, Ordering, Padded, UnsafeCell};
 use std::collections::VecDeque;
 
-/// Descriptor done: the card has written back its status.
+/// Descriptor done: the card has processed the descriptor and written back its status.
 pub const DD: u32 = 1;
-/// Report status: the driver requests DD for this descriptor.
+/// Report status: the driver requests that the card set DD for this descriptor.
 pub const RS: u32 = 1 << 8;
 
 struct Shared<T> {
@@ -46,13 +46,13 @@ impl<T> Shared<T> {
 /// The driver's side of a ring.
 pub struct Driver<T> {
     shared: Arc<Shared<T>>,
-    /// Next to take back, end of those that can be taken back, end of those announced, next to
-    /// fill; in this order.
+    /// Four positions in the ring, in this order: next descriptor to take back, end of those that
+    /// can be taken back, end of those announced, next descriptor to fill.
     head: u32,
     done: u32,
     announced: u32,
     tail: u32,
-    /// Descriptors with a requested report that has not been received.
+    /// Descriptors for which a report was requested (RS) and has not arrived.
     asked: VecDeque<u32>,
 }
 
@@ -90,7 +90,7 @@ impl<T> Driver<T> {
         self.size() - 1 - self.filled()
     }
 
-    /// Returns the number of descriptors filled and not taken back.
+    /// Returns the number of descriptors that are filled and not yet taken back.
     #[inline(always)]
     pub fn filled(&self) -> usize {
         self.tail.wrapping_sub(self.head) as usize
@@ -102,14 +102,14 @@ impl<T> Driver<T> {
         self.tail.wrapping_sub(self.announced) as usize
     }
 
-    /// Returns the number of descriptors filled but not reached by the card's head. On a real card
-    /// this is a register read, so it is for audits only.
+    /// Returns the number of descriptors that are filled and that the card's head has not passed.
+    /// On a real card this is a register read, so it is for audits only.
     pub fn pending(&self) -> usize {
         self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire)) as usize
     }
 
-    /// Fills the next descriptor, with the command bits `command` ([`RS`], and bits agreed between
-    /// card and driver); returns the value as the error if the ring is full.
+    /// Fills the next descriptor with `value` and the command bits `command` ([`RS`], and bits
+    /// agreed between card and driver). Returns the value as the error if the ring is full.
     #[inline(always)]
     pub fn put(&mut self, value: T, command: u32) -> Result<(), T> {
         if self.room() == 0 {
@@ -126,8 +126,8 @@ impl<T> Driver<T> {
         Ok(())
     }
 
-    /// Fills up to `most` descriptors with the values and command bits from `next`; returns their
-    /// number. Equivalent to repeated [`Driver::put`], with the indexes kept in registers.
+    /// Fills up to `most` descriptors with the values and command bits that `next` returns. Returns
+    /// their number. Equivalent to repeated [`Driver::put`], with the indexes kept in registers.
     #[inline(always)]
     pub fn put_from(&mut self, most: usize, mut next: impl FnMut() -> Option<(T, u32)>) -> usize {
         let (start, mut tail) = (self.tail, self.tail);
@@ -154,8 +154,8 @@ impl<T> Driver<T> {
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 
-    /// Checks descriptors one after the other for DD, until `most` are done; returns the number
-    /// that can be taken back.
+    /// Checks DD in one descriptor after the other, until `most` are done. Returns the number of
+    /// descriptors that can be taken back.
     #[inline(always)]
     pub fn find_done(&mut self, most: usize) -> usize {
         let mut done = self.done;
@@ -169,7 +169,8 @@ impl<T> Driver<T> {
         done.wrapping_sub(self.head) as usize
     }
 
-    /// Checks only descriptors with a requested report; returns the number that can be taken back.
+    /// Checks DD only in descriptors for which a report was requested. Returns the number of
+    /// descriptors that can be taken back.
     #[inline(always)]
     pub fn find_reported(&mut self) -> usize {
         while let Some(&at) = self.asked.front()
@@ -182,8 +183,8 @@ impl<T> Driver<T> {
         self.done.wrapping_sub(self.head) as usize
     }
 
-    /// Takes back up to `most` descriptors found done, in order, and passes each value to `each`,
-    /// or `None` if the card has kept it. Returns their number.
+    /// Takes back up to `most` descriptors that were found done, in order. Passes each value to
+    /// `each`, or `None` if the card has kept the value. Returns their number.
     #[inline(always)]
     pub fn take_done(&mut self, most: usize, mut each: impl FnMut(Option<T>)) -> usize {
         let n = (self.done.wrapping_sub(self.head) as usize).min(most);
@@ -199,8 +200,8 @@ impl<T> Driver<T> {
         n
     }
 
-    /// Passes to `look` the value that [`Driver::take_done`] would return after `ahead` others, if
-    /// it was found done.
+    /// Calls `look` with the value that [`Driver::take_done`] would return after `ahead` others, if
+    /// that descriptor was found done.
     #[inline(always)]
     pub fn look_ahead(&self, ahead: usize, look: impl FnOnce(&T)) {
         if ahead < self.done.wrapping_sub(self.head) as usize {
@@ -215,7 +216,8 @@ impl<T> Driver<T> {
 }
 
 impl<T> Card<T> {
-    /// Returns the number of descriptors announced and not finished (at least).
+    /// Returns the number of descriptors announced to the card and not finished. There may be more,
+    /// because the driver may be announcing some meanwhile.
     #[inline]
     pub fn ready(&mut self) -> usize {
         if self.tail_seen == self.head {
@@ -224,8 +226,8 @@ impl<T> Card<T> {
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// Passes the next descriptor's value, which may be changed or taken, and its command bits to
-    /// `work`; returns `None` if there is no descriptor.
+    /// Calls `work` with the next descriptor's value, which it may change or take, and the command
+    /// bits. Returns `None` if no descriptor is announced.
     pub fn with_next<R>(&mut self, work: impl FnOnce(&mut Option<T>, u32) -> R) -> Option<R> {
         if self.ready() == 0 {
             return None;
@@ -236,13 +238,13 @@ impl<T> Card<T> {
         Some(self.shared.slot(self.head).with_mut(|slot| work(unsafe { &mut *slot }, command)))
     }
 
-    /// Finishes the next descriptor. DD is set if the driver requested it.
+    /// Finishes the next descriptor. Sets DD only if the driver requested a report.
     pub fn finish(&mut self) {
         let asked = self.shared.status(self.head).load(Ordering::Relaxed) & RS != 0;
         self.leave(asked);
     }
 
-    /// Finishes the next descriptor and sets DD in any case.
+    /// Finishes the next descriptor, and sets DD in any case.
     pub fn finish_and_report(&mut self) {
         self.leave(true);
     }

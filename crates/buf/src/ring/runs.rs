@@ -1,5 +1,5 @@
-//! Bursts through a ring: frames are copied in at most two runs, which saves a call and an index
-//! per frame.
+//! Bursts through a ring. The frames of a burst are copied in at most two contiguous pieces, which
+//! saves a call and an index update per frame.
 
 use super::{Consumer, Producer, Shared};
 use crate::{Burst, Frame};
@@ -10,8 +10,8 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 impl Producer<Frame> {
-    /// Writes as many frames as fit from the front of `from`; they become visible to the consumer
-    /// all at once. Returns their number.
+    /// Moves frames from the front of `from` into the ring, as many as fit. They become visible to
+    /// the consumer all at once. Returns their number.
     #[inline]
     pub fn push_burst(&mut self, from: &mut Burst) -> usize {
         let capacity = self.shared.slots.len();
@@ -30,8 +30,8 @@ impl Producer<Frame> {
 }
 
 impl Consumer<Frame> {
-    /// Moves at most `most` frames, and no more than fit, to the end of `into`. Returns their
-    /// number.
+    /// Moves frames from the ring to the end of `into`: at most `most`, and no more than fit.
+    /// Returns their number.
     #[inline]
     pub fn pop_burst(&mut self, into: &mut Burst, most: usize) -> usize {
         let n = self.ready().min(most).min(into.room());
@@ -66,7 +66,8 @@ unsafe fn copy(from: *const MaybeUninit<Frame>, to: *mut MaybeUninit<Frame>, n: 
 
 #[cfg(not(loom))]
 impl Shared<Frame> {
-    /// Returns the first slot and the number of slots from `at` to the ring's end, at most `n`.
+    /// Returns a pointer to slot `at`, and the number of slots from there to the ring's end, at
+    /// most `n`.
     #[inline(always)]
     fn run(&self, at: usize, n: usize) -> (*mut MaybeUninit<Frame>, usize) {
         let first = at & (self.slots.len() - 1);
@@ -106,7 +107,7 @@ impl Shared<Frame> {
     }
 }
 
-/// One by one, since loom tracks each slot.
+/// Copies frames one by one, because loom tracks each slot.
 #[cfg(loom)]
 impl Shared<Frame> {
     fn write(&self, at: usize, frames: &[MaybeUninit<Frame>]) {

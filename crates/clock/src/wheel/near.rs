@@ -1,10 +1,10 @@
-//! Keys of the present granule, earliest first: a binary heap with the position stored in each
-//! key's entry, so that a key can be removed from the middle.
+//! Keys whose deadline is in the present granule, earliest first: a binary heap. Each key's entry
+//! contains its position in the heap, so that a key can be removed from the middle.
 
 use super::Entry;
 use crate::Instant;
 
-/// A heap of (deadline, key); [`Entry::prev`] holds the position.
+/// A heap of (deadline, key) pairs; [`Entry::prev`] contains a key's position.
 #[derive(Debug, Default)]
 pub(super) struct Near(Vec<(Instant, u32)>);
 

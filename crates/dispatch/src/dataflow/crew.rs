@@ -1,4 +1,4 @@
-//! Runs workers on threads of their own.
+//! Runs each worker on a thread of its own.
 
 use super::{Config, Dispatcher, Work, dataflow};
 use crate::spawn_worker;
@@ -26,15 +26,16 @@ impl fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// Workers with a thread each, and their work functions.
+/// The threads of the workers; each returns its work function when it ends.
 #[derive(Debug)]
 pub struct Crew<W>(Vec<JoinHandle<W>>);
 
 impl<W: Work + Send + 'static> Crew<W> {
-    /// Starts a thread called `name.0`, `name.1` and so on for each of `works`, on any core.
+    /// Starts one thread for each of `works`, called `name.0`, `name.1` and so on. The threads are
+    /// not pinned to cores.
     ///
     /// # Errors
-    /// The system's error if a thread cannot be created; threads already started end.
+    /// The system's error if a thread cannot be created; threads that were already started end.
     pub fn spawn(name: &str, config: &Config, works: Vec<W>, clock: &Clock) -> io::Result<(Dispatcher, Crew<W>)> {
         let (dispatcher, workers) = dataflow(config, works.len());
         let mut crew = Vec::new();
@@ -48,7 +49,8 @@ impl<W: Work + Send + 'static> Crew<W> {
         Ok((dispatcher, Crew(crew)))
     }
 
-    /// Waits for all workers, which end when the dispatcher is gone. Returns their work functions.
+    /// Waits for all workers, which end once the dispatcher is dropped. Returns their work
+    /// functions, or the panic.
     pub fn join(self) -> Vec<Result<W, Panicked>> {
         let joined = self.0.into_iter().map(JoinHandle::join).enumerate();
         joined

@@ -1,5 +1,5 @@
-//! Scheduling of lanes: which are runnable, which worker has them, which workers sleep. All state
-//! accessed concurrently is here.
+//! Scheduling of lanes: which lanes are runnable, which worker has them, and which workers sleep.
+//! All state accessed concurrently is here.
 //!
 //! ```text
 //!              idle        runnable, or with a worker     the same, with NEWS set
@@ -8,11 +8,11 @@
 //! finish                     -> idle                        -> runnable, given back
 //! ```
 //! The dispatcher puts frames into a lane's ring before it announces them; a worker clears the NEWS
-//! flag before it reads the ring. Both change the state by one read-modify-write each, never by a
-//! load alone. The later of the two operations sees the effect of the earlier, so the worker either
-//! finds a frame in the ring or finds NEWS set when it finishes. (With a load alone each could miss
-//! the other, because the store into the ring may still be in progress.) Checked with loom (`cargo
-//! xtask loom`).
+//! flag before it reads the ring. Each of the two changes the lane's state by one
+//! read-modify-write, never by a load alone. The later of the two operations therefore reads the
+//! effect of the earlier one: the worker either finds a frame in the ring, or finds NEWS set when
+//! it finishes. (With a load alone, each could miss the other's change, because the store into the
+//! ring may still be in progress.) Checked with loom (`cargo xtask loom`).
 
 use buf::ring::Consumer;
 #[cfg(loom)]
@@ -29,32 +29,33 @@ use std::sync::{
     atomic::{AtomicU8, AtomicUsize, Ordering},
 };
 
-/// The lane is in the queue, or a worker has it.
+/// Flag: the lane is in the queue of runnable lanes, or a worker has it.
 const BUSY: u8 = 1;
-/// Frames were announced since a worker began with the lane.
+/// Flag: frames were announced after a worker began to process the lane.
 const NEWS: u8 = 2;
 
-/// Request to the workers to end.
+/// Request to the workers to end, and when.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
-    /// Workers do not end.
+    /// Workers continue.
     Never,
-    /// Workers end when nothing is runnable.
+    /// Workers end when no lane is runnable.
     Finish,
-    /// Workers end at once.
+    /// Workers end after their current task.
     Now,
 }
 
 #[derive(Debug)]
 struct Runnable {
     lanes: VecDeque<u32>,
-    /// Sleeping workers that were not woken yet. May include a worker that woke spuriously, which
-    /// then gets one needless wakeup.
+    /// Number of sleeping workers that were not woken yet. May include a worker that woke
+    /// spuriously, which then gets one needless wakeup.
     sleeping: usize,
     ending: Ending,
 }
 
-/// Queue of runnable lanes, each at most once, so bounded by the number of lanes.
+/// Queue of runnable lanes. It contains each lane at most once, so it is bounded by the number of
+/// lanes.
 #[derive(Debug)]
 pub struct Queue {
     states: Box<[AtomicU8]>,
@@ -85,14 +86,15 @@ impl Queue {
         self.states.get(lane as usize)
     }
 
-    /// Announces frames in the lane's ring. If this returns true, the lane was idle and the caller
-    /// must [`enqueue`](Queue::enqueue) it.
+    /// Announces that the lane's ring has new frames. If this returns true, the lane was idle and
+    /// the caller must [`enqueue`](Queue::enqueue) it.
     #[inline]
     pub fn announce(&self, lane: u32) -> bool {
         self.state(lane).is_some_and(|state| state.fetch_or(BUSY | NEWS, Ordering::AcqRel) & BUSY == 0)
     }
 
-    /// Marks the start of a task on a lane that the caller has taken, before it reads the ring.
+    /// Marks the start of a task on a lane that the worker has taken. The worker calls it before it
+    /// reads the lane's ring.
     #[inline]
     pub fn begin(&self, lane: u32) {
         if let Some(state) = self.state(lane) {
@@ -100,24 +102,24 @@ impl Queue {
         }
     }
 
-    /// Marks the end of a task on a lane; `more` is whether its ring still had frames. Returns
-    /// whether the caller must give the lane back.
+    /// Marks the end of a task on a lane; `more` is whether the lane's ring still has frames.
+    /// Returns whether the worker must give the lane back as runnable.
     #[inline]
     pub fn finish(&self, lane: u32, more: More) -> bool {
         let idle = |state: &AtomicU8| state.compare_exchange(BUSY, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
         more == More::Frames || !self.state(lane).is_some_and(idle)
     }
 
-    /// Adds runnable lanes, and wakes a sleeping worker for each, if any. Returns the number of
-    /// workers woken.
+    /// Adds runnable lanes, and wakes one sleeping worker for each, as long as any sleeps. Returns
+    /// the number of workers woken.
     pub fn enqueue(&self, lanes: &[u32]) -> usize {
         let mut runnable = lock(&self.runnable);
         runnable.lanes.extend(lanes);
         self.wake_workers(runnable, lanes.len())
     }
 
-    /// Gives lanes back and takes up to `most` others, leaving a fair share to the other workers.
-    /// Returns the number of workers woken.
+    /// Gives back the lanes in `back` and takes up to `most` others into `taken`, leaving a fair
+    /// share to the other workers. Returns the number of workers woken.
     pub fn exchange(&self, back: &mut Vec<u32>, taken: &mut VecDeque<u32>, most: usize) -> usize {
         let mut runnable = lock(&self.runnable);
         let wanted = back.len();
@@ -141,12 +143,13 @@ impl Queue {
         woken
     }
 
-    /// Returns whether a lane seems runnable, without taking the lock.
+    /// Returns whether a lane is probably runnable, without taking the lock.
     pub fn is_promising(&self) -> bool {
         self.level.load(Ordering::Relaxed) > 0
     }
 
-    /// Sleeps until a lane is runnable or the worker must end. Returns which, and whether it slept.
+    /// Sleeps until a lane is runnable or the worker must end. Returns which of the two, and
+    /// whether the worker slept.
     pub fn sleep(&self) -> (Next, Slept) {
         let (mut runnable, mut slept) = (lock(&self.runnable), Slept::No);
         loop {
@@ -162,12 +165,12 @@ impl Queue {
         }
     }
 
-    /// Cancels the request to end, for workers that start from now on.
+    /// Cancels the request to end, so that new workers can start.
     pub fn resume(&self) {
         lock(&self.runnable).ending = Ending::Never;
     }
 
-    /// Requests all workers to end. A more urgent earlier request stays in force.
+    /// Requests all workers to end. An earlier, more urgent request stays in force.
     pub fn end(&self, ending: Ending) {
         let mut runnable = lock(&self.runnable);
         runnable.ending = runnable.ending.max(ending);
@@ -177,7 +180,7 @@ impl Queue {
     }
 }
 
-/// State of a lane's ring at the end of a task.
+/// Whether a lane's ring still has frames at the end of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
     /// The ring is empty.
@@ -186,16 +189,16 @@ pub enum More {
     Frames,
 }
 
-/// Next action of a worker.
+/// What a worker does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// There is work.
+    /// A lane is runnable: continue.
     Work,
-    /// There will be no more work: end.
+    /// The worker must end.
     End,
 }
 
-/// Record of a worker's sleep.
+/// Whether a worker slept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
     /// The worker did not sleep.
@@ -204,11 +207,11 @@ pub enum Slept {
     Yes,
 }
 
-/// Consumer ends of all lanes' rings.
+/// Consumer ends of the rings of all lanes.
 pub struct Lanes<T> {
     pub queue: Queue,
-    /// Each is locked by the worker that the queue gave the lane to. It is contended only by
-    /// counting or discarding.
+    /// One mutex per lane. The worker that has the lane locks it; it is contended only while
+    /// waiting frames are counted or discarded.
     rings: Box<[Mutex<Consumer<T>>]>,
 }
 
@@ -217,8 +220,8 @@ impl<T> Lanes<T> {
         Lanes { queue: Queue::new(rings.len(), workers), rings: rings.into_iter().map(Mutex::new).collect() }
     }
 
-    /// Begins a task on a lane: takes up to `most` waiting frames, in order. Returns how many, and
-    /// whether there are more.
+    /// Begins a task on a lane: takes up to `most` waiting frames, in order. Returns how many it
+    /// took, and whether more are waiting.
     #[inline]
     pub fn take(&self, lane: u32, most: usize, into: impl FnMut(T)) -> (usize, More) {
         self.queue.begin(lane);
@@ -228,8 +231,8 @@ impl<T> Lanes<T> {
         (n, if ring.ready() > 0 { More::Frames } else { More::Nothing })
     }
 
-    /// Drops the frames waiting in a lane, even if a worker has the lane; that worker may then find
-    /// it empty. Returns how many were dropped.
+    /// Drops the frames waiting in a lane, even if a worker has the lane; the worker may then find
+    /// the lane empty. Returns how many were dropped.
     pub fn discard(&self, lane: usize) -> usize {
         self.rings.get(lane).map_or(0, |ring| lock(ring).pop_into(usize::MAX, drop))
     }

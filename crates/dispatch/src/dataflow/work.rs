@@ -1,4 +1,5 @@
-//! A worker: takes runnable lanes, processes a burst of each, and gives back unfinished ones.
+//! A worker: takes runnable lanes, processes a burst of frames from each, and gives back lanes that
+//! still have frames.
 
 use super::Dataflow;
 use super::queue::Ending;
@@ -7,10 +8,10 @@ use clock::Instant;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The work done on frames.
+/// Processing of frames by a worker.
 pub trait Work {
-    /// Processes a task: frames of one lane, oldest first, starting at time `now`. It takes them
-    /// out of the burst; frames left in it are dropped and counted.
+    /// Processes one task: frames of one lane, oldest first, at time `now`. It must take the frames
+    /// out of the burst; those left are dropped and counted.
     fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant);
 }
 
@@ -20,14 +21,14 @@ impl<F: FnMut(usize, &mut Burst, Instant)> Work for F {
     }
 }
 
-/// A worker. When it is dropped, also by a panic, its lanes go to the other workers.
+/// A worker. When it is dropped, also by a panic, other workers can take its lanes.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,
     flow: Arc<Dataflow>,
-    /// Lanes taken, with no task begun on them.
+    /// Lanes that the worker has taken but not begun.
     taken: VecDeque<u32>,
-    /// Lanes to give back.
+    /// Lanes that the worker gives back in its next turn.
     back: Vec<u32>,
     /// The lane of the current task, and its number of frames.
     task: Option<(u32, usize)>,
@@ -51,7 +52,7 @@ impl Worker {
     }
 
     /// Runs one turn: takes a share of the runnable lanes, and processes a burst of each. Returns
-    /// the number of lanes. Never sleeps.
+    /// the number of lanes processed. Never sleeps.
     pub fn turn(&mut self, work: &mut impl Work, clock: impl Fn() -> Instant) -> usize {
         let counts = self.flow.work(self.number);
         let woken = self.flow.lanes.queue.exchange(&mut self.back, &mut self.taken, self.flow.config.take);
@@ -84,12 +85,13 @@ impl Worker {
         }
     }
 
-    /// Sleeps until there is work. Returns `false` if there will be none any more.
+    /// Sleeps until a lane is runnable. Returns `false` if the worker must end.
     pub fn sleep(&mut self) -> bool {
         self.flow.rest(self.number)
     }
 
-    /// Works until the dispatcher is gone and no work is left, or until [`Dataflow::stop`].
+    /// Runs turns and sleeps between them, until the dispatcher is dropped and no frames are left,
+    /// or until [`Dataflow::stop`].
     pub fn run(&mut self, work: &mut impl Work, clock: impl Fn() -> Instant) {
         while self.turn(work, &clock) > 0 || self.sleep() {}
     }

@@ -1,4 +1,4 @@
-//! A caller: passes items to netisr, and works on them itself if the mode allows it.
+//! A caller: passes items to netisr, and processes them itself if the mode allows it.
 
 use super::config::Live;
 use super::statistics::Counts;
@@ -15,7 +15,7 @@ pub struct Caller<T: Item> {
     /// The caller's own workstream.
     at: usize,
     counts: Arc<Shards<Counts>>,
-    /// Items of a burst by chosen workstream; empty between calls.
+    /// Items of a burst, by the workstream chosen for them; empty between calls.
     shares: Box<[List<T>]>,
 }
 
@@ -36,8 +36,9 @@ impl<T: Item> Caller<T> {
         self.at
     }
 
-    /// Returns whether the caller works on all items of this protocol itself, at once. It then need
-    /// not create items, and only reports the work by [`count_direct`](Caller::count_direct).
+    /// Returns whether the caller processes all items of this protocol itself, at once. The caller
+    /// then need not create items; it only reports their number by
+    /// [`count_direct`](Caller::count_direct).
     #[inline(always)]
     pub fn is_direct(&self, protocol: ProtoId) -> bool {
         let direct = self.isr.mode_of(protocol) == Mode::Direct;
@@ -47,7 +48,7 @@ impl<T: Item> Caller<T> {
         direct
     }
 
-    /// Counts `n` items that the caller has worked on itself.
+    /// Counts `n` items that the caller has processed itself.
     #[inline(always)]
     pub fn count_direct(&self, protocol: ProtoId, n: usize) {
         let counts = self.counts.at(protocol.at());
@@ -55,9 +56,9 @@ impl<T: Item> Caller<T> {
         counts.handled.add(n as u64);
     }
 
-    /// Passes on all of `items`, which came from `source` (interface or other distinction of
-    /// sources), according to the mode. Items left in `items` were refused because of full queues,
-    /// and are counted as QDrops.
+    /// Processes or queues all of `items`, as the mode requires. `source` identifies where they
+    /// came from, such as the number of an interface. Items left in `items` were refused because of
+    /// full queues, and are counted as QDrops.
     pub fn dispatch(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
         match self.isr.mode_of(protocol) {
             Mode::Direct => {
@@ -69,9 +70,9 @@ impl<T: Item> Caller<T> {
         }
     }
 
-    /// Puts `items` into queues in any mode, for a caller that may not work on them itself. Items
-    /// left in `items` were refused. No host calls this: packets that a stack sends to itself
-    /// (loopback, out of tunnels) wait in the stack (decision 19).
+    /// Queues `items` whatever the mode, for a caller that may not process them itself. Items left
+    /// in `items` were refused. No host calls this: packets that a stack sends to itself (loopback,
+    /// decapsulated packets) wait in the stack (decision 19).
     pub fn queue(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>) {
         self.defer(protocol, source, items, Mode::Deferred);
     }
@@ -113,7 +114,8 @@ impl<T: Item> Caller<T> {
         if turn.is_some() {
             touched &= !own;
         }
-        // Queue first, so that work that panics does not lose items of other workstreams.
+        // Items of other workstreams are queued first, so that a panic in the work function does
+        // not lose them.
         if touched != 0 {
             put_all(&self.isr, protocol, &mut self.shares, touched, items);
             live.note_queued();
@@ -124,7 +126,7 @@ impl<T: Item> Caller<T> {
     }
 }
 
-/// Works on all of `items` in a workstream's turn.
+/// Processes all of `items` while this thread has the turn of the workstream.
 fn in_turn<T>(protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>, counts: &Counts) {
     while !items.is_empty() {
         counts.hybrid_dispatched.add(items.len().min(CHUNK) as u64);
@@ -132,8 +134,8 @@ fn in_turn<T>(protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>, c
     }
 }
 
-/// Sorts `items` by chosen workstream, keeping their order. Returns the workstreams used, one bit
-/// each.
+/// Sorts `items` by the workstream chosen for them, keeping their order. Returns the workstreams
+/// that got items, as one bit each.
 fn share<T: Item>(
     live: &Live<T>,
     own: usize,
@@ -156,7 +158,7 @@ fn share<T: Item>(
     touched
 }
 
-/// Returns the workstream of an item, before the modulus.
+/// Returns the workstream for an item, before the modulus.
 #[inline]
 fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item: &T, mode: Mode) -> usize {
     let by_source = source as usize;
@@ -173,7 +175,7 @@ fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item
     }
 }
 
-/// Puts each share into its workstream's queue; refused items go back to `items`.
+/// Puts each share of items into the queue of its workstream. Refused items go back to `items`.
 fn put_all<T: Item>(isr: &Netisr<T>, protocol: ProtoId, shares: &mut [List<T>], mut touched: u64, items: &mut List<T>) {
     let limit = isr.qlimit(protocol);
     while touched != 0 {

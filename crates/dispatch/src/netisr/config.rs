@@ -1,4 +1,4 @@
-//! Configuration of netisr: modes, policies and limits, for all protocols and for each.
+//! Configuration of netisr: modes, policies and limits, for all protocols and for single ones.
 
 use super::{NetisrError, PROTOCOLS_MAX, ProtocolRow};
 use std::fmt;
@@ -8,21 +8,21 @@ use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of workstreams: a 64-bit mask has one bit for each.
 pub const WORKSTREAMS_MAX: usize = 64;
-/// `net.isr.defaultqlimit`: FreeBSD's default.
+/// Default of `net.isr.defaultqlimit`, as in FreeBSD.
 pub const QLIMIT_DEFAULT: usize = 256;
-/// `net.isr.maxqlimit`: FreeBSD's default.
+/// Default of `net.isr.maxqlimit`, as in FreeBSD.
 pub const QLIMIT_MAX: usize = 10_240;
 
-/// Time at which work runs (`net.isr.dispatch`). The numbers are FreeBSD's, where 0 means the mode
-/// of all protocols.
+/// When, and by which thread, an item is processed (`net.isr.dispatch`). The numbers are FreeBSD's,
+/// where 0 means the mode of all protocols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Mode {
-    /// Queued: work runs later, in a workstream's worker.
+    /// Later: the item is queued, and the workstream's worker processes it.
     Deferred = 1,
-    /// At once if order allows it, otherwise queued.
+    /// At once if the order of items allows it, otherwise queued.
     Hybrid = 2,
-    /// At once, in the thread of the caller.
+    /// At once, in the receiving thread.
     #[default]
     Direct = 3,
 }
@@ -30,7 +30,7 @@ pub enum Mode {
 impl Mode {
     /// All modes, by number.
     pub const ALL: [Mode; 3] = [Mode::Deferred, Mode::Hybrid, Mode::Direct];
-    /// Names of the modes.
+    /// List of the modes' names, for messages.
     pub const WORDS: &'static str = "direct, hybrid or deferred";
 
     /// Returns the mode's number: 1 to 3.
@@ -58,10 +58,10 @@ impl Mode {
         }
     }
 
-    /// Parses a protocol's own mode; `default` means none.
+    /// Parses the mode of a single protocol; `default` means that the common mode applies.
     ///
     /// # Errors
-    /// [`NetisrError::UnknownMode`].
+    /// [`NetisrError::UnknownMode`]: the text is neither a mode's name nor `default`.
     pub fn own(word: &str) -> Result<Option<Mode>, NetisrError> {
         if word == "default" { Ok(None) } else { word.parse().map(Some) }
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Mode {
 
 impl FromStr for Mode {
     type Err = NetisrError;
-    /// Parses a name, or 1 (direct) and 0 (deferred) as in netisr2005.
+    /// Parses a mode's name, or a number as in netisr2005: 1 (direct), 0 (deferred).
     fn from_str(word: &str) -> Result<Mode, NetisrError> {
         match word {
             "direct" | "1" => Ok(Mode::Direct),
@@ -87,24 +87,24 @@ impl FromStr for Mode {
     }
 }
 
-/// Choice of an item's workstream. The numbers are FreeBSD's.
+/// How the workstream of an item is chosen. The numbers are FreeBSD's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
-    /// By the item's source.
+    /// By the item's source, such as its interface.
     #[default]
     Source = 1,
-    /// By the item's flow, or by its source if it has none.
+    /// By the item's flow; by its source if the flow is unknown.
     Flow = 2,
-    /// By the protocol's `m2cpuid`. If that returns none: the caller's own (hybrid), otherwise by
-    /// source.
+    /// By the protocol's callback `m2cpuid`. If that returns `None`: the caller's own workstream
+    /// (hybrid mode), or by source (other modes).
     Cpu = 3,
 }
 
 impl Policy {
     /// All policies, by number.
     pub const ALL: [Policy; 3] = [Policy::Source, Policy::Flow, Policy::Cpu];
-    /// Names of the policies.
+    /// List of the policies' names, for messages.
     pub const WORDS: &'static str = "source, flow or cpu";
 
     /// Returns the policy's number: 1 to 3.
@@ -141,7 +141,7 @@ impl FromStr for Policy {
     }
 }
 
-/// Settings fixed at creation.
+/// Settings that are fixed at creation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Number of workstreams, 1 to `max_workstreams`.
@@ -150,18 +150,19 @@ pub struct Config {
     pub max_workstreams: usize,
     /// Initial mode.
     pub mode: Mode,
-    /// The only mode allowed, if callers may not do the work in their thread.
+    /// The only mode allowed, if callers may not process items themselves; `None`: all modes.
     pub only: Option<Mode>,
     /// Maximum number of waiting items for protocols without a limit of their own.
     pub default_qlimit: usize,
-    /// Upper bound of all limits.
+    /// Upper bound for all queue limits.
     pub max_qlimit: usize,
-    /// Pins each worker to a core (`net.isr.bindthreads`). The creator of the threads must do it.
+    /// True if each worker is pinned to a core (`net.isr.bindthreads`). The code that creates the
+    /// threads must pin them.
     pub bound: bool,
-    /// Cores of the workstreams, as far as known; otherwise a workstream's number is reported.
+    /// Cores of the workstreams, if known. For others, `netstat -Q` shows the workstream's number.
     pub cpus: Vec<usize>,
-    /// Number of times an idle worker checks again, yielding the processor each time, before it
-    /// sleeps. Waking it costs 100,000 ticks here.
+    /// Number of times that an idle worker checks for items before it sleeps. It yields the
+    /// processor each time. Waking a sleeping worker costs 100,000 ticks here.
     pub looks: u32,
 }
 
@@ -219,25 +220,25 @@ impl Config {
     }
 }
 
-/// Callback that returns the flow or the workstream of an item.
+/// Callback of a protocol that returns the flow or the workstream of an item.
 pub type Answer<T, R> = Box<dyn Fn(&T) -> Option<R> + Send + Sync>;
 
 /// Description of a protocol, for registration.
 pub struct Protocol<T> {
     /// Name, as in `netstat -Q` and `net.isr.proto`.
     pub name: &'static str,
-    /// FreeBSD's number: ip 1, igmp 2, rtsock 3, arp 4, ether 5, ip6 6, ip_direct 9.
+    /// FreeBSD's protocol number: ip 1, igmp 2, rtsock 3, arp 4, ether 5, ip6 6, ip_direct 9.
     pub number: u8,
     /// Maximum number of items waiting in a workstream; `None`: the default limit.
     pub qlimit: Option<usize>,
-    /// Policy that chooses workstreams.
+    /// How the workstream of an item is chosen.
     pub policy: Policy,
-    /// Own mode; `None`: the common mode.
+    /// Mode of this protocol alone; `None`: the common mode.
     pub dispatch: Option<Mode>,
-    /// Returns the flow of an item without one: the same value for all items that must stay in
-    /// order.
+    /// Returns the flow of an item that does not know it: the same value for all items that must
+    /// stay in order.
     pub m2flow: Option<Answer<T, u64>>,
-    /// Returns the workstream of an item, modulo their number.
+    /// Returns the workstream of an item; the number is taken modulo the number of workstreams.
     pub m2cpuid: Option<Answer<T, usize>>,
 }
 
@@ -248,13 +249,13 @@ impl<T> Protocol<T> {
         Protocol { name, number, qlimit: None, policy, dispatch, m2flow: None, m2cpuid: None }
     }
 
-    /// Changes the policy to `flow`, with the flow returned by `m2flow`.
+    /// Selects policy `flow`; `m2flow` returns an item's flow.
     #[must_use]
     pub fn by_flow(self, m2flow: impl Fn(&T) -> Option<u64> + Send + Sync + 'static) -> Protocol<T> {
         Protocol { policy: Policy::Flow, m2flow: Some(Box::new(m2flow)), ..self }
     }
 
-    /// Changes the policy to `cpu`, with the workstream returned by `m2cpuid`.
+    /// Selects policy `cpu`; `m2cpuid` returns an item's workstream.
     #[must_use]
     pub fn by_cpu(self, m2cpuid: impl Fn(&T) -> Option<usize> + Send + Sync + 'static) -> Protocol<T> {
         Protocol { policy: Policy::Cpu, m2cpuid: Some(Box::new(m2cpuid)), ..self }
@@ -277,15 +278,15 @@ pub(super) struct Live<T> {
     pub about: Protocol<T>,
     mode: AtomicU8,
     policy: AtomicU8,
-    /// Own limit; [`AS_OTHERS`]: the default.
+    /// Own queue limit; [`AS_OTHERS`]: the default limit.
     qlimit: AtomicUsize,
-    /// Set when an item was queued since waiting items were last counted.
+    /// True if an item was queued since the waiting items were last counted.
     waits: AtomicBool,
-    /// Items that others may have overtaken.
+    /// Number of items that later items may have overtaken.
     overtaken: Mutex<u64>,
 }
 
-/// Value of `qlimit` that means the current default.
+/// Value of `qlimit` for which the default limit applies.
 const AS_OTHERS: usize = usize::MAX;
 
 impl<T> Live<T> {
@@ -332,25 +333,25 @@ impl<T> Live<T> {
         self.qlimit.store(limit, Ordering::Relaxed);
     }
 
-    /// Records that an item was queued. Called after queueing, so that a concurrent count that
-    /// clears the flag includes the item.
+    /// Records that an item was queued. Called after queueing, so that a concurrent count, which
+    /// clears the flag, includes the item.
     #[inline]
     pub fn note_queued(&self) {
-        // Avoids a store, so that the cache line stays shared.
+        // The load avoids a store, so that the cache line stays shared.
         if !self.waits.load(Ordering::Relaxed) {
             self.waits.store(true, Ordering::Release);
         }
     }
 
-    /// Returns whether an item may be waiting.
+    /// Returns whether an item of the protocol may be waiting.
     #[inline(always)]
     pub fn may_wait(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Counts waiting items that new items overtake, each only once: the items `begun` less those
-    /// `done`. Concurrent callers block on the lock until the count is made, so that none overtakes
-    /// an item that is not counted yet.
+    /// Counts the waiting items that later items may overtake, each only once: the number `begun`
+    /// minus the number `done`. Concurrent callers block on the lock until the count is made, so
+    /// that none of their items overtakes an uncounted one.
     pub fn note_overtaken(&self, done: impl FnOnce() -> u64, begun: impl FnOnce() -> u64) {
         let mut overtaken = self.overtaken.lock().unwrap_or_else(PoisonError::into_inner);
         if self.may_wait() {

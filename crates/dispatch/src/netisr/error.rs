@@ -3,30 +3,30 @@
 use super::{Mode, PROTOCOLS_MAX, Policy};
 use std::fmt;
 
-/// Reason why a request was refused, leaving everything unchanged.
+/// Reason why a request was refused. Nothing is changed then.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NetisrError {
     /// The text is not the name of a mode.
     UnknownMode(String),
-    /// `default` refers to the common mode, so the common mode cannot be set to it (FreeBSD:
-    /// EINVAL).
+    /// The common mode cannot be set to `default`, because that word means the common mode
+    /// (FreeBSD: EINVAL).
     DefaultGlobally,
-    /// Only one mode is allowed here ([`Config::only`](super::Config::only)), and another was
-    /// requested.
+    /// A mode was requested that is not possible here: only one is
+    /// ([`Config::only`](super::Config::only)).
     OtherMode {
         /// The allowed mode.
         only: Mode,
     },
     /// The text is not the name of a policy.
     UnknownPolicy(String),
-    /// Policy `cpu` was requested for a protocol without `m2cpuid`.
+    /// Policy `cpu` was requested for a protocol without the callback `m2cpuid`.
     PolicyUnanswered {
         /// Name of the protocol.
         protocol: &'static str,
     },
     /// The number of workstreams is zero or too large.
     Workstreams {
-        /// Number requested.
+        /// Number of workstreams requested.
         asked: usize,
         /// Maximum number.
         most: usize,
@@ -40,14 +40,14 @@ pub enum NetisrError {
     },
     /// No protocol has that name.
     UnknownProtocol(String),
-    /// There are more protocols than [`PROTOCOLS_MAX`], or none.
+    /// No protocol is to be registered, or more than [`PROTOCOLS_MAX`].
     Protocols {
         /// Number of protocols to register.
         asked: usize,
     },
     /// Two protocols have the same name or number.
     Twice {
-        /// Name of the second one.
+        /// Name of the second of the two protocols.
         protocol: &'static str,
     },
     /// The workstream does not exist, or has a worker already.
@@ -57,7 +57,7 @@ pub enum NetisrError {
     },
     /// The maximum number of callers and workers is reached.
     Callers {
-        /// Maximum number.
+        /// Maximum number of callers and workers.
         most: usize,
     },
 }

@@ -1,27 +1,28 @@
-//! Statistics: each caller and worker has its own counters, which are added to the totals when it
-//! ends.
+//! Statistics of netisr. Each caller and worker has its own counters; when it ends, they are added
+//! to the totals.
 
 use super::NetisrError;
 use stats::Shards;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of callers and workers at a time.
+/// Maximum number of callers and workers at the same time.
 const WRITERS_MAX: usize = 128;
 
 stats::counters! {
-    /// Work of one caller or worker on one protocol.
+    /// Items of one protocol that one caller or worker processed.
     pub struct Counts at "netisr" {
-        /// Worked on by the caller in direct mode, without using queues (Disp'd).
+        /// Processed by the caller in direct mode, without queues (Disp'd).
         dispatched,
-        /// Worked on by the caller in hybrid mode, in its workstream's turn (HDisp'd).
+        /// Processed by the caller in hybrid mode, during its workstream's turn (HDisp'd).
         hybrid_dispatched,
-        /// Worked on completely (Handled).
+        /// Processed completely (Handled).
         handled,
-        /// Dropped: in progress when the work panicked, or not taken by it.
+        /// Dropped: the work function panicked while the item was in progress, or did not take the
+        /// item.
         lost,
         /// Taken from queues by a worker.
         taken,
-        /// Put back into queues by a worker that ended.
+        /// Put back into queues by a worker that ended before it processed them.
         put_back,
     }
 }
@@ -47,7 +48,7 @@ impl Sums {
         self.put_back += counts.put_back.get();
     }
 
-    /// Returns the items started or taken from a queue, and neither handled nor lost.
+    /// Returns the number of items begun or taken from a queue, and neither handled nor lost.
     pub fn in_hand(&self) -> u64 {
         let began = self.dispatched + self.hybrid_dispatched + self.taken;
         began.saturating_sub(self.handled + self.lost + self.put_back)
@@ -56,7 +57,7 @@ impl Sums {
 
 struct Pages {
     writers: Vec<(usize, Arc<Shards<Counts>>)>,
-    /// Counters of writers that have ended, by workstream and protocol.
+    /// Counters of callers and workers that have ended, by workstream and protocol.
     past: Vec<Sums>,
 }
 

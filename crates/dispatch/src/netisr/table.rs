@@ -10,11 +10,11 @@ pub struct Settings {
     pub threads: usize,
     /// Maximum number of workstreams.
     pub max_threads: usize,
-    /// Queue limit of protocols without one of their own.
+    /// Queue limit of protocols without a limit of their own.
     pub default_qlimit: usize,
     /// Maximum queue limit.
     pub max_qlimit: usize,
-    /// Common mode.
+    /// Mode of protocols without a mode of their own.
     pub mode: Mode,
     /// True if each worker is pinned to a core.
     pub bound: bool,
@@ -27,20 +27,19 @@ pub struct ProtocolRow {
     pub name: &'static str,
     /// Number of the protocol.
     pub number: u8,
-    /// The limit of its queues.
+    /// Maximum number of items waiting in one of its queues.
     pub qlimit: usize,
-    /// Policy that chooses workstreams.
+    /// How the workstream of an item is chosen.
     pub policy: Policy,
-    /// Own mode, if any.
+    /// Mode of this protocol alone; `None`: the common mode.
     pub dispatch: Option<Mode>,
-    /// True if the protocol has `m2cpuid` (C).
+    /// True if the protocol has the callback `m2cpuid` (flag C).
     pub m2cpuid: bool,
-    /// True if the protocol has `m2flow` (F).
+    /// True if the protocol has the callback `m2flow` (flag F).
     pub m2flow: bool,
-    /// Items that waited when direct work started after a switch, and that others of their flows
-    /// may have overtaken: an upper bound of items out of order (RFC 4737's reordered packets).
-    /// Includes items that waited when the policy changed, except those on their way to a queue at
-    /// that moment. FreeBSD has no such column.
+    /// Upper bound of the items out of order (RFC 4737's reordered packets): items that waited when
+    /// a change of mode let later items be processed at once. Includes items that waited when the
+    /// policy changed, except those that were just being queued. FreeBSD has no such column.
     pub overtaken: u64,
 }
 
@@ -50,37 +49,38 @@ impl ProtocolRow {
         self.dispatch.map_or("default", Mode::name)
     }
 
-    /// Returns `CDF`, with a dash for each flag not set. D (notified of drained CPUs) is never set.
+    /// Returns the flags `CDF`, with a dash for each flag that is not set. D (notified of drained
+    /// CPUs) is never set.
     pub fn flags(&self) -> String {
         let letter = |has: bool, letter| if has { letter } else { '-' };
         [letter(self.m2cpuid, 'C'), '-', letter(self.m2flow, 'F')].iter().collect()
     }
 }
 
-/// Row of a protocol in a workstream.
+/// Row of one protocol in one workstream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WorkRow {
     /// Number of the workstream.
     pub workstream: usize,
-    /// Core of the workstream, or its number.
+    /// Core of the workstream, or the workstream's number if the core is not known.
     pub cpu: usize,
     /// Name of the protocol.
     pub name: &'static str,
-    /// Items waiting.
+    /// Number of items waiting.
     pub len: usize,
     /// Maximum number of items that have waited at one time.
     pub watermark: usize,
-    /// Items worked on by callers in direct mode.
+    /// Items processed by callers in direct mode.
     pub dispatched: u64,
-    /// Items worked on by callers in hybrid mode.
+    /// Items processed by callers in hybrid mode.
     pub hybrid_dispatched: u64,
     /// Items refused because the queue was full.
     pub qdrops: u64,
     /// Items put into the queue.
     pub queued: u64,
-    /// Items worked on completely.
+    /// Items processed completely.
     pub handled: u64,
-    /// Items lost in a panic; FreeBSD has no such column.
+    /// Items lost because the work function panicked; FreeBSD has no such column.
     pub lost: u64,
 }
 
@@ -89,15 +89,15 @@ pub struct WorkRow {
 pub struct Snapshot {
     /// Settings for all protocols.
     pub settings: Settings,
-    /// Rows of the protocols.
+    /// One row per protocol.
     pub protocols: Vec<ProtocolRow>,
-    /// Rows of each protocol in each workstream.
+    /// One row per protocol in each workstream.
     pub work: Vec<WorkRow>,
-    /// Times that a worker was woken.
+    /// Number of times that workers were woken.
     pub wakeups: u64,
-    /// Times that a worker slept.
+    /// Number of times that workers slept.
     pub sleeps: u64,
-    /// Times that a worker panicked and was restarted.
+    /// Number of times that workers panicked and were restarted.
     pub restarts: u64,
 }
 

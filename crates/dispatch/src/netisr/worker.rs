@@ -1,5 +1,5 @@
 //! The worker of a workstream, on a thread of its own or inside another loop; and the trait for the
-//! work.
+//! work function.
 
 use super::statistics::Counts;
 use super::workstream::Next;
@@ -7,12 +7,13 @@ use super::{Item, List, Netisr, NetisrError, ProtoId};
 use stats::Shards;
 use std::sync::Arc;
 
-/// Maximum number of items passed to the work at a time: the capacity of a burst.
+/// Maximum number of items passed to the work function at a time: the capacity of a burst.
 pub(super) const CHUNK: usize = 256;
 
-/// The work done on items.
+/// Processing of items by a worker or caller.
 pub trait Work<T> {
-    /// Takes all of `items`, oldest first; items left are dropped, and counted as lost.
+    /// Processes `items`, oldest first. It must take all of them; items left are dropped, and
+    /// counted as lost.
     fn run(&mut self, protocol: ProtoId, items: &mut Items<'_, T>);
 }
 
@@ -54,7 +55,7 @@ impl<T> Drop for Items<'_, T> {
     }
 }
 
-/// Number of items in progress, counted as lost if the work panics.
+/// Number of items in progress. They are counted as lost if the work function panics.
 struct Hand<'a>(&'a Counts, u64);
 
 impl Drop for Hand<'_> {
@@ -63,7 +64,7 @@ impl Drop for Hand<'_> {
     }
 }
 
-/// Passes the first of `items` to the work, at most 256.
+/// Passes the first of `items`, at most 256, to the work function.
 #[inline]
 pub(super) fn chunk<T>(work: &mut impl Work<T>, protocol: ProtoId, items: &mut List<T>, counts: &Counts) {
     let n = items.len().min(CHUNK);
@@ -76,14 +77,14 @@ pub(super) fn chunk<T>(work: &mut impl Work<T>, protocol: ProtoId, items: &mut L
     counts.handled.add((n - left) as u64);
 }
 
-/// The worker of a workstream. When it is dropped, also by a panic, items it had not started go
-/// back to the queue.
+/// The worker of a workstream. When it is dropped, also by a panic, the items that it had not begun
+/// go back to their queue.
 #[derive(Debug)]
 pub struct Worker<T: Item> {
     at: usize,
     isr: Arc<Netisr<T>>,
     counts: Arc<Shards<Counts>>,
-    /// The queue being worked on, and below, its protocol.
+    /// The items taken from a queue, and below, their protocol.
     local: List<T>,
     protocol: ProtoId,
 }
@@ -109,19 +110,20 @@ impl<T: Item> Worker<T> {
         &self.isr
     }
 
-    /// Works until no item waits, including items that arrive meanwhile. Returns the number of
-    /// items. Never sleeps.
+    /// Processes items until none waits, including items that arrive meanwhile. Returns the number
+    /// of items. Never sleeps.
     pub fn turn(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(usize::MAX, work)
     }
 
-    /// Works on as many queues as there are protocols, each at most as long as its limit. For a
-    /// worker with other work in its thread, which a continuous flow of items must not block.
+    /// Processes at most as many queues as there are protocols, each at most up to its limit. For a
+    /// worker that shares its thread with other work, which a continuous flow of items must not
+    /// block.
     pub fn round(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(self.isr.protocols.len(), work)
     }
 
-    /// Works on at most `most` queues.
+    /// Processes at most `most` queues. Returns the number of items.
     #[inline]
     fn take(&mut self, most: usize, work: &mut impl Work<T>) -> usize {
         let Some(stream) = self.isr.streams.get(self.at).filter(|stream| stream.start()) else { return 0 };
@@ -143,7 +145,7 @@ impl<T: Item> Worker<T> {
         worked
     }
 
-    /// Sleeps until an item waits. Returns `false` if none will any more.
+    /// Sleeps until an item waits. Returns `false` if the worker must end.
     pub fn sleep(&mut self) -> bool {
         let Some(stream) = self.isr.streams.get(self.at) else { return false };
         for _ in 0..self.isr.config.looks {
@@ -155,7 +157,7 @@ impl<T: Item> Worker<T> {
         stream.sleep() == Next::Work
     }
 
-    /// Works until requested to end.
+    /// Processes items and sleeps between them, until requested to end.
     pub fn run(&mut self, work: &mut impl Work<T>) {
         while self.turn(work) > 0 || self.sleep() {}
     }

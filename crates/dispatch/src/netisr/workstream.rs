@@ -1,5 +1,5 @@
-//! A workstream: a queue for each protocol, and the state of its turn. All state that threads
-//! access concurrently is here.
+//! A workstream: a queue for each protocol, and the state of the workstream's turn, which only one
+//! thread can have. All state that threads access concurrently is here.
 //!
 //! ```text
 //!               idle            scheduled   running        dispatching (hybrid)
@@ -10,9 +10,9 @@
 //! begin         -> dispatching  refused     refused        refused
 //! end                                                      -> idle, or scheduled if an item waits
 //! ```
-//! Equivalent to FreeBSD's three flags. All changes are made under one lock, taken once for the
-//! part of a burst that goes to this workstream, and once for a whole queue that is moved out.
-//! Checked with loom (`cargo xtask loom`).
+//! This is equivalent to FreeBSD's three flags. All changes are made under one lock. The lock is
+//! taken once for those items of a burst that go to this workstream, and once for a whole queue
+//! that the worker takes. Checked with loom (`cargo xtask loom`).
 
 use super::{List, not_registered};
 #[cfg(loom)]
@@ -28,36 +28,36 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// State of the workstream's turn.
+/// Which thread processes items of the workstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    /// No thread is working, and no item waits or there is no worker.
+    /// No thread has the turn, and no item waits or there is no worker.
     Idle,
-    /// No thread is working yet; the worker has been notified.
+    /// No thread has the turn yet; the worker has been notified.
     Scheduled,
-    /// The worker is working.
+    /// The worker has the turn.
     Running,
-    /// A caller is working, in hybrid mode.
+    /// A caller has the turn, in hybrid mode.
     Dispatching,
 }
 
 /// Request to the worker to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
-    /// Workers do not end.
+    /// The worker continues.
     Never,
-    /// Workers end when no item waits.
+    /// The worker ends when no item waits.
     Finish,
-    /// Workers end at once.
+    /// The worker ends after the queue that it processes.
     Now,
 }
 
-/// Next action of a worker.
+/// What a worker does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// There is work.
+    /// Items wait: continue.
     Work,
-    /// There will be no more work: end.
+    /// The worker must end.
     End,
 }
 
@@ -69,29 +69,29 @@ struct Queue<T> {
 /// Length and counters of a queue.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Level {
-    /// Items waiting.
+    /// Number of items waiting.
     pub len: usize,
     /// Maximum number of items that have waited at one time.
     pub watermark: usize,
-    /// Items put into the queue.
+    /// Number of items put into the queue.
     pub queued: u64,
-    /// Items refused.
+    /// Number of items refused because the queue was full.
     pub qdrops: u64,
-    /// Items removed at the end.
+    /// Number of items removed when the host ended.
     pub drained: u64,
 }
 
 struct State<T> {
     queues: Box<[Queue<T>]>,
-    /// Protocols with items in their queue, one bit each.
+    /// Protocols whose queue has items, one bit each.
     pending: u32,
-    /// Of these, the ones not yet visited in the worker's round.
+    /// Those of `pending` that the worker has not yet visited in its round.
     round: u32,
     turn: Turn,
     ending: Ending,
-    /// True if it has a worker.
+    /// True if the workstream has a worker.
     claimed: bool,
-    /// True if its worker sleeps and has not been woken.
+    /// True if the worker sleeps and has not been woken.
     sleeping: bool,
     wakeups: u64,
     sleeps: u64,
@@ -99,7 +99,7 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    /// Schedules the worker, if no thread is working. Returns whether it must be woken.
+    /// Schedules the worker, if no thread has the turn. Returns whether the worker must be woken.
     fn schedule(&mut self) -> bool {
         if self.turn != Turn::Idle || self.pending == 0 {
             return false;
@@ -111,10 +111,10 @@ impl<T> State<T> {
     }
 }
 
-/// Queues and turn of a workstream: see the module's documentation.
+/// Queues of a workstream, and its turn: see the module's documentation.
 pub struct Workstream<T> {
     state: Mutex<State<T>>,
-    /// True while scheduled, readable without the lock.
+    /// True while the worker is scheduled; readable without the lock.
     scheduled: AtomicBool,
     bell: Condvar,
 }
@@ -153,8 +153,8 @@ impl<T> Workstream<T> {
         }
     }
 
-    /// Moves items from the front of `items` into the queue, up to `limit` waiting ones; the others
-    /// stay and are counted.
+    /// Moves items from the front of `items` into the queue, until `limit` items wait there. The
+    /// others stay in `items` and are counted as refused.
     pub fn put(&self, protocol: usize, items: &mut List<T>, limit: usize) {
         let mut state = self.state();
         let Some(queue) = state.queues.get_mut(protocol) else { return not_registered() };
@@ -173,8 +173,8 @@ impl<T> Workstream<T> {
         self.finish_change(state);
     }
 
-    /// Starts dispatching in a turn, if no thread is working or scheduled; the turn lasts until the
-    /// returned value is dropped.
+    /// Takes the turn for a caller, if no thread has it and the worker is not scheduled. The turn
+    /// lasts until the returned value is dropped.
     pub fn begin(&self) -> Option<Inline<'_, T>> {
         let mut state = self.state();
         if state.turn != Turn::Idle || state.pending != 0 {
@@ -184,13 +184,13 @@ impl<T> Workstream<T> {
         Some(Inline(self))
     }
 
-    /// Claims the workstream for its worker, until [`release`](Workstream::release).
+    /// Claims the workstream for a worker, until [`release`](Workstream::release). Returns `false`
+    /// if it already has one.
     pub fn claim(&self) -> bool {
         !std::mem::replace(&mut self.state().claimed, true)
     }
 
-    /// Starts a turn of the worker. Returns `false` if there is no work, or a caller is
-    /// dispatching.
+    /// Starts a turn of the worker. Returns `false` if no item waits, or a caller has the turn.
     pub fn start(&self) -> bool {
         let mut state = self.state();
         if state.turn == Turn::Dispatching || state.pending == 0 {
@@ -201,9 +201,9 @@ impl<T> Workstream<T> {
         true
     }
 
-    /// Moves the whole next queue into `local`, which must be empty. If there is none, the turn
-    /// ends. Rounds visit all protocols with items, so that none must wait until another's queue
-    /// stays empty.
+    /// Moves all items of the next queue into `local`, which must be empty. If no queue has items,
+    /// the turn ends. A round visits each protocol with items once, so that no protocol must wait
+    /// until the queue of another stays empty.
     pub fn next(&self, local: &mut List<T>) -> Option<usize> {
         let mut state = self.state();
         if state.round & state.pending == 0 {
@@ -221,7 +221,7 @@ impl<T> Workstream<T> {
         Some(protocol)
     }
 
-    /// Ends the worker's turn while items still wait; its next turn takes them.
+    /// Ends the worker's turn although items still wait; the worker's next turn takes them.
     pub fn pause(&self) {
         let mut state = self.state();
         if state.turn == Turn::Running {
@@ -230,8 +230,8 @@ impl<T> Workstream<T> {
         self.finish_change(state);
     }
 
-    /// Releases the claim of a worker that ends, and puts `items` of `protocol`, which it had not
-    /// started, back at the front.
+    /// Releases the claim of a worker that ends. Puts `items` of `protocol`, which the worker had
+    /// not begun, back at the front of their queue.
     pub fn release(&self, protocol: usize, items: &mut List<T>) {
         let mut state = self.state();
         state.claimed = false;
@@ -247,12 +247,12 @@ impl<T> Workstream<T> {
         state.pending |= 1 << protocol;
     }
 
-    /// Returns whether it seems scheduled, without taking the lock.
+    /// Returns whether the worker is probably scheduled, without taking the lock.
     pub fn is_promising(&self) -> bool {
         self.scheduled.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until there is work for the worker, or it must end.
+    /// Sleeps until an item waits for the worker, or the worker must end.
     pub fn sleep(&self) -> Next {
         let mut state = self.state();
         loop {
@@ -270,7 +270,7 @@ impl<T> Workstream<T> {
         }
     }
 
-    /// Requests the worker to end. A more urgent earlier request stays in force.
+    /// Requests the worker to end. An earlier, more urgent request stays in force.
     pub fn end(&self, ending: Ending) {
         let mut state = self.state();
         state.ending = state.ending.max(ending);
@@ -314,14 +314,14 @@ impl<T> Workstream<T> {
         self.state().restarts
     }
 
-    /// Returns the number of times its worker was woken, and slept.
+    /// Returns how often the worker was woken, and how often it slept.
     pub fn switches(&self) -> (u64, u64) {
         let state = self.state();
         (state.wakeups, state.sleeps)
     }
 }
 
-/// A caller working in a workstream's turn.
+/// The turn of a workstream, held by a caller.
 pub struct Inline<'a, T>(&'a Workstream<T>);
 
 impl<T> Drop for Inline<'_, T> {

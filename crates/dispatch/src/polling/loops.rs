@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Error: the port has a loop already (EEXIST, as from FreeBSD's ether_poll_register).
+/// Error: another loop already polls the port (EEXIST, as from FreeBSD's ether_poll_register).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
     /// Name of the port.
@@ -21,7 +21,7 @@ impl fmt::Display for Taken {
 
 impl std::error::Error for Taken {}
 
-/// Ports and the loops that poll them.
+/// Ports, and the loop that polls each of them.
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     ports: BTreeMap<String, usize>,
@@ -31,7 +31,7 @@ impl Loops {
     /// Assigns the port to loop `to`.
     ///
     /// # Errors
-    /// [`Taken`] if the port has a loop already.
+    /// [`Taken`] if a loop already polls the port.
     pub fn register(&mut self, port: &str, to: usize) -> Result<(), Taken> {
         if let Some(by) = self.ports.get(port) {
             return Err(Taken { port: port.to_string(), by: *by });
@@ -45,17 +45,17 @@ impl Loops {
         self.ports.remove(port)
     }
 
-    /// Returns the loop that polls the port.
+    /// Returns the number of the loop that polls the port.
     pub fn of(&self, port: &str) -> Option<usize> {
         self.ports.get(port).copied()
     }
 
-    /// Returns ports and their loops, by name.
+    /// Returns the ports and the numbers of their loops, sorted by port name.
     pub fn list(&self) -> impl Iterator<Item = (&str, usize)> {
         self.ports.iter().map(|(port, to)| (port.as_str(), *to))
     }
 
-    /// Returns the one of `loops` loops with the fewest ports.
+    /// Returns the number of the loop with the fewest ports, of the loops 0 to `loops` - 1.
     pub fn lightest(&self, loops: usize) -> usize {
         let load = |number: &usize| self.ports.values().filter(|to| *to == number).count();
         (0..loops.max(1)).min_by_key(load).unwrap_or(0)

@@ -8,7 +8,7 @@
 use super::{Needs, SandboxError, refused};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set if the filter allows capget(2) and capset(2), and capabilities are kept for ports.
+/// True if capabilities are kept for opening ports; the filter then allows capget(2) and capset(2).
 static KEEPS_PORT_RIGHTS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn keeps_port_rights() -> bool {
@@ -31,7 +31,7 @@ pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError
     Ok(None)
 }
 
-/// Other architectures have no filter; capabilities are still dropped.
+/// Returns a warning: other architectures have no filter. Capabilities are still dropped.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError> {
     KEEPS_PORT_RIGHTS.store(needs.live_ports, Ordering::Relaxed);

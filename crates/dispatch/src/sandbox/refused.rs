@@ -1,5 +1,5 @@
-//! System calls that are not on the list: each fails with EPERM, is counted, and is reported by its
-//! number and name in one line on standard error.
+//! System calls that are not on the list. Each fails with EPERM and is counted; one line on
+//! standard error reports its number and name.
 //!
 //! The filter returns SECCOMP_RET_TRAP: the kernel raises SIGSYS instead of running the call, and
 //! the handler writes the line and sets the call's result. A call made with all signals blocked
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of lines written, so that a loop around a refused call does not fill a log. All
-/// calls are counted.
+/// refused calls are counted.
 const LINES_MAX: u64 = 16;
 
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -38,8 +38,8 @@ pub(super) fn install() -> io::Result<()> {
 /// SYS_SECCOMP of asm-generic/siginfo.h.
 const SYS_SECCOMP: libc::c_int = 1;
 
-/// The part of siginfo_t that is set for SIGSYS: `_sigsys` after three integers and padding to
-/// pointer alignment.
+/// The part of siginfo_t that is set for SIGSYS: three integers, padding to pointer alignment, then
+/// `_sigsys`.
 #[repr(C)]
 struct SysInfo {
     signo: libc::c_int,
@@ -137,7 +137,8 @@ impl Line {
     }
 }
 
-/// Names of the calls that an intruder, a new C library or a new feature would most likely make.
+/// Names of the calls that an intruder, a new C library or a new feature would most likely make;
+/// others are reported by number.
 const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_execve, "execve"),
     (libc::SYS_execveat, "execveat"),

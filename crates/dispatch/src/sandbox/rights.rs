@@ -63,11 +63,11 @@ impl Sets {
     }
 }
 
-/// Changes that every thread of the process applies to itself.
+/// Changes of rights that every thread of the process applies to itself.
 pub(super) struct Plan<'a> {
     pub(super) user: Option<&'a User>,
     pub(super) confine: Confine,
-    /// Capabilities that stay permitted if they are permitted now.
+    /// Capabilities that stay permitted, if the thread has them now.
     pub(super) keep: u64,
 }
 
@@ -93,8 +93,8 @@ impl Plan<'_> {
     }
 }
 
-/// Empties the bounding set. A thread without CAP_SETPCAP cannot. NO_NEW_PRIVS then has the same
-/// effect, since a program that it executes gains no capabilities either.
+/// Empties the bounding set. This fails for a thread without CAP_SETPCAP. NO_NEW_PRIVS then has the
+/// same effect, because a program that the thread executes gains no capabilities either.
 fn drop_bounding() {
     for cap in 0..64 {
         match prctl(libc::PR_CAPBSET_READ, cap) {
@@ -105,8 +105,8 @@ fn drop_bounding() {
     }
 }
 
-/// Changes the user by direct system calls, since the C library's functions of these names change
-/// all threads, and are not async-signal-safe.
+/// Changes the user by direct system calls. The C library's functions of these names change all
+/// threads and are not async-signal-safe.
 fn change_user(user: &User, keep: bool) -> Result<(), (&'static str, i32)> {
     prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep)).map_err(|why| ("PR_SET_KEEPCAPS", why))?;
     // SAFETY: the kernel reads as many ids as given by the length.
@@ -124,7 +124,7 @@ fn change_user(user: &User, keep: bool) -> Result<(), (&'static str, i32)> {
     checked(status).map_err(|why| ("setresuid", why))
 }
 
-/// Returns whether the process already runs as that user and group.
+/// Returns whether the process already runs as the given user and group.
 fn is(user: &User) -> bool {
     // SAFETY: these calls have no arguments and cannot fail.
     unsafe {
@@ -148,7 +148,7 @@ fn checked(status: libc::c_long) -> Result<(), i32> {
 #[derive(Debug)]
 pub struct PortRights {
     former: Option<Sets>,
-    /// Makes the type `!Send`: it must be dropped on its thread.
+    /// Makes the type `!Send`: the guard must be dropped on its thread.
     here: std::marker::PhantomData<*const ()>,
 }
 
@@ -161,11 +161,12 @@ impl Drop for PortRights {
     }
 }
 
-/// Makes the capabilities kept for [`super::Needs::live_ports`] effective on the calling thread, to
-/// open a port. Changes nothing in a process that keeps none or is not confined; the port's own
-/// error then reports what is missing.
+/// Makes the capabilities kept for [`super::Needs::live_ports`] effective on the calling thread, in
+/// order to open a port. Changes nothing if the process keeps no such capabilities or is not
+/// confined; opening the port then reports what is missing.
 pub fn port_rights() -> PortRights {
-    // Without capget (a filter that keeps no capabilities for ports) there is nothing to raise.
+    // If the filter does not allow capget, no capabilities are kept for ports, and none can be made
+    // effective.
     let now = super::filter::keeps_port_rights().then(Sets::get).and_then(Result::ok);
     let raised =
         now.filter(|now| now.effective != now.permitted && Sets { effective: now.permitted, ..*now }.set().is_ok());

@@ -1,9 +1,10 @@
-//! Applies a plan to every thread of the process.
+//! Applies a [`Plan`] to every thread of the process.
 //!
-//! Capabilities, user ids (in the kernel's view) and NO_NEW_PRIVS belong to a thread, and a thread
-//! can change only its own. Each thread therefore receives a signal with a handler that makes the
+//! Capabilities, user ids (as the kernel stores them) and NO_NEW_PRIVS belong to a thread, and a
+//! thread can change only its own. Each thread therefore receives a signal whose handler makes the
 //! system calls, as the C library does for setuid(2). The calling thread changes first, so that
-//! threads it starts inherit the change. The list of threads is read again until it has no new one.
+//! threads that it starts inherit the change. The list of threads is read again until it contains
+//! no new one.
 
 use super::SandboxError;
 use super::rights::Plan;
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The plan in progress: valid while [`on_each`] waits, null otherwise.
 static PLAN: AtomicPtr<Plan<'static>> = AtomicPtr::new(std::ptr::null_mut());
-/// Threads that have handled the signal.
+/// Number of threads that have handled the signal.
 static DONE: AtomicUsize = AtomicUsize::new(0);
 /// Errno of a failed step (0: no failure), and below, the address and length of the step's name.
 static FAILED: AtomicI32 = AtomicI32::new(0);
@@ -47,7 +48,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
 /// Applies `plan` to every thread of the process.
 ///
 /// # Errors
-/// [`SandboxError`]; some threads may have changed.
+/// [`SandboxError`]; some threads may already have changed.
 pub(super) fn on_each(plan: &Plan<'_>) -> Result<(), SandboxError> {
     let _one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
     plan.apply().map_err(|(step, why)| failed(step, why))?;

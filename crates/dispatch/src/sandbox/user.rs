@@ -26,9 +26,9 @@ pub enum UserError {
     NoUser(String),
     /// The group database has no such name.
     NoGroup(String),
-    /// The number has no entry in the user database, so its group is unknown.
+    /// The number has no entry in the user database, so its group is unknown and must be given.
     GroupNeeded(libc::uid_t),
-    /// The database could not be read.
+    /// The user or group database could not be read.
     Database(String),
 }
 

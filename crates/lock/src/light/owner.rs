@@ -1,4 +1,4 @@
-//! The owner word of a light lock: free, or its owner, and whether other threads wait.
+//! The owner word of a light lock: free, or the owner's number with a flag for waiting threads.
 //!
 //! ```text
 //! free -- compare-and-swap(me) --> me -- another finds it held, past spinning --> me | WAITERS
@@ -6,12 +6,12 @@
 //!   +------- exchange(free) --------+------------- exchange(free), wake one ----------+
 //! ```
 //!
-//! A waiting thread sets [`WAITERS`] while it holds the gate, and sleeps on the gate's condition
-//! variable. A thread that releases a word with [`WAITERS`] locks the gate before it wakes a
-//! waiter, so the wake-up is not lost. The woken thread takes the word with [`WAITERS`] set, since
-//! it cannot detect whether others still sleep. A thread that arrives at that moment may get the
-//! lock first: handing it over instead would leave it idle for the 100,000 ticks of a wake-up.
-//! Checked with loom.
+//! A waiting thread sets [`WAITERS`] while it holds the mutex `gate`, and sleeps on the condition
+//! variable of that mutex. A thread that releases a word with [`WAITERS`] locks the gate before it
+//! wakes a waiter, so the wake-up is not lost. The woken thread takes the word with [`WAITERS`]
+//! set, because it cannot detect whether others still sleep. A thread that arrives at that moment
+//! may get the lock first. Passing the lock directly to the woken thread instead would leave it
+//! unused for the 100,000 ticks of a wake-up. Checked with loom.
 
 #[cfg(all(test, not(loom)))]
 use super::tests::CountedU32 as AtomicU32;
@@ -26,14 +26,14 @@ use std::sync::{Condvar, Mutex};
 
 /// The lock has no owner.
 const FREE: u32 = 0;
-/// Set in addition to the owner: threads wait, so the release must wake one. Owners are small
-/// numbers.
+/// Flag in addition to the owner's number: threads wait, so the release must wake one. Owners'
+/// numbers are smaller than this.
 const WAITERS: u32 = 1 << 31;
-/// Number of times a held lock is polled before waiting, as in the standard library's mutex. None
-/// under loom, where a loop of loads never ends.
+/// Number of times a held lock is polled before the thread sleeps, as in the standard library's
+/// mutex. None under loom, where a loop of loads never ends.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 
-/// Owner of a lock, and the means to wait for it.
+/// Owner word of a lock, with the mutex and condition variable of the waiting threads.
 #[derive(Debug, Default)]
 #[repr(C)] // the word first
 pub(super) struct Owner {
@@ -70,7 +70,8 @@ impl Owner {
         }
     }
 
-    /// Takes the lock if it becomes free soon and no thread waits.
+    /// Polls the lock for a short time and takes it if it becomes free. Gives up if other threads
+    /// wait.
     fn spin(&self, me: u32) -> bool {
         for _ in 0..SPINS {
             match self.word.load(Ordering::Relaxed) {
@@ -103,7 +104,7 @@ impl Owner {
 
     #[cold]
     fn wake_one(&self) {
-        // A thread that set WAITERS holds the gate until it sleeps.
+        // A thread that has set WAITERS holds the gate until it sleeps.
         drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
         self.turn.notify_one();
     }

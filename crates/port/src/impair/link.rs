@@ -12,21 +12,21 @@ use std::collections::BinaryHeap;
 pub struct Impairment {
     /// Share of frames lost.
     pub loss: Percent,
-    /// Share of frames duplicated.
+    /// Share of frames of which a copy is sent too.
     pub dup: Percent,
     /// Share of frames with one bit flipped after their checksums are filled in.
     pub corrupt: Percent,
-    /// Share of frames that skip the delay and so overtake others, by at most the delay. Without a
-    /// delay no frame overtakes.
+    /// Share of frames that skip the delay and so overtake earlier frames, by at most `delay`. If
+    /// `delay` is zero, no frame overtakes another.
     pub reorder: Percent,
-    /// Only every `gap`-th frame may overtake.
+    /// Minimum distance of reordered frames: only every `gap`-th frame may overtake.
     pub gap: u64,
     /// Delay of every frame.
     pub delay: Duration,
-    /// Largest deviation from the delay in either direction, uniformly distributed. It never
-    /// reorders frames.
+    /// Largest random deviation from `delay`, added or subtracted, uniformly distributed. Jitter
+    /// never reorders frames.
     pub jitter: Duration,
-    /// Bits per second, FCS and preamble not counted; 0: no limit.
+    /// Rate limit in bits per second, FCS and preamble not counted; 0: no limit.
     pub rate: u64,
     /// Maximum number of frames held.
     pub limit: usize,
@@ -35,7 +35,7 @@ pub struct Impairment {
 }
 
 impl Default for Impairment {
-    /// Returns the parameters of a perfect link.
+    /// Returns the parameters of a link that passes every frame unchanged and without delay.
     fn default() -> Impairment {
         Impairment {
             loss: Percent::ZERO,
@@ -52,7 +52,7 @@ impl Default for Impairment {
     }
 }
 
-/// Outcome of frames that entered, for the counters.
+/// What happened to the frames that entered, as increments for the port's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Noted {
     /// Frames that are now held.
@@ -65,7 +65,7 @@ pub struct Noted {
     pub duplicated: u64,
     /// Frames corrupted.
     pub corrupted: u64,
-    /// Frames that overtake others.
+    /// Frames that skipped the delay to overtake earlier frames.
     pub reordered: u64,
 }
 
@@ -77,12 +77,13 @@ pub struct Link {
     heap: BinaryHeap<Reverse<Held>>,
     /// Frame number, to keep frames due at the same instant in order.
     seq: u64,
-    /// Frames since the last one that overtook.
+    /// Frames since the last one that skipped the delay.
     since_reorder: u64,
-    /// Due time of the last in-order frame: no later in-order frame leaves before it.
+    /// Due time of the last frame that did not skip the delay: no later frame of this kind leaves
+    /// before it.
     last: Instant,
-    /// Time at which the wire is free again, in units of 1/rate ns. This is a whole number at any
-    /// rate, so rounding errors do not add up.
+    /// End of the transmission of the last frame under the rate limit, in units of 1/`rate` ns. In
+    /// this unit every transmission time is a whole number, so rounding errors do not add up.
     busy_until: u128,
 }
 
@@ -163,10 +164,10 @@ impl Link {
         self.hold(frame, now, noted);
     }
 
-    /// Flips one bit of a frame with complete checksums. Checksums left to the port are filled in
-    /// first, as in netem; otherwise they would cover the damage. Clears the flags of verified
-    /// checksums. Returns `false` if the checksums cannot be computed: the frame is lost. Without a
-    /// free buffer for a private copy the frame stays unchanged.
+    /// Flips one bit of a frame whose checksums are complete. Checksums left to the port are filled
+    /// in first, as in netem; otherwise they would be computed over the damaged bytes. Clears the
+    /// flags of verified checksums. Returns `false` if the checksums cannot be computed: the frame
+    /// is lost. If no buffer is free for a private copy, the frame stays unchanged.
     fn damage(&mut self, frame: &mut Frame, noted: &mut Noted) -> bool {
         let at = self.below(frame.len() as u64 * 8);
         if !frame.make_own() {
@@ -203,7 +204,8 @@ impl Link {
         self.heap.push(Reverse(Held { due, seq: self.seq, frame }));
     }
 
-    /// Returns the time at which the frame's last bit is on the wire.
+    /// Books the transmission of `len` bytes under the rate limit. Returns when the frame's last
+    /// bit has been sent.
     fn transmit(&mut self, len: usize, now: Instant) -> Instant {
         if self.how.rate == 0 {
             return now;

@@ -2,10 +2,10 @@
 //! of the bus.
 //!
 //! Processor time is real time, spent spinning: a register read waits for the card's answer, a
-//! write only until the bus bridge accepts it. Measured on an e1000 of the report's time (R.
-//! Olsson, L. Buytenhek, H. Welte, `mmio_test`, 2005): 2100 cycles of 2.4 GHz for ICR, or 875 ns;
-//! and 490 cycles, or 204 ns, for an uncached access that stays at the memory bridge, used here for
-//! a posted write.
+//! write only until the bus bridge accepts it. The durations were measured on an e1000 in 2005 (R.
+//! Olsson, L. Buytenhek, H. Welte, `mmio_test`): reading ICR took 2100 cycles at 2.4 GHz, or 875
+//! ns; an uncached access that stays at the memory bridge took 490 cycles, or 204 ns. The second
+//! figure is used here for a posted write.
 //!
 //! Bus time is counted in bus clocks: PCI-X, 64 bits, 8 bytes a clock. A burst needs an address, an
 //! attribute and a response phase and a turn-around, 4 clocks, in addition to its data. A read is
@@ -17,12 +17,12 @@ use clock::Instant;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Clocks of a burst that carry no data.
+/// Clocks of a bus transaction that carry no data.
 const OVERHEAD: u64 = 4;
 /// Bytes per clock.
 const WIDTH: u64 = 8;
-/// Longest burst in bytes (default of the 8254x's maximum memory read byte count, which can be up
-/// to 4096).
+/// Longest transaction in bytes (default of the 8254x's maximum memory read byte count, which can
+/// be set to up to 4096).
 const LONGEST: u64 = 512;
 /// Clocks of a register write: one word.
 pub const REGISTER_WRITE: u64 = OVERHEAD + 1;
@@ -72,13 +72,14 @@ impl fmt::Display for Model {
 /// The bus of one card or of several: the time until which it is busy, for cards that wait for it.
 #[derive(Debug, Default)]
 pub struct Bus {
-    /// Nanoseconds of the clock that steps the cards. All directions write it without locking: on
-    /// two threads an update may be lost, which only makes the bus a little too fast.
+    /// When the bus becomes free, in nanoseconds of the clock that the cards are stepped with. All
+    /// directions write it without locking: on two threads an update may be lost, which only makes
+    /// the bus a little too fast.
     free_at: AtomicU64,
 }
 
 impl Bus {
-    /// Returns the configured model.
+    /// Returns the configured model; `None`: bus clocks are not counted.
     pub fn model(settings: &Settings) -> Option<Model> {
         match settings.bus.get() {
             1 => Some(Model::PciX100),
@@ -87,13 +88,13 @@ impl Bus {
         }
     }
 
-    /// Returns whether the card may start another frame.
+    /// Returns whether the bus is free, so that the card may transfer another frame.
     pub(super) fn is_free(&self, settings: &Settings, now: Instant) -> bool {
         !settings.bus_pace.on() || self.free_at.load(Ordering::Relaxed) <= now.nanos()
     }
 
-    /// Returns the time until which the bus is busy; [`Instant::ZERO`] for cards that do not wait
-    /// for it (`nic.bus_pace`).
+    /// Returns when the bus becomes free; [`Instant::ZERO`] for cards that do not wait for it
+    /// (`nic.bus_pace`).
     pub fn busy_until(&self, settings: &Settings) -> Instant {
         if settings.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
     }
@@ -106,7 +107,8 @@ impl Bus {
         }
     }
 
-    /// Occupies the bus for `clocks` and returns the clocks to count (0 without a model).
+    /// Occupies the bus for `clocks`. Returns the clocks to add to the counters (0 without a
+    /// model).
     pub(super) fn take(&self, settings: &Settings, clocks: u64) -> u64 {
         if Bus::model(settings).is_none() {
             return 0;
@@ -115,8 +117,8 @@ impl Bus {
         clocks
     }
 
-    /// Occupies a paced bus for `clocks`. Called directly for register accesses, which are counted
-    /// elsewhere.
+    /// Occupies the bus for `clocks`, if cards wait for it. Called directly for register accesses,
+    /// which are counted elsewhere.
     #[inline(always)]
     pub(super) fn occupy(&self, settings: &Settings, clocks: u64) {
         if settings.bus_pace.on()

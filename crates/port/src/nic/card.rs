@@ -1,7 +1,7 @@
 //! The card: moves frames from the wire into posted buffers, and from descriptors onto the wire.
 //!
-//! The card runs when its owner steps it, and then does as much as descriptors, wire and bus allow
-//! by `now`. It reads up to `nic.fetch` descriptors from memory at a time, writes receive
+//! The card runs when its owner calls `step`, and then does as much as descriptors, wire and bus
+//! allow by `now`. It reads up to `nic.fetch` descriptors from memory at a time, writes receive
 //! descriptors back four at a time (64 bytes), and writes transmit descriptors back only where the
 //! driver requested a report (RS).
 
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Receive descriptors written back in one bus burst: a cache line of 64 bytes.
+/// Receive descriptors written back in one bus transaction: a cache line of 64 bytes.
 const LINE: usize = 4;
 
 /// A card with its receiving and transmitting engine.
@@ -65,7 +65,8 @@ impl Card {
         }
     }
 
-    /// Performs the work possible by `now`. Returns the number of frames moved.
+    /// Moves all frames that wire, descriptors and bus allow by `now`. Returns the number of frames
+    /// moved.
     pub fn step(&mut self, now: Instant) -> usize {
         self.tx.step(now) + self.rx.step(now)
     }
@@ -81,15 +82,16 @@ pub struct RxEngine {
     vlan: u16,
     /// Descriptors read from memory and not yet used.
     fetched: usize,
-    /// Descriptors used, with a status not written back yet.
+    /// Descriptors that are used, with a status not yet written back to memory.
     unwritten: usize,
     stepped: Instant,
-    /// Buffers no longer needed, freed together.
+    /// Frames whose bytes have been copied, collected so that their buffers are freed together.
     done: Burst,
 }
 
 impl RxEngine {
-    /// Performs the work possible by `now`. Returns the number of frames stored in buffers.
+    /// Receives all frames that wire, descriptors and bus allow by `now`. Returns the number of
+    /// frames stored in buffers.
     pub fn step(&mut self, now: Instant) -> usize {
         self.nic.bus.resume(&self.nic.settings, std::mem::replace(&mut self.stepped, now));
         let mut stored = 0;
@@ -111,8 +113,8 @@ impl RxEngine {
         stored
     }
 
-    /// Takes the next frame off the wire. Returns whether it was stored in a buffer; `None`: there
-    /// is none, or it must wait.
+    /// Takes the next frame off the wire. Returns whether it was stored in a buffer; `None`: no
+    /// frame has arrived, or the frame must wait for the bus or a descriptor.
     fn receive_next(&mut self, now: Instant) -> Option<bool> {
         let wire = self.wire.as_mut()?;
         wire.next_at().filter(|at| *at <= now)?;
@@ -137,8 +139,9 @@ impl RxEngine {
         Some(true)
     }
 
-    /// Stores a frame in the next descriptor: copied into its buffer, or in exchange for it.
-    /// Returns false if it does not fit or belongs to another VLAN.
+    /// Stores a frame in the next descriptor: the bytes are copied into the posted buffer, or the
+    /// frame's buffer replaces the posted one. Returns false if the frame does not fit or belongs
+    /// to another VLAN.
     fn store(&mut self, frame: Frame) -> bool {
         let (copies, vlan) = (self.copies, self.vlan);
         let (look, cold) = (self.nic.settings.csum.on(), self.nic.settings.dma.get() == COLD);
@@ -213,7 +216,7 @@ impl RxEngine {
         }
     }
 
-    /// Returns when the next frame on the wire arrives; `None`: there is none.
+    /// Returns when the next frame on the wire arrives; `None`: no frame is on the wire.
     pub fn next_event(&mut self) -> Option<Instant> {
         let has_place = self.ring.ready() > 0;
         let at = self.wire.as_mut()?.next_at()?;
@@ -253,7 +256,8 @@ pub struct TxEngine {
 }
 
 impl TxEngine {
-    /// Performs the work possible by `now`. Returns the number of frames put onto the wire.
+    /// Sends all frames that descriptors, wire and bus allow by `now`. Returns the number of frames
+    /// put onto the wire.
     pub fn step(&mut self, now: Instant) -> usize {
         self.nic.bus.resume(&self.nic.settings, std::mem::replace(&mut self.stepped, now));
         let (mut sent, before) = (0, self.nic.counts.tx_writebacks.get());
@@ -309,8 +313,8 @@ impl TxEngine {
         }
     }
 
-    /// Returns the next frame for the wire; `Some(None)`: it was malformed; `None`: there is none,
-    /// or the card has no memory now.
+    /// Returns the next frame for the wire. `Some(None)`: the frame was malformed; `None`: no frame
+    /// is waiting, or the card has no free buffer now.
     fn next_frame(&mut self) -> Option<Option<Frame>> {
         if self.cutting.is_some() {
             return self.next_piece();
@@ -423,7 +427,7 @@ enum Next {
     /// A frame for the wire, or `None` if it was malformed.
     Frame(Option<Frame>),
     Cut(Box<Cutter>),
-    /// The card has no memory now.
+    /// The card has no free buffer now.
     Wait,
 }
 
@@ -437,13 +441,13 @@ fn finished(mut frame: Frame) -> Option<Frame> {
     Some(frame)
 }
 
-/// Returns whether the pieces of a large segment, with a tag, fit in the card's buffers.
+/// Returns whether each piece of a large segment, plus a VLAN tag, fits in the card's buffers.
 fn fits_pieces(frame: &Frame, fifo: Option<&buf::Pool>) -> bool {
     let (Some(fifo), Some(size), Some((_, text))) = (fifo, frame.gso_size(), gso::places(frame)) else { return false };
     text + usize::from(size) + ::wire::vlan::TAG_LEN <= fifo.size() - fifo.headroom()
 }
 
-/// Returns a copy of a piece with a tag; `None`: no room for it.
+/// Returns a copy of a piece with a VLAN tag; `None`: no buffer is free, or the copy does not fit.
 fn tagged(piece: &Frame, fifo: &buf::Pool, vlan: u16) -> Option<Frame> {
     let mut copy = fifo.get()?;
     work::extend_tagged(&mut copy, piece.bytes(), vlan)?;

@@ -1,5 +1,5 @@
-//! Counters of a card and its driver, and their values per frame: doorbells, write-backs, register
-//! reads, the bus.
+//! Counters of a card and its driver, and the same per frame: doorbells, write-backs, register
+//! reads, bus clocks.
 
 use super::bus::{self, Model};
 use std::fmt::Write;
@@ -41,17 +41,17 @@ stats::counters! {
         missed,
         /// Missed: longer than a buffer, or of another VLAN.
         refused,
-        /// The driver had room for a receive buffer, but the pool was empty.
+        /// Times the receive ring had room for a buffer, but the pool was empty.
         no_buffer,
         /// Receive buffers posted.
         rx_posted,
         /// Receive buffers posted after reading their free-list link, because the pool links free
-        /// buffers through their memory.
+        /// buffers through their own memory.
         rx_links_read,
         /// Receive buffers posted after writing their first cache line (`nic.refill=touch`).
         rx_headers_written,
-        /// Receive buffers posted from the array of pointers, without touching them
-        /// (`nic.refill=stack`).
+        /// Receive buffers posted as pointers taken from the pool in bulk, without touching the
+        /// buffers (`nic.refill=stack`).
         rx_from_stock,
         /// Received frames for which the driver read the first cache line (`nic.parse=early`).
         rx_early_reads,
@@ -77,9 +77,9 @@ stats::counters! {
 /// One figure of [`NicCounts::report`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Name of the figure.
+    /// Name of the figure: `rx bus clocks`, for example.
     pub name: &'static str,
-    /// Value per frame, received or sent as the name indicates.
+    /// Value divided by the number of frames received or sent, as the name indicates.
     pub per_frame: f64,
 }
 
@@ -95,8 +95,8 @@ impl NicCounts {
         self.rx_bus_clocks.get() + self.tx_bus_clocks.get() + registers
     }
 
-    /// Returns the costs per frame: each figure divided by the frames of its own direction,
-    /// register accesses by all frames.
+    /// Returns the counters per frame: those of a direction divided by its frames, register
+    /// accesses divided by the frames of both directions.
     pub fn report(&self) -> Vec<Figure> {
         let (rx, tx) = (self.rx_frames.get(), self.tx_frames.get());
         [
@@ -124,7 +124,7 @@ impl NicCounts {
         (frames > 0 && clocks > 0).then(|| model.hertz() as f64 * frames as f64 / clocks as f64)
     }
 
-    /// Returns the figures as lines of text, with the bus limit if a bus model is counted.
+    /// Returns the figures as lines of text. With a bus model, a line for the bus limit follows.
     pub fn show(&self, model: Option<Model>) -> String {
         let mut out = format!(
             "frames: {} received, {} sent; refused {}, unplugged {}\n",

@@ -1,10 +1,11 @@
 //! The driver, written as for hardware: it polls memory, not registers.
 //!
-//! Receiving: the driver posts buffers of the pool and announces them to the card by RDT (T1). It
-//! finds filled buffers by DD and takes them in bursts. Settings set when a frame's memory is
-//! touched, and by which code (T4 to T6, T10). Transmitting: the driver puts frames into
-//! descriptors and announces them by TDT (T2). It requests a report every so many descriptors (T3);
-//! each report returns many buffers at a time.
+//! Receiving: the driver posts buffers of the pool and announces them to the card by writing RDT
+//! (T1). It finds filled buffers by their DD bit and takes them in bursts. Settings determine when,
+//! and by which code, the memory of a frame is touched (T4 to T6, T10). Transmitting: the driver
+//! puts frames into descriptors and announces them by writing TDT (T2). It requests a report once
+//! in several descriptors (T3); each report returns many buffers at a time. T1 to T11 are the
+//! optimizations of bridge2004, as the documentation numbers them.
 
 use super::Nic;
 use super::bus;
@@ -23,13 +24,13 @@ pub struct RxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     pool: Pool,
-    /// The pool's free buffers are linked through their own memory, so taking one reads its first
-    /// cache line.
+    /// True if the pool links its free buffers through their own memory, so that taking a buffer
+    /// reads its first cache line.
     linked: bool,
     port: Arc<PortCounts>,
     /// Pointers to buffers, taken from the pool in bulk; the buffers are not touched.
     stock: Burst,
-    /// An interrupt arrived and its frames are not all taken yet.
+    /// True if an interrupt arrived and some of its frames are not yet taken.
     awake: bool,
 }
 
@@ -39,13 +40,14 @@ impl RxDriver {
         RxDriver { nic, ring, pool, linked, port, stock: Burst::new(), awake: true }
     }
 
-    /// Returns the maximum number of descriptors between two writes of a tail. It is limited to a
-    /// quarter of the ring, so that the card does not run out while the driver accumulates.
+    /// Returns the maximum number of descriptors between two writes of a tail register. It is
+    /// limited to a quarter of the ring, so that the card always has descriptors while the driver
+    /// collects more.
     fn at_most(wanted: usize, size: usize) -> usize {
         wanted.min(size / 4).max(1)
     }
 
-    /// Takes `n` completed frames. Returns their bytes.
+    /// Takes `n` completed frames from the ring into `into`. Returns their total length in bytes.
     #[inline(always)]
     fn harvest(&mut self, n: usize, into: &mut Burst) -> u64 {
         let ahead = self.nic.settings.prefetch.size();
@@ -142,8 +144,8 @@ impl RxDriver {
         self.nic.access(bus::REGISTER_WRITE, self.nic.settings.reg_write_ns.get());
     }
 
-    /// Returns whether there is work, in interrupt mode. Reading ICR reports it, at the cost of a
-    /// register read.
+    /// Returns whether frames may be waiting, in interrupt mode. Reads ICR after an interrupt,
+    /// which costs a register read.
     fn is_awake(&mut self) -> bool {
         if let Some(side) = &self.nic.side
             && side.interrupts.is_asserted()
@@ -174,7 +176,8 @@ fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u
     bytes
 }
 
-/// Flags a frame sent to a group address: the use of reading it early.
+/// Sets the broadcast flag of a frame with a group destination. With `nic.parse=early` this is the
+/// read of the frame's first cache line.
 #[inline(always)]
 fn mark_broadcast(frame: &mut Frame) {
     if frame.bytes().first().is_some_and(|first| first & 1 != 0) {
@@ -182,8 +185,8 @@ fn mark_broadcast(frame: &mut Frame) {
     }
 }
 
-/// Writes to the buffer where a frame will begin, as a free list through the buffers or a header in
-/// them does.
+/// Writes to the start of the buffer, as a pool does that links its free buffers, or that keeps a
+/// header in each buffer.
 #[inline(always)]
 fn touched(mut buffer: Frame) -> Frame {
     if let Some(line) = buffer.append(8) {
@@ -230,7 +233,7 @@ pub struct TxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     port: Arc<PortCounts>,
-    /// Frames since a report was last requested.
+    /// Frames put into the ring since a report (RS) was last requested.
     unreported: usize,
     /// Frames completed by the card, freed together.
     done: Burst,

@@ -1,4 +1,4 @@
-//! A live port: polling the driver also steps the card, so the card needs no thread.
+//! A live port: polling the driver also runs the card, so the card needs no thread.
 
 use super::card::{Card, RxEngine, TxEngine};
 use super::driver::{RxDriver, TxDriver};

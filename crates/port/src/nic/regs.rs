@@ -1,9 +1,9 @@
-//! The card's registers that are more than a number: interrupt cause, mask and moderation (ICR,
-//! IMS, ITR).
+//! The card's registers with a function beyond a plain number: interrupt cause, mask and moderation
+//! (ICR, IMS, ITR).
 //!
-//! RDH, RDT, TDH and TDT are the ends of the descriptor rings ([`buf::ring::desc`]). Ring sizes and
-//! the receive and transmit control registers are set once, at opening. Bits follow the 8254x
-//! manual, 13.4.17.
+//! RDH, RDT, TDH and TDT are the head and tail indices of the descriptor rings
+//! ([`buf::ring::desc`]). Ring sizes and the receive and transmit control registers are set once,
+//! at opening. Bits follow the 8254x manual, 13.4.17.
 
 use crate::os::event::Event;
 use clock::{Duration, Instant};
@@ -20,24 +20,24 @@ pub const RXO: u32 = 1 << 6;
 /// ICR: a receive descriptor was written back.
 pub const RXT0: u32 = 1 << 7;
 
-/// STATUS, as far as a driver uses it, and ICR as read.
+/// Content of STATUS, as far as a driver uses it, and of ICR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
     /// True if there is a peer at the other end of the wire (STATUS.LU).
     pub link_up: bool,
-    /// Causes since ICR was last read.
+    /// Interrupt causes recorded since ICR was last read.
     pub cause: u32,
 }
 
-/// The interrupt of one card, raised by the card, or by the far end of its wire while the card is
-/// not stepped.
+/// The interrupt line of one card. The card raises it; while the card is not running, the card at
+/// the other end of the wire does.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     cause: AtomicU32,
-    /// Causes that interrupt; 0: the card is polled.
+    /// Causes for which the line is raised (IMS); 0: the card is polled.
     mask: AtomicU32,
     itr_us: AtomicU64,
-    /// True while the line is asserted: ICR has not been read since.
+    /// True while the interrupt line is asserted, that is until ICR is read.
     asserted: AtomicBool,
     /// Earliest time of the next interrupt (ITR).
     next_at: Mutex<Instant>,
@@ -47,7 +47,7 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Returns the event that a thread can sleep on, if the card interrupts.
+    /// Returns the event that a thread can sleep on; `None`: interrupts are off.
     pub fn event(&self) -> Option<&Event> {
         self.event.get()
     }
@@ -80,7 +80,8 @@ impl Interrupts {
         self.deliver(now);
     }
 
-    /// Asserts the line if there is an enabled cause and moderation allows it at `now`.
+    /// Asserts the interrupt line if an enabled cause is recorded and moderation allows an
+    /// interrupt at `now`.
     pub fn deliver(&self, now: Instant) {
         if !self.is_wanted() || self.is_asserted() {
             return;
@@ -101,7 +102,7 @@ impl Interrupts {
         (self.is_wanted() && !self.is_asserted()).then(|| *self.lock())
     }
 
-    /// Returns whether the line is asserted.
+    /// Returns whether the interrupt line is asserted.
     #[inline(always)]
     pub fn is_asserted(&self) -> bool {
         self.asserted.load(Ordering::Acquire)

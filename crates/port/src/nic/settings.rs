@@ -1,15 +1,15 @@
 //! The settings of `nic:`, each declared once, here. The options of a port's name use the same
 //! words without `nic.`.
 //!
-//! Settings that may change while the card runs are read again in each burst. The defaults are the
-//! driver of bridge2004 before its tweaks (T1 to T11, as docs number them), so that each can be
-//! enabled alone.
+//! Settings that may change while the card runs are read again in each burst. The defaults are
+//! those of the driver of bridge2004 before its optimizations (T1 to T11, as docs number them), so
+//! that each optimization can be enabled alone.
 
 use crate::spec::{Fallback, Form, OptionInfo, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Time at which a setting may be set.
+/// When a setting can be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// Only when the port is opened, in its name.
@@ -21,16 +21,16 @@ pub enum When {
 /// Description of a setting.
 #[derive(PartialEq, Eq, Debug)]
 pub struct SettingInfo {
-    /// Option name, form, default and sentence; the setting's full name is `nic.` and the option
-    /// name.
+    /// Option name, form of the values, default and description. The setting's full name is `nic.`
+    /// followed by the option name.
     pub option: OptionInfo,
-    /// Time at which it may be set.
+    /// When the setting can be set.
     pub when: When,
-    /// The tweak of bridge2004 that it enables, as `T1`; empty: none.
+    /// Number of the bridge2004 optimization that the setting enables, such as `T1`; empty: none.
     pub tweak: &'static str,
 }
 
-/// Value of one setting: a count, a switch as 0 or 1, a word as its index in the list of words.
+/// Value of one setting: a number; a switch as 0 or 1; a word as its index in the list of words.
 #[derive(Debug)]
 pub struct Setting(AtomicU64);
 
@@ -64,7 +64,7 @@ impl Setting {
 pub enum SettingError {
     /// No setting has that name.
     Unknown(String),
-    /// The value has another form.
+    /// The value does not have the setting's form.
     BadValue {
         /// Name of the setting.
         name: &'static str,
@@ -126,19 +126,19 @@ const fn upto(min: u64, max: u64) -> Form {
 
 const SIZES: Form = Form::Word(&["64", "128", "256", "512", "1024", "2048", "4096"]);
 
-/// Words of `nic.refill`.
+/// Word `pool` of `nic.refill`: take receive buffers from the pool one by one.
 pub const POOL: u64 = 0;
-/// See [`POOL`].
+/// Word `stack` of `nic.refill`: take receive buffers in bulk, as pointers only.
 pub const STACK: u64 = 1;
-/// See [`POOL`].
+/// Word `touch` of `nic.refill`: take receive buffers one by one, and write to each.
 pub const TOUCH: u64 = 2;
-/// The word `late` of `nic.parse`.
+/// Word `late` of `nic.parse`: the first user of a frame reads its first cache line.
 pub const LATE: u64 = 1;
-/// Words of `nic.dma`.
+/// Word `move` of `nic.dma`: exchange buffers instead of copying payload.
 pub const MOVE: u64 = 1;
-/// See [`MOVE`].
+/// Word `cold` of `nic.dma`: copy payload, and evict the copy from the caches.
 pub const COLD: u64 = 2;
-/// The word `poll` of `nic.tx_flush`.
+/// Word `poll` of `nic.tx_flush`: write TDT once per polling round.
 pub const AT_POLL: u64 = 1;
 
 settings! {
@@ -193,7 +193,8 @@ impl Default for Settings {
     }
 }
 
-/// Returns the options of a port's name: these settings, then `more`; `N` is their total number.
+/// Returns the options of a port name: these settings, followed by `more`. `N` is the total number
+/// of options.
 pub const fn options<const N: usize>(more: &[OptionInfo]) -> [OptionInfo; N] {
     let none = OptionInfo { name: "", form: Form::Switch, fallback: Fallback::Open, sentence: "" };
     let mut all = [none; N];
@@ -234,7 +235,8 @@ impl Settings {
     /// Sets the setting called `name` (`nic.rx_tail_batch`) from its text, while the card runs.
     ///
     /// # Errors
-    /// No such setting, a value of another form, or a setting that can be set only at opening.
+    /// The name is unknown, the value does not have the setting's form, or the setting can
+    /// be set only at opening.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let (info, cell) = self.find(name)?;
         if info.when == When::Open {
@@ -248,8 +250,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets a setting before opening, from the value of the port's option. Ignores options that are
-    /// not settings.
+    /// Sets a setting before the card is opened, from an option of the port name. Ignores options
+    /// that are not settings.
     pub fn preset(&self, option: &str, value: &Value) {
         if let Some((info, cell)) = Settings::INFO.iter().zip(self.cells()).find(|(info, _)| info.option.name == option)
         {
@@ -260,7 +262,7 @@ impl Settings {
     /// Returns the value of the setting called `name`, as text.
     ///
     /// # Errors
-    /// No such setting.
+    /// The name is unknown.
     pub fn get(&self, name: &str) -> Result<String, SettingError> {
         self.find(name).map(|(info, cell)| text(&info.option.form, cell.get()))
     }
@@ -282,7 +284,7 @@ impl Settings {
         (64 << self.rx_ring.get().min(6), 64 << self.tx_ring.get().min(6))
     }
 
-    /// Returns the bits per second on the wire; `None`: no pace.
+    /// Returns the speed of the wire in bits per second; `None`: unlimited.
     pub fn bits_a_second(&self) -> Option<u64> {
         [None, Some(1_000_000_000), Some(10_000_000_000), Some(25_000_000_000), Some(100_000_000_000)]
             .get(self.speed.size())

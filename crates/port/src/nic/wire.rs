@@ -1,10 +1,12 @@
-//! The wire: two ends, each with a ring in either direction, and the pace at which frames leave.
+//! The wire between two cards: two ends, a ring in each direction, and the speed at which frames
+//! leave.
 //!
-//! A frame in memory has no FCS. On a paced wire it takes the time of preamble and start (8 bytes),
-//! at least 60 bytes of frame, FCS (4) and the gap (12): 672 bits for the shortest frame (IEEE
-//! 802.3 clause 4.4.2). It arrives when its last bit does. The card's FIFO keeps the wire busy
-//! between two steps. The other end may be another card, or a test rig that sends and receives
-//! bursts with [`End`].
+//! A frame in memory has no FCS. On a wire with limited speed it takes the time of preamble and
+//! start (8 bytes), at least 60 bytes of frame, FCS (4) and the gap (12): 672 bits for the shortest
+//! frame (IEEE
+//! 802.3 clause 4.4.2). It arrives when its last bit does. The transmit FIFO keeps the wire busy
+//! between two calls of the card's `step`. The other end may be another card, or a test rig that
+//! sends and receives bursts with [`End`].
 
 use super::regs::{Interrupts, RXT0};
 use buf::ring::{Consumer, Producer, ring};
@@ -15,8 +17,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of transmit FIFO (the 82540 to 82546 have 64 KiB for both directions, 16 KiB of them for
-/// transmission by default).
+/// Size of the transmit FIFO in bytes (the 82540 to 82546 have 64 KiB for both directions, 16 KiB
+/// of them for transmission by default).
 const FIFO: u64 = 16 << 10;
 /// Maximum number of frames moved from the ring to the receiving end's inbox at once.
 const INBOX: usize = 64;
@@ -28,14 +30,14 @@ struct Sent {
     at: Instant,
 }
 
-/// State of one end that both ends access.
+/// State of one end, accessed from both ends.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     pub interrupts: Interrupts,
-    /// True if frames wait on the wire until this end takes them, instead of being lost.
+    /// True if frames for this end wait on a full wire; false if they are lost.
     pub waits: AtomicBool,
-    /// Frames lost on a full wire on their way to this end, counted as missed by it. Written by the
-    /// other end.
+    /// Frames for this end that were lost because the wire was full. The sender increments it; this
+    /// end reports it as missed.
     pub overrun: Counter,
 }
 
@@ -80,7 +82,8 @@ pub fn wire(slots: usize) -> (End, End) {
     (end(left_out, left_from, &left, &right), end(right_out, right_from, &right, &left))
 }
 
-/// Returns the bits that a frame of `len` bytes (FCS not included) takes on the wire.
+/// Returns the number of bits that a frame of `len` bytes (FCS not included) occupies on the wire,
+/// including preamble, FCS and gap.
 pub fn bits(len: usize) -> u64 {
     (len.max(60) as u64 + 4 + 8 + 12) * 8
 }
@@ -106,7 +109,7 @@ impl End {
 }
 
 impl TxEnd {
-    /// Sets the pace in bits per second; `None`: unlimited.
+    /// Sets the speed in bits per second; `None`: unlimited.
     pub fn set_pace(&mut self, bits_a_second: Option<u64>) {
         self.bits_a_second = bits_a_second;
     }
@@ -126,7 +129,7 @@ impl TxEnd {
         paced && (self.out.room() > 0 || !self.far.waits.load(Ordering::Relaxed))
     }
 
-    /// Sends a frame at the wire's pace. The caller has checked for room.
+    /// Sends a frame at the speed of the wire. The caller has checked [`TxEnd::has_room`].
     pub(super) fn push(&mut self, frame: Frame, now: Instant) {
         let mut at = now;
         if let Some(rate) = self.bits_a_second {
@@ -138,7 +141,7 @@ impl TxEnd {
         }
     }
 
-    /// Raises an interrupt at the other end.
+    /// Raises the interrupt of the card at the other end.
     pub(super) fn ring_far(&self, now: Instant) {
         self.far.interrupts.raise(RXT0, now);
     }
@@ -205,7 +208,8 @@ fn now_ps(now: Instant) -> u128 {
     u128::from(now.nanos()) * 1000
 }
 
-/// Returns the picoseconds that `bits` take: a whole number at 1, 10, 25 and 100 Gb/s.
+/// Returns the picoseconds that `bits` take at `rate` bits per second: a whole number at 1, 10, 25
+/// and 100 Gb/s.
 fn ps(bits: u64, rate: u64) -> u128 {
     u128::from(bits) * 1_000_000_000_000 / u128::from(rate)
 }

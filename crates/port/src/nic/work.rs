@@ -5,7 +5,7 @@ use buf::{Flags, Frame};
 use wire::checksum::{self, Partial};
 use wire::{Proto, eth, ip4, ip6, vlan};
 
-/// Length of both addresses, which precede a tag.
+/// Bytes of the two MAC addresses in front of a tag.
 const ADDRESSES: usize = 12;
 
 /// Verifies the checksums of a received frame. Returns flags for those that are correct. A frame
@@ -55,8 +55,8 @@ pub(super) fn extend_tagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option
     frame.extend(rest)
 }
 
-/// Appends `bytes` to `frame` without their tag. Returns `None`, without change, if they have no
-/// tag of VLAN `vid` or there is no room.
+/// Appends `bytes` to `frame` without the VLAN tag that they contain. Returns `None`, and leaves
+/// `frame` unchanged, if they have no tag of VLAN `vid` or there is no room.
 pub(super) fn extend_untagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option<()> {
     eth::Header::parse(bytes).ok().filter(|header| header.ethertype.is_tag())?;
     vlan::Tag::parse(bytes.get(eth::HEADER_LEN..)?).ok().filter(|tag| tag.vid == vid)?;

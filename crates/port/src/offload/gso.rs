@@ -1,4 +1,4 @@
-//! Splits large TCP segments in software, for ports that cannot: [`wire::gso`] for frames.
+//! Splits large TCP segments in software, for ports that cannot: applies [`wire::gso`] to frames.
 //!
 //! Payload is copied, because a frame has one buffer.
 
@@ -31,7 +31,7 @@ impl Cutter {
         self.segment.is_done()
     }
 
-    /// Returns the bytes of the longest piece.
+    /// Returns the length in bytes of the longest piece.
     pub fn longest(&self) -> usize {
         self.segment.longest()
     }
@@ -41,8 +41,8 @@ impl Cutter {
         self.frame
     }
 
-    /// Returns the next piece, in a buffer of `pool`; `None`: the pool has no buffer, or none that
-    /// large.
+    /// Returns the next piece, in a buffer of `pool`; `None`: no buffer of the pool is free, or its
+    /// buffers are too short.
     pub fn cut(&mut self, pool: &Pool) -> Option<Frame> {
         let len = self.segment.next_len()?;
         let mut piece = pool.get()?;

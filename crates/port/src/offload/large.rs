@@ -1,16 +1,16 @@
-//! Large TCP segments that a device delivers whole: their buffers, and splitting when those run
-//! out.
+//! Large TCP segments that a device delivers whole: their buffers, and splitting when no large
+//! buffer is left.
 //!
 //! A consumer that never reads must not stop the device, so one large buffer is always kept in
-//! reserve. A segment received into the reserve is split into small buffers, and then the large
-//! buffer is in reserve again.
+//! reserve. A segment received into the reserve buffer is split into small buffers; the large
+//! buffer then becomes the reserve again.
 
 use super::gso::Cutter;
 use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
 use std::io::{self, ErrorKind};
 
-/// Large buffers of one device: more than fill the largest receive buffer of a connection. They use
-/// memory only once written.
+/// Number of large buffers of one device: more than the largest receive buffer of a connection can
+/// hold. They occupy physical memory only once written.
 pub const LARGE_BUFFERS: usize = 128;
 
 /// Length of the largest IP packet.
@@ -32,8 +32,8 @@ pub enum Cut {
     Piece(Frame),
     /// No buffer for the next piece.
     NoBuffer,
-    /// Dropped: not a segment that can be split (a packet of a large MTU), or its pieces are longer
-    /// than a small buffer.
+    /// The frame was dropped: it is not a segment that can be split (a packet of a large MTU), or
+    /// its pieces are longer than a small buffer.
     Uncuttable,
 }
 
@@ -47,7 +47,7 @@ pub struct Large {
 }
 
 impl Large {
-    /// Creates the state with `pool`; without one there are no large buffers.
+    /// Creates the state with the large buffers of `pool`; `None`: no large buffers.
     pub fn new(pool: Option<Pool>) -> Large {
         Large { spare: pool.as_ref().and_then(Pool::get), pool, cutting: None }
     }
@@ -58,7 +58,7 @@ impl Large {
         self.pool.is_some()
     }
 
-    /// Returns a buffer, but never the one in reserve.
+    /// Returns a large buffer, but never the one in reserve.
     pub fn get(&self) -> Option<Frame> {
         self.pool.as_ref()?.get()
     }
@@ -69,7 +69,7 @@ impl Large {
         self.spare.take()
     }
 
-    /// Returns whether the reserve buffer is in use.
+    /// Returns whether the reserve buffer is in use, so that the received segment must be split.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.pool.is_some() && self.spare.is_none()

@@ -1,8 +1,9 @@
 //! Software fallback for offloads that a port lacks: checksums, and splitting large segments.
 //!
-//! Frames arrive as a host passes them to its port and leave as the port can send them, in order.
-//! Pieces of a large segment that the port does not accept at once wait here. Until they are gone
-//! no more frames are taken, so at most one large segment is being split at any time.
+//! The host passes frames as for a port with all offloads; they leave in the form that the port can
+//! send, in the same order. Pieces of a large segment that the port does not accept at once wait
+//! here. Until they are sent no more frames are taken, so at most one large segment is being split
+//! at any time.
 
 use super::gso::Cutter;
 use crate::{Caps, PortCounts, TxHalf};
@@ -37,8 +38,8 @@ impl Soft {
         Soft { missing, pool, counts, cutting: None, ready: Burst::new() }
     }
 
-    /// Returns whether `frames` need work before the port can send them, or earlier frames are
-    /// waiting.
+    /// Returns whether `frames` need software offloads before the port can send them, or earlier
+    /// frames are waiting.
     #[inline(always)]
     pub fn has_work(&self, frames: &[Frame]) -> bool {
         frames.iter().any(|frame| frame.flags().any(self.missing)) || self.is_behind()
@@ -50,8 +51,8 @@ impl Soft {
         !self.ready.is_empty() || self.cutting.is_some()
     }
 
-    /// Takes frames from the front of `from` and passes them to the port. Returns how many were
-    /// taken.
+    /// Takes frames from the front of `from`, completes their offloads and passes them to the port.
+    /// Returns how many were taken.
     #[inline(never)]
     pub fn tx_burst(&mut self, half: &mut dyn TxHalf, from: &mut Burst, now: Instant) -> usize {
         let mut taken = 0;
@@ -59,7 +60,7 @@ impl Soft {
             let Some(frame) = from.pop() else { break };
             taken += 1;
             self.take(frame);
-            // Also take further frames, up to the next large segment to split.
+            // Takes further frames too, up to the next large segment.
             while self.cutting.is_none() && self.ready.room() > 0 {
                 let Some(frame) = from.pop() else { break };
                 taken += 1;
@@ -93,7 +94,7 @@ impl Soft {
         }); // the caller has checked for room
     }
 
-    /// Processes waiting frames. Returns true when none are left.
+    /// Passes waiting frames to the port. Returns true when none are left.
     pub fn poll(&mut self, half: &mut dyn TxHalf, now: Instant) -> bool {
         loop {
             self.cut();
@@ -108,7 +109,7 @@ impl Soft {
         }
     }
 
-    /// Splits off as many pieces as there is room for.
+    /// Splits as many pieces off the pending large segment as `ready` has room for.
     fn cut(&mut self) {
         let tx = &self.counts.tx;
         while let Some(cutter) = &mut self.cutting
@@ -123,7 +124,7 @@ impl Soft {
                         tx.bugs.bump();
                     });
                 }
-                // The rest is lost, as on any congested link: TCP retransmits it.
+                // The rest of the segment is lost, as on a congested link: TCP retransmits it.
                 None => {
                     tx.no_buffer.bump();
                     self.cutting = None;
@@ -136,7 +137,7 @@ impl Soft {
         }
     }
 
-    /// Returns when to retry waiting frames.
+    /// Returns when to pass waiting frames to the port again; `None`: none are waiting.
     pub fn next_event(&self, now: Instant) -> Option<Instant> {
         self.is_behind().then(|| now.after(RETRY))
     }

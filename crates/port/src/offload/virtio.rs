@@ -18,7 +18,8 @@ pub const GSO_NONE: u8 = 0;
 pub const GSO_TCPV4: u8 = 1;
 /// `gso_type`: a large TCP segment over IPv6.
 pub const GSO_TCPV6: u8 = 4;
-/// `gso_type`, combined with another: CWR is set, for the first piece only.
+/// `gso_type`, combined with another value: the segment has CWR set, which only the first piece
+/// keeps.
 pub const GSO_ECN: u8 = 0x80;
 
 /// Fields of the header.
@@ -33,7 +34,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header that requests nothing.
+    /// Header without any requests.
     pub const NONE: Header =
         Header { flags: 0, gso_type: GSO_NONE, hdr_len: 0, gso_size: 0, csum_start: 0, csum_offset: 0 };
 
@@ -91,9 +92,10 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
     Some(())
 }
 
-/// Prepares a frame for sending: computes checksums that the kernel does not, and returns a header
-/// that requests the rest. With `csum` the kernel computes TCP and UDP checksums and splits large
-/// segments. Returns `None` if the frame's headers do not allow the requested offloads.
+/// Prepares a frame for sending: computes the checksums that the kernel does not compute, and
+/// returns a header that requests the remaining offloads. With `csum` the kernel computes TCP and
+/// UDP checksums and splits large segments. Returns `None` if the frame's headers do not allow the
+/// requested offloads.
 pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
     let l4 = frame.flags().has(Flags::TX_L4_CSUM);
     let large = frame.gso_size();

@@ -9,13 +9,13 @@ use wire::{eth, vlan};
 
 /// Bytes around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
-/// Largest MTU of common Ethernet devices. Loopback has a larger one but few such packets: if a
-/// port has large segment buffers (`lro`), they are received into those.
+/// Largest MTU of common Ethernet devices, in bytes. Loopback has a larger MTU but few packets of
+/// that size: a port with large segment buffers (`lro`) receives them into those buffers.
 const MTU_USUAL: u16 = 9_216;
 
-/// Returns the bytes that a buffer needs after its headroom for frames of the port `spec`, from the
-/// device's MTU or the one in the options. `None`: any buffer is large enough, or there is no such
-/// device yet.
+/// Returns the bytes that a buffer needs after its headroom for frames of the port `spec`. The MTU
+/// is that of the device, or the one in the options. `None`: any buffer is long enough, or the
+/// device does not exist yet.
 pub fn buffer_len(spec: &Spec) -> Option<usize> {
     let device = || tun::mtu(&spec.name).ok().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
     let set = || spec.port.get_count("mtu").map(super::narrow);
@@ -32,9 +32,9 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
     Some(usize::from(mtu) + AROUND + kernel)
 }
 
-/// Returns whether the device will access the pool's buffers directly (zero copy): requested by
-/// name (`mode=zerocopy`), or supported by the driver with `mode=auto`. The buffers must then lie
-/// within pages.
+/// Returns whether the device will access the pool's buffers directly (zero copy): the option
+/// `mode=zerocopy` requests it, or the driver supports it with `mode=auto`. No buffer may then
+/// cross a page boundary.
 pub fn is_zero_copy(spec: &Spec) -> bool {
     spec.port.kind == Kind::Xdp
         && match spec.port.word("mode") {
@@ -44,29 +44,30 @@ pub fn is_zero_copy(spec: &Spec) -> bool {
         }
 }
 
-/// Returns the buffer spacing of a pool for these ports.
+/// Returns the spacing of the buffers in a pool for these ports.
 pub fn stride_for<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Stride {
     if specs.into_iter().any(is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }
 
-/// Enlarges the buffers of a pool to the longest frame of these ports.
+/// Enlarges `config`'s buffers to the longest frame of these ports, if they are shorter.
 pub fn fit_pool<'a>(config: &mut PoolConfig, specs: impl IntoIterator<Item = &'a Spec>) {
     let longest = specs.into_iter().filter_map(buffer_len).max();
     config.data = config.data.max(longest.unwrap_or_default());
 }
 
-/// Returns the pool for a port added to a running host or bridge: `pool`, or a new one like
-/// `config`, from which `pool` was made, with longer buffers or buffers within pages.
+/// Returns the pool for a port that is added to a running host or bridge. This is `pool` if its
+/// buffers fit the port. Otherwise it is a new pool with longer buffers, or buffers within pages,
+/// and otherwise as `config`, from which `pool` was made.
 ///
 /// # Errors
-/// [`OpenError::Pool`]: no memory.
+/// [`OpenError::Pool`]: there is no memory for a new pool.
 pub fn pool_for(spec: &Spec, pool: &Pool, config: &PoolConfig) -> Result<Pool, OpenError> {
     let stride = if is_zero_copy(spec) { Stride::PowerOfTwo } else { config.stride };
     let data = config.data.max(buffer_len(spec).unwrap_or_default());
     if (stride, data) == (config.stride, config.data) {
         return Ok(pool.clone());
     }
-    // The halves of the port belong to different threads.
+    // `Light` locks, because the halves of the port belong to different threads.
     let config = PoolConfig { data, stride, locks: PoolLocks::Light, ..config.clone() };
     Pool::new(&config).map_err(|error| OpenError::Pool { spec: spec.to_string(), error })
 }

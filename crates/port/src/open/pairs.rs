@@ -1,5 +1,5 @@
-//! Registry by which the second `pair:a` opened in a process becomes the other end of the first.
-//! Also holds multi-queue TAP devices and wires.
+//! Registry of the pairs of a process: the second `pair:a` opened becomes the other end of the
+//! first. The registry also holds multi-queue TAP devices and wires.
 
 use super::wires::Wires;
 use crate::spec::Layer;
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// A process's pairs by name, its multi-queue TAP devices, and the wires between its nics. Names of
-/// pairs and wires stay taken even when their ends are gone.
+/// The pairs of a process by name, its multi-queue TAP devices, and the wires between its nics.
+/// Names of pairs and wires stay taken even after their ends are closed.
 #[derive(Debug, Default)]
 pub struct Pairs {
     ends: Mutex<HashMap<String, Ends>>,
@@ -22,7 +22,7 @@ pub struct Pairs {
 struct Ends {
     /// Options of the first end.
     layer: Layer,
-    /// The second end, until it is opened.
+    /// The second end, until a caller opens it.
     second: Option<Port>,
 }
 
@@ -31,7 +31,7 @@ struct Ends {
 pub enum PairError {
     /// Both ends were already opened.
     Taken(String),
-    /// The second end was opened with options other than those of the first.
+    /// The second end was opened with options that differ from the first end's.
     Differs {
         /// Name of the pair.
         name: String,
@@ -83,13 +83,13 @@ impl Pairs {
         &self.wires
     }
 
-    /// Returns the names of wires with only one nic attached.
+    /// Returns the names of wires to which only one nic is attached.
     pub fn unfinished_wires(&self) -> Vec<String> {
         self.wires.unfinished()
     }
 
-    /// Returns the names of pairs with one end not opened: an error if the configuration is
-    /// complete.
+    /// Returns the names of pairs of which only one end was opened. This is an error once the whole
+    /// configuration has been read.
     pub fn unfinished(&self) -> Vec<String> {
         let pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> =

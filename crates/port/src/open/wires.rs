@@ -11,9 +11,9 @@ pub(super) struct Wires(Mutex<HashMap<String, Ends>>);
 
 #[derive(Debug)]
 struct Ends {
-    /// The first nic and its speed.
+    /// Name and speed of the first nic.
     first: (String, &'static str),
-    /// The second nic, or the free end of the wire until one is attached.
+    /// Name of the second nic, or its end of the wire until that nic is opened.
     second: Result<String, Box<End>>,
 }
 
@@ -35,9 +35,9 @@ pub enum WireError {
         nic: String,
         /// Name of the wire.
         wire: String,
-        /// The nic at the other end.
+        /// Name of the nic at the other end.
         first: String,
-        /// Speed of that nic.
+        /// Speed of the nic at the other end.
         speed: &'static str,
     },
 }
@@ -58,7 +58,7 @@ impl fmt::Display for WireError {
 impl std::error::Error for WireError {}
 
 impl Wires {
-    /// Returns an end of the wire called `wire` for `nic`.
+    /// Returns the end of the wire called `wire` that `nic` is to use.
     pub fn end(&self, wire: &str, nic: &str, speed: &'static str) -> Result<End, WireError> {
         let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = wires.get_mut(wire) else {
@@ -81,7 +81,7 @@ impl Wires {
         }
     }
 
-    /// Returns the names of wires with one end open.
+    /// Returns the names of wires to which only one nic is attached.
     pub fn unfinished(&self) -> Vec<String> {
         let wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> = wires.iter().filter(|(_, ends)| ends.second.is_err()).map(|(n, _)| n.clone()).collect();

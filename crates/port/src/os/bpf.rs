@@ -1,9 +1,9 @@
 //! The part of bpf(2) that AF_XDP needs: a map of sockets, a program that passes each frame of a
-//! device to the socket of its queue, and the link that keeps the program on the device for the
-//! lifetime of its owners.
+//! device to the socket of its queue, and a link. The link keeps the program on the device as long
+//! as a process has the link open.
 //!
-//! The program has six instructions, encoded here by hand (RFC 9669). Frames without a socket go on
-//! to the kernel. Numbers: linux/bpf.h.
+//! The program has six instructions, encoded here by hand (RFC 9669). Frames of queues without a
+//! socket go on to the kernel. Source of the numbers: linux/bpf.h.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,7 +28,7 @@ const XDP_PASS: i32 = 2;
 /// Offset of `rx_queue_index` in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Number of queues that a map has room for.
+/// Number of entries in the map: one per queue of the device.
 pub const QUEUES: u32 = 256;
 /// Name of the program and of its map, by which other processes recognize them.
 const NAME: &[u8; 16] = b"linerate_xdp\0\0\0\0";
@@ -42,7 +42,7 @@ pub const STEP_ATTACH: &str = "BPF_LINK_CREATE";
 /// Step name: inserting a socket into the map.
 pub const STEP_INSERT: &str = "BPF_MAP_UPDATE_ELEM";
 
-/// Place where the program runs.
+/// Where the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
     /// In the driver, before the kernel builds a packet from the frame.
@@ -51,7 +51,7 @@ pub enum Hook {
     Generic,
 }
 
-/// A program on a device, and its map. When its last owner drops it, the device is restored.
+/// A program on a device, and its map. The kernel removes the program when its last owner drops it.
 #[derive(Debug)]
 pub struct Redirect {
     map: OwnedFd,
@@ -102,9 +102,9 @@ unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
 /// Memory layout of the frames passed to the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// One buffer per frame. A device with longer frames rejects such a program.
+    /// One buffer per frame. A device with an MTU beyond one buffer rejects such a program.
     Whole,
-    /// Several buffers for a long frame (Linux 5.18).
+    /// Several buffers for a long frame (since Linux 5.18).
     Pieces,
 }
 
@@ -112,8 +112,8 @@ pub enum Extent {
 const XDP_HAS_FRAGS: u32 = 1 << 5;
 
 impl Redirect {
-    /// Attaches the program to a device. If the program already there, with the number `present`,
-    /// is of this kind (from another port or process), it is shared.
+    /// Attaches the program to a device. `present` is the number of the program already attached,
+    /// if any: if it is a linerate program (of another port or process), it is shared.
     ///
     /// # Errors
     /// The failed step and its error. EBUSY or EEXIST at [`STEP_ATTACH`]: the device has another
@@ -203,12 +203,12 @@ fn link(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::Result<OwnedFd
     unsafe { bpf_fd(LINK_CREATE, &mut Attr::of(&parts)) }
 }
 
-/// Returns the link that keeps `program` on a device, and its map, if it is of this kind and
-/// visible to this process (requires CAP_SYS_ADMIN).
+/// Returns the link that keeps `program` on a device, and the program's map. Returns `None` if it
+/// is not a linerate program, or not visible to this process (requires CAP_SYS_ADMIN).
 fn shared(ifindex: u32, program: u32) -> Option<Redirect> {
     let map = map_of(program)?;
     let mut id = 0;
-    // Links come and go: stop after more of them than any machine has.
+    // Other processes may add links meanwhile: stops after more links than any machine has.
     for _ in 0..65_536 {
         id = next_link(id)?;
         let Some(link) = by_id(LINK_GET_FD_BY_ID, id) else { continue };
@@ -259,7 +259,7 @@ fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut asked: [u8; N]) -> Option<[u8
     Some(asked)
 }
 
-/// Returns the word at a byte offset; 0 beyond the end.
+/// Returns the 32-bit word at byte offset `place`; 0 beyond the end.
 fn at(bytes: &[u8], place: usize) -> u32 {
     bytes.get(place..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_ne_bytes(*word))
 }

@@ -26,7 +26,7 @@ use wire::Mac;
 /// Error of a kernel request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetlinkError {
-    /// Description of the requested operation.
+    /// Description of the operation that failed, for the error text: `set eth0 up`, for example.
     pub doing: String,
     /// Error number of the kernel.
     pub errno: i32,
@@ -43,7 +43,7 @@ impl fmt::Display for NetlinkError {
 
 impl std::error::Error for NetlinkError {}
 
-/// Result of a request: nothing, or a link's index.
+/// Result of a request: the interface index in the reply, if any.
 type Answer = Result<Option<u32>, NetlinkError>;
 
 /// A netlink socket to the kernel's routing subsystem.
@@ -67,7 +67,7 @@ impl Netlink {
         let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, family).map_err(failed)?;
         // Better error texts; kernels before 4.12 have none.
         let _ = set_option(fd.as_fd(), libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1i32);
-        // The reply is there when the request returns; the timeout is only a safeguard.
+        // The reply is available when the request returns; the timeout is only a safeguard.
         let patience = libc::timeval { tv_sec: 2, tv_usec: 0 };
         set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience).map_err(failed)?;
         Ok(Netlink { socket: File::from(fd), seq: 0 })
@@ -198,7 +198,7 @@ impl Netlink {
         })
     }
 
-    /// Adds an address to `dev`; an IPv6 address without duplicate address detection.
+    /// Adds an address to `dev`. An IPv6 address is added without duplicate address detection.
     ///
     /// # Errors
     /// EEXIST: the interface has the address already.

@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Texts for /proc/self, created before the fork, because nothing may be allocated after it.
+/// Content for the files in /proc/self, allocated before the fork because nothing may be allocated
+/// after it.
 #[derive(Clone)]
 struct Maps {
     uid_map: String,
@@ -58,7 +59,8 @@ fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
     if written == text.len() as isize { Ok(()) } else { Err(error) }
 }
 
-/// Moves the calling process to a new network namespace (in a new user namespace, unless root).
+/// Moves the calling process to a new network namespace. Unless the user is root, also moves it to
+/// a new user namespace.
 ///
 /// For a child between fork and exec, as in [`command`], or a single-threaded process: a process
 /// with more threads cannot enter a user namespace.
@@ -70,9 +72,9 @@ pub fn enter_new() -> io::Result<()> {
     Maps::new().enter()
 }
 
-/// Makes `cmd` run in its own network namespace (as root of its own user namespace, unless root).
-/// The namespace has only a loopback interface, which is down. Where this is not possible,
-/// `cmd.spawn()` fails with the reason.
+/// Makes `cmd` run in its own network namespace, and, unless the user is root, as root of its own
+/// user namespace. The network namespace has only a loopback interface, which is down. If the
+/// system does not permit this, `cmd.spawn()` fails with the reason.
 pub fn command(cmd: &mut Command) -> &mut Command {
     let maps = Maps::new();
     // SAFETY: `enter` makes system calls and touches nothing but `maps`, which was allocated before
@@ -86,10 +88,11 @@ pub fn command(cmd: &mut Command) -> &mut Command {
 pub struct Namespace(File);
 
 impl Namespace {
-    /// Creates a namespace, its loopback interface down. The calling thread stays in its own.
+    /// Creates a namespace; its loopback interface is down. The calling thread stays in its current
+    /// namespace.
     ///
     /// # Errors
-    /// EPERM: the process is root neither of the machine nor of a user namespace ([`command`]).
+    /// EPERM: the process is root neither of the machine nor of a user namespace (see [`command`]).
     /// ENOSPC: too many namespaces.
     pub fn new() -> io::Result<Namespace> {
         let here = Namespace::of_this_thread()?;
@@ -151,7 +154,7 @@ impl AsFd for Namespace {
 /// Checks whether [`command`] works here, by trying it in a child process.
 ///
 /// # Errors
-/// The reason why not, as a sentence.
+/// The reason why [`command`] does not work, as a sentence.
 pub fn available() -> Result<(), String> {
     let maps = Maps::new();
     // SAFETY: the child makes only async-signal-safe calls (unshare, open, write, close, _exit) and

@@ -1,9 +1,9 @@
 //! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): setup by
 //! system calls.
 //!
-//! Receiving and sending use separate sockets: the sending one is bound to no protocol and so never
-//! receives a frame. The rings are used in [`rx`] and [`tx`]. A slot belongs to one side at a time,
-//! given by its status word.
+//! Receiving and sending use separate sockets: the sending socket is bound to no protocol and so
+//! never receives a frame. The modules [`rx`] and [`tx`] use the rings. A slot belongs either to
+//! the kernel or to this process, as its status word shows.
 
 mod map;
 pub mod rx;
@@ -60,12 +60,12 @@ pub fn is_running(name: &str) -> bool {
     flags().is_ok_and(|flags| flags & both == both)
 }
 
-/// Opens a non-blocking packet socket for whole frames that receives none yet.
+/// Opens a non-blocking packet socket. It receives no frames until it is bound.
 fn open() -> Result<OwnedFd, Failure> {
     socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0).map_err(|error| ("socket", error))
 }
 
-/// Binds to interface `index`; `protocol` 0: only for sending.
+/// Binds the socket to interface `index`. If `protocol` is 0, it is used only for sending.
 fn bind(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> Result<(), Failure> {
     let address = address(index.cast_signed(), protocol);
     // SAFETY: a live sockaddr_ll, passed with its true size; the kernel only reads.
@@ -104,7 +104,7 @@ fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Re
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of a block of slots: contiguous memory of this size is always available in the kernel.
+/// Bytes of a block of slots. The kernel can always allocate contiguous memory of this size.
 const BLOCK: u32 = 64 << 10;
 
 /// Sets up `option` as a ring of `slots` frames of `slot` octets, and maps it; `named` and `mapped`
@@ -118,7 +118,7 @@ fn ring(fd: &OwnedFd, option: i32, [named, mapped]: [&'static str; 2], slot: u32
     Map::new(fd, len as usize).map_err(|error| (mapped, error))
 }
 
-/// Enlarges the send buffer beyond the default, if permitted.
+/// Enlarges the send buffer: to 4 MiB with CAP_NET_ADMIN, otherwise up to the system's limit.
 fn widen(fd: &OwnedFd) {
     const ROOM: i32 = 4 << 20;
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &ROOM).is_err() {
@@ -126,8 +126,8 @@ fn widen(fd: &OwnedFd) {
     }
 }
 
-/// Enlarges the receive buffer, for large segments waiting to be read, beyond the default if
-/// permitted.
+/// Enlarges the receive buffer, where large segments wait to be read: to 8 MiB with CAP_NET_ADMIN,
+/// otherwise up to the system's limit.
 fn widen_rx(fd: &OwnedFd) {
     const ROOM: i32 = 8 << 20; // doubled by the kernel: as many segments of 64 KiB as there are buffers for them
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
@@ -135,8 +135,8 @@ fn widen_rx(fd: &OwnedFd) {
     }
 }
 
-/// Returns the interface that a bound socket is bound to; `None`: none any more, because it was
-/// deleted or moved to another namespace.
+/// Returns the interface that a socket is bound to; `None`: the interface was deleted or moved to
+/// another namespace.
 pub fn bound_to(fd: BorrowedFd<'_>) -> Option<u32> {
     let mut address = address(0, 0);
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;

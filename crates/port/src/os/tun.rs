@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use wire::Mac;
 
-/// Bytes of `struct virtio_net_hdr`, in front of every frame if enabled.
+/// Bytes of `struct virtio_net_hdr`, which precedes every frame if enabled.
 pub const VNET_HDR_LEN: usize = 10;
-/// Bytes of `struct virtio_net_hdr_v1` (`VNET_HDR_LEN` and a count of buffers).
+/// Bytes of `struct virtio_net_hdr_v1`, which has a count of buffers in addition.
 pub const VNET_HDR_V1_LEN: usize = 12;
 
 /// Configuration for opening a TAP device.
@@ -18,9 +18,9 @@ pub const VNET_HDR_V1_LEN: usize = 12;
 pub struct Config {
     /// Bytes of virtio header before every frame: 0, [`VNET_HDR_LEN`] or [`VNET_HDR_V1_LEN`].
     pub vnet_hdr: usize,
-    /// Allows the kernel to leave TCP and UDP checksums open (TUN_F_CSUM); needs a virtio header.
+    /// Allow the kernel to leave TCP and UDP checksums open (TUN_F_CSUM); needs a virtio header.
     pub rx_csum: bool,
-    /// Allows the kernel to pass TCP segments of up to 64 KiB unsplit (TUN_F_TSO4, TUN_F_TSO6);
+    /// Allow the kernel to pass TCP segments of up to 64 KiB unsplit (TUN_F_TSO4, TUN_F_TSO6);
     /// needs `rx_csum`.
     pub rx_large: bool,
 }
@@ -36,8 +36,9 @@ pub struct Opened {
     pub config: Config,
 }
 
-/// Opens the TAP device `name` (created if missing), non-blocking. On a kernel without virtio
-/// headers or offloads, the device has fewer features; [`Opened::config`] has the actual ones.
+/// Opens the TAP device `name` (created if missing) in non-blocking mode. On a kernel without
+/// virtio headers or offloads the device has fewer features than requested; [`Opened::config`]
+/// lists the actual ones.
 ///
 /// # Errors
 /// The failed step and its error: opening /dev/net/tun, or one of its ioctls.
@@ -78,8 +79,8 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     }
     config.rx_csum &= config.vnet_hdr > 0;
     config.rx_large &= config.rx_csum;
-    // ECN too: a segment with CWR stays whole, and the code that splits it keeps CWR on the first
-    // piece.
+    // Includes ECN: a segment with CWR stays whole, and the code that splits it keeps CWR only on
+    // the first piece.
     let large = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     config.rx_large &= set_offload(&file, large, config.rx_large).is_ok();
     if !config.rx_large {
@@ -88,7 +89,7 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     Ok(Opened { file, name: name_of(&request), config })
 }
 
-/// Sets the TUN offload flags (TUNSETOFFLOAD) to `what`, or to none.
+/// Sets the TUN offload flags (TUNSETOFFLOAD) to `what` if `on` is true, otherwise to none.
 fn set_offload(file: &File, what: libc::c_uint, on: bool) -> io::Result<()> {
     let what = libc::c_ulong::from(if on { what } else { 0 });
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
@@ -137,7 +138,7 @@ pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
     ioctl_ifreq(&control()?, libc::SIOCSIFHWADDR, &mut request)
 }
 
-/// Returns whether interface `name` offloads transmit checksums from the kernel (ETHTOOL_GTXCSUM).
+/// Returns whether interface `name` computes transmit checksums for the kernel (ETHTOOL_GTXCSUM).
 ///
 /// # Errors
 /// Errors of SIOCETHTOOL (EOPNOTSUPP: the device does not report it).
@@ -154,8 +155,8 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     Ok(taken != 0)
 }
 
-/// Turns off TSO, GSO and GRO of interface `name`, so that it carries no packet beyond its MTU:
-/// none for the device to split, and none merged on receipt.
+/// Turns off TSO, GSO and GRO of interface `name`, so that no packet on it exceeds the MTU: the
+/// kernel passes it none to split, and merges none on receipt.
 ///
 /// # Errors
 /// Errors of SIOCETHTOOL (EPERM, or EOPNOTSUPP: the device has no such settings).

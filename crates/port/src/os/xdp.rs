@@ -1,10 +1,10 @@
-//! AF_XDP sockets: memory registered with the kernel, four rings to exchange descriptors of it, a
-//! queue of a device.
+//! AF_XDP sockets: memory registered with the kernel, four rings that exchange descriptors of this
+//! memory, and a queue of a device.
 //!
 //! Two rings are for receiving (buffers to fill, received frames) and two for sending (frames to
 //! send, completed buffers). Two modules use them: [`frames`] exchanges the frames of a pool;
-//! [`bare`] has neither frames nor a pool and is the baseline for measuring the other. Source of
-//! the numbers: linux/if_xdp.h, net/xdp/xsk.c.
+//! [`bare`] has neither frames nor a pool, and is the baseline with which [`frames`] is compared.
+//! Source of the numbers: linux/if_xdp.h, net/xdp/xsk.c.
 
 pub mod bare;
 pub mod frames;
@@ -25,35 +25,35 @@ pub const CHUNK_MIN: usize = 2048;
 pub const CHUNK_MAX: usize = 4096;
 /// Default number of frames that the kernel sends per call (`TX_BATCH_SIZE`).
 pub const TX_BUDGET: u32 = 32;
-/// Socket option that changes that number (`XDP_MAX_TX_SKB_BUDGET`), since Linux 6.17.
+/// Socket option that changes this number (`XDP_MAX_TX_SKB_BUDGET`), since Linux 6.17.
 const MAX_TX_SKB_BUDGET: i32 = 9;
 
 /// The failed step, as named in error texts, and its error.
 pub type Failure = (&'static str, io::Error);
 
-/// Step name: opening the socket.
+/// Name of the step that opens the socket.
 pub const STEP_SOCKET: &str = "socket(AF_XDP)";
-/// Step name: registering memory.
+/// Name of the step that registers memory.
 pub const STEP_UMEM: &str = "XDP_UMEM_REG";
-/// Step name: binding to a queue.
+/// Name of the step that binds the socket to a queue.
 pub const STEP_BIND: &str = "bind";
 
-/// Mode of passing frames between the kernel and the pool: copying or zero copy.
+/// Whether the kernel copies frames between the device and the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CopyMode {
-    /// The best mode that the driver supports.
+    /// Zero copy if the driver supports it, copying otherwise.
     #[default]
     Auto,
-    /// Copied, by any driver.
+    /// The kernel copies; works with any driver.
     Copy,
-    /// Zero copy by the device; an error if not supported.
+    /// The device accesses the pool's memory directly; an error if the driver does not support it.
     ZeroCopy,
 }
 
 /// When the kernel is notified of frames to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wakeup {
-    /// When its need-wakeup flag is set.
+    /// Only when the kernel requests it (need-wakeup flag).
     #[default]
     Asked,
     /// After every burst.
@@ -69,15 +69,15 @@ pub struct Ask {
     pub queue: u32,
     /// Entries in each ring, a power of two.
     pub places: u32,
-    /// Mode of copying frames.
+    /// Whether the kernel copies frames.
     pub mode: CopyMode,
-    /// When to notify the kernel.
+    /// When to notify the kernel of frames to send.
     pub wakeup: Wakeup,
     /// True if frames may span several buffers (Linux 6.6).
     pub multi: bool,
 }
 
-/// Memory for frames: `len` bytes from a page boundary on, in chunks of `chunk` bytes.
+/// Memory for frames: `len` bytes that begin at a page boundary, in chunks of `chunk` bytes.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     base: NonNull<u8>,
@@ -102,11 +102,12 @@ struct Queue {
 /// Frames that the kernel dropped or rejected since the socket was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Received frames lost for reasons other than those below; usually too long for a buffer.
+    /// Received frames lost for other reasons than a full ring or a missing buffer; usually too
+    /// long for a buffer.
     pub rx_dropped: u64,
-    /// Received frames lost because their ring was full.
+    /// Received frames lost because the receive ring was full.
     pub rx_ring_full: u64,
-    /// Received frames lost because no buffer was available to fill.
+    /// Received frames lost because the fill ring had no buffer.
     pub fill_ring_empty: u64,
     /// Invalid descriptors of buffers to fill.
     pub rx_invalid: u64,
@@ -121,7 +122,7 @@ impl Statistics {
     }
 }
 
-/// Opens a socket on a queue, over `memory`.
+/// Opens a socket on a queue; `memory` holds its frames.
 ///
 /// # Safety
 /// The memory must outlive the socket and the mapping of its rings. Nothing else may access a part
@@ -161,8 +162,8 @@ unsafe fn open(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
     Ok(Queue { socket, fill, rx, tx, done, zero_copy })
 }
 
-/// Lets one call send a whole ring, as far as the kernel and our privileges allow; otherwise it
-/// takes several calls.
+/// Lets one call send a whole ring of frames, if kernel and privileges permit; otherwise several
+/// calls are needed.
 fn allow_more(fd: BorrowedFd<'_>, places: u32) {
     let _ = set_option(fd, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &places);
     let room = (places as i32).saturating_mul(CHUNK_MAX as i32);

@@ -1,9 +1,9 @@
 //! Baseline for packet ports: moves frames from one interface's ring to another's, with their
 //! addresses swapped, and does nothing else.
 //!
-//! It has no frames, pool, bursts or counters: slots are read and filled in place, with one system
-//! call per turn, on sockets configured like the port's. `linerate bench bridge` compares the port
-//! with it (`packet.forward`).
+//! It has no frames, pool, bursts or counters. Slots are read and filled in place, with one system
+//! call per turn, on sockets configured like those of a port. `linerate bench bridge` compares the
+//! port with it (`packet.forward`).
 
 use super::slot::{Extent, Packet};
 use super::{AROUND, PacketConfig, PacketError, open_rx};
@@ -16,7 +16,7 @@ use wire::eth;
 /// Maximum number of frames per turn.
 const BURST: usize = 64;
 
-/// A receiving ring joined to a sending ring.
+/// A receiving ring and the sending ring that its frames are copied to.
 #[derive(Debug)]
 pub struct Bare {
     rx: RxRing,
@@ -38,8 +38,8 @@ impl Bare {
         Ok(Bare { rx, tx, vnet_hdr: config.vnet_hdr, tail: 0 })
     }
 
-    /// Passes on the waiting frames, at most 64. Returns how many. Frames that are too long for a
-    /// slot, or find none free, are dropped.
+    /// Sends up to 64 of the waiting frames on to the other interface. Returns how many. Frames
+    /// that are too long for a slot, or for which no slot is free, are dropped.
     pub fn step(&mut self) -> usize {
         let mut frames = 0;
         for _ in 0..BURST {

@@ -11,7 +11,7 @@ pub enum PacketError {
     Missing {
         /// Name of the interface.
         name: String,
-        /// Error of opening one.
+        /// Error of opening a packet socket.
         error: io::Error,
     },
     /// The process lacks a permission.
@@ -26,12 +26,12 @@ pub enum PacketError {
         /// Name of the interface.
         name: String,
     },
-    /// Its frames do not begin with an Ethernet header.
+    /// The interface's frames do not begin with an Ethernet header.
     NotEthernet {
         /// Name of the interface.
         name: String,
     },
-    /// The rings exceed the limit or the available memory.
+    /// The rings exceed the limit of 1 GiB or the available memory.
     Memory {
         /// Name of the interface.
         name: String,
@@ -44,7 +44,7 @@ pub enum PacketError {
         name: String,
         /// Number of the group.
         group: u16,
-        /// Error of joining it.
+        /// Error of joining the group.
         error: io::Error,
     },
     /// The pool's buffers cannot hold a frame of the interface's MTU.
@@ -73,7 +73,7 @@ impl PacketError {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => PacketError::Permission { name, step },
             Some(libc::EAFNOSUPPORT) => PacketError::Missing { name, error },
-            // ENXIO: the interface was deleted between the first step and this one.
+            // ENXIO: the interface was deleted after an earlier step had found it.
             Some(libc::ENODEV | libc::ENXIO) => PacketError::NoInterface { name },
             Some(libc::ENOMEM) if step.contains("_RING") => {
                 let bytes = u64::from(config.rx_ring) * super::SLOT_MIN as u64;

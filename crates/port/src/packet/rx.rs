@@ -1,10 +1,10 @@
 //! Receiving half: reads the ring slot by slot.
 //!
-//! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer, and
-//! is split if it is in the last of these (`offload::large`). Its slot holds only the beginning;
-//! the whole segment is in the socket's queue. Without a free buffer the frame stays where it is
-//! until the next poll. When the ring is empty, the socket is checked periodically for lost frames
-//! and for whether its interface is up.
+//! A frame of at most the MTU goes into a buffer of the pool. A large segment goes into a large
+//! buffer; if that is the last one, the segment is split (`offload::large`). The slot of a large
+//! segment holds only its beginning; the whole segment waits in the socket's queue. If no buffer is
+//! free, the frame stays where it is until the next poll. When the ring is empty, the port checks
+//! periodically how many frames the kernel lost and whether the interface is up.
 
 use super::slot::{self, Extent, Packet};
 use super::{PacketConfig, RxCsum};
@@ -30,7 +30,7 @@ pub(super) struct PacketRx {
     name: String,
     ring: RxRing,
     pool: Pool,
-    /// Bytes that fit in a buffer of `pool`.
+    /// Bytes that a frame may have to fit in a buffer of `pool`.
     room: usize,
     large: Large,
     counts: Arc<PortCounts>,
@@ -46,7 +46,7 @@ pub(super) struct PacketRx {
     seen: ReceivedPacket,
 }
 
-/// Counts for the warnings.
+/// Events since the port was opened, for its warnings.
 #[derive(Default)]
 struct ReceivedPacket {
     lost: u64,
@@ -143,10 +143,11 @@ impl PacketRx {
         Got::Frame(frame)
     }
 
-    /// Drops a frame that is longer than any buffer, or that was truncated.
+    /// Drops a frame that is longer than any buffer, or that the kernel truncated.
     #[cold]
     fn leave_out(&mut self) -> Got {
-        // Frames are queued only with a virtio header, and then there are large buffers.
+        // The kernel queues long frames only with a virtio header, and then the port has large
+        // buffers.
         let crowded = self.large.is_some();
         self.seen.crowded += u64::from(crowded);
         self.seen.cut_short += u64::from(!crowded);
@@ -154,7 +155,8 @@ impl PacketRx {
         Got::Malformed
     }
 
-    /// Applies the kernel's report about the frame; `None`: the report is invalid.
+    /// Applies what the kernel reports about the frame's checksums and segmentation; `None`: the
+    /// report is invalid.
     #[inline]
     fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
         if packet.bytes.len() < eth::HEADER_LEN {
@@ -165,7 +167,7 @@ impl PacketRx {
             if packet.tag.is_some() {
                 header.csum_start = header.csum_start.saturating_add(vlan::TAG_LEN as u16);
             }
-            // A segment that will be split gets its checksums then.
+            // A segment that is split gets its checksums during the split.
             let cuts = header.gso_type != virtio::GSO_NONE && (!self.whole || self.large.is_spent());
             let rx_csum = if cuts { RxCsum::Trust } else { self.rx_csum };
             return virtio::understand(&header, frame, rx_csum, usize::MAX);
@@ -194,7 +196,7 @@ impl PacketRx {
         }
     }
 
-    /// Checks the socket's state after an empty poll.
+    /// Checks for lost frames and for the interface's state, after an empty poll.
     fn look(&mut self) {
         self.asked = self.asked.wrapping_add(1);
         if self.asked % LOOK_EVERY != 1 {
@@ -205,8 +207,8 @@ impl PacketRx {
             self.seen.downs += 1;
             self.is_down = true;
         }
-        // Frames from before still arrive. For an interface that was down, the kernel does not
-        // report the deletion.
+        // Frames received earlier still arrive. If the interface was down, the kernel does not
+        // report its deletion.
         if self.is_down && bound_to(self.ring.as_fd()).is_none() {
             self.gone = true;
             self.counts.rx.errors.bump();
@@ -223,8 +225,8 @@ fn count_lost(ring: &RxRing, counts: &PortCounts, seen: &mut ReceivedPacket) {
     seen.lost += lost;
 }
 
-/// Reads a frame longer than its slot from the socket's queue. `None`: it is longer than the
-/// buffer, too.
+/// Reads a frame longer than its slot from the socket's queue into `frame`. `None`: the frame is
+/// longer than the buffer too.
 #[cold]
 fn read_queued(ring: &RxRing, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
     // The virtio header is also in the slot, so this copy is ignored.

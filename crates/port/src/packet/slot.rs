@@ -5,7 +5,7 @@ use crate::os::packet::rx::HEADER_LEN;
 use crate::os::tun::VNET_HDR_LEN;
 use buf::Frame;
 
-/// Length of both addresses, which precede a tag.
+/// Bytes of the two MAC addresses in front of a tag.
 const ADDRESSES: usize = 12;
 
 /// EtherType of a tag if the kernel does not report it.
@@ -79,7 +79,8 @@ impl Packet<'_> {
     }
 }
 
-/// Returns the tag of a frame, as on the wire (`tp_vlan_tci`, `tp_vlan_tpid`).
+/// Returns the VLAN tag that the kernel removed from a frame, as on the wire (`tp_vlan_tci`,
+/// `tp_vlan_tpid`).
 #[cold]
 fn tag(header: &[u8; HEADER_LEN], status: u32) -> [u8; 4] {
     let &[.., i0, i1, p0, p1, _, _, _, _] = header;

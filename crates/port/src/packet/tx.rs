@@ -1,10 +1,11 @@
 //! Transmitting half: writes frames into slots of the ring, then sends them all with one system
 //! call.
 //!
-//! Slots `head..tail` are filled and not yet taken by the kernel: their frames are held. A frame
-//! that the kernel rejects is removed and counted, and the following ones move up. A frame that is
-//! too long for a slot, or that the kernel must split, is sent by a separate call after the frames
-//! before it. If the interface is down, the held frames are dropped and counted.
+//! Slots `head..tail` are filled and not yet taken by the kernel; the frames in them count as held.
+//! If the kernel rejects a frame, the frame is removed and counted, and the frames after it move up
+//! by one slot. A frame that is too long for a slot, or that the kernel must split, is sent by a
+//! separate call after the frames before it. If the interface is down, the held frames are dropped
+//! and counted.
 
 use crate::offload::virtio;
 use crate::os::packet::is_running;
@@ -18,12 +19,12 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use std::sync::Arc;
 use wire::eth;
 
-/// Time before another send call if the kernel did not take everything.
+/// Time before the next send call if the kernel did not take all frames.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Maximum length of a frame that the kernel copies as a whole. It borrows the slot's page for most
-/// of a longer frame. For short frames that does not pay: a page that goes through a virtual device
-/// is copied after all, into one more page.
+/// Maximum length of a frame that the kernel copies completely. For a longer frame it uses most of
+/// the data in the slot's page without a copy. This does not pay for short frames: a frame through
+/// a virtual device is copied later in any case, into an additional page.
 const LINEAR: usize = 2048;
 
 pub(super) struct PacketTx {
@@ -149,7 +150,7 @@ impl PacketTx {
         }
     }
 
-    /// Makes the kernel send the held frames, as far as possible.
+    /// Makes the kernel send the held frames, as many as it accepts now.
     fn kick(&mut self) {
         while self.head != self.tail {
             let answer = self.ring.send();
@@ -165,7 +166,7 @@ impl PacketTx {
         }
     }
 
-    /// Counts the frames that the kernel has taken.
+    /// Counts the frames that the kernel has sent, and removes rejected frames.
     fn collect_errors(&mut self) {
         let (mut frames, mut bytes) = (0, 0);
         while self.head != self.tail && !matches!(self.ring.state(self.head), Slot::Waiting | Slot::Refused) {
@@ -178,8 +179,8 @@ impl PacketTx {
         self.counts.tx.held.sub(frames);
     }
 
-    /// Drops the rejected frame. The frames after it move up by a slot, since the kernel resumes
-    /// where it stopped.
+    /// Removes the frame that the kernel rejected. The frames after it move up by a slot, because
+    /// the kernel resumes at the slot where it stopped.
     #[cold]
     fn take_out(&mut self, error: &io::Error) {
         match error.raw_os_error() {
@@ -203,13 +204,13 @@ impl PacketTx {
         self.tail = last;
     }
 
-    /// Returns whether retrying is useless.
+    /// Returns whether sending again is useless, because the interface is down or gone.
     #[cold]
     fn is_fatal(&mut self, error: &io::Error) -> bool {
         self.gone |= error.raw_os_error() == Some(libc::ENXIO);
         match error.raw_os_error() {
             Some(libc::ENXIO | libc::ENETDOWN) => true,
-            // A wire without another end also reports this.
+            // An interface without carrier (a veth without its peer) also reports this.
             Some(libc::ENOBUFS) => !is_running(&self.name),
             _ => false,
         }

@@ -28,7 +28,7 @@ pub enum Fault {
     Length {
         /// The length in the file.
         len: u64,
-        /// The item that has this length, and the reason.
+        /// What has the invalid length, and why it is invalid.
         what: &'static str,
     },
     /// The lengths at a block's start and end differ.
@@ -61,8 +61,8 @@ pub struct PcapError {
 }
 
 impl PcapError {
-    /// Returns whether the error only means that no data is available now; the next read then
-    /// continues.
+    /// Returns whether the error only means that no data is available now. The caller may then read
+    /// again later.
     pub fn is_would_block(&self) -> bool {
         matches!(&self.fault, Fault::Io(error) if error.kind() == io::ErrorKind::WouldBlock)
     }

@@ -40,7 +40,7 @@ impl Numbers {
     }
 
     /// Appends the options that remain valid in another file to `out`, little-endian and without
-    /// the end-of-list option. `form` returns the form of an option's value by its code.
+    /// the end-of-list option. `form` maps an option's code to the form of its value.
     pub fn copy_options(self, mut options: &[u8], form: fn(u16) -> Form, out: &mut Vec<u8>) {
         while let (Some(code @ 1..), Some(len)) = (self.u16(options, 0), self.u16(options, 2)) {
             let len = usize::from(len);
@@ -94,7 +94,7 @@ pub enum Form {
     Number,
     /// An enterprise number of 4 bytes, then bytes.
     Enterprise,
-    /// Not copied: invalid in another file, or rewritten.
+    /// Not copied, because the option is invalid in another file, or the writer writes its own.
     Left,
 }
 
@@ -157,8 +157,8 @@ impl Interface {
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns this interface in the form in which it can be written: without offset and FCS, and
-    /// with nanoseconds where 64 bits of its own unit would overflow.
+    /// Returns a description of this interface that the writer can use. It has no timestamp offset
+    /// and no FCS, and its timestamps are in nanoseconds if 64 bits of its own unit would overflow.
     pub(super) fn writable(&self) -> Interface {
         let keeps = matches!(self.resolution, 0..=9 | 0x80..=0x9d);
         let resolution = if keeps { self.resolution } else { 9 };
@@ -197,9 +197,10 @@ pub struct InterfaceBlock {
     pub data: Range<usize>,
 }
 
-/// Reads the body of a packet block of type `ty`.
+/// Parses the body of a packet block of type `ty`.
 ///
-/// Appends its options to `copied`. A declared FCS is excluded from the data.
+/// Appends the block's options to `copied`. The data excludes an FCS, if the interface declares
+/// one.
 pub fn packet(
     numbers: Numbers,
     ty: u32,
@@ -268,17 +269,17 @@ fn clear_fcs_flag(mut options: &mut [u8]) {
     }
 }
 
-/// Lengths of a packet after removing its FCS.
+/// Lengths of a packet after the removal of its FCS.
 pub struct Stripped {
-    /// Bytes at the end of the data that belong to the FCS.
+    /// Number of bytes of the FCS at the end of the captured data.
     pub captured: usize,
     /// Original length without the FCS.
     pub orig_len: u32,
 }
 
 impl Stripped {
-    /// Computes the lengths for a declared FCS of `fcs` bytes. A truncated capture may contain some
-    /// of them, or none.
+    /// Computes the lengths for an FCS of `fcs` bytes. A truncated capture may contain a part of
+    /// the FCS, or none.
     pub fn of(linktype: u16, fcs: u32, captured: u32, orig_len: u32) -> Stripped {
         if linktype != LINKTYPE_ETHERNET || fcs == 0 {
             return Stripped { captured: 0, orig_len };

@@ -1,5 +1,6 @@
 //! Comments and directions among the options of a packet
-//! ([`Record::options`](super::Record::options)), for output formats without options.
+//! ([`Record::options`](super::Record::options)), for conversion to and from output formats that
+//! have no options.
 
 use super::{Direction, writer};
 
@@ -21,7 +22,7 @@ pub fn direction(options: &[u8]) -> Direction {
     }
 }
 
-/// Appends a comment. Returns `false` if it is longer than the 65,535 bytes of an option.
+/// Appends a comment. Returns `false` if the comment is longer than the 65,535 bytes of an option.
 pub fn push_comment(options: &mut Vec<u8>, comment: &str) -> bool {
     let fits = comment.len() <= usize::from(u16::MAX);
     if fits {
@@ -40,7 +41,7 @@ pub fn push_direction(options: &mut Vec<u8>, direction: Direction) {
     writer::option(options, FLAGS, &bits.to_le_bytes());
 }
 
-/// Iterates over the little-endian options as codes and values.
+/// Iterates over little-endian options, as pairs of code and value.
 fn each(mut options: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let [a, b, c, d] = *options.first_chunk()?;
@@ -67,7 +68,7 @@ mod tests {
         push_direction(&mut options, Direction::Unknown);
         assert!(!push_comment(&mut options, &"x".repeat(65_536)));
         assert_eq!(options.len(), before);
-        // If the input is truncated anywhere, only whole options are read.
+        // For input truncated at any byte, only whole options are read.
         for len in 0..before {
             assert!(comments(&options[..len]).all(|comment| ["first", "zweiter: ö"].contains(&comment.as_str())));
             let _ = direction(&options[..len]);

@@ -20,16 +20,16 @@ pub struct PcapConfig {
     pub read: Option<String>,
     /// File to write sent frames to; `-` is standard output.
     pub write: Option<String>,
-    /// Keep the time distances of the file; otherwise frames are returned as fast as they are
+    /// Return frames at the intervals of the file's timestamps; otherwise as fast as the port is
     /// polled.
     pub pace: bool,
     /// Number of times the file is read; 0: endlessly.
     pub loops: u64,
-    /// Format to write; `None`: chosen by the file name.
+    /// Format of the file to write; `None`: chosen by the file name.
     pub format: Option<Format>,
-    /// Maximum bytes written of each frame.
+    /// Maximum number of bytes written of each frame.
     pub snaplen: u32,
-    /// Write wall-clock timestamps instead of the clock's own.
+    /// Write wall-clock timestamps instead of those of the program's clock.
     pub wall: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum PcapFileError {
         /// Link type of the file.
         linktype: u16,
     },
-    /// Standard input can be read only once.
+    /// With `loop` other than 1: standard input can be read only once.
     LoopStdin,
 }
 
@@ -85,7 +85,8 @@ impl std::error::Error for PcapFileError {}
 /// Opens a capture port. Without a file to write, sent frames are counted and discarded.
 ///
 /// # Errors
-/// See [`PcapFileError`]. A file's header is checked here; that of standard input when it arrives.
+/// See [`PcapFileError`]. The header of a file is checked here; the header of standard input is
+/// checked when it arrives.
 pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFileError> {
     let counts = Arc::new(PortCounts::default());
     let replay = config.read.as_ref().map(|file| Replay::open(file, config, pool, &counts)).transpose()?;
@@ -127,7 +128,7 @@ fn create(file: &str, config: &PcapConfig, name: &str) -> Result<Output, PcapFil
     make().map_err(|error| PcapFileError::Io { file: file.to_string(), error })
 }
 
-/// A file, or standard input, which is read only when that does not block.
+/// A file, or standard input. Standard input is read only when data is available.
 struct Input {
     file: File,
     stream: bool,
@@ -162,11 +163,13 @@ struct Replay {
     left_out: u64,
     first_left_out: String,
     pace: bool,
-    /// Remaining passes after this one; `None`: endless.
+    /// Number of times that the file is read again; `None`: endlessly.
     passes: Option<u64>,
-    /// True if this pass returned a frame. A file without frames is not read again.
+    /// True if this pass returned a frame. A file without frames is not read again, which would
+    /// loop forever.
     fruitful: bool,
-    /// Start of this pass: instant of the clock and timestamp of the file.
+    /// When this pass began: instant of the program's clock, and the file's timestamp at that
+    /// instant.
     base: Option<(Instant, u64)>,
     last_due: Instant,
     pending: Option<(Frame, Instant)>,
@@ -208,7 +211,8 @@ impl Replay {
         })
     }
 
-    /// Returns the next frame and its due time; `None`: none now, or none at all any more.
+    /// Returns the next frame and its due time; `None`: no frame is available now, or the file has
+    /// ended.
     fn next(&mut self, now: Instant) -> Option<(Frame, Instant)> {
         if let Some(pending) = self.pending.take() {
             return Some(pending);
@@ -272,7 +276,7 @@ impl Replay {
         self.last_due
     }
 
-    /// Starts the next pass, if there is one.
+    /// Starts to read the file again, if passes remain. Returns whether it did.
     fn again(&mut self) -> bool {
         if self.passes == Some(0) || !self.fruitful {
             self.gone = true;
@@ -306,7 +310,7 @@ impl RxHalf for Replay {
             }
             frames += 1;
             bytes += frame.len() as u64;
-            // `most` was limited to the room.
+            // The push cannot fail, because `most` is limited to the free space of `into`.
             into.put(frame, || self.counts.rx.bugs.bump());
         }
         self.counts.rx.frames.add(frames as u64);
@@ -343,12 +347,13 @@ impl RxHalf for Replay {
 
 struct Recorder {
     counts: Arc<PortCounts>,
-    /// Output; `None`: frames are discarded.
+    /// Output file; `None`: sent frames are discarded.
     writer: Option<Output>,
-    /// True for standard output, where each burst is flushed at once.
+    /// True for standard output: each burst is flushed at once.
     live: bool,
     stamps: Stamps,
-    /// Error of a write. No further writes follow, because a record may have been written in part.
+    /// Error of a write. No more is written after it, because a record may have been written in
+    /// part.
     failed: Option<io::Error>,
 }
 

@@ -1,5 +1,5 @@
-//! Reads captures of both formats. Input may arrive in pieces: when no more data is available, no
-//! data is lost.
+//! Reads captures of both formats. Input may arrive in pieces: if a read would block in the middle
+//! of a record, the bytes read so far are kept.
 
 use super::ng::{self, InterfaceBlock, Numbers, Stripped};
 use super::{
@@ -18,11 +18,12 @@ pub struct Reader<R> {
     start: usize,
     offset: u64,
     state: State,
-    /// Bytes still to skip in a block that is not needed, and the length field expected after them.
+    /// While a block is skipped: number of bytes left to skip, and the length field expected after
+    /// them.
     skip: Option<(u64, u32)>,
     last_ns: u64,
     section: Section,
-    /// Number of the first interface of this section.
+    /// Number of the first interface of this section, counted over the whole file.
     first: usize,
     /// Options of the last record.
     options: Vec<u8>,
@@ -30,7 +31,7 @@ pub struct Reader<R> {
 
 #[derive(Debug)]
 enum State {
-    /// The file's header was not read yet.
+    /// The file's header has not been read yet.
     Begin,
     Pcap {
         numbers: Numbers,
@@ -83,8 +84,8 @@ impl<R: Read> Reader<R> {
         Ok(if matches!(self.state, State::Pcapng { .. }) { Format::Pcapng } else { Format::Pcap })
     }
 
-    /// Returns the link type, if the format has one for the whole file, reading the file's header
-    /// if necessary.
+    /// Returns the link type that the file's header gives for all packets (pcap); `None`: each
+    /// interface has its own (pcapng). Reads the file's header if necessary.
     ///
     /// # Errors
     /// As for [`Reader::format`].
@@ -96,8 +97,8 @@ impl<R: Read> Reader<R> {
     /// Returns the next record; `None` at the end, and after an error.
     ///
     /// # Errors
-    /// The fault and its position. If [`PcapError::is_would_block`], call again later; other errors
-    /// are final.
+    /// The fault and its position. If [`PcapError::is_would_block`] is true, the caller may call
+    /// again later; all other errors are final.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, PcapError> {
         let (found, len) = loop {
             match self.guard(Self::step)? {
@@ -113,19 +114,20 @@ impl<R: Read> Reader<R> {
         Ok(Some(Record { data, options: &self.options, ..found.record }))
     }
 
-    /// Returns the description of the packets' origin, as far as the file was read.
+    /// Returns the description of the interfaces and of the capturing machine, as far as the file
+    /// has been read.
     pub fn section(&self) -> &Section {
         &self.section
     }
 
-    /// Returns the bytes allocated now. They are bounded, independent of lengths claimed by the
-    /// file.
+    /// Returns the number of bytes allocated now. It is bounded, independently of lengths claimed
+    /// by the file.
     pub fn allocated(&self) -> usize {
         self.buf.capacity()
     }
 
-    /// Runs a step. Adds the position to its fault, and stops reading unless the fault only means
-    /// waiting.
+    /// Runs one step of the parser. Adds the position to an error. After an error other than "would
+    /// block", no more is read.
     fn guard<T>(&mut self, step: fn(&mut Self) -> Result<T, Fault>) -> Result<T, PcapError> {
         step(self).map_err(|fault| {
             let error = PcapError { at: self.offset, fault };
@@ -242,7 +244,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Starts a section, which has its own byte order and its own interfaces.
+    /// Starts a section. Each section has its own byte order and its own interfaces.
     fn begin_section(&mut self) -> Result<(), Fault> {
         let header = self.need(12)?;
         let magic = Numbers { big_endian: false }.u32(header, 8).unwrap_or_default();
@@ -298,7 +300,7 @@ impl<R: Read> Reader<R> {
         if end == len { Ok(block) } else { Err(Fault::Trailer { start: len, end }) }
     }
 
-    /// Skips a block that is not needed, of any length, in pieces.
+    /// Skips a block that the reader does not need, of any length, in pieces.
     fn step_over(&mut self) -> Result<Step, Fault> {
         let Some((left, len)) = self.skip else { return Ok(Step::More) };
         if left > 0 {
@@ -339,8 +341,8 @@ impl<R: Read> Reader<R> {
         Ok(self.buf.get(self.start..self.start + n).unwrap_or_default())
     }
 
-    /// Reads until `n` bytes are buffered. Returns `false` if the input ends before. The buffer
-    /// grows with received data, not with claimed lengths.
+    /// Reads until `n` bytes are buffered. Returns `false` if the input ends first. The buffer
+    /// grows with the data received, not with lengths claimed by the file.
     fn fill(&mut self, n: usize) -> Result<bool, Fault> {
         while self.have() < n {
             self.buf.drain(..self.start);

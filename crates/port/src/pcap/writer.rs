@@ -24,8 +24,9 @@ impl<W: Write> Writer<W> {
         Writer { out, format, snaplen, interfaces: Vec::new(), scratch: Vec::new() }.begin(&interface, &[])
     }
 
-    /// Writes the header of a file for packets from a file with `section`. A pcap file gets the
-    /// link type of its first interface; for pcapng, the caller must still describe the interfaces.
+    /// Writes the header of a file for packets that come from a file with description `section`. A
+    /// pcap file gets the link type of the section's first interface. For pcapng, the caller must
+    /// also call [`Writer::describe`] for each interface.
     ///
     /// # Errors
     /// Errors of the underlying writer.
@@ -85,8 +86,8 @@ impl<W: Write> Writer<W> {
         self.interfaces.len()
     }
 
-    /// Returns the link type of a pcap file; packets of a pcapng file have those of their
-    /// interfaces.
+    /// Returns the link type of a pcap file. Returns `None` for pcapng, where each interface has
+    /// its own.
     pub fn linktype(&self) -> Option<u16> {
         (self.format == Format::Pcap).then(|| self.interfaces.first().map_or(LINKTYPE_ETHERNET, |first| first.linktype))
     }
@@ -134,9 +135,10 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Returns the interfaces of a file of `format` that has the packets of a file with `section`.
-/// Their clocks keep their resolution where 64 bits can hold it. A pcap file has microseconds only
-/// if it comes from one with microseconds.
+/// Returns the interfaces of an output file in `format` that receives the packets of a file with
+/// description `section`. Timestamps keep the resolution of the input where 64 bits can hold it. A
+/// pcap file gets microseconds only if the input is a pcap file with microseconds, and nanoseconds
+/// otherwise.
 pub fn written(format: Format, section: &Section) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = section.interfaces.iter().map(Interface::writable).collect();
     if format == Format::Pcap {
@@ -159,7 +161,8 @@ pub fn append_interface(interface: &Interface, into: &mut Vec<u8>) {
     });
 }
 
-/// Appends `record` in `format`, with the clock of `interface` (nanoseconds without one).
+/// Appends `record` in `format`. Its timestamp has the resolution of `interface`, or nanoseconds if
+/// that is `None`.
 pub fn append_record(format: Format, interface: Option<&Interface>, record: &Record<'_>, into: &mut Vec<u8>) {
     let captured = record.data.len() as u32;
     match format {
@@ -194,7 +197,7 @@ fn words(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Pads with zeros to a multiple of four, after `len` bytes.
+/// Appends zeros up to a multiple of four bytes, after a value of `len` bytes.
 fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice([0; 3].get(..len.next_multiple_of(4) - len).unwrap_or_default());
 }
@@ -206,7 +209,7 @@ pub(super) fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(out, value.len());
 }
 
-/// Appends a block with a body written by `fill`.
+/// Appends a block whose body is written by `fill`.
 fn block(out: &mut Vec<u8>, ty: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     words(out, &[ty, 0]);

@@ -1,4 +1,5 @@
-//! A source of datagrams longer than its MTU: each is created as fragments, in order (RFC 791 2.3).
+//! A source of datagrams longer than its MTU: it creates each datagram as fragments, in order (RFC
+//! 791 2.3).
 //!
 //! Over IPv6 each fragment has a Fragment header (RFC 8200 4.5). All fragments of a datagram have
 //! the same identification, which increments with each datagram, so that fragments of two datagrams
@@ -12,7 +13,7 @@ use clock::Instant;
 use std::sync::Arc;
 use wire::{ip4, ip6};
 
-/// Source of one datagram over and over, a fragment at a time.
+/// Source that creates one datagram repeatedly, one fragment at a time.
 pub(super) struct Fragments {
     pieces: Vec<Box<[u8]>>,
     /// Index of the next fragment.
@@ -20,12 +21,12 @@ pub(super) struct Fragments {
     id: u32,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Number of fragments left to create.
+    /// Number of fragments still to create.
     left: u64,
 }
 
 impl Fragments {
-    /// Creates the source; `None` if its datagrams fit into packets of its MTU.
+    /// Creates the source. Returns `None` if the datagrams fit into packets of the MTU.
     pub(super) fn new(source: &Source, pool: &Pool, counts: &Arc<PortCounts>) -> Option<Fragments> {
         let mtu = source.mtu.filter(|mtu| source.headers() - ETH + source.size > *mtu)?;
         let pieces = cut(&template(source), mtu)?;
@@ -57,8 +58,8 @@ impl Fragments {
     }
 }
 
-/// Splits a frame with one long packet into frames with packets of at most `mtu` bytes; `None` if
-/// the MTU has no room for 8 bytes of payload.
+/// Splits a frame with one long packet into frames with packets of at most `mtu` bytes. Returns
+/// `None` if the MTU leaves no room for 8 bytes of payload.
 fn cut(whole: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
     let (link, packet) = whole.split_at_checked(ETH)?;
     match ip6::is_version(packet) {
@@ -94,7 +95,7 @@ fn cut6(link: &[u8], packet: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
 const FRAGMENT: usize = 8;
 
 /// Splits a payload into parts of at most `room` bytes, all multiples of 8 except the last. `make`
-/// receives a part, its offset, and whether more follow.
+/// gets a part, its offset, and whether more parts follow, and returns the frame.
 fn pieces(payload: &[u8], room: usize, make: impl Fn(&[u8], u16, bool) -> Box<[u8]>) -> Option<Vec<Box<[u8]>>> {
     let room = room & !7;
     if room == 0 {

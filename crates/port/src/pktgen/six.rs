@@ -1,4 +1,4 @@
-//! Variation of IPv6 frames.
+//! How generated IPv6 frames differ from each other.
 
 use super::{ETH, PER_ADDRESS, Source, Turns, UDP, Vary, copy_and_vary, flow_port};
 use buf::Frame;
@@ -8,16 +8,16 @@ use wire::checksum::Partial;
 use wire::ip6;
 
 const HEADERS: usize = ETH + ip6::HEADER_LEN + UDP;
-/// Offsets of the addresses, the source L4 port and the UDP checksum.
+/// Byte offsets in the frame: source and destination address, source L4 port, UDP checksum.
 const SRC: usize = ETH + 8;
 const PORT: usize = ETH + ip6::HEADER_LEN;
 const SUM: usize = PORT + 6;
 
-/// Variation of IPv6 frames: addresses, source L4 port, UDP checksum.
+/// How generated IPv6 frames differ: addresses, source L4 port, UDP checksum.
 #[derive(Clone)]
 pub(super) struct Variety {
     turns: Turns,
-    /// Sum of the constant fields.
+    /// Sum over the fields that do not vary.
     rest: Partial,
     src: u128,
     dst: u128,

@@ -9,7 +9,7 @@ use std::fmt;
 pub enum SpecError {
     /// The text is longer than [`super::MAX_LEN`].
     TooLong {
-        /// Length of the text.
+        /// Length of the text in bytes.
         len: usize,
     },
     /// There are more than [`super::MAX_WRAPPERS`] wrappers.
@@ -19,7 +19,7 @@ pub enum SpecError {
     },
     /// A kind is missing.
     NoKind {
-        /// Position where it was expected.
+        /// Position where a kind was expected.
         at: usize,
     },
     /// No kind has that name.
@@ -68,7 +68,7 @@ pub enum SpecError {
         kind: Kind,
         /// Name of the option.
         option: &'static str,
-        /// Position of the second one.
+        /// Position of the second occurrence.
         at: usize,
     },
     /// A required option is missing.

@@ -1,5 +1,5 @@
-//! The kinds of ports and wrappers, and their options: name, form, default, sentence. This is their
-//! only declaration.
+//! The kinds of ports and wrappers and their options, each with name, form, default and
+//! description. They are declared only here.
 
 use super::{Form, SpecError, Value};
 use std::fmt;
@@ -22,9 +22,9 @@ pub enum Kind {
     Packet,
     /// A queue of a network interface, through AF_XDP.
     Xdp,
-    /// Frames of a capture file.
+    /// A capture file whose frames are received, and one for frames sent.
     Pcap,
-    /// Files of text lines.
+    /// Files or FIFOs with one frame per text line.
     Text,
     /// Wrapper: writes all passing frames to a capture file.
     Tracer,
@@ -41,7 +41,7 @@ pub struct Info {
     pub wrapper: bool,
     /// Description in one sentence.
     pub sentence: &'static str,
-    /// Names that it allows (ports only).
+    /// Rule for the text after the colon (ports only).
     pub names: NameRule,
     /// Options of the kind.
     pub options: &'static [OptionInfo],
@@ -63,7 +63,7 @@ pub enum NameRule {
 /// One option of a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionInfo {
-    /// Name of the option.
+    /// Name of the option, without `=`.
     pub name: &'static str,
     /// Form of its values.
     pub form: Form,
@@ -78,7 +78,7 @@ pub struct OptionInfo {
 pub enum Fallback {
     /// This value, as text.
     Is(&'static str),
-    /// Determined when the port is opened, as described in the sentence.
+    /// The default is determined when the port is opened, as the option's description says.
     Open,
     /// No default: the option is required.
     Required,
@@ -452,7 +452,7 @@ impl Kind {
             NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
             NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
             NameRule::Interface => (
-                // Names accepted by the kernel's dev_valid_name (a percent sign only as in tap%d).
+                // Names that the kernel's dev_valid_name accepts (a percent sign only as in tap%d).
                 (1..=15).contains(&name.len())
                     && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
                     && !matches!(name, "." | "..")

@@ -1,5 +1,5 @@
 //! Values of options: counts, durations, percentages, switches, addresses, words, texts. Each
-//! prints in a form that parses back.
+//! prints in a form that parses to the same value.
 
 use clock::Duration;
 use std::fmt;
@@ -31,7 +31,7 @@ pub enum Form {
     Ip,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Any text; in quotes if it holds `,`, `(`, `)` or a quote.
+    /// Any text, in quotes if it contains `,`, `(`, `)` or a quote.
     Text,
 }
 
@@ -71,13 +71,13 @@ impl Percent {
         if n > Percent::ALL.0 { Percent::ALL } else { Percent(n) }
     }
 
-    /// Returns the share in billionths.
+    /// Returns the share in billionths of the whole.
     pub const fn billionths(self) -> u32 {
         self.0
     }
 
-    /// Returns whether an event of this probability occurs, for a `draw` uniform over all 64-bit
-    /// numbers.
+    /// Returns whether an event of this probability occurs. `draw` is a random number, uniform over
+    /// all 64-bit values.
     #[inline]
     pub const fn happens(self, draw: u64) -> bool {
         ((draw as u128 * Percent::ALL.0 as u128) >> 64) < self.0 as u128
@@ -121,7 +121,7 @@ impl Form {
 }
 
 impl fmt::Display for Form {
-    /// Writes what was expected, for the end of an error text.
+    /// Writes the form as the end of an error text, after "expected".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Form::Count { min: 0, max: u64::MAX } => f.write_str("a count such as 100, 10k or 1M"),
@@ -156,7 +156,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Writes `n` in the largest unit that divides it.
+/// Writes `n` with the largest unit that divides it without remainder.
 fn largest(f: &mut fmt::Formatter<'_>, n: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
     match units.iter().find(|(size, _)| n != 0 && n.is_multiple_of(*size)) {
         Some((size, unit)) => write!(f, "{}{unit}", n / size),
@@ -184,7 +184,8 @@ fn duration(text: &str) -> Option<Duration> {
     decimal(number, unit).map(Duration::from_nanos)
 }
 
-/// Returns a decimal number in `unit`s, if it is exactly a whole number that fits.
+/// Parses a decimal number of `unit`s. Returns `None` if the result is not a whole number or
+/// exceeds 64 bits.
 fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |s: &str| !s.is_empty() && s.len() <= 20 && s.bytes().all(|b| b.is_ascii_digit());

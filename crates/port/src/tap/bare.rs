@@ -1,8 +1,8 @@
 //! Baseline for TAP ports: writes frames read from one TAP device to another, and does nothing
 //! else.
 //!
-//! It has one buffer, and no pool, bursts or counters. It passes on frames of any size, with their
-//! virtio headers. `linerate bench bridge` compares the port with it (`tap.forward`).
+//! It has a single buffer, and no pool, bursts or counters. It passes on frames of any size, with
+//! their virtio headers. `linerate bench bridge` compares the port with it (`tap.forward`).
 
 use super::{TapConfig, TapError};
 use crate::offload::large::LARGEST;
@@ -10,7 +10,7 @@ use crate::os::tun::{self, Config, VNET_HDR_LEN};
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// Two connected devices.
+/// Two TAP devices, and a buffer for frames that pass from one to the other.
 #[derive(Debug)]
 pub struct Bare {
     from: File,
@@ -41,7 +41,7 @@ impl Bare {
         Ok(Bare { from: open(from)?, to: open(to)?, buffer: vec![0; VNET_HDR_LEN + LARGEST + super::AROUND] })
     }
 
-    /// Passes on the waiting frames, at most 64. Returns how many.
+    /// Writes up to 64 of the waiting frames to the other device. Returns how many.
     pub fn step(&mut self) -> usize {
         (0..BURST).take_while(|_| self.pass()).count()
     }

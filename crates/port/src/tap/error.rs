@@ -10,11 +10,11 @@ const DEVICE: &str = "/dev/net/tun";
 /// Errors of opening a TAP port.
 #[derive(Debug)]
 pub enum TapError {
-    /// There is no /dev/net/tun: no such file, or no driver for it.
+    /// /dev/net/tun cannot be opened: the file does not exist, or the kernel has no driver for it.
     Missing {
         /// Name of the device.
         name: String,
-        /// Error of opening it.
+        /// Error of opening /dev/net/tun.
         error: io::Error,
     },
     /// /dev/net/tun exists, but this user may not open it.
@@ -36,7 +36,8 @@ pub enum TapError {
         /// Name of the device.
         name: String,
     },
-    /// An interface of that name exists and is not a TAP device, or has other flags.
+    /// An interface of that name exists but is not a TAP device, or is one with other flags (such
+    /// as multi-queue).
     NotTap {
         /// Name of the device.
         name: String,

@@ -1,10 +1,10 @@
-//! Registry by which each further `tap(queues=2):tap0` opened in a process becomes a port on
-//! another queue of the same device.
+//! Registry of the multi-queue TAP devices of a process: each further `tap(queues=2):tap0` opened
+//! becomes a port on another queue of the same device.
 //!
-//! The kernel distributes frames over the queues by flow: a flow's frames arrive on the queue that
-//! last sent in the flow's other direction. Offloads and the virtio header belong to the device,
-//! not to a queue. A second queue with different options would change them for the first, so that
-//! is refused.
+//! The kernel distributes frames over the queues by flow: a flow's frames arrive on the queue on
+//! which the port last sent frames of the opposite direction. Offloads and the virtio header are
+//! settings of the device, not of a queue. A second queue with different options would change them
+//! for the first queue, so opening it is refused.
 
 use super::{TapConfig, TapError};
 use crate::Port;
@@ -29,8 +29,8 @@ impl Queues {
     /// Opens the device, or another queue of it.
     ///
     /// # Errors
-    /// As for [`super::open`]; also if all queues are open, or the options differ from those of the
-    /// first queue.
+    /// As for [`super::open`]. Also an error if all queues are open, or the options differ from
+    /// those of the first queue.
     pub fn open(&self, name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapError> {
         let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.get_mut(name) {

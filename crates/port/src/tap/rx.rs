@@ -1,9 +1,10 @@
 //! Receiving half: reads frames from the device.
 //!
-//! The length of the next frame is unknown before it is read. So each read goes into a buffer of
-//! the pool and, for the rest, into a large buffer kept ready. A frame of the MTU stays in the
-//! first. A large frame costs a copy of its first two kilobytes and uses up the large buffer. If
-//! there is no other large buffer, the frame is split into small ones instead (`offload::large`).
+//! The length of a frame is unknown before it is read. Each read therefore uses two buffers: one of
+//! the pool, and after it a large buffer that is kept ready. A frame of the MTU fits in the first
+//! buffer. A large frame continues in the large buffer and uses it up; the first two kilobytes are
+//! then copied there. If no further large buffer is free, the frame is split into small ones
+//! instead (`offload::large`).
 
 use crate::offload::large::{Cut, Large};
 use crate::offload::{RxCsum, virtio};
@@ -85,14 +86,14 @@ impl TapRx {
         Got::Frame(frame)
     }
 
-    /// Reads one frame. Fills `frame`, then continues in `spare` at the offset where it would be if
-    /// `spare` held the whole frame. Returns its length; a frame too long for both is reported as
-    /// one byte longer than they are.
+    /// Reads one frame. Fills `frame`, then continues in `spare` at the offset where the rest would
+    /// be if `spare` held the whole frame. Returns the frame's length; for a frame too long for
+    /// both buffers, returns one more than their capacity.
     fn read(&mut self, header: &mut [u8; VNET_HDR_LEN], frame: &mut Frame, spare: Option<&mut Frame>) -> Option<usize> {
         let room = frame.tailroom();
         let data = frame.append(room)?;
-        // The kernel truncates a frame that is too long without reporting it; the extra byte
-        // detects that.
+        // The kernel truncates a frame that is too long without reporting it; this extra byte
+        // detects the truncation.
         let mut beyond = [0];
         let behind = match spare {
             Some(spare) => {
@@ -139,8 +140,8 @@ impl TapRx {
     }
 }
 
-/// Completes `large`, which holds all but the beginning of a frame of `len` bytes, with the
-/// beginning in `first`.
+/// Completes `large`: it holds all of a frame of `len` bytes except the beginning, which is copied
+/// from `first`.
 fn fill(large: &mut Frame, first: &Frame, len: usize) {
     large.truncate(len);
     if let Some(front) = large.bytes_mut().get_mut(..first.len()) {
@@ -157,7 +158,7 @@ impl RxHalf for TapRx {
                 Got::Frame(frame) => {
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // `most` was limited to the room.
+                    // The push cannot fail, because `most` is limited to the free space of `into`.
                     into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Got::Malformed => self.counts.rx.malformed.bump(),

@@ -31,7 +31,7 @@ enum Sent {
     Error,
     /// Dropped: the device is gone.
     Gone,
-    /// The device accepts no more frames now.
+    /// The device accepts no more frames now; the frame was not sent.
     Full,
 }
 

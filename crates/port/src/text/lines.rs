@@ -1,5 +1,5 @@
-//! Parses frames from lines that arrive in pieces. Independent of files: bytes are written to
-//! [`Lines::room`], and [`Lines::next`] finds frames in them.
+//! Parses frames from lines that arrive in pieces. The module does no I/O: the caller writes bytes
+//! to [`Lines::room`], and [`Lines::next`] finds frames in them.
 
 use wire::text::{self, MAX_FRAME, MAX_READ, Next, SLACK};
 
@@ -11,9 +11,9 @@ const TOLD: usize = 10;
 /// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A frame, returned by [`Lines::frame`].
+    /// A frame; [`Lines::frame`] returns it.
     Frame,
-    /// Not a frame.
+    /// A line that is not a frame.
     Bad,
 }
 
@@ -23,10 +23,10 @@ pub(crate) struct Lines {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// The frame of the line before `start`, and room after it for vector stores.
+    /// The frame parsed last, and space after it for vector stores beyond its end.
     frame: Vec<u8>,
     len: usize,
-    /// True if that frame must be returned again.
+    /// True if [`Lines::next`] must return that frame again.
     again: bool,
     /// Discarding the rest of an over-long line.
     skipping: bool,
@@ -39,7 +39,8 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new() -> Lines {
         Lines {
-            // An incomplete line, one block after it, and a newline where a file lacks it.
+            // Space for an incomplete line, one block after it, and a newline that the file may
+            // lack at its end.
             buf: vec![0; MAX_READ + BLOCK + 2],
             start: 0,
             end: 0,
@@ -53,7 +54,8 @@ impl Lines {
         }
     }
 
-    /// Returns the space for further bytes. Never empty after [`Lines::next`] has returned `None`.
+    /// Returns the space for further bytes. It is never empty after [`Lines::next`] has returned
+    /// `None`.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
@@ -63,7 +65,7 @@ impl Lines {
         self.buf.get_mut(self.end..most).unwrap_or_default()
     }
 
-    /// Records that `bytes` bytes were written to [`Lines::room`].
+    /// Records that `bytes` bytes were written to the space that [`Lines::room`] returned.
     pub(crate) fn came(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buf.len() - 1);
     }
@@ -81,7 +83,7 @@ impl Lines {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Returns whether nothing is left, not even part of a line.
+    /// Returns whether no input is buffered, not even a part of a line.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end && !self.again
     }
@@ -128,7 +130,7 @@ impl Lines {
         self.again = true;
     }
 
-    /// Counts the last line as bad; `why` is the reason.
+    /// Counts the last line as bad, for the reason `why`.
     pub(crate) fn refuse(&mut self, why: &str) {
         self.warn(why);
     }
@@ -146,13 +148,13 @@ impl Lines {
         self.skipping = end.is_none();
     }
 
-    /// Returns the first bad lines, a sentence each, and their total number.
+    /// Returns the first bad lines, one sentence each, and then the total number of bad lines.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let sum = (self.bad > 0).then(|| format!("{} of {} lines are not valid frames", self.bad, self.lines));
         self.told.iter().cloned().chain(sum).collect()
     }
 
-    /// Returns the first bad line.
+    /// Returns the warning about the first bad line.
     pub(crate) fn first_bad(&self) -> Option<&str> {
         self.told.first().map(String::as_str)
     }

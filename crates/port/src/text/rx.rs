@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::Arc;
 
-/// Kind of input, which determines how it is read.
+/// Kind of input file; it determines how the file is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Standard input. It may be shared with other processes, so readability is checked before each
@@ -76,8 +76,8 @@ impl TextRx {
         }
         let mut read = self.from.read(self.lines.room());
         if matches!(read, Ok(0)) && self.kind == Kind::Fifo && !self.began {
-            // The FIFO had no writer yet, or its writer closed it. In the second case it is
-            // readable, as it also is when a writer has just written.
+            // No bytes: the FIFO has no writer yet, or the writer closed it. After a close the FIFO
+            // is readable, but it also is if a writer has written since the read above.
             if !os::is_readable(self.from.as_fd()) {
                 return false;
             }
@@ -138,7 +138,7 @@ impl RxHalf for TextRx {
                     };
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // `most` was limited to the room.
+                    // The push cannot fail, because `most` is limited to the free space of `into`.
                     into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Some(Line::Bad) => self.bad(),

@@ -1,8 +1,9 @@
 //! The sending half: writes frames as lines to a file, a FIFO or standard output.
 //!
 //! A frame counts as sent when the last byte of its line is written; until then it is held. Data
-//! that cannot be written without blocking waits here. When the reader is gone, waiting and later
-//! frames are dropped (`port.tx.errors`), and the half reports that it is gone.
+//! that cannot be written without blocking waits in a buffer. When the reader is gone, waiting and
+//! later frames are dropped (`port.tx.errors`), and [`TxHalf::is_gone`]
+//! returns true.
 
 use crate::{PortCounts, TxHalf, offload, os};
 use buf::{Burst, Frame};
@@ -16,25 +17,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wire::text::{self, MAX_LINE, MIN_FRAME, SLACK};
 
-/// Maximum bytes that may wait to be written.
+/// Maximum number of bytes that may wait to be written.
 const MOST: usize = 1 << 20;
-/// Bytes that never block when a pipe is reported writable (PIPE_BUF).
+/// Number of bytes whose write never blocks after poll(2) reported a pipe writable (PIPE_BUF).
 const CERTAIN: usize = 4096;
 /// Path of standard output.
 const STDOUT: &str = "/proc/self/fd/1";
 /// Time before writing to a slow reader again.
 const RETRY: Duration = Duration::from_micros(100);
-/// Time before opening a FIFO without a reader again.
+/// Time before trying again to open a FIFO that has no reader.
 const NOBODY: Duration = Duration::from_millis(2);
-/// Maximum time, on drop, for a reader to accept the next piece of the waiting data.
+/// Maximum time, in milliseconds, that a dropped port waits for its reader to accept the next piece
+/// of the waiting data.
 const PATIENCE_MS: i32 = 500;
 
-/// Destination of the lines.
+/// Where the lines are written.
 enum To {
-    /// Written in non-blocking mode.
+    /// A file or pipe in non-blocking mode.
     Open(File),
-    /// Standard output, possibly shared with other processes, so writability is checked first. The
-    /// number is the maximum bytes of one write.
+    /// Standard output, which may be shared with other processes and is therefore checked before
+    /// each write. The number is the maximum number of bytes of one write.
     Stdout(File, usize),
     /// A FIFO without a reader.
     Nobody(PathBuf),
@@ -50,7 +52,8 @@ pub(super) struct TextTx {
     out: Vec<u8>,
     start: usize,
     end: usize,
-    /// Lengths of the lines that are not completely written, and the bytes of the first that are.
+    /// Lengths of the lines that are not completely written, and the number of bytes already
+    /// written of the first of them.
     lens: VecDeque<u32>,
     written: usize,
     retry: Option<Instant>,
@@ -63,9 +66,9 @@ impl TextTx {
         let to = if name == "-" {
             let file = os::stdout()?;
             let what = file.metadata()?.file_type();
-            // A reopened pipe has its own file description, so it can be non-blocking. That is
-            // three times as fast as checking before each piece (0.83 versus 0.27 GB/s of lines of
-            // 64-byte frames into cat).
+            // A reopened pipe has its own file description, so it can be set non-blocking. This is
+            // three times as fast as checking before each piece (0.83 versus 0.27 GB/s for lines of
+            // 64-byte frames written to cat).
             let own = what.is_fifo().then(|| os::open_fifo(STDOUT.as_ref()).ok().flatten()).flatten();
             let most = if what.is_file() { MOST } else { CERTAIN };
             own.map_or(To::Stdout(file, most), To::Open)
@@ -126,7 +129,7 @@ impl TextTx {
         }
     }
 
-    /// Counts the frames with completely written lines.
+    /// Counts the frames whose lines are completely written, after `bytes` more bytes.
     fn wrote(&mut self, bytes: usize) {
         self.start += bytes;
         self.written += bytes;
@@ -231,7 +234,7 @@ impl TxHalf for TextTx {
 }
 
 impl Drop for TextTx {
-    /// Writes the waiting data as long as it is being read.
+    /// Writes the waiting data, as long as the reader keeps reading.
     fn drop(&mut self) {
         self.flush();
         while self.start < self.end {

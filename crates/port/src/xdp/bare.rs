@@ -1,6 +1,6 @@
-//! Baseline for AF_XDP ports: a loop that receives, swaps the two MAC addresses and sends back,
-//! once with only rings and once over a port. The row `xdp.forward` compares the second with the
-//! first.
+//! Baseline for AF_XDP ports: a loop that receives frames, swaps the two MAC addresses and sends
+//! the frames back. There are two versions: one uses only the rings, the other a port. The result
+//! `xdp.forward` compares the port with the rings.
 
 use super::{AROUND, DeviceInfo, SHARE, XdpConfig, XdpError, attach, find};
 use crate::os::bpf::{Extent, Redirect};
@@ -15,7 +15,7 @@ use clock::Instant;
 pub const TURN: usize = 64;
 
 /// The loop without frames and pool. It has as many buffers as a default pool, and gives the kernel
-/// the same share of them.
+/// the same share of them as a port does.
 pub struct BareSwap {
     circle: Circle,
     _redirect: Redirect,
@@ -50,8 +50,8 @@ impl BareSwap {
     }
 }
 
-/// Runs the loop with only rings while `go_on` returns true; it receives the frame count so far
-/// before each turn. Returns the number of frames moved.
+/// Runs the loop over the rings while `go_on` returns true. `go_on` is called before each turn,
+/// with the number of frames moved so far. Returns the total number.
 ///
 /// # Errors
 /// The errors of a port.
@@ -64,8 +64,8 @@ pub fn bare_swap(name: &str, config: &XdpConfig, mut go_on: impl FnMut(u64) -> b
     Ok(moved)
 }
 
-/// Runs one turn of the loop over a port; frames not accepted stay in `burst`. Returns the number
-/// of frames received.
+/// Runs one turn of the loop over a port. Frames that the port does not accept stay in `burst`.
+/// Returns the number of frames received.
 pub fn port_turn(port: &mut Port, burst: &mut Burst, now: Instant) -> usize {
     let waiting = burst.len();
     let came = port.rx.rx_burst(burst, TURN.saturating_sub(waiting), now);

@@ -34,14 +34,14 @@ pub enum XdpError {
         /// Name of the interface.
         name: String,
     },
-    /// Another socket uses the queue.
+    /// Another socket is bound to the queue.
     Busy {
         /// Name of the interface.
         name: String,
         /// Number of the queue.
         queue: u32,
     },
-    /// The interface has no queue of that number.
+    /// The interface has no queue with that number.
     NoQueue {
         /// Name of the interface.
         name: String,
@@ -68,14 +68,15 @@ pub enum XdpError {
         name: String,
         /// Bytes needed for a frame.
         need: usize,
-        /// Bytes of a buffer for a frame, without the kernel's part; 0: too short for any frame.
+        /// Length in bytes of the longest frame that a buffer can receive, without the kernel's own
+        /// headroom; 0: the buffers are too short for any frame.
         have: usize,
     },
     /// Frames of the interface's MTU need several buffers, which this kernel does not support.
     TooLong {
         /// Name of the interface.
         name: String,
-        /// Bytes of the longest frame.
+        /// Length in bytes of the longest frame.
         longest: usize,
     },
     /// Zero copy was requested, but buffers of the pool cross page boundaries.

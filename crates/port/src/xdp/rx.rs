@@ -1,8 +1,9 @@
 //! Receiving half: takes frames from the device.
 //!
-//! Frames come out of the ring in the buffers given to the kernel, which gets as many empty ones.
-//! When no frame arrives, the code periodically checks whether the device still exists and how many
-//! frames the kernel dropped, because a socket does not become readable when its device is gone.
+//! Frames are taken out of the receive ring in the buffers given to the kernel, which gets as many
+//! empty buffers in return. When no frame arrives, the port periodically checks whether the device
+//! still exists and how many frames the kernel dropped, because a socket does not become readable
+//! when its device is gone.
 
 use crate::offload::{self, RxCsum};
 use crate::os::bpf::Redirect;
@@ -25,12 +26,12 @@ pub(super) struct XdpRx {
     frames: FrameRx,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Number of buffers that the kernel should have.
+    /// Number of buffers that the kernel should have, in total.
     most: usize,
     /// Treatment of open checksums.
     open_csum: RxCsum,
     warnings: Vec<String>,
-    /// Buffers on their way from the pool to the kernel.
+    /// Empty buffers, taken from the pool and not yet given to the kernel.
     empty: Burst,
     look_at: Instant,
     idle: u32,
@@ -65,7 +66,7 @@ impl XdpRx {
         rx
     }
 
-    /// Refills the kernel's share of empty buffers, as far as the pool has any.
+    /// Gives the kernel empty buffers up to its share, as many as the pool has.
     fn refill(&mut self) {
         loop {
             let want = self.most.saturating_sub(self.frames.away()).min(buf::BURST_MAX);
@@ -82,7 +83,7 @@ impl XdpRx {
         }
     }
 
-    /// Checks whether the device still exists, and counts the frames missed.
+    /// Checks whether the device still exists, and updates the count of frames missed.
     #[cold]
     fn look(&mut self, now: Instant) {
         (self.look_at, self.idle) = (now.after(LOOK), 0);

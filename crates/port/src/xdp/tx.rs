@@ -1,9 +1,9 @@
 //! Transmitting half: sends frames to the device.
 //!
-//! Frames of the port's own pool are sent without a copy: the kernel owns their buffers until they
-//! are sent, and they are freed with the next burst or poll. Other frames are copied into buffers
-//! of the pool. One call notifies the kernel of a whole burst. Frames that it does not take at once
-//! stay in the ring and are retried a little later.
+//! Frames of the port's own pool are sent without a copy. The kernel owns their buffers until they
+//! are sent; the buffers are freed with the next burst or poll. Other frames are copied into
+//! buffers of the pool. One call notifies the kernel of a whole burst. Frames that the kernel does
+//! not take at once stay in the ring; the port notifies the kernel again a little later.
 
 use crate::os::bpf::Redirect;
 use crate::os::xdp::frames::{FrameTx, Kicked, More};
@@ -14,9 +14,10 @@ use stats::Stage;
 use std::sync::Arc;
 use wire::eth;
 
-/// Time before notifying the kernel again about frames not taken or buffers not returned.
+/// Time before the kernel is notified again of frames that it has not taken, or buffers that it has
+/// not returned.
 const SOON: Duration = Duration::from_micros(100);
-/// Retry time while the device is down.
+/// Time before the kernel is notified again while the device is down.
 const LATER: Duration = Duration::from_millis(10);
 /// Maximum number of buffers of one frame: the kernel's default `MAX_SKB_FRAGS`.
 const PARTS_MAX: usize = 17;
@@ -25,20 +26,20 @@ pub(super) struct XdpTx {
     frames: FrameTx,
     counts: Arc<PortCounts>,
     longest: usize,
-    /// Completed buffers, about to be freed.
+    /// Buffers of sent frames, collected so that they are freed together.
     home: Burst,
-    /// Time of the next retry; `None`: no frame is held.
+    /// When to notify the kernel again; `None`: no frame is held.
     again: Option<Instant>,
     down: bool,
     _redirect: Arc<Redirect>,
 }
 
-/// Decision about a frame.
+/// How a frame is sent.
 enum Fate {
     Send,
-    /// Sent as a copy in this many buffers of the port's pool.
+    /// Sent as a copy, in this number of buffers of the port's pool.
     Copy(usize),
-    /// Cannot be sent, and is counted.
+    /// Not sent: the frame is dropped and counted.
     Drop,
 }
 
@@ -101,7 +102,8 @@ impl XdpTx {
                     }
                     let Some(frame) = from.pop() else { break };
                     taken += 1;
-                    // Room and pool were checked by `judge` and above.
+                    // The push cannot fail: the caller has checked the room in the ring and, in
+                    // `judge`, the pool.
                     let sent = self.frames.send(frame, More::No).is_ok();
                     self.counts.tx.errors.add(u64::from(!sent));
                     (frames, bytes) = (frames + u64::from(sent), bytes + if sent { len as u64 } else { 0 });
@@ -118,8 +120,8 @@ impl XdpTx {
         taken
     }
 
-    /// Sends a copy of the first of `frames`, in `parts` buffers of the port's pool; `None` if
-    /// there are not as many. Returns whether the copy could be sent.
+    /// Sends a copy of the first frame of `frames`, in `parts` buffers of the port's pool. Returns
+    /// whether the copy could be sent; `None` if fewer buffers are free.
     #[cold]
     fn send_copy(&mut self, frames: &[Frame], parts: usize) -> Option<bool> {
         let frame = frames.first()?;
@@ -132,8 +134,8 @@ impl XdpTx {
             let (now, later) = rest.split_at_checked(part).unwrap_or((rest, &[]));
             rest = later;
             let more = if rest.is_empty() { More::No } else { More::Yes };
-            // A buffer holds a part, and there is room for all. A frame with a missing part would
-            // continue into the next frame.
+            // The data fits in a buffer, and the ring has room for all parts. The rest is not sent
+            // on an error: a frame with a missing part would continue into the next frame.
             if copy.extend(now).is_none() || self.frames.send(copy, more).is_err() {
                 self.counts.tx.errors.bump();
                 return Some(false);
@@ -154,7 +156,8 @@ impl XdpTx {
         self.again = (self.frames.away() > 0 && kicked != Kicked::Gone).then(|| now.after(wait));
     }
 
-    /// Drops all frames, because the device is down and the ring is full: they would wait forever.
+    /// Drops all frames of `from`, because the device is down and the ring is full: otherwise they
+    /// would wait forever.
     #[cold]
     fn refuse(&mut self, from: &mut Burst) -> usize {
         let refused = from.len();

@@ -1,5 +1,5 @@
-//! Statement of a ledger: costs without the ledger's own cost, that cost, and the rest of a total
-//! measured separately.
+//! Statement of a ledger: the cost of each stage without the ledger's own cost; the ledger's own
+//! cost; and the rest of a separately measured total.
 
 use super::{Ledger, Probe, Stage, StageCost};
 
@@ -8,29 +8,29 @@ use super::{Ledger, Probe, Stage, StageCost};
 pub struct Row {
     /// Stage that was measured.
     pub stage: Stage,
-    /// Ticks of the work: the booked ticks without the ledger's readings.
+    /// Ticks of the measured work: the booked ticks minus those of the ledger's readings.
     pub ticks: u64,
-    /// Number of frames, packets or calls that used the ticks.
+    /// Number of frames, packets or calls that spent the ticks.
     pub units: u64,
-    /// Ticks of the ledger's readings, which were subtracted.
+    /// Ticks of the ledger's own readings, which were subtracted.
     pub probes: u64,
 }
 
-/// Ticks by stage, the ledger's own ticks, and the unexplained rest. The three add up exactly to
-/// the total.
+/// Ticks by stage, the ledger's own ticks, and the unexplained rest. Together they add up exactly
+/// to the total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// Costs of the stages, in the order of the path.
     pub rows: Vec<Row>,
     /// Number of counter readings.
     pub readings: u64,
-    /// Ticks of all readings: those subtracted from the rows, and those of readings that booked
-    /// nothing.
+    /// Ticks of all counter readings: those subtracted from the rows, and those of readings that
+    /// booked nothing.
     pub probes: u64,
-    /// Ticks measured by the caller, including the ledger's own.
+    /// Total ticks, measured by the caller, including the ledger's own.
     pub total: u64,
-    /// Total minus rows and probes: time outside the stages. Negative if the readings cost less
-    /// than was subtracted.
+    /// Total minus the rows and the ledger's own ticks: time outside of all stages. Negative if the
+    /// readings cost less than was subtracted for them.
     pub unexplained: i64,
 }
 
@@ -41,12 +41,13 @@ pub struct Costs {
     pub stages: Vec<StageCost>,
     /// Number of counter readings.
     pub readings: u64,
-    /// Ticks during which the ledgers were on, summed over those with bookings.
+    /// Ticks for which the ledgers were on, summed over the ledgers with bookings.
     pub on_for: u64,
 }
 
 impl Costs {
-    /// Returns the sum of `ledgers`, up to the reading `now`.
+    /// Returns the sum of the costs of `ledgers`. `now` is a reading of the tick counter, up to
+    /// which `on_for` counts.
     pub fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>, now: u64) -> Costs {
         let mut all = Costs::default();
         for ledger in ledgers {
@@ -76,8 +77,8 @@ impl Costs {
         }
     }
 
-    /// Adds the readings of ledgers for parts of these stages ([`Stage::PortTake`] within
-    /// [`Stage::PortRx`] and so on), so that a statement subtracts them too.
+    /// Adds the counter readings of `parts` to the stages that contain them ([`Stage::PortTake`] is
+    /// a part of [`Stage::PortRx`], and so on), so that a statement subtracts their cost too.
     #[must_use]
     pub fn around(mut self, parts: &Costs) -> Costs {
         self.readings += parts.readings;
@@ -89,7 +90,7 @@ impl Costs {
         self
     }
 
-    /// Returns the costs booked since `before`, an earlier state of the same ledgers.
+    /// Returns the costs booked since `before`, which is an earlier state of the same ledgers.
     pub fn since(&self, before: &Costs) -> Costs {
         let zero = |stage| StageCost { stage, ticks: 0, units: 0, bookings: 0 };
         let of = |now: &StageCost| {
@@ -108,15 +109,16 @@ impl Costs {
         }
     }
 
-    /// Returns the statement of these costs, with `probe` per reading and a total of `total` ticks.
+    /// Returns the statement of these costs. `probe` is the cost of one reading; `total` is the
+    /// total number of ticks.
     pub fn statement(&self, probe: Probe, total: u64) -> Statement {
         Statement::new(self.stages.iter().copied(), self.readings, probe, total)
     }
 }
 
 impl Statement {
-    /// Returns the statement of `costs`, with `readings` counter readings at `probe` each and a
-    /// total of `total` ticks.
+    /// Returns the statement of `costs`, with `readings` counter readings that cost `probe` each.
+    /// `total` is the total number of ticks.
     pub fn new(costs: impl IntoIterator<Item = StageCost>, readings: u64, probe: Probe, total: u64) -> Statement {
         let of = |readings: u64| (readings as f64 * probe.0).round() as u64;
         let (mut rows, mut booked, mut bookings) = (Vec::new(), 0, 0);
@@ -131,7 +133,7 @@ impl Statement {
         Statement { rows, readings, probes, total, unexplained }
     }
 
-    /// Returns the ticks of all rows together.
+    /// Returns the sum of the ticks of all rows.
     pub fn explained(&self) -> u64 {
         self.rows.iter().map(|row| row.ticks).sum()
     }
@@ -141,7 +143,7 @@ impl Statement {
         self.rows.iter().find(|row| row.stage == stage).map_or(0, |row| row.ticks)
     }
 
-    /// Returns the unexplained rest as a share of the total, 0.05 for 5 %.
+    /// Returns the unexplained rest as a fraction of the total: 0.05 for 5 %.
     pub fn unexplained_share(&self) -> f64 {
         self.unexplained as f64 / self.total.max(1) as f64
     }

@@ -1,9 +1,9 @@
-//! Copying and summing in one pass: into a socket buffer, out of one, into a frame.
+//! Copying and summing in one pass: into and out of socket buffers, and into frames.
 
 use super::{Partial, SHORT, scalar, sum};
 
-/// Block size in bytes for copying and then summing: well within the L1 cache, so the second pass
-/// hits it.
+/// Number of bytes that are copied and then summed at a time: well within the L1 cache, so the
+/// second pass hits the cache.
 const BLOCK: usize = 2048;
 
 /// Copies as many bytes of `src` as `dst` has room for and returns the sum of the bytes copied.
@@ -13,8 +13,8 @@ pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Partial {
 }
 
 /// Copies as many bytes of `src` as `dst` has room for. Up to 64 bytes take two moves that may
-/// overlap, without a call: 12 instructions for 22 bytes, against 30 for a call of memcpy including
-/// the registers that the caller saves.
+/// overlap, without a call: 12 instructions for 22 bytes. A call of memcpy takes 30, including the
+/// registers that the caller saves.
 #[inline(always)]
 pub fn copy(dst: &mut [u8], src: &[u8]) {
     let len = dst.len().min(src.len());
@@ -27,7 +27,7 @@ pub fn copy(dst: &mut [u8], src: &[u8]) {
     }
 }
 
-/// Copies the first `N` bytes and the last `N`: covers slices of up to 2 * `N` bytes.
+/// Copies the first `N` bytes and the last `N`, which together cover slices of up to 2 * `N` bytes.
 #[inline(always)]
 fn copy_ends<const N: usize>(dst: &mut [u8], src: &[u8]) {
     let (first, last) = (src.first_chunk::<N>(), src.last_chunk::<N>());

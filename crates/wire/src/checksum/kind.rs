@@ -25,10 +25,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, from the simplest to the widest.
+    /// All implementations, from the simplest to the widest vectors.
     pub const ALL: [Kind; 5] = [Kind::Generic16, Kind::Word64, Kind::Neon, Kind::Avx2, Kind::Avx512];
 
-    /// Returns the kinds this machine can run, simplest first; [`super::sum`] uses the last one.
+    /// Returns the implementations that this machine can run, simplest first; [`super::sum`] uses
+    /// the last one.
     pub fn available() -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(|kind| kind.is_available())
     }
@@ -87,11 +88,11 @@ impl FromStr for Kind {
     }
 }
 
-/// Number of the selected kind; 0 until first use. Relaxed ordering suffices: every value leads to
-/// the same sum.
+/// Number of the selected [`Kind`]; 0 until first use. Relaxed ordering suffices: every value leads
+/// to the same sum.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
-/// Returns the kind that [`super::sum`] uses for long inputs.
+/// Returns the implementation that [`super::sum`] uses for long inputs.
 #[inline]
 pub fn kind() -> Kind {
     match CHOSEN.load(Relaxed) {
@@ -120,13 +121,15 @@ fn detect() -> Kind {
     best
 }
 
-/// Sums with the selected kind; out of line so that only the short path is inlined everywhere.
+/// Sums with the selected implementation. This function is out of line so that only the short path
+/// is inlined everywhere.
 #[inline(never)]
 pub(super) fn sum_long(bytes: &[u8]) -> Partial {
     sum_with(kind(), bytes)
 }
 
-/// Sums with the given kind, at any length; falls back to [`Kind::Word64`] if the machine lacks it.
+/// Sums with the given implementation, at any length. Falls back to [`Kind::Word64`] if the machine
+/// does not support it.
 #[inline(always)]
 pub fn sum_with(kind: Kind, bytes: &[u8]) -> Partial {
     Partial(match kind {

@@ -11,7 +11,7 @@ pub(super) const fn add_carry(a: u64, b: u64) -> u64 {
     sum + carry as u64
 }
 
-/// Adds both 32-bit halves; the result fits a `u64` without a carry.
+/// Adds both 32-bit halves of a word; the result fits in 64 bits without a carry.
 #[inline(always)]
 pub(super) const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
@@ -28,14 +28,15 @@ fn tail(bytes: &[u8]) -> u64 {
     quad + pair + odd
 }
 
-/// Sums short inputs with unaligned 64-bit loads; carries are counted beside the sum and nothing is
-/// called. A word takes an addition and an addition with carry. Adding its halves took four
-/// instructions and made the compiler set up vectors that 64 bytes do not fill.
+/// Sums short inputs with unaligned 64-bit loads. Carries are counted separately from the sum, and
+/// no function is called. A word takes an addition and an addition with carry. Adding a word's
+/// halves took four instructions, and made the compiler set up vectors that 64 bytes do not fill.
 ///
-/// With 8 bytes or more, the last 1 to 7 come from an overlapping load, shifted so that bytes
-/// already counted drop out. Compared with loading them by fours, twos and ones, 22 bytes cost 5.7
-/// ticks instead of 6.8. End-around carry instead of adding halves costs the same (6.0); keeping
-/// whole and high sums as the vector code does costs 6.6 (examples/checksum_speed.rs, 2.0 GHz TSC).
+/// For 8 bytes or more, the last 1 to 7 bytes come from an overlapping load, shifted so that bytes
+/// already counted drop out. For 22 bytes this takes 5.7 ticks; loading the last bytes by fours,
+/// twos and ones takes 6.8. Two alternatives are not faster: end-around carry instead of counting
+/// carries takes 6.0, and separate sums of whole words and high halves, as in the vector code, take
+/// 6.6 (examples/checksum_speed.rs, 2.0 GHz TSC).
 #[inline(always)]
 pub(super) fn short(bytes: &[u8]) -> u64 {
     let Some(&last) = bytes.last_chunk::<8>() else {
@@ -57,8 +58,7 @@ fn uncounted(last: [u8; 8], rest: usize) -> u64 {
     (u64::from_le_bytes(last) >> 1 >> (63 - 8 * rest as u32)).to_le()
 }
 
-/// Same as [`short`], copying at the same time. Copies and sums up to the length of the shorter
-/// slice.
+/// Sums as [`short`] does and copies at the same time, up to the length of the shorter slice.
 #[inline(always)]
 pub(super) fn short_copy(dst: &mut [u8], src: &[u8]) -> u64 {
     let len = dst.len().min(src.len());

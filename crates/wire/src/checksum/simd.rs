@@ -1,11 +1,13 @@
 //! Sums with vector instructions. In this crate only this file and `text/simd.rs` with its
-//! submodules may use `unsafe`: here for unaligned vector loads, with bounds from `as_chunks`, and
-//! for calls of functions that need CPU features, right after these were checked.
+//! submodules may use `unsafe`. Here it is used for unaligned vector loads, with bounds from
+//! `as_chunks`, and for calls of functions that need CPU features, right after the features were
+//! checked.
 //!
-//! Each 64-bit lane keeps two sums of its words `w`: `all` of `w`, wrapping, and `high` of `w >>
-//! 32`, which cannot overflow. The low halves are exactly `all - (high << 32)`, so a vector costs a
-//! load, a shift and two additions and needs no mask. Every function checks for its instructions
-//! itself and falls back to words: it is safe to call on any machine.
+//! Each 64-bit lane keeps two sums over its words `w`: `all` is the sum of `w`, wrapping; `high` is
+//! the sum of `w >> 32`, which cannot overflow. The sum of the low halves is exactly `all - (high
+//! << 32)`, so a vector takes a load, a shift and two additions, and no mask. Every function itself
+//! checks whether the CPU has its instructions, and falls back to 64-bit words: it is safe to call
+//! on any machine.
 #![allow(unsafe_code, reason = "vector loads and target features; each block says why it holds")]
 
 use super::scalar;

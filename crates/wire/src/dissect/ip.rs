@@ -1,4 +1,4 @@
-//! The network layer's part of the line: addresses, then the payload.
+//! The network layer's part of a line: addresses, then the payload.
 
 use super::transport::{self, Checksum, Ends};
 use crate::checksum::Partial;
@@ -12,9 +12,9 @@ const CHECKSUM_AT: usize = 10;
 /// Offset of the checksum of ICMP and ICMPv6.
 const ICMP_CHECKSUM_AT: usize = 2;
 
-/// Prints an IPv4 packet, of which `cut` more bytes existed than were kept.
+/// Prints an IPv4 packet. `cut` is the number of bytes of the packet that were not captured.
 pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize, verbose: u8) -> Result {
-    // A captured packet may be cut short, as a quoted one may.
+    // A captured packet may be truncated, like a packet quoted in an ICMP error.
     let header = match ip4::Header::parse_quoted(packet, Layer::Ip4) {
         Ok(header) => header,
         Err(Malformed::Truncated { .. }) => return f.write_str("[|ip]"),
@@ -103,7 +103,8 @@ pub(super) fn ip6(f: &mut Formatter<'_>, packet: &[u8], verbose: u8) -> Result {
     }
 }
 
-/// Prints the upper layer. `payload` may be shorter than `ends.len`, the length from the IP header.
+/// Prints the upper layer. `payload` may be shorter than `ends.len`, which comes from the IP
+/// header.
 fn upper(f: &mut Formatter<'_>, proto: Proto, ends: Ends, payload: &[u8]) -> Result {
     match proto {
         Proto::UDP => return transport::udp(f, ends, payload),

@@ -1,4 +1,4 @@
-//! The transport layer's part of the line: ports, then the TCP or UDP fields.
+//! The transport layer's part of a line: ports, then the TCP or UDP fields.
 
 use crate::checksum::{self, Partial};
 use crate::tcp::{self, Flags, Opt};
@@ -9,12 +9,12 @@ use std::net::IpAddr;
 /// Offset of a TCP header's checksum (RFC 9293 3.1).
 const CHECKSUM_AT: usize = 16;
 
-/// Addresses, unless already printed, and the payload length according to the IP header.
+/// Addresses, if not yet printed, and the payload length according to the IP header.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub addresses: Option<(IpAddr, IpAddr)>,
     pub len: usize,
-    /// Addresses of the pseudo header if checksums can be verified; `None` for fragments.
+    /// Addresses of the pseudo header, if checksums can be verified; `None` for fragments.
     pub verify: Option<(IpAddr, IpAddr)>,
     pub verbose: u8,
 }
@@ -26,13 +26,13 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Computes the checksum of `bytes`, with the field at `at`, on top of the partial sum
-    /// `before`.
+    /// Computes the checksum of `bytes`, whose checksum field is at `at`. `before` is the sum to
+    /// start with, such as that of a pseudo header.
     pub(super) fn of(before: Partial, bytes: &[u8], at: usize) -> Option<Checksum> {
         let found = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let whole = before.add(checksum::sum(bytes));
         // Adding the complement of the field removes it from the sum. If the sum verifies, the
-        // expected value is the one found, so that both forms of zero are correct.
+        // value found counts as the expected one, so that both forms of zero are correct.
         let expected = if whole.verifies() { found } else { whole.add_u16(!found).finish() };
         Some(Checksum { found, expected })
     }
@@ -94,7 +94,7 @@ pub(super) fn udp(f: &mut Formatter<'_>, ends: Ends, datagram: &[u8]) -> Result 
     write!(f, "length {payload_len}")
 }
 
-/// Prints the header as tcpdump does; the inner frame is not dissected.
+/// Prints the VXLAN header as tcpdump does; the inner frame is not dissected.
 fn vxlan(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
     match vxlan::Header::parse(payload) {
         Ok(header) => write!(f, "VXLAN, flags [I] ({:#04x}), vni {}", payload.first().unwrap_or(&0), header.vni),

@@ -35,8 +35,8 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Returns whether the checksum is correct. UDP's 0 is correct over IPv4, where it means "not
-    /// computed" (RFC 768), but not over IPv6 (RFC 8200 8.1).
+    /// Returns whether the checksum is correct. A UDP checksum of 0 is correct over IPv4, where it
+    /// means "not computed" (RFC 768), but not over IPv6 (RFC 8200 8.1).
     pub fn verifies(&self) -> bool {
         match self.of {
             Covered::Udp if self.found == 0 => self.ip == Ip::V4,
@@ -45,7 +45,7 @@ impl Checksum {
         }
     }
 
-    /// Returns whether the field can be 0, "not computed".
+    /// Returns whether the field may be 0 with the meaning "not computed".
     pub fn may_be_none(&self) -> bool {
         self.of == Covered::Udp && self.ip == Ip::V4
     }
@@ -58,16 +58,16 @@ impl Checksum {
     }
 }
 
-/// Returns the sum of `bytes` without the two at `at`, an even offset.
+/// Returns the sum of `bytes` except the two bytes at `at`, an even offset.
 fn without(bytes: &[u8], at: usize) -> Option<Partial> {
     let (before, rest) = bytes.split_at_checked(at)?;
     Some(sum(before).add(sum(rest.get(2..)?)))
 }
 
 impl Layout {
-    /// Returns the checksums of a frame: of its IPv4 header, and of the upper layer. The latter is
-    /// `None` for a fragment, a truncated packet, or after a Routing header with segments left,
-    /// where it cannot be computed.
+    /// Returns the two checksums of a frame: of its IPv4 header, and of the upper layer. The second
+    /// is `None` if it cannot be computed: for a fragment, a truncated packet, or a Routing header
+    /// with segments left.
     pub fn checksums(&self, frame: &[u8]) -> [Option<Checksum>; 2] {
         [self.header_checksum(frame), self.upper_checksum(frame)]
     }

@@ -6,7 +6,7 @@
 use super::names::Word;
 use super::program::Test;
 
-/// Maximum number of values on the stack; libpcap has as many registers.
+/// Maximum number of values on the stack, equal to the number of registers in libpcap.
 pub(super) const STACK: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ impl Binary {
         matches!(self, Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor)
     }
 
-    /// Returns `None` for a division by zero.
+    /// Applies the operator to `a` and `b`. Returns `None` for a division by zero.
     pub fn apply(self, a: u32, b: u32) -> Option<u32> {
         Some(match self {
             Binary::Add => a.wrapping_add(b),
@@ -45,7 +45,7 @@ impl Binary {
     }
 }
 
-/// One operation: takes its operands from the stack and pushes its result.
+/// One operation of the stack machine: takes its operands from the stack and pushes its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op {
     Push(u32),
@@ -56,7 +56,7 @@ pub(super) enum Op {
         base: u32,
         size: u8,
     },
-    /// Same as `Load`, relative to the end of the IPv4 header that begins at `ip`.
+    /// Like `Load`, but the offset is relative to the end of the IPv4 header that begins at `ip`.
     LoadTransport {
         ip: u32,
         size: u8,
@@ -93,28 +93,28 @@ impl Compare {
 /// A comparison of two values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Relation {
-    /// Leaves the left value on the stack, with the right one on top.
+    /// Operations that leave the left value on the stack, and the right value on top of it.
     pub ops: Box<[Op]>,
     pub compare: Compare,
 }
 
-/// Condition on a frame under which a load from it is valid.
+/// Condition that a frame must satisfy so that a load from it is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
     /// The link layer carries this protocol.
     Carries(Word),
     /// The IPv4 packet carries this protocol and is not a later fragment.
     FirstOf(u8),
-    /// The IPv6 packet's next header is this protocol.
+    /// The Next Header field of the IPv6 packet is this protocol.
     Next(u8),
 }
 
-/// A parsed expression: its guards, and its operations.
+/// A parsed arithmetic expression: its guards, and its operations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arith {
     pub guards: Vec<Guard>,
     pub ops: Vec<Op>,
-    /// Maximum number of values on the stack.
+    /// Number of values on the stack that the operations need.
     pub depth: usize,
 }
 
@@ -142,8 +142,8 @@ impl Arith {
         }
     }
 
-    /// Combines two operands; two constants are folded. As in libpcap, only the guards of the left
-    /// operand are kept: `ip[0] + tcp[0]` requires IPv4 only.
+    /// Combines two operands. Two constants are folded into one. As in libpcap, only the guards of
+    /// the left operand are kept: `ip[0] + tcp[0]` only requires IPv4.
     pub fn binary(self, op: Binary, mut right: Arith) -> Arith {
         if let (Some(a), Some(b)) = (self.constant(), right.constant())
             && let Some(value) = op.apply(a, b)
@@ -163,7 +163,8 @@ impl Arith {
         self
     }
 
-    /// Pushes both values, `right` on top; the guards of `self` come first.
+    /// Joins two expressions so that both values are on the stack, with that of `right` on top. The
+    /// guards of `self` are checked first.
     pub fn beside(mut self, right: Arith) -> Arith {
         self.guards.extend(right.guards);
         self.ops.extend(right.ops);

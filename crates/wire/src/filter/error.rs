@@ -2,8 +2,8 @@
 
 use std::{error, fmt};
 
-/// An expression that does not compile: the position at which parsing stopped, and what was
-/// expected there.
+/// Error of an expression that does not compile: the position at which parsing stopped, and what
+/// was expected there.
 ///
 /// `Display` prints the reason, the expression, and a caret below the position, on three lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,8 +18,8 @@ impl FilterError {
         FilterError { text: text.to_owned(), at: at.min(text.len()), why }
     }
 
-    /// Returns the byte offset of the error in the expression; its length if the end came too
-    /// early.
+    /// Returns the byte offset of the error in the expression. If the expression ends too early,
+    /// this is its length.
     pub fn position(&self) -> usize {
         self.at
     }
@@ -41,7 +41,7 @@ impl fmt::Display for FilterError {
 
 impl error::Error for FilterError {}
 
-/// A reason and a position, before the text of the expression is added.
+/// Reason and position of an error, before the text of the expression is added.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub at: usize,

@@ -1,8 +1,8 @@
-//! Splits text into tokens: the longest match wins; among equals, a keyword precedes an address, an
-//! address a number, and a number a name.
+//! Splits text into tokens. The longest match is taken. If several kinds match the same length, the
+//! order is: keyword, address, number, name.
 //!
-//! Names may contain hyphens (`80-90`, `tcp-syn`, and also `1-2`), so a minus needs blanks around
-//! it, as in tcpdump.
+//! Names may contain hyphens (`80-90`, `tcp-syn`, and also `1-2`), so a minus sign needs blanks
+//! around it, as in tcpdump.
 
 use super::error::Refusal;
 use super::names::{self, Word};
@@ -74,7 +74,7 @@ pub(super) enum Token<'a> {
     End,
 }
 
-/// A token and its byte offset.
+/// A token, and its byte offset in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot<'a> {
     pub token: Token<'a>,
@@ -158,7 +158,7 @@ fn next(text: &str) -> Result<(Token<'_>, usize), String> {
     symbol.map(|(symbol, token)| (*token, symbol.len())).ok_or_else(unknown)
 }
 
-/// Classifies a word that matched to its end.
+/// Classifies a word that has matched as a whole.
 fn whole(word: &str) -> Result<Token<'_>, String> {
     if let Some(token) = names::token(word) {
         return Ok(token);
@@ -174,8 +174,8 @@ fn whole(word: &str) -> Result<Token<'_>, String> {
     })
 }
 
-/// Returns the longest name at the start: letters, digits and `-_.`, not ending in a hyphen or
-/// underscore.
+/// Returns the longest name at the start of `text`: letters, digits and `-_.`, not ending in a
+/// hyphen or underscore.
 fn word(text: &str) -> &str {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let len = text.bytes().position(|byte| !inside(byte)).unwrap_or(text.len());

@@ -131,7 +131,7 @@ const KEYS: &[(&str, Key)] = &[
     ("rnr", Key::Rnr),
 ];
 
-/// Words of the language that do not apply to an Ethernet frame by itself, grouped by the reason.
+/// Words of the language that do not apply to single Ethernet frames, grouped by the reason.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("frames carry neither direction nor interface", &["inbound", "outbound", "ifindex"]),
     ("tunnels are not decoded", &["geneve", "vxlan"]),
@@ -261,7 +261,7 @@ fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
 }
 
-/// Transports of a named service.
+/// Transport protocols over which a named service runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Carrier {
     Tcp,

@@ -1,9 +1,9 @@
 //! The grammar: translates tokens to code, from left to right, in one pass.
 //!
 //! `and` and `or` have the same precedence and are left-associative, as in libpcap; `not` binds
-//! tighter. A value without qualifiers of its own inherits those of the primitive before it,
-//! through parentheses and `not`. The kind of a parenthesized item (a value, a condition, a number)
-//! is known only after it has been read.
+//! more tightly. A value without qualifiers of its own inherits those of the preceding primitive,
+//! also through parentheses and `not`. The kind of a parenthesized item (a value, a condition, a
+//! number) is known only after the item has been read.
 
 use super::arith::Arith;
 use super::error::Refusal;
@@ -19,18 +19,18 @@ mod arith;
 /// Maximum nesting of parentheses and negations; bounds the recursion.
 const MAX_NESTING: usize = 100;
 
-/// The items that are valid at this position.
+/// Which items are valid at this position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Allow {
-    /// A primitive: there are no qualifiers to inherit.
+    /// Only a primitive, because there are no qualifiers that a value could inherit.
     Primitive,
-    /// A value alone, after qualifiers.
+    /// Only a value, after qualifiers.
     Value,
     /// A primitive or a value.
     Any,
 }
 
-/// An item that was read, as far as its kind is known.
+/// An item that was read. Its kind may not be known yet.
 enum Item {
     /// A number that may still become a value or part of a relation.
     Number(u32, usize),
@@ -42,7 +42,7 @@ struct Condition {
     code: Code,
     /// Qualifiers that the following values inherit.
     qualifiers: Option<Qualifiers>,
-    /// Made of values only: its parenthesis may contain nothing else.
+    /// True if it consists of values only: the parenthesis around it may contain nothing else.
     is_value: bool,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         Refusal::new(self.spot().at, found)
     }
 
-    /// Adds a position to an error of the compiler, and fails when the program is full.
+    /// Adds the position to an error of the compiler. Fails if the program is full.
     fn placed(&self, at: usize, made: Result<Code, String>) -> Parsed<Code> {
         let code = made.map_err(|why| Refusal::new(at, why))?;
         if self.to.builder.is_full() { Err(Refusal::new(at, "the expression is too long")) } else { Ok(code) }
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a primary, and the relation it begins if it is a number.
+    /// Parses a primary. If it is a number, also parses the comparison that it begins.
     fn item(&mut self, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Item> {
         let primary = self.primary(inherited, allow)?;
         if allow == Allow::Value {
@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
         Ok(Item::Condition(Condition { code, qualifiers: None, is_value: false }))
     }
 
-    /// Returns whether arithmetic or a comparison follows.
+    /// Returns whether an arithmetic operator or a comparison follows.
     fn goes_on(&self) -> bool {
         comparison(self.peek()).is_some() || operator(self.peek()).is_some()
     }
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a parenthesis; its contents determine its kind.
+    /// Parses an item in parentheses; its content determines its kind.
     fn parenthesis(&mut self, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Item> {
         self.take();
         let inner = self.nested(|parser| {
@@ -346,7 +346,7 @@ impl<'a> Parser<'a> {
         self.condition_after(Qualifiers { layer, dir: Dir::Either, kind })
     }
 
-    /// Parses the values after qualifiers, which make them a primitive.
+    /// Parses the values after qualifiers, which together form a primitive.
     fn condition_after(&mut self, qualifiers: Qualifiers) -> Parsed<Condition> {
         let values = self.nested(|parser| parser.condition(Some(qualifiers), Allow::Value))?;
         Ok(Condition { code: values.code, qualifiers: Some(qualifiers), is_value: false })
@@ -430,7 +430,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns a test that no byte passes, but that still requires the byte to exist.
+/// Returns a test that is never true, but that still requires the byte to exist.
 fn never(byte: Test) -> Test {
     byte.eq(u32::MAX)
 }

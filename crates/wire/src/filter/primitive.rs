@@ -1,8 +1,9 @@
-//! Translation of primitives: offsets, and the tests at them.
+//! Translation of primitives into tests at offsets of the frame.
 //!
-//! The compiler keeps a position in the headers, [`Link`]. `vlan`, `mpls` and `pppoes` advance it
-//! for everything after them in the text, regardless of `or` or `not` in between, as pcap-filter(7)
-//! specifies. The order of tests is libpcap's wherever it matters for a short frame.
+//! The compiler keeps its position in the headers, [`Link`]. `vlan`, `mpls` and `pppoes` advance
+//! the position for everything after them in the text, regardless of `or` or `not` in between, as
+//! pcap-filter(7) specifies. The order of tests is that of libpcap wherever it matters for a short
+//! frame.
 
 use super::arith::Relation;
 use super::names::{self, Word};
@@ -20,7 +21,7 @@ pub(super) enum Dir {
     Both,
 }
 
-/// Link layer of the headers that are tested.
+/// Link layer whose headers are tested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Medium {
     Ethernet,
@@ -28,15 +29,15 @@ enum Medium {
     Ppp,
 }
 
-/// Position of the compiler in a frame, in byte offsets.
+/// Position of the compiler in the headers of a frame, as byte offsets.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     medium: Medium,
     header: u32,
     ethertype: u32,
-    /// Offset after the EtherType; an 802.2 header would begin here.
+    /// Offset after the EtherType, where an 802.2 header would begin.
     payload: u32,
-    /// MPLS labels passed so far, four bytes each, between `payload` and the packet.
+    /// Number of MPLS labels passed so far, of four bytes each, between `payload` and the packet.
     labels: u32,
 }
 
@@ -47,9 +48,9 @@ impl Link {
     }
 }
 
-/// Maximum value of an 802.3 length field; larger ones are EtherTypes to libpcap.
+/// Maximum value of an 802.3 length field; libpcap treats larger values as EtherTypes.
 const MAX_LENGTH: u32 = 1500;
-/// Maximum offset; larger ones would not fit.
+/// Maximum offset in bytes; larger ones would not fit in an instruction.
 const MAX_DEPTH: u32 = 1 << 16;
 
 const IP: u32 = 0x0800;
@@ -132,7 +133,7 @@ impl Compiler {
 
     // Protocols.
 
-    /// Compiles a protocol name alone.
+    /// Compiles a primitive that consists of a protocol name alone.
     pub fn protocol(&mut self, word: Word) -> Outcome {
         if let Some(ethertype) = carried(word) {
             return self.link_type(ethertype);
@@ -179,8 +180,8 @@ impl Compiler {
                 Ok(self.all(&[self.byte(9).eq(number)], ip))
             }
             Some(Word::Ip6) => {
-                // Directly after the fixed header, or after a Fragment header that follows it
-                // directly.
+                // Tests the protocol directly after the fixed header, or after a Fragment header
+                // that follows the fixed header directly.
                 let ip6 = self.link_type(IP6)?;
                 let next = self.builder.test(self.byte(6).eq(number));
                 let fragment = self.builder.test(self.byte(6).eq(44));
@@ -208,14 +209,14 @@ impl Compiler {
         Ok(self.builder.and(isis, kinds))
     }
 
-    /// Returns a test on the byte `at` after the three bytes of an 802.2 header.
+    /// Returns a test of the byte at offset `at` after the three bytes of an 802.2 header.
     fn osi(&self, at: u32) -> Test {
         Test::field(self.link.packet().saturating_add(3 + at), 1, 0xff)
     }
 
     // Addresses.
 
-    /// Matches an IPv4 address in IPv4, ARP and RARP, or in the named protocol only.
+    /// Matches an IPv4 address in IPv4, ARP and RARP, or only in the protocol `layer`.
     pub fn host4(&mut self, layer: Option<Word>, dir: Dir, address: u32, mask: u32) -> Outcome {
         let (proto, src, dst) = match layer {
             None => {
@@ -275,8 +276,8 @@ impl Compiler {
                 self.ether_host(Dir::Dst, [0xff; 6])
             }
             Some(Word::Ip) => {
-                // Without an interface there is no netmask, as when tcpdump reads a file: only all
-                // zeros and all ones are tested.
+                // The netmask is unknown, because there is no interface (as when tcpdump reads a
+                // file). Only addresses of all zeros and all ones are tested.
                 let ip = self.ip()?;
                 let dst = self.packet(16, 4, u32::MAX);
                 let either = self.any(dst.eq(0), &[dst.eq(u32::MAX)]);
@@ -331,7 +332,8 @@ impl Compiler {
     }
 }
 
-/// Returns the link layer's number for a protocol; 802.2 services are below 1500.
+/// Returns the number that the link layer has for a protocol; numbers below 1500 are 802.2
+/// services.
 fn carried(word: Word) -> Option<u32> {
     match word {
         Word::Ip

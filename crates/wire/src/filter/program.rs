@@ -1,26 +1,29 @@
-//! Compiled filters: tests with two branches, linked by patching jumps, then shortened.
+//! Compiled filters: tests with two branches. They are linked by filling in jump targets, then
+//! shortened.
 //!
-//! A [`Test`] reads one number from a frame and checks that it lies in a range, which expresses
-//! equality, order, port ranges and masked bits. A [`Code`] is a part of the program: its first
-//! instruction, and the jumps that still lack a target, one list for true and one for false. Parts
-//! are joined in the order in which they were made, so jumps only go forward and every run ends.
+//! A [`Test`] reads one number from a frame and checks that the number lies in a range. Equality,
+//! order, port ranges and masked bits are all expressed in this way. A [`Code`] is a part of the
+//! program: its first instruction, and the jumps that have no target yet, in one list for true and
+//! one for false. Parts are joined in the order in which they were made, so jumps only go forward
+//! and every execution ends.
 
-/// Source of the number that a test reads.
+/// Where the number that a test reads comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// The four bytes at `at`. A narrower field is their low end, under the mask: one kind of load
-    /// serves all sizes.
+    /// The four bytes at `at`. A narrower field is their low end, selected by the mask: one kind of
+    /// load serves all sizes.
     Bytes,
-    /// Same as `Bytes`, relative to the end of the IPv4 header at `ip`.
+    /// Like `Bytes`, but relative to the end of the IPv4 header at `ip`.
     Transport { ip: u32 },
-    /// A field of `size` bytes so close to the start that no four-byte load can end with it.
+    /// A field of `size` bytes so close to the frame's start that no four-byte load can end with
+    /// it.
     Early { size: u8 },
-    /// 1 if the byte at `at` is the number of TCP, UDP or SCTP. One test, so that in `port 80 or
-    /// 443` the result is known for 443.
+    /// 1 if the byte at `at` is the protocol number of TCP, UDP or SCTP, otherwise 0. This is a
+    /// single test, so that in `port 80 or 443` its result is already known for 443.
     HasPorts,
     /// The frame's length on the wire.
     WireLen,
-    /// 1 if this relation of the program is true.
+    /// 1 if the relation of this number in the program is true, otherwise 0.
     Relation(u16),
 }
 
@@ -42,8 +45,8 @@ impl Test {
 
     /// Returns a test on a field of `size` bytes at `at` after the IPv4 header that begins at `ip`.
     pub fn transport(ip: u32, at: u32, size: u8, mask: u32) -> Test {
-        // `at` is relative to an empty IPv4 header. Since `ip` is included, it is never below 4, so
-        // the field is never `Source::Early`.
+        // `at` is relative to an IPv4 header of length 0. Since `ip` is included, the offset is
+        // never below 4, so the field is never `Source::Early`.
         Test::sized(Source::Transport { ip }, ip.saturating_add(at), size, mask)
     }
 
@@ -81,12 +84,12 @@ impl Test {
         Test { lo: value, span: u32::MAX - value, ..self }
     }
 
-    /// Returns the test for the range from the smaller to the larger value, both included.
+    /// Returns the test for the range between the two values, both included.
     pub fn between(self, a: u32, b: u32) -> Test {
         Test { lo: a.min(b), span: a.abs_diff(b), ..self }
     }
 
-    /// Returns whether both tests read the same bits.
+    /// Returns whether both tests read the same number under the same mask.
     fn alike(&self, other: &Test) -> bool {
         (self.source, self.at, self.mask) == (other.source, other.at, other.mask)
     }
@@ -104,25 +107,25 @@ pub(super) struct Insn {
     pub no: u16,
 }
 
-/// Branch target: the next instruction, in a finished program. No jump leads back to the first, so
-/// its number is free.
+/// Branch target: the next instruction, in a finished program. No jump leads back to the first
+/// instruction, so its number 0 is free for this.
 pub(super) const NEXT: u16 = 0;
-/// Branch target: the frame matches. Both end targets lie after every program, so that one bounds
-/// check detects the end too.
+/// Branch target: the frame matches. This number and [`REJECT`] lie after every program, so that
+/// one bounds check detects the end too.
 pub(super) const ACCEPT: u16 = u16::MAX;
 /// Branch target: the frame does not match.
 pub(super) const REJECT: u16 = u16::MAX - 1;
 /// Maximum number of instructions in a program.
 pub(super) const MAX_INSNS: usize = 16_384;
 
-/// Branch of a test.
+/// Which of a test's two branches is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Yes,
     No,
 }
 
-/// A part of a program, with its open jumps.
+/// A part of a program, with the jumps that have no target yet.
 #[derive(Debug)]
 pub(super) struct Code {
     entry: u16,
@@ -149,7 +152,7 @@ impl Builder {
     }
 
     pub fn test(&mut self, test: Test) -> Code {
-        // The caller checks for a full program later; until then the index must only stay
+        // The caller checks later whether the program is full; until then the index must only stay
         // addressable.
         let at = self.insns.len().min(MAX_INSNS) as u16;
         self.insns.truncate(MAX_INSNS);
@@ -196,7 +199,8 @@ impl Way {
     }
 }
 
-/// In a long chain the right side is short, so appending it keeps the total cost linear.
+/// Appends one list of jumps to the other. In a long chain the right list is short, so appending it
+/// keeps the total cost linear.
 fn joined(mut left: Vec<(u16, Way)>, right: Vec<(u16, Way)>) -> Vec<(u16, Way)> {
     left.extend(right);
     left
@@ -205,14 +209,14 @@ fn joined(mut left: Vec<(u16, Way)>, right: Vec<(u16, Way)>) -> Vec<(u16, Way)> 
 /// Result of an earlier test on the path to an instruction.
 type Fact = (Test, Way);
 
-/// Maximum number of facts kept, the latest ones; more would cost time on long expressions and gain
-/// little.
+/// Maximum number of results kept, the latest ones. More would cost time on long expressions and
+/// gain little.
 const MAX_FACTS: usize = 24;
 
-/// Redirects every jump past tests with a result already known on that path.
+/// Redirects each jump past tests whose result is already known on the path to it.
 ///
-/// `host a or host b` then tests the EtherType once. The bytes of a skipped test were read before,
-/// so the set of frames too short for the program does not change.
+/// `host a or host b` then tests the EtherType once. The bytes of a skipped test were read by an
+/// earlier test, so the set of frames that are too short for the program does not change.
 fn thread(insns: &mut [Insn]) {
     let mut known: Vec<Option<Vec<Fact>>> = vec![None; insns.len()];
     if let Some(first) = known.first_mut() {
@@ -247,7 +251,7 @@ fn thread(insns: &mut [Insn]) {
     }
 }
 
-/// Returns the result of a test after `facts`, if they determine it.
+/// Returns the result of a test if the earlier results `facts` determine it.
 fn answer(test: &Test, facts: &[Fact]) -> Option<Way> {
     let inside = |outer: &Test| outer.lo <= test.lo && test.last() <= outer.last();
     let apart = |other: &Test| test.last() < other.lo || other.last() < test.lo;

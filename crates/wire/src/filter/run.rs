@@ -6,18 +6,18 @@ use std::hint::cold_path;
 
 /// Returns whether the program accepts the frame.
 ///
-/// The next instruction in memory is the usual target, and each target has a branch of its own, so
-/// that nothing waits for the loaded value: a test costs 1 ns (docs/results/2026-11-22-filter.md).
-/// It was 3 ns with the target chosen by a conditional move, 2 ns with both targets read from the
-/// instruction, and 1.4 ns with plain bytes in one `match` with the other sources, which is a jump
-/// through a table.
+/// The usual target of a branch is the next instruction in memory. Each target has a branch of its
+/// own, so that the CPU does not wait for the loaded value: a test costs 1 ns
+/// (docs/results/2026-11-22-filter.md). It was 3 ns with the target chosen by a conditional move, 2
+/// ns with both targets read from the instruction, and 1.4 ns with the sources other than `Bytes`
+/// in the same `match`, which then is a jump through a table.
 #[inline]
 pub(super) fn run(insns: &[Insn], relations: &[Relation], frame: &[u8], wire_len: u32) -> bool {
     if insns.is_empty() {
         return true;
     }
     let mut rest = insns.iter();
-    // Jumps go forward only (see `program`), so this ends.
+    // Jumps only go forward (see `program`), so the loop ends.
     while let Some(insn) = rest.next() {
         let test = &insn.test;
         let number = if test.source == Source::Bytes {
@@ -47,7 +47,8 @@ pub(super) fn run(insns: &[Insn], relations: &[Relation], frame: &[u8], wire_len
     false
 }
 
-/// Returns the number of a test on anything but bytes at a fixed offset; L4 ports come first.
+/// Returns the number that a test reads if it is not bytes at a fixed offset. L4 ports are handled
+/// first.
 #[inline(always)]
 fn seldom(test: &Test, relations: &[Relation], frame: &[u8], wire_len: u32) -> Option<u32> {
     if let Source::Transport { ip } = test.source {
@@ -78,8 +79,7 @@ fn word(frame: &[u8], at: usize) -> Option<u32> {
     frame.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Returns the word at `at`, moved by the length of the IPv4 header at `ip`, which `at` does not
-/// include.
+/// Returns the four bytes at `at` plus the length of the IPv4 header at `ip`.
 #[inline(always)]
 fn transport(frame: &[u8], ip: u32, at: u32) -> Option<u32> {
     word(frame, at as usize + header_len(frame, ip)?)
@@ -91,7 +91,7 @@ fn header_len(frame: &[u8], at: u32) -> Option<usize> {
     frame.get(at as usize).map(|byte| usize::from(byte & 0x0f) * 4)
 }
 
-/// Returns `size` bytes at `at`, or `None` beyond the frame.
+/// Returns `size` bytes at `at` as a number; `None` if they are beyond the frame.
 fn load(frame: &[u8], at: u64, size: u8) -> Option<u32> {
     let bytes = frame.get(usize::try_from(at).ok()?..)?.get(..size.into())?;
     Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
@@ -107,8 +107,8 @@ fn holds(relation: &Relation, frame: &[u8], wire_len: u32) -> Option<bool> {
             Op::Field(test) => field(&test, frame, wire_len)? & test.mask,
             Op::Load { base, size } => load(frame, u64::from(base) + u64::from(pop(&stack, &mut top)?), size)?,
             Op::LoadTransport { ip, size } => {
-                // BPF adds header length and index in 32 bits: a negative index reads within the
-                // header.
+                // BPF adds the header length and the index in 32 bits: a negative index reads
+                // within the header.
                 let index = pop(&stack, &mut top)?.wrapping_add(header_len(frame, ip)? as u32);
                 load(frame, u64::from(ip) + u64::from(index), size)?
             }

@@ -8,7 +8,7 @@ use super::program::Code;
 /// Kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Not given; treated as a host.
+    /// No kind was given; the value is treated as a host.
     Unsaid,
     Host,
     Net,
@@ -33,7 +33,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
-/// Length of the network part of a value.
+/// How the length of the network part of an address was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Prefix<'a> {
     Len(u32),
@@ -157,8 +157,8 @@ impl Qualifiers {
         if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' takes no direction".to_owned()) }
     }
 
-    /// Compiles a port test for the transports that both the qualifier and the service's name
-    /// allow.
+    /// Compiles a port test for the transport protocols that both the qualifier and the service's
+    /// name allow.
     fn ports(&self, to: &mut Compiler, low: u16, high: u16, carrier: Option<Carrier>) -> Outcome {
         let proto = match (self.layer, carrier) {
             (Some(Word::Tcp), Some(Carrier::Udp)) => return Err("this service uses UDP only".to_owned()),
@@ -176,7 +176,7 @@ impl Qualifiers {
     }
 }
 
-/// Parses a service name, or a number, which applies to every transport.
+/// Parses a service name or a port number. A number applies to every transport protocol.
 fn port_name(name: &str) -> Result<(u16, Option<Carrier>), String> {
     if let Some((port, carrier)) = names::service(name) {
         return Ok((port, Some(carrier)));

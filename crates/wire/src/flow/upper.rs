@@ -1,5 +1,5 @@
-//! Offset of a packet's upper layer, found without checks of the headers before it: for hashes,
-//! field access and filters, not for host input.
+//! Finds the offset of a packet's upper layer without checking the headers in front of it. Used for
+//! hashes, access to fields, and filters; not for the input of hosts.
 
 use crate::{Proto, ip4, ip6};
 
@@ -14,7 +14,7 @@ pub(crate) struct Upper {
     pub proto: u8,
     /// Offset of the upper layer.
     pub at: usize,
-    /// Set if the packet is a fragment.
+    /// Fragment information; `None` if the packet is not a fragment.
     pub fragment: Option<Fragment>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn upper4(packet: &[u8]) -> Option<Upper> {
     Some(Upper { proto, at, fragment: (more || offset != 0).then_some(fragment) })
 }
 
-/// Finds the upper layer of an IPv6 packet, after its extension headers. If the chain is truncated,
-/// returns the last position reached.
+/// Finds the upper layer of an IPv6 packet, after its extension headers. If the chain of headers is
+/// truncated, returns the last position reached.
 #[inline]
 pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
     let proto = *packet.get(6)?;

@@ -1,10 +1,10 @@
-//! Conversation hashes: one number for all packets of a conversation, in any form, for several
-//! stacks that share an address.
+//! Conversation hashes: one number for all packets of a conversation, including its fragments and
+//! the ICMP errors about it. Used when several stacks share an address.
 //!
-//! [`four`](super::four) and [`six`](super::six) only keep the order of packets. The functions here
-//! also recognize a conversation if its L4 ports come after options, are in another fragment, or
-//! are in the packet that an ICMP error quotes (a packet that we sent, with source and destination
-//! reversed).
+//! [`four`](super::four) and [`six`](super::six) only keep the order of packets within a flow. The
+//! functions here recognize the conversation of a packet in more cases: if its L4 ports come after
+//! options, are in another fragment, or are in the packet that an ICMP error quotes. Such a quoted
+//! packet is one that we sent, with source and destination reversed.
 //!
 //! | packet | hash of |
 //! |---|---|
@@ -20,13 +20,12 @@ use crate::eth::{self, EtherType};
 use crate::hash::Key;
 use std::net::{IpAddr, SocketAddr};
 
-/// Number of datagrams with a stored first fragment: those in transit at one moment, not in a
-/// second.
+/// Number of datagrams whose first fragment is remembered: as many as are in transit at one moment.
 const FRAGMENTS: usize = 256;
 /// Header fields of a packet that the hash needs, and the offset of its payload.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// Both addresses, as one number.
+    /// Source and destination address, combined in one number.
     pair: u64,
     proto: u8,
     payload: usize,
@@ -40,13 +39,13 @@ enum Way {
     There,
 }
 
-/// First fragments, indexed by a hash of their datagram: a table of fixed size, in which a new
-/// entry replaces the old one in its slot.
+/// Hashes of first fragments, indexed by a hash of their datagram: a table of fixed size, in which
+/// a new entry replaces the old one in its slot.
 #[derive(Debug)]
 pub struct Fragments {
     slots: Box<[(u64, u64)]>,
-    /// Later fragments without an entry: the first fragment had not arrived, or its entry was
-    /// replaced.
+    /// Number of later fragments without an entry: the first fragment had not arrived, or its entry
+    /// was replaced.
     pub strays: u64,
 }
 
@@ -62,8 +61,8 @@ impl Fragments {
         self.slots.get_mut(at)
     }
 
-    /// Returns the hash of a fragment's conversation; `own` is the hash from the fragment's own
-    /// headers.
+    /// Returns the hash of a fragment's conversation; `own` is the hash computed from the
+    /// fragment's own headers.
     fn of(&mut self, datagram: u64, is_first: bool, own: u64) -> u64 {
         let Some(slot) = self.slot(datagram) else { return own };
         if is_first {
@@ -80,7 +79,7 @@ impl Fragments {
     }
 }
 
-/// Returns the hash of the conversation of `packet`, `None` if it is not an IP packet.
+/// Returns the hash of the conversation of `packet`; `None` if it is not an IP packet.
 pub fn flow(key: Key, packet: &[u8], fragments: &mut Fragments) -> Option<u64> {
     let parts = read(key, packet, Way::Here)?;
     let own = quoted(parts, packet).and_then(|quote| of(key, read(key, quote, Way::There)?, quote, Way::There));
@@ -89,27 +88,28 @@ pub fn flow(key: Key, packet: &[u8], fragments: &mut Fragments) -> Option<u64> {
     Some(fragments.of(key.hash2(parts.pair, u64::from(id) << 8 | u64::from(parts.proto)), is_first, own))
 }
 
-/// Returns the hash of the remote and the local address of a packet: the same for all conversations
-/// between them.
+/// Returns the hash of the remote and the local address of a packet. It is the same for all
+/// conversations between these addresses.
 pub fn peer(key: Key, packet: &[u8]) -> Option<u64> {
     let parts = read(key, packet, Way::Here)?;
     let quote = quoted(parts, packet).and_then(|quote| read(key, quote, Way::There));
     Some(key.hash2(quote.unwrap_or(parts).pair, 0))
 }
 
-/// Returns the hash of the conversation between two ends, equal to the one that [`flow`] computes
-/// from a packet sent from `from` to `to`.
+/// Returns the hash of the conversation between two endpoints. It equals the hash that [`flow`]
+/// computes from a packet sent from `from` to `to`.
 pub fn of_ends(key: Key, from: SocketAddr, to: SocketAddr, proto: Proto) -> u64 {
     let ports = u64::from(from.port()) << 16 | u64::from(to.port());
     super::of(key, pair_of(key, from.ip(), to.ip()), proto.0, ports)
 }
 
-/// Returns the hash of two addresses, equal to that of [`peer`].
+/// Returns the hash of two addresses. It equals the hash that [`peer`] computes from a packet
+/// between them.
 pub fn of_peer(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     key.hash2(pair_of(key, from, to), 0)
 }
 
-/// Returns both addresses in a word, in the form that [`read`] uses.
+/// Combines both addresses in one number, in the same way as [`read`].
 fn pair_of(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()),
@@ -127,8 +127,8 @@ fn pair_of(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     }
 }
 
-/// Returns whether a frame concerns every stack: ARP, IPv6 neighbor discovery, and group membership
-/// (IGMP, MLD).
+/// Returns whether every stack must get the frame: ARP, IPv6 neighbor discovery, and group
+/// membership (IGMP, MLD).
 pub fn is_for_all(frame: &[u8]) -> bool {
     let ethertype = frame.get(12..).and_then(|rest| rest.first_chunk()).map(|two| EtherType(u16::from_be_bytes(*two)));
     let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
@@ -137,14 +137,15 @@ pub fn is_for_all(frame: &[u8]) -> bool {
         Some(EtherType::IPV4) => packet.get(9) == Some(&Proto::IGMP.0),
         Some(EtherType::IPV6) => upper6(packet).is_some_and(|Upper { proto, at, .. }| {
             let kind = packet.get(at).copied().unwrap_or_default();
-            // The four MLD types, and router solicitation to redirect.
+            // The four MLD types, and the neighbor discovery types from router solicitation to
+            // redirect.
             proto == Proto::IPV6_ICMP.0 && matches!(kind, 130..=137 | 143)
         }),
         _ => false,
     }
 }
 
-/// Returns the hash from a packet's own headers.
+/// Returns the hash computed from a packet's own headers.
 fn of(key: Key, parts: Parts, packet: &[u8], way: Way) -> Option<u64> {
     let is_later = parts.fragment.is_some_and(|fragment| !fragment.is_first);
     let ports = packet.get(parts.payload..).and_then(|payload| payload.first_chunk());

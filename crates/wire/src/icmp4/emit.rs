@@ -1,4 +1,4 @@
-//! Writing of ICMP messages. `inet` decides which packets are answered, and how often (RFC 1122
+//! Writes ICMP messages. `inet` decides which packets are answered, and how often (RFC 1122
 //! 3.2.2, RFC 1812 4.3.2.8).
 
 use super::{HEADER_LEN, ty};
@@ -12,7 +12,8 @@ pub enum Problem {
     Unreachable {
         /// See [`mod@super::unreachable`].
         code: u8,
-        /// Next-hop MTU with [`super::unreachable::FRAG_NEEDED`] (RFC 1191 4), else 0.
+        /// Next-hop MTU in bytes with [`super::unreachable::FRAG_NEEDED`] (RFC 1191 4), otherwise
+        /// 0.
         next_mtu: u16,
     },
     /// Time exceeded (RFC 792).
@@ -22,14 +23,15 @@ pub enum Problem {
     },
     /// Redirect to a better first hop.
     Redirect {
-        /// 0 network, 1 host, 2 and 3 the same with type of service.
+        /// 0: for the network; 1: for the host; 2 and 3: the same, for the packet's type of service
+        /// only.
         code: u8,
         /// Address of the better first hop.
         gateway: Ipv4Addr,
     },
     /// Parameter problem, code 0.
     ParameterProblem {
-        /// Octet of the header with the problem.
+        /// Offset of the octet in the header that has the problem.
         pointer: u8,
     },
 }
@@ -51,15 +53,15 @@ impl Problem {
 /// Writes an error that quotes `quoted`, the beginning of the offending packet from its IP header
 /// on. Returns the length.
 ///
-/// The caller limits `quoted` so that the whole reply stays within 576 bytes (RFC 1812 4.3.2.3).
+/// The caller must limit `quoted` so that the whole reply has at most 576 bytes (RFC 1812 4.3.2.3).
 /// Returns `None` if `out` is too short.
 pub fn emit_error(problem: Problem, quoted: &[u8], out: &mut [u8]) -> Option<usize> {
     let (ty, code, rest) = problem.header();
     emit(ty, code, rest, quoted, out)
 }
 
-/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length, or
-/// `None` if `out` is too short.
+/// Writes an echo message of type [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns its length in
+/// bytes; `None` if `out` is too short.
 pub fn emit_echo(ty: u8, ident: u16, seq: u16, payload: &[u8], out: &mut [u8]) -> Option<usize> {
     let ([i0, i1], [s0, s1]) = (ident.to_be_bytes(), seq.to_be_bytes());
     emit(ty, 0, [i0, i1, s0, s1], payload, out)
@@ -79,7 +81,7 @@ fn emit(ty: u8, code: u8, rest: [u8; 4], body: &[u8], out: &mut [u8]) -> Option<
 /// Turns an echo request into its reply in place: type 8 becomes 0 and the checksum is updated (RFC
 /// 792, RFC 1624 3).
 ///
-/// Returns `None`, and writes nothing, if it is not an echo request.
+/// Returns `None`, and writes nothing, if the message is not an echo request.
 #[inline]
 pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
     let header = message.first_chunk_mut::<HEADER_LEN>()?;

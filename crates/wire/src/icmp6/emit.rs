@@ -1,4 +1,4 @@
-//! Writing of ICMPv6 messages. `inet` decides which packets are answered, and how often (RFC 4443
+//! Writes ICMPv6 messages. `inet` decides which packets are answered, and how often (RFC 4443
 //! 2.4).
 
 use super::{HEADER_LEN, checksum_of, ty};
@@ -15,7 +15,7 @@ pub enum Problem {
     },
     /// Packet too big (RFC 4443 3.2).
     TooBig {
-        /// MTU of the next link.
+        /// MTU of the next link in bytes.
         mtu: u32,
     },
     /// Time exceeded (RFC 4443 3.3).
@@ -27,7 +27,7 @@ pub enum Problem {
     Parameter {
         /// See [`super::parameter`].
         code: u8,
-        /// Offset of the problem in the packet.
+        /// Byte offset of the problem in the packet.
         pointer: u32,
     },
 }
@@ -46,15 +46,15 @@ impl Problem {
 /// Writes an error, with checksum, that quotes `quoted`, the beginning of the offending packet from
 /// its IPv6 header on. Returns the length.
 ///
-/// The caller limits `quoted` so that the whole packet stays within [`super::MAX_ERROR`]. Returns
-/// `None` if `out` is too short.
+/// The caller must limit `quoted` so that the whole packet has at most [`super::MAX_ERROR`] bytes.
+/// Returns `None` if `out` is too short.
 pub fn emit_error(problem: Problem, (src, dst): (Ipv6Addr, Ipv6Addr), quoted: &[u8], out: &mut [u8]) -> Option<usize> {
     let (ty, code, word) = problem.header();
     emit((ty, code, word), (src, dst), quoted, out)
 }
 
-/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length, or
-/// `None` if `out` is too short.
+/// Writes an echo message of type [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns its length in
+/// bytes; `None` if `out` is too short.
 pub fn emit_echo(
     ty: u8,
     (ident, seq): (u16, u16),
@@ -82,10 +82,11 @@ pub(super) fn emit(
     Some(len)
 }
 
-/// Turns an echo request into its reply in place: type 128 becomes 129 and the checksum is updated
-/// (RFC 1624 3). The packet's addresses may be swapped, but not changed otherwise.
+/// Turns an echo request into its reply in place: type 128 becomes 129, and the checksum is updated
+/// (RFC 1624 3). The checksum stays correct if the caller swaps the packet's addresses, but not if
+/// it changes them.
 ///
-/// Returns `None`, and writes nothing, if it is not an echo request.
+/// Returns `None`, and writes nothing, if the message is not an echo request.
 pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
     let header = message.first_chunk_mut::<HEADER_LEN>()?;
     if header[0] != ty::ECHO_REQUEST {

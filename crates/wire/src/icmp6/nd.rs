@@ -1,31 +1,31 @@
 //! Neighbor discovery: solicitations, advertisements, redirects and their options (RFC 4861 4).
 //!
-//! [`Message::parse`] walks the options once: a length of 0 or past the end makes the whole message
-//! malformed (RFC 4861 4.6; CVE-2020-16898), so reading [`Options`] afterwards cannot fail. The
-//! address checks of RFC 4861 6.1, 7.1 and 8.1 that concern the message alone (the target is not a
-//! group) are made here; those that concern the packet are the caller's.
+//! [`Message::parse`] checks all options once: a length of 0 or past the end makes the whole
+//! message malformed (RFC 4861 4.6; CVE-2020-16898), so reading [`Options`] afterwards cannot fail.
+//! Of the address checks in RFC 4861 6.1, 7.1 and 8.1, those that concern the message alone (the
+//! target is not a group) are made here; those that concern the packet are made by the caller.
 
 use super::{emit, ty};
 use crate::{Layer, Mac, Malformed};
 use std::net::Ipv6Addr;
 
-/// Length of a solicitation or an advertisement with one link-layer address.
+/// Length in bytes of a solicitation or advertisement with one link-layer address.
 pub const NEIGHBOR_LEN: usize = 32;
-/// Length of a router advertisement with its link-layer address and an MTU, and no prefix.
+/// Length in bytes of a router advertisement with a link-layer address and an MTU, but no prefix.
 pub const ROUTER_ADVERT_LEN: usize = 32;
-/// Maximum length of a redirect: 1280 bytes including its IPv6 header (RFC 4861 4.5).
+/// Maximum length of a redirect in bytes: 1280 including the IPv6 header (RFC 4861 4.5).
 pub const REDIRECT_MAX: usize = 1240;
-/// Length of a prefix information option.
+/// Length of a prefix information option in bytes.
 pub const PREFIX_LEN: usize = 32;
 
 /// Preference of a default router (RFC 4191 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Preference {
-    /// Below routers without a preference.
+    /// Preferred less than a router without a preference.
     Low,
-    /// Same as a router without a preference; also the reserved value.
+    /// Preferred like a router without a preference; also used for the reserved value.
     Medium,
-    /// Above routers without a preference.
+    /// Preferred more than a router without a preference.
     High,
 }
 
@@ -44,13 +44,13 @@ impl Preference {
 pub struct PrefixInfo {
     /// Prefix length in bits.
     pub len: u8,
-    /// Set if the prefix is on the link.
+    /// True if hosts with addresses in the prefix are reachable directly on the link.
     pub on_link: bool,
-    /// Set if hosts may form addresses from it (RFC 4862).
+    /// True if hosts may form their own addresses with the prefix (RFC 4862).
     pub autonomous: bool,
-    /// Valid lifetime in seconds.
+    /// Valid lifetime of the prefix in seconds.
     pub valid: u32,
-    /// Preferred lifetime of its addresses in seconds.
+    /// Preferred lifetime of addresses with the prefix, in seconds.
     pub preferred: u32,
     /// The prefix as an address.
     pub prefix: Ipv6Addr,
@@ -78,7 +78,7 @@ pub enum Opt<'a> {
     Dnssl {
         /// Lifetime in seconds; `u32::MAX` is infinity.
         lifetime: u32,
-        /// The domain names, as in DNS, without pointers and padded with zeros.
+        /// The domain names, encoded as in DNS without compression pointers, and padded with zeros.
         domains: &'a [u8],
     },
     /// Any other option, or a known one with an unexpected length.
@@ -201,12 +201,13 @@ pub enum Message<'a> {
         preference: Preference,
         /// Lifetime as a default router in seconds; 0: not a default router.
         lifetime: u16,
-        /// Set when DHCPv6 servers have other configuration than addresses, such as name servers
-        /// (RFC 4861 4.2, O flag).
+        /// True if DHCPv6 servers can supply configuration other than addresses, such as name
+        /// servers (RFC 4861 4.2, O flag).
         other_config: bool,
-        /// Milliseconds that a neighbor counts as reachable after a confirmation; 0: unspecified.
+        /// Time in milliseconds for which a neighbor counts as reachable after a confirmation; 0:
+        /// unspecified.
         reachable_ms: u32,
-        /// Milliseconds between solicitations; 0: unspecified.
+        /// Time in milliseconds between retransmitted solicitations; 0: unspecified.
         retrans_ms: u32,
         /// Options of the message.
         options: Options<'a>,
@@ -239,19 +240,19 @@ pub enum Message<'a> {
 /// Fields of a neighbor advertisement (RFC 4861 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Advert {
-    /// The sender is a router.
+    /// True if the sender is a router.
     pub router: bool,
-    /// The advertisement answers a solicitation.
+    /// True if the advertisement answers a solicitation.
     pub solicited: bool,
-    /// Override flag: replaces a cached entry.
+    /// Override flag: true if the advertisement replaces a cached entry.
     pub replaces: bool,
     /// Address that is advertised.
     pub target: Ipv6Addr,
 }
 
 impl<'a> Message<'a> {
-    /// Parses a message of type `ty`; `word` is the last four bytes of its 8-byte header and `body`
-    /// the rest.
+    /// Parses a message of type `ty`. `word` is the last four bytes of its 8-byte header; `body` is
+    /// the rest of the message.
     pub(super) fn parse(ty: u8, code: u8, word: u32, body: &'a [u8]) -> Result<Message<'a>, Malformed> {
         if code != 0 {
             return Err(Malformed::BadFlags { layer: Layer::Icmp6, found: u16::from(code) });
@@ -292,8 +293,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Writes a router solicitation; `link` is our own link-layer address, omitted if the source is
-/// `::` (RFC 4861 4.1). Returns the length, or `None` if `out` is too short.
+/// Writes a router solicitation. `link` is the sender's link-layer address, or `None` if the source
+/// is `::` (RFC 4861 4.1). Returns the length in bytes; `None` if `out` is too short.
 pub fn emit_router_solicit(link: Option<Mac>, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
     let option = link.map(|mac| link_option(1, mac));
     emit::emit((ty::ROUTER_SOLICIT, 0, 0), addresses, option.as_ref().map_or(&[], |option| option.as_slice()), out)
@@ -330,9 +331,9 @@ impl RouterAdvert<'_> {
     }
 }
 
-/// Writes a redirect to the first hop `hop.0` for packets to `hop.1`, with the link-layer address
-/// of the first hop and the beginning of the packet `quoted` (RFC 4861 4.5). Returns the length, or
-/// `None` if `out` is too short.
+/// Writes a redirect: packets to `hop.1` should use the first hop `hop.0`. It contains the
+/// link-layer address of the first hop and the beginning of the packet `quoted` (RFC 4861 4.5).
+/// Returns the length in bytes; `None` if `out` is too short.
 pub fn emit_redirect(
     hop: (Ipv6Addr, Ipv6Addr),
     link: Option<Mac>,
@@ -349,8 +350,9 @@ pub fn emit_redirect(
     emit::emit((ty::REDIRECT, 0, 0), addresses, &body, out)
 }
 
-/// Writes a solicitation for `target`; `link` is our own link-layer address, omitted in a probe for
-/// duplicates (RFC 4862 5.4.2). Returns the length, or `None` if `out` is too short.
+/// Writes a solicitation for `target`. `link` is the sender's link-layer address, or `None` in a
+/// probe for duplicate addresses (RFC 4862 5.4.2). Returns the length in bytes; `None` if `out` is
+/// too short.
 pub fn emit_solicit(
     target: Ipv6Addr,
     link: Option<Mac>,
@@ -374,7 +376,8 @@ pub fn emit_advert(
     emit::emit((ty::NEIGHBOR_ADVERT, 0, word), addresses, body.get(..len)?, out)
 }
 
-/// Returns a target and an optional link-layer address option, with their length.
+/// Returns a target address followed by an optional link-layer address option, and their length in
+/// bytes.
 fn neighbor(target: Ipv6Addr, kind: u8, link: Option<Mac>) -> ([u8; 24], usize) {
     let mut body = [0; 24];
     let (to, option) = body.split_at_mut(16);

@@ -1,7 +1,7 @@
 //! IGMP version 3: queries with sources, and reports of several groups (RFC 3376 4). Records have
 //! the same layout as in MLD version 2.
 //!
-//! Parsing walks the whole report once, so reading its [`Records`] cannot run past the end of the
+//! Parsing checks the whole report once, so reading its [`Records`] cannot go past the end of the
 //! message.
 
 use super::{Message, QUERY};
@@ -13,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr};
 pub const QUERY_LEN: usize = 12;
 /// Type of a version 3 report (RFC 3376 4.2).
 pub const REPORT: u8 = 0x22;
-/// Bytes before a report's first record.
+/// Number of bytes in front of a report's first record.
 const HEAD: usize = 8;
-/// Bytes of a record before its group.
+/// Number of bytes of a record in front of its group address.
 const RECORD: usize = 4;
 
 /// Type of a group record (RFC 3376 4.2.12, RFC 3810 5.2.12).
@@ -63,12 +63,12 @@ pub struct NewRecord {
 }
 
 impl NewRecord {
-    /// Returns the length of an address of the record's family.
+    /// Returns the length in bytes of an address of the record's family.
     pub fn len_of_source(&self) -> usize {
         if self.group.is_ipv4() { 4 } else { 16 }
     }
 
-    /// Returns the length of the record with `sources` sources.
+    /// Returns the length in bytes of the record if it had `sources` sources.
     pub fn len_with(&self, sources: usize) -> usize {
         RECORD + (sources + 1) * self.len_of_source()
     }
@@ -101,7 +101,7 @@ pub fn new_report(records: &[NewRecord]) -> Vec<u8> {
     bytes
 }
 
-/// A group record of a report; `N` is the length of an address.
+/// A group record in a received report; `N` is the length of an address in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Record<const N: usize> {
     /// Type of the record.
@@ -113,7 +113,7 @@ pub struct Record<const N: usize> {
 }
 
 impl<const N: usize> Record<N> {
-    /// Parses a record; returns its length with sources and auxiliary data, and the record. `None`
+    /// Parses a record. Returns its length with sources and auxiliary data, and the record; `None`
     /// if it is incomplete.
     fn read(bytes: &[u8]) -> Option<(usize, Record<N>)> {
         let (&[kind, aux, s0, s1], rest) = bytes.split_first_chunk::<RECORD>()?;
@@ -132,8 +132,8 @@ impl<const N: usize> Record<N> {
         (rest.len() >= behind).then_some((RECORD + N + behind, Record { kind, group: *group, sources }))
     }
 
-    /// Returns whether the sender listens to the group, `None` if the record does not show it. The
-    /// sources are not considered.
+    /// Returns whether the sender listens to the group; `None` if the record does not show this.
+    /// The list of sources is not considered.
     pub fn listens(&self) -> Option<bool> {
         match (self.kind, self.sources) {
             (RecordKind::IsExclude | RecordKind::ToExclude, _) => Some(true),
@@ -192,26 +192,29 @@ pub fn report(message: &[u8]) -> Result<Records<'_, 4>, Malformed> {
 /// Additional fields of an IGMPv3 or MLDv2 query (RFC 3376 4.1, RFC 3810 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QueryMore {
-    /// S flag: routers do not update their timers.
+    /// S flag: true if routers must not update their timers.
     pub suppress: bool,
-    /// Number of sources queried; 0: the group as a whole.
+    /// Number of sources queried; 0: the query is for the group as a whole.
     pub sources: u16,
 }
 
 impl QueryMore {
-    /// Parses the bytes after the group; `None` if the query has none.
+    /// Parses the bytes after the group address; `None` if the query has none, because it is of an
+    /// earlier version.
     pub(crate) fn read(behind: &[u8]) -> Option<QueryMore> {
         let &[flags, _, s0, s1] = behind.first_chunk::<4>()?;
         Some(QueryMore { suppress: flags & 8 != 0, sources: u16::from_be_bytes([s0, s1]) })
     }
 }
 
-/// Returns the additional fields of a query that was parsed, `None` for an earlier version.
+/// Returns the additional fields of a query that was parsed; `None` for a query of an earlier
+/// version.
 pub fn query_more(message: &[u8]) -> Option<QueryMore> {
     QueryMore::read(message.get(super::MESSAGE_LEN..)?)
 }
 
-/// Encodes a number as an 8-bit code, rounded down: above 127 as exponent and mantissa (RFC 3376
+/// Encodes a number as an 8-bit code, rounded down. Numbers above 127 are encoded as exponent and
+/// mantissa (RFC 3376
 /// 4.1.1); at most 31,744.
 pub fn code8(number: u16) -> u8 {
     if number < 128 {
@@ -227,15 +230,15 @@ pub fn number8(code: u8) -> u16 {
     if code < 128 { code.into() } else { (u16::from(code & 0xf) | 0x10) << ((code >> 4 & 7) + 3) }
 }
 
-/// Returns the sources of a query, ignoring an incomplete last one.
+/// Returns the sources of a query. An incomplete last source is ignored.
 pub fn query_sources(message: &[u8]) -> impl ExactSizeIterator<Item = Ipv4Addr> {
     let n = query_more(message).map_or(0, |more| more.sources);
     let (sources, _) = message.get(QUERY_LEN..).unwrap_or_default().as_chunks::<4>();
     sources.iter().take(n.into()).map(|source| Ipv4Addr::from(*source))
 }
 
-/// Builds a query without sources: a general one if `group` is unspecified. `max_resp_ds` is in
-/// tenths of a second, `interval_s` in seconds.
+/// Builds a query without sources, which is a general query if `group` is unspecified.
+/// `max_resp_ds` is in tenths of a second, `interval_s` in seconds.
 pub fn query(group: Ipv4Addr, max_resp_ds: u16, robustness: u8, interval_s: u16) -> [u8; QUERY_LEN] {
     let [g0, g1, g2, g3] = group.octets();
     let mut bytes = [QUERY, code8(max_resp_ds), 0, 0, g0, g1, g2, g3, robustness & 7, code8(interval_s), 0, 0];

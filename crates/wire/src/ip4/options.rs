@@ -1,9 +1,9 @@
 //! IPv4 options: an iterator that cannot loop, over-read or recurse (RFC 791 3.1, RFC 2113).
 //!
-//! The iterator yields one item per option and ends after End of Option List, after the last byte,
+//! The iterator yields one item per option. It ends after End of Option List, after the last byte,
 //! or after the first malformed option (CVE-2019-12256, CVE-2020-24337: a length of 0 or past the
-//! end). Source routes have types of their own so that `inet` can count the packets that it drops
-//! for them.
+//! end). Source routes have types of their own, so that `inet` can count the packets that it drops
+//! because of them.
 
 use super::HEADER_LEN;
 use crate::{Layer, Malformed};
@@ -12,7 +12,8 @@ use std::net::Ipv4Addr;
 /// A recorded route or a source route: RFC 791's pointer and the addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route<'a> {
-    /// Octet of the next address to be processed, from 4; beyond the option's length if it is full.
+    /// Octet of the next address slot to be used, counted from 1, at least 4. It is beyond the
+    /// option's length if all slots are used.
     pub pointer: u8,
     addresses: &'a [[u8; 4]],
 }
@@ -27,30 +28,31 @@ impl<'a> Route<'a> {
 /// The Internet Timestamp option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timestamps<'a> {
-    /// Octet of the next timestamp, from 5.
+    /// Octet of the next timestamp slot to be used, counted from 1, at least 5.
     pub pointer: u8,
-    /// Number of hosts that could not register for lack of space, 0 to 15.
+    /// Number of hosts that could not add a timestamp for lack of space, 0 to 15.
     pub overflow: u8,
-    /// 0 timestamps only, 1 with addresses, 3 with prespecified addresses.
+    /// What is recorded. 0: timestamps only; 1: addresses and timestamps; 3: timestamps of
+    /// prespecified addresses.
     pub flag: u8,
     /// Timestamps, or addresses and timestamps alternately.
     pub words: &'a [[u8; 4]],
 }
 
 impl Timestamps<'_> {
-    /// Returns the last octet of the option, counted from 1.
+    /// Returns the length of the option in octets.
     fn len(&self) -> usize {
         4 + 4 * self.words.len()
     }
 
-    /// Returns whether there is room for an address, but not for its timestamp too.
+    /// Returns whether the option has room for an address, but not for its timestamp too.
     fn is_short(&self) -> bool {
         let pointer = usize::from(self.pointer);
         matches!(self.flag, 1 | 3) && (pointer..pointer + 7).contains(&self.len())
     }
 
-    /// Returns whether the overflow counter is full. With prespecified addresses, hosts never lack
-    /// room.
+    /// Returns whether the overflow counter has its maximum value. Prespecified addresses have
+    /// their room already, so that no host lacks room.
     fn is_overflowing(&self) -> bool {
         self.flag != 3 && usize::from(self.pointer) > self.len() && self.overflow == 15
     }
@@ -139,20 +141,21 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Position of an error in a header's options.
+/// An error in a header's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Octet of the header with the error, counted from 0: the pointer of a Parameter Problem
-    /// message (RFC 792).
+    /// Octet of the header with the error, counted from 0, as needed for the pointer of a Parameter
+    /// Problem message (RFC 792).
     pub octet: u8,
 }
 
-/// Checks a header's options: their layout; that Record Route, Internet Timestamp and source routes
-/// occur at most once (RFC 791 3.1, RFC 1812 5.2.4.1); and that a router can write into them, that
-/// is, there is room for a whole entry or for none, and the overflow counter is not full.
+/// Checks a header's options. The layout must be valid. Record Route, Internet Timestamp and source
+/// routes may each occur at most once (RFC 791 3.1, RFC 1812 5.2.4.1). A router must be able to add
+/// its entry: there must be room for a whole entry or for none, and the overflow counter must be
+/// below its maximum.
 ///
 /// # Errors
-/// The first [`Fault`].
+/// The position of the first error.
 pub fn check_options(header: &[u8]) -> Result<(), Fault> {
     let mut options = Options::new(header.get(HEADER_LEN..).unwrap_or_default());
     let mut seen = [false; 3];

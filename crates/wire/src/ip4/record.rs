@@ -1,4 +1,4 @@
-//! Entries that a router writes into the options of a forwarded packet: Record Route and Internet
+//! Entries that a router adds to the options of a forwarded packet: Record Route and Internet
 //! Timestamp (RFC 791 3.1, RFC 1812 5.3.13.5, .6).
 
 use super::{HEADER_LEN, Header, Opt, fill_checksum};
@@ -14,12 +14,12 @@ pub struct Scribe {
     pub millis: u32,
 }
 
-/// Writes the entries that a packet's options request, and updates the checksum. `is_own` returns
-/// whether an address is one of ours.
+/// Adds the entries that a packet's options request, and updates the checksum. `is_own` must return
+/// whether an address belongs to this router.
 ///
 /// # Errors
-/// There is room, but not for a whole entry, or the overflow counter is full: RFC 791 requires such
-/// a packet to be discarded.
+/// The option has room, but not for a whole entry, or the overflow counter has its maximum value:
+/// RFC 791 requires that such a packet is discarded.
 pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Result<(), Malformed> {
     let header = Header::parse(packet)?;
     let Some(header) = packet.get_mut(..header.ihl_len) else { return Ok(()) };
@@ -39,7 +39,7 @@ pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bo
     Ok(())
 }
 
-/// Writes the entry into one option; [`record`] does this for all options of a packet.
+/// Adds the entry to a single option; [`record`] calls this for all options of a packet.
 ///
 /// # Errors
 /// Same as for [`record`].
@@ -56,7 +56,8 @@ fn write(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -
     }
 }
 
-/// Splits options into the bytes of each, up to the end of the list or a malformed one.
+/// Splits options into the bytes of each option, up to the end of the list or to a malformed
+/// option.
 pub fn raw_options(mut options: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let len = match *options.first()? {
@@ -88,7 +89,8 @@ fn route(option: &mut [u8], scribe: Scribe) -> Option<()> {
 fn stamp(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Option<()> {
     let (pointer, overflow) = (usize::from(*option.get(2)?), *option.get(3)?);
     if pointer > option.len() {
-        // One more host without room. With prespecified addresses (3) no host lacks room.
+        // Counts one more host without room. With prespecified addresses (flag 3) no host lacks
+        // room.
         if overflow & 0x0f != 3 {
             *option.get_mut(3)? = overflow.checked_add(0x10)?;
         }

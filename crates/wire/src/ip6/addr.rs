@@ -17,8 +17,8 @@ pub fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from(b) << 8 | u16::from(c))
 }
 
-/// Returns the link-local address of the station `mac`: fe80::/64 and its modified EUI-64 (RFC 2464
-/// 4, 5).
+/// Returns the link-local address of the station with MAC address `mac`: fe80::/64 with the
+/// modified EUI-64 (RFC 2464 4, 5).
 pub fn link_local(mac: Mac) -> Ipv6Addr {
     let Mac([a, b, c, d, e, f]) = mac;
     let pair = |high: u8, low: u8| u16::from(high) << 8 | u16::from(low);
@@ -30,8 +30,8 @@ pub const fn is_link_local(addr: Ipv6Addr) -> bool {
     addr.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// Returns whether the address is an IPv4-mapped one (::ffff:0:0/96), used in programs but not on
-/// the wire (RFC 4291 2.5.5.2).
+/// Returns whether the address is IPv4-mapped (::ffff:0:0/96). Programs use such addresses, but
+/// they do not appear on the wire (RFC 4291 2.5.5.2).
 pub fn is_v4_mapped(addr: Ipv6Addr) -> bool {
     addr.to_bits() >> 32 == 0xffff
 }

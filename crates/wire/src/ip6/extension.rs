@@ -1,16 +1,17 @@
-//! The chain of extension headers, walked once, without recursion (RFC 8200 4.1 to 4.6, RFC 4302
+//! The chain of extension headers, traversed once, without recursion (RFC 8200 4.1 to 4.6, RFC 4302
 //! 2).
 //!
-//! The walk rejects chains that later code would have to guard against: a Hop-by-Hop header that is
-//! not first, a second Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`] headers,
-//! lengths past the end. It stops at the first unknown header, at ESP, at "no next header", and
-//! after the header of a fragment that is not the first, where no further header follows. It
-//! reports Routing headers; the caller handles type 0 (RFC 5095).
+//! [`Chain::walk`] rejects chains that later code would have to guard against: a Hop-by-Hop header
+//! that is not first, a second Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`]
+//! headers, lengths past the end. It stops at the first unknown header, at ESP, and at "no next
+//! header". In a fragment other than the first it stops after the Fragment header, because no
+//! further header follows there. It reports Routing headers; the caller must handle type 0 (RFC
+//! 5095).
 
 use super::{Header, Options};
 use crate::{Layer, Malformed, Proto};
 
-/// Maximum number of extension headers; legitimate packets have fewer.
+/// Maximum number of extension headers. Legitimate packets have fewer.
 pub const MAX_EXTENSIONS: usize = 8;
 
 /// Fields of the Fragment header (RFC 8200 4.5).
@@ -18,15 +19,15 @@ pub const MAX_EXTENSIONS: usize = 8;
 pub struct Fragment {
     /// Offset of this fragment in bytes, a multiple of 8.
     pub offset: u16,
-    /// More fragments follow.
+    /// True if more fragments follow.
     pub more: bool,
     /// Identification of the fragmented packet.
     pub id: u32,
 }
 
 impl Fragment {
-    /// Returns whether offset is 0 and no fragments follow: such a packet is treated as a whole one
-    /// (RFC 6946).
+    /// Returns whether the offset is 0 and no fragments follow. Such a packet is treated as
+    /// unfragmented (RFC 6946).
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
@@ -63,12 +64,12 @@ pub struct Extension {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
     extensions: [Option<Extension>; MAX_EXTENSIONS],
-    /// Protocol of the payload: an upper layer, or the first header that is not walked.
+    /// Protocol of the payload: an upper layer, or the first header at which the traversal stopped.
     pub upper: Proto,
     /// Offset of the payload in bytes from the IPv6 header.
     pub offset: usize,
-    /// Offset of the Next Header byte with the value `upper`: the pointer of an ICMPv6 parameter
-    /// problem, code 1.
+    /// Offset of the Next Header byte that contains `upper`: the pointer of an ICMPv6 parameter
+    /// problem with code 1.
     pub next_at: usize,
     /// The Fragment header, if present.
     pub fragment: Option<Fragment>,
@@ -77,14 +78,15 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Walks the extension headers of the packet from which `header` was parsed.
+    /// Traverses the extension headers of the packet from which `header` was parsed.
     pub fn walk(header: &Header, packet: &[u8]) -> Result<Chain, Malformed> {
         let (chain, end) = Chain::walk_far(header, packet);
         end.map(|()| chain)
     }
 
-    /// Same as [`Chain::walk`], but on an error also returns the chain before it: `upper` is then
-    /// the header that failed, and `next_at` the offset of its Next Header byte.
+    /// Traverses the extension headers as [`Chain::walk`] does, but on an error also returns the
+    /// part of the chain before it. `upper` is then the header with the error, and `next_at` the
+    /// offset of its Next Header byte.
     pub fn walk_far(header: &Header, packet: &[u8]) -> (Chain, Result<(), Malformed>) {
         let mut chain = Chain {
             extensions: [None; MAX_EXTENSIONS],
@@ -113,7 +115,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Stores one whole extension header and moves after it.
+    /// Records one whole extension header, and advances past it.
     fn enter(&mut self, slot: usize, proto: Proto, extension: &[u8]) -> Result<(), Malformed> {
         // Every extension header has at least 8 bytes, as checked by `extension_len`.
         let Some(&[next, _, b2, b3, b4, b5, b6, b7]) = extension.first_chunk::<8>() else {
@@ -144,7 +146,8 @@ impl Chain {
         self.extensions.iter().copied().map_while(|slot| slot)
     }
 
-    /// Returns the first extension header of this kind, and the offset of its Next Header byte.
+    /// Returns the first extension header with protocol number `proto`, and the offset of the Next
+    /// Header byte that contains this number.
     pub fn find(&self, proto: Proto) -> Option<(Extension, usize)> {
         let mut named_at = 6;
         for extension in self.extensions() {
@@ -156,33 +159,35 @@ impl Chain {
         None
     }
 
-    /// Returns the bytes after the extension headers; `packet` must be the packet of this chain.
+    /// Returns the bytes after the extension headers. `packet` must be the packet from which the
+    /// chain was made.
     #[inline]
     pub fn payload<'a>(&self, header: &Header, packet: &'a [u8]) -> &'a [u8] {
         packet.get(self.offset..super::HEADER_LEN + usize::from(header.payload_len)).unwrap_or_default()
     }
 
-    /// Returns the length of the payload from `header`, without the packet.
+    /// Returns the length of the payload in bytes, computed from `header` without the packet.
     pub fn payload_len(&self, header: &Header) -> usize {
         (super::HEADER_LEN + usize::from(header.payload_len)).saturating_sub(self.offset)
     }
 }
 
 impl Extension {
-    /// Returns the options if this is a Hop-by-Hop or Destination Options header of `packet`.
+    /// Returns the options in this header of `packet`, if it is a Hop-by-Hop or Destination Options
+    /// header.
     pub fn options<'a>(&self, packet: &'a [u8]) -> Option<Options<'a>> {
         matches!(self.proto, Proto::HOP_BY_HOP | Proto::DEST_OPTIONS)
             .then(|| Options::new(packet.get(self.offset + 2..self.offset + self.len).unwrap_or_default()))
     }
 }
 
-/// Returns whether this is an extension header of known layout.
+/// Returns whether `proto` is an extension header of known layout.
 fn is_walked(proto: Proto) -> bool {
     matches!(proto, Proto::HOP_BY_HOP | Proto::ROUTING | Proto::FRAGMENT | Proto::DEST_OPTIONS | Proto::AUTH)
 }
 
-/// Returns the length in bytes: 8-byte units beyond the first 8, except Fragment (8) and AH (4-byte
-/// units, RFC 4302 2.2).
+/// Returns the length of an extension header in bytes. The length field has units of 8 bytes beyond
+/// the first 8, except Fragment (always 8 bytes) and AH (4-byte units, RFC 4302 2.2).
 fn extension_len(proto: Proto, rest: &[u8]) -> Result<usize, Malformed> {
     let Some(&[_, units, ..]) = rest.first_chunk::<8>() else {
         return Err(Malformed::truncated(Layer::Ip6, 8, rest.len()));
@@ -190,8 +195,8 @@ fn extension_len(proto: Proto, rest: &[u8]) -> Result<usize, Malformed> {
     let units = usize::from(units);
     match proto {
         Proto::FRAGMENT => Ok(8),
-        // RFC 4302 2.2: the fixed part of AH is 12 bytes, so fewer than 1 unit above the 8 is
-        // invalid.
+        // The fixed part of AH has 12 bytes (RFC 4302 2.2), so the length field must be at least
+        // one unit above the first 8 bytes.
         Proto::AUTH if units < 1 => Err(Malformed::BadHeaderLen { layer: Layer::Ip6, len: 8 }),
         Proto::AUTH => Ok((units + 2) * 4),
         _ => Ok((units + 1) * 8),

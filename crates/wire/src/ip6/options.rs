@@ -1,7 +1,8 @@
 //! Options of Hop-by-Hop and Destination Options headers (RFC 8200 4.2): type, length, data.
 //!
-//! The iterator ends after the last byte or after the first option that runs past the end. The two
-//! highest bits of an unknown option's type give the action to take: [`Opt::unknown_action`].
+//! The iterator ends after the last byte, or after the first option that exceeds the header. The
+//! two highest bits of an option's type give the action to take if the type is unknown:
+//! [`Opt::unknown_action`].
 
 use crate::{Layer, Malformed};
 
@@ -10,7 +11,7 @@ use crate::{Layer, Malformed};
 pub enum Opt<'a> {
     /// One byte of padding (type 0).
     Pad1,
-    /// Padding of two bytes and more (type 1); its data length.
+    /// Padding of two bytes or more (type 1); contains the length of its data in bytes.
     PadN(u8),
     /// Router alert (RFC 2711); 0 means Multicast Listener Discovery.
     RouterAlert(u16),
@@ -24,8 +25,9 @@ pub enum Opt<'a> {
 }
 
 impl Opt<'_> {
-    /// Returns the action for an unknown option (RFC 8200 4.2): 0 skip it; 1 discard the packet; 2
-    /// discard it and send a parameter problem; 3 the same, but not for a multicast destination.
+    /// Returns the action for an unknown option (RFC 8200 4.2). 0: skip the option; 1: discard the
+    /// packet; 2: discard it and send a parameter problem; 3: as 2, but only if the destination is
+    /// not multicast.
     pub const fn unknown_action(kind: u8) -> u8 {
         kind >> 6
     }

@@ -1,7 +1,7 @@
 //! TCP options: parsed without trusting lengths, written without exceeding 40 bytes (RFC 9293 3.1,
 //! 3.2).
 //!
-//! [`Options`] tolerates bad lengths (RFC 9293 MUST-7, CVE-2020-24337, CVE-2018-16523): a known
+//! [`Options`] tolerates bad lengths (RFC 9293 MUST-7, CVE-2020-24337, CVE-2018-16523). A known
 //! option with the wrong length is reported and skipped; a length below 2 or past the end is
 //! reported and ends the iteration. Unknown options are skipped by their length (MUST-6).
 
@@ -26,7 +26,7 @@ pub enum Opt<'a> {
     End,
     /// No operation (padding).
     Nop,
-    /// Maximum segment size (RFC 9293 3.2), as sent: may be 0.
+    /// Maximum segment size in bytes (RFC 9293 3.2), as sent: may be 0.
     Mss(u16),
     /// Window scale shift (RFC 7323 2.2), as sent: may exceed 14.
     WindowScale(u8),
@@ -55,8 +55,8 @@ pub enum Opt<'a> {
 pub struct SackBlocks<'a>(&'a [[u8; 8]]);
 
 impl<'a> SackBlocks<'a> {
-    /// Returns the left and right edge (one beyond the last sequence number) of each block, in the
-    /// order sent.
+    /// Returns the edges of each block, in the order sent: its first sequence number, and one
+    /// beyond its last.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         self.0.iter().map(|&[l0, l1, l2, l3, r0, r1, r2, r3]| {
             (u32::from_be_bytes([l0, l1, l2, l3]), u32::from_be_bytes([r0, r1, r2, r3]))
@@ -111,7 +111,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Returns `None` if a known kind has the wrong length.
+/// Parses the data of an option. Returns `None` if an option of a known kind has the wrong length.
 #[inline]
 fn typed(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
     Some(match (kind, data) {
@@ -151,13 +151,13 @@ impl OptionWriter {
         OptionWriter { bytes: [END; MAX_OPTIONS_LEN], len: 0 }
     }
 
-    /// Returns the number of bytes still free.
+    /// Returns the number of free bytes.
     #[inline]
     pub const fn room(&self) -> usize {
         MAX_OPTIONS_LEN.saturating_sub(self.len)
     }
 
-    /// Appends raw bytes, all or nothing.
+    /// Appends raw bytes, if all of them fit; otherwise nothing.
     #[inline]
     fn push(mut self, option: &[u8]) -> Self {
         if let Some(room) = self.bytes.get_mut(self.len..).and_then(|room| room.get_mut(..option.len())) {
@@ -204,8 +204,8 @@ impl OptionWriter {
         self.push(&[TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3])
     }
 
-    /// Appends a SACK option with as many of `blocks` (left and right edge) as fit; nothing if none
-    /// fits.
+    /// Appends a SACK option with as many of `blocks` (left and right edge) as fit; appends nothing
+    /// if no block fits.
     #[must_use]
     pub fn sack(self, blocks: &[(u32, u32)]) -> Self {
         let fit = (self.room().saturating_sub(2) / 8).min(blocks.len());

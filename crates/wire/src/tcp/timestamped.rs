@@ -1,13 +1,13 @@
-//! The header of nearly every segment of a connection: 20 bytes, and timestamps padded as in RFC
-//! 7323 appendix A, read and written as four words. Written field by field, header and options are
-//! many small stores, and the checksum computed over them afterwards must wait for these.
+//! The header of nearly every segment of a connection: 20 bytes, and the timestamps option padded
+//! as in RFC 7323 appendix A. It is read and written as four words. If header and options were
+//! written field by field, with many small stores, the checksum over them would have to wait for
+//! these stores.
 
 use super::Flags;
 use crate::L4Port;
 use crate::checksum::{self, Partial};
 
-/// A header of 32 bytes, with timestamps and no other option. Its urgent pointer is 0, as without
-/// [`Flags::URG`].
+/// A header of 32 bytes, with timestamps and no other option. The urgent pointer is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Timestamped {
     /// Source port of the segment.
@@ -37,7 +37,7 @@ impl Timestamped {
     /// Length of the header in bytes.
     pub const LEN: usize = 32;
 
-    /// Parses the header; returns `None` if the segment has another form of header. Checksum and
+    /// Parses the header. Returns `None` if the segment's header has another form. Checksum and
     /// urgent pointer are not checked.
     #[inline(always)]
     pub fn parse(segment: &[u8]) -> Option<Timestamped> {
@@ -57,7 +57,7 @@ impl Timestamped {
         })
     }
 
-    /// Writes the header. `field` turns the sum over it into the checksum field.
+    /// Writes the header. `field` gets the sum over the header, and must return the checksum field.
     #[inline(always)]
     pub fn emit(&self, out: &mut [u8; Timestamped::LEN], field: impl FnOnce(Partial) -> u16) {
         let ports = u64::from(self.src.0) << 48 | u64::from(self.dst.0) << 32;

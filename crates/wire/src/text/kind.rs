@@ -1,4 +1,4 @@
-//! Instruction sets for writing and reading lines.
+//! Implementations of the text format for different instruction sets.
 
 /// An implementation of the text format. All give the same result; they differ in speed and in the
 /// CPU features they require.
@@ -13,10 +13,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, from the simplest to the widest.
+    /// All implementations, from the simplest to the widest vectors.
     pub const ALL: [Kind; 3] = [Kind::Portable, Kind::Avx2, Kind::Avx512];
 
-    /// Returns the widest kind that this machine supports.
+    /// Returns the implementation with the widest vectors that this machine supports.
     #[inline]
     pub fn best() -> Kind {
         #[cfg(target_arch = "x86_64")]
@@ -32,7 +32,7 @@ impl Kind {
         Kind::Portable
     }
 
-    /// Returns the kinds that this machine supports, simplest first.
+    /// Returns the implementations that this machine supports, simplest first.
     pub fn available() -> impl Iterator<Item = Kind> {
         let best = Kind::best();
         let narrower = move |kind: &Kind| match kind {

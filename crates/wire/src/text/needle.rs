@@ -8,8 +8,8 @@ use super::simd::sse2::equal;
 #[derive(Debug, Clone)]
 pub struct Needle {
     word: Vec<u8>,
-    /// Last and first character, each with its offset in the word: enough to exclude most
-    /// positions.
+    /// Last and first character of the word, each with its offset in the word. Comparing these two
+    /// excludes most positions.
     probes: [(usize, [u8; 16]); 2],
 }
 
@@ -26,7 +26,8 @@ impl Needle {
         &self.word
     }
 
-    /// Returns the positions of the word in a header: a bit for each offset at which it begins.
+    /// Returns the positions of the word in a header: a bit is set for each offset at which the
+    /// word begins.
     #[inline(always)]
     pub fn places(&self, header: &[u8; HEADER]) -> u32 {
         let found = self.probes.iter().fold(u32::MAX, |found, (at, character)| found & equal(header, character) >> at);

@@ -1,5 +1,5 @@
-//! Text lines by table, one byte at a time: works on every machine, and is the reference for the
-//! vector code.
+//! Text lines by table lookup, one byte at a time. Works on every machine, and is the reference for
+//! the vector code.
 
 use super::{HEADER, MAX_FRAME, MIN_FRAME, STAMP, Stamp};
 
@@ -17,7 +17,7 @@ const PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Marks a character that is not a digit, in [`VALUES`].
+/// Value of a character that is not a digit, in [`VALUES`].
 pub(super) const NONE: u8 = 0xff;
 
 /// Value of each digit, of either case.
@@ -65,8 +65,8 @@ pub(super) fn encode(frame: &[u8], out: &mut [u8]) {
     end.fill(b'\n');
 }
 
-/// Reads a line in the form that [`encode`] writes, in either case; returns `None` for any other
-/// form.
+/// Parses a line in the form that [`encode`] writes, with digits of either case. Returns `None` for
+/// any other form.
 pub(super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     let (front, mut rest) = text.split_first_chunk::<HEADER>()?;
     let (header, mut room) = frame.split_first_chunk_mut::<MIN_FRAME>()?;

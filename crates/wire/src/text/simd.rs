@@ -1,6 +1,6 @@
 //! Text lines with vector instructions. Within the text module only this file and its submodules
-//! may use `unsafe`: for loads and stores with bounds checked beside them, and for calls of
-//! functions that need CPU features, after these were checked.
+//! may use `unsafe`: for loads and stores whose bounds are checked beside them, and for calls of
+//! functions that need CPU features, after the features were checked.
 #![allow(unsafe_code, reason = "vector loads and target features; each block says why it holds")]
 
 pub(super) mod avx2;

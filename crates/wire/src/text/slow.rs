@@ -1,10 +1,11 @@
-//! Lines written by hand or by other programs: blanks anywhere, any case, and errors.
+//! Lines written by hand or by other programs, with blanks anywhere and digits of either case; and
+//! the errors in lines.
 
 use super::portable::{NONE, value};
 use super::{MAX_FRAME, MAX_READ, MIN_FRAME, Next, Stamp};
 use std::fmt;
 
-/// Reason that a line is not a frame.
+/// Reason why a line is not a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
@@ -12,11 +13,11 @@ pub enum Why {
     NotHex(u8),
     /// An odd number of digits.
     OddDigits,
-    /// Fewer bytes than an Ethernet header.
+    /// The frame has fewer bytes than an Ethernet header.
     TooShort(usize),
-    /// More bytes than allowed ([`MAX_FRAME`], or the room in the buffer).
+    /// The frame has more bytes than allowed ([`MAX_FRAME`], or the room in the buffer).
     TooLong,
-    /// [`MAX_READ`] bytes without a newline.
+    /// No newline was found within [`MAX_READ`] bytes.
     NoNewline,
 }
 
@@ -51,7 +52,7 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// Same as [`super::next`] for lines in any form.
+/// Parses the first line as [`super::next`] does, in any form.
 #[cold]
 pub(super) fn next(text: &[u8], frame: &mut [u8]) -> Next {
     let within = text.get(..MAX_READ + 1).unwrap_or(text);
@@ -109,8 +110,8 @@ fn stamp(text: &[u8]) -> (Option<Stamp>, usize) {
         return (None, 0);
     }
     let bits = first.iter().fold(0_u64, |bits, digit| bits << 4 | u64::from(value(*digit) & 15));
-    // F0's second word has eight digits and is followed by a destination of 12 digits; no frame of
-    // an F2 line has this layout.
+    // The second word of F0 has eight digits and is followed by a destination of 12 digits; no F2
+    // line has this layout.
     let (second_at, second) = word(text, from + 16);
     let (_, third) = word(text, second_at + second.len());
     let behind = if second.len() == 8 && third.len() == 12 { second_at + 8 } else { from + 16 };

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// Time stamp of 64 bits before a frame. For received frames: the arrival time, in ticks of a
-/// 48-bit counter. For frames to be sent: the time of transmission.
+/// Time stamp of 64 bits in front of a frame. For a received frame it is the arrival time, in ticks
+/// of a 48-bit counter; for a frame to be sent, the time of transmission.
 ///
 /// ```text
 /// 63      60 59       56 55      48 47                    0
 /// reset      register    reserved   ticks                     zero altogether: send at once
 /// ```
 ///
-/// A tick is 8 ns (a counter of 125 MHz) unless the reader is configured otherwise.
+/// A tick is 8 ns (a counter of 125 MHz), unless the reader is configured otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp(pub u64);
 
@@ -23,28 +23,30 @@ impl Stamp {
         Stamp(ticks & Stamp::TICKS)
     }
 
-    /// Returns the stamp of a frame to be sent `ticks` after local-time register `register` (1 to
-    /// 7, low three bits used), which is set to the present first if `reset`.
+    /// Returns the stamp of a frame to be sent `ticks` after the time in local-time register
+    /// `register` (1 to 7, low three bits used). If `reset` is true, the register is set to the
+    /// present time first.
     pub const fn at(register: u8, reset: bool, ticks: u64) -> Stamp {
         Stamp((reset as u64) << 60 | (register as u64 & 7) << 56 | ticks & Stamp::TICKS)
     }
 
-    /// Returns the tick count: of arrival, or after the register.
+    /// Returns the number of ticks: of the arrival time, or after the time in the register.
     pub const fn ticks(self) -> u64 {
         self.0 & Stamp::TICKS
     }
 
-    /// Returns the local-time register to which a transmission time is relative; 0 is none.
+    /// Returns the number of the local-time register to which a transmission time is relative; 0:
+    /// none.
     pub const fn register(self) -> u8 {
         (self.0 >> 56) as u8 & 7
     }
 
-    /// Returns whether the register is set to the present first.
+    /// Returns whether the register is set to the present time first.
     pub const fn reset(self) -> bool {
         self.0 >> 60 & 1 == 1
     }
 
-    /// Returns whether the frame is sent at once.
+    /// Returns whether the frame is to be sent at once.
     pub const fn at_once(self) -> bool {
         self.0 == 0
     }

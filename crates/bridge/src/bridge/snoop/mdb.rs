@@ -1,8 +1,8 @@
-//! Listener table: (VLAN, group) -> ports, each with an expiry.
+//! Listener table: maps (VLAN, group) to ports, each with an expiry time.
 //!
-//! A sorted map, not a hash map, since remote hosts choose the keys. The number of listeners is
-//! bounded. If a listener of a group did not fit, frames for the group go to all ports until the
-//! group expires, so that a full table cuts off no listener.
+//! A sorted map, not a hash map, because remote hosts choose the keys. The number of listeners is
+//! bounded. If a listener of a group did not fit in the table, frames for the group go to all ports
+//! until the group expires, so that no listener is cut off.
 
 use super::set::PortSet;
 use crate::PortNo;
@@ -16,7 +16,7 @@ pub(super) type Key = (u16, IpAddr);
 #[derive(Debug, Default)]
 struct Group {
     ports: Vec<(PortNo, Instant)>,
-    /// Expiry of the listeners that did not fit in the table.
+    /// When the listeners that did not fit in the table expire; `None`: all did fit.
     others: Option<Instant>,
 }
 
@@ -29,7 +29,7 @@ pub struct Listener {
     pub group: IpAddr,
     /// Port with the listener.
     pub port: PortNo,
-    /// Remaining lifetime without a further report.
+    /// Remaining time until the listener expires without a further report.
     pub left: Duration,
 }
 
@@ -38,14 +38,15 @@ pub struct Listener {
 pub struct MdbPage {
     /// Listeners in the order of their groups.
     pub listeners: Vec<Listener>,
-    /// Last group of the page, if there are more.
+    /// Last group of this page, for the call that returns the next page; `None`: there are no more
+    /// groups.
     pub next: Option<(u16, IpAddr)>,
 }
 
 /// Ports with listeners of a group.
 pub(super) enum Known {
     Nobody,
-    /// Some listeners did not fit in the table.
+    /// All ports, because some listeners did not fit in the table.
     All,
     Ports(PortSet),
 }
@@ -62,7 +63,7 @@ impl Mdb {
         Mdb { groups: BTreeMap::new(), len: 0, most }
     }
 
-    /// Adds or refreshes a listener. Returns `false` if there is no room.
+    /// Adds a listener, or sets a later expiry. Returns `false` if the table is full.
     pub fn report(&mut self, key: Key, port: PortNo, now: Instant, until: Instant) -> bool {
         if self.len >= self.most {
             self.age_group(key, now);
@@ -86,14 +87,14 @@ impl Mdb {
         true
     }
 
-    /// Removes the listener at `port` if it expires no later than `known`; a later expiry comes
-    /// from a newer report.
+    /// Removes the listener at `port` if it expires at time `known` or earlier. A later expiry
+    /// comes from a newer report.
     pub fn leave(&mut self, key: Key, port: PortNo, known: Instant) {
         self.keep(key, |there, until| there != port || until > known);
     }
 
-    /// Shortens the lifetime of a group's listeners, at `port` or at all ports, to `until`; those
-    /// that expire after `known` are newer and stay.
+    /// Shortens the lifetime of a group's listeners, at `port` or at all ports: they expire at
+    /// `until`. Listeners that expire after `known` reported more recently and are not affected.
     pub fn shorten(&mut self, key: Key, port: Option<PortNo>, known: Instant, until: Instant) {
         let Some(group) = self.groups.get_mut(&key) else { return };
         let shorter = |there: Instant| if there > known { there } else { until.min(there) };

@@ -22,7 +22,7 @@ pub(super) enum Message<'a> {
     /// Invalid: dropped.
     Malformed,
     Data(IpAddr),
-    /// Hello of a router of this address family.
+    /// Hello message of a PIM router of this address family.
     Hello(IpAddr),
     Query(ReceivedQuery),
     Reports(Reports<'a>),
@@ -40,11 +40,11 @@ pub(super) struct ReceivedQuery {
     /// Group of the query; `None` for a general query.
     pub group: Option<IpAddr>,
     pub max_resp: Duration,
-    /// The query shortens the lifetime of listeners, so that those that do not answer expire.
+    /// True if the query shortens the lifetime of listeners: those that do not answer expire.
     pub shortens: bool,
 }
 
-/// Groups of a report, each with whether it is joined or left.
+/// The groups in a report, and whether each is joined or left.
 pub(super) enum Reports<'a> {
     One(IpAddr, Listens),
     Four(Records<'a, 4>),
@@ -76,8 +76,8 @@ impl Reports<'_> {
     }
 }
 
-/// Returns whether snooping may keep frames of a group from a port. Not for groups of link-local
-/// protocols (RFC 4541 2.1.2 (2), 3).
+/// Returns whether snooping may withhold frames of a group from a port. It may not for groups of
+/// link-local protocols (RFC 4541 2.1.2 (2), 3).
 pub(super) fn is_pruned(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group.octets().first_chunk() != Some(&[224, 0, 0]),

@@ -1,9 +1,10 @@
-//! Our own querier, for networks without a router: general queries in each of its VLANs (RFC 3376
+//! The bridge's own querier, for networks without a router: general queries in each VLAN (RFC 3376
 //! 6.1, RFC 3810 7.1), and group-specific queries after a leave (6.6.3.1).
 //!
-//! It makes bytes, not frames: the owner of the bridge takes them ([`super::Bridge::take_query`])
-//! and sends them. Of several queriers the one with the lowest address is elected (RFC 3376 6.6.2);
-//! ours is silent while another one has a lower address.
+//! The querier creates bytes, not frames: the owner of the bridge takes them
+//! ([`super::Bridge::take_query`]) and sends them. Of several queriers the one with the lowest
+//! address is elected (RFC 3376 6.6.2); this querier is silent while another one has a lower
+//! address.
 
 use super::routers::{Domain, Routers};
 use clock::{Duration, Instant};
@@ -21,7 +22,7 @@ pub struct Querier {
     pub v4: Option<Ipv4Addr>,
     /// Link-local source IPv6 address; `None`: no IPv6 queries.
     pub v6: Option<Ipv6Addr>,
-    /// VLANs to query, or only 0 without VLAN filtering; the first 64 are used.
+    /// VLANs in which queries are sent; only 0 without VLAN filtering. The first 64 are used.
     pub vids: Vec<u16>,
     /// Query interval (RFC 3376 8.2: 125 s).
     pub interval: Duration,
@@ -30,7 +31,7 @@ pub struct Querier {
 /// A query, as the bytes of an untagged frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// VLAN to send it in.
+    /// VLAN in which to send the query.
     pub vid: u16,
     bytes: [u8; LONGEST],
     len: usize,
@@ -48,7 +49,7 @@ const LONGEST: usize = HEADER_LEN + ip6::HEADER_LEN + 8 + mld::QUERY_LEN;
 /// Maximum number of VLANs that a querier serves.
 pub const MOST_VLANS: usize = 64;
 const MOST_GROUPS: usize = 256;
-/// RFC 3376 8.1, 8.3, 8.7, 8.8.
+/// Robustness variable and the times that follow from it: RFC 3376 8.1, 8.3, 8.7, 8.8.
 const ROBUSTNESS: u8 = 2;
 const MAX_RESP: Duration = Duration::from_secs(10);
 const LAST_MEMBER: Duration = Duration::from_secs(1);
@@ -66,8 +67,8 @@ struct About {
 #[derive(Debug)]
 pub(super) struct Asker {
     querier: Querier,
-    /// Time of the next general query, and the number of startup queries left, which follow each
-    /// other at a quarter of the interval.
+    /// For each domain: time of the next general query, and number of startup queries left. Startup
+    /// queries are sent at a quarter of the interval.
     general: BTreeMap<Domain, (Instant, u8)>,
     about: VecDeque<About>,
     out: VecDeque<Query>,
@@ -88,7 +89,7 @@ impl Asker {
         Asker { querier, general, about: VecDeque::new(), out: VecDeque::new() }
     }
 
-    /// Returns whether it queries this domain when elected.
+    /// Returns whether the querier sends queries in this domain, if it is elected.
     pub fn asks(&self, domain: Domain) -> bool {
         self.general.contains_key(&domain)
     }
@@ -103,8 +104,8 @@ impl Asker {
         ours.is_some_and(|ours| other.is_none_or(|other| !ours.is_unspecified() && ours < other))
     }
 
-    /// Schedules the queries for a group after a leave: one now, and one a second later. Does
-    /// nothing if they are scheduled already, or if there are too many groups.
+    /// Schedules two queries for a group after a leave: one now, and one a second later. Does
+    /// nothing if they are scheduled already, or if too many groups are scheduled.
     pub fn ask_about(&mut self, vid: u16, group: IpAddr, now: Instant) {
         let is_asked = self.about.iter().any(|about| (about.vid, about.group) == (vid, group));
         if !is_asked && self.about.len() < MOST_GROUPS {
@@ -112,7 +113,7 @@ impl Asker {
         }
     }
 
-    /// Makes the queries that are due and returns their number.
+    /// Creates the queries that are due, and returns their number.
     pub fn poll(&mut self, routers: &Routers, now: Instant) -> u64 {
         let before = self.out.len();
         let due: Vec<Domain> =
@@ -148,7 +149,8 @@ impl Asker {
         self.out.pop_front()
     }
 
-    /// Queues a query. The queue is bounded, in case queries are not taken.
+    /// Queues a query. The queue is bounded, in case the owner of the bridge does not take the
+    /// queries.
     fn make(&mut self, domain: Domain, group: Option<IpAddr>, max_resp: Duration) {
         let Some(address) = self.address(domain).filter(|_| self.out.len() < MOST_GROUPS + 2 * MOST_VLANS) else {
             return;
@@ -169,7 +171,7 @@ impl Asker {
         u16::try_from(self.querier.interval.as_secs()).unwrap_or(u16::MAX)
     }
 
-    /// Makes an IGMP query with the router alert option (RFC 2113), TTL 1 and precedence
+    /// Builds an IGMP query with the router alert option (RFC 2113), TTL 1 and precedence
     /// internetwork control (RFC 3376 4).
     fn query4(&self, src: Ipv4Addr, group: Ipv4Addr, max_resp: Duration) -> Option<([u8; LONGEST], usize)> {
         const IHL: usize = 24;
@@ -187,7 +189,7 @@ impl Asker {
         Some((frame, len))
     }
 
-    /// Makes an MLD query with the router alert option (RFC 2711) and hop limit 1 (RFC 3810 5).
+    /// Builds an MLD query with the router alert option (RFC 2711) and hop limit 1 (RFC 3810 5).
     fn query6(&self, src: Ipv6Addr, group: Ipv6Addr, max_resp: Duration) -> Option<([u8; LONGEST], usize)> {
         const OPTIONS: [u8; 8] = [Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0];
         let dst = if group.is_unspecified() { Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1) } else { group };

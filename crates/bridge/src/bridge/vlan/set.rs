@@ -102,7 +102,7 @@ impl error::Error for BadVlans {}
 impl FromStr for VlanSet {
     type Err = BadVlans;
 
-    /// Parses the format that [`VlanSet`] displays, `all`, and the empty string.
+    /// Parses the text that [`VlanSet`] displays; also `all`, and the empty string for no VLAN.
     fn from_str(text: &str) -> Result<VlanSet, BadVlans> {
         let mut set = VlanSet::default();
         if text == "all" {

@@ -1,4 +1,5 @@
-//! Port State Transition (IEEE 802.1D-2004 17.30): applies the decided port state.
+//! Port State Transition (IEEE 802.1D-2004 17.30): sets the port to the state decided by the other
+//! machines.
 
 use crate::stp::port::Port;
 use crate::stp::tree::Tree;

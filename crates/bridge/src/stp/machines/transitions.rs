@@ -1,5 +1,5 @@
-//! Port Role Transitions (IEEE 802.1D-2004 17.29): a port takes the role selected for it, and
-//! begins to learn and forward after the delays, or at once where neighbors agreed.
+//! Port Role Transitions (IEEE 802.1D-2004 17.29): a port takes the role selected for it. It begins
+//! to learn and to forward after the delays, or at once if its neighbors agreed.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::tree::Tree;
@@ -71,7 +71,7 @@ fn next(p: &Port, b: &Tree) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-20.
+/// Transitions of figure 17-20 (disabled ports).
 fn disabled(p: &Port) -> Option<State> {
     let again = p.fd_while != p.max_age() || p.sync || p.re_root || !p.synced;
     match p.transitions {
@@ -81,7 +81,7 @@ fn disabled(p: &Port) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-21.
+/// Transitions of figure 17-21 (root port).
 fn root(p: &Port, b: &Tree) -> Option<State> {
     // reRooted (17.20.10): no other port was root recently.
     let re_rooted = b.re_rooting == usize::from(p.rr_while != 0);
@@ -105,7 +105,8 @@ fn root(p: &Port, b: &Tree) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-22. Loop guard acts like a dispute while the neighbor is silent.
+/// Transitions of figure 17-22 (designated port). Loop guard acts like a dispute while the neighbor
+/// is silent.
 fn designated(p: &Port) -> Option<State> {
     let ready = (p.fd_while == 0 || p.agreed || p.oper_edge) && (p.rr_while == 0 || !p.re_root) && !p.sync && !p.silent;
     let discard = p.sync && !p.synced || p.re_root && p.rr_while != 0 || p.disputed || p.silent;
@@ -126,7 +127,7 @@ fn designated(p: &Port) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-23.
+/// Transitions of figure 17-23 (alternate and backup ports).
 fn alternate(p: &Port, b: &Tree) -> Option<State> {
     if p.transitions == State::BlockPort {
         return (!p.learning && !p.forwarding).then_some(State::AlternatePort);

@@ -23,8 +23,8 @@ pub fn begin(p: &mut Port) {
 
 pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     if !p.port_enabled {
-        // A port without a link has no neighbor to send to, and starts over when it comes up; the
-        // figure leaves that to BEGIN.
+        // A port without a link has no neighbor to send to, and starts over when the link comes up.
+        // In the figure, BEGIN does that.
         if p.transmit != State::TransmitInit {
             begin(p);
         }
@@ -59,8 +59,8 @@ fn enter(p: &mut Port, b: &mut Tree, state: State) {
         }
         State::TransmitTcn => {
             p.new_info = false;
-            // newInfo of a root port may mean an agreement, which STP does not have: send a
-            // notification only for a topology change.
+            // newInfo of a root port may mean an agreement, which STP does not have. A notification
+            // is therefore sent only for a topology change.
             if p.tc_while != 0 {
                 pr::tx_tcn(p, b);
                 p.tx_count += 1;

@@ -137,7 +137,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// Older forms of the calls above, which some C libraries use and newer architectures lack.
+/// Older forms of the calls above. Some C libraries use them; newer architectures do not have them.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_open,
@@ -190,7 +190,7 @@ const PORT_IOCTLS: &[u64] = &[
     libc::SIOCSIFHWADDR as u64,
 ];
 
-/// Request of linux/sockios.h; changing a setting requires CAP_NET_ADMIN.
+/// Request for device settings (linux/sockios.h); changing one requires CAP_NET_ADMIN.
 const SIOCETHTOOL: u64 = 0x8946;
 
 /// Allowed options of prctl(2): names of threads and of memory.
@@ -198,10 +198,10 @@ const PRCTLS: &[u64] = &[libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, lib
 
 type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
-/// Returns two filters: clone3(2) fails with ENOSYS, and the allow list.
+/// Returns two filters: one makes clone3(2) fail with ENOSYS, the other is the allow list.
 ///
-/// clone3 has its flags in memory, which filters cannot read; the C library falls back to clone(2),
-/// which has them in an argument.
+/// clone3 has its flags in memory, which filters cannot read. The C library then falls back to
+/// clone(2), which has them in an argument.
 pub(super) fn programs(needs: Needs) -> Result<[BpfProgram; 2], BackendError> {
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
@@ -254,7 +254,7 @@ fn equal(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-/// Returns the condition that the bits of `mask` have these values.
+/// Returns the condition that the bits of `mask` in an argument have the values of `value`.
 fn bits(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }

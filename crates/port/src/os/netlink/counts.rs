@@ -1,9 +1,9 @@
-//! Frames that a device dropped on transmit, as proof that a dropping device dropped them; also the
-//! device's XDP program and kind.
+//! Number of frames that a device dropped on transmit, which shows that a device with a drop filter
+//! did drop them; also the device's XDP program and kind.
 //!
-//! There are two counters, since a frame can be dropped in a queue (a filter at `clsact` counts
-//! there too, under its own qdisc) or in the driver. Both are read over netlink, because
-//! /proc/net/dev has the driver's only.
+//! There are two counters, because a frame can be dropped in a queue or in the driver. Frames
+//! dropped by a filter at `clsact` are counted as dropped in a queue, under that qdisc. Both
+//! counters are read over netlink, because /proc/net/dev contains only the driver's.
 
 use super::message::{self, Message};
 use super::{Netlink, NetlinkError};
@@ -11,7 +11,8 @@ use super::{Netlink, NetlinkError};
 /// Absolute values of a device's drop counters, for comparison with earlier values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxDrops {
-    /// Sum over the queues, as `tc -s qdisc` shows them. 32 bits in the kernel, with wraparound.
+    /// Frames dropped in queues, summed over all queues, as `tc -s qdisc` shows them. 32 bits in
+    /// the kernel, with wraparound.
     pub queues: u32,
     /// Dropped by the driver (`tx_dropped`).
     pub driver: u64,
@@ -118,7 +119,8 @@ impl Netlink {
     }
 }
 
-/// Returns `drops` of struct gnet_stats_queue (qlen, backlog, drops, requeues, overlimits).
+/// Returns the field `drops` of struct gnet_stats_queue (qlen, backlog, drops, requeues,
+/// overlimits).
 fn of_queue(stats: &[u8]) -> Option<u32> {
     const STATS_QUEUE: u16 = 3; // TCA_STATS_QUEUE
     message::word(message::find(stats, STATS_QUEUE)?, 8)

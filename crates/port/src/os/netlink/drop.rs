@@ -1,10 +1,11 @@
-//! A filter that drops all frames a device sends: the "dropping device" of the native measurements.
+//! A filter that drops all frames that a device sends. Measurements of the kernel's own stack send
+//! to such a device.
 //!
 //! The hook is the egress side of the `clsact` qdisc: frames are dropped before the device's queue,
-//! at the end of the measured stack's work. Three classifiers can do it. Which of them exist
-//! depends on the kernel's configuration, so they are tried in order: `matchall` with the `gact`
-//! action, `bpf` in direct-action mode (one classic instruction, "return TC_ACT_SHOT"; no bpf(2)
-//! call and so no privilege beyond the namespace's), and `u32` with `gact`.
+//! when the measured stack has done all its work. Three classifiers can drop frames. The kernel's
+//! configuration determines which of them exist, so they are tried in order: `matchall` with the
+//! `gact` action, `bpf` in direct-action mode (one classic instruction, "return TC_ACT_SHOT"; no
+//! bpf(2) call and so no privilege beyond the namespace's), and `u32` with `gact`.
 
 use super::message::Message;
 use super::{Answer, Netlink, NetlinkError};
@@ -45,9 +46,10 @@ impl fmt::Display for DropBy {
 /// Reasons why no filter could be set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DropError {
-    /// The qdisc for filters cannot be added (the kernel has no `clsact`, or no permission).
+    /// The qdisc `clsact` cannot be added, because the kernel does not have it or the process has
+    /// no permission.
     Qdisc(NetlinkError),
-    /// No classifier works; the error of each.
+    /// No classifier works. Contains the error of each.
     Filters(Vec<(DropBy, NetlinkError)>),
 }
 
@@ -70,7 +72,7 @@ impl Netlink {
     /// used.
     ///
     /// # Errors
-    /// The part that the kernel lacks.
+    /// The qdisc or the classifiers that the kernel does not support.
     pub fn add_drop_filter(&mut self, dev: &str) -> Result<DropBy, DropError> {
         let index = self.ifindex(dev).map_err(DropError::Qdisc)?;
         let mut failed = Vec::new();
@@ -84,22 +86,22 @@ impl Netlink {
         Err(DropError::Filters(failed))
     }
 
-    /// Drops all frames that `dev` sends, as [`Netlink::add_drop_filter`] does, using classifier
-    /// `by` only.
+    /// Drops all frames that `dev` sends, as [`Netlink::add_drop_filter`] does, but only by the
+    /// classifier `by`.
     ///
     /// # Errors
-    /// The part that the kernel lacks.
+    /// The kernel's error: it does not support the qdisc or the classifier.
     pub fn add_drop_filter_by(&mut self, dev: &str, by: DropBy) -> Result<(), NetlinkError> {
         let index = self.ifindex(dev)?;
         self.add_clsact(dev, index)?;
         self.add_filter(dev, index, by).map(drop)
     }
 
-    /// Replaces the queue of `dev` by one that drops everything, for a kernel without any of those
-    /// filters.
+    /// Replaces the queue of `dev` by one that drops all frames (`blackhole`), for a kernel without
+    /// any of the classifiers in [`DropBy`].
     ///
     /// # Errors
-    /// ENOENT: the kernel has no such qdisc.
+    /// ENOENT: the kernel does not have the `blackhole` qdisc.
     pub fn set_blackhole(&mut self, dev: &str) -> Result<(), NetlinkError> {
         const ROOT: u32 = 0xffff_ffff; // TC_H_ROOT
         let index = self.ifindex(dev)?;

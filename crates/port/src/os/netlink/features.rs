@@ -9,12 +9,13 @@ use super::{Netlink, NetlinkError};
 pub struct XdpFeatures(u64);
 
 impl XdpFeatures {
-    /// Returns whether AF_XDP sockets work in zero-copy mode (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
+    /// Returns whether the driver supports zero copy for AF_XDP sockets
+    /// (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub fn zero_copy(self) -> bool {
         self.0 & 8 != 0
     }
 
-    /// Returns whether programs in the driver can redirect frames (`NETDEV_XDP_ACT_REDIRECT`).
+    /// Returns whether XDP programs in the driver can redirect frames (`NETDEV_XDP_ACT_REDIRECT`).
     pub fn redirect(self) -> bool {
         self.0 & 2 != 0
     }
@@ -32,7 +33,8 @@ const FEATURES: u16 = 3; // NETDEV_A_DEV_XDP_FEATURES
 /// Reads the XDP features of device `dev` from the kernel.
 ///
 /// # Errors
-/// ENODEV: no interface has that name. ENOENT: a kernel before 6.3, which does not report them.
+/// ENODEV: no interface has that name. ENOENT: a kernel before 6.3, which does not report XDP
+/// features.
 pub fn xdp_features(dev: &str) -> Result<XdpFeatures, NetlinkError> {
     let index = Netlink::open()?.ifindex(dev)?;
     let mut generic = Netlink::open_family(libc::NETLINK_GENERIC)?;

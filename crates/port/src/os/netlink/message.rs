@@ -6,8 +6,8 @@ pub const ERROR: u16 = libc::NLMSG_ERROR as u16;
 /// Type of the reply that ends a dump; it also carries an error number (`NLMSG_DONE`).
 pub const DONE: u16 = libc::NLMSG_DONE as u16;
 const HEADER_LEN: usize = 16;
-/// Flags of a reply with attributes after the quoted request, and with only the header of that
-/// request (`NLM_F_ACK_TLVS`, `_CAPPED`).
+/// Flags of a reply: attributes follow the quoted request (`NLM_F_ACK_TLVS`), and only the header
+/// of the request is quoted (`NLM_F_CAPPED`).
 const ACK_TLVS: u16 = 0x200;
 const CAPPED: u16 = 0x100;
 const ERROR_TEXT: u16 = 1; // NLMSGERR_ATTR_MSG
@@ -31,7 +31,7 @@ impl Message {
         }
     }
 
-    /// Appends bytes of the fixed part.
+    /// Appends bytes of the message's fixed part.
     pub fn put(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -84,7 +84,7 @@ impl Message {
 
 /// One message of a reply.
 pub struct Reply<'a> {
-    /// Message type.
+    /// Message type (`nlmsg_type`).
     pub ty: u16,
     /// Sequence number of the request.
     pub seq: u32,
@@ -93,7 +93,7 @@ pub struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    /// Returns the error number of an [`ERROR`] (0: success), and the kernel's error text.
+    /// Returns the error number of an [`ERROR`] reply (0: success), and the kernel's error text.
     pub fn error(&self) -> (i32, Option<String>) {
         let errno = word(self.body, 0).unwrap_or_default() as i32;
         (errno.saturating_neg(), self.error_text())
@@ -113,7 +113,7 @@ impl Reply<'_> {
         word(self.body, 4)
     }
 
-    /// Returns the value of attribute `ty` after a fixed part of `fixed` bytes.
+    /// Returns the value of attribute `ty`, which follows a fixed part of `fixed` bytes.
     pub fn find(&self, fixed: usize, ty: u16) -> Option<&[u8]> {
         find(self.body.get(fixed..)?, ty)
     }

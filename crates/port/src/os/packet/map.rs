@@ -1,4 +1,4 @@
-//! Memory of a ring, shared between a socket and its owner.
+//! Memory of a ring, shared by the kernel's socket and this process.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,15 +36,15 @@ impl Map {
         Some(unsafe { AtomicU32::from_ptr(self.at.add(offset).cast()) })
     }
 
-    /// Reads a status word (acquire): data written before the other side changed it is visible
-    /// afterwards.
+    /// Reads a status word (acquire). Data that the kernel wrote before it changed the word is then
+    /// visible.
     #[inline]
     pub(super) fn status(&self, offset: usize) -> u32 {
         self.word(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Changes a status word (release): data written before is visible to the other side once it
-    /// reads the status.
+    /// Writes a status word (release). Data written before is visible to the kernel once it reads
+    /// the word.
     #[inline]
     pub(super) fn set_status(&mut self, offset: usize, status: u32) {
         if let Some(word) = self.word(offset) {

@@ -1,11 +1,11 @@
 //! The ring of slots that a packet socket fills (TPACKET_V2).
 //!
-//! The kernel puts each frame into the next slot and hands it over at once by setting USER in its
-//! status word, the first of the slot. The reader hands it back. A frame longer than a slot,
-//! usually a large segment, also waits as a whole in the socket's queue (`PACKET_COPY_THRESH`; its
-//! status has COPY set), from which it is read with one copy. TPACKET_V3, which packs frames into
-//! blocks without gaps, hands a block over only when it is full or a timer of at least a
-//! millisecond has expired.
+//! The kernel puts each frame into the next slot and passes the slot to the reader at once, by
+//! setting USER in the status word at the start of the slot. The reader returns it by resetting the
+//! word. A frame longer than a slot, usually a large segment, also waits as a whole in the socket's
+//! queue (`PACKET_COPY_THRESH`; its status has COPY set), from which it is read with one copy.
+//! TPACKET_V3 is not used: it packs frames into blocks without gaps, and passes on a block only
+//! when it is full or a timer of at least a millisecond has expired.
 
 use super::map::Map;
 use super::{Failure, bind, get, open, ring, set, widen_rx};
@@ -17,14 +17,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Distribution of frames among the sockets of a fanout group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FanoutMode {
-    /// Selects the socket by a hash over addresses and L4 ports, the same for both directions.
+    /// Selects the socket by a hash over addresses and L4 ports; both directions of a flow have the
+    /// same hash.
     #[default]
     Hash,
-    /// Round robin.
+    /// Selects the sockets in turn (round robin).
     Lb,
     /// Selects the socket by the processor that received the frame.
     Cpu,
-    /// The first socket until its ring is full, then the next.
+    /// Fills the ring of the first socket, then that of the next one.
     Rollover,
 }
 
@@ -62,7 +63,7 @@ pub struct RxRing {
 
 /// Bytes of `struct tpacket2_hdr`, at the start of a slot; its first field is the status word.
 pub const HEADER_LEN: usize = size_of::<libc::tpacket2_hdr>();
-/// Maximum bytes of a slot in front of a frame: header, address, alignment, virtio header
+/// Maximum number of bytes in a slot before the frame: header, address, alignment, virtio header
 /// (net/packet/af_packet.c, tpacket_rcv).
 pub const FRONT: usize = 128;
 
@@ -87,7 +88,8 @@ impl RxRing {
         }
         let steps = ["PACKET_RX_RING", "mmap of PACKET_RX_RING"];
         let map = ring(&socket, libc::PACKET_RX_RING, steps, config.slot, config.slots)?;
-        // Bind last: earlier frames would wait in a queue that is never read.
+        // Bind last: frames received before the ring exists would wait in a queue that is never
+        // read.
         bind(socket.as_fd(), index, libc::ETH_P_ALL as u16)?;
         if config.promisc {
             let mode = libc::packet_mreq {
@@ -105,7 +107,7 @@ impl RxRing {
         Ok(RxRing { map, socket: File::from(socket), slot, slots, at: 0, failed: Cell::new(false) })
     }
 
-    /// Returns the bytes of the next slot, if the kernel has handed it over.
+    /// Returns the bytes of the next slot; `None`: the kernel has not filled it yet.
     #[inline]
     pub fn next(&self) -> Option<&[u8]> {
         let from = self.at * self.slot;
@@ -117,26 +119,27 @@ impl RxRing {
         Some(unsafe { self.map.bytes(from, from + self.slot) })
     }
 
-    /// Hands back the slot that [`RxRing::next`] returned, and advances to the next one.
+    /// Returns the slot of [`RxRing::next`] to the kernel, and advances to the next slot.
     #[inline]
     pub fn release(&mut self) {
         self.map.set_status(self.at * self.slot, libc::TP_STATUS_KERNEL);
         self.at = if self.at + 1 < self.slots { self.at + 1 } else { 0 };
     }
 
-    /// Hands a slot back unread, and drops the frame that the queue has for it.
+    /// Returns a slot to the kernel unread, and drops the frame that waits for it in the socket's
+    /// queue.
     #[cold]
     pub fn skip(&mut self) {
         if self.map.status(self.at * self.slot) & libc::TP_STATUS_COPY != 0 {
-            // This buffer is too short for the frame: the kernel drops the rest (packet(7)).
+            // This buffer is too short for the frame: the kernel drops the rest of it (packet(7)).
             let _ = self.read_long(&mut [IoSliceMut::new(&mut [0; 64])]);
         }
         self.release();
     }
 
-    /// Reads the first frame of the socket's queue, with its virtio header in front: the frame of
-    /// the next slot, if its status has COPY set. Returns its length, limited to the length of
-    /// `parts`.
+    /// Reads the first frame of the socket's queue, with its virtio header in front, into `parts`.
+    /// If the status of the next slot has COPY set, this is that slot's frame. Returns the number
+    /// of bytes read, at most the length of `parts`.
     ///
     /// # Errors
     /// EAGAIN: the queue is empty.
@@ -156,7 +159,7 @@ impl RxRing {
         self.failed.take()
     }
 
-    /// Returns the number of frames lost for lack of a free slot since the last call (reading
+    /// Returns the number of frames lost since the last call because no slot was free (reading
     /// PACKET_STATISTICS resets it to 0).
     pub fn lost(&self) -> u64 {
         // struct tpacket_stats: tp_packets, tp_drops
@@ -172,8 +175,8 @@ impl AsFd for RxRing {
     }
 }
 
-/// Returns the argument of PACKET_FANOUT: group, mode, and the flag to ignore outgoing frames,
-/// since the group does not use the socket's own option.
+/// Returns the argument of PACKET_FANOUT: group, mode, and the flag to ignore outgoing frames. The
+/// flag is needed because a group does not use the socket's own option.
 fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     let mode = match mode {
         FanoutMode::Hash => libc::PACKET_FANOUT_HASH,

@@ -2,9 +2,9 @@
 //! longer than a slot.
 //!
 //! The owner fills a slot and sets its status to SEND_REQUEST. One send(2) makes the kernel send
-//! all such slots in turn, up to one that it rejects (WRONG_FORMAT) or has no room for. A slot
-//! comes back as AVAILABLE. It begins with `struct tpacket2_hdr`, which holds the status word and
-//! the frame's length; the frame is at byte 32.
+//! all such slots in order, up to one that it rejects (WRONG_FORMAT) or for which it has no room.
+//! The kernel returns a sent slot with the status AVAILABLE. A slot begins with `struct
+//! tpacket2_hdr`, which holds the status word and the frame's length; the frame is at byte 32.
 
 use super::map::Map;
 use super::{Failure, bind, open, ring, set, widen};
@@ -28,11 +28,11 @@ pub struct Config {
 /// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// Owned by this side, to be filled.
+    /// Owned by this process, which may fill it.
     Free,
-    /// Requested to be sent, but not taken by the kernel yet.
+    /// Passed to the kernel, which has not taken it yet.
     Waiting,
-    /// Rejected by the kernel, which stops there.
+    /// Rejected by the kernel; it sends no later slot until this one is changed.
     Refused,
     /// Being sent by the kernel.
     Leaving,
@@ -83,7 +83,7 @@ impl TxRing {
         self.slot - DATA
     }
 
-    /// Returns the offset of slot `n`, modulo the number of slots.
+    /// Returns the byte offset of slot `n`, modulo the number of slots.
     #[inline]
     fn start(&self, n: usize) -> usize {
         (n & (self.slots - 1)) * self.slot
@@ -101,8 +101,8 @@ impl TxRing {
         }
     }
 
-    /// Returns the bytes of slot `n` for a frame; empty while the kernel is sending it. Otherwise
-    /// the kernel does not read them: it sends only within [`TxRing::send`].
+    /// Returns the bytes of slot `n` for a frame; empty while the kernel is sending that slot. At
+    /// other times the kernel does not read them: it sends only during [`TxRing::send`].
     #[inline]
     pub fn data(&mut self, n: usize) -> &mut [u8] {
         let start = self.start(n);
@@ -126,12 +126,12 @@ impl TxRing {
         self.map.status(self.start(n) + LEN) as usize
     }
 
-    /// Takes back slot `n`.
+    /// Takes back slot `n`, so that it is not sent.
     pub fn recall(&mut self, n: usize) {
         self.map.set_status(self.start(n), libc::TP_STATUS_AVAILABLE);
     }
 
-    /// Makes the kernel send the requested slots, as far as possible without waiting.
+    /// Makes the kernel send the requested slots, as many as it can without waiting.
     ///
     /// # Errors
     /// ENETDOWN, ENXIO (the interface is deleted), ENOBUFS and EAGAIN (no room now), EINVAL and
@@ -149,9 +149,9 @@ impl AsFd for TxRing {
     }
 }
 
-/// Opens a socket on interface number `index` that sends each write as one frame, through the
-/// interface's queueing discipline: only there does the kernel split large segments for a device
-/// that cannot.
+/// Opens a socket on interface number `index` that sends each write as one frame. Frames pass the
+/// interface's queueing discipline, because only there does the kernel split large segments for a
+/// device that cannot.
 ///
 /// # Errors
 /// As for [`TxRing::open`].

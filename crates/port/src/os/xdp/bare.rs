@@ -1,5 +1,5 @@
-//! The same rings without frames and without a pool: buffer addresses cycle through them. The
-//! additional cost of a port is this stack's own.
+//! The rings of an AF_XDP socket without frames and without a pool: buffer addresses cycle through
+//! them. The difference between a port and this loop is the cost of the port.
 //!
 //! A buffer goes into the fill ring, comes back with a frame, has its two MAC addresses swapped,
 //! goes out by the transmit ring, comes back by the completion ring, and starts again.
@@ -9,10 +9,10 @@ use super::{Ask, CHUNK_MIN, Failure, Memory, Queue, wake_rx, wake_tx};
 use buf::mem::{Pages, Region};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Number of buffers: the default of a pool.
+/// Number of buffers, as many as in a default pool.
 const BUFFERS: usize = 4096;
 
-/// A loop over one queue.
+/// A loop over one queue, with its own memory.
 pub struct Circle {
     // Field order: closed and unmapped before the memory is freed.
     queue: Queue,
@@ -59,7 +59,7 @@ impl Circle {
         }
     }
 
-    /// Sends received frames back, at most `most`. Returns how many.
+    /// Sends up to `most` received frames back. Returns how many.
     pub fn turn(&mut self, most: usize) -> usize {
         while let Some(address) = self.queue.done.read() {
             self.free.push(address & !(CHUNK_MIN as u64 - 1));

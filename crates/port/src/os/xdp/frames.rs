@@ -1,16 +1,16 @@
 //! Exchanges a pool's frames with the kernel. The pool's memory is the socket's memory, so no frame
 //! is copied here.
 //!
-//! A buffer goes to the kernel to be filled, or as a frame to be sent, and is recorded in the
-//! account of the half that gave it until the kernel returns it ([`buf::Away`]). Buffers still with
-//! the kernel when both halves have been dropped are then freed: the rings are unmapped and the
-//! socket is closed first, after which the kernel no longer accesses the memory. A device that
-//! accesses the memory itself (zero copy) releases it later, in a kernel worker. The code waits for
-//! that; if it does not happen in time, those buffers are leaked.
+//! A buffer goes to the kernel to be filled, or as a frame to be sent. Until the kernel returns it,
+//! it is recorded in the account of the half that gave it ([`buf::Away`]). Buffers that are still
+//! with the kernel when both halves have been dropped are freed after the rings are unmapped and
+//! the socket is closed; the kernel then no longer accesses the memory. A device that accesses the
+//! memory itself (zero copy) releases it later, in a kernel worker. The last drop waits for that;
+//! if the release takes too long, the buffers are leaked.
 //!
 //! Each socket registers the pool's memory separately. Sockets can share a registration
-//! (`XDP_SHARED_UMEM`), but then all have the mode of the first and end after it. The only saving
-//! would be that the memory counts once towards RLIMIT_MEMLOCK.
+//! (`XDP_SHARED_UMEM`), but then all have the copy mode of the first socket and end with it. The
+//! only saving would be that the memory counts once towards RLIMIT_MEMLOCK.
 
 mod rx;
 mod tx;
@@ -27,21 +27,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Layout of the pool's buffers as registered with the kernel.
+/// Layout of the pool's buffers, as registered with the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Bytes of a buffer that the kernel uses, from the start of its stride.
+    /// Number of bytes of a buffer that the kernel uses, from the start of its stride.
     pub chunk: usize,
     /// Bytes left free in addition to the kernel's own headroom, so that a received frame has the
     /// pool's headroom.
     pub headroom: usize,
-    /// Buffers begin anywhere, not only at multiples of `chunk`; some cross a page boundary.
+    /// True if buffers begin anywhere, not only at multiples of `chunk`; some of them cross a page
+    /// boundary.
     pub unaligned: bool,
 }
 
 impl Geometry {
     /// Returns the geometry of a pool with `layout` and buffers of `size` bytes, handed out with
-    /// `headroom` bytes free in front. `None`: too short for the kernel.
+    /// `headroom` bytes free in front. `None`: the buffers are too short for the kernel.
     pub fn of(layout: &Layout, size: usize, headroom: usize) -> Option<Geometry> {
         let unaligned = !layout.stride.is_power_of_two();
         let chunk = if unaligned { (layout.front + size).min(CHUNK_MAX) } else { layout.stride.min(CHUNK_MAX) };
@@ -55,20 +56,20 @@ impl Geometry {
         self.chunk.min(layout.front + size).saturating_sub(KERNEL_HEADROOM + self.headroom)
     }
 
-    /// Returns the maximum length in bytes of a frame joined from several pieces in the first one's
-    /// buffer.
+    /// Returns the maximum length, in bytes, of a frame whose pieces are joined in the buffer of
+    /// the first piece.
     pub fn longest_joined(&self, layout: &Layout, size: usize) -> usize {
         (layout.front + size).saturating_sub(KERNEL_HEADROOM + self.headroom)
     }
 
     fn memory(&self, layout: &Layout) -> Memory {
         let Geometry { chunk, headroom, unaligned } = *self;
-        // Aligned memory has whole chunks only.
+        // Memory in aligned mode consists of whole chunks only.
         let len = if unaligned { layout.len } else { layout.len / chunk * chunk };
         Memory { base: layout.base, len, chunk, headroom, unaligned }
     }
 
-    /// Returns the address of a descriptor. In unaligned mode the offset is in its upper bits.
+    /// Returns the address for a descriptor. In unaligned mode the upper bits contain the offset.
     #[inline(always)]
     fn address(&self, slot: usize, data: usize) -> u64 {
         if self.unaligned {
@@ -78,7 +79,7 @@ impl Geometry {
         }
     }
 
-    /// Splits a descriptor's address into the start of the stride and the offset in it.
+    /// Splits a descriptor's address into the start of the buffer's stride and the offset in it.
     #[inline(always)]
     fn place(&self, address: u64) -> (usize, usize) {
         if self.unaligned {
@@ -98,10 +99,11 @@ struct Shared {
     parked: Mutex<Parked>,
 }
 
-/// Buffers still with the kernel when a half was dropped.
+/// Buffers that were still with the kernel when a half was dropped.
 struct Parked {
     accounts: Vec<Away>,
-    /// Set if the device accesses the memory itself, until its queue is free again.
+    /// Set if the device accesses the memory itself: the buffers may be freed only when the
+    /// device's queue is free again.
     device: Option<Ask>,
 }
 
@@ -110,7 +112,7 @@ impl Shared {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner).accounts.push(away);
     }
 
-    /// Checks, by a system call, whether the device is gone. Records the result.
+    /// Checks, by a system call, whether the device is gone, and records the result.
     fn look(&self) -> Option<io::Error> {
         let error = super::waiting_error(self.socket.as_fd())?;
         self.gone.store(true, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! A ring shared with the kernel: entries for descriptors, a producer index and a consumer index.
 //!
-//! Both indices only grow, and wrap at 2^32; an entry's position is its index modulo the size. The
-//! producer's index makes its entries visible to the consumer (release on one side, acquire on the
-//! other), and the consumer's index returns free entries in the same way (linux/if_xdp.h;
-//! Documentation/networking/af_xdp.rst, "Rings").
+//! Both indices only grow, and wrap at 2^32; an entry's position is its index modulo the size. By
+//! increasing its index, the producer makes entries visible to the consumer (release on one side,
+//! acquire on the other); in the same way, the consumer's index returns free entries to the
+//! producer (linux/if_xdp.h; Documentation/networking/af_xdp.rst, "Rings").
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -72,7 +72,8 @@ impl<T: Copy> Ring<T> {
         unsafe { self.consumer.as_ref() }
     }
 
-    /// Returns the entry of an index. The mask keeps it in the mapping for any index.
+    /// Returns a pointer to the entry with the given index. The mask keeps the pointer in the
+    /// mapping for any index.
     fn place(&self, index: u32) -> *mut T {
         // SAFETY: the mapping has `mask + 1` entries.
         unsafe { self.places.add((index & self.mask) as usize).as_ptr() }
@@ -91,7 +92,7 @@ impl<T> Drop for Ring<T> {
 /// Producer side of a ring that this process fills.
 pub(super) struct Producer<T> {
     ring: Ring<T>,
-    /// Index after the last written entry.
+    /// Index after the last entry written.
     at: u32,
     /// Index after the last entry known to be free.
     end: u32,
@@ -103,7 +104,8 @@ impl<T: Copy> Producer<T> {
         Ok(Producer { at: 0, end: ring.size(), ring })
     }
 
-    /// Returns the number of free entries, at least `want` if there are as many.
+    /// Returns the number of free entries. Reads the kernel's index only if fewer than `want`
+    /// entries are known to be free.
     #[inline]
     pub fn room(&mut self, want: u32) -> u32 {
         if self.end.wrapping_sub(self.at) < want {
@@ -112,7 +114,8 @@ impl<T: Copy> Producer<T> {
         self.end.wrapping_sub(self.at).min(self.ring.size())
     }
 
-    /// Writes an entry, if there is room; [`Producer::publish`] passes it to the kernel.
+    /// Writes an entry, if there is room, and returns whether there was. [`Producer::publish`]
+    /// passes the entry to the kernel.
     #[inline]
     pub fn write(&mut self, value: T) -> bool {
         if self.room(1) == 0 {
@@ -162,7 +165,8 @@ impl<T: Copy> Consumer<T> {
         Ok(Consumer { ring: Ring::map(fd, shape)?, at: 0, end: 0 })
     }
 
-    /// Returns the next entry, if any; [`Consumer::release`] returns its place to the kernel.
+    /// Returns the next entry, if any. [`Consumer::release`] later returns the entry's place to the
+    /// kernel.
     #[inline]
     pub fn read(&mut self) -> Option<T> {
         if self.at == self.end {
@@ -178,7 +182,7 @@ impl<T: Copy> Consumer<T> {
         Some(value)
     }
 
-    /// Returns the places of the entries read to the kernel.
+    /// Returns the places of the entries read so far to the kernel.
     #[inline]
     pub fn release(&mut self) {
         self.ring.consumer().store(self.at, Ordering::Release);

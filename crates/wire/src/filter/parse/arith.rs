@@ -12,9 +12,9 @@ impl Parser<'_> {
         self.climb(first, least)
     }
 
-    /// Parses operators of at least this precedence, by precedence climbing. `%` and `^` have no
-    /// precedence in libpcap's grammar: they are accepted anywhere, and all that follows is their
-    /// right side.
+    /// Parses operators of at least the precedence `least`, by precedence climbing. `%` and `^`
+    /// have no precedence in libpcap's grammar: they are accepted anywhere, and everything after
+    /// them is their right operand.
     pub(super) fn climb(&mut self, left: Arith, least: u8) -> Parsed<Arith> {
         let mut left = left;
         while let Some((op, rank)) = operator(self.peek()).filter(|(_, rank)| *rank >= least) {
@@ -45,7 +45,7 @@ impl Parser<'_> {
             }
             Token::Minus => {
                 self.take();
-                // Binds tighter than all operators with a precedence.
+                // A sign binds more tightly than all operators with a precedence.
                 self.nested(|parser| parser.arith(UNRANKED)).map(Arith::negate)
             }
             Token::Open => {

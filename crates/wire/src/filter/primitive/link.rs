@@ -1,4 +1,4 @@
-//! Link layer protocols, and encapsulations that shift everything after them.
+//! Link layer protocols, and encapsulations that shift the offsets of everything after them.
 
 use super::{
     AARP, ATALK, Compiler, IP, IP_OVER_LLC, IP6, IPX, IPX_ETHERTYPE, ISO, Link, MAX_DEPTH, MAX_LENGTH, Medium, NETBEUI,
@@ -7,7 +7,7 @@ use super::{
 use crate::filter::program::{Code, Test};
 
 impl Compiler {
-    /// Compiles `ether proto N`: an EtherType, or an 802.2 service if at most 1500.
+    /// Compiles `ether proto N`: an EtherType, or an 802.2 service if `N` is at most 1500.
     pub fn link_type(&mut self, proto: u32) -> Outcome {
         if self.link.labels > 0 {
             return self.under_labels(proto);
@@ -52,7 +52,7 @@ impl Compiler {
         self.all(&[self.llc(0, 4, u32::MAX).eq(0xaaaa_0300 | organization >> 16)], tail)
     }
 
-    /// Tests for IPv4 or IPv6 below an MPLS label. No field gives the protocol there, so the
+    /// Tests for IPv4 or IPv6 after an MPLS label. No field contains the protocol there, so the
     /// bottom-of-stack bit and the version nibble are tested.
     fn under_labels(&mut self, proto: u32) -> Outcome {
         let version = match proto {

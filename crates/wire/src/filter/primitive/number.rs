@@ -45,7 +45,7 @@ impl Compiler {
         Ok(Arith { guards, ops, depth })
     }
 
-    /// Compiles `left compare right`, under the guards of both sides.
+    /// Compiles `left compare right`. The guards of both sides are checked first.
     pub fn relation(&mut self, left: Arith, compare: Compare, right: Arith) -> Outcome {
         let limit = right.constant();
         let simple = limit.and_then(|limit| Some((simple(&left.ops)?, limit)));
@@ -104,8 +104,8 @@ fn fixed(index: u32, load: Op) -> Option<Test> {
     }
 }
 
-/// Returns the test for a field at a fixed offset, masked or not: most arithmetic is that, and
-/// takes one instruction.
+/// Returns the test for a field at a fixed offset, masked or not. Most arithmetic has this form,
+/// and then takes one instruction.
 fn simple(ops: &[Op]) -> Option<Test> {
     match ops {
         [Op::Field(test)] => Some(*test),

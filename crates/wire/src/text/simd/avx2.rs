@@ -1,17 +1,18 @@
-//! Processes 30 characters at a time: ten bytes as ` HH`, five in each 128-bit half of a vector,
-//! since bytes cannot move between the halves.
+//! Processes 30 characters at a time, that is ten bytes as ` HH`: five bytes in each 128-bit half
+//! of a vector, because the instructions cannot move bytes between the halves.
 //!
-//! The header has a layout of its own in 32 positions: both halves are loaded with its 14 bytes.
+//! The header has a layout of its own in 32 positions. Both halves of the vector are loaded with
+//! its 14 bytes.
 
 use super::super::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
 use super::has_avx2;
 use std::arch::x86_64::*;
 
-/// Bytes per step; `CHARS` is the characters per step.
+/// Number of frame bytes per step; `CHARS` is the number of characters per step.
 const BYTES: usize = 10;
 const CHARS: usize = 30;
 
-/// Minimum length of a frame that is written here: one vector load.
+/// Minimum length in bytes of a frame that is written here: one vector load.
 pub(in super::super) const LEAST: usize = 16;
 
 /// Bits of the spaces in 30 characters of ` HH`.
@@ -157,7 +158,8 @@ static SHIFT: Shuffle = {
     out
 };
 
-/// Loads the bytes from `at` on, out of the last sixteen: nothing is read past the end.
+/// Loads the bytes from `at` on, by a load of the last sixteen bytes and a shift: nothing is read
+/// past the end.
 ///
 /// # Safety
 /// `bytes` must have at least 16 bytes, and `at` must not be beyond its end.
@@ -329,10 +331,10 @@ fn shape_avx2(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bits of 30 characters.
+/// Mask of the low 30 bits, one for each character.
 const INSIDE: u32 = (1 << CHARS) - 1;
 
-/// Values and classes of 30 characters, 15 in each half.
+/// Values and classes of 30 characters, 15 in each half of the vector.
 struct Step {
     values: __m256i,
     newline: u32,

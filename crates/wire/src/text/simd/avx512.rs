@@ -1,9 +1,10 @@
-//! Processes 63 characters at a time: the header and eleven bytes, then 21 bytes as ` HH` each.
+//! Processes 63 characters at a time: first the header and eleven bytes, then 21 bytes as ` HH` in
+//! each step.
 //!
-//! Writing: each of 64 positions takes its byte (VPERMB), its high or low half, and then that
-//! half's digit (VPSHUFB). Reading: each of 64 characters is converted to its value by a table of
-//! 128 (VPERMI2B), and each byte takes its two values (VPERMB). Newlines and spaces are found by
-//! comparison and must be at the right positions.
+//! Writing: for each of 64 positions, VPERMB selects the byte, a shift selects its high or low
+//! half, and VPSHUFB converts the half to a digit. Reading: VPERMI2B converts each of 64 characters
+//! to its value by a table of 128, and VPERMB collects the two values of each byte. Newlines and
+//! spaces are found by comparison and must be at the right positions.
 
 use super::super::{
     Arena, HEADER, Kind, MAX_FRAME, MIN_FRAME, Stamp, encode_with, len as line_len, read_lines, write_lines,
@@ -17,7 +18,8 @@ const STEP: usize = 63;
 const FIRST: usize = MIN_FRAME + (STEP - HEADER) / 3;
 const OTHER: usize = STEP / 3;
 
-/// Byte and half of it at each position; for spaces, neither matters.
+/// For each position of a line: which byte of the frame it shows, and which half of it. For spaces,
+/// neither matters.
 struct Layout {
     bytes: [u8; 64],
     /// Positions of a byte's high digit.
@@ -268,8 +270,8 @@ pub(in super::super) fn each_line(text: &[u8], each: impl FnMut(usize, usize, &[
     unsafe { each_line_vbmi(text, each) }
 }
 
-/// Most lines are as long as the previous one. The end of such a line is predicted, so that the
-/// next line can start before this one is checked.
+/// Lines usually have the length of the previous line. The end of a line is predicted from that, so
+/// that processing of the next line can start before this one is checked.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn each_line_vbmi(text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     let (mut at, mut len) = (0, usize::MAX);
@@ -290,8 +292,8 @@ fn each_line_vbmi(text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER])
     at
 }
 
-/// Returns whether the line at the start of `text` has the shape and `len` bytes. `text` must have
-/// 64 bytes more.
+/// Returns whether the line at the start of `text` has the shape of an F1 line of `len` bytes.
+/// `text` must continue for at least 64 bytes after the line.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn is_shaped(text: &[u8], len: usize) -> bool {

@@ -20,13 +20,13 @@ pub struct FrameRx {
     shared: Arc<Shared>,
 }
 
-/// State of a frame that has not arrived completely.
+/// State of a frame of several pieces that has not arrived completely.
 enum Joined {
     /// No frame has begun.
     None,
-    /// Pieces received so far, in the first one's buffer.
+    /// The pieces received so far, joined in the buffer of the first piece.
     Begun(Frame),
-    /// The rest of a frame that cannot be received.
+    /// The frame cannot be received; its remaining pieces are dropped.
     Spoilt,
 }
 
@@ -37,7 +37,8 @@ pub struct Received {
     pub frames: usize,
     /// Bytes of these frames.
     pub bytes: usize,
-    /// Descriptors of a buffer that the kernel does not own, or of more than a buffer holds.
+    /// Number of descriptors dropped because they name a buffer that the kernel does not own, or
+    /// more bytes than a buffer holds.
     pub malformed: usize,
 }
 
@@ -52,7 +53,7 @@ impl FrameRx {
         FrameRx { fill, rx, away, geometry, joined: Joined::None, shared }
     }
 
-    /// Appends up to `most` received frames to `into`, as far as there is room.
+    /// Appends up to `most` received frames to `into`, as many as it has room for.
     #[inline]
     pub fn receive(&mut self, into: &mut Burst, most: usize) -> Received {
         let mut got = Received::default();
@@ -83,8 +84,8 @@ impl FrameRx {
         got
     }
 
-    /// Adds a piece to the current frame, or starts one. With the last piece, returns the frame, or
-    /// `None` inside if it could not be received.
+    /// Adds a piece to the current frame, or begins one. With the last piece, returns the frame;
+    /// `Some(None)`: the frame could not be received.
     #[cold]
     fn join(&mut self, piece: Option<Frame>, more: bool) -> Option<Option<Frame>> {
         let joined = match (std::mem::replace(&mut self.joined, Joined::None), piece) {
@@ -105,7 +106,8 @@ impl FrameRx {
         }
     }
 
-    /// Gives the kernel buffers from `empty`, as far as the ring has room; the others stay.
+    /// Gives the kernel buffers from `empty`, as many as the ring has room for; the others stay in
+    /// `empty`.
     #[inline]
     pub fn refill(&mut self, empty: &mut Burst) {
         let room = self.fill.room(empty.len() as u32);
@@ -121,14 +123,14 @@ impl FrameRx {
         }
     }
 
-    /// Returns the number of buffers with the kernel: empty ones, and those with frames not taken
-    /// yet.
+    /// Returns the number of buffers with the kernel: empty buffers, and received frames not yet
+    /// taken.
     #[inline]
     pub fn away(&self) -> usize {
         self.away.len()
     }
 
-    /// Returns the pool.
+    /// Returns the pool whose memory the socket uses.
     pub fn pool(&self) -> &Pool {
         self.away.pool()
     }
@@ -146,7 +148,7 @@ impl FrameRx {
         statistics(self.socket())
     }
 
-    /// Returns whether the device is known to be gone.
+    /// Returns whether the device is gone, as far as already detected.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ pub struct FrameTx {
     shared: Arc<Shared>,
 }
 
-/// Continuation of a frame in the next buffer.
+/// Whether a frame continues in the next buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum More {
@@ -33,7 +33,7 @@ pub enum More {
 /// Result of notifying the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kicked {
-    /// The kernel has taken all frames, or will do so by itself.
+    /// The kernel has taken all frames, or will take them without another call.
     All,
     /// The kernel takes no more frames for now.
     Some,
@@ -55,8 +55,8 @@ impl FrameTx {
         FrameTx { tx, done, away, geometry, places: ask.places as usize, wakeup: ask.wakeup, shared }
     }
 
-    /// Moves completed buffers to `into`, as far as there is room, with undefined contents. Returns
-    /// how many.
+    /// Moves the buffers of sent frames to `into`, as many as it has room for; their contents are
+    /// undefined. Returns how many.
     #[inline]
     pub fn reclaim(&mut self, into: &mut Burst) -> usize {
         let mut came = 0;
@@ -72,8 +72,8 @@ impl FrameTx {
         came
     }
 
-    /// Returns the number of free entries for frames, at least `want` if there are as many. Limited
-    /// to what the completion ring can hold.
+    /// Returns the number of frames that the ring has room for, limited to what the completion ring
+    /// can hold. Reads the kernel's index only if fewer than `want` entries are known to be free.
     #[inline]
     pub fn room(&mut self, want: usize) -> usize {
         let back = self.places.saturating_sub(self.away.len());
@@ -87,7 +87,7 @@ impl FrameTx {
         self.away.accepts(frame) && within + frame.len() <= self.geometry.chunk
     }
 
-    /// Returns the maximum length of one buffer's part of a frame; longer frames use several
+    /// Returns the maximum number of bytes of a frame in one buffer; longer frames use several
     /// buffers.
     #[inline]
     pub fn part(&self) -> usize {
@@ -112,7 +112,7 @@ impl FrameTx {
         Ok(())
     }
 
-    /// Publishes the ring's content to the kernel, and notifies the kernel if necessary.
+    /// Publishes the entries of the ring to the kernel, and notifies the kernel if necessary.
     #[inline]
     pub fn kick(&mut self) -> Kicked {
         self.tx.publish();
@@ -120,8 +120,8 @@ impl FrameTx {
             return Kicked::All;
         }
         let mut waiting = self.tx.waiting();
-        // Each call takes some frames or is the last, so this ends. In copy mode an older kernel
-        // takes 32 per call.
+        // Each call takes some frames, or is the last, so the loop ends. In copy mode an older
+        // kernel takes 32 frames per call.
         while waiting > 0 {
             let answer = wake_tx(self.shared.socket.as_fd()).map_err(|error| error.raw_os_error());
             let left = self.tx.waiting();
@@ -143,18 +143,18 @@ impl FrameTx {
         self.tx.waiting() as usize
     }
 
-    /// Returns the number of buffers with the kernel, sent or not.
+    /// Returns the number of buffers with the kernel, whether their frames are sent or not.
     #[inline]
     pub fn away(&self) -> usize {
         self.away.len()
     }
 
-    /// Returns the pool.
+    /// Returns the pool whose memory the socket uses.
     pub fn pool(&self) -> &Pool {
         self.away.pool()
     }
 
-    /// Returns whether the device is known to be gone.
+    /// Returns whether the device is gone, as far as already detected.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
