@@ -29,8 +29,8 @@ pub const ADDRESSES: usize = 8192;
 pub struct FdbConfig {
     /// Maximum number of addresses (if_bridge's maxaddr).
     pub most: usize,
-    /// How long an address stays known without a frame from it (if_bridge's timeout; IEEE 802.1Q
-    /// table 8-6: 300 s).
+    /// Time for which an address stays known without a frame from it (if_bridge's timeout; IEEE
+    /// 802.1Q table 8-6: 300 s).
     pub timeout: Duration,
     /// Secret key of the hash.
     pub key: hash::Key,
@@ -159,8 +159,8 @@ fn units(nanos: u64) -> u32 {
 /// Maximum timeout: half of the range of the age, so that ages can be compared.
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
 
-/// What is stored when a frame from an address arrives: port, time, window for counting moves, and
-/// the flags of a new entry.
+/// Data stored when a frame from an address arrives: port, time, window for counting moves, and the
+/// flags of a new entry.
 struct LastSeen {
     port: PortNo,
     bits: u16,

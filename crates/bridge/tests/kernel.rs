@@ -1,4 +1,5 @@
-//! The kernel's bridge as a neighbor (802.1D STP): two links between it and us, by TAP, in a network namespace of our own.
+//! Tests the spanning tree with the kernel's bridge as neighbor (802.1D STP): two links connect it
+//! to this bridge, by TAP devices, in a separate network namespace.
 
 use bridge::{Duplex, Effect, Link, PortRole, PortState, Stp, StpConfig, StpPort};
 use buf::{Burst, Pool, PoolConfig};
@@ -14,7 +15,7 @@ const INSIDE: &str = "LINERATE_IN_NS";
 const TAPS: [&str; 2] = ["tap0", "tap1"];
 const UP: Link = Link::Up { duplex: Duplex::Full, speed_kbps: 10_000 };
 
-/// Runs `body` in a namespace of its own, or says why not.
+/// Runs `body` in a separate namespace; prints the reason if that is not possible.
 fn isolated(test: &str, body: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
         return body();
@@ -34,7 +35,7 @@ fn isolated(test: &str, body: impl FnOnce()) {
     );
 }
 
-/// What iproute2 says, or why it does not.
+/// Runs iproute2's `ip` with these words. Returns its output, or its error message.
 fn ip(words: &str) -> Result<String, String> {
     let output = Command::new("ip").args(words.split(' ')).output().map_err(|why| format!("ip: {why}"))?;
     if !output.status.success() {
@@ -43,14 +44,15 @@ fn ip(words: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The word behind `what` in the kernel's description of a device.
+/// Returns the word after `what` in the kernel's description of a device.
 fn said(device: &str, what: &str) -> String {
     let text = ip(&format!("-d -o link show dev {device}")).unwrap();
     let mut words = text.split_whitespace().skip_while(|word| *word != what);
     words.nth(1).unwrap_or_default().to_owned()
 }
 
-/// The states of the kernel's ports: the port's `state` is the last in the line, behind the device's own.
+/// Returns the states of the kernel's bridge ports. The last `state` in the description of a device
+/// is that of the port; an earlier one is that of the device.
 fn kernel_states() -> Vec<String> {
     let state = |tap: &&str| {
         let text = ip(&format!("-d -o link show dev {tap}")).unwrap();
@@ -112,7 +114,7 @@ impl Us {
         self.ports[no].tx.tx_burst(&mut burst, now);
     }
 
-    /// Until it is so; how long that took.
+    /// Runs until `so` returns true, and prints how long that took. Panics after `most`.
     fn until(&mut self, what: &str, most: Duration, mut so: impl FnMut(&Stp) -> bool) {
         let begun = self.clock.now();
         for round in 0.. {

@@ -496,10 +496,10 @@ impl Pool {
     pub fn new(config: &PoolConfig) -> Result<Pool, PoolError> {
         let size = config.data + usize::from(config.headroom);
         if config.buffers == 0 || config.data == 0 {
-            return Err(PoolError::BadConfig("needs at least one buffer of at least one byte"));
+            return Err(PoolError::BadConfig("buffers and data must be at least 1"));
         }
         if config.headroom > 1 << 14 || config.data > 1 << 20 || config.buffers > 1 << 24 {
-            return Err(PoolError::BadConfig("headroom <= 16384, data <= 1 MiB and buffers <= 16 Mi are required"));
+            return Err(PoolError::BadConfig("at most headroom 16384, data 1 MiB and buffers 16 Mi are allowed"));
         }
         let stride = config.stride.over(LOAN_ROOM + size);
         let region = match config.kind {

@@ -1,5 +1,6 @@
-//! Frames on every way between pool, burst and hand, in sizes small enough for Miri (`cargo xtask miri`), which looks at each
-//! access: what is moved is moved once, what is dropped goes home once, and nothing else is read.
+//! Moves frames in every way between pool, burst and single variables, in sizes small enough for
+//! Miri (`cargo xtask miri`), which checks each memory access: a moved frame is moved once, a
+//! dropped frame returns to its pool once, and nothing else is read.
 
 use linerate_buf::{BURST_MAX, Burst, Frame, Held, Kind, Pool, PoolConfig, PoolLocks};
 
@@ -9,7 +10,7 @@ fn pool(kind: Kind, buffers: usize) -> Pool {
     Pool::new(&PoolConfig { kind, buffers, data: 256, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap()
 }
 
-/// `n` frames with their numbers in them.
+/// Returns `n` frames that contain their numbers, starting with `from`.
 fn numbered(pool: &Pool, from: u8, n: u8) -> Burst {
     let mut burst = Burst::new();
     for number in from..from + n {
@@ -57,7 +58,7 @@ fn a_borrower_cannot_change_the_holders_bytes() {
                 assert!(lent.append(1).is_none() && lent.extend(b"!").is_none());
                 lent.bytes_mut().fill(0xee);
                 assert_eq!(held.bytes(), KEPT, "{kind}: {pulled} pulled, cut to {cut}");
-                // A copy of its own may be written as it likes.
+                // A frame in its own buffer can be written everywhere.
                 assert!(lent.make_own());
                 lent.push::<4>().unwrap().fill(0xee);
                 lent.append(1).unwrap().fill(0xee);
@@ -134,7 +135,7 @@ fn every_kind_fills_bursts_and_takes_their_frames_back() {
         let there = std::thread::spawn(move || drop(all)); // home from another thread
         there.join().unwrap();
         assert_eq!(pool.stats().live(), 0, "{kind}");
-        // A zone keeps them for the thread that brought them.
+        // A zone keeps the buffers for the thread that returned them.
         assert!(pool.get().is_some() || kind == Kind::Zone, "{kind}");
     }
 }
@@ -162,7 +163,8 @@ fn frames_return_to_their_own_pools() {
     }
 }
 
-/// A full burst that should have room is a mistake of the program: seen by tests, counted otherwise, and no buffer is lost.
+/// Adding to a full burst that should have room is a bug: tests panic, otherwise it is counted, and
+/// no buffer is lost.
 #[test]
 fn an_overfull_burst_is_detected() {
     let pool = pool(Kind::Stack, BURST_MAX + 1);

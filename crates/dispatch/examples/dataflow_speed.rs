@@ -1,7 +1,10 @@
-//! What dataflow costs: ticks a frame in bursts of 32, on one thread (post, then turn), and with one and two workers on threads.
+//! Measures the cost of dataflow in ticks per frame, in bursts of 32: on one thread (post, then
+//! turn), and with one and two workers on threads of their own.
 //!
-//! `cargo run --release -p linerate-dispatch --example dataflow_speed`. Frames are taken from one pool and dropped by the work, with or
-//! without 1000 ticks of work for each. Medians of 9 rounds. Where all is on one thread the price of taking and dropping is subtracted.
+//! Run it with `cargo run --release -p linerate-dispatch --example dataflow_speed`. Frames are
+//! taken from one pool and dropped by the work function, with or without 1000 ticks of work for
+//! each. The results are medians of 9 rounds. For one thread, the cost of taking and dropping
+//! frames is subtracted.
 
 use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Instant, Strategy, tsc};
@@ -10,7 +13,8 @@ use std::error::Error;
 
 const BURSTS: usize = 20_000;
 const BURST: usize = 32;
-/// Frames under way at most: more wait with the dispatcher, so that nothing is dropped.
+/// Maximum number of frames in flight. The dispatcher waits while there are more, so that no frame
+/// is dropped.
 const WINDOW: u64 = 2048;
 
 fn work(cost: u64) -> impl FnMut(usize, &mut Burst, Instant) + Send {
@@ -23,7 +27,7 @@ fn work(cost: u64) -> impl FnMut(usize, &mut Burst, Instant) + Send {
     }
 }
 
-/// A flow for each frame of `flows` in turn.
+/// Returns a function that assigns frames to `flows` flows in turn.
 fn spread(flows: usize) -> impl FnMut(&Frame) -> usize {
     let mut next = 0;
     move |_| {
@@ -50,7 +54,7 @@ fn pool() -> Result<Pool, buf::PoolError> {
     Pool::new(&PoolConfig { buffers: 8192, locks: PoolLocks::Light, ..PoolConfig::default() })
 }
 
-/// Takes and drops, and nothing between.
+/// Measures only taking and dropping frames, in ticks per frame.
 fn bare(pool: &Pool) -> f64 {
     let mut burst = Burst::new();
     let from = tsc::ticks();

@@ -163,7 +163,7 @@ impl Gauges {
     }
 }
 
-/// What a handler must do when it is polled.
+/// Work that a polled handler must do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// Take frames only (POLL_ONLY).
@@ -183,7 +183,7 @@ pub trait Handlers {
     fn flush(&mut self, now: Instant);
 }
 
-/// What the loop does after a turn.
+/// Action of the loop after a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// Continue at once.

@@ -20,7 +20,7 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// What a server needs after it has opened its ports, beyond files, clocks, threads and its open
+/// Needs of a server after it has opened its ports, beyond files, clocks, threads and its open
 /// descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
@@ -36,13 +36,13 @@ pub struct Needs {
 pub struct Sandbox {
     /// User to change to; `None`: no change.
     pub user: Option<User>,
-    /// Whether to drop capabilities, set NO_NEW_PRIVS and install the filter.
+    /// Choice whether to drop capabilities, set NO_NEW_PRIVS and install the filter.
     pub confine: Confine,
-    /// What the server still needs, and so stays allowed.
+    /// Needs of the server that remain allowed.
     pub needs: Needs,
 }
 
-/// Whether the process is confined.
+/// Choice whether the process is confined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confine {
     /// Drops capabilities and filters system calls.
@@ -77,7 +77,7 @@ impl std::fmt::Display for SandboxError {
             SandboxError::Stuck(tid) => write!(f, "sandbox: thread {tid} does not accept signals")?,
             SandboxError::Filter(why) => write!(f, "sandbox: seccomp filter: {why}")?,
         }
-        f.write_str("; --no-sandbox runs without it")
+        f.write_str("; use --no-sandbox to run without it")
     }
 }
 

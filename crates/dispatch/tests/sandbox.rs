@@ -1,7 +1,8 @@
-//! The sandbox on a process of its own: rights of all threads, allowed and refused system calls.
+//! Tests the sandbox in a separate process: rights of all threads, allowed and refused system
+//! calls.
 //!
-//! A process cannot leave its sandbox, so each test runs this program again with the role of [`child`] in its
-//! environment, and reads what that prints.
+//! A process cannot leave its sandbox. Each test therefore runs this program again, with the role
+//! for [`child`] in an environment variable, and checks its output.
 #![allow(unsafe_code)] // an unsafe room: forbidden system calls are made
 
 use linerate_dispatch::sandbox::{Confine, Needs, Sandbox, User, port_rights, refused};
@@ -11,7 +12,7 @@ use std::sync::mpsc;
 
 const ROLE: &str = "SANDBOX_TEST_ROLE";
 
-/// Runs [`child`] in a process of its own.
+/// Runs [`child`] with the given role in a separate process. Returns its output.
 fn run(role: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", "child", "--nocapture"]).env(ROLE, role).output().unwrap();
@@ -29,7 +30,7 @@ fn sandbox(needs: Needs) -> Sandbox {
     Sandbox { user: None, confine: Confine::On, needs }
 }
 
-/// Values of a key in the status of each thread of this process.
+/// Returns the value of `key` in /proc/self/task/*/status, for each thread of this process.
 fn of_threads(key: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     tasks.map(|task| of(&std::fs::read_to_string(task.unwrap().path().join("status")).unwrap(), key)).collect()
@@ -40,7 +41,8 @@ fn of(status: &str, key: &str) -> String {
     line.unwrap_or_else(|| panic!("no {key}")).trim().to_owned()
 }
 
-/// `value` in each thread, and at least `threads` of them.
+/// Checks that `key` has the value `value` in each thread, and that there are at least `threads`
+/// threads.
 #[track_caller]
 fn all(key: &str, value: &str, threads: usize) {
     let found = of_threads(key);
@@ -53,11 +55,12 @@ fn errno(result: libc::c_long) -> Option<i32> {
 }
 
 fn socket(family: libc::c_int, kind: libc::c_int) -> Option<i32> {
-    // SAFETY: three numbers; the descriptor ends with the process.
+    // SAFETY: three numbers; the descriptor is closed when the process ends.
     errno(unsafe { libc::socket(family, kind, 0) }.into())
 }
 
-/// The roles. Without one, as in a usual run of the tests, nothing is done.
+/// Runs the role given in the environment. Without a role, as in a usual run of the tests, does
+/// nothing.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -71,7 +74,8 @@ fn child() {
     }
 }
 
-/// Threads that run or sleep when the process enters, and threads that begin later, are confined.
+/// Threads that run or sleep when the sandbox is entered are confined, and so are threads that
+/// start later.
 fn threads() {
     let (done, wait) = mpsc::channel::<()>();
     let sleeping = std::thread::spawn(move || _ = wait.recv());
@@ -98,7 +102,8 @@ fn threads() {
     spinning.join().unwrap();
 }
 
-/// User, group and supplementary groups change on all threads; what ports may need stays permitted, not in effect.
+/// User, group and supplementary groups change on all threads. Capabilities for ports stay
+/// permitted but are not effective.
 fn user() {
     let (done, wait) = mpsc::channel::<()>();
     let other = std::thread::spawn(move || _ = wait.recv());
@@ -118,7 +123,7 @@ fn user() {
     other.join().unwrap();
 }
 
-/// A port can be opened later, with the rights it takes and only while it is opened.
+/// A port can be opened later; the capabilities for it are effective only while it is opened.
 fn ports() {
     sandbox(Needs { live_ports: true, ..Needs::default() }).enter().unwrap();
     assert_eq!(socket(libc::AF_PACKET, libc::SOCK_RAW), Some(libc::EPERM), "CAP_NET_RAW is not in effect");
@@ -132,7 +137,7 @@ fn ports() {
     assert_eq!(refused(), 1);
 }
 
-/// TCP and UDP sockets of the kernel, no raw ones.
+/// TCP and UDP sockets of the kernel can be opened, raw sockets cannot.
 fn kernel() {
     sandbox(Needs { kernel_sockets: true, ..Needs::default() }).enter().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -144,11 +149,12 @@ fn kernel() {
     assert_eq!(refused(), 2);
 }
 
-/// A call off the list fails with EPERM, is counted, and is named on standard error; the process goes on.
+/// A call that is not on the list fails with EPERM, is counted, and is named on standard error. The
+/// process continues.
 fn refused_calls() {
     sandbox(Needs::default()).enter().unwrap();
     assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM), Some(libc::EPERM));
-    // SAFETY: the calls fail before they look at their arguments.
+    // SAFETY: the calls fail before they access their arguments.
     unsafe {
         let null = std::ptr::null::<libc::c_char>();
         let call = |result: libc::c_long| errno(result);
@@ -162,12 +168,12 @@ fn refused_calls() {
         assert_eq!(call(libc::syscall(libc::SYS_io_uring_setup, 0, null)), Some(libc::EPERM));
         let options = libc::PR_SET_SECUREBITS;
         assert_eq!(call(libc::syscall(libc::SYS_prctl, options, 0, 0, 0, 0)), Some(libc::EPERM));
-        // An ioctl that types into a terminal.
+        // An ioctl that inserts input into a terminal.
         assert_eq!(call(libc::syscall(libc::SYS_ioctl, 0, libc::TIOCSTI, null)), Some(libc::EPERM));
         let (executable, anonymous) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANON);
         assert_eq!(libc::mmap(std::ptr::null_mut(), 4096, executable, anonymous, -1, 0), libc::MAP_FAILED);
         assert_eq!(refused(), 12);
-        // The C library falls back to clone(2).
+        // The C library then falls back to clone(2).
         assert_eq!(call(libc::syscall(libc::SYS_clone3, null, 0)), Some(libc::ENOSYS));
         let process = libc::SIGCHLD;
         assert_eq!(call(libc::syscall(libc::SYS_clone, process, 0, 0, 0, 0)), Some(libc::EPERM), "no process");
@@ -177,7 +183,7 @@ fn refused_calls() {
         assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM), Some(libc::EPERM));
     }
     assert_eq!(refused(), 113);
-    // What servers do goes on.
+    // What servers do still works.
     let file = std::env::temp_dir().join(format!("sandbox-{}", std::process::id()));
     std::fs::write(&file, "text").unwrap();
     assert_eq!(std::fs::read(&file).unwrap(), b"text");

@@ -1,7 +1,10 @@
-//! What a port adds to the bare loop over the same rings or devices: `cargo run --release -p linerate-port --example forward_speed [TRIALS]`.
+//! Measures the cost that a port adds to a bare loop over the same rings or devices. Run it with
+//! `cargo run --release -p linerate-port --example forward_speed [TRIALS]`.
 //!
-//! In a network namespace of its own: frames of 60 bytes (no FCS) are put into a veth (or TAP) by the kernel, untimed; then taken, their
-//! addresses swapped, and sent back (or to a second TAP), timed: by the port and by the bare loop in turns, over devices of their own.
+//! The program runs in a separate network namespace. The kernel puts frames of 60 bytes (no FCS)
+//! into a veth or TAP device; this is not timed. Then the frames are received, their addresses
+//! swapped, and the frames sent back (or to a second TAP device); this is timed. The port and the
+//! bare loop do this in turns, each over devices of its own.
 
 use buf::{Burst, Pool, PoolConfig};
 use clock::Instant;
@@ -15,7 +18,7 @@ use std::time::{self, Duration};
 
 const FRAMES: usize = 400;
 
-/// Puts frames into an interface from the kernel's side.
+/// Puts frames into an interface, from the kernel's side.
 struct Generator {
     ring: TxRing,
     tail: usize,
@@ -42,7 +45,7 @@ impl Generator {
     }
 }
 
-/// Nanoseconds a frame, of one trial.
+/// Runs one trial. Returns the nanoseconds per frame.
 fn trial(generator: &mut Generator, mut step: impl FnMut() -> usize) -> f64 {
     generator.put(FRAMES);
     let (begin, mut done) = (time::Instant::now(), 0);
@@ -71,7 +74,7 @@ fn forward(
     got
 }
 
-/// Medians of both, and of the ratio of each pair.
+/// Prints the medians of both loops, and of the ratio in each pair of trials.
 fn contest(name: &str, trials: usize, mut ours: impl FnMut() -> f64, mut bare: impl FnMut() -> f64) {
     let mut pairs: Vec<(f64, f64)> = (0..trials + 20).map(|_| (ours(), bare())).skip(20).collect();
     let middle = |figures: &mut Vec<f64>| {

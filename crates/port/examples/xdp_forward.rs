@@ -1,11 +1,13 @@
-//! What a frame costs that comes by AF_XDP, has its MAC addresses swapped and goes back: over rings alone, and over a port.
+//! Measures the cost of a frame that is received by AF_XDP and sent back with its MAC addresses
+//! swapped: with rings alone, and with a port.
 //!
 //!     cargo run --release --example xdp_forward -p linerate-port -- [ROUNDS] [FRAMES] [LENGTH] [BURST]
 //!
-//! Both loops in turns (A B B A) on the same veth, in a namespace of its own, on one thread: pin it (`taskset -c 1`). A
-//! generator sends a burst from the other end, which the kernel delivers within its call; then the loop has its time measured
-//! until it has sent all of it back; then the generator takes them. So ticks are those of receiving, swapping, sending, and
-//! of what the kernel does within the call to send.
+//! Both loops run in turns (A B B A) on the same veth, in a separate namespace, on one thread: pin
+//! it (`taskset -c 1`). A generator sends a burst from the other end, which the kernel delivers
+//! within that call. Then the loop runs, timed, until it has sent the whole burst back. Then the
+//! generator receives the burst. The ticks thus include receiving, swapping and sending, and what
+//! the kernel does during the send call.
 
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Instant, tsc};
@@ -76,8 +78,8 @@ fn measure(plan: &Plan) -> Answer<()> {
     Ok(())
 }
 
-/// Ticks for each frame of one trial, of which a tenth comes before to warm up: the median over the bursts, so that what else the
-/// machine does at times is left out.
+/// Runs one trial, after a tenth of it for warming up. Returns the ticks per frame: the median over
+/// the bursts, so that occasional other activity of the machine does not count.
 fn trial(plan: &Plan, generator: &mut Port, pool: &Pool, mut turn: impl FnMut() -> usize) -> Answer<f64> {
     let mut samples = Vec::new();
     let warm = plan.frames / 10;
@@ -110,7 +112,7 @@ fn send(tx: &mut dyn TxHalf, pool: &Pool, plan: &Plan) -> Answer<()> {
     let mut burst = Burst::new();
     pool.get_burst_of(plan.burst, plan.len, &mut burst);
     for frame in burst.as_mut_slice() {
-        // An EtherType for experiments, which the kernel's own frames do not have.
+        // An EtherType for experiments, which no frame of the kernel itself has.
         let header = frame.bytes_mut().first_chunk_mut::<14>().ok_or("frames of 14 bytes at least")?;
         *header = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     }

@@ -28,7 +28,7 @@ use std::io;
 use std::net::IpAddr;
 use wire::{L4Port, Mac};
 
-/// What opening a port needs in addition to the spec.
+/// Pool, registries and addresses that opening a port needs in addition to the spec.
 #[derive(Clone, Debug)]
 pub struct Env<'a> {
     /// Pool for received frames.

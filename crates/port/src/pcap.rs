@@ -141,7 +141,7 @@ impl Section {
     }
 }
 
-/// How instants of the program's clock become timestamps in a file.
+/// Conversion of instants of the program's clock to timestamps in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stamps {
     /// Nanoseconds of the program's clock.

@@ -239,7 +239,7 @@ impl Sums {
     }
 }
 
-/// How the generated frames of one address family differ from each other.
+/// Differences between the generated frames of one address family.
 trait Vary: Clone + Send {
     fn new(source: &Source, template: &[u8]) -> Self;
 
@@ -357,7 +357,7 @@ impl Turns {
     }
 }
 
-/// How generated IPv4 frames differ: flow, addresses, identification.
+/// Fields in which generated IPv4 frames differ: flow, addresses, identification.
 #[derive(Clone, Copy)]
 struct Variety {
     turns: Turns,

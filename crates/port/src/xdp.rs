@@ -39,7 +39,7 @@ use std::sync::Arc;
 use tx::XdpTx;
 use wire::{eth, vlan};
 
-/// Where the XDP program runs.
+/// Place where the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Attach {
     /// In the driver; in the kernel's receive path if the driver does not support XDP.
@@ -54,9 +54,9 @@ pub enum Attach {
 pub struct XdpConfig {
     /// Queue of the device.
     pub queue: u32,
-    /// Whether the kernel copies frames.
+    /// Choice between copying frames in the kernel and zero copy.
     pub mode: CopyMode,
-    /// Where the XDP program runs.
+    /// Place where the XDP program runs.
     pub attach: Attach,
     /// When the kernel is notified of frames to send.
     pub wakeup: Wakeup,
@@ -86,7 +86,7 @@ struct Fit {
     geometry: Geometry,
     /// Maximum length of a frame of the MTU, in bytes.
     longest: usize,
-    /// Whether a frame of that length fits in one buffer.
+    /// Number of buffers (one or several) that a frame of that length needs.
     extent: Extent,
 }
 

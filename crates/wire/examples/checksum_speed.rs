@@ -1,8 +1,10 @@
-//! TSC ticks per call of the checksum for the lengths the packet path meets, each kind, and of the parsers.
+//! Measures the TSC ticks per call of the checksum, for the lengths that packets have and for each
+//! implementation, and of the parsers.
 //!
-//! `cargo run --release -p linerate-wire --example checksum_speed`. Each figure is the least and the median of 201
-//! samples of 2,000 calls on data in the first-level cache; calls depend on each other through `black_box` only. It is
-//! a quick look while building, not a measurement of the lab.
+//! Run it with `cargo run --release -p linerate-wire --example checksum_speed`. Each result is the
+//! minimum and the median of 201 samples of 2,000 calls, on data in the first-level cache. Calls
+//! depend on each other only through `black_box`. This is a quick check during development, not a
+//! measurement for publication.
 #![allow(unsafe_code, reason = "_rdtsc")]
 
 use linerate_wire as wire;

@@ -18,7 +18,7 @@ mod transport;
 /// short line.
 const MAX_TAGS: usize = 4;
 
-/// Which optional parts a frame's line has.
+/// Optional parts of a frame's line.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Shown {
     /// The link header (`tcpdump -e`). Always shown for a frame of an unknown EtherType.

@@ -35,7 +35,7 @@ pub enum Direction {
 pub struct Rule {
     /// Filter that frames are matched against.
     pub filter: Filter,
-    /// What happens to frames that match.
+    /// Action on frames that match.
     pub action: Action,
     /// The filter expression as entered.
     pub text: String,

@@ -49,10 +49,11 @@ pub struct SnoopConfig {
     pub most: usize,
     /// Handling of groups without a known listener.
     pub unknown: Unknown,
-    /// How long a listener stays known without a further report: RFC 3376 8.4, twice 125 s plus 10
-    /// s.
+    /// Time for which a listener stays known without a further report: RFC 3376 8.4, twice 125 s
+    /// plus 10 s.
     pub membership: Duration,
-    /// How long a router port or another querier stays known without a further message: RFC 3376
+    /// Time for which a router port or another querier stays known without a further message: RFC
+    /// 3376 8.5, 255 s.
     /// 8.5, 255 s.
     pub router: Duration,
     /// Querier of this bridge. It sends queries unless another querier has a lower address. `None`:
@@ -75,14 +76,14 @@ impl Default for SnoopConfig {
 /// When a listener is removed after a leave message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leave {
-    /// After the querier has asked for other listeners, and none answered.
+    /// After the querier has queried the group again and no listener has answered.
     #[default]
     Asked,
     /// At once: for a port with a single station.
     Fast,
 }
 
-/// How a port is recognized as leading to a router.
+/// Condition on which a port counts as leading to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RouterPort {
     /// The port is a router port if a query with a source address or a PIM hello arrived.
@@ -99,7 +100,7 @@ pub enum RouterPort {
 pub struct SnoopPort {
     /// Handling of leaves at the port.
     pub leave: Leave,
-    /// How the port is recognized as leading to a router.
+    /// Condition on which the port counts as leading to a router.
     pub router: RouterPort,
 }
 

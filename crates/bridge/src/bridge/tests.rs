@@ -47,7 +47,7 @@ impl Lan {
         assert!(burst.is_empty());
     }
 
-    /// Returns the number of frames that left through each port.
+    /// Returns the number of frames added to each port's burst.
     fn left(&mut self) -> Vec<usize> {
         let left = self.out.iter().map(Burst::len).collect();
         self.out.iter_mut().for_each(Burst::clear);

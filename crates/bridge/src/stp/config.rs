@@ -77,7 +77,7 @@ fn in_range(what: &'static str, value: u16, least: u16, most: u16) -> Result<(),
     if (least..=most).contains(&value) { Ok(()) } else { Err(StpError::Range { what, value, least, most }) }
 }
 
-/// Whether a port's LAN has at most two stations, that is whether it is point-to-point
+/// Setting for the type of a port's LAN: point-to-point, with at most two stations, or shared
 /// (adminPointToPointMAC, 6.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PointToPoint {
@@ -101,7 +101,7 @@ pub struct StpPort {
     pub edge: bool,
     /// AutoEdge (17.13.3): the port becomes an edge port if no BPDUs arrive.
     pub auto_edge: bool,
-    /// Whether the port's LAN is point-to-point.
+    /// Setting for the type of the port's LAN: point-to-point or shared.
     pub point_to_point: PointToPoint,
     /// BPDU guard: any received BPDU disables the port.
     pub bpdu_guard: bool,
@@ -223,7 +223,7 @@ impl fmt::Display for StpError {
             StpError::Relation => {
                 f.write_str("inconsistent timers: 2 * (forward delay - 1) >= max age >= 2 * (hello + 1) must hold")
             }
-            StpError::TooManyPorts => write!(f, "a bridge has at most {MAX_PORTS} ports"),
+            StpError::TooManyPorts => write!(f, "port number is too high: a bridge has at most {MAX_PORTS} ports"),
             StpError::Exists(port) => write!(f, "port {port} is already in the spanning tree"),
             StpError::NoPort(port) => write!(f, "port {port} is not in the spanning tree"),
         }

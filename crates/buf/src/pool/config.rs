@@ -5,7 +5,7 @@ use crate::mem::Pages;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a pool stores its free buffers (the sysctl `pool.kind`).
+/// Storage of a pool's free buffers (the sysctl `pool.kind`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// In an array of pointers, last in first out.
@@ -64,7 +64,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How a pool's free list is protected when several threads use it.
+/// Protection of a pool's free list when several threads use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PoolLocks {
     /// One thread owns the list; others return buffers through a second list.
@@ -76,7 +76,7 @@ pub enum PoolLocks {
     Heavy,
 }
 
-/// How the distance between two buffers is chosen.
+/// Choice of the distance between two buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stride {
     /// An odd number of cache lines: equal offsets of different buffers then fall into different
@@ -92,9 +92,9 @@ pub enum Stride {
 /// Configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// How free buffers are stored.
+    /// Storage of the free buffers.
     pub kind: Kind,
-    /// How the free list is protected.
+    /// Protection of the free list.
     pub locks: PoolLocks,
     /// Number of buffers.
     pub buffers: usize,

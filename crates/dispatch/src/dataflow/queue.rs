@@ -180,7 +180,7 @@ impl Queue {
     }
 }
 
-/// Whether a lane's ring still has frames at the end of a task.
+/// State of a lane's ring at the end of a task: empty or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
     /// The ring is empty.
@@ -189,7 +189,7 @@ pub enum More {
     Frames,
 }
 
-/// What a worker does next.
+/// Action that a worker takes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// A lane is runnable: continue.
@@ -198,7 +198,7 @@ pub enum Next {
     End,
 }
 
-/// Whether a worker slept.
+/// Record of whether a worker slept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
     /// The worker did not sleep.

@@ -119,7 +119,8 @@ mod std_tests {
         Clock::live(Strategy::TscScaled)
     }
 
-    /// Checks the order of each flow, and that no other worker has its lane.
+    /// Work function that checks the order of each flow, and that no other worker has the lane at
+    /// the same time.
     struct Checker {
         /// For each flow, its last number plus one.
         last: Arc<Vec<AtomicU64>>,

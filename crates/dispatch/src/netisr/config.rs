@@ -87,7 +87,7 @@ impl FromStr for Mode {
     }
 }
 
-/// How the workstream of an item is chosen. The numbers are FreeBSD's.
+/// Choice of an item's workstream. The numbers are FreeBSD's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
@@ -231,7 +231,7 @@ pub struct Protocol<T> {
     pub number: u8,
     /// Maximum number of items waiting in a workstream; `None`: the default limit.
     pub qlimit: Option<usize>,
-    /// How the workstream of an item is chosen.
+    /// Choice of an item's workstream.
     pub policy: Policy,
     /// Mode of this protocol alone; `None`: the common mode.
     pub dispatch: Option<Mode>,

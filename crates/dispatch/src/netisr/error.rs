@@ -78,7 +78,7 @@ impl fmt::Display for NetisrError {
             }
             NetisrError::UnknownPolicy(word) => write!(f, "unknown policy '{word}': expected {}", Policy::WORDS),
             NetisrError::PolicyUnanswered { protocol } => {
-                write!(f, "{protocol}: policy 'cpu' requires a protocol that selects the workstream")
+                write!(f, "{protocol}: policy 'cpu' is not available: the protocol does not select the workstream")
             }
             NetisrError::Workstreams { asked, most } => {
                 write!(f, "{asked} workstreams: must be 1 to {most}")

@@ -29,7 +29,7 @@ pub struct ProtocolRow {
     pub number: u8,
     /// Maximum number of items waiting in one of its queues.
     pub qlimit: usize,
-    /// How the workstream of an item is chosen.
+    /// Choice of an item's workstream.
     pub policy: Policy,
     /// Mode of this protocol alone; `None`: the common mode.
     pub dispatch: Option<Mode>,

@@ -28,7 +28,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Which thread processes items of the workstream.
+/// Thread that processes items of the workstream, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
     /// No thread has the turn, and no item waits or there is no worker.
@@ -52,7 +52,7 @@ pub enum Ending {
     Now,
 }
 
-/// What a worker does next.
+/// Action that a worker takes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Items wait: continue.

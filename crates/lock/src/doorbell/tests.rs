@@ -27,7 +27,7 @@ mod models {
     use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::sync::{Arc, Condvar, Mutex};
 
-    /// A thread's earliest work, and a flag in place of an eventfd.
+    /// A sleeping thread: the time of its earliest work, and a flag in place of an eventfd.
     struct Sleeper {
         bell: Doorbell,
         due: AtomicU64,
@@ -44,7 +44,7 @@ mod models {
             });
         }
 
-        /// Sleeps until 10, which never comes, unless there is work before.
+        /// Sleeps until time 10, which never comes, unless there is work before.
         fn sleep(&self) {
             let stay = || self.due.load(Ordering::Relaxed) < 10;
             let sleep = || {
@@ -58,7 +58,8 @@ mod models {
         }
     }
 
-    /// Missing work while sleeping is a deadlock, which loom reports.
+    /// If a thread sleeps although there is work, it never wakes up, which loom reports as a
+    /// deadlock.
     #[test]
     fn loom_no_work_is_slept_over() {
         let mut model = loom::model::Builder::new();

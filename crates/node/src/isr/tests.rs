@@ -174,7 +174,7 @@ fn isr_sysctls_have_old_names_and_reject_invalid_values() {
         ("sysctl net.isr.dispatch=default", "EINVAL"),
         ("sysctl net.isr.dispatch=drect", "direct, hybrid or deferred"),
         ("sysctl net.isr.proto.ip.qlimit=10241", "must be at most 10240 (net.isr.maxqlimit)"),
-        ("sysctl net.isr.proto.arp.policy=cpu", "arp: policy 'cpu' requires a protocol that selects the workstream"),
+        ("sysctl net.isr.proto.arp.policy=cpu", "arp: policy 'cpu' is not available"),
         ("sysctl net.isr.proto.ipx.policy=cpu", "net.isr.proto.ip"),
         ("sysctl net.isr.numthreads=2", "read only"),
         ("sysctl net.isr.direct=2", "0 or 1"),

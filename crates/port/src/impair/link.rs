@@ -52,7 +52,7 @@ impl Default for Impairment {
     }
 }
 
-/// What happened to the frames that entered, as increments for the port's counters.
+/// Outcome of the frames that entered, as increments for the port's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Noted {
     /// Frames that are now held.

@@ -42,7 +42,7 @@ pub const STEP_ATTACH: &str = "BPF_LINK_CREATE";
 /// Step name: inserting a socket into the map.
 pub const STEP_INSERT: &str = "BPF_MAP_UPDATE_ELEM";
 
-/// Where the XDP program runs.
+/// Place where the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
     /// In the driver, before the kernel builds a packet from the frame.

@@ -38,7 +38,7 @@ pub const STEP_UMEM: &str = "XDP_UMEM_REG";
 /// Name of the step that binds the socket to a queue.
 pub const STEP_BIND: &str = "bind";
 
-/// Whether the kernel copies frames between the device and the pool.
+/// Choice between copying frames in the kernel and zero copy between device and pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CopyMode {
     /// Zero copy if the driver supports it, copying otherwise.
@@ -69,7 +69,7 @@ pub struct Ask {
     pub queue: u32,
     /// Entries in each ring, a power of two.
     pub places: u32,
-    /// Whether the kernel copies frames.
+    /// Choice between copying frames in the kernel and zero copy.
     pub mode: CopyMode,
     /// When to notify the kernel of frames to send.
     pub wakeup: Wakeup,

@@ -28,7 +28,7 @@ pub enum Fault {
     Length {
         /// The length in the file.
         len: u64,
-        /// What has the invalid length, and why it is invalid.
+        /// Description of the item with this length, and the reason why the length is invalid.
         what: &'static str,
     },
     /// The lengths at a block's start and end differ.

@@ -1,4 +1,4 @@
-//! How generated IPv6 frames differ from each other.
+//! Differences between generated IPv6 frames.
 
 use super::{ETH, PER_ADDRESS, Source, Turns, UDP, Vary, copy_and_vary, flow_port};
 use buf::Frame;
@@ -13,7 +13,7 @@ const SRC: usize = ETH + 8;
 const PORT: usize = ETH + ip6::HEADER_LEN;
 const SUM: usize = PORT + 6;
 
-/// How generated IPv6 frames differ: addresses, source L4 port, UDP checksum.
+/// Fields in which generated IPv6 frames differ: addresses, source L4 port, UDP checksum.
 #[derive(Clone)]
 pub(super) struct Variety {
     turns: Turns,

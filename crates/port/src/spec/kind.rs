@@ -78,7 +78,7 @@ pub struct OptionInfo {
 pub enum Fallback {
     /// This value, as text.
     Is(&'static str),
-    /// The default is determined when the port is opened, as the option's description says.
+    /// The default is determined when the port is opened, as described for the option.
     Open,
     /// No default: the option is required.
     Required,
@@ -108,7 +108,7 @@ const TIME: OptionInfo = option(
     "time",
     Form::Word(&["clock", "wall"]),
     Is("clock"),
-    "Timestamps written: of the program's clock (identical in every run of a simulation), or wall-clock time.",
+    "Timestamps written. clock: the program's (the same in every run of a simulation); wall: wall-clock time.",
 );
 
 static PKTGEN: Info = Info {
@@ -142,7 +142,7 @@ static PKTGEN: Info = Info {
         ),
         option("id", Form::Switch, Is("on"), "Give each frame its own IP identification and checksum."),
         option("udp_csum", Form::Switch, Is("off"), "Fill in the UDP checksum."),
-        option("rx_csum", Form::Switch, Is("off"), "Mark checksums as verified, as a NIC does."),
+        option("rx_csum", Form::Switch, Is("off"), "Mark checksums of generated frames as verified, as a NIC does."),
         option("source", Form::Switch, Is("on"), "Generate frames; off: only discard frames."),
         option("dst_mac", Form::Mac, Open, "Destination MAC address; if omitted, the host's."),
         option("src_mac", Form::Mac, Open, "Source MAC address; if omitted, 12:23:34:45:56:UNIT."),
@@ -256,7 +256,7 @@ static PACKET: Info = Info {
             "fanout_mode",
             Form::Word(&["hash", "lb", "cpu", "rollover"]),
             Is("hash"),
-            "Port of the group that receives a frame: by flow hash, round robin, by CPU, or the first until full.",
+            "Port that receives a frame. hash: by flow; lb: in turn; cpu: by CPU; rollover: the first until full.",
         ),
         option(
             "promisc",
@@ -297,7 +297,7 @@ static XDP: Info = Info {
             "attach",
             Form::Word(&["auto", "skb", "native"]),
             Is("auto"),
-            "Place of the XDP program: in the driver (native) or the receive path (skb); auto: native, else skb.",
+            "Where the XDP program runs. native: driver; skb: the kernel's receive path; auto: native if supported.",
         ),
         option(
             "need_wakeup",

@@ -31,7 +31,7 @@ const NOBODY: Duration = Duration::from_millis(2);
 /// of the waiting data.
 const PATIENCE_MS: i32 = 500;
 
-/// Where the lines are written.
+/// Destination of the lines.
 enum To {
     /// A file or pipe in non-blocking mode.
     Open(File),

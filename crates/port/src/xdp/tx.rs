@@ -34,7 +34,7 @@ pub(super) struct XdpTx {
     _redirect: Arc<Redirect>,
 }
 
-/// How a frame is sent.
+/// Way of sending a frame, or its drop.
 enum Fate {
     Send,
     /// Sent as a copy, in this number of buffers of the port's pool.

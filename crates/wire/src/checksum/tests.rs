@@ -14,8 +14,8 @@ fn the_rfcs_example() {
     assert_eq!(!sum(&bytes).finish(), 0xddf2);
 }
 
-/// All lengths up to beyond the widest unrolled loop, all alignments and all kinds, with random
-/// bytes and the extreme ones.
+/// Tests all lengths up to beyond the widest unrolled loop, all alignments and all implementations,
+/// with random bytes and with all zeros and ones.
 #[test]
 fn every_length_every_alignment_every_kind() {
     let random: Vec<u8> = (0..700u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();

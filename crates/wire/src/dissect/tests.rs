@@ -137,8 +137,8 @@ fn tcpdump_finds_no_bad_checksum() {
     }
 }
 
-/// Right and wrong checksums with -v are reported as by tcpdump 4.99; fields of lines that both
-/// print.
+/// With -v, correct and wrong checksums are reported as by tcpdump 4.99. Compares the fields that
+/// both print.
 #[test]
 fn tcpdump_verifies_the_same_checksums() {
     let mut frames = samples::frames();

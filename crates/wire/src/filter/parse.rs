@@ -19,7 +19,7 @@ mod arith;
 /// Maximum nesting of parentheses and negations; bounds the recursion.
 const MAX_NESTING: usize = 100;
 
-/// Which items are valid at this position.
+/// Items that are valid at this position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Allow {
     /// Only a primitive, because there are no qualifiers that a value could inherit.
@@ -365,7 +365,7 @@ impl<'a> Parser<'a> {
             _ => return Ok(Some(one)),
         };
         self.take();
-        self.expect(Token::Key(other), "expected the other direction, or a value before this")?;
+        self.expect(Token::Key(other), "expected the opposite direction ('src' or 'dst'), or a value before this")?;
         Ok(Some(joined))
     }
 

@@ -7,7 +7,7 @@
 //! one for false. Parts are joined in the order in which they were made, so jumps only go forward
 //! and every execution ends.
 
-/// Where the number that a test reads comes from.
+/// Source of the number that a test reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     /// The four bytes at `at`. A narrower field is their low end, selected by the mask: one kind of
@@ -118,7 +118,7 @@ pub(super) const REJECT: u16 = u16::MAX - 1;
 /// Maximum number of instructions in a program.
 pub(super) const MAX_INSNS: usize = 16_384;
 
-/// Which of a test's two branches is taken.
+/// Branch that a test takes: for true or for false.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Yes,

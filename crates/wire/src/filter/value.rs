@@ -33,7 +33,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
-/// How the length of the network part of an address was given.
+/// Length of the network part of an address, as a prefix length or a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Prefix<'a> {
     Len(u32),

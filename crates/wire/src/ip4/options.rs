@@ -32,7 +32,7 @@ pub struct Timestamps<'a> {
     pub pointer: u8,
     /// Number of hosts that could not add a timestamp for lack of space, 0 to 15.
     pub overflow: u8,
-    /// What is recorded. 0: timestamps only; 1: addresses and timestamps; 3: timestamps of
+    /// Kind of entries. 0: timestamps only; 1: addresses and timestamps; 3: timestamps of
     /// prespecified addresses.
     pub flag: u8,
     /// Timestamps, or addresses and timestamps alternately.

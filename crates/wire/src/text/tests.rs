@@ -204,7 +204,7 @@ proptest! {
 
     #[test]
     fn lines_of_the_fixed_shape_are_skipped(lines in prop::collection::vec(text(), 0..30), pick in prop::collection::vec(0..30_usize, 0..60), damage in any::<bool>()) {
-        // Repeated lines, so that a line often has the same length as the one before.
+        // Lines are repeated, so that a line often has the same length as the previous one.
         let pool: Vec<&Vec<u8>> = lines.iter().filter(|line| damage || plain_shape(line) == Some(line.len())).collect();
         let text: Vec<u8> = pick.iter().filter_map(|at| pool.get(*at)).flat_map(|line| line.iter().copied()).collect();
         let mut expected = Vec::new();

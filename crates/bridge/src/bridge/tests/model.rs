@@ -223,7 +223,7 @@ proptest! {
         }
     }
 
-    /// Frames of one port sent as one burst, or one by one.
+    /// The frames of one port are sent as one burst, or one by one.
     #[test]
     fn a_burst_equals_its_single_frames_in_all_setups(
         filtering: bool, ports in prop::collection::vec(port(), PORTS), traffic in prop::collection::vec((0..PORTS as u16, traffic()), 1..5),

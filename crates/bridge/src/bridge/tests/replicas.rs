@@ -137,7 +137,7 @@ fn a_replica_that_missed_reports_floods_groups_until_they_are_announced_again() 
     assert_eq!(at(0, data(GROUP), 271), [0, 1, 0, 1]);
 }
 
-/// The other replica saw a station join and leave a group; later this replica saw a station join.
+/// The other replica received a join and a leave of a group; later, this replica received a join.
 #[test]
 fn announcements_are_applied_with_their_original_time() {
     let (mut first, mut other) = (replica(4), replica(4));

@@ -78,7 +78,8 @@ fn seeds(many: u64) -> std::ops::Range<u64> {
 
 #[derive(Default)]
 struct Found {
-    /// Times until one tree spanned for good: from the start, and from a later event.
+    /// Times until one tree spanned the network permanently: from the start, and after a later
+    /// event.
     first: Duration,
     later: Duration,
     /// Seeds with loops while the network came up, and later; and the duration of the longest loop.
@@ -87,8 +88,8 @@ struct Found {
     longest_loop: Duration,
 }
 
-/// Runs networks of a kind with random events: each time there must be one tree at most `bound`
-/// later.
+/// Runs networks of a kind with random events. After each event there must be one spanning tree
+/// within `bound`.
 fn networks(kind: &Kind, many: u64, bound: Duration) -> Found {
     let mut found = Found::default();
     for seed in seeds(many) {
@@ -136,7 +137,8 @@ const HELLO_S: u64 = 2;
 const FORWARD_DELAY_S: u64 = 15;
 const MAX_AGE_S: u64 = 20;
 
-/// Convergence time by delays: twice the forward delay after the last information.
+/// Convergence time, in seconds, if ports wait for their delays: twice the forward delay after the
+/// last information.
 const BY_DELAYS_S: u64 = 2 * FORWARD_DELAY_S + 3 * HELLO_S;
 
 impl Found {

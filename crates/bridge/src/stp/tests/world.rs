@@ -28,7 +28,7 @@ impl Rng {
 pub struct Bridge {
     pub stp: Stp,
     pub alive: bool,
-    /// State of each port, and its segment.
+    /// State of each port, and the segment to which it is connected.
     pub ports: Vec<(PortState, usize)>,
     pub flushes: usize,
     pub short_ageings: usize,
@@ -41,7 +41,7 @@ pub struct Segment {
     pub carrier: bool,
     /// The segment passes frames.
     pub passes: bool,
-    /// Frames from this bridge are lost.
+    /// Bridge whose frames are lost on the segment.
     pub deaf_to: Option<usize>,
     pub duplex: Duplex,
     pub delay: Duration,
@@ -78,8 +78,8 @@ impl World {
         }
     }
 
-    /// Adds a bridge with an address that ends in its index plus one; its seconds start at
-    /// `phase_ms` of the network's.
+    /// Adds a bridge whose address ends in its index plus one. Its seconds begin `phase_ms`
+    /// milliseconds after those of the network.
     pub fn bridge(&mut self, priority: u16, version: StpVersion, phase_ms: u64) -> usize {
         let n = self.bridges.len();
         let config = StpConfig { address: address(n), priority, version, ..StpConfig::default() };
@@ -90,7 +90,7 @@ impl World {
         n
     }
 
-    /// Connects two bridges by a link, or several by a segment.
+    /// Connects two bridges by a link, or several bridges by a shared segment.
     pub fn connect(&mut self, bridges: &[usize], duplex: Duplex, delay: Duration) -> usize {
         self.connect_as(bridges, duplex, delay, StpPort::default())
     }
@@ -283,8 +283,8 @@ impl World {
         Ok(())
     }
 
-    /// Runs for `long` and returns the time from the start until there was one tree for good: to a
-    /// millisecond at first, then to ten, after a second to a hundred.
+    /// Runs for the time `long`. Returns the time from the start until one tree spanned the network
+    /// permanently. The resolution is 1 ms at first, then 10 ms, and 100 ms after a second.
     pub fn settles_in(&mut self, long: Duration) -> Result<Duration, String> {
         let begun = self.now;
         let mut last_bad = Duration::ZERO;

@@ -92,8 +92,8 @@ fn loom_netisr_two_callers_and_a_worker_lose_nothing() {
     });
 }
 
-/// A worker that leaves its turn after each queue, as one with other work in its thread does, must
-/// not sleep while items wait.
+/// A worker that ends its turn after each queue, as a worker with other work in its thread does,
+/// must not sleep while items wait.
 #[test]
 fn loom_netisr_a_worker_that_pauses_sleeps_over_nothing() {
     model(3, || {

@@ -45,8 +45,9 @@ fn two_ports_of_a_fanout_group_share_the_flows() {
 
 const PEER: &str = "LINERATE_PEER";
 const LEN: usize = 8 << 20;
-/// Maximum number of frames that may fail because they are sent before the peer's end is up: about
-/// two seconds of ARP requests and initial IPv6 packets. ARP and TCP retransmit theirs.
+/// Maximum number of frames that may fail because they are sent before the peer's end is up: ARP
+/// requests and initial IPv6 packets of about two seconds. ARP and TCP retransmit the frames that
+/// matter.
 const TX_ERRORS_MAX: u64 = 8;
 
 fn text() -> Vec<u8> {

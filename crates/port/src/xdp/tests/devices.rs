@@ -25,8 +25,8 @@ impl End {
         End { port: open(dev, &XdpConfig::default(), &pool).unwrap(), pool, sent: 0, came: 0, next: 0 }
     }
 
-    /// Sends while fewer frames are in flight than buffers wait at the other end (256, less what
-    /// others send).
+    /// Sends frames while fewer are in flight (`under_way`) than buffers wait at the other end:
+    /// 256, minus those for other senders.
     fn send(&mut self, most: u32, under_way: u32, now: Instant) {
         let mut burst = Burst::new();
         while self.sent + (burst.len() as u32) < most && under_way + (burst.len() as u32) < 192 && burst.len() < 64 {

@@ -65,7 +65,8 @@ impl fmt::Display for Condition {
     }
 }
 
-/// A read beyond the frame or a division by zero: no match, wherever it occurs.
+/// The frame does not match, because a read goes beyond it or a division is by zero, wherever that
+/// occurs.
 struct Rejected;
 
 type Answer<T> = Result<T, Rejected>;
@@ -125,7 +126,7 @@ impl Frame<'_> {
             && self.either(dir, 54, 56, |at| Ok(within(self.load(at, 2)?)))?)
     }
 
-    /// Returns whether the protocol that `number` reads from is present; of two operands only the
+    /// Returns whether the protocol from which `number` reads is present. Of two operands only the
     /// left one is checked.
     fn is_there(&self, number: &Number) -> Answer<bool> {
         Ok(match number {

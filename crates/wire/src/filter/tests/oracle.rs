@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// A capture file with the frames' numbers as time stamps.
+/// A capture file in which the time stamp of each frame is the frame's number.
 struct File(PathBuf);
 
 impl File {
@@ -103,8 +103,8 @@ fn libpcap_matches_the_same_frames() {
     }
 }
 
-/// libpcap's optimizer removes loads, so only frames long enough for all loads are used. It also
-/// computes other offsets than its own interpreter for an index below 0.
+/// libpcap's optimizer removes loads, so only frames long enough for all loads are used. For an
+/// index below 0 it also computes other offsets than libpcap's own interpreter.
 #[test]
 fn optimized_libpcap_matches_the_same_frames() {
     if !installed() {
@@ -158,8 +158,8 @@ fn random_expressions_match_the_same_frames() {
         .unwrap();
 }
 
-/// Accepted lines with a word deleted, doubled, moved or taken from another line; prints those that
-/// only one side accepts.
+/// Takes accepted lines in which a word is deleted, doubled, moved or replaced by one from another
+/// line. Prints the lines that only one of the two programs accepts.
 #[test]
 #[ignore = "a hunt, whose findings need eyes"]
 fn mutated_expressions() {

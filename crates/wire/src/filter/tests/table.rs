@@ -91,7 +91,7 @@ fn what_differs_from_libpcap() {
         ("1 << ip[0] - 0x44 = 2", true),
         ("host ((1.0.0.1))", true),
         ("port ((12345) or 1)", true),
-        // The byte of the frame, not the current contents of a register.
+        // `byte` reads the byte of the frame, not the current contents of a register.
         ("byte 0 & 2", true),
         ("byte 0 & 1", false),
         ("byte 1 | 0", false),

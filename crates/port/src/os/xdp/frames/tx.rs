@@ -20,7 +20,7 @@ pub struct FrameTx {
     shared: Arc<Shared>,
 }
 
-/// Whether a frame continues in the next buffer.
+/// Mark whether a frame continues in the next buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum More {
