@@ -267,8 +267,7 @@ drop_reasons! {
     /// IPv6 version is not 6.
     Ip6BadVersion = "inet.ip6.in" . bad_version,
     /// Source address must not appear on a wire: a group, ::1, IPv4-mapped, or :: to a host (RFC
-    /// 4291
-    /// 2.5).
+    /// 4291 2.5).
     Ip6MartianSource = "inet.ip6.in" . martian_source,
     /// Destination address must not appear on a wire.
     Ip6MartianDestination = "inet.ip6.in" . martian_destination,

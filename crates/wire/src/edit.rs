@@ -112,8 +112,7 @@ pub struct Layout {
     /// True if the packet is neither a fragment nor truncated.
     whole: bool,
     /// True if checksums cover the last address of a Routing header instead of the destination (RFC
-    /// 8200
-    /// 8.1).
+    /// 8200 8.1).
     source_routed: bool,
 }
 

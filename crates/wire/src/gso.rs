@@ -2,10 +2,9 @@
 //!
 //! Each piece equals the segment that a sender without the offload would have sent: headers are
 //! repeated, sequence number and identification advance, CWR is set only on the first piece (RFC
-//! 3168
-//! 6.1.2), PSH and FIN only on the last, and all checksums are filled in. An identification of 0
-//! with DF stays 0 (RFC 6864 4.1: it has no meaning then). The payload is copied and summed in one
-//! pass. Over IPv6, extension headers in front of the segment are repeated unchanged.
+//! 3168 6.1.2), PSH and FIN only on the last, and all checksums are filled in. An identification of
+//! 0 with DF stays 0 (RFC 6864 4.1: it has no meaning then). The payload is copied and summed in
+//! one pass. Over IPv6, extension headers in front of the segment are repeated unchanged.
 
 use crate::checksum::{self, Partial};
 use crate::{Proto, ip4, ip6, tcp};

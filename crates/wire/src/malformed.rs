@@ -108,9 +108,8 @@ pub enum Malformed {
         /// Layer of the error.
         layer: Layer,
     },
-    /// Neither the LLC header of a BPDU nor the bridge group address as destination was found (IEEE
-    /// 802.1D-2004
-    /// 7.12.3).
+    /// The frame does not have the LLC header of a BPDU, or is not addressed to the bridge group
+    /// (IEEE 802.1D-2004 7.12.3).
     BadLlc,
     /// BPDU: the protocol identifier is not 0 (IEEE 802.1D-2004 9.3.4).
     BadBpduProtocol(u16),

@@ -1,11 +1,10 @@
 //! Slow path: VLANs, port states, clusters, rules and span ports.
 //!
 //! Each frame passes these checks and steps in order: header complete; reserved group address
-//! (accepted in all port states but disabled); port not discarding; VLAN classification (IEEE
-//! 802.1Q 8.6.1,
-//! 8.6.2); ingress rules; source learned in its VLAN (8.7); port forwarding; destination lookup
-//! (8.6.3). On egress: port forwarding and a member of the VLAN (8.6.4), tag added or removed,
-//! egress rules.
+//! (accepted in all port states but disabled); port neither discarding nor muted; VLAN
+//! classification (IEEE 802.1Q 8.6.1, 8.6.2); ingress rules; source learned in its VLAN (8.7); port
+//! forwarding; destination lookup (8.6.3). On egress: port forwarding and a member of the VLAN
+//! (8.6.4), tag added or removed, egress rules.
 
 use super::flood::Ingress;
 use super::input::{CHUNK, FLOOD, GROUP, OWN, ParsedFrame, RESERVED, Verdict};

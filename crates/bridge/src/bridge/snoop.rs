@@ -54,7 +54,6 @@ pub struct SnoopConfig {
     pub membership: Duration,
     /// Time for which a router port or another querier stays known without a further message: RFC
     /// 3376 8.5, 255 s.
-    /// 8.5, 255 s.
     pub router: Duration,
     /// Querier of this bridge. It sends queries unless another querier has a lower address. `None`:
     /// no querier.

@@ -38,8 +38,7 @@ pub(super) struct TreeRequests {
     /// Port that requested setTcPropTree (17.21.18), which affects all other ports.
     pub tc_prop: Option<PortNo>,
     /// Information about the root arrived: pass it on at once to neighbors that use STP
-    /// (802.1D-1998
-    /// 8.6.4).
+    /// (802.1D-1998 8.6.4).
     pub relay: bool,
 }
 

@@ -42,8 +42,8 @@ fn construct(buf: NonNull<u8>) {
 }
 
 fn destruct(buf: NonNull<u8>) {
-    // Writes one word, as mb_dtor_mbuf does when it clears tags and flags; this loads the cache
-    // line. SAFETY: the buffer is ours and aligned to 64 bytes.
+    // Writes one word, as mb_dtor_mbuf does when it clears tags and flags; this loads the line.
+    // SAFETY: the buffer is ours and aligned to 64 bytes.
     unsafe { buf.cast::<u64>().write(0) }
 }
 

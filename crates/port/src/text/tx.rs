@@ -2,8 +2,7 @@
 //!
 //! A frame counts as sent when the last byte of its line is written; until then it is held. Data
 //! that cannot be written without blocking waits in a buffer. When the reader is gone, waiting and
-//! later frames are dropped (`port.tx.errors`), and [`TxHalf::is_gone`]
-//! returns true.
+//! later frames are dropped (`port.tx.errors`), and [`TxHalf::is_gone`] returns true.
 
 use crate::{PortCounts, TxHalf, offload, os};
 use buf::{Burst, Frame};

@@ -1,5 +1,5 @@
-//! Writes ICMP messages. `inet` decides which packets are answered, and how often (RFC 1122
-//! 3.2.2, RFC 1812 4.3.2.8).
+//! Writes ICMP messages. `inet` decides which packets are answered, and how often (RFC 1122 3.2.2,
+//! RFC 1812 4.3.2.8).
 
 use super::{HEADER_LEN, ty};
 use crate::checksum;

@@ -1,5 +1,4 @@
-//! Writes ICMPv6 messages. `inet` decides which packets are answered, and how often (RFC 4443
-//! 2.4).
+//! Writes ICMPv6 messages. `inet` decides which packets are answered, and how often (RFC 4443 2.4).
 
 use super::{HEADER_LEN, checksum_of, ty};
 use crate::checksum::update16;

@@ -214,8 +214,7 @@ pub fn query_more(message: &[u8]) -> Option<QueryMore> {
 }
 
 /// Encodes a number as an 8-bit code, rounded down. Numbers above 127 are encoded as exponent and
-/// mantissa (RFC 3376
-/// 4.1.1); at most 31,744.
+/// mantissa (RFC 3376 4.1.1); at most 31,744.
 pub fn code8(number: u16) -> u8 {
     if number < 128 {
         return number as u8;
