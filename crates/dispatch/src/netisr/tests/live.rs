@@ -156,10 +156,7 @@ fn invalid_settings_are_rejected() {
     assert_eq!(made(Config::default(), twice()), NetisrError::Twice { protocol: "ip" });
     let unanswered = vec![Protocol { policy: Policy::Cpu, ..Protocol::new("ip", 1) }];
     let refused = made(Config::default(), unanswered);
-    assert_eq!(
-        refused.to_string(),
-        "ip: policy 'cpu' is not available: the protocol does not select the workstream"
-    );
+    assert_eq!(refused.to_string(), "ip: policy 'cpu' is not available: the protocol does not select the workstream");
     let isr = netisr(1, Mode::Direct);
     let ip = isr.protocol("ip").unwrap();
     assert_eq!(isr.set_policy(ip, Policy::Cpu), Err(NetisrError::PolicyUnanswered { protocol: "ip" }));
