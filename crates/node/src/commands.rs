@@ -1,9 +1,9 @@
 //! Commands that configure and display a running host: the grammars of the BSD and iproute2
 //! programs.
 //!
-//! [`run`] runs one command and returns its output. Each program has a file of its own here; shared
-//! parts (parsing addresses, finding the iface of a neighbor, finding the nearest word) are in
-//! [`parse`] and [`error`].
+//! [`run`] runs one command and returns its output. The commands are the rows of `Commands::ALL`.
+//! Each command has a file of its own here, with its forms; values that several commands parse are
+//! in [`parse`].
 
 mod arp;
 mod audit;

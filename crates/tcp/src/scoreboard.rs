@@ -14,24 +14,6 @@ use crate::SeqNum;
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Marks of a record.
-pub(crate) mod mark {
-    /// Reported by the peer (RFC 2018).
-    pub const SACKED: u8 = 1;
-    /// Considered lost.
-    pub const LOST: u8 = 1 << 1;
-    /// Retransmitted, and the retransmission counts as in flight.
-    pub const RETRANS: u8 = 1 << 2;
-    /// Retransmitted at least once: cannot be used for RTT measurement (Karn).
-    pub const EVER: u8 = 1 << 3;
-    /// Ends with FIN.
-    pub const FIN: u8 = 1 << 4;
-    /// Sent with PSH.
-    pub const PSH: u8 = 1 << 5;
-    /// Marked lost, then unmarked by an undo.
-    pub const SPARED: u8 = 1 << 6;
-}
-
 /// One segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
@@ -699,6 +681,7 @@ fn note_original(record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
     out.lowest_original = Some(lowest);
 }
 
+pub(crate) mod mark;
 mod undo;
 
 #[cfg(test)]
