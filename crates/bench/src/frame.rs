@@ -64,7 +64,7 @@ pub fn build(from: End, to: End, payload: &[u8; PAYLOAD]) -> [u8; FRAME] {
 pub fn check(frame: &[u8], from: End, to: End, payload: &[u8; PAYLOAD], checksums: Checksums) -> anyhow::Result<()> {
     ensure!(frame.len() == FRAME, "frame length {}: expected {FRAME} bytes", frame.len());
     ensure!(frame[0..6] == to.mac && frame[6..12] == from.mac, "wrong MAC addresses {:02x?}", &frame[..12]);
-    ensure!(frame[12..16] == [8, 0, 0x45, 0], "not IPv4 without options: {:02x?}", &frame[12..16]);
+    ensure!(frame[12..16] == [8, 0, 0x45, 0], "expected an IPv4 header without options, found {:02x?}", &frame[12..16]);
     ensure!(frame[16..18] == [0, (FRAME - 14) as u8], "wrong IPv4 length {:02x?}", &frame[16..18]);
     ensure!(frame[22] > 0 && frame[23] == 17, "wrong time to live or protocol {:?}", &frame[22..24]);
     ensure!(frame[26..30] == from.ip && frame[30..34] == to.ip, "wrong IPv4 addresses {:?}", &frame[26..34]);

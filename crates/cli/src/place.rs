@@ -32,7 +32,7 @@ const INSIDE: &str = "LINERATE_NETPERF_INSIDE";
 /// Flags of the placement.
 #[derive(Args, Debug)]
 pub struct PlaceArgs {
-    /// Set the path between the ends
+    /// Set what connects the two ends of the test
     #[arg(long, value_name = "WHAT", default_value = "pair", value_parser = over())]
     pub over: Over,
     /// Set the end that sends requests, with --over tap

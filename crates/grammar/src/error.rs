@@ -53,7 +53,7 @@ impl CommandError {
         CommandError::Unknown {
             what,
             found: shown(found),
-            nearest: nearest(found, names.iter().copied()).map(str::to_string),
+            nearest: similar(found, &names),
             possible: if names.len() <= POSSIBLE_MAX {
                 names.iter().map(|name| name.to_string()).collect()
             } else {
@@ -81,6 +81,16 @@ impl CommandError {
     pub fn failed(why: impl fmt::Display) -> CommandError {
         CommandError::Failed(why.to_string())
     }
+}
+
+/// Returns the name most similar to `word`. A name `[-]x` stands for `x` and `-x`.
+pub(crate) fn similar(word: &str, names: &[&str]) -> Option<String> {
+    let each = |name: &&str| match name.strip_prefix("[-]") {
+        Some(bare) => vec![bare.to_string(), format!("-{bare}")],
+        None => vec![name.to_string()],
+    };
+    let all: Vec<String> = names.iter().flat_map(each).collect();
+    nearest(word, all.iter().map(String::as_str)).map(str::to_string)
 }
 
 /// Returns a user's word in a safe form for messages: short, and with control characters escaped.

@@ -1,5 +1,6 @@
 //! Forms of commands, and the selection of the form that a command's words match.
 
+use crate::error::similar;
 use crate::pattern::{Pattern, either, kind_of};
 use crate::{Args, CommandError, Words};
 
@@ -23,8 +24,8 @@ pub fn parse<'f, 'w, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     words: &mut Words<'w>,
 ) -> Result<(&'f Form<F>, Args<'w>), CommandError> {
-    let Selected { form, pattern, .. } = select(forms, words)?;
-    Ok((form, pattern.take_all(form.grammar, words)?))
+    let Selected { form, pattern, .. } = select(forms, words, &[])?;
+    Ok((form, pattern.take_all(form.grammar, words)?.0))
 }
 
 /// Parses as [`parse`] does, and requires that no further words follow.
@@ -35,18 +36,39 @@ pub fn parse_all<'f, 'w, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     mut words: Words<'w>,
 ) -> Result<(&'f Form<F>, Args<'w>), CommandError> {
-    let Selected { form, pattern, beside } = select(forms, &words)?;
-    let args = pattern.take_all(form.grammar, &mut words)?;
+    let Selected { form, pattern, beside } = select(forms, &words, &[])?;
+    let (args, options) = pattern.take_all(form.grammar, &mut words)?;
     if let Some(extra) = words.peek() {
         let is_after_lead = args.words().len() == pattern.lead();
         let beside = if is_after_lead { beside } else { Vec::new() };
-        let possible = [pattern.option_words(), beside].concat();
+        let possible = [options, beside].concat();
         return Err(match possible.is_empty() {
             true => CommandError::too_much(extra),
             false => CommandError::unknown(kind_of(extra), extra, possible.into_iter()),
         });
     }
     Ok((form, args))
+}
+
+/// A form and the values of the words that match it.
+pub type Matched<'f, 'w, F> = (&'f Form<F>, Args<'w>);
+
+/// Parses commands that follow each other, up to the end of the words.
+///
+/// # Errors
+/// A word is unknown, invalid or missing.
+pub fn parse_sequence<'f, 'w, F: 'f>(
+    forms: impl IntoIterator<Item = &'f Form<F>> + Clone,
+    mut words: Words<'w>,
+) -> Result<Vec<Matched<'f, 'w, F>>, CommandError> {
+    let (mut all, mut options) = (Vec::new(), Vec::new());
+    while words.peek().is_some() {
+        let Selected { form, pattern, .. } = select(forms.clone(), &words, &options)?;
+        let (args, after) = pattern.take_all(form.grammar, &mut words)?;
+        options = after;
+        all.push((form, args));
+    }
+    Ok(all)
 }
 
 /// The form of which the most leading fixed words match the command.
@@ -57,9 +79,11 @@ struct Selected<'f, F> {
     beside: Vec<&'static str>,
 }
 
+/// Selects a form. `options` are words of the command before that would also be valid.
 fn select<'f, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     words: &Words<'_>,
+    options: &[&'static str],
 ) -> Result<Selected<'f, F>, CommandError> {
     let mut best: Vec<(&Form<F>, Pattern)> = Vec::new();
     let mut lead_of_best = 0;
@@ -84,16 +108,24 @@ fn select<'f, F>(
         }
     }
     if best.is_empty() || lead_of_best < deepest {
-        return Err(no_form(words, deepest, &expected));
+        if deepest == 0 {
+            add(&mut expected, options.to_vec());
+        }
+        return Err(no_form(words, deepest, &expected, Vec::new()));
     }
     let next = words.rest().get(lead_of_best).copied();
     let beside = if lead_of_best == deepest { expected } else { Vec::new() };
     let at = best.iter().position(|(_, pattern)| pattern.fits(next));
-    if at.is_none() && best.len() > 1 {
-        let mut expected = Vec::new();
-        best.iter().for_each(|(_, pattern)| add(&mut expected, pattern.next_words()));
+    // A word that resembles one of another form is a misspelt word rather than a bad value.
+    let is_misspelt = next.is_none_or(|word| similar(word, &beside).is_some());
+    if at.is_none() && (best.len() > 1 || is_misspelt && !beside.is_empty()) {
+        let (mut expected, mut values) = (Vec::new(), Vec::new());
+        for (_, pattern) in &best {
+            add(&mut expected, pattern.next_words());
+            values.extend(pattern.next_value());
+        }
         add(&mut expected, beside);
-        return Err(no_form(words, lead_of_best, &expected));
+        return Err(no_form(words, lead_of_best, &expected, values));
     }
     let (form, pattern) = best.swap_remove(at.unwrap_or(0));
     Ok(Selected { form, pattern, beside })
@@ -109,14 +141,16 @@ fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
 }
 
 /// Returns the error for a command that matches no form, because of word number `at` or because it
-/// ends there.
-fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str]) -> CommandError {
+/// ends there. `expected` are the fixed words and `values` the descriptions of values that would
+/// match.
+fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str], values: Vec<String>) -> CommandError {
     match words.rest().get(at) {
         Some(found) => CommandError::unknown(kind_of(found), found, expected.iter().copied()),
         None => {
             let mut at_end = *words;
             while at_end.take().is_some() {}
-            at_end.missing(&either(expected))
+            let words = expected.iter().map(|word| word.to_string());
+            at_end.missing(&either(&values.into_iter().chain(words).collect::<Vec<_>>()))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Commands, and their help.
 
+use crate::pattern::is_name;
 use crate::{CommandError, Form, Words};
 
 /// Width of help text in columns.
@@ -60,7 +61,7 @@ impl Usage {
 }
 
 fn shown_token(token: &str) -> String {
-    let (name, domain) = token.split_once(':').unwrap_or(("", token));
+    let (name, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or(("", token));
     if !name.is_empty() && !domain.contains('|') {
         return name.to_string();
     }

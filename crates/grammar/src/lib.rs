@@ -35,7 +35,7 @@ mod words;
 
 pub use args::Args;
 pub use error::CommandError;
-pub use form::{Form, parse, parse_all};
+pub use form::{Form, Matched, parse, parse_all, parse_sequence};
 pub use help::{Command, Usage, command, command_list, command_of, forms_of, usage};
 pub use nearest::nearest;
 pub use pattern::Value;

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 pub struct Value {
     /// Name in forms.
     pub name: &'static str,
+    /// Name in error messages.
+    label: &'static str,
     /// Description of a valid value, for error messages.
     pub expected: &'static str,
     /// Returns whether a word may be a value of this kind. An optional value is consumed only if it
@@ -33,27 +35,28 @@ fn is_number(word: &str) -> bool {
     word.parse::<i64>().is_ok()
 }
 
-const fn value(name: &'static str, expected: &'static str, accepts: fn(&str) -> bool) -> Value {
-    Value { name, expected, accepts }
+const fn value(name: &'static str, label: &'static str, expected: &'static str, accepts: fn(&str) -> bool) -> Value {
+    Value { name, label, expected, accepts }
 }
 
 /// Kinds of values that are described in messages or checked; values with other names accept any
 /// word.
 const VALUES: &[Value] = &[
-    value("ADDR", "an address", any),
-    value("A", "an IP address", is_address),
-    value("A/LEN", "an address such as 10.0.0.1/24 or fd00::1/64", is_address),
-    value("B", "an IP address", is_address),
-    value("BURST", "a number of frames", is_number),
-    value("DST", "a destination such as 10.0.0.0/8 or 2001:db8::/32, or default", any),
-    value("GATEWAY", "a gateway's address", any),
-    value("HOST", "a host", is_no_option),
-    value("IF", "an interface", is_no_option),
-    value("MAC", "a MAC address such as 02:00:00:00:00:01", any),
-    value("MASK", "a netmask such as 255.255.255.0", any),
-    value("PORT", "a port such as tap:tap0", any),
-    value("RATE", "a number of frames per second", is_number),
-    value("VLANS", "VLANs such as 1,10-20, or all", any),
+    value("ADDR", "address", "an address", any),
+    value("A", "address", "an IP address", is_address),
+    value("A/LEN", "address", "an address such as 10.0.0.1/24 or fd00::1/64", is_address),
+    value("B", "address", "an IP address", is_address),
+    value("BURST", "burst", "a number of frames", is_number),
+    value("DST", "destination", "a destination such as 10.0.0.0/8 or 2001:db8::/32, or default", any),
+    value("GATEWAY", "gateway", "a gateway's address", any),
+    value("HOST", "host", "a host", is_no_option),
+    value("IF", "interface", "an interface", is_no_option),
+    value("MAC", "MAC address", "a MAC address such as 02:00:00:00:00:01", any),
+    value("MASK", "netmask", "a netmask such as 255.255.255.0", any),
+    value("PLACE", "place", "an interface, any, dropped or all", is_no_option),
+    value("PORT", "port", "a port such as tap:tap0", any),
+    value("RATE", "rate", "a number of frames per second", is_number),
+    value("VLANS", "VLANs", "VLANs such as 1,10-20, or all", any),
 ];
 
 /// Names of a range or choice, such as `1-4094` or `on|off`.
@@ -71,7 +74,11 @@ enum Element {
     /// A word and its synonyms, separated by commas.
     Word(&'static str),
     /// A word that may have a minus sign in front.
-    Switch(&'static str),
+    Switch {
+        name: &'static str,
+        /// The word as in the grammar: `[-]learn`.
+        shown: &'static str,
+    },
     /// Words separated by `|`, each with its synonyms.
     Choice { name: Name, words: &'static str },
     /// A number in a range.
@@ -96,7 +103,7 @@ impl Pattern {
 
     /// Returns the number of elements at the beginning that are fixed words.
     pub(crate) fn lead(&self) -> usize {
-        let is_fixed = |element: &&Element| matches!(element, Element::Word(_) | Element::Switch(_));
+        let is_fixed = |element: &&Element| matches!(element, Element::Word(_) | Element::Switch { .. });
         self.0.iter().take_while(is_fixed).count()
     }
 
@@ -109,12 +116,6 @@ impl Pattern {
     /// Returns the words that the leading element number `at` accepts, without synonyms.
     pub(crate) fn lead_words(&self, at: usize) -> Vec<&'static str> {
         self.0.get(at).filter(|_| at < self.lead()).map(Element::shown_words).unwrap_or_default()
-    }
-
-    /// Returns the words with which the form's options begin.
-    pub(crate) fn option_words(&self) -> Vec<&'static str> {
-        let options = self.0.iter().filter(|element| matches!(element, Element::Optional(_)));
-        options.flat_map(Element::shown_words).collect()
     }
 
     /// Returns the elements that may follow the leading words: the options there, and the element
@@ -142,15 +143,26 @@ impl Pattern {
         self.next().flat_map(Element::shown_words).collect()
     }
 
-    /// Consumes the words of the form with this grammar.
+    /// Returns the description of the value that must follow the leading words, if one must.
+    pub(crate) fn next_value(&self) -> Option<String> {
+        let value = self.0.get(self.lead())?;
+        matches!(value, Element::Value(_) | Element::Range { .. } | Element::Rest(_)).then(|| value.expected())
+    }
+
+    /// Consumes the words of the form with this grammar. Returns their values, and the words with
+    /// which the options begin that may follow.
     ///
     /// # Errors
     /// A word is unknown, invalid or missing.
-    pub(crate) fn take_all<'w>(&self, grammar: &'static str, words: &mut Words<'w>) -> Result<Args<'w>, CommandError> {
+    pub(crate) fn take_all<'w>(
+        &self,
+        grammar: &'static str,
+        words: &mut Words<'w>,
+    ) -> Result<(Args<'w>, Vec<&'static str>), CommandError> {
         let (mut args, before) = (Args::new(grammar, self.0.iter().flat_map(Element::names).collect()), words.rest());
-        take(&self.0, words, &mut args)?;
+        let options = take(&self.0, words, &mut args)?;
         args.put_words(before.get(..before.len() - words.rest().len()).unwrap_or_default());
-        Ok(args)
+        Ok((args, options))
     }
 }
 
@@ -161,9 +173,10 @@ fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
     loop {
         *rest = rest.trim_start();
         if let Some(after) = rest.strip_prefix("[-]") {
-            let (word, after) = split(after);
-            (*rest, before) = (after, word);
-            elements.push(Element::Switch(word));
+            let (name, after) = split(after);
+            let shown = rest.get(..rest.len() - after.len()).unwrap_or(name);
+            (*rest, before) = (after, name);
+            elements.push(Element::Switch { name, shown });
         } else if let Some(after) = rest.strip_prefix('[') {
             *rest = after;
             elements.push(Element::Optional(sequence(rest, before)));
@@ -173,7 +186,7 @@ fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
         } else {
             let (token, after) = split(rest);
             *rest = after;
-            let is_beside = matches!(elements.last(), Some(Element::Word(_) | Element::Switch(_)));
+            let is_beside = matches!(elements.last(), Some(Element::Word(_) | Element::Switch { .. }));
             let element = element(token, before, is_beside);
             if let Element::Word(word) = &element {
                 before = first(word);
@@ -212,7 +225,7 @@ fn element(token: &'static str, before: &'static str, is_beside: bool) -> Elemen
 }
 
 /// Returns whether a token is the name of a value: upper-case letters, digits and slashes.
-fn is_name(token: &str) -> bool {
+pub(crate) fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_uppercase())
         && token.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'/')
 }
@@ -222,7 +235,7 @@ impl Element {
     fn names(&self) -> Vec<&'static str> {
         match self {
             Element::Word(word) => vec![first(word)],
-            Element::Switch(name) | Element::Value(name) => vec![name],
+            Element::Switch { name, .. } | Element::Value(name) => vec![name],
             Element::Choice { name, .. } | Element::Range { name, .. } => vec![name.value],
             Element::Rest(_) => Vec::new(),
             Element::Optional(elements) => elements.iter().flat_map(Element::names).collect(),
@@ -244,7 +257,7 @@ impl Element {
     fn accepts(&self, word: &str) -> bool {
         match self {
             Element::Word(_) | Element::Choice { .. } => self.canonical(word).is_some(),
-            Element::Switch(own) => word.strip_prefix('-').unwrap_or(word) == *own,
+            Element::Switch { name, .. } => word.strip_prefix('-').unwrap_or(word) == *name,
             Element::Range { .. } => is_number(word),
             Element::Value(name) => known(name).is_none_or(|value| (value.accepts)(word)),
             Element::Rest(_) => true,
@@ -256,7 +269,7 @@ impl Element {
     fn shown_words(&self) -> Vec<&'static str> {
         match self {
             Element::Word(word) => vec![first(word)],
-            Element::Switch(word) => vec![word],
+            Element::Switch { shown, .. } => vec![shown],
             Element::Choice { words, .. } => words.split('|').map(first).collect(),
             Element::Optional(elements) => elements.first().map(Element::shown_words).unwrap_or_default(),
             Element::Range { .. } | Element::Value(_) | Element::Rest(_) => Vec::new(),
@@ -271,14 +284,15 @@ impl Element {
                 known(name).map_or_else(|| name.to_string(), |value| value.expected.to_string())
             }
             Element::Optional(elements) => elements.first().map(Element::expected).unwrap_or_default(),
-            Element::Word(_) | Element::Switch(_) | Element::Choice { .. } => either(&self.shown_words()),
+            Element::Word(_) | Element::Switch { .. } | Element::Choice { .. } => either(&self.shown_words()),
         }
     }
 }
 
 /// Joins words as alternatives: `a, b or c`.
-pub(crate) fn either(words: &[&str]) -> String {
-    match words {
+pub(crate) fn either<S: AsRef<str>>(words: &[S]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.as_slice() {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
         words => words.concat(),
     }
@@ -293,65 +307,86 @@ pub(crate) fn kind_of(word: &str) -> &'static str {
     if word.starts_with('-') { "option" } else { "word" }
 }
 
+/// Options that may come next, with those that were consumed and may not be repeated.
+#[derive(Default)]
+struct Options<'e>(Vec<(&'e Element, Repeat)>);
+
+/// Permission to consume an option again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Allowed,
+    Refused,
+}
+
 /// Consumes the words of `elements`. Options are also accepted after the values that follow them.
-fn take<'w>(elements: &[Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
-    let mut options: Vec<&Element> = Vec::new();
+/// Returns the words of the options that were accepted last.
+fn take<'w>(
+    elements: &[Element],
+    words: &mut Words<'w>,
+    args: &mut Args<'w>,
+) -> Result<Vec<&'static str>, CommandError> {
+    let mut options = Options::default();
     let mut elements = elements.iter().peekable();
     while elements.peek().is_some() {
         while let Some(option) = elements.next_if(|element| matches!(element, Element::Optional(_))) {
-            options.push(option);
+            options.0.push((option, Repeat::Allowed));
         }
-        take_options(&options, words, args)?;
+        options.take(words, args)?;
         let Some(element) = elements.next() else { break };
-        let is_unknown = |word: &&str| word.starts_with('-') && has_dashes(&options);
+        let is_unknown = |word: &&str| word.starts_with('-') && options.have_dashes();
         if let (Element::Value(_), Some(word)) = (element, words.peek().filter(is_unknown)) {
-            return Err(CommandError::unknown("option", word, words_of(&options)));
+            return Err(CommandError::unknown("option", word, options.words()));
         }
         take_one(element, words, args)?;
         match element {
-            Element::Value(_) | Element::Range { .. } => take_options(&options, words, args)?,
-            _ => options.clear(),
+            Element::Value(_) | Element::Range { .. } => options.take(words, args)?,
+            _ => options.0.clear(),
         }
     }
-    Ok(())
+    Ok(options.words().collect())
 }
 
-/// Returns the words with which `options` begin.
-fn words_of(options: &[&Element]) -> impl Iterator<Item = &'static str> {
-    options.iter().flat_map(|option| option.shown_words())
-}
-
-/// Returns whether one of `options` begins with a minus sign.
-fn has_dashes(options: &[&Element]) -> bool {
-    words_of(options).any(|word| word.starts_with('-'))
-}
-
-/// Consumes options in any order, with fixed words before values. A value is consumed at most once,
-/// `NAME...` any number of times.
-fn take_options<'w>(options: &[&Element], words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
-    let mut used = vec![false; options.len()];
-    while let Some(word) = words.peek() {
-        let is_fixed = |option: &Element| !option.shown_words().is_empty();
-        let fits = |(at, option): &(usize, &&Element)| option.accepts(word) && used.get(*at) == Some(&false);
-        let mut fixed = options.iter().enumerate().filter(|(_, option)| is_fixed(option));
-        let mut values = options.iter().enumerate().filter(|(_, option)| !is_fixed(option));
-        let is_option = word.starts_with('-') && has_dashes(options);
-        let found = fixed.find(fits).or_else(|| values.find(fits).filter(|_| !is_option));
-        let Some((at, Element::Optional(elements))) = found else { break };
-        match elements.first() {
-            Some(Element::Rest(_)) => {
-                words.take();
-                args.put_rest(word);
-                continue;
-            }
-            Some(Element::Value(_) | Element::Range { .. }) => {
-                used.iter_mut().skip(at).take(1).for_each(|used| *used = true);
-            }
-            _ => {}
-        }
-        take(elements, words, args)?;
+impl Options<'_> {
+    /// Returns the words with which the options begin that may come next.
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        let open = self.0.iter().filter(|(_, repeat)| *repeat == Repeat::Allowed);
+        open.flat_map(|(option, _)| option.shown_words())
     }
-    Ok(())
+
+    /// Returns whether an option begins with a minus sign.
+    fn have_dashes(&self) -> bool {
+        self.0.iter().flat_map(|(option, _)| option.shown_words()).any(|word| word.starts_with('-'))
+    }
+
+    /// Consumes options in any order, with fixed words before values. An option that is a word
+    /// alone may be repeated, `NAME...` takes any number of words, and other options occur once.
+    fn take<'w>(&mut self, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
+        while let Some(word) = words.peek() {
+            let is_option = word.starts_with('-') && self.have_dashes();
+            let mut open: Vec<&mut (&Element, Repeat)> = self
+                .0
+                .iter_mut()
+                .filter(|(option, repeat)| *repeat == Repeat::Allowed && option.accepts(word))
+                .collect();
+            let at = open.iter().position(|(option, _)| !option.shown_words().is_empty());
+            let Some((Element::Optional(elements), repeat)) =
+                at.or((!is_option && !open.is_empty()).then_some(0)).map(|at| open.swap_remove(at))
+            else {
+                return Ok(());
+            };
+            match elements.as_slice() {
+                [Element::Rest(_), ..] => {
+                    words.take();
+                    args.put_rest(word);
+                    continue;
+                }
+                [Element::Word(_) | Element::Switch { .. }] => {}
+                _ => *repeat = Repeat::Refused,
+            }
+            take(elements, words, args)?;
+        }
+        Ok(())
+    }
 }
 
 fn take_one<'w>(element: &Element, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
@@ -361,8 +396,10 @@ fn take_one<'w>(element: &Element, words: &mut Words<'w>, args: &mut Args<'w>) -
             let unknown = || CommandError::unknown(kind_of(word), word, std::iter::once(first(own)));
             args.put(first(own), element.canonical(word).ok_or_else(unknown)?);
         }
-        Element::Switch(own) if element.accepts(word) => args.put(own, word),
-        Element::Switch(own) => return Err(CommandError::unknown("word", word, std::iter::once(*own))),
+        Element::Switch { name, .. } if element.accepts(word) => args.put(name, word),
+        Element::Switch { shown, .. } => {
+            return Err(CommandError::unknown("word", word, std::iter::once(*shown)));
+        }
         Element::Choice { name, .. } => {
             let bad = || CommandError::bad(&name.shown.to_lowercase(), word, element.expected());
             args.put(name.value, element.canonical(word).ok_or_else(bad)?);
@@ -374,7 +411,13 @@ fn take_one<'w>(element: &Element, words: &mut Words<'w>, args: &mut Args<'w>) -
             }
             args.put(name.value, word);
         }
-        Element::Value(name) => args.put(name, word),
+        Element::Value(name) => {
+            let value = known(name).filter(|value| !(value.accepts)(word));
+            if let Some(value) = value {
+                return Err(CommandError::bad(value.label, word, value.expected));
+            }
+            args.put(name, word);
+        }
         Element::Rest(_) => {
             args.put_rest(word);
             while let Some(word) = words.take() {

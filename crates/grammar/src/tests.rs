@@ -84,8 +84,14 @@ fn an_error_names_the_word_and_the_expected_form() {
     for (text, message) in [
         (
             "ad tap:t0",
-            "unknown word 'ad' (did you mean 'addm'?); possible: addm, static, proto, learn, timeout, rule, inet, link, ping, get, lease, route",
+            "unknown word 'ad' (did you mean 'addm'?); possible: addm, static, proto, [-]learn, timeout, rule, inet, link, ping, get, lease, route",
         ),
+        (
+            "-lern p0",
+            "unknown option '-lern' (did you mean '-learn'?); possible: addm, static, proto, [-]learn, timeout, rule, inet, link, ping, get, lease, route",
+        ),
+        ("addm t loop 1 loop 2", "unexpected word 'loop'"),
+        ("inet fe80", "address 'fe80': expected an IP address"),
         ("addm", "expected a port such as tap:tap0 after 'addm'"),
         ("addm t loop", "expected a number from 0 to 7 after 'loop'"),
         ("addm t loop 8", "loop '8': expected a number from 0 to 7"),

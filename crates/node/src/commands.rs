@@ -87,14 +87,20 @@ impl<L: Locks> Commands<L> {
         Command {
             name: "arp",
             about: "Show and configure IPv4 neighbors",
-            usage: || usage(arp::Forms::<L>::ALL),
-            run: |ctl, words| one_of(arp::Forms::ALL, ctl, words),
+            usage: || arp::Forms::<L>::ALL.iter().map(|form| form.usage("[-n]")).collect(),
+            run: |ctl, mut words| {
+                words.skip("-n"); // names are never looked up
+                one_of(arp::Forms::ALL, ctl, words)
+            },
         },
         Command {
             name: "ndp",
             about: "Show and configure IPv6 neighbors; show default routers and prefixes",
-            usage: || usage(six::NdpForms::<L>::ALL),
-            run: |ctl, words| one_of(six::NdpForms::ALL, ctl, words),
+            usage: || six::NdpForms::<L>::ALL.iter().map(|form| form.usage("[-n]")).collect(),
+            run: |ctl, mut words| {
+                words.skip("-n"); // names are never looked up
+                one_of(six::NdpForms::ALL, ctl, words)
+            },
         },
         Command {
             name: "route",

@@ -71,7 +71,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// State of the algorithm in use.
+/// State of the congestion control algorithm in use.
 #[derive(Clone, Debug)]
 pub enum Control {
     /// NewReno (RFC 5681, RFC 6582).

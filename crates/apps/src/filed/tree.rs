@@ -13,7 +13,7 @@ pub const NAME_MAX: usize = 255;
 /// Memory charged for a file or directory in addition to its name and data, in bytes, rounded up.
 pub const NODE: usize = 256;
 
-/// Limits of a tree.
+/// Limits of the directory tree: entries, total bytes, bytes of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Maximum number of files and directories together.

@@ -1,6 +1,6 @@
 //! Runs a test from banner to results, and repeats it until the requested confidence is reached.
-//! Also has the traits of such tests and tools ("plays"), which run between a near end and a far
-//! end on any sockets.
+//! Also defines the traits that tests and tools (together called "plays") implement. A play runs
+//! between a near end and a far end, over any implementation of sockets.
 
 use super::confidence::{ConfidenceGoal, Runs};
 use super::far::Far;

@@ -15,7 +15,7 @@ pub enum Kind {
     Freelist,
     /// As BSD's UMA does: constructor and destructor, per-thread buckets, and a depot.
     Zone,
-    /// Not at all: each buffer is allocated and freed by the system's allocator.
+    /// No storage: the system's allocator allocates and frees each buffer.
     Malloc,
 }
 

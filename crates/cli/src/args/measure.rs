@@ -146,7 +146,7 @@ pub struct SelftestArgs {
     /// Run few rounds, to try the command
     #[arg(long)]
     pub quick: bool,
-    /// Run this many rounds per comparison [default: as the row's command]
+    /// Run this many rounds per comparison [default: as the command of each row]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// Pin to this CPU core [default: the last]

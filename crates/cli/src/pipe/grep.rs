@@ -33,8 +33,8 @@ Examples:
   linerate grep -f 'tcp port 443 and net 10.0.0.0/8' trace.pcap > some.pcap
   linerate grep -j 2 -c -F --file addresses.txt frames.txt")]
 pub struct GrepArgs {
-    /// Select by PATTERN (unless -e, -f or --file is given) in the frames of the files; -: standard
-    /// input
+    /// Print the frames of each FILE that match PATTERN (no PATTERN if -e, -f or --file is given);
+    /// -: standard input
     #[arg(value_name = "PATTERN FILE", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
     /// Use this pattern for matching; if repeated, any pattern may match

@@ -107,7 +107,8 @@ impl Segment {
 }
 
 impl Groups {
-    /// Returns the words from the referenced group to the end of its segment.
+    /// Returns the words of the table from the group that a reference names to the end of the
+    /// memory segment that holds the group.
     #[inline(always)]
     pub(super) fn from(&self, entry: u32) -> &[AtomicU32] {
         let (segment, at) = place(index(entry));

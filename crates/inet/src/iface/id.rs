@@ -1,4 +1,4 @@
-//! Numbers of interfaces.
+//! Identifiers of the interfaces of a stack.
 
 /// Number of an interface within its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -129,7 +129,7 @@ pub(super) enum MemoryWait {
 pub(crate) enum Shortage {
     /// No shortage.
     None,
-    /// Half of the limit is in use: no more data is kept out of order.
+    /// Half of the memory limit is in use: segments that arrive out of order are dropped.
     OutOfOrder,
     /// Three quarters of the limit are in use: buffers stop growing.
     Growth,

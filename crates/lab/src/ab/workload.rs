@@ -215,7 +215,7 @@ pub fn command(id: &str, words: &str, command: &[String]) -> anyhow::Result<Vari
 
 /// Runs the command once and measures the wall-clock time from start to exit.
 fn run(id: &str, line: &[String]) -> anyhow::Result<Reading> {
-    let [program, words @ ..] = line else { bail!("{id}: no command") };
+    let [program, words @ ..] = line else { bail!("{id}: the command line is empty") };
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let begun = Instant::now();

@@ -40,7 +40,7 @@ const PORTS: usize = 16;
 /// Number of generators with which `burst_max` is the limit.
 const FEW: usize = 2;
 
-/// A setting and the expected effect on the loop.
+/// Polling settings, with the effect that they should have on the polling loop.
 struct Request {
     settings: &'static [(&'static str, i64)],
     ports: usize,

@@ -141,7 +141,8 @@ impl Outside {
         Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(number as u64) })
     }
 
-    /// Fills a ring for each port with frames to stations behind the ports `to`.
+    /// Fills the ring of each port with frames: those of the first port go to stations at port
+    /// `to[0]`, those of the second to stations at port `to[1]`.
     fn fill(&mut self, switch: &Switch, to: [PortNo; 2]) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {

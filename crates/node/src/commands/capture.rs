@@ -16,10 +16,11 @@ type CaptureForm = Form<fn(&Around<'_>, &Args<'_>) -> Result<String, CommandErro
 /// Forms of `capture`.
 pub(crate) const FORMS: &[CaptureForm] = &[
     Form {
-        grammar: "open IF [snaplen BYTES:1-262144] [filter FILTER...]",
-        about: "Starts copying the frames of IF that match, and prints the number of the capture; IF may be any, dropped or all.",
+        grammar: "open PLACE [snaplen BYTES:1-262144] [filter [FILTER...]]",
+        about: "Starts copying the frames that match, of an interface, of any interface, dropped ones, or all; prints the number of \
+                the capture.",
         run: |of, args| {
-            let wants = match args.text("IF") {
+            let wants = match args.text("PLACE") {
                 "any" => Wants::Any,
                 "dropped" => Wants::Dropped,
                 "all" => Wants::All,
@@ -48,7 +49,7 @@ pub(crate) const FORMS: &[CaptureForm] = &[
         },
     },
     Form {
-        grammar: "dropped [filter FILTER...]",
+        grammar: "dropped [filter [FILTER...]]",
         about: "Prints recently dropped frames, with their reasons.",
         run: |of, args| {
             let dropped = of.watched.captures().dropped(&filter(args)?, of.now, |place| of.watched.name(place));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Shows names and cards, as text or JSON.
 pub(crate) fn shown(cards: &[(String, Arc<Nic>)], json: bool) -> Result<String, CommandError> {
     if cards.is_empty() {
-        return Err(CommandError::failed("no port here is a nic"));
+        return Err(CommandError::failed("there is no nic port"));
     }
     if !json {
         return Ok(cards.iter().map(|(name, nic)| format!("{name}:\n{}", nic.show())).collect());

@@ -3,7 +3,7 @@
 use super::parse;
 use super::{Ctl, ip, six, tunnel};
 use crate::config::IfaceConfig;
-use grammar::{Args, CommandError, Form, Usage, Words, parse as parse_form};
+use grammar::{Args, CommandError, Form, Usage, Words, parse_sequence};
 use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
@@ -127,12 +127,12 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     if !is_new {
         ctl.iface(name)?;
     }
-    let mut changes = Vec::new();
-    while words.peek().is_some() {
-        changes.push(parse_form(Forms::<L>::all(), &mut words)?);
-        if changes.last().is_some_and(|(form, _)| form.grammar == "destroy") {
-            words.end()?;
-        }
+    let changes = parse_sequence(Forms::<L>::all(), words)?;
+    if let Some((_, after)) = changes.iter().skip_while(|(form, _)| form.grammar != "destroy").nth(1) {
+        return Err(CommandError::too_much(after.words().first().copied().unwrap_or_default()));
+    }
+    if changes.iter().skip(1).any(|(form, _)| form.grammar.starts_with("create")) {
+        return Err(CommandError::failed(format!("{name}: create must come first")));
     }
     check_vxlan_ports(&changes)?;
     let mut changes = changes.into_iter();
@@ -147,7 +147,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
 /// Rejects different VXLAN ports: both ends have the same one.
 fn check_vxlan_ports<L: Locks>(changes: &[(&IfaceForm<L>, Args<'_>)]) -> Result<(), CommandError> {
     let ports = changes.iter().filter(|(form, _)| form.grammar.starts_with("vxlan") && form.grammar.contains("port "));
-    let mut ports = ports.map(|(_, args)| args.text("PORT"));
+    let mut ports = ports.filter_map(|(_, args)| args.number("PORT"));
     let first = ports.next();
     match ports.find(|port| Some(*port) != first) {
         Some(other) => Err(CommandError::failed(format!(
@@ -254,15 +254,18 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result
         return if gone { Ok(()) } else { Err(CommandError::failed(format!("{name} does not have {}", addr.addr))) };
     }
     let addr = parse::own_addr(addr)?;
-    if let Some(first) = stack.iface(id).and_then(|iface| iface.addrs(ctl.cx).first().copied())
-        && !alias
-    {
+    let replaced = stack.iface(id).and_then(|iface| iface.addrs(ctl.cx).first().copied()).filter(|_| !alias);
+    if let Some(first) = replaced {
         stack.remove_addr(ctl.cx, id, first.addr);
     }
-    match peer {
+    let added = match peer {
         Some(peer) => add_peer(ctl, id, addr.addr, peer),
         None => add_addr(ctl, id, addr),
+    };
+    if let (Err(_), Some(first)) = (&added, replaced) {
+        let _ = stack.add_addr(ctl.cx, id, first); // it was there before, so there is room
     }
+    added
 }
 
 /// Adds an address with the remote end `peer`.
@@ -272,10 +275,13 @@ pub(super) fn add_peer<L: Locks>(
     addr: Ipv4Addr,
     peer: Ipv4Addr,
 ) -> Result<(), CommandError> {
-    add_addr(ctl, id, IfaceAddr { addr, len: 32 })?;
     parse::own_addr(IfaceAddr { addr: peer, len: 32 })?;
+    add_addr(ctl, id, IfaceAddr { addr, len: 32 })?;
     let added = ctl.host.stack.add_peer(ctl.cx, id, addr, peer);
-    added.map_err(|why| CommandError::failed(format!("{peer}: no room for its route: {why:?}")))
+    added.map_err(|why| {
+        ctl.host.stack.remove_addr(ctl.cx, id, addr);
+        CommandError::failed(format!("{peer}: no room for its route: {why:?}"))
+    })
 }
 
 pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), CommandError> {

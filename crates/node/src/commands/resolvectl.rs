@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "dns [A...]",
-            about: "Sets the configured name servers; without A, lists them.",
+            about: "Sets the configured name servers; without A, shows the status.",
             run: |ctl, args| {
                 if args.rest().is_empty() {
                     return Ok(status(ctl));
@@ -36,7 +36,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "domain [DOMAIN...]",
-            about: "Sets the configured search domains; without DOMAIN, lists them.",
+            about: "Sets the configured search domains; without DOMAIN, shows the status.",
             run: |ctl, args| {
                 if args.rest().is_empty() {
                     return Ok(status(ctl));

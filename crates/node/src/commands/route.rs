@@ -43,7 +43,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "flush [-6,-inet6] [-inet] [-n]",
-            about: "Removes all routes by gateways.",
+            about: "Removes all routes that did not come with an address.",
             run: |ctl, args| match is_six(args) {
                 true => six::ip_route(ctl, Words::new(&["flush"])),
                 false => iproute::run(ctl, Words::new(&["flush"])),
@@ -97,24 +97,33 @@ fn target(args: &Args<'_>) -> Result<Target, CommandError> {
     if let Some(mask) = args.get("MASK") {
         prefix = Prefix::new(prefix.addr(), parse::mask(mask)?).unwrap_or(prefix);
     }
+    if let Some(len) = args.get("-prefixlen") {
+        let len = parse::number("-prefixlen", len, 0, 32)? as u8;
+        prefix = Prefix::new(prefix.addr(), len).unwrap_or(prefix);
+    }
     Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
 }
 
-/// Returns the next hop that an option selects: an interface, or none.
+/// Returns the next hop that an option selects: an interface, or none. A gateway given with
+/// `-reject`, `-prohibit` or `-blackhole` has no effect, as in route(8).
 pub(super) fn via_of<L: Locks, G>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Option<Via<G>>, CommandError> {
-    let via = match () {
-        () if args.has("IF") => Some(Via::Link(ctl.iface(args.text("IF"))?.id)),
-        () if args.has("-reject") => Some(Via::Reject),
-        () if args.has("-blackhole") => Some(Via::Blackhole),
-        () if args.has("-prohibit") => Some(Via::Prohibit),
-        () => None,
-    };
-    match (&via, args.rest()) {
-        (Some(_), [extra, ..]) => Err(CommandError::too_much(extra)),
-        (None, []) => {
+    const KINDS: [&str; 4] = ["-interface", "-reject", "-prohibit", "-blackhole"];
+    let mut given = KINDS.into_iter().filter(|name| args.has(name));
+    let (first, second) = (given.next(), given.next());
+    if let (Some(first), Some(second)) = (first, second) {
+        return Err(CommandError::failed(format!("{first} and {second} exclude each other")));
+    }
+    let gateway = args.rest().first();
+    match (first, gateway) {
+        (Some("-interface"), Some(extra)) => Err(CommandError::too_much(extra)),
+        (Some("-interface"), None) => Ok(Some(Via::Link(ctl.iface(args.text("IF"))?.id))),
+        (Some("-reject"), _) => Ok(Some(Via::Reject)),
+        (Some("-prohibit"), _) => Ok(Some(Via::Prohibit)),
+        (Some(_), _) => Ok(Some(Via::Blackhole)),
+        (None, Some(_)) => Ok(None),
+        (None, None) => {
             Err(CommandError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"))
         }
-        _ => Ok(via),
     }
 }
 

@@ -75,7 +75,7 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("ifconfig pg1", "unknown iface 'pg1' (did you mean 'pg0'?); possible: lo0, pg0"),
         ("ifconfig pg0 uqp", "did you mean 'up'?"),
         ("ifconfig pg0 promisc", "unknown word 'promisc'"),
-        ("ifconfig pg0 inet 1.2.3", "expected an IPv4 address"),
+        ("ifconfig pg0 inet 1.2.3", "address '1.2.3': expected an address such as 10.0.0.1/24"),
         ("ifconfig pg0 inet 1.0.0.1/33", "a number from 0 to 32"),
         ("ifconfig pg0 inet 0.1.2.3/8", "expected a unicast address of a host"),
         ("ifconfig pg0 inet 224.0.0.1/8", "expected a unicast address of a host"),
@@ -425,4 +425,44 @@ fn ss_filters_by_state_and_ends() {
     ] {
         assert!(b.no(line).contains(says), "{line}: {}", b.no(line));
     }
+}
+
+/// A command whose words are valid, but not together, changes nothing.
+#[test]
+fn a_rejected_ifconfig_changes_nothing() {
+    let b = Bench::new();
+    let before = b.ok("ifconfig pg0");
+    for line in [
+        "ifconfig pg0 down timout 5",
+        "ifconfig pg0 down inet6 acept_rtadv",
+        "ifconfig pg0 down inet 1.2.3",
+        "ifconfig pg0 mtu 1400 inet 10.0.0.2/24 aliaz",
+        "ifconfig pg0 inet 127.0.0.2/8",
+        "ifconfig pg0 down create",
+        "ifconfig pg0 destroy up",
+        "ifconfig null9 create inet 10.0.0.300",
+    ] {
+        b.no(line);
+        assert_eq!(b.ok("ifconfig pg0"), before, "{line}");
+    }
+    assert_eq!(b.ok("ifconfig -l"), "lo0 pg0\n");
+    assert!(b.no("ifconfig pg0 inet 10.0.0.2/24 aliaz").contains("did you mean 'alias'?"));
+    assert!(b.no("ifconfig pg0 inet6 acept_rtadv").contains("did you mean 'accept_rtadv'?"));
+}
+
+#[test]
+fn options_of_arp_ndp_and_route_are_applied_or_rejected() {
+    let b = Bench::new();
+    b.ok("arp -s 1.0.0.2 12:23:34:45:56:00");
+    assert!(b.ok("arp -n 1.0.0.2").contains("12:23:34:45:56:00"));
+    assert_eq!(b.ok("arp -n -a"), b.ok("arp -a -n"));
+    b.ok("arp -n -d 1.0.0.2");
+    assert!(b.no("arp -a x").contains("unexpected word 'x'") || b.no("arp -a x").contains("possible: -n"));
+    assert!(b.no("arp").contains("expected a host, -a, -s, -S or -d") || b.no("arp").contains("a host"));
+    b.ok("route add 10.1.0.0 -prefixlen 16 1.0.0.2");
+    assert!(b.ok("route get 10.1.2.3").contains("gateway: 1.0.0.2"));
+    assert!(b.no("route -6 add 2001:db8:: -netmask ffff:: fd00::2").contains("-prefixlen N"));
+    b.ok("route add -net 10.9.0.0/16 127.0.0.1 -blackhole");
+    assert!(b.no("route add 10.8.0.0/16 -interface pg0 -reject").contains("exclude each other"));
+    assert!(b.no("show ledger on off").contains("'off'"));
 }

@@ -119,7 +119,8 @@ pub(super) fn ends<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>
 
 fn vxlan_port<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
     let port = L4Port(args.number("PORT").unwrap_or(0) as u16);
-    change(ctl, iface, Some((Kind::Vxlan, "vxlanlocalport")), |config| config.l4port = port)
+    let word = args.words().first().copied().unwrap_or_default();
+    change(ctl, iface, Some((Kind::Vxlan, word)), |config| config.l4port = port)
 }
 
 /// Runs `ip link add [name] IF [mtu N] type TYPE ...`.

@@ -261,7 +261,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "core",
         Number(0, 1023),
         Means("any core"),
-        "CPU core that the first thread is pinned to; threads with a share of the ports use the following cores.",
+        "CPU core that the first thread is pinned to. If the ports are divided among threads, the others are pinned to the next higher cores.",
         |c, v| put(&mut c.core, v.number().map(Some)),
     ),
     key(

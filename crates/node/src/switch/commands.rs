@@ -62,7 +62,7 @@ const COMMANDS: &[Command<Run>] = &[
     Command {
         name: "ifconfig",
         about: "Show and configure members, addresses, spanning tree, VLANs and guards",
-        usage: || ifconfig::forms().map(|form| form.usage("[BRIDGE]")).collect(),
+        usage: ifconfig::usage,
         run: ifconfig::run,
     },
     Command {

@@ -204,7 +204,7 @@ fn vlans_storms_rules_and_limits_are_commands() {
         ("ifconfig bridge0 edge p0", "add it by 'ifconfig bridge0 stp p0'"),
         ("ifconfig bridge0 proto mstp", "rstp, stp or none"),
         ("ifconfig bridge0 hellotime 7", "hello_s"),
-        ("show nic", "no port here is a nic"),
+        ("show nic", "there is no nic port"),
     ] {
         let answer = lan.say(words).unwrap_err();
         assert!(answer.contains(said), "{words}: {answer}");

@@ -55,13 +55,18 @@ fn two_threads_share_the_ports_of_a_host() {
     thread::scope(|scope| {
         scope.spawn(|| near.run(is_over));
         scope.spawn(|| assert!(near.run_part(1, is_over)));
-        for net in [0u8, 1] {
+        // Bound before the far hosts send: a datagram to a closed port is refused.
+        let bound = [0u8, 1].map(|net| {
+            let calls = near.shared_calls();
+            let fd = calls.socket().unwrap();
+            calls.bind(fd, SocketAddr::from(([10, 9, net, 1], 7))).unwrap();
+            calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_secs(10)))).unwrap();
+            fd
+        });
+        for fd in bound {
             let near = &near;
             scope.spawn(move || {
                 let calls = near.shared_calls();
-                let fd = calls.socket().unwrap();
-                calls.bind(fd, SocketAddr::from(([10, 9, net, 1], 7))).unwrap();
-                calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_secs(10)))).unwrap();
                 let mut buffer = [0; 64];
                 for _ in 0..DATAGRAMS {
                     let (len, from) = calls.recv_from(fd, &mut buffer).unwrap();

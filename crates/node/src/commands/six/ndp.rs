@@ -21,7 +21,7 @@ pub(in super::super) struct NdpForms<L>(PhantomData<L>);
 impl<L: Locks> NdpForms<L> {
     pub(in super::super) const ALL: &[HostForm<L>] = &[
         Form {
-            grammar: "[-n] -a,-an,-na",
+            grammar: "-a,-an,-na [-n]",
             about: "Lists all neighbors.",
             run: |ctl, _| {
                 let all = ctl.host.stack.neighbors6(ctl.cx);
@@ -29,13 +29,13 @@ impl<L: Locks> NdpForms<L> {
             },
         },
         Form {
-            grammar: "[-n] HOST",
+            grammar: "HOST",
             about: "Shows a neighbor; HOST may be A%IF.",
             run: |ctl, args| Ok(show(ctl, &known(ctl, args.text("HOST"))?)),
         },
         Form {
             grammar: "-s HOST MAC",
-            about: "Adds a permanent entry.",
+            about: "Adds a permanent neighbor.",
             run: |ctl, args| {
                 let (addr, dev) = found_at(ctl, args.text("HOST"))?;
                 set_neighbor6(ctl, dev, addr, parse::mac(args.text("MAC"))?).and(DONE)
@@ -43,12 +43,12 @@ impl<L: Locks> NdpForms<L> {
         },
         Form {
             grammar: "-d HOST",
-            about: "Removes an entry.",
+            about: "Removes a neighbor.",
             run: |ctl, args| Ok(known(ctl, args.text("HOST"))?.iter().map(|n| delete(ctl, n)).collect()),
         },
         Form {
             grammar: "-c",
-            about: "Removes all entries.",
+            about: "Removes all neighbors.",
             run: |ctl, _| Ok(ctl.host.stack.neighbors6(ctl.cx).iter().map(|n| delete(ctl, n)).collect()),
         },
         Form {

@@ -27,6 +27,9 @@ pub(in super::super) fn delete<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> R
 fn target(args: &Args<'_>) -> Result<(Prefix6, String), CommandError> {
     let word = args.text("DST");
     let mut found = prefix(word)?;
+    if let Some(mask) = args.get("MASK") {
+        return Err(CommandError::bad("-netmask", mask, "-prefixlen N for an IPv6 destination"));
+    }
     if let Some(len) = args.number("-prefixlen") {
         found = Prefix6::new(found.addr(), len as u8).unwrap_or(found);
     }

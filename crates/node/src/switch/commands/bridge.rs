@@ -1,7 +1,7 @@
 //! `bridge`: the commands of iproute2's bridge(8).
 
 use super::ifconfig::{entries, forget, keep, key};
-use super::{Control, DONE, Info, Parameter, snoop, tree, vlan};
+use super::{Control, DONE, Info, Parameter, member, snoop, tree, vlan};
 use bridge::{Entry, Kind, Link, Member, PortNo};
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::{Value, json};
@@ -38,10 +38,8 @@ const FORMS: &[Parameter] = &[
         grammar: "fdb [show,list] [dev IF]",
         about: "Lists the known addresses.",
         run: |of, args| {
-            if args.has("IF") {
-                of.member(args)?;
-            }
-            Ok(show(of, args.get("IF")))
+            let only = args.get("IF").map(|name| member(of.switch, name)).transpose()?;
+            Ok(show(of, only.as_ref().map(|(_, info)| info.name.as_str())))
         },
     },
     Form {
@@ -53,8 +51,11 @@ const FORMS: &[Parameter] = &[
         grammar: "fdb del,delete MAC dev IF [vlan 1-4094] [master] [static,permanent]",
         about: "Removes an address.",
         run: |of, args| {
-            of.member(args)?;
-            forget(of.switch, key(args)?)
+            let ((_, info), key) = (member(of.switch, args.text("IF"))?, key(args)?);
+            if entries(of.switch).iter().any(|(entry, name, _)| entry.key == key && *name != info.name) {
+                return Err(CommandError::failed(format!("{}: not an address of {}", key.mac(), info.name)));
+            }
+            forget(of.switch, key)
         },
     },
     Form {

@@ -44,7 +44,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "mute MOVES:1-254 SECONDS:1-86400",
-        about: "Mutes a member for this time if one address moves to it more often than MOVES times a second.",
+        about: "If one address moves more than MOVES times in 10 s, mutes the member that it left for SECONDS.",
         run: |of, args| {
             let moves = args.number("MOVES").unwrap_or(1) as u8;
             let lasts = Duration::from_secs(args.number("SECONDS").unwrap_or(1) as u64);

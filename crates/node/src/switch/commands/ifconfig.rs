@@ -4,7 +4,7 @@ use super::super::Switch;
 use super::{Control, DONE, Parameter, add, guard, listing, snoop, tree, vlan};
 use crate::commands::parse;
 use bridge::{Entry, Key, Kind, LOCAL, Link, Member, PortNo, Running, StpPortView};
-use grammar::{Args, CommandError, Form, Words, parse};
+use grammar::{Args, CommandError, Form, Usage, Words, parse_sequence};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -114,6 +114,12 @@ pub(super) fn forms() -> impl Iterator<Item = &'static Parameter> + Clone {
     [FORMS, guard::FORMS, tree::FORMS, vlan::FORMS, snoop::FORMS].into_iter().flatten()
 }
 
+/// Returns the usage of `ifconfig`.
+pub(super) fn usage() -> Vec<Usage> {
+    let list = Usage { grammar: "[BRIDGE]".to_string(), about: "Shows the bridge and its members." };
+    std::iter::once(list).chain(forms().map(|form| form.usage("BRIDGE"))).collect()
+}
+
 pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, CommandError> {
     let switch = of.switch;
     if let Some(name) = words.take().filter(|name| *name != "-a")
@@ -124,12 +130,8 @@ pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, Comm
     if words.peek().is_none() {
         return Ok(of.listing(|| bridge_json(switch), || describe(switch)));
     }
-    let mut out = String::new();
-    while words.peek().is_some() {
-        let (form, args) = parse(forms(), &mut words)?;
-        out += &(form.run)(of, &args)?;
-    }
-    Ok(out)
+    let parameters = parse_sequence(forms(), words)?;
+    parameters.into_iter().map(|(form, args)| (form.run)(of, &args)).collect()
 }
 
 /// Sets a flag of a member.

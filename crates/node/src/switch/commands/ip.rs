@@ -11,21 +11,11 @@ use serde_json::Value;
 
 /// Forms of `ip`, after its options.
 pub(super) const FORMS: &[Form<Run>] = &[
+    Form { grammar: "link,l,li,lin [dev IF] [IF]", about: "Lists the bridge and its ports as links.", run: list },
     Form {
-        grammar: "link,l,li,lin [show,list,ls,sh,s] [dev] [IF]",
+        grammar: "link,l,li,lin show,list,ls,sh,s [dev IF] [IF]",
         about: "Lists the bridge and its ports as links.",
-        run: |of, style, args| {
-            let mut links = links(of.switch);
-            if let Some(name) = args.get("IF") {
-                if !links.iter().any(|link| link.name == name) {
-                    let names = links.iter().map(|link| link.name.as_str());
-                    return Err(CommandError::unknown("link", name, names));
-                }
-                links.retain(|link| link.name == name);
-            }
-            let text = || links.iter().map(|link| link.text(style)).collect();
-            Ok(of.listing(|| Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
-        },
+        run: list,
     },
     Form {
         grammar: "link,l,li,lin set [dev] IF STATE:up|down",
@@ -41,6 +31,19 @@ pub(super) const FORMS: &[Form<Run>] = &[
         },
     },
 ];
+
+fn list(of: &Control<'_>, style: Style, args: &Args<'_>) -> Result<String, CommandError> {
+    let mut links = links(of.switch);
+    if let Some(name) = args.get("IF") {
+        if !links.iter().any(|link| link.name == name) {
+            let names = links.iter().map(|link| link.name.as_str());
+            return Err(CommandError::unknown("link", name, names));
+        }
+        links.retain(|link| link.name == name);
+    }
+    let text = || links.iter().map(|link| link.text(style)).collect();
+    Ok(of.listing(|| Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
+}
 
 /// Function of a form of `ip`.
 type Run = fn(&Control<'_>, Style, &Args<'_>) -> Result<String, CommandError>;
@@ -58,7 +61,7 @@ pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, Comm
 
 /// Forms of `netstat`.
 pub(super) const NETSTAT: &[Parameter] = &[Form {
-    grammar: "-i,-in,-ni [-n]",
+    grammar: "[-i,-in,-ni] [-n]",
     about: "Lists packets and errors of the bridge and its ports.",
     run: |of, _| {
         let links = links(of.switch);

@@ -32,7 +32,7 @@ struct Variable {
 const VARIABLES: &[Variable] = &[
     Variable {
         name: "kern.polling.enable",
-        about: "1: loops are woken by a clock or by work; 0: by descriptors only. Sets the mode to clock or wakeup.",
+        about: "Wake-up of loops: 1 by a clock or by work (mode clock), 0 by descriptors only (mode wakeup).",
         value: |switch| u64::from(switch.sysctls.mode() != Mode::Wakeup).into(),
         set: Some(|switch, text| {
             let mode = if on_off("kern.polling.enable", text)? { Mode::Clock } else { Mode::Wakeup };
@@ -224,7 +224,9 @@ impl Variables for Switch {
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
         if name.starts_with("nic.") {
             if self.cards().next().is_none() {
-                return Err(CommandError::failed(format!("{name}: no port here is a nic")));
+                return Err(CommandError::failed(format!(
+                    "{name}: applies to nic ports only, and there is no nic port"
+                )));
             }
             return self.cards().try_for_each(|card| card.settings.set(name, text).map_err(CommandError::failed));
         }

@@ -41,7 +41,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "hellotime SECONDS:0-61440",
-        about: "Sets the hello time, 1 or 2 s.",
+        about: "Sets the hello time: 1 or 2 s with rstp, 1 to 10 s with stp.",
         run: |of, args| configure(of, |config| config.hello_s = seconds(args)),
     },
     Form {

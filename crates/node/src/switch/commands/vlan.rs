@@ -17,7 +17,7 @@ pub(super) const FORMS: &[Parameter] = &[
             filter(of.switch, Some(tags))
         },
     },
-    Form { grammar: "-vlanfilter", about: "Turns VLAN filtering off.", run: |of, _| filter(of.switch, None) },
+    Form { grammar: "-vlanfilter [qinq]", about: "Turns VLAN filtering off.", run: |of, _| filter(of.switch, None) },
     Form {
         grammar: "untagged IF 1-4094",
         about: "Makes a VLAN the one of untagged frames at a member.",

@@ -203,7 +203,7 @@ fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     assert_eq!(lan.json("bridge mdb")[0]["mdb"].as_array().unwrap().len(), 1, "still known");
     assert_eq!(asked(&mut lan), [const { Vec::<u16>::new() }; 3]);
     for (words, said) in [
-        ("querier 10.0.0", "an IPv4 address"),
+        ("querier 10.0.0", "expected an IP address"),
         ("querier 2001:db8::1", "link-local"),
         ("router p0 maybe", "learned, always or never"),
     ] {
@@ -318,4 +318,21 @@ fn freebsds_names_for_polling_and_clusters() {
         assert!(lan.say(&format!("sysctl {name}=1")).unwrap_err().contains("read only"));
         assert!(lan.say(&format!("sysctl -d {name}")).unwrap().contains("Sum over all loops"));
     }
+}
+
+#[test]
+fn a_rejected_ifconfig_changes_nothing() {
+    let lan = Lan::new(2, 1);
+    let before = lan.say("ifconfig").unwrap();
+    for line in ["ifconfig bridge0 down timout 5", "ifconfig bridge0 static p0 02:00:00:00:00:07 vlan 10 vlan 20"] {
+        lan.say(line).unwrap_err();
+        assert_eq!(lan.say("ifconfig").unwrap(), before, "{line}");
+        assert_eq!(lan.say("ifconfig bridge0 addr").unwrap(), "", "{line}");
+    }
+    let misspelt = lan.say("ifconfig bridge0 -lern p0").unwrap_err();
+    assert!(misspelt.contains("did you mean '-learn'?"), "{misspelt}");
+    lan.say("bridge fdb add 02:00:00:00:00:07 dev p0 static").unwrap();
+    assert!(lan.say("bridge fdb del 02:00:00:00:00:07 dev p1").unwrap_err().contains("not an address of p1"));
+    assert!(lan.say("bridge fdb show dev pair:p0").unwrap().contains("02:00:00:00:00:07 dev p0"));
+    assert_eq!(lan.say("netstat").unwrap(), lan.say("netstat -n -i").unwrap());
 }
