@@ -3,17 +3,19 @@
 
 mod host;
 mod measure;
-mod other;
 mod running;
+mod serve;
+mod tools;
 
 pub use host::{AloneArgs, FamilyArgs, HostArgs, LimitArgs, PeerArgs, ServedArgs, UpArgs, control_path, key_value};
 pub use measure::{
     BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
     TesttoolArgs, ToolMode, usable_core,
 };
-pub use other::{ExtcapArgs, FilesArgs, IpVersions, PktArgs, PortsArgs, ProfileArgs, ServeArgs, SmallKind, UploadsArg};
 pub use running::{CtlArgs, HttpArgs, NcArgs, NslookupArgs, PingArgs, ShortCommand, TcpdumpArgs, WhyArgs};
 use running::{PING_HELP, TRACEROUTE_HELP};
+pub use serve::{FilesArgs, ServeArgs, SmallKind, UploadsArg};
+pub use tools::{ExtcapArgs, IpVersions, PktArgs, PortsArgs, ProfileArgs};
 
 use crate::ab::AbArgs;
 use crate::bridge::BridgeArgs;

@@ -1,5 +1,5 @@
-//! `linerate`: one binary with many commands. All flags are declared in [`args`]; other modules do
-//! the work.
+//! `linerate`: one binary with many commands. [`args`] declares the commands and the flags that
+//! several of them share; the module of a command does its work.
 #![forbid(unsafe_code)]
 
 mod ab;

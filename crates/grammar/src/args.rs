@@ -59,6 +59,12 @@ impl<'w> Args<'w> {
         self.get(name)?.parse().ok()
     }
 
+    /// Returns the value of a range that the form requires, which the parser has checked; the
+    /// default of `T` if it was not given or does not fit `T`.
+    pub fn int<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
+        self.number(name).and_then(|number| T::try_from(number).ok()).unwrap_or_default()
+    }
+
     /// Returns the words that matched an element `NAME...`.
     pub fn rest(&self) -> &[&'w str] {
         &self.rest

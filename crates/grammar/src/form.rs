@@ -1,7 +1,7 @@
 //! Forms of commands, and the selection of the form that a command's words match.
 
 use crate::error::similar;
-use crate::pattern::{Pattern, either, kind_of};
+use crate::pattern::{Pattern, With, either, kind_of};
 use crate::{Args, CommandError, Words};
 
 /// A form of a command: its grammar, its description, and its function.
@@ -153,4 +153,18 @@ fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str], values: Vec<
             at_end.missing(&either(&values.into_iter().chain(words).collect::<Vec<_>>()))
         }
     }
+}
+
+/// Returns the grammars of `forms` that their own words do not select, without options or with all
+/// of them: another form takes these words, or they do not parse. For tests of tables of forms.
+pub fn unreachable<F>(forms: &[&Form<F>]) -> Vec<&'static str> {
+    let is_reached = |form: &Form<F>, options| {
+        let example = Pattern::of(form.grammar).example(options);
+        let words: Vec<&str> = example.iter().map(String::as_str).collect();
+        let parsed = parse_all(forms.iter().copied(), Words::new(&words));
+        parsed.is_ok_and(|(found, _)| found.grammar == form.grammar)
+    };
+    let is_unreachable =
+        |form: &&&Form<F>| [With::None, With::All].into_iter().any(|options| !is_reached(form, options));
+    forms.iter().filter(is_unreachable).map(|form| form.grammar).collect()
 }

@@ -60,6 +60,16 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// Returns the ranges of named numbers, as sentences: ` SECONDS: 1 to 100.`
+    pub fn ranges(&self) -> String {
+        let tokens = self.grammar.split([' ', '[', ']']);
+        let named = tokens.filter_map(|token| token.split_once(':').filter(|(name, _)| is_name(name)));
+        let ranges = named.filter_map(|(name, domain)| Some((name, domain.split_once('-')?)));
+        ranges.map(|(name, (min, max))| format!(" {name}: {min} to {max}.")).collect()
+    }
+}
+
 fn shown_token(token: &str) -> String {
     let (name, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or(("", token));
     if !name.is_empty() && !domain.contains('|') {
@@ -88,8 +98,9 @@ pub fn forms_of<R>(command: &Command<R>) -> String {
     let mut out = String::new();
     for usage in (command.usage)() {
         wrap(&mut out, &format!("  {} ", command.name), 6, &usage.shown());
-        if !usage.about.is_empty() {
-            wrap(&mut out, "      ", 6, usage.about);
+        let about = format!("{}{}", usage.about, usage.ranges());
+        if !about.is_empty() {
+            wrap(&mut out, "      ", 6, &about);
         }
     }
     out

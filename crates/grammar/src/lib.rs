@@ -14,7 +14,7 @@
 //! | `[-]word` | `word` or `-word` | [`Args::is_on`] of `word` |
 //! | `a\|b,c` | one of these words; `b,c` is `b` with a synonym | name of the word before |
 //! | `0-240` | a number in this range | name of the word before |
-//! | `NAME` | any word; see [`Value`] for its expected form | `NAME` |
+//! | `NAME` | any word; addresses, interfaces and numbers are checked, by the name | `NAME` |
 //! | `NAME:a\|b`, `NAME:0-240` | as without `NAME:` | `NAME` |
 //! | `NAME...` | all remaining words, at least one | [`Args::rest`] |
 //! | `[...]` | these elements, if the first one matches | as its elements |
@@ -35,8 +35,7 @@ mod words;
 
 pub use args::Args;
 pub use error::CommandError;
-pub use form::{Form, Matched, parse, parse_all, parse_sequence};
+pub use form::{Form, Matched, parse, parse_all, parse_sequence, unreachable};
 pub use help::{Command, Usage, command, command_list, command_of, forms_of, usage};
 pub use nearest::nearest;
-pub use pattern::Value;
 pub use words::Words;

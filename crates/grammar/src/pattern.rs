@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 /// A kind of value, such as an address, and the name that forms use for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Value {
+struct Value {
     /// Name in forms.
-    pub name: &'static str,
+    name: &'static str,
     /// Name in error messages.
     label: &'static str,
     /// Description of a valid value, for error messages.
-    pub expected: &'static str,
+    expected: &'static str,
     /// Returns whether a word may be a value of this kind. An optional value is consumed only if it
     /// may.
     accepts: fn(&str) -> bool,
@@ -166,6 +166,20 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// Returns words that match the form: without options, or with each option once.
+    pub(crate) fn example(&self, options: With) -> Vec<String> {
+        self.0.iter().flat_map(|element| element.example(options)).collect()
+    }
+}
+
+/// Options in an example.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum With {
+    None,
+    All,
+}
+
 /// Parses elements up to the end or a closing bracket. `before` is the preceding word, which gives
 /// ranges and choices their name.
 fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
@@ -274,6 +288,25 @@ impl Element {
             Element::Optional(elements) => elements.first().map(Element::shown_words).unwrap_or_default(),
             Element::Range { .. } | Element::Value(_) | Element::Rest(_) => Vec::new(),
         }
+    }
+
+    fn example(&self, options: With) -> Vec<String> {
+        let word = match self {
+            Element::Optional(elements) if options == With::All => {
+                return elements.iter().flat_map(|element| element.example(options)).collect();
+            }
+            Element::Optional(_) => return Vec::new(),
+            Element::Word(word) => first(word).to_string(),
+            Element::Switch { name, .. } => format!("-{name}"),
+            Element::Choice { words, .. } => words.split(['|', ',']).next().unwrap_or_default().to_string(),
+            Element::Range { min, .. } => min.to_string(),
+            Element::Value(name) | Element::Rest(name) => {
+                let candidates = ["10.0.0.1", "7"];
+                let accepts = |word: &&str| known(name).is_none_or(|value| (value.accepts)(word));
+                candidates.into_iter().find(accepts).unwrap_or("x").to_string()
+            }
+        };
+        vec![word]
     }
 
     /// Returns the description of a valid word for this element.

@@ -152,9 +152,21 @@ ifconfig: Configure members
   ifconfig [-]learn IF
       Learns addresses.
   ifconfig timeout SECONDS
-      Sets the timeout.
+      Sets the timeout. SECONDS: 1 to 100.
 ";
     assert_eq!(command_of(&command), expected);
     let list = command_list(&[command]);
     assert!(list.starts_with("ifconfig  Configure members\n"), "{list}");
+}
+
+#[test]
+fn forms_that_another_form_hides_are_found() {
+    assert_eq!(unreachable(&FORMS.iter().collect::<Vec<_>>()), [""; 0]);
+    let hidden = [
+        Form { grammar: "[-n] -a", about: "", run: () },
+        Form { grammar: "[-n] HOST", about: "", run: () },
+        Form { grammar: "show [NAME] [all]", about: "", run: () },
+        Form { grammar: "show all", about: "", run: () },
+    ];
+    assert_eq!(unreachable(&hidden.iter().collect::<Vec<_>>()), ["[-n] HOST"]);
 }

@@ -212,7 +212,7 @@ pub(crate) fn help<R>(commands: &[Command<R>], json: bool, mut words: Words<'_>)
     words.end()?;
     if json {
         let row = |command: &Command<R>| {
-            let form = |usage: &Usage| json!({ "grammar": usage.shown(), "about": usage.about });
+            let form = |usage: &Usage| json!({ "grammar": usage.shown(), "about": format!("{}{}", usage.about, usage.ranges()) });
             let forms: Vec<Value> = (command.usage)().iter().map(form).collect();
             json!({ "command": command.name, "about": command.about, "forms": forms })
         };

@@ -83,8 +83,9 @@ impl Subcommand for ShortCommand {
     fn augment_subcommands(parent: clap::Command) -> clap::Command {
         let commands = commands::catalog().filter(|(name, ..)| !WITHOUT_SHORT.contains(name));
         commands.fold(parent, |parent, (name, about, _)| {
-            let forms = ShortCommand::forms(name);
-            parent.subcommand(ShortArgs::augment_args(clap::Command::new(name)).about(about).after_help(forms))
+            let command = ShortArgs::augment_args(clap::Command::new(name)).about(about);
+            let where_forms = format!("'linerate {name} --help' lists the forms of the command.");
+            parent.subcommand(command.after_help(where_forms).after_long_help(ShortCommand::forms(name)))
         })
     }
 

@@ -93,7 +93,7 @@ pub(crate) fn run(watched: &dyn Watched, now: Instant, json: bool, words: Words<
 }
 
 fn id(args: &Args<'_>) -> u32 {
-    args.number("ID").unwrap_or(0) as u32
+    args.int::<u32>("ID")
 }
 
 fn unknown(args: &Args<'_>) -> CommandError {

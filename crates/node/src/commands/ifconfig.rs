@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
         Form {
             grammar: "create [port PORT]",
             about: "Creates an interface with a port, or a tunnel; pgN, tapN, nullN, gifN, greN, vxlanN need no port.",
-            run: |_, iface, _| Err(CommandError::failed(format!("{}: create must come first", iface.name))),
+            run: |_, _, _| Ok(()), // carried out by `create`, before there is an interface
         },
         Form { grammar: "destroy", about: "Removes the interface.", run: |ctl, iface, _| destroy(ctl, iface) },
         Form {
@@ -109,6 +109,11 @@ pub(super) fn usage<L: Locks>() -> Vec<Usage> {
     grammar::usage(LISTS).into_iter().chain(parameters).collect()
 }
 
+#[cfg(test)]
+pub(super) fn unreachable<L: Locks>() -> Vec<&'static str> {
+    grammar::unreachable(&Forms::<L>::all().collect::<Vec<_>>())
+}
+
 /// Runs `ifconfig`. The whole command is parsed before any of it is carried out.
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     let name = match words.take() {
@@ -128,10 +133,10 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         ctl.iface(name)?;
     }
     let changes = parse_sequence(Forms::<L>::all(), words)?;
-    if let Some((_, after)) = changes.iter().skip_while(|(form, _)| form.grammar != "destroy").nth(1) {
+    if let Some((_, after)) = changes.iter().skip_while(|(_, args)| !is(args, &["destroy"])).nth(1) {
         return Err(CommandError::too_much(after.words().first().copied().unwrap_or_default()));
     }
-    if changes.iter().skip(1).any(|(form, _)| form.grammar.starts_with("create")) {
+    if changes.iter().skip(1).any(|(_, args)| is(args, &["create"])) {
         return Err(CommandError::failed(format!("{name}: create must come first")));
     }
     check_vxlan_ports(&changes)?;
@@ -144,9 +149,14 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     Ok(String::new())
 }
 
+/// Returns whether a parameter is one of `names`.
+fn is(args: &Args<'_>, names: &[&str]) -> bool {
+    args.words().first().is_some_and(|word| names.contains(word))
+}
+
 /// Rejects different VXLAN ports: both ends have the same one.
 fn check_vxlan_ports<L: Locks>(changes: &[(&IfaceForm<L>, Args<'_>)]) -> Result<(), CommandError> {
-    let ports = changes.iter().filter(|(form, _)| form.grammar.starts_with("vxlan") && form.grammar.contains("port "));
+    let ports = changes.iter().filter(|(_, args)| is(args, &["vxlanlocalport", "vxlanremoteport"]));
     let mut ports = ports.filter_map(|(_, args)| args.number("PORT"));
     let first = ports.next();
     match ports.find(|port| Some(*port) != first) {

@@ -96,7 +96,7 @@ impl<L: Locks> Forms<L> {
 }
 
 fn id(args: &Args<'_>) -> u32 {
-    args.number("ID").unwrap_or(0) as u32
+    args.int::<u32>("ID")
 }
 
 fn unknown(args: &Args<'_>) -> CommandError {
@@ -115,7 +115,7 @@ fn number_of(started: Option<u32>) -> Result<String, CommandError> {
 }
 
 fn connect<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>, make: Make<L>) -> Result<String, CommandError> {
-    let port = args.number("PORT").unwrap_or(0) as u16;
+    let port = args.int::<u16>("PORT");
     start(ctl, args, Target { host: args.text("HOST").to_string(), families: families(args), make }, port)
 }
 

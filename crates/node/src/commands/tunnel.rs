@@ -56,7 +56,7 @@ impl<L: Locks> Forms<L> {
             grammar: "vxlanid 0-16777215",
             about: "VXLAN: sets the network identifier.",
             run: |ctl, iface, args| {
-                let vni = args.number("vxlanid").unwrap_or(0) as u32;
+                let vni = args.int::<u32>("vxlanid");
                 change(ctl, iface, Some((Kind::Vxlan, "vxlanid")), |config| config.vni = vni)
             },
         },
@@ -118,7 +118,7 @@ pub(super) fn ends<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>
 }
 
 fn vxlan_port<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
-    let port = L4Port(args.number("PORT").unwrap_or(0) as u16);
+    let port = L4Port(args.int::<u16>("PORT"));
     let word = args.words().first().copied().unwrap_or_default();
     change(ctl, iface, Some((Kind::Vxlan, word)), |config| config.l4port = port)
 }

@@ -142,6 +142,18 @@ pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, Comman
     (command.run)(&Control { switch, json }, words)
 }
 
+#[cfg(test)]
+pub(crate) fn unreachable() -> Vec<&'static str> {
+    let tables = [
+        grammar::unreachable(&ifconfig::forms().collect::<Vec<_>>()),
+        grammar::unreachable(&bridge::forms().collect::<Vec<_>>()),
+        grammar::unreachable(&ip::FORMS.iter().collect::<Vec<_>>()),
+        grammar::unreachable(&ip::NETSTAT.iter().collect::<Vec<_>>()),
+        grammar::unreachable(&show::FORMS.iter().collect::<Vec<_>>()),
+    ];
+    tables.concat()
+}
+
 /// Runs the form that `words` have.
 fn one_of(forms: &[Parameter], of: &Control<'_>, words: Words<'_>) -> Result<String, CommandError> {
     let (form, args) = parse_all(forms, words)?;

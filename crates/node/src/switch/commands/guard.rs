@@ -13,7 +13,7 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "ifmaxaddr IF 0-4294967294",
         about: "Limits the addresses learned at a member; 0: no limit.",
         run: |of, args| {
-            let (number, most) = (of.member(args)?, args.number("ifmaxaddr").unwrap_or(0) as u32);
+            let (number, most) = (of.member(args)?, args.int::<u32>("ifmaxaddr"));
             of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_limit(number, (most > 0).then_some(most)));
             DONE
         },
@@ -23,7 +23,7 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "timeout SECONDS:1-126144000",
         about: "Sets the time after which a learned address expires.",
         run: |of, args| {
-            let timeout = Duration::from_secs(args.number("SECONDS").unwrap_or(1) as u64);
+            let timeout = Duration::from_secs(args.int::<u64>("SECONDS"));
             of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_timeout(timeout));
             DONE
         },
@@ -46,8 +46,8 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "mute MOVES:1-254 SECONDS:1-86400",
         about: "If one address moves more than MOVES times in 10 s, mutes the member that it left for SECONDS.",
         run: |of, args| {
-            let moves = args.number("MOVES").unwrap_or(1) as u8;
-            let lasts = Duration::from_secs(args.number("SECONDS").unwrap_or(1) as u64);
+            let moves = args.int::<u8>("MOVES");
+            let lasts = Duration::from_secs(args.int::<u64>("SECONDS"));
             mute(of, Some(Mute { moves, lasts, ..Mute::default() }))
         },
     },
@@ -70,7 +70,7 @@ pub(super) const FORMS: &[Parameter] = &[
 
 fn max_addresses(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     let capacity = of.switch.thread(0).map_or(0, |thread| thread.bridge.fdb().capacity());
-    let most = args.number("maxaddr").unwrap_or(1) as usize;
+    let most = args.int::<usize>("maxaddr");
     if most > capacity {
         let why = format!("maxaddr {most}: the table has room for {capacity} addresses (--table)");
         return Err(CommandError::failed(why));
@@ -81,7 +81,7 @@ fn max_addresses(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandErr
 
 fn storm(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     let (switch, number) = (of.switch, of.member(args)?);
-    let per_second = args.number("RATE").unwrap_or(0) as u32;
+    let per_second = args.int::<u32>("RATE");
     let burst = args.number("BURST").map_or((per_second / 10).max(1), |burst| burst as u32);
     let rate = Some(Rate { per_second, burst });
     let mut storm = switch.thread(0).and_then(|thread| thread.bridge.storm_control(number)).unwrap_or_default();

@@ -71,7 +71,7 @@ const FORMS: &[Parameter] = &[
         grammar: "cluster IF 0-65534",
         about: "Confines the frames of a member to the members of its cluster.",
         run: |of, args| {
-            let cluster = args.number("cluster").unwrap_or(0) as u16;
+            let cluster = args.int::<u16>("cluster");
             of.switch.set_member(of.member(args)?, |member| member.cluster = cluster);
             DONE
         },
@@ -145,7 +145,7 @@ fn flag(of: &Control<'_>, args: &Args<'_>, name: &str) -> Result<String, Command
 
 /// Returns the key of an address from `MAC [vlan N]`.
 pub(super) fn key(args: &Args<'_>) -> Result<Key, CommandError> {
-    Ok(Key::new(args.number("vlan").unwrap_or(0) as u16, parse::mac(args.text("MAC"))?))
+    Ok(Key::new(args.int::<u16>("vlan"), parse::mac(args.text("MAC"))?))
 }
 
 /// Adds a static address.

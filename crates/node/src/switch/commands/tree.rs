@@ -32,7 +32,7 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "priority 0-61440",
         about: "Sets the bridge priority, in steps of 4096.",
         run: |of, args| {
-            let priority = args.number("priority").unwrap_or(0) as u16;
+            let priority = args.int::<u16>("priority");
             match of.switch.change_tree(|stp, now| stp.set_priority(priority, now)) {
                 Some(set) => set.map_err(CommandError::failed).and(DONE),
                 None => configure(of, |config| config.priority = priority),
@@ -57,17 +57,17 @@ pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "holdcnt 0-61440",
         about: "Limits the BPDUs sent per second and port, 1 to 10.",
-        run: |of, args| configure(of, |config| config.hold_count = args.number("holdcnt").unwrap_or(0) as u16),
+        run: |of, args| configure(of, |config| config.hold_count = args.int::<u16>("holdcnt")),
     },
     Form {
         grammar: "rxlimit 0-61440",
         about: "Limits the BPDUs accepted per second and port.",
-        run: |of, args| configure(of, |config| config.rx_limit = args.number("rxlimit").unwrap_or(0) as u32),
+        run: |of, args| configure(of, |config| config.rx_limit = args.int::<u32>("rxlimit")),
     },
     Form {
         grammar: "ifpriority IF 0-240",
         about: "Sets the port priority of a member, in steps of 16.",
-        run: |of, args| set_port(of, args, |port| port.priority = args.number("ifpriority").unwrap_or(0) as u8),
+        run: |of, args| set_port(of, args, |port| port.priority = args.int::<u8>("ifpriority")),
     },
     Form {
         grammar: "ifpathcost IF 0-200000000",
@@ -150,7 +150,7 @@ pub(super) const FORMS: &[Parameter] = &[
 ];
 
 fn seconds(args: &Args<'_>) -> u16 {
-    args.number("SECONDS").unwrap_or(0) as u16
+    args.int::<u16>("SECONDS")
 }
 
 /// Returns the member of a command with its settings in the tree.

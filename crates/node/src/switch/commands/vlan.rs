@@ -22,7 +22,7 @@ pub(super) const FORMS: &[Parameter] = &[
         grammar: "untagged IF 1-4094",
         about: "Makes a VLAN the one of untagged frames at a member.",
         run: |of, args| {
-            let pvid = args.number("untagged").unwrap_or(0) as u16;
+            let pvid = args.int::<u16>("untagged");
             set(of, args, |vlan| give_untagged(vlan, pvid))
         },
     },
