@@ -29,7 +29,6 @@ usage: cargo xtask <command>
   tsan [args]                test lock-free sharing between threads under rustc's thread sanitizer
   features                   lint and test each package with features: with each feature alone, and with all
   sim [--seeds N] [--seed S] simulate a TCP connection over a bad wire, with N seeds (default 20000), or one, traced
-  sim --speed                measure the speed of this simulation in bytes per second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--ip-version V] [--only TEXT] [--seconds N] [-- args]
                              run the scripts in DIR against linerate-packetdrill, at most N seconds each (default 60)
   ladder                     build linerate-rung in each variant that the ladder needs

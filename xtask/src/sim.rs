@@ -1,5 +1,5 @@
 //! `cargo xtask sim`: runs an optimized build of the simulation of two hosts, with many seeds or
-//! with one seed and a trace, or measures its speed.
+//! with one seed and a trace.
 
 use crate::cargo::{cargo, succeed};
 use anyhow::{Context, bail};
@@ -14,8 +14,6 @@ const SEEDS: u64 = 20_000;
 pub enum Wanted {
     Seeds(u64),
     One(u64),
-    /// Measures how many bytes per second a simulation moves.
-    Speed,
 }
 
 impl Wanted {
@@ -26,8 +24,7 @@ impl Wanted {
             [] => Wanted::Seeds(SEEDS),
             ["--seeds", n] => Wanted::Seeds(number(n)?),
             ["--seed", n] => Wanted::One(number(n)?),
-            ["--speed"] => Wanted::Speed,
-            other => bail!("unknown arguments '{}': expected --seeds N, --seed S or --speed", other.join(" ")),
+            other => bail!("unknown arguments '{}': expected --seeds N or --seed S", other.join(" ")),
         })
     }
 }
@@ -38,11 +35,6 @@ pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
     let (name, value) = match wanted {
         Wanted::Seeds(n) => ("STREAM_SEEDS", n),
         Wanted::One(seed) => ("STREAM_SEED", seed),
-        Wanted::Speed => {
-            let mut run = cargo(root);
-            succeed(run.args(["run", "--release", "-p", "linerate-sim", "--example", "stream_speed"]))?;
-            return Ok(ExitCode::SUCCESS);
-        }
     };
     succeed(test.env(name, value.to_string()).args(["--", "--nocapture", "streams::"]))?;
     Ok(ExitCode::SUCCESS)
@@ -58,7 +50,6 @@ mod tests {
         assert_eq!(parse(&[]).unwrap(), Wanted::Seeds(20_000));
         assert_eq!(parse(&["--seeds", "3"]).unwrap(), Wanted::Seeds(3));
         assert_eq!(parse(&["--seed", "7"]).unwrap(), Wanted::One(7));
-        assert_eq!(parse(&["--speed"]).unwrap(), Wanted::Speed);
         assert!(parse(&["--seeds", "many"]).is_err() && parse(&["--seeds"]).is_err());
     }
 }

@@ -114,6 +114,7 @@ pub fn study(group: BenchGroup) -> Study {
         BenchGroup::Bridge => lab::bench::bridge,
         BenchGroup::Route => lab::bench::route,
         BenchGroup::Dispatch => lab::bench::dispatch,
+        BenchGroup::Parts => lab::bench::parts,
         BenchGroup::Services => lab::bench::services,
     }
 }

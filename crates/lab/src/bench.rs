@@ -6,6 +6,7 @@
 
 mod bridge;
 mod netisr;
+mod parts;
 mod route;
 mod services;
 mod tap;
@@ -14,6 +15,7 @@ mod text;
 
 pub use bridge::bridge;
 pub use netisr::dispatch;
+pub use parts::parts;
 pub use route::route;
 pub use services::services;
 pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
@@ -25,7 +27,7 @@ use crate::native::NativeSend;
 use crate::result::{Figure, Peer, Report, Row};
 use crate::rigs::{CoresRig, FibRig, RecvRig, RouteRig, SendRig, TwoThreadsRig, idle_host_bytes};
 use crate::side::Side;
-use crate::study::{Group, Options, Progress, Study, Unit};
+use crate::study::{Entry, Group, Options, Progress, Study, Unit};
 use port::pktgen::Family;
 
 /// Peers measured in the same run: sides named `<peer>.<row>`, each with a sentence that describes
@@ -88,39 +90,30 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     for (side, how) in peers.iter().zip(hows) {
         study.note(format!("{}: {how}", side.id()));
     }
-    let ours: [(&str, &str); 3] = [
-        ("send.csum", "sendto, checksums in software"),
-        ("send.offload", "sendto, checksums left to the port"),
-        ("recv.one_thread", "recv_from, 2048-byte buffer, nonblocking, after Poller::ready, one socket"),
-    ];
-    let mut sides = vec![
-        Side::new("send.csum", || SendRig::new("send.csum", "locks=up", false)),
-        Side::new("send.offload", || SendRig::new("send.offload", "locks=up offload=on", false)),
-        Side::new("recv.one_thread", || RecvRig::new("recv.one_thread", Family::V4, 1)),
-    ];
-    sides.extend(peers);
-    let group = study.compare(sides);
-    study.rows(ours.map(|(id, title)| group.row(id, title, Unit::TICKS)));
-    study.report.peers.extend(ours.iter().flat_map(|(id, _)| group.peers(id)));
+    study.compare_entries(vec![
+        Entry::new(send("send.csum", "locks=up"), "sendto, checksums in software"),
+        Entry::new(send("send.offload", "locks=up offload=on"), "sendto, checksums left to the port"),
+        Entry::new(
+            recv("recv.one_thread", Family::V4, 1),
+            "recv_from, 2048-byte buffer, nonblocking, after Poller::ready, one socket",
+        )
+        .beside(peers),
+    ]);
 
     study.part("receive with 100,000 sockets");
-    let (one, many) = ("recv.one_thread", "recv.100k_sockets");
-    let group = study.compare(vec![
-        Side::new(one, || RecvRig::new("recv.one_thread", Family::V4, 1)),
-        Side::new(many, || RecvRig::new("recv.100k_sockets", Family::V4, 100_000)),
-    ]);
+    let many = recv("recv.100k_sockets", Family::V4, 100_000);
     let title = "recv_from over 100,000 connected sockets, random order";
-    study.rows([group.against(many, title, Unit::TICKS, one)]);
+    let options = study.options();
+    study.compare_with_base(recv("recv.one_thread", Family::V4, 1), Entry::new(many, title), options);
 
     study.part("over IPv6");
     udp_over_ipv6(&mut study);
     study.part("receive with two threads");
     two_threads(&mut study, "recv.two_threads");
     study.part("forwarding");
-    let options = run_slow(&study);
     let side = Side::new("route.1m", || RouteRig::new("route.1m", ROUTES));
-    let group = study.measure_with(vec![side], options);
-    study.rows([group.row("route.1m", "IPv4 forwarding, 1 M routes, random destinations", Unit::TICKS)]);
+    let options = run_slow(&study);
+    study.measure_entries(vec![Entry::new(side, "IPv4 forwarding, 1 M routes, random destinations")], options);
     study.part("route lookup");
     lookups(&mut study);
     study.part("hosts on cores");
@@ -131,10 +124,16 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     Ok(study.finish())
 }
 
+fn send(id: &'static str, words: &'static str) -> Side {
+    Side::new(id, move || SendRig::new(id, words, false))
+}
+
+fn recv(id: &'static str, family: Family, sockets: u32) -> Side {
+    Side::new(id, move || RecvRig::new(id, family, sockets))
+}
+
 /// Measures sending and receiving over IPv6, each compared with its IPv4 row in the same run.
 fn udp_over_ipv6(study: &mut Study<'_>) {
-    let send = |id: &'static str, words: &'static str| Side::new(id, move || SendRig::new(id, words, false));
-    let recv = |id: &'static str, family, sockets| Side::new(id, move || RecvRig::new(id, family, sockets));
     let (four, six) = (Family::V4, Family::V6);
     let pairs = [
         (
@@ -160,9 +159,7 @@ fn udp_over_ipv6(study: &mut Study<'_>) {
     ];
     study.note("six.*: the same payload over IPv6, 84-byte frames without FCS; target: at most 1.08 times IPv4");
     for (plain, side, title) in pairs {
-        let (one, id) = (plain.id().to_owned(), side.id().to_owned());
-        let group = study.compare(vec![plain, side]);
-        study.rows([group.against(&id, title, Unit::TICKS, &one)]);
+        study.compare_with_base(plain, Entry::new(side, title), study.options());
     }
 }
 
@@ -182,8 +179,8 @@ pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
     };
     // The reader spins, so it uses its whole core; trials disturbed by steal time are still
     // dropped.
-    let group = study.measure(vec![Side::new(id, move || TwoThreadsRig::new(id, puller))]);
-    study.rows([group.row(id, title, Unit::MILLIONS)]);
+    let side = Side::new(id, move || TwoThreadsRig::new(id, puller));
+    study.measure_entries(vec![Entry::new(side, title).unit(Unit::MILLIONS)], study.options());
 }
 
 /// Measures lookups in tables of a million routes, one table at a time: two tables of 80 MB would
@@ -222,8 +219,7 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
     for (id, hops, addresses, burst, title) in rows {
         let side = Side::new(id, move || Ok(FibRig::new(id, ROUTES, hops, addresses)?.in_bursts_of(burst)));
         let options = run_slow(study);
-        let group = study.measure_with(vec![side], options);
-        study.rows([group.row(id, title, Unit::TICKS)]);
+        study.measure_entries(vec![Entry::new(side, title)], options);
     }
 }
 

@@ -9,6 +9,8 @@
 //! | `tunnel.*` | as `route.*`, through two routers with a link or a tunnel between them |
 //! | `direct`, `hybrid`, `queued`, `deferred` | a 64-byte frame forwarded by a router with netisr |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
+//! | `fib.loads` | a random load from 64 MB, which is the lower limit of a lookup |
+//! | `fib.change.*` | a route added to a full table or removed from it |
 //! | `bridge.*` | a frame received from one port's ring, bridged, and put into another's |
 //! | `lanes.*` | a frame through a switch of four ports, one loop or two (wall time, all loops) |
 //! | `nic.*` | a frame bridged between cards with descriptor rings, including their drivers' work |
@@ -41,7 +43,7 @@ mod tunnel;
 
 pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
 pub use cores::{CoresRig, idle_host_bytes};
-pub use fib::FibRig;
+pub use fib::{FibChangeRig, FibRig, LoadsRig};
 pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
@@ -51,7 +53,7 @@ pub use nic::{
     ROUND as NIC_ROUND, last_level_cache, stall as nic_stall,
 };
 pub use recv::{RecvRig, TwoThreadsRig};
-pub use route::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};
+pub use route::{Lengths, RouteRig, UPDATES_PER_SECOND, UpdatesRig};
 pub use send::{BuiltSend, SendRig};
 pub(crate) use tcp::idle;
 pub use tcp::{

@@ -92,6 +92,44 @@ impl std::fmt::Debug for Unit {
     }
 }
 
+/// A row before it is measured: its side, and the sides of its peers.
+pub(crate) struct Entry {
+    id: String,
+    title: String,
+    unit: Unit,
+    sides: Vec<Side>,
+    base: Option<String>,
+}
+
+impl Entry {
+    /// Returns a row in ticks per operation, without peers. The side's identifier is the row's.
+    pub(crate) fn new(side: Side, title: impl Into<String>) -> Entry {
+        let (id, title) = (side.id().to_owned(), title.into());
+        Entry { id, title, unit: Unit::TICKS, sides: vec![side], base: None }
+    }
+
+    /// Returns the row's own side.
+    pub(crate) fn side(&self) -> Side {
+        self.sides[0].clone()
+    }
+
+    /// Sets the unit of the row and its peers.
+    pub(crate) fn unit(self, unit: Unit) -> Entry {
+        Entry { unit, ..self }
+    }
+
+    /// Compares the row with the side `base`, which is measured in the same rounds.
+    pub(crate) fn against(self, base: &str) -> Entry {
+        Entry { base: Some(base.to_owned()), ..self }
+    }
+
+    /// Adds sides named `<peer>.<id>`, or other sides that are measured in the same rounds.
+    pub(crate) fn beside(mut self, sides: impl IntoIterator<Item = Side>) -> Entry {
+        self.sides.extend(sides);
+        self
+    }
+}
+
 /// Samples of sides measured in the same rounds, and the noise floor of these rounds.
 #[derive(Debug, Clone)]
 pub struct Group {
@@ -146,12 +184,13 @@ impl Group {
         Ok(Ratio::paired(&over.values(), &under.values())?)
     }
 
-    /// Returns the peers of row `id`: the sides named `<peer>.<id>`.
-    pub fn peers(&self, id: &str) -> Vec<Peer> {
+    /// Returns the peers of row `id`, with their figures in `unit`: the sides named `<peer>.<id>`.
+    pub fn peers(&self, id: &str, unit: Unit) -> Vec<Peer> {
         let ours = self.sample(id);
         let of = |theirs: &Sample| {
             let (peer, row) = theirs.id.split_once('.')?;
-            (row == id).then(|| Peer::new(peer, theirs, &ours).ok())?
+            let peer = (row == id).then(|| Peer::new(peer, theirs, &ours).ok())??;
+            Some(Peer { now: row_of(theirs, "", unit).now?, ..peer })
         };
         self.samples.iter().filter_map(of).collect()
     }
@@ -167,6 +206,11 @@ pub(crate) fn row_of(sample: &Sample, title: &str, unit: Unit) -> Row {
         Ok(summary) => Row::new(&sample.id, title, Figure::new(&summary, unit.name)),
         Err(why) => Row::missing(&sample.id, title, &why.to_string()),
     }
+}
+
+/// Returns all sides of `entries`, in order.
+pub(crate) fn sides_of(entries: &[Entry]) -> Vec<Side> {
+    entries.iter().flat_map(|entry| entry.sides.iter().cloned()).collect()
 }
 
 pub(crate) struct Study<'a> {
@@ -237,6 +281,49 @@ impl<'a> Study<'a> {
         self.report.samples.extend(samples.iter().cloned());
         alarm::so_far(Some(self.report.clone()));
         Group { samples, floor: NoiseFloor::NONE }
+    }
+
+    /// Measures `entries` in the same rounds, with a twin of the first side for the noise floor, and
+    /// adds their rows and peers to the report.
+    pub(crate) fn compare_entries(&mut self, entries: Vec<Entry>) -> Group {
+        let sides = sides_of(&entries);
+        let group = self.compare(sides);
+        self.add(&entries, &group);
+        group
+    }
+
+    /// Measures `entry` and the side `base` in the same rounds with the given options, and adds the
+    /// row of `entry`, compared with `base`.
+    pub(crate) fn compare_with_base(&mut self, base: Side, entry: Entry, options: run::Options) {
+        let entry = Entry { base: Some(base.id().to_owned()), ..entry };
+        let mut sides = vec![base];
+        sides.extend(entry.sides.iter().cloned());
+        let group = self.compare_with(sides, options);
+        self.add(&[entry], &group);
+    }
+
+    /// Measures `entries` in the same rounds with the given options, without a twin, and adds their
+    /// rows and peers to the report.
+    pub(crate) fn measure_entries(&mut self, entries: Vec<Entry>, options: run::Options) -> Group {
+        let sides = sides_of(&entries);
+        let group = self.measure_with(sides, options);
+        self.add(&entries, &group);
+        group
+    }
+
+    fn add(&mut self, entries: &[Entry], group: &Group) {
+        for Entry { id, title, unit, base, .. } in entries {
+            self.row(group, id, title, *unit);
+            if let (Some(base), Some(row)) = (base, self.report.rows.last_mut()) {
+                row.vs_previous = group.change(base, id);
+            }
+        }
+    }
+
+    /// Adds the row of side `id` of `group`, and its peers.
+    pub(crate) fn row(&mut self, group: &Group, id: &str, title: &str, unit: Unit) {
+        self.report.peers.extend(group.peers(id, unit));
+        self.rows([group.row(id, title, unit)]);
     }
 
     /// Adds rows to the report.

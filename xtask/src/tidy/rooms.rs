@@ -45,8 +45,6 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/lab/src/cfmt/tests", why: "the oracle is the C library's snprintf" },
     Room { path: "crates/lab/src/cscan/tests", why: "the oracle is the C library's strtod and strtol" },
     Room { path: "crates/rung", why: "a C interface" },
-    Room { path: "crates/wire/examples/checksum_speed", why: "RDTSC" },
-    Room { path: "crates/inet/examples/fib_speed", why: "RDTSC, madvise" },
 ];
 
 /// Maximum number of lines of code between the comment and the `unsafe`.

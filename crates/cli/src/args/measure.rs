@@ -236,6 +236,8 @@ pub enum BenchGroup {
     Route,
     /// Measure netisr's cost per frame, and connections compared with the kernel
     Dispatch,
+    /// Measure single functions and structures: checksums, parsers, TCP, route tables, simulation
+    Parts,
     /// Measure services with stock tools, compared with redis-server, nginx and iperf3
     Services,
 }

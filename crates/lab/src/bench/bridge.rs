@@ -10,7 +10,7 @@ mod tests;
 use crate::result::Report;
 use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, RingRig};
 use crate::side::Side;
-use crate::study::{Options, Progress, Study, Unit};
+use crate::study::{Entry, Options, Progress, Study};
 
 /// 64-byte and 1518-byte frames on the wire, without FCS.
 const SHORT: usize = 60;
@@ -39,9 +39,10 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
          *.forward rows, over devices",
     );
     study.part("frames");
-    let side = |(id, stations, len, burst, _)| Side::new(id, move || BridgeRig::new(id, stations, len, burst));
-    let group = study.compare(FRAMES.map(side).into());
-    study.rows(FRAMES.map(|(id, .., title)| group.row(id, title, Unit::TICKS)));
+    let frames = FRAMES.map(|(id, stations, len, burst, title)| {
+        Entry::new(Side::new(id, move || BridgeRig::new(id, stations, len, burst)), title)
+    });
+    study.compare_entries(frames.into());
     study.part("cards");
     let cards = [
         (
@@ -51,22 +52,20 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
         ),
         ("nic.final", NIC_FINAL, "bridge2004's last rung: two NICs, all tweaks, frames in no cache"),
     ];
-    let group = study.measure(cards.map(|(id, words, _)| Side::new(id, move || NicRig::new(id, words))).into());
-    study.rows(cards.map(|(id, _, title)| group.row(id, title, Unit::TICKS)));
+    let cards = cards.map(|(id, words, title)| Entry::new(Side::new(id, move || NicRig::new(id, words)), title));
+    study.measure_entries(cards.into(), study.options());
     study.part("two cores");
     lanes::row(&mut study);
     study.part("parts");
-    let parts = [
-        ("fdb.64k", "address lookup among 65,536 addresses, bursts of 32, random order"),
-        ("pool", "a buffer taken from its pool and returned, 32 at a time"),
-        ("ring", "a frame through a ring, 32 at a time, both ends on one core"),
+    let parts = vec![
+        Entry::new(
+            Side::new("fdb.64k", || FdbRig::new("fdb.64k", ADDRESSES)),
+            "address lookup among 65,536 addresses, bursts of 32, random order",
+        ),
+        Entry::new(Side::new("pool", PoolRig::new), "a buffer taken from its pool and returned, 32 at a time"),
+        Entry::new(Side::new("ring", RingRig::new), "a frame through a ring, 32 at a time, both ends on one core"),
     ];
-    let group = study.measure(vec![
-        Side::new("fdb.64k", || FdbRig::new("fdb.64k", ADDRESSES)),
-        Side::new("pool", PoolRig::new),
-        Side::new("ring", RingRig::new),
-    ]);
-    study.rows(parts.map(|(id, title)| group.row(id, title, Unit::TICKS)));
+    study.measure_entries(parts, study.options());
     study.part("between devices of the kernel");
     ports::rows(&mut study, &options.run(12), options.core());
     study.part("idle");

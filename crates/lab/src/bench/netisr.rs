@@ -9,7 +9,7 @@ use crate::result::{Figure, Report, Row};
 use crate::rigs::{IsrRig, IsrThreadRig, LightRig, NetperfRig, Work};
 use crate::run;
 use crate::side::Side;
-use crate::study::{Group, Options, Progress, Study, Unit};
+use crate::study::{Entry, Group, Options, Progress, Study};
 use crate::subject::Subject;
 use apps::netperf::{self, Length, Test};
 use clock::Duration;
@@ -180,10 +180,9 @@ fn netperf_rows(study: &mut Study<'_>, core: usize) {
     for both in &BOTH {
         let place = Place { link: both.link.to_owned(), ..Place::new(both.over) };
         let (id, test) = (both.id, both.test);
-        let sides = vec![Side::new(id, move || Ok(NetperfRig::new(id, place.clone(), work(test)))), kernel(both, core)];
-        let group = study.measure_with(sides, options.clone());
-        study.rows([group.row(id, both.title, Unit::TICKS)]);
-        study.report.peers.extend(group.peers(id));
+        let ours = Side::new(id, move || Ok(NetperfRig::new(id, place.clone(), work(test))));
+        let entry = Entry::new(ours, both.title).beside([kernel(both, core)]);
+        let group = study.measure_entries(vec![entry], options.clone());
         if let Some(why) = group.sample(&format!("kernel.{id}")).failed {
             study.note(format!("{id}: no kernel peer: {why}"));
         }

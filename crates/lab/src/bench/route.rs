@@ -6,7 +6,7 @@ use crate::native::forward::{Bench, Forward, Part, Who};
 use crate::result::{Report, Row};
 use crate::rigs::{CoresRig, FibRig, RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
 use crate::side::{Shared, Side};
-use crate::study::{Options, Progress, Study, Unit};
+use crate::study::{Entry, Options, Progress, Study};
 use crate::subject::Subject;
 use inet::tunnel::Kind;
 use std::cell::Cell;
@@ -61,12 +61,13 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
         })
     };
     let bench = Shared::new(|| Bench::start(Who::KernelRouter));
-    let sides = vec![
-        at("route.1m.burst32", 32),
-        at("route.1m.burst256", 256),
-        Side::new("kernel.route.1m.burst32", move || {
-            Ok(Forward::new("kernel.route.1m.burst32", &bench.get()?, Part::Whole, core))
-        }),
+    let kernel = Side::new("kernel.route.1m.burst32", move || {
+        Ok(Forward::new("kernel.route.1m.burst32", &bench.get()?, Part::Whole, core))
+    });
+    let title = |burst: usize| format!("IPv4 forwarding, 1 M routes, random destinations, burst {burst}");
+    let entries = vec![
+        Entry::new(at("route.1m.burst32", 32), title(32)),
+        Entry::new(at("route.1m.burst256", 256), title(256)).beside([kernel]),
     ];
     study.note(
         "kernel: forwards between veths in a separate network namespace, with two /16 routes instead of a \
@@ -76,12 +77,7 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
     let options = run_slow(study);
     // Both bursts use one router, so there is no twin and no noise floor: the rows are not
     // compared.
-    let group = study.measure_with(sides, options);
-    study.rows([
-        group.row("route.1m.burst32", "IPv4 forwarding, 1 M routes, random destinations, burst 32", Unit::TICKS),
-        group.row("route.1m.burst256", "IPv4 forwarding, 1 M routes, random destinations, burst 256", Unit::TICKS),
-    ]);
-    study.report.peers.extend(group.peers("route.1m.burst32"));
+    study.measure_entries(entries, options);
     match stages() {
         Ok(text) => study.note(text),
         Err(why) => study.note(format!("no stages: {why:#}")),
@@ -123,32 +119,26 @@ fn over_ipv6(study: &mut Study<'_>) {
             Ok(rig)
         })
     };
-    let group = study.measure_with(vec![six("six.route.220k.burst32")], options);
     let title = "IPv6 forwarding, 220 k routes, destinations within them, burst 32";
-    study.rows([group.row("six.route.220k.burst32", title, Unit::TICKS)]);
-    let options = run_slow(study);
-    let sides = [(32, "six.fib.220k"), (1, "six.fib.220k_one")]
-        .map(|(burst, id)| Side::new(id, move || Ok(FibRig::six(id, ROUTES6)?.in_bursts_of(burst))));
-    let group = study.measure_with(sides.into(), options);
-    study.rows([
-        group.row("six.fib.220k", "longest-prefix lookup, 220 k IPv6 routes, bursts of 32", Unit::TICKS),
-        group.row("six.fib.220k_one", "longest-prefix lookup, 220 k IPv6 routes, one by one", Unit::TICKS),
-    ]);
+    study.measure_entries(vec![Entry::new(six("six.route.220k.burst32"), title)], options.clone());
+    let entries =
+        [(32, "six.fib.220k", "bursts of 32"), (1, "six.fib.220k_one", "one by one")].map(|(burst, id, how)| {
+            let side = Side::new(id, move || Ok(FibRig::six(id, ROUTES6)?.in_bursts_of(burst)));
+            Entry::new(side, format!("longest-prefix lookup, 220 k IPv6 routes, {how}"))
+        });
+    study.measure_entries(entries.into(), options);
 }
 
 fn tunnels(study: &mut Study<'_>) {
-    let mut sides = vec![Side::new("tunnel.none", || TunnelRig::new("tunnel.none", None))];
-    for kind in Kind::ALL {
+    let none = Side::new("tunnel.none", || TunnelRig::new("tunnel.none", None));
+    let mut entries = vec![Entry::new(none, "two routers joined by a link, burst 32")];
+    entries.extend(Kind::ALL.iter().map(|kind| {
         let id = format!("tunnel.{}", kind.name());
-        let name = id.clone();
-        sides.push(Side::new(id, move || TunnelRig::new(&name, Some(kind))));
-    }
-    let group = study.compare(sides);
-    study.rows([group.row("tunnel.none", "two routers joined by a link, burst 32", Unit::TICKS)]);
-    study.rows(Kind::ALL.iter().map(|kind| {
+        let side = Side::new(id.clone(), move || TunnelRig::new(&id, Some(*kind)));
         let title = format!("two routers with a tunnel over the link, burst 32: {}", kind.name());
-        group.against(&format!("tunnel.{}", kind.name()), &title, Unit::TICKS, "tunnel.none")
+        Entry::new(side, title).against("tunnel.none")
     }));
+    study.compare_entries(entries);
 }
 
 fn updates(study: &mut Study<'_>) {
@@ -181,13 +171,12 @@ fn updates(study: &mut Study<'_>) {
             }))
         })
     };
-    let sides = vec![side(0, still), side(1, changing)];
+    let entries = vec![
+        Entry::new(side(0, still), "1 M routes with light locks, burst 32, no route changes"),
+        Entry::new(side(1, changing), title),
+    ];
     let options = run_slow(study);
-    let group = study.measure_with(sides, options);
-    study.rows([
-        group.row(still, "1 M routes with light locks, burst 32, no route changes", Unit::TICKS),
-        group.row(changing, title, Unit::TICKS),
-    ]);
+    let group = study.measure_entries(entries, options);
     let [changes, ns] = made.get();
     if let Ok(ratio) = group.ratio(changing, still) {
         study.note(format!(

@@ -12,9 +12,8 @@
 //! [`crate::netperf::Place::wants_namespace`]); a trial is one run of the tool. If a tool is not
 //! installed, its rows are missing, with that reason.
 
-use crate::result::{Figure, Peer, Report, Row};
+use crate::result::{Report, Row};
 use crate::run;
-use crate::sample::Sample;
 use crate::side::{Shared, Side};
 use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::{Reading, Subject};
@@ -140,16 +139,11 @@ fn hold(study: &mut Study<'_>, size: Size, name: &str, peer: &str, build: Build)
         sides.extend(has_peer.then(|| side(theirs.clone())));
         let group = study.measure_with(sides, options.clone());
         let unit = Unit { name: unit.unwrap_or(Unit::TICKS.name), of: |value| value };
-        study.rows([group.row(id, title, unit)]);
-        let figure = |sample: &Sample| Some(Figure::new(&sample.summary().ok()?, unit.name));
-        let peers = group.peers(id).into_iter();
-        let peers: Vec<Peer> =
-            peers.filter_map(|peer| Some(Peer { now: figure(&group.sample(&theirs))?, ..peer })).collect();
+        study.row(&group, id, title, unit);
         if let ([Ok(ours), Ok(beside)], "ticks/op") = ([id, &theirs].map(|id| group.sample(id).summary()), unit.name) {
             let rate = |ticks: f64| size.tsc_hz as f64 / ticks;
             study.note(format!("{id}: {:.0} per second; {peer} {:.0}", rate(ours.median), rate(beside.median)));
         }
-        study.report.peers.extend(peers);
     }
 }
 

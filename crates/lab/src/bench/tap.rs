@@ -71,14 +71,14 @@ impl Contest {
         }
         let group = study.measure_with(sides, run_options);
         for (word, title) in [("down", self.down), ("up", self.up)] {
-            self.report(&format!("{}.{word}", self.name), title, &group, study);
+            let id = format!("{}.{word}", self.name);
+            study.row(&group, &id, title, Unit::TICKS);
+            self.note_rates(&id, &group, study);
         }
     }
 
-    /// Adds the row and its peers, and a note with the median of every side in Gbit/s.
-    fn report(&self, id: &str, title: &str, group: &Group, study: &mut Study<'_>) {
-        study.rows([group.row(id, title, Unit::TICKS)]);
-        study.report.peers.extend(group.peers(id));
+    /// Adds a note with the median of every side in Gbit/s.
+    fn note_rates(&self, id: &str, group: &Group, study: &mut Study<'_>) {
         let hz = study.report.env.tsc_hz as f64;
         let rate = |name: &str, side: &str| {
             let sample = group.sample(side);

@@ -10,7 +10,7 @@ use crate::result::{Figure, Peer, Report, Row};
 use crate::rigs::{BulkRig, CHUNK, ConnectRig, CoresRig, Domain, Link, RrRig, TwoCores, idle_bytes};
 use crate::sample::Summary;
 use crate::side::Side;
-use crate::study::{Options, Progress, Study, Unit};
+use crate::study::{Entry, Options, Progress, Study, Unit};
 
 /// A link with the largest MTU that a pair of ports supports.
 const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
@@ -108,46 +108,36 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     Ok(study.finish())
 }
 
-/// Returns the rows of an address family: identifier, title, and the side that is measured.
-fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
+/// Returns the rows of an address family.
+fn rows_of(family: Domain) -> [Entry; 5] {
     let link = move |offload| Link { offload, ..Link::plain(family) };
     let six = family == Domain::Inet6;
     let id = move |four: &'static str, over_six: &'static str| if six { over_six } else { four };
+    let over = if six { " over IPv6" } else { "" };
     let csum = id("bulk.1460.csum", "six.bulk.1440.csum");
     let offload = id("bulk.1460.offload", "six.bulk.1440.offload");
     let [tcp, udp] = [id("rr.tcp", "six.rr.tcp"), id("rr.udp", "six.rr.udp")];
     let connect = id("connect_close", "six.connect_close");
     [
-        (
-            csum,
-            id(
-                "a byte carried, MTU 1500, checksums in software both ways",
-                "a byte carried over IPv6, MTU 1500, checksums in software both ways",
-            ),
+        Entry::new(
             Side::new(csum, move || BulkRig::new(csum, link(false))),
+            format!("a byte carried{over}, MTU 1500, checksums in software both ways"),
         ),
-        (
-            offload,
-            id("a byte carried, MTU 1500, no checksum work", "a byte carried over IPv6, MTU 1500, no checksum work"),
+        Entry::new(
             Side::new(offload, move || BulkRig::new(offload, link(true))),
+            format!("a byte carried{over}, MTU 1500, no checksum work"),
         ),
-        (
-            tcp,
-            id("one byte in each direction (TCP_RR)", "one byte in each direction over IPv6 (TCP_RR)"),
+        Entry::new(
             Side::new(tcp, move || RrRig::tcp(tcp, family, 0)),
+            format!("one byte in each direction{over} (TCP_RR)"),
         ),
-        (
-            udp,
-            id(
-                "one byte in each direction in datagrams (UDP_RR)",
-                "one byte in each direction in datagrams over IPv6 (UDP_RR)",
-            ),
+        Entry::new(
             Side::new(udp, move || RrRig::udp(udp, family)),
+            format!("one byte in each direction in datagrams{over} (UDP_RR)"),
         ),
-        (
-            connect,
-            id("a connection opened, accepted and closed", "a connection opened, accepted and closed over IPv6"),
+        Entry::new(
             Side::new(connect, move || ConnectRig::new(connect, family)),
+            format!("a connection opened, accepted and closed{over}"),
         ),
     ]
 }
@@ -155,33 +145,34 @@ fn rows_of(family: Domain) -> [(&'static str, &'static str, Side); 5] {
 /// Measures the rows of [`rows_of`] over IPv6, each compared with its IPv4 row in the same run.
 fn over_ipv6(study: &mut Study<'_>) {
     study.note(format!("six.*: the same rows over IPv6; target: at most {SIX_TARGET} times IPv4"));
-    for ((four, _, plain), (six, title, side)) in rows_of(Domain::Inet).into_iter().zip(rows_of(Domain::Inet6)) {
-        let group = study.compare(vec![plain, side]);
-        study.rows([group.against(six, title, Unit::TICKS, four)]);
+    for (four, six) in rows_of(Domain::Inet).into_iter().zip(rows_of(Domain::Inet6)) {
+        study.compare_with_base(four.side(), six, study.options());
     }
 }
 
 /// Measures the rows that run on one thread, interleaved, with the kernel's loopback as a peer.
 fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
-    let mut ours = rows_of(Domain::Inet).to_vec();
-    let large = Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE));
-    ours.insert(2, ("bulk.64k", "a byte carried in segments of 64 KiB, no checksum work", large));
-    let titles: Vec<(&str, &str)> = ours.iter().map(|(id, title, _)| (*id, *title)).collect();
-    let mut sides: Vec<Side> = ours.into_iter().map(|(.., side)| side).collect();
-    sides.extend([
-        Side::new("kernel.bulk.64k", || LoopbackBulk::new("kernel.bulk.64k")),
-        Side::new("kernel.rr.tcp", || LoopbackRr::tcp("kernel.rr.tcp")),
-        Side::new("kernel.rr.udp", || LoopbackRr::udp("kernel.rr.udp")),
-        Side::new("kernel.connect_close", || LoopbackConnect::new("kernel.connect_close")),
-    ]);
+    let mut ours = Vec::from(rows_of(Domain::Inet));
+    let kernel = Side::new("kernel.bulk.64k", || LoopbackBulk::new("kernel.bulk.64k"));
+    let large = Entry::new(large("bulk.64k"), "a byte carried in segments of 64 KiB, no checksum work");
+    ours.insert(2, large.beside([kernel]));
     study.note(
         "no kernel peer for bulk.1460.* (loopback neither splits segments nor computes checksums) and \
          conn.idle_bytes (kernel memory belongs to no process)",
     );
-    sides.extend(peers);
-    let group = study.compare(sides);
-    study.rows(titles.iter().map(|(id, title)| group.row(id, title, Unit::TICKS)));
-    study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id)));
+    let kernel = [
+        Side::new("kernel.rr.tcp", || LoopbackRr::tcp("kernel.rr.tcp")),
+        Side::new("kernel.rr.udp", || LoopbackRr::udp("kernel.rr.udp")),
+        Side::new("kernel.connect_close", || LoopbackConnect::new("kernel.connect_close")),
+    ];
+    if let Some(last) = ours.pop() {
+        ours.push(last.beside(kernel).beside(peers));
+    }
+    study.compare_entries(ours);
+}
+
+fn large(id: &'static str) -> Side {
+    Side::new(id, move || BulkRig::new(id, LARGE))
 }
 
 /// Measures TCP_RR among [`IDLE`] idle connections, compared with TCP_RR without them. The
@@ -194,16 +185,11 @@ fn among_idle(study: &mut Study<'_>) {
         ));
     }
     let options = super::run_slow(study);
-    let group = study.compare_with(
-        vec![
-            Side::new("rr.tcp", || RrRig::tcp("rr.tcp", Domain::Inet, 0)),
-            Side::new(id, || RrRig::tcp("rr.tcp.100k_idle", Domain::Inet, IDLE)),
-            Side::new("kernel.rr.tcp.100k_idle", || LoopbackRr::among_idle("kernel.rr.tcp.100k_idle", IDLE)),
-        ],
-        options,
-    );
-    study.rows([group.against(id, "TCP_RR among 100,000 idle connections", Unit::TICKS, "rr.tcp")]);
-    study.report.peers.extend(group.peers(id));
+    let none = Side::new("rr.tcp", || RrRig::tcp("rr.tcp", Domain::Inet, 0));
+    let ours = Side::new(id, || RrRig::tcp("rr.tcp.100k_idle", Domain::Inet, IDLE));
+    let kernel = Side::new("kernel.rr.tcp.100k_idle", || LoopbackRr::among_idle("kernel.rr.tcp.100k_idle", IDLE));
+    let entry = Entry::new(ours, "TCP_RR among 100,000 idle connections").beside([kernel]);
+    study.compare_with_base(none, entry, options);
 }
 
 /// Measures streams that use two cores, compared with one core.
@@ -221,7 +207,7 @@ fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
         CHUNK >> 10
     ));
     let mut sides = vec![
-        Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE)),
+        large("bulk.64k"),
         Side::new("bulk.64k.two_cores", move || TwoCores::ours("bulk.64k.two_cores", LARGE, both)),
         Side::new("bulk.64k.two_pairs", move || TwoCores::two_pairs("bulk.64k.two_pairs", LARGE, both)),
         Side::new("copies.bulk.64k.two_cores", move || TwoCores::copies("copies.bulk.64k.two_cores", CROSSING, both)),
@@ -230,7 +216,7 @@ fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
     sides.extend(peers);
     let group = study.compare(sides);
     study.rows(titles.map(|(id, title)| group.against(id, title, Unit::TICKS, "bulk.64k")));
-    study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id)));
+    study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id, Unit::TICKS)));
 }
 
 /// Returns the row for the memory of an idle connection, per end, and its peers. The connections

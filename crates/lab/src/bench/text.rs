@@ -2,10 +2,10 @@
 //! equivalent tools, and the codec alone.
 
 use crate::native::shell::{Corpus, Mounted, Shell, is_installed};
-use crate::result::{Peer, Report, Row};
+use crate::result::{Report, Row};
 use crate::run;
 use crate::side::Side;
-use crate::study::{Group, Options, Progress, Study, Unit};
+use crate::study::{Entry, Options, Progress, Study, Unit};
 use crate::subject::{Reading, Subject, measure};
 use crate::timer;
 use std::rc::Rc;
@@ -132,21 +132,12 @@ fn codec(study: &mut Study<'_>) {
         ("decode.64", true, "lines to frames, in the first-level cache"),
     ];
     for (id, decode, title) in ways {
-        let mut sides = vec![Side::new(id, move || Ok(Codec::new(id, Kind::best(), decode)))];
-        for kind in Kind::available().filter(|kind| *kind != Kind::best()) {
-            sides.push(Side::new(format!("{}.{id}", kind.name()), move || Ok(Codec::new(kind.name(), kind, decode))));
-        }
-        let group = study.compare(sides);
-        study.rows([group.row(id, title, GIGABYTES)]);
-        let peers = peers(&group, id, GIGABYTES);
-        study.report.peers.extend(peers);
+        let narrower = Kind::available()
+            .filter(|kind| *kind != Kind::best())
+            .map(|kind| Side::new(format!("{}.{id}", kind.name()), move || Ok(Codec::new(kind.name(), kind, decode))));
+        let ours = Entry::new(Side::new(id, move || Ok(Codec::new(id, Kind::best(), decode))), title).beside(narrower);
+        study.compare_entries(vec![ours.unit(GIGABYTES)]);
     }
-}
-
-/// Returns the peers of row `id`, with their figures in `unit`.
-fn peers(group: &Group, id: &str, unit: Unit) -> Vec<Peer> {
-    let of = |peer: Peer| Some(Peer { now: group.row(&peer.id, "", unit).now?, ..peer });
-    group.peers(id).into_iter().filter_map(of).collect()
 }
 
 const FUSE: &str = "dd from the mounted port, 1 MiB a read, frames made one by one";
@@ -173,18 +164,15 @@ fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &
         let (corpus, name) = (Rc::clone(corpus), id.clone());
         Side::new(id, move || Shell::new(&name, &script, ops, &corpus, hertz))
     };
-    let mut sides = vec![side(id.to_owned(), script)];
+    let mut entry = Entry::new(side(id.to_owned(), script), title).unit(unit);
     for (peer, tool, script) in beside {
         if is_installed(tool) {
-            sides.push(side(format!("{peer}.{id}"), script));
+            entry = entry.beside([side(format!("{peer}.{id}"), script)]);
         } else {
             study.note(format!("{id}: without {peer}: {tool} is not installed"));
         }
     }
-    let group = study.measure_with(sides, options.clone());
-    study.rows([group.row(id, title, unit)]);
-    let peers = peers(&group, id, unit);
-    study.report.peers.extend(peers);
+    study.measure_entries(vec![entry], options.clone());
 }
 
 /// Returns the rows that run commands; `dd` reads `dd_lines` lines.

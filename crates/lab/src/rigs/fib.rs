@@ -1,10 +1,11 @@
 //! Route lookups alone, in an IPv4 or IPv6 FIB with as many routes as a router.
 
-use super::route::{destinations6, prefixes, prefixes6};
+use super::route::{Lengths, destinations6, prefixes, prefixes_of, prefixes6};
+use crate::random::Random;
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
-use inet::fib::{Fib, IpPrefix, Matched, NextHopId};
-use std::net::Ipv6Addr;
+use inet::fib::{Fib, IpPrefix, Matched, NextHopId, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const LOOKUPS: usize = 1 << 16;
 
@@ -24,17 +25,25 @@ impl FibRig {
     /// # Errors
     /// The table is full.
     pub fn new(id: &str, routes: usize, hops: u32, addresses: usize) -> anyhow::Result<FibRig> {
-        let mut state = 88_172_645_463_325_252u64;
-        let addresses = (0..addresses.next_multiple_of(LOOKUPS))
-            .map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state >> 32) as u32
-            })
-            .collect();
-        FibRig::of(id, prefixes(routes), hops, addresses)
+        FibRig::of(id, prefixes(routes), hops, random(addresses.next_multiple_of(LOOKUPS)))
     }
+
+    /// Creates a rig of `routes` routes of IPv4 with the given distribution of lengths through 250
+    /// next hops; the first address of each is looked up in turn, 32 at once.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn with_lengths(id: &str, routes: usize, lengths: Lengths) -> anyhow::Result<FibRig> {
+        let of_each: Vec<u32> = prefixes_of(routes, lengths).map(|prefix| prefix.addr().to_bits()).collect();
+        let addresses = of_each.iter().copied().cycle().take(routes.next_multiple_of(LOOKUPS)).collect();
+        FibRig::of(id, prefixes_of(routes, lengths), 250, addresses)
+    }
+}
+
+/// Returns `n` pseudo-random addresses.
+fn random(n: usize) -> Vec<u32> {
+    let mut random = Random::new(88_172_645_463_325_252);
+    (0..n).map(|_| random.bits() as u32).collect()
 }
 
 impl FibRig<u128> {
@@ -90,6 +99,93 @@ impl<A: Matched + Send> Subject for FibRig<A> {
     }
 }
 
+/// Random loads from an array as large as the first level of a FIB with a million routes: the lower
+/// limit of the cost of a lookup.
+pub struct LoadsRig {
+    id: String,
+    array: Vec<u32>,
+    addresses: Vec<u32>,
+    at: usize,
+}
+
+impl LoadsRig {
+    /// Creates a rig that loads from 64 MB at the places of a million random addresses in turn.
+    pub fn new(id: &str) -> LoadsRig {
+        let mut array = vec![0; 1 << 24];
+        buf::mem::advise_huge(&mut array);
+        array.fill(1);
+        LoadsRig { id: id.to_owned(), array, addresses: random(1 << 20), at: 0 }
+    }
+}
+
+impl Subject for LoadsRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let slice = &self.addresses[self.at..self.at + LOOKUPS];
+        self.at = (self.at + LOOKUPS) % self.addresses.len();
+        let mut sum = 0u32;
+        let reading = measure(LOOKUPS as u64, || {
+            sum = slice.iter().fold(0, |sum, addr| sum.wrapping_add(self.array[(addr >> 8) as usize]));
+        });
+        ensure!(sum as usize == LOOKUPS, "{}: the array was not read", self.id);
+        Ok(reading)
+    }
+}
+
+/// Number of changes of a trial.
+const CHANGES: usize = 256;
+
+/// A full IPv4 FIB in which routes of one length are added and removed alternately.
+pub struct FibChangeRig {
+    id: String,
+    fib: Fib,
+    len: u8,
+    random: Random,
+}
+
+impl FibChangeRig {
+    /// Creates a rig of `routes` routes with the lengths of the Internet's table. Each change adds
+    /// or removes a random route of length `len`.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn new(id: &str, routes: usize, len: u8) -> anyhow::Result<FibChangeRig> {
+        let FibRig { fib, .. } = FibRig::of(id, prefixes(routes), 250, Vec::new())?;
+        Ok(FibChangeRig { id: id.to_owned(), fib, len, random: Random::new(9) })
+    }
+}
+
+impl Subject for FibChangeRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let hop = NextHopId::new(999).context("next hop number out of range")?;
+        let mut prefixes = Vec::with_capacity(CHANGES / 2);
+        while prefixes.len() < CHANGES / 2 {
+            let prefix = Prefix::new(Ipv4Addr::from_bits(self.random.bits() as u32), self.len)?;
+            // Only new routes are changed, so that every trial has the same table.
+            if self.fib.get(prefix).is_none() && !prefixes.contains(&prefix) {
+                prefixes.push(prefix);
+            }
+        }
+        let mut removed = 0;
+        let reading = measure(CHANGES as u64, || {
+            for prefix in &prefixes {
+                self.fib.insert(*prefix, hop)?;
+                removed += usize::from(self.fib.remove(*prefix).is_some());
+            }
+            anyhow::Ok(())
+        });
+        ensure!(removed == CHANGES / 2, "{}: {removed} of {} routes were removed", self.id, CHANGES / 2);
+        Ok(reading)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +213,27 @@ mod tests {
         let mut hops = vec![None; rig.addresses.len()];
         rig.fib.lookup_burst(&rig.addresses, &mut hops);
         assert!(hops.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn changes_leave_the_table_as_it_was() {
+        for len in [8, 24, 32] {
+            let mut rig = FibChangeRig::new("fib.change", 20_000, len).unwrap();
+            assert_eq!((rig.trial().unwrap().ops, rig.fib.len()), (CHANGES as u64, 20_000), "/{len}");
+        }
+    }
+
+    #[test]
+    fn every_address_is_loaded() {
+        assert_eq!(LoadsRig::new("loads").trial().unwrap().ops, LOOKUPS as u64);
+    }
+
+    #[test]
+    fn tables_have_the_requested_lengths() {
+        let lengths = |lengths| prefixes_of(5000, lengths).map(|prefix| prefix.len()).collect::<BTreeSet<u8>>();
+        assert_eq!(lengths(Lengths::Host), BTreeSet::from([32]));
+        assert_eq!(lengths(Lengths::Uniform), (9..=32).collect());
+        assert_eq!(FibRig::with_lengths("fib", 5000, Lengths::Host).unwrap().trial().unwrap().ops, LOOKUPS as u64);
     }
 
     #[test]

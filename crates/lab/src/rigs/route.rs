@@ -29,18 +29,43 @@ const STEADY: u64 = 200_000;
 const LONG: u64 = 400_000;
 const GATEWAYS: u8 = 16;
 
-/// Returns pseudo-random prefixes with the lengths of the Internet's table: three of five are /24,
-/// most others /16 to /23.
+/// Distribution of the lengths of the prefixes of a route table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lengths {
+    /// As in the Internet's table: three of five are /24, most others /16 to /23.
+    Internet,
+    /// All /32.
+    Host,
+    /// Each length from /9 to /32 equally often.
+    Uniform,
+}
+
+impl Lengths {
+    fn draw(self, mut draw: impl FnMut() -> u32) -> u8 {
+        match self {
+            Lengths::Internet => match draw() % 100 {
+                0..60 => 24,
+                60..97 => 16 + (draw() % 8) as u8,
+                97..99 => 9 + (draw() % 7) as u8,
+                _ => 25 + (draw() % 8) as u8,
+            },
+            Lengths::Host => 32,
+            Lengths::Uniform => 9 + (draw() % 24) as u8,
+        }
+    }
+}
+
+/// Returns pseudo-random prefixes with the lengths of the Internet's table.
 pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
+    prefixes_of(n, Lengths::Internet)
+}
+
+/// Returns pseudo-random prefixes with the given distribution of lengths.
+pub(crate) fn prefixes_of(n: usize, lengths: Lengths) -> impl Iterator<Item = Prefix> {
     let mut draw = draws();
     let mut seen = std::collections::HashSet::new();
     std::iter::repeat_with(move || {
-        let len = match draw() % 100 {
-            0..60 => 24,
-            60..97 => 16 + (draw() % 8) as u8,
-            97..99 => 9 + (draw() % 7) as u8,
-            _ => 25 + (draw() % 8) as u8,
-        };
+        let len = lengths.draw(&mut draw);
         // 3.0.0.0 to 223.255.255.255 without 127/8: not the rig's own networks, not martian.
         let addr = 0x0300_0000 + draw() % 0xdd00_0000;
         Prefix::new(Ipv4Addr::from(addr), len).ok()

@@ -2,7 +2,7 @@
 //! compared with a bare loop over the same ports and with the kernel's bridge.
 
 use crate::native::forward::{Bench, FRAMES, Forward, Kind, LoopCosts, Part, Who};
-use crate::result::{Cell, Peer, Sheet};
+use crate::result::{Cell, Sheet};
 use crate::run;
 use crate::side::{Shared, Side};
 use crate::study::{Group, Study, Unit};
@@ -95,9 +95,8 @@ impl Contest {
             side(format!("kernel.{name}"), &kernel, Part::Whole),
         ];
         let group = study.measure_with(sides, options.clone());
-        study.rows([group.row(name, self.whole, Unit::TICKS), group.row(&inner, self.looped, Unit::TICKS)]);
-        let peers: Vec<Peer> = [name, &inner].iter().flat_map(|id| group.peers(id)).collect();
-        study.report.peers.extend(peers);
+        study.row(&group, name, self.whole, Unit::TICKS);
+        study.row(&group, &inner, self.looped, Unit::TICKS);
         match self.parts(&group, bridge.get()) {
             Ok(text) => study.note(text),
             Err(why) => study.note(format!("{name}: {why:#}")),
