@@ -1,10 +1,11 @@
 //! ARP (RFC 826, RFC 5227): input, replies, announcements and address conflicts.
 //!
-//! A received packet updates the neighbor table, may be answered with a frame of its own, and is
-//! then consumed. Following RFC 826's merge flag, a sender is stored only if it is in the table
-//! already or if the packet is a request for one of our addresses: unsolicited replies cannot fill
-//! the table. A station that uses one of our addresses is counted and, at most once in ten seconds
-//! per stack, defended against (RFC 5227 2.4 b).
+//! A received packet may update the neighbor table and may be answered with a reply in a new frame.
+//! Its own frame is then dropped as consumed. Following RFC 826's merge flag, a sender is stored
+//! only if it is in the table already, or if the packet is a request for one of our addresses.
+//! Unsolicited replies therefore cannot fill the table. If another station uses one of our
+//! addresses, the stack counts the conflict and defends the address with an announcement, at most
+//! once in ten seconds (RFC 5227 2.4 b).
 
 mod probe;
 
@@ -28,8 +29,8 @@ impl<L: Locks> Stack<L> {
         let Ok(packet) = Packet::parse(frame.bytes()) else {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
         };
-        // The sender may differ from the frame's source (RFC 826): proxies answer for other
-        // stations.
+        // The sender in the ARP packet may differ from the source in the Ethernet header, since a
+        // proxy answers for other stations (RFC 826).
         let is_station = packet.sha.is_unicast() && packet.sha != Mac::ZERO && packet.sha != iface.mac;
         if !is_station || packet.spa.is_multicast() || packet.spa.is_broadcast() {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
@@ -51,7 +52,8 @@ impl<L: Locks> Stack<L> {
         let for_us = addrs.iter().any(|a| a.addr == packet.tpa);
         let on_link = addrs.iter().any(|a| a.contains(packet.spa));
         let mut why = DropReason::ArpConsumed;
-        // A probe (RFC 5227 2.1.1) has no sender address: answered if it is for us, never stored.
+        // A probe (RFC 5227 2.1.1) has the sender address 0.0.0.0. It is answered if it is for us,
+        // but its sender is never stored.
         if !packet.spa.is_unspecified() && on_link {
             let create = for_us && packet.op == Op::Request;
             let rules = self.neigh_rules();
@@ -102,7 +104,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Announces every address of an interface; called when its port has just been connected.
+    /// Announces every IPv4 address of an interface. Called when its port has just been connected.
     pub fn announce_all(&self, cx: Cx, id: IfaceId) {
         if let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) {
             for addr in iface.addrs(cx) {
@@ -113,7 +115,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends an ARP request for `addr`: by broadcast, or by unicast to `known`, the MAC address of
-    /// the entry that the request is to confirm.
+    /// a table entry that the request confirms.
     pub(crate) fn arp_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr, known: Option<Mac>) {
         let spa = self.source_for(cx, iface, addr).unwrap_or(Ipv4Addr::UNSPECIFIED);
         let packet = Packet { op: Op::Request, sha: iface.mac, spa, tha: known.unwrap_or(Mac::ZERO), tpa: addr };
@@ -132,11 +134,11 @@ impl<L: Locks> Stack<L> {
         }
         match written {
             Some(()) => self.stage(cx, iface, frame, AtOnce::Later),
-            None => self.drop_as_bug(cx, frame, "the message does not fit its new frame"),
+            None => self.drop_as_bug(cx, frame, "the ARP message does not fit into a new frame"),
         }
     }
 
-    /// Sends the packets that were queued until the neighbor was resolved.
+    /// Sends the packets that were queued until the MAC address of their next hop was resolved.
     pub(crate) fn send_pending(&self, cx: Cx, id: IfaceId, mac: Mac, pending: impl IntoIterator<Item = Frame>) {
         for packet in pending {
             match self.ifaces.get(id) {
@@ -200,7 +202,7 @@ impl<L: Locks> Stack<L> {
         self.ifaces.get(id).is_some_and(|iface| iface.probe.is_taken())
     }
 
-    /// Ends the probe of an interface.
+    /// Ends the probe of an interface and clears its result.
     pub fn end_probe(&self, id: IfaceId) {
         if let Some(iface) = self.ifaces.get(id) {
             iface.probe.end();

@@ -1,12 +1,12 @@
-//! Counters of the stack, one shard per thread, with the drop reasons and the processing time by
-//! stage.
+//! Counters of the stack, drops by reason, and processing time by stage. Each thread has its own
+//! copy (shard).
 
 use crate::iface::AtomicQueueSet;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
 use std::sync::atomic::AtomicU32;
 
 counters! {
-    /// Ethernet, both directions.
+    /// Counters of Ethernet, for both directions.
     pub struct Ether at "inet.link.ether" {
         /// Frames received from ports.
         received,
@@ -16,7 +16,7 @@ counters! {
 }
 
 counters! {
-    /// Loopback queue: packets that this host sends to itself.
+    /// Counters of the loopback queue, which contains the packets that this host sends to itself.
     pub struct Loopback at "inet.link.loopback" {
         /// Packets queued.
         queued,
@@ -36,7 +36,8 @@ counters! {
         replies_sent,
         /// Gratuitous announcements sent (RFC 5227 2.3).
         announcements_sent,
-        /// Another station uses one of our addresses (RFC 5227 2.4).
+        /// Packets that show that another station uses one of our addresses, or one that we probe
+        /// for (RFC 5227 2.1.1, 2.4).
         conflicts,
     }
 }
@@ -46,13 +47,13 @@ counters! {
     pub struct Neigh at "inet.neigh" {
         /// Entries created.
         created,
-        /// Entries resolved.
+        /// Entries for which the MAC address was resolved.
         resolved,
         /// Entries removed because the neighbor did not answer.
         failed,
-        /// Entries removed to make room.
+        /// Entries evicted because the table was full.
         evicted,
-        /// A neighbor's MAC address changed.
+        /// Changes of a neighbor's MAC address.
         moved,
     }
 }
@@ -72,11 +73,11 @@ counters! {
         fragments_received,
         /// Datagrams reassembled.
         reassembled,
-        /// Packets that left as fragments.
+        /// Packets sent as fragments.
         fragmented,
         /// Fragments created.
         fragments_sent,
-        /// Packets of this host that had no route.
+        /// Packets of this host that were not sent because there was no route.
         no_route,
         /// Path MTUs evicted before they expired, to make room for others.
         path_mtus_evicted,
@@ -94,7 +95,7 @@ counters! {
         errors_sent,
         /// Errors not sent because of the rate limit.
         errors_limited,
-        /// Errors not sent because RFC 1122 3.2.2 forbids them.
+        /// Errors not sent because RFC 1122 3.2.2 forbids an error about this packet.
         errors_forbidden,
         /// Redirects sent.
         redirects_sent,
@@ -116,7 +117,7 @@ counters! {
         queries_received,
         /// Reports sent.
         reports_sent,
-        /// Leaves sent.
+        /// Leave messages sent.
         leaves_sent,
     }
 }
@@ -136,11 +137,11 @@ counters! {
         fragments_received,
         /// Datagrams reassembled.
         reassembled,
-        /// Packets that left as fragments.
+        /// Packets sent as fragments.
         fragmented,
         /// Fragments created.
         fragments_sent,
-        /// Packets of this host that had no route.
+        /// Packets of this host that were not sent because there was no route.
         no_route,
         /// Path MTUs lowered (RFC 8201).
         paths_narrowed,
@@ -182,7 +183,7 @@ counters! {
         probes_sent,
         /// Addresses given up because another station uses them.
         duplicates,
-        /// Another station uses one of our addresses.
+        /// Packets that show that another station uses one of our addresses.
         conflicts,
         /// Router solicitations sent.
         router_solicits_sent,
@@ -192,10 +193,12 @@ counters! {
         router_adverts_sent,
         /// Router advertisements accepted.
         router_adverts_received,
-        /// Accepted router advertisements with an entry that did not fit its table.
+        /// Accepted router advertisements that contained a router, prefix or other entry for which
+        /// the table was full.
         table_full,
-        /// Messages not accepted: redirects, router advertisements on interfaces without
-        /// accept_rtadv, and router solicitations to a host that sends no advertisements.
+        /// Messages ignored: redirects that were not accepted, router advertisements on interfaces
+        /// without accept_rtadv, and router solicitations received on interfaces that send no
+        /// advertisements.
         ignored,
         /// Redirects sent.
         redirects_sent,
@@ -231,7 +234,7 @@ counters! {
         sent,
         /// Datagrams received without a checksum.
         no_checksum,
-        /// Datagrams sent with the cached header of the previous one.
+        /// Datagrams sent with headers copied from those of the socket's previous datagram.
         header_cached,
     }
 }
@@ -257,7 +260,8 @@ counters! {
         requeued,
         /// ICMP errors about outer packets relayed to the inner sender (RFC 2003 4).
         relayed,
-        /// Tunnel MTUs lowered after a path MTU decrease.
+        /// Times the MTU of a tunnel was lowered because the path MTU between its ends had
+        /// decreased.
         narrowed,
     }
 }
@@ -296,12 +300,12 @@ counters! {
         made,
         /// Frames sent to ports.
         sent,
-        /// Frames whose datagram an application read.
+        /// Frames that contained a datagram read by an application.
         consumed,
     }
 }
 
-/// Counters of one thread.
+/// Counters that one thread writes.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Counters of Ethernet.
@@ -338,14 +342,14 @@ pub struct Counters {
     pub tunnel: Tunnel,
     /// Number of tunnels in which the packet that this thread currently sends is nested.
     pub(crate) nesting: AtomicU32,
-    /// Transmit queues that hold frames which this thread added since its last flush.
+    /// Transmit queues to which this thread has added frames since its last flush.
     pub(crate) staged: AtomicQueueSet,
-    /// Number of this thread's transmit queue plus 1; 0 if the queue follows from the thread's
+    /// Number of this thread's transmit queue plus 1; 0 if the queue is derived from the thread's
     /// number.
     pub(crate) queue: AtomicU32,
-    /// Counters of the conservation audit.
+    /// Counters of the audit of frames.
     pub audit: Audit,
-    /// Dropped and consumed frames by reason.
+    /// Numbers of dropped and consumed frames, by reason.
     pub drops: Drops,
     /// Processing time by stage, in ticks.
     pub ledger: Ledger,
@@ -377,7 +381,8 @@ impl Described for Counters {
     }
 }
 
-/// Balance of the frames that a stack received, created and ended, read while the stack is idle.
+/// Audit of a stack: number of frames that it received and created, compared with those that it
+/// sent, consumed, dropped and holds. Exact only while the stack is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditReport {
     /// Frames received from ports.
@@ -386,9 +391,9 @@ pub struct AuditReport {
     pub made: u64,
     /// Frames sent to ports.
     pub sent: u64,
-    /// Frames consumed here: those whose datagram was read, and those in [`AuditReport::uses`].
+    /// Frames consumed by this host: [`AuditReport::read`] and the sum of [`AuditReport::uses`].
     pub consumed: u64,
-    /// Consumed frames whose datagram was read.
+    /// Consumed frames with a datagram that an application read.
     pub read: u64,
     /// Frames dropped, for all reasons.
     pub dropped: u64,
@@ -396,7 +401,8 @@ pub struct AuditReport {
     pub held: u64,
     /// Drops by reason.
     pub reasons: Vec<Entry>,
-    /// Frames consumed without being read, by reason: answered, merged, fragmented.
+    /// Frames consumed without being read by an application, by reason. Examples are frames that
+    /// were answered, merged into a datagram or fragmented.
     pub uses: Vec<Entry>,
 }
 
@@ -408,8 +414,8 @@ impl AuditReport {
         entered.wrapping_sub(left) as i64
     }
 
-    /// Returns [`AuditReport::imbalance`] without building the lists of reasons. `held` is the
-    /// number of frames in queues.
+    /// Returns [`AuditReport::imbalance`] without building a report. `held` is the number of frames
+    /// in queues.
     pub fn imbalance_of(shards: &Shards<Counters>, held: u64) -> i64 {
         let balance = |c: &Counters| {
             let entered = c.audit.received.get().wrapping_add(c.audit.made.get());

@@ -1,11 +1,13 @@
 //! Demux: finds the protocol control block (Pcb) for the addresses and L4 ports of a packet. The
 //! cost of a lookup does not depend on the number of Pcbs.
 //!
-//! The demux is a keyed open-addressing table of (hash, Pcb number), with four entries per cache
-//! line and at most half full. The hash is 64 bits of a secret function of the whole key; the Pcb,
-//! which is accessed anyway, confirms the match. Lookups go from the exact four-tuple to the bound
-//! address to any address, skipping kinds that no Pcb uses. IPv4 addresses are IPv4-mapped, so IPv6
-//! needs no second table; a dual-stack socket has one entry per family.
+//! The demux is an open-addressing table of pairs (hash, Pcb number). It is at most half full and
+//! has four entries per cache line. The hash has 64 bits and is computed from the addresses and
+//! ports with a secret key. The table does not store the addresses: the caller confirms a match
+//! with the Pcb, which it accesses anyway. A lookup tries the four-tuple first, then the local
+//! address and port, then the local port alone. It skips the kinds of keys that no Pcb uses. IPv4
+//! addresses are stored as IPv4-mapped IPv6 addresses, so one table serves both families. A
+//! dual-stack socket has one entry per family.
 
 use crate::zone;
 use lock::{CachePadded, Cx, Guarded, Lock, Locks};
@@ -16,17 +18,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
 use wire::hash::Key;
 
-/// An address of either family: IPv4 as `::ffff:a.b.c.d`, IPv6 link-local with the number of its
-/// interface ([`zone::embed`]). The unspecified address of a family means "any" of that family.
+/// An address of either family: IPv4 as `::ffff:a.b.c.d`; IPv6 link-local with the number of its
+/// interface ([`zone::embed`]). The unspecified address of a family means any address of that
+/// family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Addr(pub u128);
 
 const MAPPED: u128 = 0xffff_0000_0000;
 
 impl Addr {
-    /// The unspecified IPv4 address, which means any.
+    /// The unspecified IPv4 address, which means any IPv4 address.
     pub const ANY4: Addr = Addr(MAPPED);
-    /// The unspecified IPv6 address, which means any.
+    /// The unspecified IPv6 address, which means any IPv6 address.
     pub const ANY6: Addr = Addr(0);
 
     /// Converts an IPv4 address.
@@ -63,17 +66,18 @@ impl Addr {
     }
 }
 
-/// Bits of an address as stored in sockets and datagrams; 0 is "any". [`u32`] for IPv4, [`u128`]
-/// for IPv6.
+/// An address as an integer, as stored in sockets and datagrams: [`u32`] for IPv4, [`u128`] for
+/// IPv6. 0 means any address.
 pub(crate) trait Bits: Copy + Eq + Default + BitAnd<Output = Self> {
-    /// All bits set: mask of an exact match.
+    /// All bits set: the mask that compares the whole address.
     const ALL: Self;
-    /// Type of the addresses and ports of a datagram in the byte layout of its header.
+    /// Type for the addresses and ports of a datagram, with the layout of the packet's headers.
     type Wire: Copy + Default + Into<Ends<Self>>;
 
     /// Returns the address as 128 bits, with IPv4 mapped into IPv6.
     fn addr(self) -> Addr;
-    /// Returns whether two datagrams have the same hash because their hashed fields are equal.
+    /// Returns whether `one` and `other` are equal in all fields that `probe` hashes, so that their
+    /// hashes are equal too.
     fn is_same(probe: &EndsProbe<Self>, one: Self::Wire, other: Self::Wire) -> bool;
 }
 
@@ -114,13 +118,13 @@ impl Bits for u128 {
 /// Key of a Pcb: local and remote address and L4 port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tuple {
-    /// Local address; the unspecified address means any.
+    /// Local address; unspecified: any address.
     pub local: Addr,
-    /// Remote address; the unspecified address means any.
+    /// Remote address; unspecified: any address.
     pub remote: Addr,
     /// Local L4 port.
     pub local_port: L4Port,
-    /// Remote L4 port; 0 means any.
+    /// Remote L4 port; 0: any port.
     pub remote_port: L4Port,
 }
 
@@ -154,7 +158,7 @@ impl Tuple {
     }
 }
 
-/// Addresses and ports of a datagram or a socket, in one family; 0 is "any".
+/// Addresses and ports of a datagram or a socket, in one address family; 0 means any.
 ///
 /// A [`Tuple`] takes 48 bytes, most of them zeros for IPv4. `Ends` takes 12 bytes for IPv4 and fits
 /// into the first cache line of a Pcb.
@@ -171,8 +175,8 @@ pub(crate) type Ends4 = Ends<u32>;
 pub(crate) type Ends6 = Ends<u128>;
 
 impl<A: Bits> Ends<A> {
-    /// Returns whether a socket with these addresses and ports accepts a datagram with those of
-    /// `other`.
+    /// Returns whether a socket with the addresses and ports `self` accepts a datagram with the
+    /// addresses and ports `other`.
     #[inline(always)]
     pub(crate) fn accepts(self, other: Ends<A>) -> bool {
         self.local_port == other.local_port
@@ -181,7 +185,7 @@ impl<A: Bits> Ends<A> {
     }
 }
 
-/// Addresses and ports of an IPv4 datagram in two words, in header order: source before
+/// Addresses and ports of an IPv4 datagram in two words, in the order of the headers: source before
 /// destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WireEnds {
@@ -235,7 +239,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// Returns the part of `tuple` that this probe matches.
+    /// Returns `tuple` with the fields that this probe does not compare set to any.
     pub fn of(self, tuple: Tuple) -> Tuple {
         match self {
             Probe::Connected => tuple,
@@ -245,7 +249,8 @@ impl Probe {
     }
 }
 
-/// A [`Probe`] as masks over the hashed fields, which avoids a branch and a [`Tuple`] per datagram.
+/// A [`Probe`] as masks over the hashed fields. Hashing a datagram then needs no branch and no
+/// [`Tuple`].
 #[derive(Clone, Copy)]
 pub(crate) struct EndsProbe<A> {
     key: Key,
@@ -262,8 +267,8 @@ impl<A: Bits> EndsProbe<A> {
         hash(self.key, (ends.local & self.local).addr(), (ends.remote & self.remote).addr(), ports & self.ports)
     }
 
-    /// Returns whether a socket with these addresses and ports accepts either all or none of the
-    /// datagrams that are equal in the fields of this probe.
+    /// Returns whether datagrams that are equal in the fields of this probe are treated alike by
+    /// `socket`: it accepts all of them or none.
     #[inline(always)]
     pub(crate) fn covers(&self, socket: Ends<A>) -> bool {
         (self.local == A::ALL || socket.local == A::default()) && (self.remote == A::ALL || socket.remote_port.0 == 0)
@@ -295,15 +300,15 @@ struct Table {
 const SMALLEST: usize = 16;
 
 impl Table {
-    /// Returns the first Pcb with exactly this hash, if any.
+    /// Returns the first Pcb with exactly this hash; `None` if there is none.
     #[inline(always)]
     fn first(&self, hash: u64) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;
         let at = hash as usize & mask;
         let (home, next) = (self.slots.get(at)?, self.slots.get((at + 1) & mask)?);
         // The entry is in the first slot in three of four cases and in the first two in nine of
-        // ten. The choice has no branch, since a mispredicted one costs more than the second
-        // comparison.
+        // ten. The choice between the two slots has no branch, since a mispredicted branch costs
+        // more than the second comparison.
         let slot = select_unpredictable(home.hash == hash, home, next);
         if slot.hash == hash && slot.used != 0 {
             return Some(slot.pcb);
@@ -356,8 +361,8 @@ impl Table {
         old.into_iter().filter(|slot| slot.used != 0).for_each(|slot| self.place(slot));
     }
 
-    /// Removes an entry and closes the gap by moving up later entries where possible. There are no
-    /// tombstones, so lookups stay short.
+    /// Removes an entry and fills the gap with later entries where possible. There are no
+    /// tombstones, so lookups stay short. Returns `false` if there is no such entry.
     fn remove(&mut self, hash: u64, pcb: u32) -> bool {
         let Some(mask) = self.slots.len().checked_sub(1) else { return false };
         let mut at = hash as usize & mask;
@@ -395,7 +400,7 @@ impl Table {
 }
 
 const SHARDS: usize = 64;
-/// Number of Pcbs that fit, together with their buckets, into a first-level cache of 48 KiB.
+/// Number of Pcbs that fit, together with their table slots, into an L1 data cache of 48 KiB.
 const NEAR: usize = 256;
 
 /// The demux table of one transport protocol.
@@ -405,8 +410,8 @@ pub struct Demux<L: Locks> {
     kinds: [AtomicUsize; 3],
 }
 
-/// A series of lookups. The shard used last stays locked between them; an unshared stack has only
-/// one shard. The holder must take no other lock meanwhile.
+/// A series of lookups. The shard used last stays locked between lookups, so the caller must take
+/// no other lock while this value exists. A stack that threads do not share has only one shard.
 pub(crate) struct Run<'a, L: Locks> {
     demux: &'a Demux<L>,
     open: Option<(usize, Open<'a, L>)>,
@@ -425,7 +430,7 @@ impl<L: Locks> Run<'_, L> {
         self.open.as_ref().map(|(_, table)| &**table)
     }
 
-    /// Prefetches the bucket of `hash`.
+    /// Prefetches the slot at which a search for `hash` begins.
     #[inline(always)]
     pub(crate) fn prefetch(&mut self, cx: Cx, hash: u64) {
         let Some(table) = self.table(cx, hash) else { return };
@@ -434,7 +439,7 @@ impl<L: Locks> Run<'_, L> {
         }
     }
 
-    /// Returns the Pcb with exactly this hash.
+    /// Returns a Pcb with exactly this hash; `None` if there is none.
     #[inline(always)]
     pub(crate) fn find(&mut self, cx: Cx, hash: u64) -> Option<usize> {
         self.table(cx, hash)?.first(hash).map(|pcb| pcb as usize)
@@ -442,7 +447,8 @@ impl<L: Locks> Run<'_, L> {
 }
 
 impl<L: Locks> Demux<L> {
-    /// Creates an empty table: 64 separately locked shards for a shared stack, else one.
+    /// Creates an empty table. It has 64 separately locked shards if several threads share the
+    /// stack, else one.
     pub fn new(key: Key) -> Self {
         let shards = if L::SHARED { SHARDS } else { 1 };
         let shards = (0..shards).map(|_| CachePadded(Guarded::new(Table::default()))).collect();
@@ -491,8 +497,8 @@ impl<L: Locks> Demux<L> {
         self.kinds.get(kind).is_some_and(|n| n.load(Ordering::Relaxed) > 0)
     }
 
-    /// Returns the first probe of a lookup: of the probes that some Pcb needs, the one that
-    /// compares the most fields.
+    /// Returns the first probe of a lookup: the one that compares the most fields, among the probes
+    /// for which there are Pcbs.
     #[inline(always)]
     pub fn first_probe(&self) -> Probe {
         if self.any_of_kind(0) {
@@ -504,14 +510,14 @@ impl<L: Locks> Demux<L> {
         }
     }
 
-    /// Returns whether the entries exceed a first-level cache. Only then does prefetching of
-    /// buckets and Pcbs pay off.
+    /// Returns whether the entries and their Pcbs exceed an L1 data cache. Only then does
+    /// prefetching them pay off.
     #[inline(always)]
     pub fn is_large(&self) -> bool {
         self.len() > NEAR
     }
 
-    /// Returns [`Demux::first_probe`] as masks for the datagrams of a family.
+    /// Returns [`Demux::first_probe`] as masks for the datagrams of an address family.
     #[inline(always)]
     pub(crate) fn ends_probe<A: Bits>(&self) -> EndsProbe<A> {
         let (local, remote, ports) = match self.first_probe() {
@@ -528,7 +534,7 @@ impl<L: Locks> Demux<L> {
         Run { demux: self, open: None }
     }
 
-    /// Returns the Pcb with exactly this hash.
+    /// Returns a Pcb with exactly this hash; `None` if there is none.
     #[inline(always)]
     pub fn find(&self, cx: Cx, hash: u64) -> Option<usize> {
         self.shard(hash)?.lock(cx).first(hash).map(|pcb| pcb as usize)
@@ -559,7 +565,8 @@ impl<L: Locks> Demux<L> {
         self.lookup_hashed(cx, || *tuple, self.hash(&self.first_probe().of(*tuple)))
     }
 
-    /// Returns whether exactly `tuple` is in use by a Pcb for which `is_it` returns true.
+    /// Returns whether a Pcb for which `is_it` returns true has an entry with exactly the key
+    /// `tuple`.
     pub fn contains(&self, cx: Cx, tuple: &Tuple, is_it: impl FnMut(u32) -> bool) -> bool {
         let hash = self.hash(tuple);
         self.shard(hash).is_some_and(|shard| shard.lock(cx).find(hash, is_it).is_some())
@@ -575,7 +582,7 @@ impl<L: Locks> Demux<L> {
         self.len() == 0
     }
 
-    /// Returns the number of lock acquisitions and the number of locks.
+    /// Returns the number of lock acquisitions so far and the number of locks.
     pub fn locks(&self) -> (u64, usize) {
         (self.shards.iter().map(|shard| shard.0.acquisitions()).sum(), self.shards.len())
     }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::ip6;
 
-/// An entry of the policy table: prefix, prefix length, precedence, label.
+/// An entry of the policy table: (prefix, prefix length in bits, precedence, label).
 type Policy = (Ipv6Addr, u32, u8, u8);
 
 /// Default policy table (RFC 6724 2.1), the longest prefix first.
@@ -31,7 +31,8 @@ fn policy(addr: Ipv6Addr) -> (u8, u8) {
     POLICIES.iter().find(matches).map_or((0, 0), |(.., precedence, label)| (*precedence, *label))
 }
 
-/// Returns the scope of an address; IPv4 addresses are mapped as in RFC 6724 3.2.
+/// Returns the scope value of an address. An IPv4-mapped address has the scope of RFC 6724 3.2:
+/// link-local or global.
 fn scope(addr: Ipv6Addr) -> u8 {
     match addr.to_ipv4_mapped() {
         Some(v4) if v4.is_loopback() || v4.is_link_local() => 2,
@@ -40,23 +41,24 @@ fn scope(addr: Ipv6Addr) -> u8 {
     }
 }
 
-/// Rank of a destination together with its source address; the lowest rank is the best. Implements
-/// rules 1, 2, 5, 6, 8 and 9; rule 10 follows from the stable sort. Source selection already avoids
-/// deprecated sources (rule 3).
+/// Rank of a destination and the source address for it; the lowest rank is the best. Implements
+/// rules 1, 2, 5, 6, 8 and 9; rule 10 is fulfilled because the sort is stable. Source selection
+/// already avoids deprecated sources (rule 3).
 type Rank = (bool, bool, bool, Reverse<u8>, u8, Reverse<u32>);
 
 fn rank(dst: Ipv6Addr, src: Option<Ipv6Addr>) -> Rank {
     let Some(src) = src else { return (true, true, true, Reverse(0), u8::MAX, Reverse(0)) };
     let ((precedence, label), (_, source_label)) = (policy(dst), policy(src));
-    // Prefix lengths of IPv4 addresses are no measure of distance, so rule 9 applies to IPv6 only.
+    // The length of a common prefix of two IPv4 addresses is no measure of distance, so rule 9
+    // applies to IPv6 only.
     let is_v4 = dst.to_ipv4_mapped().is_some();
     let common = if is_v4 { 0 } else { (dst.to_bits() ^ src.to_bits()).leading_zeros().min(64) };
     (false, scope(dst) != scope(src), label != source_label, Reverse(precedence), scope(dst), Reverse(common))
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sorts destinations by RFC 6724 6, best first. Those without a route or source address come
-    /// last.
+    /// Sorts destinations by the rules of RFC 6724 6, best first. Those without a route or source
+    /// address come last.
     pub fn sort_destinations(&self, cx: Cx, addrs: &mut [SocketAddr]) {
         addrs.sort_by_cached_key(|addr| {
             let dst = match addr.ip() {
@@ -67,7 +69,8 @@ impl<L: Locks> Stack<L> {
         });
     }
 
-    /// Returns the source address of packets to `dst`; an IPv4 address is IPv4-mapped.
+    /// Returns the source address of packets to `dst`, IPv4 as an IPv4-mapped address; `None` if
+    /// there is no route or no source address.
     fn source_to(&self, cx: Cx, dst: SocketAddr) -> Option<Ipv6Addr> {
         match dst {
             SocketAddr::V4(v4) => {
@@ -97,8 +100,8 @@ mod tests {
         }
     }
 
-    /// The examples of RFC 6724 10.2 with the given sources: (first, its source) before (second,
-    /// its source).
+    /// The examples of RFC 6724 10.2: the destination `first` with its source sorts before `second`
+    /// with its source.
     #[test]
     fn the_rfcs_examples() {
         for (first, second) in [

@@ -1,8 +1,9 @@
 //! Echo requests sent by this host and the answers to them, for `ping` and `traceroute`.
 //!
-//! An exchange has an identifier that its requests carry (RFC 792, RFC 4443 4.1). Replies and
-//! errors about these requests are queued in the exchange until they are read. The identifier is
-//! random, so an off-path attacker that does not see the requests cannot forge answers.
+//! All requests of an exchange contain its identifier (RFC 792, RFC 4443 4.1). Replies to these
+//! requests and ICMP errors about them are queued in the exchange until they are read. The
+//! identifier is random, so an off-path attacker that does not see the requests cannot forge
+//! answers.
 
 mod exchanges;
 
@@ -18,7 +19,8 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::{Proto, icmp4, icmp6};
 
-/// Maximum message length in bytes, header included: the largest payload of an IPv4 packet.
+/// Maximum length in bytes of an ICMP message with its header: the largest payload of an IPv4
+/// packet.
 const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
 
 /// Parameters of an echo request.
@@ -26,7 +28,7 @@ const LONGEST: usize = 65_535 - wire::ip4::HEADER_LEN;
 pub struct Request<'a> {
     /// Destination.
     pub dst: IpAddr,
-    /// Source address; `None`: address of the outgoing interface.
+    /// Source address; `None`: an address of the outgoing interface.
     pub src: Option<IpAddr>,
     /// Outgoing interface, needed for link-local destinations; `None`: the interface of the route.
     pub iface: Option<IfaceId>,
@@ -36,14 +38,15 @@ pub struct Request<'a> {
     pub seq: u16,
     /// TTL or hop limit; `None`: the host's default.
     pub ttl: Option<u8>,
-    /// Sets Don't Fragment.
+    /// True to forbid fragmentation; for IPv4, this sets Don't Fragment.
     pub whole: bool,
     /// Payload of the request; the reply contains a copy.
     pub payload: &'a [u8],
 }
 
 impl<L: Locks> Stack<L> {
-    /// Opens an exchange and returns its identifier; `None` if [`EXCHANGES_MAX`] are open.
+    /// Opens an exchange and returns its identifier; `None` if [`EXCHANGES_MAX`] exchanges are
+    /// open.
     pub fn open_echo(&self, cx: Cx) -> Option<u16> {
         let mut exchanges = self.exchanges.lock(cx);
         if exchanges.0.len() >= EXCHANGES_MAX {
@@ -55,22 +58,23 @@ impl<L: Locks> Stack<L> {
         Some(ident)
     }
 
-    /// Closes an exchange.
+    /// Closes the exchange `ident` and discards its queued answers.
     pub fn close_echo(&self, cx: Cx, ident: u16) {
         self.exchanges.lock(cx).0.retain(|(other, _)| *other != ident);
     }
 
-    /// Removes and returns the oldest answer of an exchange.
+    /// Removes and returns the oldest queued answer of the exchange `ident`.
     pub fn take_answer(&self, cx: Cx, ident: u16) -> Option<Answer> {
         let mut exchanges = self.exchanges.lock(cx);
         exchanges.0.iter_mut().find(|(other, _)| *other == ident)?.1.pop_front()
     }
 
-    /// Sends an echo request, or queues it until the neighbor's address is resolved.
+    /// Sends an echo request, or queues it until the MAC address of the next hop is resolved. If no
+    /// buffer is free, the request is lost without an error.
     ///
     /// # Errors
-    /// [`OutputError`] if there is no route, or if the request exceeds the size of the largest
-    /// packet.
+    /// [`OutputError`] if the request was not sent, for example because there is no route or
+    /// because it is too long.
     pub fn send_echo(&self, cx: Cx, request: &Request<'_>) -> Result<(), OutputError> {
         let Request { dst, src, iface, ident, seq, ttl, whole, payload } = *request;
         let len = icmp4::HEADER_LEN + payload.len();
@@ -85,7 +89,7 @@ impl<L: Locks> Stack<L> {
         };
         let small = self.pool.size() > len + 128;
         let frame = if small { self.make_frame(cx) } else { self.make_large_frame(cx) };
-        let Some(mut frame) = frame else { return Ok(()) }; // no buffer: lost, as on any link
+        let Some(mut frame) = frame else { return Ok(()) }; // no free buffer: the request is lost
         let written = frame.append(len).and_then(|room| match (dst, own6) {
             (IpAddr::V6(dst), Some(own)) => {
                 icmp6::emit_echo(icmp6::ty::ECHO_REQUEST, (ident, seq), (own, dst), payload, room)
@@ -93,7 +97,7 @@ impl<L: Locks> Stack<L> {
             _ => icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, ident, seq, payload, room),
         });
         if written.is_none() {
-            self.drop_as_bug(cx, frame, "the message does not fit its new frame");
+            self.drop_as_bug(cx, frame, "the echo request does not fit into a new frame");
             return Err(OutputError::TooBig(LONGEST));
         }
         let sent = match dst {
@@ -115,8 +119,8 @@ impl<L: Locks> Stack<L> {
         sent
     }
 
-    /// Queues an answer for exchange `ident`. Returns `false` if there is no such exchange or it
-    /// already holds [`ANSWERS_MAX`] answers.
+    /// Queues an answer for the exchange `ident`. Returns `false` if there is no such exchange or
+    /// [`ANSWERS_MAX`] answers are queued already.
     pub(crate) fn echo_answered(&self, cx: Cx, ident: u16, answer: Answer) -> bool {
         let mut exchanges = self.exchanges.lock(cx);
         let found = exchanges.0.iter_mut().find(|(other, _)| *other == ident);
@@ -125,8 +129,9 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Queues an ICMP error for the exchange that sent the ICMP message `quoted`. Returns whether
-    /// there is one.
+    /// Queues an ICMP error about the echo request `quoted` for the exchange that sent the request.
+    /// Returns `false` if the error was not queued, for example because `quoted` is not an echo
+    /// request.
     pub(crate) fn echo_failed(&self, cx: Cx, from: IpAddr, ttl: u8, quoted: &[u8], kind: Kind) -> bool {
         let request = if from.is_ipv6() { icmp6::ty::ECHO_REQUEST } else { icmp4::ty::ECHO_REQUEST };
         let Some(&[ty, _, _, _, i0, i1, s0, s1]) = quoted.first_chunk::<8>() else { return false };

@@ -1,4 +1,5 @@
-//! Domain of a socket, and its local and remote addresses and ports, in either family or both.
+//! Domain (address family) of a socket, and its local and remote addresses and ports. A dual-stack
+//! socket has addresses of both families.
 
 use crate::demux::{Addr, Bits, Ends, Ends4, Ends6, Tuple};
 use crate::zone;
@@ -20,7 +21,8 @@ impl Domain {
         if addr.is_ipv4() { Domain::Inet } else { Domain::Inet6 }
     }
 
-    /// Converts an address that a program passes to a socket of this domain.
+    /// Converts an address that a program passes to a socket of this domain. `v6only` is the socket
+    /// option `IPV6_V6ONLY`.
     ///
     /// # Errors
     ///
@@ -37,8 +39,8 @@ impl Domain {
         }
     }
 
-    /// Returns the addresses and ports of a socket bound to `local_port` and any address; of both
-    /// families if the domain and `v6only` allow it.
+    /// Returns the addresses and ports of a socket bound to `local_port` and any address. If the
+    /// domain is [`Domain::Inet6`] and `v6only` is false, the socket is dual-stack.
     pub(crate) fn any(self, v6only: bool, local_port: L4Port) -> SockEnds {
         match self {
             Domain::Inet => SockEnds::bound(Addr::ANY4, local_port),
@@ -55,8 +57,8 @@ impl Domain {
         }
     }
 
-    /// Returns `addr` as a socket of this domain reports it: an IPv6 socket reports IPv4 as a
-    /// mapped address.
+    /// Returns `addr` in the form that a socket of this domain reports: an IPv6 socket reports an
+    /// IPv4 address as IPv4-mapped.
     #[inline(always)]
     pub fn shown(self, addr: SocketAddr) -> SocketAddr {
         if self == Domain::Inet { addr } else { zone::mapped(addr) }
@@ -66,28 +68,27 @@ impl Domain {
 /// Reason why a socket cannot be bound or connected to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
-    /// The family of the address is not that of the socket.
+    /// The address is not of the socket's family.
     Family,
-    /// The address is IPv4, and the socket is IPv6-only.
+    /// The address is IPv4-mapped, and the socket is IPv6-only.
     Mapped,
 }
 
-/// Families of the datagrams that a socket accepts, together with the domain of the socket, in one
-/// byte.
+/// Address families of the datagrams that a socket accepts, combined with the domain of the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Families {
-    /// IPv4 datagrams, in an IPv4 socket.
+    /// An IPv4 socket, which accepts IPv4 datagrams.
     V4,
-    /// IPv4 datagrams, in an IPv6 socket.
+    /// An IPv6 socket that accepts IPv4 datagrams only, since its addresses are IPv4-mapped.
     Mapped,
     V6,
-    /// Datagrams of both families, in an IPv6 socket bound to no address.
+    /// An IPv6 socket without a specific address, which accepts datagrams of both families.
     Both,
 }
 
 impl Families {
-    /// Returns the families of an unbound socket.
+    /// Returns the families that an unbound socket accepts.
     pub(crate) fn of(domain: Domain) -> Families {
         if domain == Domain::Inet { Families::V4 } else { Families::Both }
     }
@@ -96,11 +97,11 @@ impl Families {
 /// Local and remote addresses and ports of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SockEnds {
-    /// IPv4 addresses, or any.
+    /// IPv4 addresses, each of which may be unspecified.
     V4(Ends4),
-    /// IPv6 addresses, or any.
+    /// IPv6 addresses, each of which may be unspecified.
     V6(Ends6),
-    /// Any address of either family.
+    /// Any local address of either family, with this local port.
     Both(L4Port),
 }
 
@@ -111,12 +112,12 @@ impl SockEnds {
         SockEnds::between(ends.local.addr(), ends.remote.addr(), ends.local_port, ends.remote_port)
     }
 
-    /// Creates the ends of a socket without a peer.
+    /// Creates the addresses and ports of a socket without a peer.
     pub(crate) fn bound(local: Addr, local_port: L4Port) -> SockEnds {
         SockEnds::between(local, local.any(), local_port, L4Port(0))
     }
 
-    /// Creates the ends of a connection. Both addresses must be of one family.
+    /// Creates the addresses and ports of a connection. Both addresses must be of the same family.
     pub(crate) fn between(local: Addr, remote: Addr, local_port: L4Port, remote_port: L4Port) -> SockEnds {
         match (local.to_v4(), remote.to_v4()) {
             (Some(local), Some(remote)) => {
@@ -139,12 +140,13 @@ impl SockEnds {
         std::iter::once(first).chain(second)
     }
 
-    /// Returns the key to display; for a dual-stack socket, the IPv6 one.
+    /// Returns the key to display; for a dual-stack socket, the IPv6 key.
     pub(crate) fn tuple(self) -> Tuple {
         self.tuples().next().unwrap_or_default()
     }
 
-    /// Returns whether there can be a packet that both sockets would accept.
+    /// Returns whether both sockets accept packets to a common local address. Ports are not
+    /// compared.
     pub(crate) fn overlaps(self, other: SockEnds) -> bool {
         let same = |one: Tuple, two: Tuple| {
             one.local.any() == two.local.any() && (one.local == two.local || one.local.is_any() || two.local.is_any())

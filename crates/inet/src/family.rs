@@ -2,7 +2,7 @@
 //! implemented for the bits of an address.
 //!
 //! UDP and TCP are written once, generic over this trait. An IPv6 link-local address in memory
-//! contains the number of its interface ([`zone`]), which is never sent.
+//! contains the number of its interface ([`zone`]), which packets never contain.
 
 use crate::Stack;
 use crate::counters::{Counters, Ip4, Ip6};
@@ -26,7 +26,7 @@ use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{L4Port, Mac, Proto, flow, icmp4, icmp6, ip4, ip6};
 
-/// References to the IP counters that both families have.
+/// References to the IP counters that exist for both families.
 #[derive(Clone, Copy)]
 pub(crate) struct IpCounts<'a> {
     pub(crate) received: &'a Counter,
@@ -46,11 +46,11 @@ pub(crate) struct Head<A> {
     pub(crate) tos: u8,
     /// Time to live or hop limit.
     pub(crate) ttl: u8,
-    /// Fragmentation is forbidden, on the path and in this host.
+    /// True if neither this host nor a router may fragment the packet.
     pub(crate) df: bool,
-    /// The payload begins with its own header (`IP_HDRINCL`); IPv4 only.
+    /// True if the payload begins with its own IP header (`IP_HDRINCL`); IPv4 only.
     pub(crate) has_header: bool,
-    /// Source and destination port, from which the flow label is computed.
+    /// Source and destination port; the IPv6 flow label is computed from them.
     pub(crate) ports: [L4Port; 2],
 }
 
@@ -89,16 +89,16 @@ pub(crate) trait Family: Bits + Matched {
     /// Drop reason for a packet of this host with a TTL or hop limit of 0.
     const TTL_ZERO: DropReason;
 
-    /// Returns the routes as the control plane changes them.
+    /// Returns the routing table, which the control plane changes under a lock.
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
-    /// Returns the routes as the packet path reads them.
+    /// Returns the lock-free reader by which packets look up routes.
     fn routes_reader<L: Locks>(stack: &Stack<L>) -> &RouteReader<Self>;
     fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<Self>>;
-    /// Returns the filter that quickly excludes addresses that are not this host's own.
+    /// Returns the Bloom filter of this host's own addresses.
     fn own<L: Locks>(stack: &Stack<L>) -> &OwnAddresses;
-    /// Returns the TTL or hop limit of a packet.
+    /// Returns the TTL or hop limit of a packet; `None` if the packet is too short.
     fn hop_limit(packet: &[u8]) -> Option<u8>;
-    /// Returns the flow hash of a packet.
+    /// Returns the flow hash of a packet: equal for all packets of a flow.
     fn flow(key: Key, packet: &[u8]) -> Option<u64>;
     /// Returns whether this is a multicast address.
     fn is_multicast(self) -> bool;
@@ -107,15 +107,16 @@ pub(crate) trait Family: Bits + Matched {
     /// Returns whether a packet may leave by a link other than loopback: neither address may be a
     /// loopback address (RFC 1122 3.2.1.3 (g), RFC 4291 2.5.3).
     fn is_for_links(src: Self, dst: Self) -> bool;
-    /// Returns the partial checksum of a pseudo header.
+    /// Returns the partial checksum of the pseudo header of a packet with `len` payload bytes.
     fn pseudo(src: Self, dst: Self, proto: Proto, len: u32) -> Partial;
-    /// Returns the initial checksum of an ICMP message. Only ICMPv6 includes a pseudo header; for
-    /// ICMP the value is zero.
+    /// Returns the partial checksum with which the checksum of an ICMP message of `len` bytes
+    /// begins: that of the pseudo header for ICMPv6, zero for ICMP.
     fn icmp_seed(src: Self, dst: Self, len: u32) -> Partial;
-    /// Reads the IP header of a packet for this host that arrived on the link `zone`. An IPv6
-    /// packet must have no extension headers.
+    /// Reads the IP header of a packet for this host. `zone` is the receiving interface, which
+    /// becomes part of IPv6 link-local addresses. An IPv6 packet must have no extension headers.
     fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<Self>>;
-    /// Returns the interface and next hop of packets to `dst`.
+    /// Returns the outgoing interface and next hop for packets to `dst`. `iface` is the interface
+    /// that the sender requests; `None`: the interface of the route.
     fn exit<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -128,21 +129,22 @@ pub(crate) trait Family: Bits + Matched {
     fn ttl<L: Locks>(stack: &Stack<L>) -> u8;
     /// Returns the MAC address of a resolved neighbor.
     fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Self::Addr) -> Option<Mac>;
-    /// Returns the MTU of `iface`, in bytes.
+    /// Returns the size in bytes of the largest packet of this family on `iface`.
     fn mtu<L: Locks>(iface: &Iface<L>) -> usize;
-    /// Returns the path MTU to `dst` in bytes, as far as path MTU discovery has determined it.
+    /// Returns the path MTU to `dst` in bytes that path MTU discovery has found; 65,535 if it has
+    /// found none.
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
     /// Returns whether a socket of this host has joined the group `dst` on `iface`.
     fn accepts_group<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     fn counts(counters: &Counters) -> IpCounts<'_>;
-    /// Writes an IP header without lengths into the first [`Family::IP_LEN`] bytes of `into`.
-    /// Returns the header's partial checksum, which only IPv4 has.
+    /// Writes an IP header with a length of 0 into the first [`Family::IP_LEN`] bytes of `into`.
+    /// Returns the header's partial checksum (zero for IPv6); `None` if `into` is too short.
     fn emit<L: Locks>(stack: &Stack<L>, head: &Head<Self>, into: &mut [u8]) -> Option<Partial>;
     /// Completes a header written by [`Family::emit`] with the payload length and the ECN bits.
     /// `sum` is the partial checksum that `emit` returned.
     fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8);
-    /// Prepends the IP header and sends a packet by `exit`. With `by_port`, the port computes the
-    /// transport checksum.
+    /// Prepends the IP header and sends a packet by `exit`. If `by_port` is true, the port computes
+    /// the transport checksum.
     fn send<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -277,8 +279,8 @@ impl Family for u32 {
         let Some(ip) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
         let total_len = upper_len + ip4::HEADER_LEN as u16;
         [ip[2], ip[3]] = total_len.to_be_bytes();
-        // The ECN bits change from segment to segment; version, IHL and TOS are one word of the
-        // sum.
+        // The ECN bits differ between segments, so they are added here. Version, IHL and TOS form
+        // one 16-bit word of the checksum.
         ip[1] |= ecn;
         let sum = sum.add_u16(total_len).add_u16(u16::from(ecn)).finish();
         [ip[10], ip[11]] = sum.to_be_bytes();
@@ -477,7 +479,7 @@ impl Family for u128 {
 
 impl<L: Locks> Stack<L> {
     /// Returns the flow label of the packets of one flow (RFC 6437): 20 bits, constant within the
-    /// flow and unpredictable.
+    /// flow and unpredictable. Returns 0 if the sysctl `auto_flowlabel` is off.
     pub(crate) fn flow_label(&self, src: u128, dst: u128, [src_port, dst_port]: [L4Port; 2]) -> u32 {
         if !self.sysctls.auto_flowlabel.on() {
             return 0;
@@ -488,13 +490,13 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Constant that makes the hash of a flow label differ from the stack's other hashes with the same
-/// secret.
+/// Constant that is added to the input of the flow label hash, so that this hash differs from other
+/// hashes with the same secret.
 const LABEL: u64 = 0x6c61_6265;
 
-/// Removes the extension headers from a packet for this host. What remains is an IPv6 header and
-/// the `len` payload bytes at `at`, where the upper header starts. Returns `false` if the packet
-/// cannot be written and must be dropped.
+/// Removes the extension headers from a packet for this host. The packet then consists of the IPv6
+/// header and the `len` bytes that were at offset `at`, which begin with the upper-layer header.
+/// Returns `false` if the packet cannot be written and must be dropped.
 pub(crate) fn cut_extensions(packet: &mut Frame, header: &ip6::Header, next: Proto, at: usize, len: usize) -> bool {
     packet.truncate(at + len);
     if at > ip6::HEADER_LEN {

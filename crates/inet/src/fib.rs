@@ -1,27 +1,29 @@
-//! Forwarding table of one address family: IP input, forwarding and output look up an address and
-//! get a next hop.
+//! Forwarding table (FIB) of one address family. IP input, forwarding and output look up the next
+//! hop of an address in it.
 //!
-//! A [`Fib`] holds the routes twice. `routes` is the authoritative ordered map for the control
-//! plane: `get`, `iter`, and the covering route when one is removed. The matcher is derived from it
-//! for longest-prefix lookups. The IPv4 matcher is a short list for up to `FEW` routes (a host with
-//! three routes needs a few hundred bytes). Above that it is the 24-4-4 table of `table`, which
-//! reserves 80 MB; pages become resident as routes fill them. Once created, the table stays. The
-//! IPv6 matcher is the trie of `trie`.
+//! A [`Fib`] stores the routes twice. The ordered map `routes` is authoritative. The control plane
+//! uses it for `get`, for `iter`, and to find the covering route when a route is removed. The
+//! matcher is derived from the map and performs the longest-prefix lookups of packets. The IPv4
+//! matcher is a short list for up to `FEW` routes, so that a host with three routes needs a few
+//! hundred bytes. With more routes it is the 24-4-4 table of the module `table`, which reserves 80
+//! MB of address space; pages become resident as routes fill them. The table is kept even if few
+//! routes remain. The IPv6 matcher is the trie of the module `trie`.
 //!
-//! One owner changes the table while any thread reads it through a [`Reader`]. There are no locks:
-//! each change visible to readers is a single store, after which the answer for every address is
-//! correct. Removed parts are reused only when no reader can still hold them.
+//! One owner changes the table while any thread reads it through a [`Reader`], without locks. Each
+//! change that readers can see is a single store, before and after which the table gives a correct
+//! answer for every address. Removed parts are reused only when no reader can still use them.
 //!
-//! The table stores the number of a next hop, not its address: a [`NextHopId`] indexes the caller's
-//! next-hop table.
+//! The table stores a [`NextHopId`], which is an index into the caller's table of next hops, not an
+//! address.
 //!
-//! With 1 M routes of BGP's lengths, bursts of 32 and huge pages under the table, a lookup takes 7
-//! ticks (TSC 2.0 GHz) over 64 k random addresses and 16 to 18 over 1 M, where the loads alone take
-//! 13 to 17. With 4 kB pages 11 and 20; DPDK 22.11 rte_lpm with 4 kB pages on the same machine 11
-//! and 22 (examples/fib_speed.rs; minimum of 31 samples, shared machine).
+//! Speed, measured with 1 M routes that have the prefix lengths of BGP, in bursts of 32, in ticks
+//! of a TSC of 2.0 GHz: with huge pages, a lookup takes 7 ticks over 64 k random addresses and 16
+//! to 18 ticks over 1 M, where the memory loads alone take 13 to 17. With 4 kB pages it takes 11
+//! and 20 ticks. On the same machine, rte_lpm of DPDK 22.11 with 4 kB pages takes 11 and 22 ticks.
+//! Source: examples/fib_speed.rs, minimum of 31 samples on a shared machine.
 //!
-//! Longest prefix match as in RFC 1812 5.2.4.3 (2), without type of service or metrics; one route
-//! per prefix.
+//! A lookup is a longest prefix match as in RFC 1812 5.2.4.3 (2), without type of service or
+//! metrics. There is one route per prefix.
 
 mod default;
 mod entry;
@@ -49,8 +51,8 @@ pub use prefix::{AddrBits, IpPrefix, Prefix, Prefix6, PrefixError, PrefixFault};
 use table::Table;
 use trie::Trie;
 
-/// Bytes per IPv4 route in the ordered map (glibc, 1 M routes): 29 if routes are inserted in sorted
-/// order, 23 in random order.
+/// Memory per IPv4 route in the ordered map, in bytes. With 1 M routes and glibc, it is 29 if
+/// routes are inserted in sorted order, and 23 in random order.
 const MAP_BYTES_PER_ROUTE: usize = 29;
 /// Error: the table is full; nothing was changed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -67,7 +69,7 @@ impl fmt::Display for FibFull {
 
 impl std::error::Error for FibFull {}
 
-/// IPv4 matcher: a short list until there are too many routes, then a table.
+/// IPv4 matcher: a short list until the first route that does not fit into it, then a table.
 #[derive(Default)]
 pub struct ListOrTable {
     few: Few,
@@ -106,8 +108,8 @@ impl Matcher<u32> for ListOrTable {
         if let Some(table) = self.table.get() {
             table.insert(prefix, Entry::route(prefix.len(), hop), spare, pins);
         } else if !self.few.insert(prefix, hop) {
-            // The table is published once it holds all routes. It is never removed, since readers
-            // may use it.
+            // The table is published once it contains all routes. It is never removed, since
+            // readers may use it.
             let table = Box::new(Table::new(spare.pages));
             for (prefix, hop) in routes {
                 table.insert(*prefix, Entry::route(prefix.len(), *hop), spare, pins);
@@ -142,7 +144,7 @@ impl Matched for u128 {
     type Matcher = Trie;
 }
 
-/// The part of a [`Fib`] that is shared by its owner and the readers.
+/// The part of a [`Fib`] that its owner and the readers share.
 struct Shown<A: Matched> {
     matcher: A::Matcher,
     pins: Pins,
@@ -160,7 +162,8 @@ impl<A: Matched> Clone for Reader<A> {
 }
 
 impl<A: Matched> Reader<A> {
-    /// Pins the calling thread: next hops in results are not reused until it is unpinned.
+    /// Pins the calling thread. While it is pinned, next hops that a lookup returned are not
+    /// reused.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.0.pins.pin(cx)
@@ -177,8 +180,8 @@ impl<A: Matched> Reader<A> {
         self.0.matcher.find(dst).hop()
     }
 
-    /// Looks up many addresses as [`Fib::lookup_burst`] does, but only as many as the shorter of
-    /// the two slices holds.
+    /// Looks up many addresses as [`Fib::lookup_burst`] does. If one slice is shorter, only as many
+    /// addresses as it has elements are looked up.
     #[inline(always)]
     pub fn lookup_burst(&self, _: &Pinned<'_>, dst: &[A], out: &mut [Option<NextHopId>]) {
         self.0.matcher.lookup_burst(dst, out);
@@ -261,7 +264,7 @@ impl<A: Matched> Fib<A> {
         Fib { routes: BTreeMap::new(), shown, spare: Spare::default(), limit }
     }
 
-    /// Allocates the arrays with huge pages.
+    /// Uses huge pages for the arrays that are allocated from now on.
     pub fn with_huge_pages(mut self) -> Fib<A> {
         self.spare.pages = Pages::Huge2M;
         self
@@ -272,9 +275,9 @@ impl<A: Matched> Fib<A> {
         Reader(Arc::clone(&self.shown))
     }
 
-    /// Routes `prefix` to `hop`; returns the previous next hop. The cost grows with the range of
-    /// addresses: for IPv4, one store per /24 in the prefix, or up to 48 stores for a prefix longer
-    /// than 24 bits.
+    /// Routes `prefix` to `hop`; returns the previous next hop. The cost grows with the number of
+    /// addresses: in the IPv4 table, one store per /24 in the prefix, or up to 48 stores for a
+    /// prefix longer than 24 bits.
     ///
     /// # Errors
     /// [`FibFull`] for a new prefix when the limit is reached. Changing the next hop of an existing
@@ -310,9 +313,9 @@ impl<A: Matched> Fib<A> {
         self.shown.matcher.find(A::of(dst)).hop()
     }
 
-    /// Looks up many addresses: `out[i]` answers `dst[i]`, in host byte order. The memory loads of
-    /// a burst overlap. From 32 addresses on, a burst costs a sixth less than a tight loop of
-    /// `lookup`.
+    /// Looks up many addresses: `out[i]` becomes the next hop of `dst[i]`, an address in host byte
+    /// order. The memory loads of a burst overlap, so a burst of 32 addresses or more costs a sixth
+    /// less than a loop that calls `lookup`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -321,7 +324,8 @@ impl<A: Matched> Fib<A> {
         self.shown.matcher.lookup_burst(dst, out);
     }
 
-    /// Returns the next hop of [`Fib::lookup`] and the prefix that matched, for `route get`.
+    /// Returns the next hop as [`Fib::lookup`] does, together with the prefix that matched. The
+    /// command `route get` uses it.
     pub fn lookup_prefix(&self, dst: A::Addr) -> Option<(IpPrefix<A>, NextHopId)> {
         let dst = A::of(dst);
         self.shown.matcher.find(dst).found_for(dst)
@@ -342,9 +346,9 @@ impl<A: Matched> Fib<A> {
         self.routes.is_empty()
     }
 
-    /// Returns the memory reserved, in bytes. Of the arrays (IPv4 80 MB, 112 MB with more than 254
-    /// next hops; IPv6 64 MB), only pages with routes are resident. The share of the ordered map is
-    /// an estimate.
+    /// Returns the memory reserved, in bytes. The arrays reserve 80 MB for IPv4 (112 MB with more
+    /// than 254 next hops) and 64 MB for IPv6, but only pages with routes are resident. The memory
+    /// of the ordered map is an estimate.
     pub fn bytes(&self) -> usize {
         let of_map = self.routes.len() * (MAP_BYTES_PER_ROUTE + 2 * (size_of::<A>() - size_of::<u32>()));
         size_of::<Fib<A>>() + size_of::<Shown<A>>() + of_map + self.shown.matcher.bytes() + self.spare.bytes()
@@ -365,10 +369,11 @@ impl<A: Matched> fmt::Debug for Fib<A> {
 
 /// Returns the longest route that contains `prefix` and is not `prefix`, as an entry.
 ///
-/// In the map's order a covering route comes before `prefix`. The last route before it, `near`,
-/// either covers it, or shares its first n bits; then every covering route also covers `near` and
-/// is at most n long, so the search continues from there. Each step shortens n, so there are at
-/// most as many steps as an address has bits. In a real table there are two or three.
+/// In the order of the map, a covering route comes before `prefix`. Let `near` be the last route
+/// before `prefix`. If `near` covers `prefix`, it is the result. Otherwise the two have their first
+/// n bits in common, and every route that covers `prefix` is at most n bits long. The search
+/// continues before the prefix of these n bits. Each step shortens n, so there are at most as many
+/// steps as an address has bits; with a real table there are two or three.
 fn covering<A: AddrBits>(routes: &BTreeMap<IpPrefix<A>, NextHopId>, prefix: IpPrefix<A>) -> Entry {
     let mut below = routes.range(..prefix).next_back();
     while let Some((&near, &hop)) = below {

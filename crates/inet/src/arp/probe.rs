@@ -13,7 +13,7 @@ impl Probe {
     const IS_ON: u64 = 1 << 32;
     const IS_TAKEN: u64 = 1 << 33;
 
-    /// Starts probing for `addr`; keeps the state if `addr` is being probed already.
+    /// Starts probing for `addr`. Has no effect if `addr` is being probed already.
     pub(super) fn begin(&self, addr: Ipv4Addr) {
         let wanted = u64::from(addr.to_bits()) | Probe::IS_ON;
         if self.0.load(Ordering::Relaxed) & !Probe::IS_TAKEN != wanted {
@@ -30,8 +30,8 @@ impl Probe {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Records a conflict: another station uses the address or probes for it too (RFC 5227 2.1.1).
-    /// Returns whether `packet` shows one.
+    /// Returns whether `packet` shows a conflict, and records it: another station uses the probed
+    /// address or probes for it too (RFC 5227 2.1.1).
     #[inline]
     pub(super) fn input(&self, packet: &Packet) -> bool {
         let word = self.0.load(Ordering::Relaxed);

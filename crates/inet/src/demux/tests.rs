@@ -66,7 +66,8 @@ proptest! {
     }
 }
 
-/// Crosby and Wallach: keys chosen without the secret do not collide more often than random ones.
+/// Keys that an attacker chooses without the secret do not collide more often than random keys
+/// (algorithmic complexity attack by Crosby and Wallach).
 #[test]
 fn chosen_keys_do_not_make_long_probes() {
     let demux = Demux::<Up>::new(Key::random());

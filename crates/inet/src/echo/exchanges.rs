@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Maximum number of open exchanges.
 pub const EXCHANGES_MAX: usize = 16;
-/// Maximum number of queued answers of an exchange; later answers are ignored.
+/// Maximum number of queued answers of an exchange. Further answers are ignored until one is read.
 pub const ANSWERS_MAX: usize = 256;
 
 /// Kind of an answer to an echo request.
@@ -29,7 +29,7 @@ pub enum Kind {
 pub struct Answer {
     /// Arrival time.
     pub at: Instant,
-    /// Source of the packet.
+    /// Source address of the received packet.
     pub from: IpAddr,
     /// Sequence number of the request.
     pub seq: u16,
@@ -42,6 +42,6 @@ pub struct Answer {
     pub kind: Kind,
 }
 
-/// Open exchanges of a host: identifier and answers.
+/// Open exchanges of a host: identifier of each, with its queued answers.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges(pub(super) Vec<(u16, VecDeque<Answer>)>);

@@ -1,11 +1,12 @@
-//! The default route, which is stored outside the matcher: inside, a change of it would touch every
-//! entry.
+//! The default route. It is stored outside the array or trie of a matcher, where a change of it
+//! would write many entries.
 
 use super::entry::Entry;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Entry of the default route, with a change count in the upper half. A reader that finds no other
-/// route uses the count to check that the default route did not change during the lookup.
+/// Entry of the default route in the lower half, and a count of its changes in the upper half. A
+/// reader that finds no other route uses the count to check that the default route did not change
+/// during the lookup.
 #[derive(Default)]
 pub(super) struct DefaultRoute(AtomicU64);
 
@@ -26,8 +27,8 @@ impl DefaultRoute {
         DefaultRead(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns whether the default route is unchanged since `read`. Loads before this call are not
-    /// reordered after it.
+    /// Returns whether the default route is unchanged since `read`. Earlier loads are not reordered
+    /// after this check.
     #[inline(always)]
     pub(super) fn is_still(&self, read: DefaultRead) -> bool {
         fence(Ordering::Acquire);

@@ -4,20 +4,23 @@ use super::prefix::{AddrBits, IpPrefix};
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Number of addresses processed together in a burst. With 16 or 64 the measured time is the same.
+/// Number of addresses of a burst that are looked up together. The measured time is the same with
+/// 16 or 64.
 pub(super) const CHUNK: usize = 32;
-/// Maximum number of routes of [`Fib::new`]: four times the IPv4 Internet table of 2026.
+/// Maximum number of routes of a table created by `Fib::new`: four times the IPv4 Internet table of
+/// 2026.
 pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
 
 /// Index into the caller's next-hop table, at most [`NextHopId::MAX`].
 ///
-/// Stored as index + 1, so that `Option<NextHopId>` takes four bytes and zero in the table is
-/// `None`.
+/// It is stored as index + 1, so that `Option<NextHopId>` takes four bytes, and 0 in a table entry
+/// means `None`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHopId(NonZeroU32);
 
 impl NextHopId {
-    /// The largest index: a table entry has 23 bits for it, and one value means "no route".
+    /// The largest index. A table entry has 23 bits for the index + 1, and the value 0 means "no
+    /// route".
     pub const MAX: u32 = (1 << 23) - 2;
 
     /// Creates the number for an index; `None` above [`NextHopId::MAX`].
@@ -51,10 +54,10 @@ impl fmt::Debug for NextHopId {
 /// |---|---|---|---|
 /// | no route | 0 | 0 | 0 |
 /// | route | 0 | prefix length + 1 | next hop index + 1 |
-/// | reference | 1 | number of a group of entries, over both fields; in a trie also its kind ||
+/// | reference | 1 | in bits 30..0, the number of a group of entries and, in a trie, its kind ||
 ///
-/// The field order matters: every entry that a prefix of length n may overwrite is below
-/// `Entry::bound(n)`.
+/// The order of the fields makes entries comparable: every entry that a prefix of length n may
+/// overwrite is, as a number, below `Entry::bound(n)`.
 #[derive(Copy, Clone, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Entry(pub(super) u32);
@@ -68,13 +71,14 @@ impl Entry {
         Entry((u32::from(len) + 1) << Entry::LEN_AT | hop.0.get())
     }
 
-    /// Returns the lowest entry that belongs to a prefix longer than `len`, or to a group.
+    /// Returns the lowest entry of a prefix longer than `len`. References to groups are above it
+    /// too.
     pub(super) fn bound(len: u8) -> u32 {
         (u32::from(len) + 2) << Entry::LEN_AT
     }
 
-    /// Returns this entry, or "no route" if it is the default route's, which is stored outside the
-    /// matcher.
+    /// Returns this entry. Returns "no route" instead of the entry of the default route, which is
+    /// stored separately.
     pub(super) fn beside_default(self) -> Entry {
         if self.0 < Entry::bound(0) { Entry::NONE } else { self }
     }
@@ -84,7 +88,7 @@ impl Entry {
         NonZeroU32::new(self.0 & Entry::HOP).map(NextHopId)
     }
 
-    /// Returns the route, prefix and next hop, from which this entry for `dst` results.
+    /// Returns the prefix and next hop of the route that this entry, found for `dst`, belongs to.
     pub(super) fn found_for<A: AddrBits>(self, dst: A) -> Option<(IpPrefix<A>, NextHopId)> {
         let len = (self.0 >> Entry::LEN_AT).checked_sub(1)? as u8;
         Some((IpPrefix::masked(dst, len), self.hop()?))

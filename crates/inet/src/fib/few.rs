@@ -1,34 +1,35 @@
-//! The matcher of a host with few routes: a short list of rows. A lookup compares all of them.
+//! The IPv4 matcher of a host with few routes: a short list of rows, one per route. A lookup
+//! compares the address with all rows.
 //!
-//! Entries sort by prefix length, so the largest entry of the matching rows is the answer and the
-//! order of the rows does not matter. No branch depends on an address: stopping at the first match
-//! cost 18 ticks a lookup with 3 routes and mixed addresses, most of it branch mispredictions.
-//! Comparing all rows costs 2.3 ticks in bursts of 32.
+//! An entry of a longer prefix is a larger number. The answer is therefore the largest entry of the
+//! matching rows, whatever their order. No branch depends on an address. Stopping at the first
+//! match took 18 TSC ticks per lookup with 3 routes and mixed addresses, mostly for mispredicted
+//! branches. Comparing all rows takes 2.3 ticks in bursts of 32.
 //!
-//! A row is one word and is changed by one store; a change ends with a new version. A reader
-//! compares the version before and after reading all rows. If it is the same, at most one row
-//! changed meanwhile, and the result was correct before or after that change. Otherwise the reader
-//! repeats the lookup; it never waits for a writer.
+//! A row is one word, which one store changes. The writer then increments the version. A reader
+//! compares the version before and after it reads all rows. If the version is the same, at most one
+//! row changed meanwhile, and the result was correct before or after that change. Otherwise the
+//! reader repeats the lookup; it never waits for a writer.
 
 use super::entry::{CHUNK, Entry, NextHopId};
 use super::prefix::Prefix;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of routes in a list, which saves the 80 MB of a table. A lookup in the list costs
-/// 3 ticks with 3 routes and 6 with 8 in bursts of 32; one at a time, 5 and 13. The table costs 1.5
-/// ticks while few addresses are in use. A list of 16 routes would cost 7 ticks in bursts and 30
-/// one at a time.
+/// Maximum number of routes in the list. The list saves the 80 MB of a table. In bursts of 32, a
+/// lookup in the list takes 3 TSC ticks with 3 routes and 6 with 8 routes; a single lookup takes 5
+/// and 13. A lookup in the table takes 1.5 ticks if few addresses are in use. With 16 routes, the
+/// list would take 7 ticks in bursts and 30 for a single lookup.
 pub(super) const FEW: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Few {
     rows: [AtomicU64; FEW],
-    /// Number of rows in use: rows from this index on are empty.
+    /// Index after the last row used so far; rows from this index on are empty and are not read.
     used: AtomicUsize,
     version: AtomicU64,
 }
 
-/// One row, unpacked into address, mask and entry. An empty row matches every address with "no
+/// A row, unpacked into address, mask and entry. An empty row matches every address with "no
 /// route".
 struct Row {
     addr: u32,
@@ -46,14 +47,14 @@ impl Row {
     #[inline(always)]
     fn of(word: u64) -> Row {
         let entry = Entry(word as u32);
-        // The entry holds the length plus one: for /0 and for an empty row all 32 bits are shifted
-        // out.
+        // The entry contains the prefix length plus one. For /0 and for an empty row, all 32 bits
+        // of the mask are shifted out.
         let mask = (u64::from(u32::MAX) << (33 - (entry.0 >> Entry::LEN_AT & 63).min(33))) as u32;
         Row { addr: (word >> 32) as u32, mask, entry }
     }
 
-    /// Returns the entry, or 0 if `dst` is not in the prefix. The result is computed without `if`,
-    /// which the compiler would turn into a branch.
+    /// Returns the entry, or 0 if `dst` is not in the prefix. The code has no `if`, which the
+    /// compiler would turn into a branch.
     #[inline(always)]
     fn entry_for(&self, dst: u32) -> u32 {
         self.entry.0 & u32::from(dst & self.mask == self.addr).wrapping_neg()

@@ -1,10 +1,10 @@
-//! Groups of 16 entries, one cache line each: for an IPv4 /24 with longer prefixes, and for the
-//! IPv6 trie, which also allocates quarters of a group.
+//! Groups of 16 entries, each of which is one cache line. The IPv4 table uses them for a /24 that
+//! contains longer prefixes. The IPv6 trie uses groups and also quarters of a group.
 //!
-//! Groups live in segments that never move, since readers use them while the writer adds more.
-//! [`Groups`] is shared by readers and writer. [`Spare`] belongs to the writer: the free groups,
-//! and the removed groups that a reader may still use.
-#![allow(clippy::indexing_slicing, reason = "a group's number comes from `Spare`, which counts them; 4 bits index 16")]
+//! Groups are stored in memory segments that never move, since readers use them while the writer
+//! adds more. [`Groups`] is shared by the readers and the writer. [`Spare`] belongs to the writer
+//! and contains the free groups, and the removed groups that a reader may still use.
+#![allow(clippy::indexing_slicing, reason = "`Spare` allocates the group numbers; 4 bits index 16 entries")]
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -17,25 +17,29 @@ use lock::Pins;
 const GROUP: u32 = 1 << 31;
 const IN_GROUP: usize = 16;
 /// Number of groups in the first segment, which takes 4 KiB. Each further segment is twice as
-/// large; the system provides zeroed pages.
+/// large. The operating system provides zeroed pages.
 const FIRST: usize = 64;
-/// Number of segments: enough for two groups for each of four million /32 routes, which take 512
-/// MiB.
+/// Maximum number of segments: enough for four million /32 routes with two groups each, which take
+/// 512 MiB.
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
 const _: () = assert!(GROUPS_MAX >= 2 * DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
-/// Bits of a reference that index quarters of groups; the matcher uses the two bits above.
+/// Bits of a reference that are the number of a quarter of a group. The matcher uses the two bits
+/// above them.
 const INDEX: u32 = (1 << 29) - 1;
 /// Number of entries in a quarter of a group.
 pub(super) const IN_QUARTER: usize = 4;
 const QUARTERS: usize = IN_GROUP / IN_QUARTER;
-/// Maximum number of removed groups that readers may still use. Beyond it, a group stays in place
-/// with 16 equal entries, which is correct but not compact. The next removal there tries again.
+/// Maximum number of removed groups that wait because readers may still use them. At this limit, a
+/// group that is no longer needed stays in use with 16 equal entries, which is correct but not
+/// compact. The next removal of a route in that group tries again to remove it.
 const WAITING: usize = 1 << 16;
-/// Number of removed groups at which the readers' pins are checked.
+/// The pins of the readers are checked whenever the number of waiting groups is a multiple of this
+/// number.
 const ASK_AT: usize = 64;
 
-/// Returns whether an entry, or the OR of several entries, contains a group reference.
+/// Returns whether an entry is a reference. For the OR of several entries, returns whether one of
+/// them is.
 #[inline(always)]
 pub(super) fn is_group(entry: u32) -> bool {
     entry & GROUP != 0
@@ -48,7 +52,7 @@ fn index(entry: u32) -> usize {
 
 /// Resolves the references of a matcher.
 pub(super) trait Below {
-    /// Returns the entries that a reference points to.
+    /// Returns the entries to which the reference `entry` points.
     fn below(&self, entry: u32) -> &[AtomicU32];
 }
 
@@ -59,12 +63,13 @@ impl Below for Groups {
     }
 }
 
-/// Sets every entry that does not belong to a prefix longer than `len` to `with`, in `entries` and
-/// in the groups below.
+/// Sets every entry in `entries` and in the groups below to `with`, except those of prefixes longer
+/// than `len`.
 ///
-/// Insert and remove both use this function: under a present prefix, no entry belongs to a shorter
-/// one. Each entry is the complete answer for its addresses, so a concurrent reader gets either the
-/// old or the new answer for each address.
+/// The insertion and the removal of a prefix of `len` bits both use this function. It works for a
+/// removal because, while a prefix is present, no entry for its addresses belongs to a shorter
+/// prefix. Each entry is the complete answer for its addresses, so a concurrent reader gets either
+/// the old or the new answer for each address.
 pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: Entry) {
     let bound = Entry::bound(len);
     for entry in entries {
@@ -77,8 +82,8 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: E
     }
 }
 
-/// Returns the segment that contains a quarter, and the index of the quarter's first word in that
-/// segment.
+/// Returns the number of the segment that contains a quarter, and the index of the quarter's first
+/// word in that segment.
 #[inline(always)]
 fn place(quarter: usize) -> (usize, usize) {
     let at = quarter + FIRST * QUARTERS;
@@ -92,7 +97,7 @@ pub(super) struct Groups {
     segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-/// Memory of a segment: the groups begin at `words[first]`, on a cache line boundary.
+/// Memory of a segment. The groups begin at `words[first]`, which is on a cache line boundary.
 struct Segment {
     words: Box<[AtomicU32]>,
     first: usize,
@@ -107,8 +112,8 @@ impl Segment {
 }
 
 impl Groups {
-    /// Returns the words of the table from the group that a reference names to the end of the
-    /// memory segment that holds the group.
+    /// Returns the words of a segment, from the group or quarter that `entry` refers to, to the end
+    /// of the segment.
     #[inline(always)]
     pub(super) fn from(&self, entry: u32) -> &[AtomicU32] {
         let (segment, at) = place(index(entry));
@@ -118,7 +123,7 @@ impl Groups {
         }
     }
 
-    /// Returns the entries of a group.
+    /// Returns the entries of the group that `entry` refers to.
     #[inline(always)]
     pub(super) fn of(&self, entry: u32) -> &[AtomicU32] {
         &self.from(entry)[..IN_GROUP]
@@ -129,8 +134,9 @@ impl Groups {
         self.of(entry)[nibble].load(Ordering::Acquire)
     }
 
-    /// Replaces `entry` by a reference to a group with 16 copies of it, unless it is a reference
-    /// already. The group is filled before it is published. Returns `None` if no groups are left.
+    /// Replaces `entry` by a reference to a new group with 16 copies of it, unless it is a
+    /// reference already. The group is filled before it is published. Returns the reference; `None`
+    /// if no groups are left.
     pub(super) fn open(&self, entry: &AtomicU32, spare: &mut Spare, pins: &Pins) -> Option<u32> {
         let now = entry.load(Ordering::Relaxed);
         if is_group(now) {
@@ -142,8 +148,8 @@ impl Groups {
         Some(group)
     }
 
-    /// Removes the group of `entry` once it contains no entry of a prefix longer than `len`.
-    /// Readers that still use the group see its last entries.
+    /// Removes the group that `entry` refers to, if it contains no entry of a prefix longer than
+    /// `len`. Readers that still use the group see its last entries.
     pub(super) fn close(&self, entry: &AtomicU32, len: u8, spare: &mut Spare, pins: &Pins) {
         let group = entry.load(Ordering::Relaxed);
         if !is_group(group) || spare.is_full() {
@@ -151,8 +157,8 @@ impl Groups {
         }
         let inside = self.of(group);
         let bound = Entry::bound(len);
-        // Entries of prefixes that cover the whole group are all equal: they belong to the longest
-        // such prefix.
+        // If only prefixes that cover the whole group remain, all entries are equal: they belong to
+        // the longest of these prefixes.
         if inside.iter().all(|inside| inside.load(Ordering::Relaxed) < bound) {
             entry.store(inside[0].load(Ordering::Relaxed), Ordering::Release);
             spare.retire(group, pins);
@@ -160,21 +166,24 @@ impl Groups {
     }
 }
 
-/// Groups and quarters that no entry refers to.
+/// Allocator of groups and quarters: those that no entry refers to, and the number allocated so
+/// far.
 pub struct Spare {
     groups: Free,
     quarters: Free,
     pub(super) made: usize,
-    /// Groups divided into quarters.
+    /// Number of groups divided into quarters.
     quartered: usize,
     pub(super) pages: Pages,
 }
 
-/// Numbers that no entry refers to: free ones, and those that a pinned reader may still use.
+/// Numbers of groups or quarters that no entry refers to: free ones, and those that a pinned reader
+/// may still use.
 #[derive(Default)]
 struct Free {
     free: Vec<u32>,
-    /// Removed numbers, each with the count of [`Pins`] at its removal, oldest first.
+    /// Numbers of removed groups or quarters, each with the time of its removal (a count of
+    /// [`Pins`]), oldest first.
     waiting: VecDeque<(u64, u32)>,
 }
 
@@ -185,7 +194,7 @@ impl Default for Spare {
 }
 
 impl Spare {
-    /// Returns the size in bytes of all groups, used or not, and of the lists.
+    /// Returns the size in bytes of all groups, used or not, and of the lists of free groups.
     pub(super) fn bytes(&self) -> usize {
         self.made * IN_GROUP * size_of::<u32>() + self.groups.bytes() + self.quarters.bytes()
     }
@@ -202,7 +211,8 @@ impl Spare {
         groups + self.quartered * QUARTERS - self.quarters.len()
     }
 
-    /// Returns whether so many numbers wait for readers that optional removals must stop.
+    /// Returns whether the number of removed groups or quarters that readers may still use has
+    /// reached its limit. Optional removals must then be omitted.
     pub(super) fn is_full(&self) -> bool {
         self.groups.waiting.len().max(self.quarters.waiting.len()) >= WAITING
     }
@@ -236,7 +246,7 @@ impl Spare {
         self.groups.retire(group, pins);
     }
 
-    /// Frees a quarter, like [`Spare::retire`].
+    /// Frees a quarter that no entry refers to. It is reused once no reader can use it.
     pub(super) fn retire_quarter(&mut self, quarter: u32, pins: &Pins) {
         self.quarters.retire(quarter, pins);
     }
@@ -266,7 +276,7 @@ impl Free {
         }
     }
 
-    /// Moves the numbers that no reader can use any more to `free`.
+    /// Moves the numbers that no reader can use any more from `waiting` to `free`.
     fn look_after(&mut self, pins: &Pins) {
         let passed = pins.passed();
         while let Some((_, entry)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {

@@ -1,4 +1,4 @@
-//! Trait for longest-prefix match, common to both families.
+//! Trait of the data structures for longest-prefix match, common to both address families.
 
 use super::entry::{Entry, NextHopId};
 use super::groups::Spare;
@@ -6,17 +6,18 @@ use super::prefix::IpPrefix;
 use lock::Pins;
 use std::collections::BTreeMap;
 
-/// Longest-prefix match of a family. Many threads read a matcher while one changes it; no reader
-/// waits for the thread that changes it. Readers are pinned.
+/// Data structure for the longest-prefix match of an address family. Many threads read a matcher
+/// while one changes it; no reader waits for the thread that changes it. Reading threads must be
+/// pinned.
 pub trait Matcher<A>: Default + Send + Sync {
-    /// Returns the entry of the longest prefix that contains an address.
+    /// Returns the entry of the longest prefix that contains `dst`.
     fn find(&self, dst: A) -> Entry;
-    /// Looks up as many addresses as the shorter slice holds.
+    /// Looks up the addresses `dst`, as many as the shorter of the two slices has elements.
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
     /// Returns whether there is memory for a new prefix.
     fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;
-    /// Adds the route to `prefix`, which is in `routes` already, or changes its next hop. The
-    /// caller has checked for room.
+    /// Adds the route to `prefix`, or changes its next hop. The route is in `routes` already. The
+    /// caller has checked [`Matcher::has_room`].
     fn insert(
         &self,
         prefix: IpPrefix<A>,
@@ -28,6 +29,6 @@ pub trait Matcher<A>: Default + Send + Sync {
     /// Removes the route to `prefix`. `cover` is the entry of the longest remaining route that
     /// contains it.
     fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);
-    /// Returns the number of bytes reserved.
+    /// Returns the memory reserved by the arrays of the matcher, in bytes.
     fn bytes(&self) -> usize;
 }

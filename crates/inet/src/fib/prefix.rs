@@ -14,10 +14,11 @@ pub trait AddrBits:
     type Addr: Copy + Eq + Hash + Debug + Display + FromStr;
     /// Number of bits in an address.
     const BITS: u8;
-    /// Examples for error messages: a prefix, and the length suffix of a single address.
+    /// Examples for error messages: a prefix, and the suffix with the prefix length of a single
+    /// address.
     const EXAMPLES: [&'static str; 2];
 
-    /// Returns the bits of an address.
+    /// Returns the address as an integer.
     fn of(addr: Self::Addr) -> Self;
     /// Returns the address with these bits.
     fn to_addr(self) -> Self::Addr;
@@ -27,7 +28,8 @@ pub trait AddrBits:
     fn zeros(self) -> u8;
     /// Returns the bits widened to 128. An IPv4 address is in the low 32 bits.
     fn to_wide(self) -> u128;
-    /// Returns the low bits of a 128-bit value, as many as an address has.
+    /// Returns the address in the low bits of a 128-bit value; the inverse of
+    /// [`AddrBits::to_wide`].
     fn from_wide(bits: u128) -> Self;
 }
 
@@ -76,7 +78,8 @@ addr_bits!(u128, Ipv6Addr, ["2001:db8::/32", "/128"]);
 
 /// An IP prefix: the first `len` bits of `addr`, all others zero.
 ///
-/// Ordered by address, then length, so a prefix comes before the longer ones inside it.
+/// Prefixes are ordered by address, then by length, so a prefix comes before the longer ones inside
+/// it.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IpPrefix<A> {
     addr: A,
@@ -92,7 +95,7 @@ impl Prefix {
     /// The default route, 0.0.0.0/0.
     pub const DEFAULT: Prefix = Prefix { addr: 0, len: 0 };
 
-    /// Returns the mask as an address: 255.0.0.0 for a /8.
+    /// Returns the netmask as an address, for example 255.0.0.0 for a /8.
     pub fn netmask(self) -> Ipv4Addr {
         u32::mask(self.len).to_addr()
     }
@@ -108,7 +111,7 @@ impl<A: AddrBits> IpPrefix<A> {
     /// `len` are cleared.
     ///
     /// # Errors
-    /// [`PrefixFault::Length`] if `len` exceeds the bits of an address.
+    /// [`PrefixFault::Length`] if `len` exceeds the number of bits in an address.
     pub fn new(addr: A::Addr, len: u8) -> Result<IpPrefix<A>, PrefixError<A>> {
         if len > A::BITS {
             return Err(PrefixError::new(PrefixFault::Length));
@@ -116,7 +119,7 @@ impl<A: AddrBits> IpPrefix<A> {
         Ok(IpPrefix::masked(A::of(addr), len))
     }
 
-    /// Returns the prefix of a single address.
+    /// Returns the prefix that contains only `addr`, with the length of an address.
     pub fn host(addr: A::Addr) -> IpPrefix<A> {
         IpPrefix { addr: A::of(addr), len: A::BITS }
     }
@@ -168,7 +171,7 @@ impl<A: AddrBits> FromStr for IpPrefix<A> {
     type Err = PrefixError<A>;
 
     /// Parses `address/len`, where the length is a decimal number without a sign. Address bits
-    /// after the prefix are cleared, as in [`IpPrefix::new`].
+    /// after the first `len` are cleared, as in [`IpPrefix::new`].
     fn from_str(text: &str) -> Result<IpPrefix<A>, PrefixError<A>> {
         let (addr, len) = text.split_once('/').ok_or(PrefixError::new(PrefixFault::NoLength))?;
         let addr = addr.parse().map_err(|_| PrefixError::new(PrefixFault::Address))?;

@@ -1,21 +1,24 @@
-//! The matcher of an IPv4 router. The first 24 bits of an address index an array; for longer
-//! prefixes, the lookup continues in up to two groups of 16 entries, with 4 bits each.
+//! The IPv4 matcher of a router. The first 24 bits of an address index an array. If there are
+//! longer prefixes, the lookup continues in one or two groups of 16 entries, which the next 4 and
+//! the last 4 bits index.
 //!
 //! The design follows DIR-24-8 (Gupta, Lin and McKeown, INFOCOM 1998), with two steps of 16 entries
 //! in place of one of 256. A single /32 therefore takes 128 bytes instead of 1 kB. Every entry is
-//! the complete answer for its addresses (prefixes are pushed down to the leaves) and contains the
-//! length of its prefix, so every change is the same operation, [`paint`].
+//! the complete answer for its addresses, since prefixes are pushed down to the leaves. An entry
+//! also contains the length of its prefix, so insertions and removals are the same operation,
+//! [`paint`].
 //!
-//! The default route is stored outside the array: inside, this one route would touch all 64 MB.
+//! The default route is stored outside the array, since a change of it would otherwise write all 64
+//! MB.
 //!
-//! In front of the array is an array of [codes](Code): one byte per /24, 16 MB in all, that repeats
-//! the entry where it fits. Memory loads dominate the cost, and with a quarter of the memory a
-//! lookup takes half the ticks. Once a next hop does not fit into a byte, codes take two bytes
-//! each, 32 MB in all.
+//! A lookup first reads an array of [codes](Code) with one byte per /24, 16 MB in all. A code is a
+//! short form of the entry, where the entry has one. Memory loads dominate the cost of a lookup,
+//! and with a quarter of the memory it takes half the time. Once a next hop does not fit into a
+//! byte, codes take two bytes each, 32 MB in all.
 //!
 //! One thread changes the table while others read it: see [decision
 //! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
-#![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries: the compiler leaves the check out")]
+#![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries, so the compiler omits the check")]
 
 use super::default::{DefaultRead, DefaultRoute};
 use super::entry::{CHUNK, Entry, NextHopId};
@@ -29,10 +32,10 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
-/// Short form of an entry: 0 for no route, or the index of the next hop plus one if that is below
-/// [`Code::ASK`].
+/// Short form of an entry: 0 for no route; otherwise the index of the next hop plus one, if that is
+/// below [`Code::ASK`].
 trait Code {
-    /// Code of all entries that have no short form: the full entry must be read.
+    /// Code of all entries that have no short form. The lookup must then read the full entry.
     const ASK: u32;
 
     fn read(&self) -> u32;
@@ -66,7 +69,7 @@ code!(AtomicU16, u16);
 
 pub(super) struct Table {
     codes: Box<[AtomicU8; SLOTS]>,
-    /// Two-byte codes. Once set, they replace `codes`, which no longer change.
+    /// Two-byte codes. Once set, they replace `codes`, which then no longer change.
     wide: OnceLock<Box<[AtomicU16; SLOTS]>>,
     level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
@@ -159,16 +162,16 @@ impl Table {
         }
     }
 
-    /// Looks up one chunk; `false` if the default route changed meanwhile. All codes are loaded
-    /// first: the loads are independent, so they overlap. Then the few lookups that need the full
-    /// entry continue; a mispredicted branch there no longer delays a load.
+    /// Looks up one chunk; returns `false` if the default route changed meanwhile. All codes are
+    /// loaded first. The loads are independent, so they overlap. Then the few lookups that need the
+    /// full entry continue; a mispredicted branch in this part no longer delays a load of a code.
     ///
     /// These loads are nearly all of the cost; examples/fib_speed.rs measures them separately. A
-    /// random load costs 23 ticks from an array of 64 MB, 19 from 32 MB, 14 from 16 MB, and 7 from
-    /// 4 MB. 1 M routes have 2 M range boundaries, so no structure for them fits the L2 cache. Two
-    /// alternatives were measured on the array of 64 MB. Continuing without branches costs the same
-    /// with BGP's prefix lengths, and 14 ticks more with 1 M /32 routes. Collecting the groups in a
-    /// list first costs 3 to 6 ticks more in both cases.
+    /// random load takes 23 TSC ticks from an array of 64 MB, 19 from 32 MB, 14 from 16 MB, and 7
+    /// from 4 MB. 1 M routes have 2 M range boundaries, so no structure for them fits into the L2
+    /// cache. Two alternatives were measured with the array of 64 MB. Reading the full entries
+    /// without branches takes the same time with the prefix lengths of BGP, and 14 ticks more with
+    /// 1 M /32 routes. Collecting the groups in a list first takes 3 to 6 ticks more in both cases.
     #[inline]
     fn lookup_chunk<C: Code>(&self, by: &[C; SLOTS], dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
@@ -188,8 +191,8 @@ impl Table {
         self.default.is_still(default)
     }
 
-    /// Looks up the addresses that have the code [`Code::ASK`]. As in the first pass, all loads
-    /// come first.
+    /// Looks up the addresses that have the code [`Code::ASK`], which `asks` marks. As in the first
+    /// pass, all loads from the array come first.
     #[inline(never)]
     fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
@@ -219,9 +222,9 @@ impl Table {
         entry
     }
 
-    /// Sets `entry` for all addresses of `prefix` that have no longer match. Returns `None` if this
-    /// needs a new group and none is left, which cannot happen for a prefix that is already
-    /// present.
+    /// Sets `entry` for all addresses of `prefix` for which there is no longer prefix. Returns
+    /// `None` if this needs a new group and none is left, which cannot happen if `prefix` is
+    /// already present.
     pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {
         let (addr, len) = (prefix.bits(), prefix.len());
         let outer = &self.level24[slot(addr)];
@@ -271,7 +274,7 @@ impl Table {
     }
 }
 
-#[allow(clippy::expect_used, reason = "the length is the constant one word further left")]
+#[allow(clippy::expect_used, reason = "the slice was created with the length SLOTS")]
 fn zeroed<T: mem::Zeroed>(pages: Pages) -> Box<[T; SLOTS]> {
     mem::zeroed(SLOTS, pages).try_into().ok().expect("the length is SLOTS")
 }

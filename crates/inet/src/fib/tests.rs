@@ -1,4 +1,5 @@
-//! Oracle: the crate `prefix-trie`, with `(address, length)` as keys.
+//! Tests of the forwarding table. The oracle is the crate `prefix-trie`, with `(address, length)`
+//! as keys.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -179,7 +180,7 @@ fn an_empty_fib_is_small_and_a_table_is_kept() {
     assert_eq!(fib.lookup(addr("192.168.8.3")), None);
 }
 
-// A free row is reused; the list becomes a table with its ninth route.
+// A free row is reused. With the ninth route, the list becomes a table.
 #[test]
 fn a_list_holds_eight_routes() {
     let mut fib = Fib::new();
@@ -287,8 +288,8 @@ enum Change<A = u32> {
     Shrink(usize),
 }
 
-/// Returns addresses close together, so that prefixes nest and overlap: a few bits differ at the
-/// edges of the levels.
+/// Returns addresses close together, so that prefixes nest and overlap. They differ in a few bits
+/// at the boundaries between the levels of the table.
 fn any_address() -> impl Strategy<Value = u32> + Clone {
     (any::<u32>(), prop::sample::select(vec![0x0000_0103, 0x0103_1133, 0x0000_00ff, 0x8000_0000, 0xffff_ffff]))
         .prop_map(|(bits, mask)| 0x0a00_0000 ^ (bits & mask))
@@ -381,14 +382,14 @@ fn any_changes_of_ipv4_routes() {
     any_changes_leave_what_the_oracle_has(150, 0..9u32, any_prefix(), any_address());
 }
 
-/// Covers more next hops than a one-byte code can represent, and more than a two-byte code can.
+/// Uses more next hops than a one-byte code can represent, and more than a two-byte code can.
 #[test]
 fn any_changes_of_routes_by_many_next_hops() {
     let hops = prop::sample::select(vec![1, 253, 254, 255, 65_533, 65_534, 65_535, NextHopId::MAX]);
     any_changes_leave_what_the_oracle_has(8, hops, any_prefix(), any_address());
 }
 
-/// xorshift64* with a fixed seed.
+/// Random number generator xorshift64* with a fixed seed.
 struct Random(u64);
 
 impl Random {

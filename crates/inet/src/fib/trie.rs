@@ -1,22 +1,23 @@
-//! The matcher of IPv6: a trie with 4 address bits per step. A jump entry skips the steps at which
-//! no other route branches off.
+//! The IPv6 matcher: a trie with 4 address bits per step. A jump skips the steps at which no other
+//! route branches off.
 //!
 //! An entry at depth d (bits matched so far, a multiple of 4) is the complete answer for its
 //! addresses, as in [`super::table`], or refers to
 //!
-//! - a group: 16 entries at depth d + 4, a cache line;
+//! - a group: 16 entries at depth d + 4, which are one cache line;
 //! - a jump: a prefix longer than d, an entry for the addresses in it, and the answer for all
-//!   others. A jump with a length that is not a multiple of 4 has an answer, not a reference, for
-//!   the addresses in it. Four words hold a prefix of up to 63 bits, others take a group's words.
+//!   others. If the length of the prefix is not a multiple of 4, the entry for the addresses in it
+//!   is an answer, not a reference. A jump with a prefix of up to 63 bits takes four words; a
+//!   longer one takes the 16 words of a group.
 //!
 //! A single route is one jump, whatever its length. With up to `FEW` routes, the root of the trie
-//! is one entry. From then on the root is permanently an array for the first 24 bits, which
-//! reserves 64 MB, of which the Internet's routes use a few pages. The parts below the single entry
-//! are not freed: readers may still use them, and they are small. The default route is stored
-//! outside the trie.
+//! is one entry. The first route beyond this number replaces the entry, permanently, by an array
+//! that the first 24 address bits index. The array reserves 64 MB, of which the routes of the
+//! Internet use a few pages. The parts below the former root entry are not freed, since readers may
+//! still use them; they are small. The default route is stored outside the trie.
 //!
 //! One thread changes the trie while others read it. New parts are filled before a single store
-//! publishes them. Replaced parts are reused when no pinned reader can have them ([decision
+//! publishes them. Replaced parts are reused when no pinned reader can use them any more ([decision
 //! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md)).
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries, 4 bits index 16")]
 
@@ -38,22 +39,24 @@ const FEW: usize = 16;
 const ROOT_BITS: u8 = 24;
 const STEP: u8 = 4;
 
-/// Flag of a reference to a jump of 16 words.
+/// Flag in a reference to a jump of 16 words.
 const LONG: u32 = 1 << 30;
-/// Flag of a reference to a jump of 4 words.
+/// Flag in a reference to a jump of 4 words.
 const SHORT: u32 = 1 << 29;
-/// Layout of a long jump, in words: key, length, entries.
+/// Layout of a long jump, in words: 4 words of address bits (key), the prefix length, 2 entries.
 const LONG_LEN: usize = 4;
 const LONG_ENTRIES: Range<usize> = 5..7;
-/// Layout of a short jump, in words: key followed by a one bit, then entries.
+/// Layout of a short jump, in words: 2 words of address bits (key) followed by a one bit, then 2
+/// entries.
 const SHORT_ENTRIES: Range<usize> = 2..4;
-/// Indices of the two entries of a jump: for the addresses in its prefix, and for all others.
+/// Indices of the two entries of a jump: `HIT` for the addresses in its prefix, `MISS` for all
+/// others.
 const HIT: usize = 0;
 const MISS: usize = 1;
 
 #[derive(Default)]
 pub struct Trie {
-    /// Root entry while there are few routes.
+    /// Root entry while there are few routes and no array.
     few: AtomicU32,
     root: OnceLock<Box<[AtomicU32]>>,
     groups: Groups,
@@ -67,7 +70,7 @@ impl Below for Trie {
     }
 }
 
-/// A jump: its prefix and its two entries.
+/// A jump, unpacked into its prefix and its two entries.
 #[derive(Clone, Copy)]
 struct Jump<'a> {
     key: u128,
@@ -181,9 +184,9 @@ impl Trie {
         Jump { key, len: word(words, LONG_LEN) as u8, entries: &words[LONG_ENTRIES] }
     }
 
-    /// Takes one step: returns the next entry for an address, and its depth, after an entry that
-    /// refers to `words`. Groups and short jumps share one path without a branch, which would be
-    /// mispredicted often.
+    /// Takes one step: returns the next entry for the address `dst`, and its depth. `words` are the
+    /// words to which `entry` refers. Groups and short jumps share a code path without branches,
+    /// since these would often be mispredicted.
     #[inline(always)]
     fn step(&self, entry: u32, words: &[AtomicU32], depth: u8, dst: u128) -> (u32, u8) {
         if entry & LONG != 0 {
@@ -194,8 +197,8 @@ impl Trie {
         }
         let word = |at: usize| u64::from(words[at].load(Ordering::Relaxed));
         let marked = word(0) << 32 | word(1);
-        // The lowest one bit marks the end of the key; differences at that bit and below do not
-        // count.
+        // The lowest one bit marks the end of the key. Differences at that bit and below are
+        // ignored.
         let differs = (dst >> 64) as u64 ^ marked;
         let in_jump = SHORT_ENTRIES.start + usize::from(differs > marked ^ marked.wrapping_sub(1));
         let is_short = entry & SHORT != 0;
@@ -246,7 +249,7 @@ impl Trie {
     }
 }
 
-/// State of a change of the trie; only one thread changes it.
+/// A change of the trie in progress. Only one thread changes a trie.
 struct Change<'a> {
     trie: &'a Trie,
     root: Option<&'a [AtomicU32]>,
@@ -255,7 +258,8 @@ struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Returns the root entries covered by a prefix other than the default route, and their depth.
+    /// Returns the root entries that `prefix` covers, or the one that contains it, and their depth.
+    /// `prefix` must not be the default route.
     fn beginning(&self, prefix: Prefix6) -> (&'a [AtomicU32], u8) {
         let Some(root) = self.root else { return (std::slice::from_ref(&self.trie.few), 0) };
         let first = slot(prefix.bits());
@@ -286,8 +290,9 @@ impl<'a> Change<'a> {
         self.remove(&slots[0], depth, prefix, cover);
     }
 
-    /// Sets `answer` for the addresses of `prefix` that have no longer match, below an entry at
-    /// `depth`.
+    /// Sets `answer` for the addresses of `prefix` for which there is no longer prefix. `slot` is
+    /// the entry at `depth` from which the change begins. Returns `None` if there is not enough
+    /// memory.
     fn insert(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, answer: Entry) -> Option<()> {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
         if len <= depth {
@@ -315,7 +320,7 @@ impl<'a> Change<'a> {
             return self.insert(&other.entries[HIT], other.len, prefix, answer);
         }
         if common == len && len.is_multiple_of(STEP) {
-            // Makes a jump to a copy of the existing jump.
+            // Replaces the existing jump by a jump for `prefix` that leads to a copy of it.
             let (hit, miss) = (other.hit(), other.miss());
             let inner = self.make_jump(Prefix6::masked(other.key, other.len), hit, miss)?;
             paint(self.trie.below(inner), self.trie, len, answer);
@@ -328,8 +333,8 @@ impl<'a> Change<'a> {
         self.insert(slot, depth, prefix, answer)
     }
 
-    /// Inserts a group at depth `at` before the jump to which `slot` at `depth` refers. The answer
-    /// for every address stays the same.
+    /// Divides the jump to which `slot` at `depth` refers, by inserting a group at depth `at`. The
+    /// answer for every address stays the same.
     fn split(&mut self, slot: &AtomicU32, depth: u8, at: u8) -> Option<()> {
         let now = slot.load(Ordering::Relaxed);
         let jump = self.trie.jump(now);
@@ -371,8 +376,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Sets `cover` for the addresses of `prefix` that have no longer match, below an entry at
-    /// `depth`.
+    /// Sets `cover` for the addresses of `prefix` for which there is no longer prefix. `slot` is
+    /// the entry at `depth` from which the change begins.
     fn remove(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, cover: Entry) {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
         if len <= depth {
@@ -392,7 +397,8 @@ impl<'a> Change<'a> {
         self.tidy(slot, depth);
     }
 
-    /// Removes the group or jump of `slot` if lookups would have the same result without it.
+    /// Removes the group or jump to which `slot` refers, if lookups have the same results without
+    /// it.
     fn tidy(&mut self, slot: &AtomicU32, depth: u8) {
         let now = slot.load(Ordering::Relaxed);
         let shorter = if is_jump(now) { self.without_jump(now) } else { self.without_group(now, depth) };
@@ -402,16 +408,17 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Returns the entry that can replace a jump: one with two equal entries, or one that leads to
-    /// a jump with the same miss entry.
+    /// Returns the entry that can replace the jump `entry`; `None` if the jump is needed. It is not
+    /// needed if its two entries are equal, or if its hit entry is a jump with the same miss entry.
     fn without_jump(&self, entry: u32) -> Option<u32> {
         let jump = self.trie.jump(entry);
         let (hit, miss) = (jump.hit(), jump.miss());
         (hit == miss || self.is_jump_that_misses(hit, miss)).then_some(hit)
     }
 
-    /// Returns the entry that can replace a group at `depth` in which all entries belong to one
-    /// covering prefix. One entry may be a jump that has that prefix's entry as its miss entry.
+    /// Returns the entry that can replace the group `entry` at `depth`; `None` if the group is
+    /// needed. It is not needed if all of its entries are equal and belong to a prefix that covers
+    /// the group. One of them may instead be a jump that has the common entry as its miss entry.
     fn without_group(&self, entry: u32, depth: u8) -> Option<u32> {
         let inside = self.trie.groups.of(entry);
         let load = |entry: &AtomicU32| entry.load(Ordering::Relaxed);
@@ -445,8 +452,8 @@ fn nibble(addr: u128, depth: u8) -> usize {
     (half << (depth % 64) >> (64 - STEP)) as usize
 }
 
-/// Returns the range of entries in a group at `depth` that belong to a prefix. The prefix must
-/// begin with the address bits that lead to the group.
+/// Returns the range of entries of a group at `depth` that `prefix` covers. The prefix must begin
+/// with the address bits that lead to the group.
 fn nibbles(prefix: Prefix6, depth: u8) -> Range<usize> {
     let first = nibble(prefix.bits(), depth);
     first..first + (1 << (depth + STEP).saturating_sub(prefix.len()))

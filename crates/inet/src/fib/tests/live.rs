@@ -1,5 +1,5 @@
-//! Concurrent readers while the table changes: every result was correct at some moment during the
-//! call.
+//! Tests with concurrent readers while the table changes. Every result of a lookup must have been
+//! correct at some moment during the call.
 //!
 //! One thread steps through versions of a set of routes, one change at a time, and publishes the
 //! version number before and after each. Readers record the version around a lookup; the result
@@ -43,7 +43,8 @@ fn advance<A: Matched>(fib: &mut Fib<A>, from: &Version<A>, to: &Version<A>) {
     }
 }
 
-/// Looks up addresses until the writer has ended; panics at a result that was never correct.
+/// Looks up addresses until the writer has ended. Panics if a result was not correct at any moment
+/// of the lookup.
 fn read<A: Matched>(
     reader: &Reader<A>,
     thread: usize,
@@ -135,14 +136,14 @@ fn a_table_is_read_while_it_changes() {
     run_four(|| (0..=FEW as u8).map(|i| (prefix(&format!("192.168.{i}.0/24")), hop(0))).collect());
 }
 
-// As routes come and go, a list also becomes a table under its readers.
+// Routes are added and removed, and the list becomes a table while it is read.
 #[test]
 fn a_list_is_read_while_it_changes() {
     run_four(Vec::new);
 }
 
-// Groups are removed and reused under readers inside them: two hosts and two blocks, each always in
-// one of two states.
+// Groups are removed and reused while readers use them. Each address has one of two next hops at
+// any time.
 #[test]
 fn groups_are_added_and_removed_under_readers() {
     let mut fib = beyond_a_list();
@@ -176,7 +177,7 @@ fn groups_are_added_and_removed_under_readers() {
         }
         ended.store(true, Ordering::Relaxed);
     });
-    // There are no readers any more, so every group opened from here on is a reused one.
+    // There are no readers any more, so every group allocated from here on is a reused one.
     let made = fib.spare.made;
     for round in 0..200u32 {
         let host = Prefix::host(Ipv4Addr::from_bits(0x0a01_0005 + (round << 8)));
@@ -186,8 +187,8 @@ fn groups_are_added_and_removed_under_readers() {
     assert_eq!(fib.spare.made, made);
 }
 
-// The first next hop that does not fit into a one-byte code switches readers to wide codes: each
-// result stays one of two.
+// The first next hop that does not fit into a one-byte code switches readers to two-byte codes.
+// Each result remains one of the two expected ones.
 #[test]
 fn codes_grow_under_a_reader() {
     let mut fib = beyond_a_list();

@@ -1,4 +1,4 @@
-//! Tests of the IPv6 trie with the oracle and the concurrent readers of the IPv4 tests.
+//! Tests of the IPv6 trie, with the same oracle and concurrent readers as the IPv4 tests.
 
 use super::*;
 use std::net::Ipv6Addr;
@@ -7,8 +7,8 @@ fn prefix6(text: &str) -> Prefix6 {
     text.parse().unwrap()
 }
 
-/// Returns addresses close together: a few bits differ, in the first 24, on both sides of multiples
-/// of 4, and at the end.
+/// Returns addresses close together. They differ in a few bits: in the first 24, on both sides of
+/// multiples of 4, and at the end.
 fn any_address6() -> impl Strategy<Value = u128> + Clone {
     let masks = vec![
         0x0003_0000_0000_0000_0000_0000_0000_0000,
@@ -103,8 +103,8 @@ fn every_order_of_a_few_prefixes() {
     }
 }
 
-// The memory of removed routes is reused in whatever order they came and went; a lone route is one
-// jump.
+// The memory of removed routes is reused, whatever the order of additions and removals. A lone
+// route takes one jump.
 #[test]
 fn removed_words_are_reused() {
     let mut random = Random(7);
