@@ -1,13 +1,14 @@
-//! Invariants that hold for every byte string: bodies of the fuzz targets, also run by the tests.
+//! Bodies of the fuzz targets, which check invariants for arbitrary input bytes. The tests run them
+//! too.
 //!
-//! `cargo xtask fuzz` runs them with the corpora under `fuzz/corpus/inet_*`. Reassembly has its own
-//! body in [`crate::ip4::reass`].
+//! `cargo xtask fuzz` runs them with the corpora under `fuzz/corpus/inet_*`. The fuzz target of
+//! reassembly is in [`crate::ip4::reass`].
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "a broken invariant must panic; this module is built for tests and fuzzing only"
 )]
 
 #[cfg(test)]
@@ -39,21 +40,22 @@ use wire::{L4Port, Mac, Proto, icmp4, igmp, ip4, udp};
 
 const EM0: IfaceId = IfaceId(1);
 const SOCKETS: usize = 8;
-/// Maximum number of frames on the wire; further ones are lost.
+/// Maximum number of frames on the wire from a host; further frames are lost.
 const IN_FLIGHT: usize = 128;
 const BUFFERS: usize = 192;
 /// Maximum number of steps of one input.
 const STEPS: usize = 128;
-/// Steps between two checks of the frame balance, which reads all counters. A lost frame is also
-/// missing at the next check.
+/// Number of steps between two audits of the frames. An audit reads all counters, so it is not made
+/// after each step. A frame that is lost between two audits is still found by the next one.
 const UNCHECKED: usize = 16;
-/// Maximum number of bytes that the sockets of a host send for one input: a datagram of 64 KiB is
-/// 45 frames.
+/// Maximum number of bytes that the sockets of a host send for one input. The limit is needed
+/// because a datagram of 64 KiB takes 45 frames.
 const SENT: usize = 128 << 10;
 
 thread_local! {
-    /// Pools by host, reused between inputs: creating one maps and clears its buffers, which takes
-    /// longer than most inputs. [`stack`] checks that every input returns its buffers.
+    /// Pools of the two hosts, reused between inputs: creating a pool maps and clears its buffers,
+    /// which takes longer than most inputs. [`stack`] checks that each input has returned all
+    /// buffers.
     static POOLS: [Pool; 2] =
         [0; 2].map(|_| Pool::new(&PoolConfig { buffers: BUFFERS, ..PoolConfig::default() }).unwrap());
 }
@@ -79,23 +81,23 @@ impl Output for Port {
 
 /// Checks the lengths and the IPv4 checksum of a sent frame.
 fn check_sent(frame: &[u8]) {
-    let header = eth::Header::parse(frame).expect("a link header");
+    let header = eth::Header::parse(frame).expect("a sent frame has a link header");
     assert!(header.src.is_unicast() && header.src != Mac::ZERO);
     if header.ethertype == EtherType::IPV4 {
         let packet = &frame[eth::HEADER_LEN..];
-        let ip = ip4::Header::parse(packet).expect("a whole packet");
+        let ip = ip4::Header::parse(packet).expect("a sent packet is complete");
         assert_eq!(packet.len(), usize::from(ip.total_len));
         assert!(ip4::header_checksum_ok(packet, ip.ihl_len));
     }
 }
 
-/// One of the two hosts.
+/// One of the two hosts of a fuzz target.
 struct Side {
     stack: Stack<Up>,
     pool: Pool,
     wire: Wire,
     sockets: Vec<usize>,
-    /// Number of bytes that may still be sent.
+    /// Number of bytes that the sockets of this host may still send.
     room: usize,
 }
 
@@ -134,7 +136,7 @@ impl Side {
     }
 }
 
-/// The rest of the input, consumed piece by piece; zeros after its end.
+/// The part of the fuzzing input that is not yet consumed. After its end, zeros are read.
 struct Tape<'a>(&'a [u8]);
 
 impl<'a> Tape<'a> {
@@ -154,7 +156,7 @@ impl<'a> Tape<'a> {
         taken
     }
 
-    /// Returns an L4 port out of few, so that datagrams reach sockets.
+    /// Returns one of a few L4 ports, so that datagrams reach sockets.
     fn l4port(&mut self) -> u16 {
         match self.byte() {
             n @ 0..=0xf7 => u16::from(n % 8),
@@ -176,8 +178,9 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Returns a prefix length of 0, or of 12 to 32: shorter prefixes fill more than 4,096 entries
-    /// of the table, which takes milliseconds and tests nothing else.
+    /// Returns a prefix length of 0 or from 12 to 32. Lengths from 1 to 11 are avoided: these
+    /// prefixes fill more than 4,096 entries of the forwarding table, which takes milliseconds and
+    /// tests nothing new.
     fn prefix_len(&mut self) -> u8 {
         match self.byte() % 33 {
             1..=11 => 12,
@@ -195,10 +198,12 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// Runs `inet_stack`: two hosts on one wire, onto which an attacker writes as well.
+/// Runs an input of the fuzz target `inet_stack`: two hosts on one wire, on which an attacker also
+/// sends.
 ///
-/// Invariants: no panic; every frame received or made has left, ended or is held; sent frames are
-/// well formed; tables are bounded; after shutdown nothing is held and no buffer is missing.
+/// Invariants: no panic; every frame received or created has been sent, consumed or dropped, or is
+/// held; sent frames are well formed; tables are bounded; after shutdown nothing is held and all
+/// buffers are free.
 pub fn stack(data: &[u8]) {
     let mut tape = Tape(data);
     let mut now = Instant::from_millis(1);
@@ -250,11 +255,11 @@ pub fn stack(data: &[u8]) {
         side.stack.shutdown(cx);
         assert_eq!(side.stack.held(cx), 0);
         side.check(cx);
-        assert_eq!(side.pool.stats().live(), 0, "a buffer is missing");
+        assert_eq!(side.pool.stats().live(), 0, "a buffer was not returned");
     }
 }
 
-/// Performs an application call.
+/// Performs a socket call of an application.
 fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
     let stack = &side.stack;
     let what = tape.byte();
@@ -338,7 +343,8 @@ fn call(side: &mut Side, cx: Cx, tape: &mut Tape<'_>) {
     }
 }
 
-/// Delivers the frames on the wire: each once, never or twice, by the bits of `how`.
+/// Delivers the frames on the wire. Two bits of `how` determine whether a frame arrives once, twice
+/// or not at all.
 fn carry(sides: &[Side; 2], cx: Cx, how: u8) {
     for (from, to) in [(0, 1), (1, 0)] {
         let frames: Vec<_> = sides[from].wire.lock().unwrap().drain(..).collect();
@@ -352,7 +358,7 @@ fn carry(sides: &[Side; 2], cx: Cx, how: u8) {
     }
 }
 
-/// Returns a well-formed frame of an attacker.
+/// Returns a well-formed frame that an attacker sends.
 fn made(tape: &mut Tape<'_>) -> Vec<u8> {
     let (dst, src) = (tape.station(), tape.station());
     let kind = tape.byte();
@@ -446,7 +452,7 @@ fn icmp(emit: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
     out
 }
 
-/// Recomputes the checksums of a damaged frame, so that the damage gets further.
+/// Recomputes the checksums of a damaged frame, so that the checksum tests do not drop it.
 fn repair(frame: &mut [u8]) {
     let Some(packet) = frame.get_mut(eth::HEADER_LEN..) else { return };
     let Ok(header) = ip4::Header::parse(packet) else { return };
@@ -479,7 +485,8 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
                 2 => info.default,
                 n => i64::from(n).clamp(info.min, info.max),
             };
-            // The neighbor table limit applies to new entries: lowering it does not evict old ones.
+            // This sysctl is excluded: the limit of the neighbor table applies to new entries only,
+            // so lowering it does not evict old entries.
             if info.name != "net.link.ether.inet.max_entries" {
                 stack.sysctls.set(info.name, value).unwrap().unwrap();
             }
@@ -513,7 +520,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     }
 }
 
-/// Returns one to four paths, by the link or by gateways.
+/// Returns the one to four paths of a multipath route, each to a gateway or directly to the link.
 fn paths(tape: &mut Tape<'_>) -> Vec<Path> {
     let n = tape.byte() % 4;
     let one = |_| {

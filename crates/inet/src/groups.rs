@@ -1,9 +1,10 @@
 //! Multicast groups that a host's sockets have joined, with their source filters: RFC 3376 3 and 5,
 //! RFC 3810 4 and 6.
 //!
-//! Each socket has a filter per group and interface. [`igmp`](crate::igmp) and [`mld`](crate::mld)
-//! report the merged filter of an interface: immediately when it changes, once more after a random
-//! time, and in answer to queries.
+//! A socket has a source filter for each group that it has joined on an interface.
+//! [`igmp`](crate::igmp) and [`mld`](crate::mld) report the filter that results from merging those
+//! of all sockets. They report it when it changes, once more after a random delay, and in answer to
+//! queries.
 
 mod memberships;
 
@@ -19,16 +20,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::igmp::v3::{NewRecord, RecordKind};
 
-/// Maximum number of groups of a host, over all interfaces.
+/// Maximum number of joined groups of a host. A group counts once for each interface on which it is
+/// joined.
 const GROUPS_MAX: usize = 1024;
-/// Maximum delay of the repeated report of a change, sent in case the first is lost (RFC 3376 8.11,
-/// RFC 3810 9.11).
+/// Maximum delay after which the report of a change is repeated, in case the first one was lost
+/// (RFC 3376 8.11, RFC 3810 9.11).
 const UNSOLICITED: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Stack<L> {
-    /// Sets the filter of socket `id` for `group` on `iface` and reports the resulting change; the
-    /// filter `None` leaves the group. Returns `false` if no more groups can be joined or if the
-    /// interface does not exist.
+    /// Sets the filter of the socket `id` for `group` on `iface` and reports the resulting change.
+    /// With the filter `None`, the socket leaves the group. Returns `false` if no more groups can
+    /// be joined or if the interface does not exist.
     pub(crate) fn set_membership(
         &self,
         cx: Cx,
@@ -119,7 +121,7 @@ impl<L: Locks> Stack<L> {
         old_reports.into_iter().for_each(|(iface, group)| self.igmp_report(cx, iface, group));
     }
 
-    /// Returns a random time within `within` from now, different for each host and group.
+    /// Returns a random time between now and `within` later, different for each host and group.
     pub(crate) fn delay(&self, cx: Cx, group: IpAddr, within: Duration) -> Instant {
         let low = match group {
             IpAddr::V4(group) => u64::from(group.to_bits()),
@@ -129,7 +131,8 @@ impl<L: Locks> Stack<L> {
         cx.now.after(within.mul_f64((draw >> 11) as f64 / (1u64 << 53) as f64))
     }
 
-    /// Sends membership records of one address family, in as many reports as needed.
+    /// Sends membership records, all of one address family, in as many IGMPv3 or MLDv2 reports as
+    /// needed.
     fn report_groups(&self, cx: Cx, iface: IfaceId, records: &[NewRecord]) {
         let Some(iface) = self.ifaces.get(iface) else { return };
         match records.first().map(|record| record.group) {
@@ -140,9 +143,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Splits records into reports of at most `room` bytes of records. Long source lists are split over
-/// several records. The lists of exclude records are truncated, so more is received than the
-/// sockets need (RFC 3376 4.2.16).
+/// Distributes records to reports with at most `room` bytes of records each. A long source list is
+/// split over several records. Only in a record with an exclude list it is truncated, so that more
+/// is received than the sockets need (RFC 3376 4.2.16).
 pub(crate) fn reports(records: &[NewRecord], room: usize) -> Vec<Vec<NewRecord>> {
     let (mut all, mut report, mut used) = (Vec::new(), Vec::new(), 0);
     for record in records {

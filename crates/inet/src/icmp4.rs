@@ -1,9 +1,10 @@
 //! ICMP for IPv4: echo, errors in both directions (RFC 792, RFC 1122 3.2.2, RFC 1812 4.3).
 //!
-//! Errors are never sent about errors, broadcasts, multicasts, later fragments or sources that are
-//! not a single host. Errors are rate limited per destination, with jitter, so that an attacker can
-//! neither measure the limit (SAD DNS) nor exhaust it for other destinations. Received errors are
-//! reported to the socket that sent the quoted packet.
+//! No error is sent about an ICMP error, a broadcast, a multicast, a fragment other than the first,
+//! or a packet with a source address that is not of a single host. Errors are rate limited per
+//! destination. The limit varies at random, so that an attacker can neither measure it (SAD DNS)
+//! nor exhaust it for other destinations. A received error is reported to the socket that sent the
+//! quoted packet.
 
 mod cause;
 mod redirect;
@@ -26,7 +27,8 @@ use tcp::IcmpNotice;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 
-/// Converts an error for TCP. `mtu` is the reported path MTU in bytes, 0 if none.
+/// Converts a socket error to a notice for TCP. `mtu` is the reported path MTU in bytes; 0 if none
+/// was reported.
 fn notice(error: SoError, mtu: usize) -> IcmpNotice {
     match error {
         SoError::Refused | SoError::ProtocolOption => IcmpNotice::Refused,
@@ -37,8 +39,8 @@ fn notice(error: SoError, mtu: usize) -> IcmpNotice {
 
 /// Precedence of ICMP errors (RFC 1812 4.3.2.5), in the upper three bits of the type of service.
 const INTERNETWORK_CONTROL: u8 = 0xc0;
-/// Type of service bits that an error copies from the offending packet (RFC 1812 4.3.2.5), without
-/// the bits that are now ECN (RFC 3168).
+/// Bits of the type of service that an error copies from the packet that caused it (RFC 1812
+/// 4.3.2.5), without the bits that are now ECN (RFC 3168).
 const TOS: u8 = 0x1c;
 impl<L: Locks> Stack<L> {
     pub(crate) fn icmp4_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header) {
@@ -90,14 +92,15 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, why);
     }
 
-    /// Queues an error about an echo request of this host, in the exchange that sent the request.
+    /// Queues an error in the exchange that sent the quoted packet `inner`, if that is an echo
+    /// request.
     fn echo_error_input(&self, cx: Cx, header: &ip4::Header, inner: &Inner<'_>, kind: Kind) {
         if inner.header.proto == Proto::ICMP && inner.header.frag_off == 0 {
             self.echo_failed(cx, header.src.into(), header.ttl, inner.payload, kind);
         }
     }
 
-    /// Answers an echo request in the frame of the request (RFC 1122 3.2.2.6).
+    /// Answers an echo request (RFC 1122 3.2.2.6). The reply reuses the frame of the request.
     fn echo(&self, cx: Cx, mut packet: Frame, header: &ip4::Header) {
         let to_all = !matches!(self.ways.lookup(cx, header.dst).map(|h| h.via), Some(Via::Local(_)));
         if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.sysctls.broadcast_echo.on() {
@@ -120,7 +123,8 @@ impl<L: Locks> Stack<L> {
             reply.src = None;
         }
         reply.tos = header.tos;
-        // Copies from the last word to the first, into the space of the request's own header.
+        // Copies the options, from the last word to the first, into the space that the header of
+        // the request occupied.
         for word in options.as_chunks::<4>().0.iter().rev() {
             let Some(room) = packet.push::<4>() else {
                 packet.pull(std::mem::take(&mut reply.options_len));
@@ -135,8 +139,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the Record Route and Timestamp options for the reply to an echo request (RFC 1122
-    /// 3.2.2.6). This host adds an entry for input and one for output, as Linux does. Other options
-    /// are omitted, and so is an option with room for only half an entry.
+    /// 3.2.2.6). This host adds one entry as the receiver and one as the sender, as Linux does.
+    /// Other options are omitted. An option with space for only a part of an entry is omitted too.
     fn echoed_options(&self, cx: Cx, request: &Frame, header: &ip4::Header) -> Vec<u8> {
         let mut kept = Vec::new();
         if header.ihl_len <= ip4::HEADER_LEN {
@@ -150,8 +154,8 @@ impl<L: Locks> Stack<L> {
             let Some(option) = ip4::raw_options(options).find(|option| option.first() == Some(&kind)) else { continue };
             let mut option = option.to_vec();
             let mut recorded = ip4::record_option(&mut option, scribe, &is_own).is_ok();
-            // If the option is full after the input entry, the output entry is omitted and not
-            // counted as an overflow.
+            // If the option is full after the receiver's entry, the sender's entry is omitted. This
+            // does not increment the overflow count of the option.
             if option.get(2).is_some_and(|pointer| usize::from(*pointer) <= option.len()) {
                 recorded &= ip4::record_option(&mut option, scribe, &is_own).is_ok();
             }
@@ -174,7 +178,8 @@ impl<L: Locks> Stack<L> {
             unreachable::PORT => SoError::Refused,
             unreachable::PROTOCOL => SoError::Refused,
             unreachable::FRAG_NEEDED => {
-                // Accepted only for a packet that one of our sockets can have sent (RFC 5927 7).
+                // The path MTU is accepted only if one of our sockets can have sent the quoted
+                // packet (RFC 5927 7).
                 let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
                 if self.deliver_error_to_socket(cx, inner, SoError::MessageSize, told) {
                     self.note_path(cx, inner.header.dst, told);
@@ -187,7 +192,7 @@ impl<L: Locks> Stack<L> {
         self.deliver_error_to_socket(cx, inner, error, 0);
     }
 
-    /// Stores `mtu` as the path MTU to `dst`, in bytes.
+    /// Stores `mtu` as the path MTU to `dst`, in bytes, if it is lower than the current one.
     pub(crate) fn note_path(&self, cx: Cx, dst: Ipv4Addr, mtu: usize) {
         let noted = self.path_mtus.lock(cx).note(dst, mtu, cx.now);
         if noted != Noted::Nothing {
@@ -196,8 +201,8 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
     }
 
-    /// Reports an error about the sent packet `inner` to its socket. The error comes from an ICMP
-    /// message or from this host.
+    /// Reports an error about the packet `inner` to the socket that sent it. The error was received
+    /// in an ICMP message or found by this host itself.
     pub(crate) fn deliver_error(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
         match problem {
             Problem::Unreachable { code, next_mtu } => self.unreachable(cx, code, next_mtu, inner),
@@ -205,16 +210,17 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an error to the socket that sent the quoted datagram. Returns whether there is such
-    /// a socket.
+    /// Reports an error to the socket that sent the quoted packet `inner`. Returns whether there is
+    /// such a socket. `mtu` is the reported path MTU in bytes; 0 if none was reported.
     ///
-    /// Packets that were not sent from an address of ours have no socket here, and later fragments
-    /// have no ports.
+    /// There is no such socket if the source is not an address of ours. For a fragment other than
+    /// the first, no socket is found, since it contains no ports.
     fn deliver_error_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
         self.report_to_socket(cx, inner, error, notice(error, mtu))
     }
 
-    /// Reports `error` to a UDP socket, or `what` to a TCP socket, as [`Stack::tell_socket`] does.
+    /// Reports an error to the socket that sent the quoted packet `inner`: `what` to a TCP socket,
+    /// `error` to any other. Returns whether there is such a socket.
     fn report_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, what: IcmpNotice) -> bool {
         let header = &inner.header;
         let ours = header.frag_off == 0 && self.is_local(cx, header.src);
@@ -238,15 +244,16 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
-    /// about a packet of this host is reported to its socket instead.
+    /// about a packet of this host is reported to the socket that sent it instead.
     pub(crate) fn send_error(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
         let counters = &self.count(cx).icmp4;
         let Some(header) = self.may_send_error(cx, quoted, flags) else {
             return counters.errors_forbidden.bump();
         };
         if self.is_own(cx, header.src) {
-            // For a packet of our own (no neighbor, or no receiver on this host), the error is
-            // reported directly to the socket.
+            // The packet is our own: its next hop did not answer, or this host is the destination
+            // and has no receiver for it. The error is reported directly to the socket that sent
+            // the packet.
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
                 && !self.tunnel_error_input(cx, cause.problem(), &inner)
             {
@@ -262,7 +269,8 @@ impl<L: Locks> Stack<L> {
             return counters.errors_limited.bump();
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
-        // Quotes as much of the packet as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
+        // The error quotes as much of the packet as fits into 576 bytes with the IP and ICMP
+        // headers (RFC 1812 4.3.2.3).
         let most = frame.tailroom().saturating_sub(icmp4::HEADER_LEN).min(548);
         let quoted = quoted.get(..most).unwrap_or(quoted);
         let written = match frame.append(icmp4::HEADER_LEN + quoted.len()) {
@@ -270,10 +278,10 @@ impl<L: Locks> Stack<L> {
             None => None,
         };
         if written.is_none() {
-            return self.drop_as_bug(cx, frame, "the message does not fit its new frame");
+            return self.drop_as_bug(cx, frame, "the ICMP error does not fit into a new frame");
         }
-        // The source is the original destination if it is ours, else the address of the outgoing
-        // interface.
+        // The source is the destination of the quoted packet if that is an address of ours.
+        // Otherwise it is an address of the outgoing interface.
         let src = self.is_local(cx, header.dst).then_some(header.dst);
         let tos = INTERNETWORK_CONTROL | header.tos & TOS;
         let out = crate::ip4::Outgoing { src, tos, ..self.reply_to(header.dst, header.src, Proto::ICMP) };
@@ -288,7 +296,8 @@ impl<L: Locks> Stack<L> {
         matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_)))
     }
 
-    /// Returns the header of the quoted packet if an error may be sent about it (RFC 1122 3.2.2).
+    /// Returns the header of the quoted packet; `None` if no error may be sent about it (RFC 1122
+    /// 3.2.2).
     fn may_send_error(&self, cx: Cx, quoted: &[u8], flags: Flags) -> Option<ip4::Header> {
         let whole = ip4::Header::parse(quoted);
         let header = whole.or_else(|_| Inner::parse(quoted).map(|inner| inner.header)).ok()?;
@@ -305,8 +314,8 @@ impl<L: Locks> Stack<L> {
         (!forbidden).then_some(header)
     }
 
-    /// Drops a packet of an unknown protocol and sends an error. Raw sockets have already received
-    /// copies of it.
+    /// Drops a packet of a protocol that this host does not implement, and sends an ICMP error. If
+    /// raw sockets have already received copies of the packet, no error is sent.
     pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame, proto: Proto) {
         if self.raw.has(Domain::Inet, proto) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
@@ -324,7 +333,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether this ICMP message is itself an error, or so short that it may be one.
+/// Returns whether this ICMP message is an error, or is empty or of an unknown type, so that it may
+/// be one.
 fn is_error(message: &[u8]) -> bool {
     use icmp4::ty;
     !matches!(message.first(), Some(&(ty::ECHO_REPLY | ty::ECHO_REQUEST | 9 | 10 | 13..=18)))

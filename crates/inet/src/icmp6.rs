@@ -1,9 +1,10 @@
 //! ICMP for IPv6: echo, and errors in both directions (RFC 4443).
 //!
-//! Errors are never sent about errors or redirects, about packets to groups (except packet too big
-//! and unknown options, 2.4 e), or to a source that is not a single host. An error is never longer
-//! than 1280 bytes. The rate limit works like that of ICMPv4, with a budget of its own. A received
-//! error is passed to a tunnel or a socket, or lowers a path MTU.
+//! No error is sent about an error, a redirect, or a packet with a source address that is not of a
+//! single host. About a packet to a multicast group, only two errors are sent: packet too big, and
+//! unknown option (RFC 4443 2.4 e). An error is never longer than 1280 bytes. The rate limit works
+//! like that of ICMPv4, but is separate from it. A received error is passed to the tunnel or socket
+//! that sent the quoted packet. It can also lower a path MTU.
 
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
@@ -20,12 +21,12 @@ use wire::icmp6::{self, Inner, Message, Problem, parameter, ty, unreachable};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, mld};
 
-/// Maximum number of bytes of a packet that an error quotes.
+/// Maximum number of bytes that an error quotes from the packet that caused it.
 const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
 
 impl<L: Locks> Stack<L> {
-    /// Processes an ICMPv6 message for this host. `fragmented` states that it arrived in fragments,
-    /// which neighbor discovery does not allow (RFC 6980 5).
+    /// Processes an ICMPv6 message for this host. `fragmented` is true if the message arrived in
+    /// fragments, which neighbor discovery does not allow (RFC 6980 5).
     pub(crate) fn icmp6_input(
         &self,
         cx: Cx,
@@ -79,8 +80,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, why);
     }
 
-    /// Answers an echo request in the frame of the request. A request to a group is answered from a
-    /// unicast address of ours (RFC 4443 4.2).
+    /// Answers an echo request. The reply reuses the frame of the request. A request to a multicast
+    /// group is answered from a unicast address of ours (RFC 4443 4.2).
     fn echo6(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header, chain: &Chain) {
         if header.src.is_unspecified() {
             return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
@@ -105,7 +106,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues an error about an echo request of this host, in the exchange that sent the request.
+    /// Queues an error in the exchange that sent the quoted packet `inner`, if that is an echo
+    /// request.
     fn echo_error_input6(&self, cx: Cx, header: &ip6::Header, inner: &Inner<'_>, problem: Problem) {
         let kind = match problem {
             Problem::Unreachable { code } => Kind::Unreachable(code),
@@ -125,10 +127,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an error about a packet of this host to its socket. `iface` is the interface by
-    /// which the error arrived. A smaller path MTU is accepted only if a socket can have sent the
-    /// packet, or if the packet is an echo request or reply (RFC 5927 7). An MTU below 1280 bytes
-    /// is never accepted (RFC 8201 4).
+    /// Reports an error about the packet `inner` to the socket that sent it. `iface` is the
+    /// interface by which the error arrived. A smaller path MTU is accepted only if a socket can
+    /// have sent the packet, or if the packet is an echo request or reply (RFC 5927 7). An error
+    /// with an MTU below 1280 bytes is ignored (RFC 8201 4).
     pub(crate) fn deliver_error6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
         let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
@@ -153,8 +155,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Stores `mtu` as the path MTU to `dst`, in bytes. Ignores values below the IPv6 minimum (RFC
-    /// 8201 4) and values that are not below the first link's MTU.
+    /// Stores `mtu` as the path MTU to `dst`, in bytes, if it is lower than the current one.
+    /// Ignores values below the IPv6 minimum of 1280 (RFC 8201 4), and values that are not below
+    /// the MTU of the outgoing interface.
     pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
         let first_link = self.exit6_for(cx, dst, None).ok().and_then(|exit| self.ifaces.get(exit.iface));
         if mtu < FLOOR6 || first_link.is_some_and(|iface| mtu >= iface.mtu6()) {
@@ -169,15 +172,15 @@ impl<L: Locks> Stack<L> {
         counters.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
     }
 
-    /// Sends an error about `packet`, received by `iface`, unless a rule of RFC 4443 or the rate
-    /// limit forbids it. The bytes of the frame begin at the IPv6 header.
+    /// Sends an error about `packet`, which `iface` received, unless a rule of RFC 4443 or the rate
+    /// limit forbids it. `packet` must begin with its IPv6 header.
     #[cold]
     pub(crate) fn icmp6_error(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame, problem: Problem) {
         self.send_error6(cx, iface, packet.bytes(), packet.flags(), problem);
     }
 
     /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
-    /// about a packet of this host is reported to its socket instead.
+    /// about a packet of this host is reported to the socket that sent it instead.
     pub(crate) fn send_error6(&self, cx: Cx, iface: Option<IfaceId>, quoted: &[u8], flags: Flags, problem: Problem) {
         let counters = &self.count(cx).icmp6;
         let Some(header) = may_send_error(quoted, flags, problem) else {
@@ -195,8 +198,8 @@ impl<L: Locks> Stack<L> {
         if !self.six.limiter.lock(cx).error_allowed6(header.src, self.sysctls.icmp6_rate.get() as u64, cx.now) {
             return counters.errors_limited.bump();
         }
-        // The source is the original destination if it is ours, else the address of the outgoing
-        // interface (RFC 4443 2.2).
+        // The source is the destination of the quoted packet if that is an address of ours.
+        // Otherwise it is an address of the outgoing interface (RFC 4443 2.2).
         let spoken_to = Some(header.dst).filter(|dst| !dst.is_multicast() && self.is_own6(cx, *dst));
         let Some(src) = spoken_to.or_else(|| self.source6_towards(cx, header.src, iface)) else {
             return counters.errors_forbidden.bump(); // no return path
@@ -209,7 +212,7 @@ impl<L: Locks> Stack<L> {
             None => None,
         };
         if written.is_none() {
-            return self.drop_as_bug(cx, frame, "the message does not fit its new frame");
+            return self.drop_as_bug(cx, frame, "the ICMPv6 error does not fit into a new frame");
         }
         let mut out = self.reply_to6(header.src, Proto::IPV6_ICMP, iface);
         out.src = Some(src);
@@ -218,20 +221,21 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the source address for packets to `dst`.
+    /// Returns the source address for packets to `dst`; `None` if there is no route or no source
+    /// address.
     pub fn source6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Ipv6Addr> {
         self.source6_towards(cx, dst, None)
     }
 
-    /// Returns the source address for packets to `dst` through `iface`. Link-local destinations
-    /// need an interface.
+    /// Returns the source address for packets to `dst` that leave by `iface`. If `iface` is `None`,
+    /// the interface is that of the route; link-local destinations need an interface.
     pub(crate) fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)
     }
 
-    /// Returns the source address and interface of a socket's packets to `dst`. Packets to this
-    /// host itself have `dst` as their source.
+    /// Returns the source address and outgoing interface for a socket's packets to `dst`. For
+    /// packets to this host itself, the source is `dst`.
     pub(crate) fn source6_at(
         &self,
         cx: Cx,
@@ -258,7 +262,7 @@ fn so_error(problem: Problem) -> SoError {
     }
 }
 
-/// Converts the problem of an ICMPv6 error for TCP.
+/// Converts the problem of an ICMPv6 error to a notice for TCP.
 fn notice(problem: Problem) -> IcmpNotice {
     match problem {
         Problem::TooBig { mtu } => IcmpNotice::TooBig { mss: crate::tcp::mss_of::<u128>(mtu as usize) },
@@ -269,7 +273,8 @@ fn notice(problem: Problem) -> IcmpNotice {
     }
 }
 
-/// Returns the header of the quoted packet if an error may be sent about it (RFC 4443 2.4 e).
+/// Returns the header of the quoted packet; `None` if no error may be sent about it (RFC 4443 2.4
+/// e).
 fn may_send_error(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::Header> {
     let header = ip6::Header::parse_quoted(quoted).ok()?;
     let to_groups = matches!(problem, Problem::TooBig { .. } | Problem::Parameter { code: parameter::OPTION, .. });
@@ -281,8 +286,8 @@ fn may_send_error(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::
     (!forbidden).then_some(header)
 }
 
-/// Returns whether the quoted packet is itself an error or a redirect. A chain of extension headers
-/// that cannot be parsed counts as one, unless the error to send is about the chain itself.
+/// Returns whether the quoted packet is an ICMPv6 error or a redirect. If its chain of extension
+/// headers cannot be parsed, returns true, unless the error to send is about the chain itself.
 fn is_error(header: &ip6::Header, quoted: &[u8], problem: Problem) -> bool {
     let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
     let cut = ip6::Header { payload_len: here as u16, ..*header };

@@ -1,10 +1,12 @@
-//! Seeds of a target: run through its body by the tests, and the initial corpus of libFuzzer.
+//! Seeds of a fuzz target. The tests run the target with them, and they are the initial corpus of
+//! libFuzzer.
 
 use std::path::PathBuf;
 
 pub(super) type Seeds = [(String, Vec<u8>)];
 
-/// Checks that each seed passes and is stored unchanged below `fuzz/corpus/TARGET`.
+/// Runs the fuzz target with each seed, and stores the seeds below `fuzz/corpus/TARGET` if they are
+/// missing or differ there.
 pub(super) fn seeds_hold_and_are_on_disk(target: &str, seeds: &Seeds, body: fn(&[u8])) {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let writable = std::fs::create_dir_all(&dir).is_ok();
@@ -18,7 +20,8 @@ pub(super) fn seeds_hold_and_are_on_disk(target: &str, seeds: &Seeds, body: fn(&
     }
 }
 
-/// Checks that seeds with a few bytes changed or inserted pass, and so do `noise` random bytes.
+/// Runs the fuzz target with seeds in which a few bytes were changed or inserted, and with `noise`
+/// random bytes.
 pub(super) fn damaged_seeds_and_any_bytes_hold(mut state: u64, seeds: &Seeds, noise: usize, body: fn(&[u8])) {
     let mut next = || {
         state ^= state << 13;

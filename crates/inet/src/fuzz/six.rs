@@ -1,11 +1,11 @@
-//! `inet_six`: an IPv6 router on one link, with tunnels of both families and an echo service over
-//! UDP and TCP. An attacker sends arbitrary input: headers, chains, fragments, neighbor discovery,
-//! MLD, errors about sent packets, whole packets with repaired checksums, and nearly valid
-//! datagrams and segments.
+//! Fuzz target `inet_six`: an IPv6 router on one link, with tunnels of both families and an echo
+//! service over UDP and TCP. An attacker sends arbitrary input: headers, chains of extension
+//! headers, fragments, neighbor discovery, MLD, ICMP errors about sent packets, whole packets with
+//! correct checksums, and nearly valid datagrams and segments.
 //!
-//! Invariants: no panic; sent packets are well formed; this host's own packets have valid
-//! checksums; every frame is accounted for, at each moment and at the end; tables are bounded; only
-//! router advertisements add routes or addresses.
+//! Invariants: no panic; sent packets are well formed; packets that the router itself creates have
+//! valid checksums; every frame is accounted for after each step and at the end; tables are
+//! bounded; only router advertisements add routes or addresses.
 
 mod echo;
 
@@ -34,7 +34,7 @@ const BEHIND: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 const STEPS: usize = 300;
 const NEIGHBORS: i64 = 16;
 
-/// Returns an address that is meaningful here, or an arbitrary one.
+/// Returns an address that this target uses, or an arbitrary one.
 fn addr(tape: &mut Tape<'_>) -> Ipv6Addr {
     match tape.byte() % 16 {
         0..=3 => US,
@@ -64,7 +64,7 @@ fn packet(src: Ipv6Addr, dst: Ipv6Addr, next: Proto, hop_limit: u8, payload: &[u
     out
 }
 
-/// Returns a mostly valid payload of this protocol.
+/// Returns a mostly valid payload of the protocol `proto`.
 fn payload(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> Vec<u8> {
     let len = usize::from(tape.byte()) * 2;
     if matches!(proto, Proto::UDP | Proto::TCP) {
@@ -165,7 +165,8 @@ fn made(tape: &mut Tape<'_>) -> Vec<u8> {
     packet(src, dst, next, hops, &payload)
 }
 
-/// Frames a packet to the MAC address at which its destination is received.
+/// Returns a frame with this packet, addressed to the MAC address that belongs to the destination
+/// address.
 fn frame_of(packet: &[u8]) -> Vec<u8> {
     let dst = ip6::Header::parse_quoted(packet).map_or(US, |header| header.dst);
     let to = if dst.is_multicast() { Mac::multicast6(dst) } else { mac(1) };
@@ -209,7 +210,7 @@ fn sockets(side: &Side, cx: Cx) -> Vec<usize> {
     all
 }
 
-/// Runs an input against a router.
+/// Runs an input of the fuzz target `inet_six`.
 pub fn six(data: &[u8]) {
     play(data);
 }
@@ -242,7 +243,7 @@ fn play(data: &[u8]) -> Echoed {
         match what % 8 {
             0..=2 => side.inject(cx(now), &frame_of(&made(&mut tape))),
             3 => {
-                // Encapsulated in a tunnel of either family, up to three deep.
+                // A packet nested in up to four IPv6 headers, for the tunnels.
                 let mut inner = made(&mut tape);
                 for _ in 0..what >> 6 {
                     inner = packet(FAR, US, Proto::IPV6, 9, &inner);
@@ -266,10 +267,10 @@ fn play(data: &[u8]) -> Echoed {
         }
         check(&side, cx(now));
         let now_there = stack.routes6(cx(now)).len();
-        // Each prefix adds a route and an address, which is a route too; there is also a default
-        // route.
+        // Each advertised prefix adds a route for the prefix and one for an address. There is also
+        // a default route.
         let most = if believes { routes + 2 * PREFIXES_MAX + 1 } else { routes };
-        assert!(now_there <= most && (believes || now_there == routes), "no other packet makes a route");
+        assert!(now_there <= most && (believes || now_there == routes), "only router advertisements may add routes");
     }
     for _ in 0..20 {
         stack.poll(cx(now));
@@ -285,21 +286,21 @@ fn play(data: &[u8]) -> Echoed {
 fn check(side: &Side, cx: Cx) {
     side.check(cx);
     let neighbors = side.stack.neighbors6(cx);
-    assert!(neighbors.len() as i64 <= NEIGHBORS + 4, "and those that are set by hand");
+    assert!(neighbors.len() as i64 <= NEIGHBORS + 4, "neighbors exceed the limit and the static entries");
     let em0 = side.stack.iface(EM0).unwrap();
     assert!(em0.default_routers(cx).len() <= ROUTERS_MAX && em0.advertised_prefixes(cx).len() <= PREFIXES_MAX);
     for own in em0.addrs6(cx) {
         assert!(!matches!(own.state, AddrState::Tentative(due, _) if due > cx.now.after(Duration::from_secs(1))));
     }
-    // A router does not verify packets that it forwards, and may hold them until a neighbor
-    // answers.
+    // A router does not verify the checksums of packets that it forwards. Therefore they are
+    // checked only while nothing was forwarded.
     let all_own = side.stack.count(cx).ip6.forwarded.get() == 0;
     for frame in side.wire.lock().unwrap().iter() {
         if frame.get(12..14) != Some(&[0x86, 0xdd]) {
             continue;
         }
         let packet = &frame[14..];
-        let header = ip6::Header::parse(packet).expect("a whole packet");
+        let header = ip6::Header::parse(packet).expect("a sent packet is complete");
         assert_eq!(packet.len(), ip6::HEADER_LEN + usize::from(header.payload_len));
         if all_own {
             echo::check_sent(&header, header.payload(packet));
@@ -325,7 +326,7 @@ fn about_sent(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.inject(cx, &frame_of(&packet(FAR, US, Proto::IPV6_ICMP, 64, &message)));
 }
 
-/// Performs an administrative action; returns the resulting number of routes.
+/// Performs an administrative action. Returns the resulting number of routes, always as `Some`.
 fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Option<usize> {
     let stack = &side.stack;
     let id = ids[usize::from(tape.byte() % 3)];
@@ -351,8 +352,8 @@ mod tests {
     use super::super::kept;
     use super::*;
 
-    /// Returns seeds that cover each kind of input; missing ones are written to disk, as for the
-    /// other targets.
+    /// Returns seeds that cover each kind of input. Missing ones are written to disk, as for the
+    /// other fuzz targets.
     fn seeds() -> Vec<(String, Vec<u8>)> {
         let later = [6, 2, 0];
         let ping = |hops: u8| vec![0, 4, 0, 0, 40, 0, 0, hops];

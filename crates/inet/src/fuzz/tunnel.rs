@@ -1,7 +1,7 @@
-//! A host with a tunnel of each kind to one far end, which sends arbitrary packets; so do routers
-//! on the path.
+//! Fuzz target of tunnels: a host has a tunnel of each kind to one remote host. The remote host and
+//! the routers on the path send arbitrary packets.
 //!
-//! Invariants: no panic; sent packets are well formed; every frame is accounted for, at each moment
+//! Invariants: no panic; sent packets are well formed; every frame is accounted for after each step
 //! and at the end.
 
 use super::{EM0, Side, Tape, framed, icmp, mac};
@@ -46,7 +46,8 @@ fn datagram(dst: u16, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a tunnel payload: encapsulated as its kind requires, from the tape, or arbitrary bytes.
+/// Returns the packet `inner` with the encapsulation headers of this kind of tunnel, without the
+/// outer IP header.
 fn wrapped(kind: Kind, manner: u8, inner: &[u8]) -> Vec<u8> {
     let link = || framed(mac(1), mac(2), EtherType::IPV4, inner);
     match kind {
@@ -111,7 +112,7 @@ pub fn tunnel(data: &[u8]) {
         side.stack.poll(cx(now));
         side.check(cx(now));
     }
-    assert!(manner & 64 != 0 || side.stack.held_by_tunnels(cx(now)) == 0, "no packet goes round for ever");
+    assert!(manner & 64 != 0 || side.stack.held_by_tunnels(cx(now)) == 0, "a packet still circulates through the tunnels");
     side.stack.shutdown(cx(now));
     assert_eq!((side.stack.held(cx(now)), side.pool.stats().live()), (0, 0));
 }
@@ -127,7 +128,7 @@ fn add(side: &Side, cx: Cx, kind: Kind, manner: u8) -> IfaceId {
     id
 }
 
-/// Injects arbitrary bytes as a tunnel's payload.
+/// Injects arbitrary bytes as the payload of a tunnel.
 fn from_far(side: &Side, cx: Cx, kind: Kind, tape: &mut Tape<'_>) {
     let tos = tape.byte();
     let len = usize::from(tape.word() % 600);
@@ -174,8 +175,8 @@ mod tests {
     use super::super::kept;
     use super::*;
 
-    /// Returns seeds that cover each kind of input; missing ones are written to disk, as for the
-    /// other targets.
+    /// Returns seeds that cover each kind of input. Missing ones are written to disk, as for the
+    /// other fuzz targets.
     fn seeds() -> Vec<(String, Vec<u8>)> {
         let garbage = |kind: u8, payload: &[u8]| {
             let mut step = vec![0, kind, 0, 0, payload.len() as u8];

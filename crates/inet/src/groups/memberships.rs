@@ -9,19 +9,19 @@ use wire::ip6;
 
 /// Maximum number of sources in the filter of a socket for a group.
 pub const SOURCES_MAX: usize = 64;
-/// Maximum number of queried sources that are stored. If there are more, the answer covers the
-/// whole group.
+/// Maximum number of sources that are stored from queries for particular sources. If there are
+/// more, the answer is for the whole group.
 const QUERIED_MAX: usize = 256;
-/// 224.0.0.1, which is always joined on every interface and never reported.
+/// The group of all hosts, which every interface has always joined and which is never reported.
 pub(crate) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
-/// Meaning of the sources in a filter.
+/// Meaning of the source list of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FilterMode {
-    /// Only these sources are received.
+    /// Only packets from these sources are received.
     #[default]
     Include,
-    /// All sources but these are received.
+    /// Packets from all sources but these are received.
     Exclude,
 }
 
@@ -45,7 +45,7 @@ impl SourceFilter {
         self.sources.contains(&source) == (self.mode == FilterMode::Include)
     }
 
-    /// Returns whether every source is rejected, which means that the group is left.
+    /// Returns whether the filter rejects every source, which is equivalent to leaving the group.
     pub fn is_none(&self) -> bool {
         self.mode == FilterMode::Include && self.sources.is_empty()
     }
@@ -66,26 +66,26 @@ impl SourceFilter {
     }
 }
 
-/// Changes of a group since the last two reports.
+/// Changes of a group that were not yet reported twice.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) mode: bool,
     pub(super) sources: BTreeSet<IpAddr>,
 }
 
-/// State of a group on an interface.
+/// State of a multicast group on an interface.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Sockets that have joined, with their filters.
+    /// Sockets that have joined the group, with their filters.
     pub(super) members: Vec<(usize, SourceFilter)>,
-    /// Merged filter of all members.
+    /// Filter that results from merging those of all members.
     pub(super) filter: SourceFilter,
     pub(super) change: Change,
-    /// Time at which the report of a change is repeated.
+    /// Time at which the report of a change is repeated; `None` if no repetition is due.
     pub(super) again_at: Option<Instant>,
-    /// Time at which a query is answered.
+    /// Time at which the pending query is answered; `None` if no query is pending.
     pub(crate) report_at: Option<Instant>,
-    /// Queried sources; empty if the query is for the whole group.
+    /// Sources that are listed in the pending query; empty if the query is for the whole group.
     pub(super) queried: BTreeSet<IpAddr>,
     /// True if this host sent the last IGMPv2 report for the group.
     pub(crate) last_reporter: bool,
@@ -96,7 +96,8 @@ impl Group {
         !self.members.is_empty()
     }
 
-    /// Schedules the answer at `at` to a query for the group or for its `sources`.
+    /// Schedules the answer to a query at the time `at`. The query is for `sources`, or for the
+    /// whole group if there are none.
     pub(crate) fn on_query(&mut self, at: Instant, sources: impl ExactSizeIterator<Item = IpAddr>) {
         let is_whole = sources.len() == 0 || self.report_at.is_some() && self.queried.is_empty();
         self.report_at = Some(self.report_at.map_or(at, |before| before.min(at)));
@@ -106,8 +107,8 @@ impl Group {
         }
     }
 
-    /// Returns the record that answers a query; `None` if none of the queried sources is received
-    /// (RFC 3376 5.2).
+    /// Returns the record that answers the pending query; `None` if this host receives from none of
+    /// the queried sources (RFC 3376 5.2).
     pub(super) fn current(&mut self, group: IpAddr) -> Option<NewRecord> {
         let queried = std::mem::take(&mut self.queried);
         let (kind, sources) = match (queried.is_empty(), self.filter.mode) {
@@ -121,7 +122,7 @@ impl Group {
         (kind == RecordKind::IsExclude || !record.sources.is_empty()).then_some(record)
     }
 
-    /// Returns the records of the changes since the last reports (RFC 3376 5.1).
+    /// Returns the records that report [`Group::change`] (RFC 3376 5.1).
     pub(super) fn changes(&self, group: IpAddr) -> Vec<NewRecord> {
         let Change { mode, sources } = &self.change;
         if *mode {
@@ -142,7 +143,8 @@ impl Group {
 #[derive(Debug, Default)]
 pub(crate) struct Memberships {
     pub(crate) groups: BTreeMap<(IfaceId, IpAddr), Group>,
-    /// Time until which an IGMPv1 or IGMPv2 querier is assumed present (RFC 3376 7.2.1).
+    /// Time until which an IGMPv1 or IGMPv2 querier is assumed to be present, by interface (RFC
+    /// 3376 7.2.1).
     pub(crate) old_querier: BTreeMap<IfaceId, Instant>,
 }
 
@@ -165,7 +167,7 @@ impl Memberships {
         times.flatten().min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns the records of all reported IPv6 groups on an interface.
+    /// Returns the records that answer a query for all IPv6 groups on an interface.
     pub(crate) fn current6(&mut self, iface: IfaceId) -> Vec<NewRecord> {
         let groups = self.groups.iter_mut().filter(|((on, group), _)| *on == iface && group.is_ipv6());
         let reported = groups.filter(|((_, group), _)| is_reported(*group));
@@ -173,8 +175,8 @@ impl Memberships {
     }
 }
 
-/// Returns whether membership of `group` is reported: all-nodes groups and groups of interface
-/// scope are not (RFC 3376 5, RFC 3810 6).
+/// Returns whether membership in `group` is reported. The groups of all hosts and groups of
+/// interface-local scope are not reported (RFC 3376 5, RFC 3810 6).
 pub(crate) fn is_reported(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group != ALL_SYSTEMS,

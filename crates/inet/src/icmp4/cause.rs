@@ -9,17 +9,17 @@ use wire::icmp4::{Problem, unreachable};
 pub(crate) enum Cause {
     Unreachable(u8),
     FragNeeded(u16),
-    /// Host unreachable: the next hop did not answer this host's ARP requests.
+    /// Host unreachable, because the next hop did not answer ARP requests.
     NoNeighbor,
     TtlExceeded,
     ReassemblyTimeout,
     Redirect(Ipv4Addr),
-    /// Parameter problem: offset of the invalid header octet.
+    /// Parameter problem. The value is the offset of the invalid octet in the IP header.
     Parameter(u8),
 }
 
 impl Cause {
-    /// Returns the error to report to a local socket.
+    /// Returns the error to report to a socket of this host; `None` if this cause is not reported.
     pub(crate) fn for_socket(self) -> Option<SoError> {
         match self {
             Cause::Unreachable(unreachable::PORT | unreachable::PROTOCOL) => Some(SoError::Refused),
@@ -44,7 +44,8 @@ impl Cause {
     }
 }
 
-/// Returns the next smaller common MTU, for routers that do not report theirs (RFC 1191 7.1).
+/// Returns the largest common MTU below `total_len`, the length of a packet that was too big for a
+/// link. Used if the router does not report the MTU (RFC 1191 7.1).
 pub(crate) fn plateau(total_len: u16) -> usize {
     const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
     PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)

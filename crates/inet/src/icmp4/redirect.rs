@@ -1,7 +1,8 @@
 //! Received redirects (RFC 1122 3.2.2.2).
 //!
-//! A redirect is accepted only if `net.inet.icmp.accept_redirects` is on, the sender is the gateway
-//! in use, the new gateway is on the same link, and the quoted packet is from this host.
+//! A redirect is accepted only if the sysctl `net.inet.icmp.accept_redirects` is on, the sender is
+//! the current gateway to the destination, the new gateway is on the same link, and this host sent
+//! the quoted packet.
 
 use crate::Stack;
 use crate::fib::Prefix;

@@ -1,8 +1,9 @@
-//! An echo service of the host under `inet_six`, over UDP and TCP, and a peer in conversation with
+//! Echo service over UDP and TCP on the host of the fuzz target `inet_six`, and a peer that uses
 //! it.
 //!
-//! The peer answers the last packet sent, with correct or nearly correct numbers. So handshakes
-//! complete, data is echoed, and slightly wrong segments reach connections.
+//! The peer answers the last packet that the host sent, with correct or nearly correct sequence
+//! numbers. Therefore handshakes complete, data is echoed, and slightly wrong segments reach
+//! connections.
 
 use super::super::{Side, Tape};
 use super::{addr, frame_of, packet};
@@ -15,14 +16,14 @@ use wire::ip6;
 use wire::tcp::{self, Flags};
 use wire::{L4Port, Proto, udp};
 
-/// Port of the service.
+/// TCP and UDP port of the service.
 const ECHO: u16 = 7;
-/// Maximum number of connections served at a time.
+/// Maximum number of connections open at a time.
 const STREAMS: usize = 8;
 /// Maximum number of datagrams, and of reads per stream, echoed in a step.
 const AT_ONCE: usize = 8;
 
-/// Sockets of the service, in both families.
+/// Dual-stack sockets of the service.
 pub(super) struct Echo {
     datagrams: usize,
     listener: usize,
@@ -35,7 +36,7 @@ pub(super) struct Echo {
 pub(super) struct Echoed {
     pub datagrams: usize,
     pub connections: usize,
-    /// Bytes of all streams.
+    /// Number of bytes sent back on all connections.
     pub text: usize,
 }
 
@@ -54,7 +55,7 @@ impl Echo {
     pub(super) fn serve(&mut self, stack: &Stack<Up>, cx: Cx) {
         for _ in 0..AT_ONCE {
             let Some(got) = stack.udp_recv(cx, self.datagrams) else { break };
-            assert!(got.from.is_ipv6(), "a socket of IPv6 has mapped addresses");
+            assert!(got.from.is_ipv6(), "an IPv6 socket must report IPv4 addresses as mapped");
             let sent = stack.udp_send(cx, self.datagrams, got.frame.bytes(), Some(&got.from));
             self.echoed.datagrams += usize::from(sent.is_ok());
         }
@@ -71,8 +72,8 @@ impl Echo {
 }
 
 impl Echo {
-    /// Ends the service and resets all connections, including those closed but not yet
-    /// acknowledged.
+    /// Ends the service and resets all connections, including those that are closed but whose FIN
+    /// is not yet acknowledged.
     pub(super) fn end(self, stack: &Stack<Up>, cx: Cx) -> Echoed {
         self.streams.iter().for_each(|stream| assert!(stack.tcp_close(cx, *stream, true)));
         assert!(stack.tcp_close(cx, self.listener, true) && stack.udp_close(cx, self.datagrams));
@@ -81,7 +82,8 @@ impl Echo {
     }
 }
 
-/// Echoes the data of a stream; returns `true` if it has ended and its socket is closed.
+/// Echoes the data of a connection. Returns `true` if the connection has ended; its socket is
+/// closed then.
 fn serve_stream(stack: &Stack<Up>, cx: Cx, stream: usize, echoed: &mut usize) -> bool {
     let mut text = [0; 512];
     for _ in 0..AT_ONCE {
@@ -97,7 +99,7 @@ fn serve_stream(stack: &Stack<Up>, cx: Cx, stream: usize, echoed: &mut usize) ->
     true
 }
 
-/// Returns a datagram or a segment for the service or another port.
+/// Returns a UDP datagram or TCP segment for the service or for another port.
 pub(super) fn upper(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> Vec<u8> {
     let port = match tape.byte() {
         n @ 0..=0xef => ECHO * u16::from(n < 0xe0),
@@ -150,14 +152,14 @@ fn segment(
     out
 }
 
-/// Answers the last packet sent, if it was a datagram or a segment, with the next expected one or
-/// nearly so.
+/// Answers the last packet that the host sent, if it was a UDP datagram or TCP segment. The answer
+/// is the one that the host expects next, or nearly so.
 pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.stack.flush(cx);
     let mut wire = side.wire.lock().unwrap();
     let Some(last) = wire.pop_back() else { return };
-    // The packet stays and may be answered again: an ACK of a SYN-ACK has no answer, and data
-    // follows it.
+    // The packet stays on the wire and may be answered again, since the host does not answer the
+    // ACK of its SYN-ACK, which data must follow.
     wire.clear();
     wire.push_back(last.clone());
     drop(wire);
@@ -165,7 +167,7 @@ pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     let Ok(ip) = ip6::Header::parse(sent) else { return };
     let body = ip.payload(sent);
     let how = tape.byte();
-    // Usually from the address that the packet was sent to.
+    // The source is usually the address to which the packet was sent.
     let src = if how & 0x80 == 0 { ip.dst } else { addr(tape) };
     let payload = match ip.next {
         Proto::UDP => {
@@ -202,8 +204,8 @@ pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
 pub(super) fn check_sent(ip: &ip6::Header, body: &[u8]) {
     let sum = Partial::pseudo6(ip.src, ip.dst, ip.next, body.len() as u32);
     match ip.next {
-        Proto::UDP => assert!(udp::checksum_ok(sum, body), "a datagram"),
-        Proto::TCP => assert!(tcp::checksum_ok(sum, body), "a segment"),
+        Proto::UDP => assert!(udp::checksum_ok(sum, body), "UDP checksum of a sent datagram"),
+        Proto::TCP => assert!(tcp::checksum_ok(sum, body), "TCP checksum of a sent segment"),
         _ => {}
     }
 }
