@@ -24,7 +24,7 @@ counters! {
 }
 
 counters! {
-    /// ARP.
+    /// Counters of ARP.
     pub struct Arp at "inet.arp" {
         /// Requests received.
         requests_received,
@@ -43,7 +43,7 @@ counters! {
 }
 
 counters! {
-    /// Neighbor table.
+    /// Counters of the neighbor table.
     pub struct Neigh at "inet.neigh" {
         /// Entries created.
         created,
@@ -59,7 +59,7 @@ counters! {
 }
 
 counters! {
-    /// IPv4.
+    /// Counters of IPv4.
     pub struct Ip4 at "inet.ip4" {
         /// Packets received from the link layer.
         received,
@@ -85,7 +85,7 @@ counters! {
 }
 
 counters! {
-    /// ICMP for IPv4.
+    /// Counters of ICMP for IPv4.
     pub struct Icmp4 at "inet.icmp4" {
         /// Messages received.
         received,
@@ -111,7 +111,7 @@ counters! {
 }
 
 counters! {
-    /// IGMP.
+    /// Counters of IGMP.
     pub struct Igmp at "inet.igmp" {
         /// Queries received.
         queries_received,
@@ -123,7 +123,7 @@ counters! {
 }
 
 counters! {
-    /// IPv6.
+    /// Counters of IPv6.
     pub struct Ip6 at "inet.ip6" {
         /// Packets received from the link layer.
         received,
@@ -151,7 +151,7 @@ counters! {
 }
 
 counters! {
-    /// ICMP for IPv6.
+    /// Counters of ICMP for IPv6.
     pub struct Icmp6 at "inet.icmp6" {
         /// Messages received.
         received,
@@ -169,7 +169,7 @@ counters! {
 }
 
 counters! {
-    /// Neighbor discovery.
+    /// Counters of neighbor discovery.
     pub struct Nd at "inet.nd" {
         /// Solicitations received.
         solicits_received,
@@ -212,7 +212,7 @@ counters! {
 }
 
 counters! {
-    /// MLD.
+    /// Counters of MLD.
     pub struct Mld at "inet.mld" {
         /// Queries received.
         queries_received,
@@ -222,7 +222,7 @@ counters! {
 }
 
 counters! {
-    /// UDP.
+    /// Counters of UDP.
     pub struct Udp at "inet.udp" {
         /// Datagrams received.
         received,
@@ -240,7 +240,7 @@ counters! {
 }
 
 counters! {
-    /// Raw and ICMP sockets.
+    /// Counters of raw and ICMP sockets.
     pub struct Raw at "inet.raw" {
         /// Packets queued for a socket.
         delivered,
@@ -250,7 +250,7 @@ counters! {
 }
 
 counters! {
-    /// Tunnels.
+    /// Counters of tunnels.
     pub struct Tunnel at "inet.tunnel" {
         /// Packets and frames encapsulated.
         encapsulated,
@@ -267,7 +267,7 @@ counters! {
 }
 
 counters! {
-    /// Memory of TCP connections (`net.inet.tcp.memlimit`).
+    /// Counters of the memory of TCP connections, which `net.inet.tcp.memlimit` limits.
     pub struct TcpMemory at "inet.tcp.memory" {
         /// Out-of-order segments dropped because half of the memory limit was in use.
         out_of_order_refused,
@@ -292,7 +292,7 @@ counters! {
 }
 
 counters! {
-    /// Audit of frames: received + created = sent + consumed + dropped + held.
+    /// Counters of the audit of frames: received + created = sent + consumed + dropped + held.
     pub struct Audit at "inet.audit" {
         /// Frames received from ports.
         received,

@@ -1,8 +1,8 @@
 //! Interface: a port as seen by the stack, with addresses, an MTU and a short transmit queue.
 //!
-//! The stack has no access to ports. It passes bursts to an [`Output`], which the node builds from
-//! the transmit half of a port, one per queue of the port. Frames that the output does not accept
-//! wait in the interface, up to `net.link.tx_queue` frames per queue.
+//! The stack has no access to ports. It passes bursts to an [`Output`], which the crate `node`
+//! creates from the transmit half of a port, one per transmit queue of the port. Frames that the
+//! output does not accept wait in the interface, up to `net.link.tx_queue` frames per queue.
 
 mod id;
 mod queue;
@@ -28,8 +28,8 @@ pub enum IfaceKind {
     Ethernet,
     /// Loopback: sent frames are queued and received again.
     Loopback,
-    /// Point-to-point path through other networks, for IP packets: no link header, no ARP, no
-    /// broadcast.
+    /// Point-to-point tunnel for IP packets through other networks. It has no link header, no ARP
+    /// and no broadcast.
     Tunnel,
 }
 
@@ -43,7 +43,7 @@ pub struct IfaceAddr {
 }
 
 impl IfaceAddr {
-    /// Returns the netmask.
+    /// Returns the netmask in host byte order.
     pub fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.len)).unwrap_or(0)
     }
@@ -53,13 +53,13 @@ impl IfaceAddr {
         (self.len < 31).then(|| Ipv4Addr::from(u32::from(self.addr) | !self.mask()))
     }
 
-    /// Returns whether `other` is on this link.
+    /// Returns whether `other` is in the on-link prefix.
     pub fn contains(self, other: Ipv4Addr) -> bool {
         (u32::from(self.addr) ^ u32::from(other)) & self.mask() == 0
     }
 }
 
-/// Offloads of an interface that are on (`ifconfig pg0 ip4csum udp4csum`).
+/// Offloads of an interface; each is on or off (as set by `ifconfig pg0 ip4csum udp4csum`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
     /// The port computes the IPv4 header checksums of sent packets.
@@ -72,8 +72,8 @@ pub struct Offload {
     pub rx: bool,
 }
 
-/// Traffic counters of one direction, for an interface that has no port to count it (loopback or
-/// tunnel).
+/// Traffic counters of one direction of a loopback or tunnel interface, which has no port with
+/// counters.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Number of packets; for tunnels that carry frames, number of frames.
@@ -102,15 +102,16 @@ pub struct Iface<L: Locks> {
     pub kind: IfaceKind,
     /// MAC address of this interface.
     pub mac: Mac,
-    /// Offloads that the port supports, whether they are on or off.
+    /// Offloads that the port supports; [`Iface::offload`] returns those that are on.
     pub capable: Offload,
     /// Kind of the tunnel by which the interface sends; `None` for an interface with a port.
     pub tunnel: Option<TunnelKind>,
-    /// Received traffic of an interface without a port. It is written under the lock of the input
-    /// queue of the interface, the errors under the lock of the tunnels.
+    /// Received traffic of an interface without a port. The counters are written under the lock of
+    /// the interface's input queue, except `errors`, which is written under the lock of the
+    /// tunnels.
     pub rx: Traffic,
-    /// Sent traffic of an interface without a port. It is written under the lock of the loopback
-    /// queue or of the tunnels.
+    /// Sent traffic of an interface without a port. The counters are written under the lock of the
+    /// loopback queue or of the tunnels.
     pub tx: Traffic,
     gone: AtomicBool,
     own_source_seen: AtomicBool,
@@ -120,10 +121,12 @@ pub struct Iface<L: Locks> {
     up: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
-    /// Probe for conflicts of an IPv4 address before the address is used.
+    /// Probe that detects whether another station uses an IPv4 address, before this interface uses
+    /// it.
     pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
-    /// True if one of the addresses that have routes may be tentative, duplicate or removed.
+    /// True if an IPv6 address for which there is still a route may be tentative, duplicate or
+    /// removed. The fast path then checks the state of each destination address.
     pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) queues: Queues<L>,
@@ -161,7 +164,7 @@ impl<L: Locks> Iface<L> {
     }
 
     /// Returns whether the interface was removed. A removed interface keeps its number and may be
-    /// added again.
+    /// restored.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
@@ -171,8 +174,9 @@ impl<L: Locks> Iface<L> {
         self.gone.store(gone, Ordering::Relaxed);
     }
 
-    /// Returns whether a frame arrived with this interface's own MAC address as its source: another
-    /// station on the link uses the same address, or the link loops.
+    /// Returns whether a frame has ever arrived with this interface's own MAC address as its
+    /// source. Then another station on the link uses the same address, or there is a loop in the
+    /// link.
     pub fn is_own_source_seen(&self) -> bool {
         self.own_source_seen.load(Ordering::Relaxed)
     }
@@ -181,7 +185,7 @@ impl<L: Locks> Iface<L> {
         self.own_source_seen.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the size of the largest IP packet, in bytes.
+    /// Returns the MTU: the size of the largest IP packet, in bytes.
     #[inline]
     pub fn mtu(&self) -> usize {
         self.mtu.load(Ordering::Relaxed) as usize
@@ -201,7 +205,7 @@ impl<L: Locks> Iface<L> {
         self.up.store(up, Ordering::Relaxed);
     }
 
-    /// Returns the enabled offloads.
+    /// Returns the offloads that are on.
     #[inline]
     pub fn offload(&self) -> Offload {
         let bits = self.offload.load(Ordering::Relaxed);
@@ -214,8 +218,8 @@ impl<L: Locks> Iface<L> {
         self.offload.store(bits, Ordering::Relaxed);
     }
 
-    /// Returns the Ethernet header of a packet of `ethertype` from this interface to the station
-    /// `dst`.
+    /// Returns the Ethernet header of a packet of `ethertype` from this interface to the MAC
+    /// address `dst`.
     #[inline]
     pub(crate) fn header_to(&self, dst: Mac, ethertype: EtherType) -> [u8; eth::HEADER_LEN] {
         let mut header = [0; eth::HEADER_LEN];
@@ -223,7 +227,7 @@ impl<L: Locks> Iface<L> {
         header
     }
 
-    /// Returns the addresses, the primary one first.
+    /// Returns the IPv4 addresses, the primary one first.
     pub fn addrs(&self, cx: Cx) -> Vec<IfaceAddr> {
         self.addrs.lock(cx).clone()
     }
@@ -239,7 +243,8 @@ impl<L: Locks> Iface<L> {
     }
 }
 
-/// Interfaces of a stack, by number. Interfaces are added and set down, and never move in memory.
+/// Interfaces of a stack, by number. An interface never moves in memory. When it is removed, it is
+/// only marked as removed.
 pub(crate) struct Ifaces<L: Locks>(Box<[OnceLock<Box<Iface<L>>>]>);
 
 /// Maximum number of interfaces of a stack.
@@ -269,8 +274,9 @@ impl<L: Locks> Ifaces<L> {
         self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface).filter(|iface| !iface.is_gone())
     }
 
-    /// Restores a removed interface that has this name and MAC address and for which `like` returns
-    /// true, so that repeated creation does not use up numbers.
+    /// Restores a removed interface with this name and MAC address for which `like` returns true;
+    /// `None` if there is none. Restoring prevents that repeated creation uses up the interface
+    /// numbers.
     pub(crate) fn bring_back(&self, name: &str, mac: Mac, like: impl Fn(&Iface<L>) -> bool) -> Option<&Iface<L>> {
         let mut all = self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface);
         let gone = all.find(|iface| iface.is_gone() && iface.name == name && iface.mac == mac && like(iface))?;

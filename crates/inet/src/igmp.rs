@@ -1,8 +1,9 @@
 //! IGMPv3 for hosts (RFC 3376): reports joins, leaves and changes of source filters, and answers
 //! queries.
 //!
-//! While a link has an IGMPv2 or IGMPv1 querier, this host sends the reports and leaves of IGMPv2
-//! (RFC 2236), which have no sources. The memberships are in [`groups`](crate::groups).
+//! While a link has an IGMPv2 or IGMPv1 querier, this host sends reports and leave messages of
+//! IGMPv2 (RFC 2236), which contain no source filters. The memberships are in
+//! [`groups`](crate::groups).
 
 use crate::Stack;
 use crate::groups::{ALL_SYSTEMS, Memberships, reports};
@@ -20,24 +21,27 @@ use wire::{Mac, Proto, ip4};
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 /// Destination address of IGMPv3 reports.
 const ALL_V3_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 22);
-/// Unsolicited report interval (RFC 2236 8.10).
+/// Maximum delay of the repeated IGMPv2 report after a join (unsolicited report interval, RFC 2236
+/// 8.10).
 const UNSOLICITED: Duration = Duration::from_secs(10);
-/// Older version querier interval (RFC 3376 8.12 with the defaults): twice the query interval of
-/// 125 s, plus a response time of 10 s.
+/// Time for which IGMPv2 is used after a query of an older version (older version querier interval,
+/// RFC 3376 8.12). With the default timers, it is twice the query interval of 125 s plus the query
+/// response interval of 10 s.
 const OLD_QUERIER: Duration = Duration::from_secs(260);
-/// First version of IGMP with source filters.
+/// First version of IGMP that has source filters.
 const SOURCES: i64 = 3;
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether IGMPv2 reports are used on `iface`, because of an older querier or because
-    /// the sysctl requests it.
+    /// Returns whether IGMPv2 reports are sent on `iface`, because there is an older querier or
+    /// because the sysctl `net.inet.igmp.default_version` is 2.
     pub(crate) fn has_old_querier(&self, cx: Cx, memberships: &Memberships, iface: IfaceId) -> bool {
         self.sysctls.igmp_version.get() < SOURCES
             || memberships.old_querier.get(&iface).is_some_and(|until| cx.now < *until)
     }
 
-    /// Reports with IGMPv2 that the first socket has joined `group` or the last has left it. A
-    /// leave is sent only by the host that reported last (RFC 2236 3).
+    /// Reports with IGMPv2 that the first socket has joined `group`, or that the last one has left
+    /// it. A leave message is sent only if this host sent the last report for the group (RFC 2236
+    /// 3).
     pub(crate) fn igmp_changed(&self, cx: Cx, iface: IfaceId, group: Ipv4Addr, is_joined: bool, reported_last: bool) {
         if is_joined {
             let again = self.delay(cx, group.into(), UNSOLICITED);
@@ -55,7 +59,7 @@ impl<L: Locks> Stack<L> {
         self.igmp_send(cx, iface, group, &Message::Report { group }.emit());
     }
 
-    /// Sends membership records in IGMPv3 reports.
+    /// Sends membership records in as many IGMPv3 reports as needed.
     pub(crate) fn igmp_report_v3(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         let room = self.pool.size().saturating_sub(self.pool.headroom()).min(iface.mtu());
         for records in reports(records, room.saturating_sub(HEADER_LEN + wire::igmp::MESSAGE_LEN)) {
@@ -107,7 +111,7 @@ impl<L: Locks> Stack<L> {
         let Some(src) = self.source_for(cx, iface, dst) else { return };
         let Some(mut packet) = self.make_frame(cx) else { return };
         if alerting_packet(&mut packet, src, dst, message).is_none() {
-            return self.drop_as_bug(cx, packet, "the message does not fit its new frame");
+            return self.drop_as_bug(cx, packet, "the IGMP message does not fit into a new frame");
         }
         let counters = self.count(cx);
         counters.ip4.sent.bump();
@@ -126,8 +130,9 @@ const ALERT: [u8; 4] = [ip4::Opt::ROUTER_ALERT, 4, 0, 0];
 /// Type of service of IGMPv3 messages (RFC 3376 4).
 const INTERNETWORK_CONTROL: u8 = 0xc0;
 
-/// Builds an IGMP packet with TTL 1 and the router alert option (RFC 2236 2, RFC 2113). Hardware
-/// routers and snooping switches detect IGMP by that option.
+/// Writes an IGMP packet with TTL 1 and the router alert option (RFC 2236 2, RFC 2113). Hardware
+/// routers and snooping switches recognize IGMP packets by that option. Returns `None` if the
+/// packet does not fit into the frame.
 fn alerting_packet(packet: &mut Frame, src: Ipv4Addr, dst: Ipv4Addr, message: &[u8]) -> Option<()> {
     packet.extend(message)?;
     let total_len = (HEADER_LEN + message.len()) as u16;

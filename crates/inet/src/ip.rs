@@ -1,8 +1,9 @@
-//! IP of either family: one fast path for common packets, 1 to 32 at a time.
+//! IP of both families: the fast path for common packets, which processes 1 to 32 packets at a
+//! time.
 //!
-//! `link::ether`, the loopback queue and tunnels pass packets to [`input`]. From there they go to
-//! UDP, to TCP, to [`forward`], or to the slow path of their family ([`crate::ip4`],
-//! [`crate::ip6`]), which decides about all other packets and sets the drop reason.
+//! `link::ether`, the loopback queue and tunnels pass packets to [`input`]. This module passes them
+//! on to UDP, TCP or [`forward`]. All other packets are passed to the slow path of their family
+//! ([`crate::ip4`], [`crate::ip6`]), which processes them or drops them with a reason.
 
 pub(crate) mod exit;
 mod forward;
@@ -38,31 +39,32 @@ pub(crate) struct Opened<A> {
 
 /// Family-specific part of IP input and forwarding.
 pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address> {
-    /// Drop reason: forwarding is disabled on this host.
+    /// Drop reason for packets to other hosts while forwarding is off.
     const NOT_FORWARDING: DropReason;
 
     /// Returns whether this address family is enabled on `iface`.
     fn is_spoken<L: Locks>(iface: &Iface<L>) -> bool;
-    /// Returns whether forwarding is enabled.
+    /// Returns whether this host forwards packets of this family.
     fn is_router<L: Locks>(stack: &Stack<L>) -> bool;
-    /// Fast path: removes the link header and padding of a packet and returns its header fields.
-    /// Accepts only a complete, valid unicast packet that needs no special handling. For any other
-    /// packet, returns `None` and changes nothing. If `station` is set, the packet is in an
-    /// Ethernet frame, which must be addressed to this MAC address. `trusted` states that the port
-    /// verifies checksums.
+    /// Parses a packet for the fast path: removes its link header and padding and returns its
+    /// header fields. Accepts only a complete, valid unicast packet that needs no special handling.
+    /// For any other packet, returns `None` and changes nothing. If `station` is set, the packet
+    /// still has its Ethernet header, which must have this destination. `trusted` is true if
+    /// checksums that the port has verified need not be verified again.
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
-    /// Returns whether a socket may receive packets to the address `dst` of `iface` by the fast
-    /// path.
+    /// Returns whether the fast path may deliver packets to `dst`, which is an address of `iface`
+    /// that may be in the course of duplicate address detection.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
-    /// Returns the sysctl of source validation.
+    /// Returns the sysctl that selects the mode of source validation.
     fn source_validation(sysctls: &Sysctls) -> &Sysctl;
-    /// Returns the source address of an opened packet.
+    /// Returns the source address of a packet that [`Input::open`] accepted.
     fn source_in(packet: &[u8]) -> Self;
-    /// Returns whether the source is of link scope, so that the routes do not cover it.
+    /// Returns whether a packet with this source address comes from its link only, so that no route
+    /// leads to the address.
     fn is_near(self) -> bool;
-    /// Slow path: processes a chunk in which the packets of `slow` are not opened (parsed by
-    /// [`Input::open`]), and counts all of the chunk as received. `framed` states that the `slow`
-    /// packets still have their link header.
+    /// Processes a chunk on the slow path and counts all of its packets as received.
+    /// [`Input::open`] accepted all packets except those in `slow`. If `framed` is true, the
+    /// packets in `slow` still have their link header.
     fn input_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -72,7 +74,8 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         slow: SlowFrames,
         lap: Lap<'_>,
     );
-    /// Slow path: processes opened packets; `ids` are their next hops.
+    /// Processes, on the slow path, packets that [`Input::open`] accepted. `ids` are their next
+    /// hops.
     fn input_opened<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -81,16 +84,16 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
         ids: &[Option<NextHopId>],
         lap: Lap<'_>,
     );
-    /// Returns the destination of a packet, if the fast path can forward it to a link with this
-    /// MTU.
+    /// Returns the destination of a packet; `None` if the fast path cannot forward the packet to a
+    /// link with this MTU.
     fn passable(packet: &Frame, mtu: usize) -> Option<Self>;
     /// Decrements the TTL or hop limit of a packet that [`Input::passable`] accepts.
     fn take_hop(packet: &mut Frame);
-    /// Decrements the TTL or hop limit of an opened packet and writes its link header. Returns
-    /// `false` and changes nothing if that is not possible.
+    /// Decrements the TTL or hop limit of a packet that [`Input::open`] accepted, and writes its
+    /// link header. Returns `false` and changes nothing if the fast path cannot forward the packet.
     fn pass_on(packet: &mut Frame, mtu: usize, link: Adjacency) -> bool;
-    /// Slow path: forwards a packet. Returns whether the packet or its fragments were sent or are
-    /// queued until the neighbor is resolved.
+    /// Forwards a packet on the slow path. Returns whether the packet or its fragments were sent,
+    /// or are queued until the MAC address of the next hop is resolved.
     fn forward_slow<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -102,13 +105,13 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn neighbors<L: Locks>(stack: &Stack<L>) -> &Guarded<L, neigh::Table<Self::Addr>>;
     /// Returns the limits of the neighbor table.
     fn neighbor_rules<L: Locks>(stack: &Stack<L>) -> neigh::Rules;
-    /// Sends an ARP request or neighbor solicitation.
+    /// Sends an ARP request or neighbor solicitation for `next`.
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
 }
 
-/// Returns the IP header, `H` bytes, of a packet. If `station` is set, the IP header follows an
-/// Ethernet header (`FRAMED` bytes in all), which must have this destination and the type
-/// `ethertype`.
+/// Returns the IP header of a packet, which has `H` bytes. If `station` is set, the packet still
+/// has its Ethernet header, which must have this destination and the type `ethertype`. `FRAMED` is
+/// the length of both headers together.
 #[inline(always)]
 pub(crate) fn header<const H: usize, const FRAMED: usize>(
     packet: &Frame,
@@ -124,9 +127,9 @@ pub(crate) fn header<const H: usize, const FRAMED: usize>(
     }
 }
 
-/// Trims a frame to the `len` bytes of its IP packet, without link header and padding. Returns
-/// `false` and changes nothing if the frame is shorter. If there is no link header, the caller has
-/// checked the length.
+/// Trims a frame to the `len` bytes of its IP packet, which removes the padding and, if `station`
+/// is set, the Ethernet header. Returns `false` and changes nothing if a frame with an Ethernet
+/// header is too short. Without that header, the caller must have checked the length.
 #[inline(always)]
 pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool {
     if station.is_some() {
@@ -136,8 +139,8 @@ pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool 
     true
 }
 
-/// Returns the length in bytes of the longest packet on the link: that of the packet itself, or of
-/// the longest segment into which a large segment is split.
+/// Returns the length in bytes that a packet has on the link. For a large TCP segment (TSO), that
+/// is the length of the longest segment into which it is split.
 #[inline(always)]
 pub(crate) fn link_len(packet: &Frame) -> usize {
     if packet.flags().has(Flags::GSO) { piece_len(packet) } else { packet.len() }

@@ -1,8 +1,8 @@
-//! Slow path of IPv4 input, after [`crate::ip`]: to `udp`, `tcp`, `icmp4`, `igmp`, a tunnel, or
-//! `ip4::forward`.
+//! Slow path of IPv4 input, for packets that the fast path in [`crate::ip`] does not accept. It
+//! passes them to `udp`, `tcp`, `icmp4`, `igmp`, a tunnel, or `ip4::forward`.
 //!
-//! Each packet ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 1122
-//! 3.2.1 and RFC 1812 5.2. Source routes are dropped, not followed.
+//! Each packet is delivered, forwarded, held as a fragment, or dropped. The checks follow RFC 1122
+//! 3.2.1 and RFC 1812 5.2. Packets with a source route option are dropped.
 
 mod forward;
 pub mod frag;
@@ -30,9 +30,9 @@ use std::net::Ipv4Addr;
 use wire::ip4::{self, Opt};
 use wire::{Malformed, Proto};
 
-/// Destination class of a packet that passed its checks.
+/// Class of the destination address of a packet that passed the checks.
 enum Destination {
-    /// A unicast address; the FIB decides whether it is this host's.
+    /// A unicast address. The FIB determines whether it is an address of this host.
     Unicast,
     /// 255.255.255.255: all hosts on the link.
     Broadcast,
@@ -42,8 +42,8 @@ enum Destination {
 
 impl<L: Locks> Stack<L> {
     /// Delivers, forwards or drops the packets of a chunk that have different next hops;
-    /// consecutive packets with the same next hop are processed together. `udp` contains datagrams
-    /// for this host that were already found.
+    /// consecutive packets with the same next hop are processed together. `udp` contains the UDP
+    /// datagrams for this host that were found before; they are delivered last.
     #[inline(never)]
     fn ip4_route(
         &self,
@@ -70,7 +70,8 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Demux, n);
     }
 
-    /// Delivers, forwards or drops packets that have the same next hop.
+    /// Delivers, forwards or drops packets that all have the next hop `way`. UDP datagrams for this
+    /// host are added to `udp`.
     fn ip4_run(&self, cx: Cx, iface: Option<&Iface<L>>, run: &mut Burst, way: Option<NextHopId>, udp: &mut Burst) {
         if run.is_empty() {
             return;
@@ -82,8 +83,8 @@ impl<L: Locks> Stack<L> {
         let broadcast = matches!(hop.map(|hop| hop.via), Some(Via::Broadcast(_)));
         for mut packet in run.drain() {
             if broadcast {
-                // Only the destination address decides whether a packet is a broadcast: a directed
-                // broadcast may arrive in a unicast frame.
+                // A directed broadcast may arrive in a unicast frame. It is a broadcast because of
+                // its destination address, so it is marked here.
                 packet.set_flags(packet.flags().with(Flags::LINK_BROADCAST));
             }
             match ip4::Header::parse(packet.bytes()) {
@@ -93,7 +94,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Checks a packet (RFC 1122 3.2.1, RFC 1812 5.2.2) and removes link padding.
+    /// Checks a packet (RFC 1122 3.2.1, RFC 1812 5.2.2) and removes the padding of the link layer.
+    /// Returns the header and the destination class, or the reason to drop the packet.
     fn ip4_check(
         &self,
         cx: Cx,
@@ -116,8 +118,8 @@ impl<L: Locks> Stack<L> {
             if first == 0 || first == 127 || first >= 224 {
                 return Err(DropReason::Ip4MartianSource);
             }
-            // LAND and La Tierra attacks: a packet from a link cannot have our own or a broadcast
-            // address as its source.
+            // A packet from a link cannot have an address of ours or a broadcast address as its
+            // source (LAND and La Tierra attacks).
             if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
@@ -139,8 +141,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Checks the options (RFC 1122 3.2.1.8, RFC 7126). A packet with malformed options or a source
-    /// route is dropped; other options are ignored. For malformed options an error is sent (RFC
-    /// 1812 4.3.3.5, RFC 1122 3.2.2.5) if the packet is for us or would be forwarded.
+    /// route is dropped; other options are ignored. An ICMP error about malformed options is sent
+    /// if the packet is for us or would be forwarded (RFC 1812 4.3.3.5, RFC 1122 3.2.2.5).
     #[cold]
     fn check_options(&self, cx: Cx, header: &ip4::Header, packet: &Frame) -> Result<(), DropReason> {
         if let Err(fault) = ip4::check_options(packet.bytes().get(..header.ihl_len).unwrap_or_default()) {
@@ -167,8 +169,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Passes a packet for this host to its protocol. UDP datagrams are collected in `udp`, for
-    /// processing as a burst.
+    /// Passes a packet for this host to its protocol; fragments are reassembled first. UDP
+    /// datagrams are collected in `udp`, to be processed as a burst.
     fn ip4_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header, udp: &mut Burst) {
         let group = header.dst.is_multicast() || header.dst.is_broadcast();
         if packet.flags().has(Flags::LINK_BROADCAST) && !group && !self.is_broadcast(cx, header.dst) {
@@ -248,7 +250,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether `dst` is a broadcast address of one of our links.
+    /// Returns whether `dst` is 255.255.255.255 or the broadcast address of one of our links.
     pub(crate) fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
         dst.is_broadcast() || matches!(self.ways.lookup(cx, dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
     }

@@ -1,11 +1,12 @@
-//! Slow path of IPv6 input, after [`crate::ip`]: one packet at a time, to `udp`, `tcp`, `icmp6`, a
-//! tunnel, or `ip6::forward`.
+//! Slow path of IPv6 input, for packets that the fast path in [`crate::ip`] does not accept. It
+//! passes one packet at a time to `udp`, `tcp`, `icmp6`, a tunnel, or `ip6::forward`.
 //!
-//! Packets arrive with the link header pulled, and each ends as a delivery, a forward, a held
-//! fragment, or a drop. Checks follow RFC 8200, RFC 4291 and RFC 4007. The chain of extension
-//! headers is parsed once, without recursion, and only for packets to this host; a router processes
-//! only the Hop-by-Hop options. Type 0 routing headers are rejected (RFC 5095). IPv6 is enabled on
-//! an interface that has an IPv6 address; other interfaces drop it like an unknown EtherType.
+//! Packets arrive without their link header. Each is delivered, forwarded, held as a fragment, or
+//! dropped. The checks follow RFC 8200, RFC 4291 and RFC 4007. The chain of extension headers is
+//! parsed once, without recursion, and only for packets to this host; a router processes only the
+//! Hop-by-Hop options. Type 0 routing headers are rejected (RFC 5095). IPv6 is enabled on
+//! interfaces that have an IPv6 address. Other interfaces drop IPv6 packets like those of an
+//! unknown EtherType.
 
 pub(crate) mod addr;
 mod advertise;
@@ -47,14 +48,15 @@ use wire::icmp6::{self, Problem, parameter};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, ip4, tcp, udp};
 
-/// Destination class of a packet that passed its checks.
+/// Class of the destination address of a packet that passed the checks: this host, or another one.
 enum Destination {
     Here,
     Onward,
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes one packet. `iface` is the receiving interface; `None` for loopback.
+    /// Counts a packet as received and processes it. `iface` is the receiving interface; `None` for
+    /// loopback.
     #[inline(never)]
     pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         if iface.is_some_and(|iface| !iface.has_ip6()) {
@@ -64,7 +66,8 @@ impl<L: Locks> Stack<L> {
         self.ip6_packet(cx, iface, packet);
     }
 
-    /// Processes one packet that has already been counted as received.
+    /// Processes a packet that has already been counted as received. `iface` is the receiving
+    /// interface; `None` for loopback.
     pub(crate) fn ip6_packet(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         match self.ip6_check(cx, iface, &mut packet) {
             Err(why) => self.drop_frame(cx, packet, why),
@@ -79,7 +82,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Checks a packet, removes link padding and returns its destination class.
+    /// Checks a packet and removes the padding of the link layer. Returns the header and the
+    /// destination class, or the reason to drop the packet.
     fn ip6_check(
         &self,
         cx: Cx,
@@ -95,8 +99,8 @@ impl<L: Locks> Stack<L> {
         if packet.flags().has(Flags::LINK_BROADCAST) && !header.dst.is_multicast() {
             return Err(DropReason::Ip6LinkBroadcast);
         }
-        // This check precedes the Hop-by-Hop options, which are for forwarding nodes (RFC 8200
-        // 4.3).
+        // This check precedes that of the Hop-by-Hop options, which are for nodes that forward the
+        // packet (RFC 8200 4.3).
         if matches!(destination, Destination::Onward) && !self.sysctls.forwarding6.on() {
             return Err(DropReason::Ip6NotForwarding);
         }
@@ -106,9 +110,9 @@ impl<L: Locks> Stack<L> {
         Ok((header, destination))
     }
 
-    /// Returns the reason for which a packet with this header, received by `iface` and with `via`
-    /// as its next hop, would be dropped; `None` if it would not. Applies the checks of input and
-    /// forwarding in their order.
+    /// Returns the reason why a packet with this header, received by `iface`, would be dropped;
+    /// `None` if it would not. `via` is the target of the route to its destination. Applies the
+    /// checks of input and forwarding in the same order as for a packet.
     pub(crate) fn refusal6(
         &self,
         cx: Cx,
@@ -141,9 +145,9 @@ impl<L: Locks> Stack<L> {
         if dst.is_unspecified() || dst.is_loopback() || ip6::is_v4_mapped(dst) || zone::is_forged(dst) || near {
             return Err(DropReason::Ip6MartianDestination);
         }
-        // A packet from the wire cannot have our own source address. A link-local address is ours
-        // on its own link only. A tentative address passes, since neighbor discovery must detect
-        // other stations that use it.
+        // A packet from a link cannot have an address of ours as its source. A link-local address
+        // is ours on its own link only. A tentative address of ours is accepted, since duplicate
+        // address detection must receive packets of another station that uses it.
         if src == dst || self.state6(cx, Some(iface), src) == Some(AddrState::Valid) {
             return Err(DropReason::Ip6OwnSource);
         }
@@ -162,8 +166,8 @@ impl<L: Locks> Stack<L> {
             };
             return if member { Ok(Destination::Here) } else { Err(DropReason::Ip6NotMember) };
         }
-        // RFC 4862 5.4: an address that may be a duplicate receives nothing but neighbor discovery
-        // to its solicited-node group.
+        // While an address may be a duplicate, this host receives no packets to it, only neighbor
+        // discovery to its solicited-node group (RFC 4862 5.4).
         match self.state6(cx, iface, dst) {
             Some(AddrState::Valid) => Ok(Destination::Here),
             Some(_) => Err(DropReason::Ip6Tentative),
@@ -172,8 +176,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the state of `addr` if it is an address of ours on `iface`; with `None`, on any
-    /// interface. A link-local address belongs to its own link only.
+    /// Returns the state of `addr` if it is an address of ours. A link-local address must be one of
+    /// `iface`, or of any interface if `iface` is `None`.
     pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
         let own = if !ip6::is_link_local(addr) {
             let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };
@@ -187,7 +191,8 @@ impl<L: Locks> Stack<L> {
         own.map(|own| own.state)
     }
 
-    /// Returns the interface that has the link-local address `addr`.
+    /// Returns the first interface that has the link-local address `addr`; `None` for any other
+    /// address.
     pub(crate) fn own_zone6(&self, cx: Cx, addr: Ipv6Addr) -> Option<IfaceId> {
         if !ip6::is_link_local(addr) {
             return None;
@@ -195,18 +200,18 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter().find(|iface| iface.has_addr6(cx, addr)).map(|iface| iface.id)
     }
 
-    /// Returns whether `addr` is an address of this host, on any link.
+    /// Returns whether `addr` is an address of this host on any interface, in any state.
     pub(crate) fn is_own6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
         self.state6(cx, None, addr).is_some()
     }
 
-    /// Returns the route of packets to `dst`.
+    /// Returns the target of the route that this host's packets to `dst` take.
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
         self.route_output(cx, dst.to_bits()).map(|hop| hop.via)
     }
 
-    /// Delivers a packet for this host to its protocol, reassembling fragments first. A reassembled
-    /// packet that is again a fragment is dropped.
+    /// Passes a packet for this host to its protocol; fragments are reassembled first. A
+    /// reassembled packet that is again a fragment is dropped.
     fn ip6_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: ip6::Header) {
         let (mut packet, mut header, mut put_together) = (packet, header, false);
         let chain = loop {
@@ -249,8 +254,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Drops a packet with an unknown next header and sends an error (RFC 8200 4). Raw sockets have
-    /// already received copies of it.
+    /// Drops a packet with an unknown next header and sends an ICMPv6 error (RFC 8200 4). If raw
+    /// sockets have already received copies of the packet, no error is sent.
     fn unknown_next(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain) {
         if self.raw.has(Domain::Inet6, chain.upper) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
@@ -261,8 +266,9 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Drops a packet with an invalid chain of extension headers; `chain` is the valid part. Sends
-    /// an error in two cases: for a Hop-by-Hop header that is not first, which counts as unknown
-    /// (RFC 8200 4), and for a first fragment without the whole chain (RFC 7112 5).
+    /// an ICMPv6 error in two cases: if a Hop-by-Hop header is not the first one, which is treated
+    /// as unknown (RFC 8200 4), and if a first fragment does not contain the whole chain (RFC 7112
+    /// 5).
     #[cold]
     fn bad_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain, why: Malformed) {
         match why {
@@ -275,7 +281,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, malformed(why));
     }
 
-    /// Drops a first fragment without the whole header chain (RFC 7112 5, RFC 8200 4.5).
+    /// Drops a first fragment that does not contain the whole header chain, and sends an ICMPv6
+    /// error (RFC 7112 5, RFC 8200 4.5).
     fn cut_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         self.parameter_problem(cx, iface, &packet, parameter::CUT_CHAIN, 0);
         self.drop_frame(cx, packet, DropReason::FragMalformed);
@@ -291,8 +298,9 @@ impl<L: Locks> Stack<L> {
     ) -> Option<(Frame, ip6::Header)> {
         self.count(cx).ip6.fragments_received.bump();
         if chain.fragment.is_some_and(|fragment| fragment.more) && !usize::from(header.payload_len).is_multiple_of(8) {
-            // RFC 8200 4.5: not the last fragment, and its length is not a multiple of 8 bytes.
-            // Extension headers are multiples of 8 themselves.
+            // The length of a fragment that is not the last must be a multiple of 8 bytes (RFC 8200
+            // 4.5). The payload length includes the extension headers, which are multiples of 8
+            // bytes themselves.
             self.parameter_problem(cx, iface, &fragment, parameter::FIELD, 4);
         } else if let Some(at) = too_long(header, chain) {
             self.parameter_problem(cx, iface, &fragment, parameter::FIELD, at);
@@ -324,7 +332,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Runs due timers; returns the time of the next one.
+    /// Runs the due timers of IPv6. Returns the time of the next one.
     pub(crate) fn poll_ip6(&self, cx: Cx) -> Instant {
         if !self.six.is_on() {
             return Instant::NEVER;
@@ -336,7 +344,8 @@ impl<L: Locks> Stack<L> {
         neighbors.min(redirects).min(Instant::from_nanos(self.six.due.load(Ordering::Relaxed)))
     }
 
-    /// Returns the interface by which a packet arrived, if it exists.
+    /// Returns the interface with the number `id`; `None` if `id` is `None` or there is no such
+    /// interface.
     pub(crate) fn iface_of(&self, id: Option<IfaceId>) -> Option<&Iface<L>> {
         id.and_then(|id| self.ifaces.get(id))
     }
@@ -347,17 +356,18 @@ fn is_first(chain: &Chain) -> bool {
     chain.fragment.is_some_and(|fragment| fragment.offset == 0 && fragment.more)
 }
 
-/// Returns the position of the fragment offset field if the reassembled packet would be longer than
-/// its header can state (RFC 8200 4.5).
+/// Returns the position of the fragment offset field in the packet, if the reassembled packet would
+/// be longer than its header can state (RFC 8200 4.5); otherwise `None`.
 fn too_long(header: &ip6::Header, chain: &Chain) -> Option<usize> {
     let (extension, _) = chain.find(Proto::FRAGMENT)?;
-    // The headers before the Fragment header count; the Fragment header does not.
+    // The length of the reassembled packet includes the headers before the Fragment header, but not
+    // the Fragment header.
     let whole = usize::from(chain.fragment?.offset) + usize::from(header.payload_len).saturating_sub(extension.len);
     (whole > usize::from(u16::MAX)).then_some(extension.offset + 2)
 }
 
-/// Returns whether the packet contains all of the upper-layer header, as far as its length is known
-/// (RFC 7112 5).
+/// Returns whether the packet contains the whole upper-layer header (RFC 7112 5). Of a protocol
+/// that this stack does not know, one byte must be present.
 fn has_upper_header(header: &ip6::Header, chain: &Chain, packet: &Frame) -> bool {
     let payload = chain.payload(header, packet.bytes());
     let need = match chain.upper {

@@ -112,7 +112,7 @@ pub fn tunnel(data: &[u8]) {
         side.stack.poll(cx(now));
         side.check(cx(now));
     }
-    assert!(manner & 64 != 0 || side.stack.held_by_tunnels(cx(now)) == 0, "a packet still circulates through the tunnels");
+    assert!(manner & 64 != 0 || side.stack.held_by_tunnels(cx(now)) == 0, "a packet circulates through the tunnels");
     side.stack.shutdown(cx(now));
     assert_eq!((side.stack.held(cx(now)), side.pool.stats().live()), (0, 0));
 }

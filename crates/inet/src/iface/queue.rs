@@ -1,9 +1,9 @@
-//! Transmit queues of an interface, each with a short stage (queue) in front of the port, and the
-//! choice between them.
+//! Transmit queues of an interface. Each has a stage: a short queue of frames that wait for the
+//! port.
 //!
-//! A port of a shared host may have several queues. Threads then send by different queues and write
-//! no common cache line. Where order matters, it is kept: a connection with unacknowledged data
-//! stays with one queue, and so does a tunnel.
+//! A port of a host that several threads share may have several transmit queues. Threads then send
+//! by different queues, so that they do not write common cache lines. To keep frames in order, a
+//! connection with unacknowledged data uses only one queue, and so does a tunnel.
 
 use super::id::IfaceId;
 use buf::{Burst, Frame};
@@ -13,21 +13,21 @@ use std::hint::cold_path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Transmits the frames of one transmit queue.
+/// Transmits the frames of one transmit queue of a port.
 pub trait Output: Send {
     /// Sends frames from the front of `burst` and returns the number sent. Frames that were not
     /// accepted stay in `burst`.
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
 
-    /// Sends a single frame; returns the frame if there is no room.
+    /// Sends a single frame; returns the frame as `Err` if it was not accepted.
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         let mut burst = Burst::of(frame);
         self.output(&mut burst, now);
         burst.pop().map_or(Ok(()), Err)
     }
 
-    /// Sends delayed or paced frames that are due. Returns the time of the next call if frames are
-    /// still held.
+    /// Sends delayed or paced frames that are due. Returns the time at which this must be called
+    /// again; `None` if no frame is held.
     fn poll(&mut self, now: Instant) -> Option<Instant> {
         let _ = now;
         None
@@ -42,22 +42,22 @@ pub trait Output: Send {
 /// Time at which a staged frame is passed to the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AtOnce {
-    /// Now: the caller sends a single frame and returns.
+    /// Immediately, since the caller sends a single frame and returns.
     Yes,
-    /// Later: the caller flushes at the end of its burst.
+    /// Later, since the caller flushes the queues at the end of its burst.
     Later,
 }
 
 /// Staged frames of one transmit queue.
 pub(crate) struct TxStage {
-    /// The set that contains only this queue.
+    /// Set that contains only this queue.
     pub(crate) own: QueueSet,
     pub(crate) burst: Burst,
     pub(crate) output: Option<Box<dyn Output>>,
 }
 
 impl TxStage {
-    /// Passes the staged frames to the port; returns how many it accepted.
+    /// Passes the staged frames to the port; returns the number that it accepted.
     #[inline(always)]
     pub(crate) fn flush(&mut self, now: Instant) -> usize {
         match &mut self.output {
@@ -67,8 +67,8 @@ impl TxStage {
     }
 }
 
-/// A set of transmit queues, of any interfaces. It may report more queues than were added, since it
-/// stores a set of interfaces and a set of queue numbers, each modulo 64.
+/// A set of transmit queues of any interfaces. It stores a set of interface numbers and a set of
+/// queue numbers, both modulo 64. Therefore it may also contain queues that were not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QueueSet {
     ifaces: u64,
@@ -87,7 +87,7 @@ impl QueueSet {
         QueueSet { ifaces: bit(usize::from(iface.0)), queues: bit(queue) }
     }
 
-    /// Returns whether the set contains queues of `iface`.
+    /// Returns whether the set may contain queues of `iface`.
     #[inline(always)]
     fn has(self, iface: IfaceId) -> bool {
         self.ifaces & bit(usize::from(iface.0)) != 0
@@ -132,7 +132,8 @@ pub(crate) type Queue<L> = Guarded<L, TxStage>;
 pub(crate) struct Queues<L: Locks> {
     iface: IfaceId,
     first: CachePadded<Queue<L>>,
-    /// Queues after the first. They are allocated for the first port with several queues, and kept.
+    /// Queues after the first. They are allocated for the first port with several queues and are
+    /// never freed.
     more: OnceLock<Box<[CachePadded<Queue<L>>]>>,
     /// Number of queues in `more` that the current port uses.
     others: AtomicUsize,
@@ -144,7 +145,8 @@ impl<L: Locks> Queues<L> {
         Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
     }
 
-    /// Returns the queue with number `at()`, modulo the number of queues.
+    /// Returns the queue with the number `at()`, modulo the number of queues. `at` is called only
+    /// if there are several queues.
     #[inline(always)]
     pub(crate) fn at(&self, at: impl FnOnce() -> usize) -> &Queue<L> {
         match self.others.load(Ordering::Acquire) {
@@ -169,8 +171,8 @@ impl<L: Locks> Queues<L> {
         std::iter::once(&self.first).chain(self.more.get().into_iter().flatten()).map(|queue| &queue.0)
     }
 
-    /// Sets the outputs of the queues. Returns the frames staged at queues that have no output
-    /// afterwards. The first port with several queues determines the maximum number.
+    /// Sets the outputs of the queues. Returns the staged frames of queues that have no output
+    /// afterwards. The first port with several queues determines the maximum number of queues.
     pub(crate) fn set(&self, cx: Cx, outputs: Vec<Box<dyn Output>>) -> Vec<Frame> {
         let others = outputs.len().saturating_sub(1);
         let made = if others == 0 || !L::SHARED {

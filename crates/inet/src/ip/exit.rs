@@ -1,5 +1,5 @@
-//! Outgoing interface and next hop of a packet of this host, and the reasons for which there is
-//! none.
+//! Outgoing interface and next hop of a packet that this host sends, and the reasons why it cannot
+//! be sent.
 
 use crate::iface::IfaceId;
 use std::net::Ipv4Addr;
@@ -12,8 +12,8 @@ pub enum OutputError {
     NoRoute,
     /// The route is a reject, prohibit or blackhole route.
     Rejected,
-    /// The packet is longer than the path MTU and must not be fragmented, or longer than a header
-    /// can state.
+    /// The packet is longer than the path MTU and must not be fragmented, or it is longer than an
+    /// IP header can state. The value is the maximum length in bytes.
     TooBig(usize),
     /// The interface is down.
     IfaceDown,
@@ -26,10 +26,10 @@ pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) to: Target<A>,
 }
 
-/// Link-layer receiver of a packet.
+/// Receiver of a packet on the link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<A = Ipv4Addr> {
-    /// Neighbor with this address.
+    /// Neighbor with this IP address.
     Neighbor(A),
     /// Broadcast or multicast MAC address.
     Station(Mac),

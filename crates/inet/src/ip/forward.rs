@@ -1,9 +1,10 @@
-//! Forwarding fast path: decrements the hop limit, copies a neighbor's link header and stages the
-//! packet.
+//! Fast path of forwarding: decrements the TTL or hop limit, writes the link header for the next
+//! hop, and stages the packet for transmission.
 //!
-//! Packets arrive with their next hops looked up. Packets that need more (an expired hop limit,
-//! fragmentation, options, an unresolved neighbor) take the slow path of their family. Consecutive
-//! packets with the same next hop take the interface lock only once.
+//! The next hops of the packets are already looked up. Packets that need more work (an expired hop
+//! limit, fragmentation, options, an unresolved neighbor) take the slow path of their family. For
+//! consecutive packets with the same next hop, the lock of the transmit queue is acquired only
+//! once.
 
 use super::{Input, link_len};
 use crate::Stack;
@@ -62,10 +63,10 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(n as u64);
     }
 
-    /// Forwards packets from the front of a chunk of opened packets that have different gateways,
-    /// as long as they leave through one interface by the fast path. Returns the number forwarded.
-    /// Without this function, a router with many gateways on a link would process packets one at a
-    /// time, since few consecutive packets have the same gateway.
+    /// Forwards packets with different gateways from the front of a chunk, as long as they leave by
+    /// the same interface and the fast path can forward them. Returns the number of packets
+    /// forwarded. Without this function, a router with many gateways on a link would process
+    /// packets one at a time, since few consecutive packets have the same gateway.
     pub(super) fn forward_through_gateways<F: Input>(
         &self,
         cx: Cx,
@@ -97,8 +98,9 @@ impl<L: Locks> Stack<L> {
         n
     }
 
-    /// Returns the outgoing interface, if the next hop is a link or a gateway with a resolved MAC
-    /// address and the interface is not the one by which the packets arrived.
+    /// Returns the outgoing interface for the fast path. Returns `None` if the next hop is neither
+    /// a link nor a gateway with a resolved MAC address, or if the packets arrived by the same
+    /// interface.
     #[inline(always)]
     fn egress_iface<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
         let out = match hop.via {
@@ -112,8 +114,8 @@ impl<L: Locks> Stack<L> {
         self.ifaces.get(out).filter(|out| out.kind == IfaceKind::Ethernet) // a tunnel has no link header
     }
 
-    /// Sends a chunk of packets. Those of `slow` take the slow path; the others already have their
-    /// link header.
+    /// Sends a chunk of packets. Packets in `slow` take the slow path; the others already have
+    /// their link header.
     #[inline(never)]
     fn forward_partly_slow<F: Input>(
         &self,
@@ -142,8 +144,8 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(sent);
     }
 
-    /// Sends a packet to a neighbor. Resolves the MAC address if needed, and stores it in the next
-    /// hop of the gateway.
+    /// Sends a packet to the neighbor `next`, or queues it until its MAC address is resolved. If
+    /// `hop` leads to a gateway, stores the resolved MAC address in it for the fast path.
     pub(crate) fn send_to_neighbor<F: Input>(
         &self,
         cx: Cx,
@@ -188,8 +190,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Decrements the hop limit in the IP header (`H` bytes) at the front of a packet, and writes the
-/// link header. Returns `false` and changes nothing if the hop limit or the length prevents this.
+/// Decrements the TTL or hop limit in the IP header (`H` bytes) at the front of a packet, and
+/// writes the link header. Returns `false` and changes nothing if the hop limit has expired or the
+/// packet is longer than `mtu`.
 #[inline(always)]
 pub(crate) fn pass_on<const H: usize>(
     packet: &mut Frame,
@@ -204,7 +207,7 @@ pub(crate) fn pass_on<const H: usize>(
     packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, write)
 }
 
-/// Performs [`pass_on`] for a large segment or a lent buffer.
+/// Performs [`pass_on`] for a large TCP segment or a packet in a lent buffer.
 #[inline(never)]
 fn pass_on_large<const H: usize>(
     packet: &mut Frame,

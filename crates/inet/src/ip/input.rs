@@ -1,8 +1,8 @@
-//! IP input, from the link layer to the protocols or to forwarding.
+//! IP input on the fast path, from the link layer to the transport protocols or to forwarding.
 //!
-//! A chunk is parsed in place. One FIB lookup decides for all of it between delivery and
-//! forwarding, and a chunk of one protocol for one address is passed on as a whole. A host's own
-//! addresses are routes.
+//! A chunk of packets is parsed in place. One burst lookup in the FIB determines which packets are
+//! delivered and which are forwarded, since the FIB also contains the host's own addresses. A chunk
+//! with only one protocol and one next hop is passed on as a whole.
 
 use super::Input;
 use crate::Stack;
@@ -15,8 +15,8 @@ use lock::{Cx, Locks, Pinned};
 use stats::{DropReason, Lap, Stage};
 use wire::{Mac, Proto};
 
-/// Protocols of the packets in a chunk, as the AND and the OR of their numbers: two instructions
-/// per packet.
+/// Protocols of the packets in a chunk, as the bitwise AND and OR of their protocol numbers. This
+/// takes two instructions per packet and shows whether all packets have the same protocol.
 #[derive(Clone, Copy)]
 struct Protos {
     all: u8,
@@ -40,9 +40,10 @@ impl Protos {
 
 impl<L: Locks> Stack<L> {
     /// Processes up to a chunk of packets. `iface` is the receiving interface; `None` for loopback.
-    /// If `station` is set, the packets still have their Ethernet header, and only those addressed
-    /// to this MAC address are for this host; sources are not validated then. Checking both layers
-    /// together and writing the frame's state once makes a routed frame a sixth cheaper.
+    /// If `station` is set, the packets still have their Ethernet header, and the fast path accepts
+    /// only those with this destination; source addresses are not validated then. Checking the
+    /// headers of both layers together, and updating the frame only once, reduces the cost of a
+    /// routed frame by a sixth.
     #[inline(always)]
     pub(crate) fn ip_input<F: Input>(
         &self,
@@ -83,7 +84,8 @@ impl<L: Locks> Stack<L> {
         self.ip_dispatch(cx, iface, packets, dst.get(..n).unwrap_or_default(), protos, lap);
     }
 
-    /// Delivers or forwards up to a chunk of opened packets with the destinations `dst`.
+    /// Delivers or forwards up to a chunk of packets that [`Input::open`] accepted. `dst` are their
+    /// destinations.
     #[inline(always)]
     fn ip_dispatch<F: Input>(
         &self,
@@ -123,8 +125,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Forwards packets with different next hops: by the fast path as far as possible, the rest by
-    /// the slow path.
+    /// Forwards packets with different next hops. Those at the front take the fast path as far as
+    /// possible; the rest takes the slow path.
     #[inline(always)]
     fn ip_through_gateways<F: Input>(
         &self,
@@ -143,13 +145,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether sockets can receive these packets by the fast path: no raw socket receives
-    /// copies, and the host may use all of the destination addresses, which are of one interface.
+    /// Returns whether the fast path can deliver these packets to sockets: no raw socket receives
+    /// copies, and the host may use all of the destination addresses, which belong to one
+    /// interface.
     #[inline(always)]
     fn is_for_sockets<F: Input>(&self, cx: Cx, hop: &Hop<F::Addr>, dst: &[F]) -> bool {
         let Via::Local(iface) = hop.via else { return false };
-        // Written only when the value changes: reading 16 bytes that were just written in two parts
-        // would stall.
+        // `before` is written only if the value changes: reading 16 bytes that were just written in
+        // two parts would stall the processor.
         let mut before = None;
         let mut is_usable = |dst: F| {
             before == Some(dst) || {

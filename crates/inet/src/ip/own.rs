@@ -7,8 +7,8 @@ use crate::{Stack, zone};
 use lock::{Cx, Locks};
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether `addr` is an address of this host; `None` for a link-local address without
-    /// an interface, which cannot be assigned to a link.
+    /// Returns whether `addr` is a valid address of this host; `None` for an IPv6 link-local
+    /// address without an interface, since it is ambiguous.
     pub(crate) fn owns(&self, cx: Cx, addr: Addr) -> Option<bool> {
         if let Some(v4) = addr.to_v4() {
             return Some(matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Local(_))));
@@ -17,7 +17,7 @@ impl<L: Locks> Stack<L> {
         if wire::ip6::is_link_local(v6) && iface.is_none() {
             return None;
         }
-        // A scope id without an interface: not an address of this host.
+        // If no interface has the number in the scope id, this is not an address of this host.
         let iface = match iface {
             Some(id) => match self.ifaces.get(id) {
                 None => return Some(false),

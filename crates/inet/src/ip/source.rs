@@ -1,9 +1,9 @@
-//! Source address validation: drops packets that arrive by another interface than the route to
-//! their source (reverse path check, uRPF: RFC 1812 5.3.8, RFC 3704).
+//! Source address validation (unicast reverse path forwarding, uRPF: RFC 1812 5.3.8, RFC 3704). It
+//! drops packets that arrive by an interface other than that of the route to their source.
 //!
 //! The sysctls net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by
-//! default. With one of them on, the sources of a chunk are looked up in the FIB like its
-//! destinations. Packets that fail take the slow path, where they are dropped.
+//! default. If one is on, the sources of a chunk are looked up in the FIB, as its destinations are.
+//! Packets that fail the check take the slow path, which drops them.
 
 use super::Input;
 use crate::Stack;
@@ -13,12 +13,12 @@ use crate::stack::{CHUNK, SlowFrames};
 use buf::Burst;
 use lock::{Cx, Locks, Pinned};
 
-/// Sysctl value of strict mode: the route to the source must leave by the interface that received
-/// the packet (RFC 3704 2.2, 2.3).
+/// Value of the sysctl that selects the strict mode: the route to the source must lead to the
+/// interface that received the packet (RFC 3704 2.2, 2.3).
 const STRICT: i64 = 2;
 
 impl<L: Locks> Stack<L> {
-    /// Returns whether source validation is on for a family.
+    /// Returns whether source validation is on for the address family `F`.
     #[inline(always)]
     pub(crate) fn validates<F: Input>(&self) -> bool {
         F::source_validation(&self.sysctls).on()
@@ -56,10 +56,10 @@ impl<L: Locks> Stack<L> {
         src.is_near() || self.leads_back::<F>(&pinned, reader.lookup_within(&pinned, src).map(|hop| hop.via), iface)
     }
 
-    /// Returns whether a route leads to the source. In loose mode, the route may leave by any
-    /// interface (RFC 3704 2.4); in strict mode, it must leave by `iface`, which may be that of one
-    /// of several paths. Reject and blackhole routes do not count, so a source can be blocked at
-    /// all interfaces (RFC 5635 4).
+    /// Returns whether the route `via` to the source of a packet permits that the packet arrives by
+    /// `iface`. In loose mode, the route may use any interface (RFC 3704 2.4). In strict mode, it
+    /// must use `iface`; of a multipath route, one path must use it. Reject and blackhole routes
+    /// never permit a packet, so they can block a source at all interfaces (RFC 5635 4).
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
         let strict = F::source_validation(&self.sysctls).get() >= STRICT;
         match via {

@@ -1,5 +1,6 @@
-//! Slow path of IPv4 forwarding (RFC 1812 5.2, 5.3), after the fast path of [`crate::ip`]: expired
-//! TTL, fragmentation, options, redirects, unresolved neighbors.
+//! Slow path of IPv4 forwarding (RFC 1812 5.2, 5.3), for packets that the fast path in
+//! [`crate::ip`] does not forward: those with an expired TTL, options or an unresolved next hop,
+//! and those that require fragmentation or a redirect.
 
 use crate::Stack;
 use crate::icmp4::Cause;
@@ -15,7 +16,7 @@ use std::net::Ipv4Addr;
 use wire::icmp4::unreachable;
 use wire::ip4;
 
-/// Reason why the fast path cannot forward a packet.
+/// Reason why the fast path cannot forward a packet, and what must be done with the packet.
 enum Obstacle {
     Drop(DropReason),
     Tell(DropReason, Cause),
@@ -24,7 +25,8 @@ enum Obstacle {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the first reason that applies; if no other does, that the neighbor must be resolved.
+    /// Returns the first reason that applies. If there is no other, it is that the MAC address of
+    /// the next hop must be resolved.
     fn obstacle(&self, packet: &Frame, hop: Option<&Hop>) -> Obstacle {
         if packet.flags().has(Flags::LINK_BROADCAST) {
             return Obstacle::Drop(DropReason::Ip4LinkBroadcast);
@@ -45,8 +47,8 @@ impl<L: Locks> Stack<L> {
             Via::Blackhole | Via::Paths(_) => return Obstacle::Drop(DropReason::Ip4NoRoute),
             Via::Local(_) | Via::Broadcast(_) => return Obstacle::Drop(DropReason::Ip4NotForwardable),
         };
-        // The TTL is checked after the route (RFC 1812 5.2.1.2): a packet without a usable route is
-        // dropped for that reason, whatever its TTL.
+        // The TTL is checked after the route (RFC 1812 5.2.1.2), so the drop reason of a packet
+        // without a usable route does not depend on its TTL.
         if header.ttl() <= 1 {
             return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
         }
@@ -56,8 +58,8 @@ impl<L: Locks> Stack<L> {
         Obstacle::Resolve(out, next)
     }
 
-    /// Forwards a packet by the slow path. Returns whether the packet or its fragments were sent or
-    /// are queued until the neighbor is resolved.
+    /// Forwards a packet on the slow path. Returns whether the packet or its fragments were sent,
+    /// or are queued until the MAC address of the next hop is resolved.
     pub(super) fn forward_slow(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, hop: Option<&Hop>) -> bool {
         match self.obstacle(&packet, hop) {
             Obstacle::Drop(why) => self.drop_frame(cx, packet, why),
@@ -105,8 +107,8 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, packet, DropReason::Ip4BadOptions);
             return false;
         }
-        // If the pieces of a large segment exceed the MTU, the segment is fragmented as one long
-        // datagram.
+        // If this is a large TCP segment and the segments into which the port would split it exceed
+        // the MTU, it is fragmented like any other long packet.
         packet.set_flags(packet.flags().without(Flags::GSO));
         let before = ip4::decrement_ttl(packet.bytes_mut());
         let header = ip4::Header { ttl: before.unwrap_or(header.ttl), ..header };
@@ -151,8 +153,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Fills in address and time in the options that request them (RFC 1812 5.3.13.5, .6). Returns
-    /// `false` if the options are invalid.
+    /// Records this host's address and the time in the Record Route and Timestamp options (RFC 1812
+    /// 5.3.13.5, 5.3.13.6). Returns `false` if the options are invalid.
     fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
         if ip4::HeaderView::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
             return true;
@@ -162,14 +164,14 @@ impl<L: Locks> Stack<L> {
         ip4::record(packet.bytes_mut(), scribe, &|addr| self.is_own(cx, addr)).is_ok()
     }
 
-    /// Returns the time for a Timestamp option: milliseconds of our clock with the high bit set,
-    /// which marks time not counted from midnight UT (RFC 791 3.1).
+    /// Returns the time for a Timestamp option: milliseconds of our clock with the high bit set.
+    /// That bit marks a time that is not counted from midnight UT (RFC 791 3.1).
     pub(crate) fn millis_of_options(&self, cx: Cx) -> u32 {
         1 << 31 | (cx.now.nanos() / 1_000_000) as u32
     }
 
-    /// Drops a packet because its neighbor did not answer, and sends an ICMP error to the sender or
-    /// reports it to our own socket.
+    /// Drops a packet because its next hop did not answer ARP requests. Sends an ICMP error to the
+    /// sender, or reports the error to the socket of this host that sent the packet.
     pub(crate) fn host_unreachable(&self, cx: Cx, packet: Frame) {
         self.icmp4_error(cx, &packet, Cause::NoNeighbor);
         self.drop_frame(cx, packet, DropReason::NeighTimeout);

@@ -1,14 +1,15 @@
-//! IPv4 fragmentation: `ip4::output` and `ip4::forward` pass a packet that exceeds the next link's
-//! MTU and get fragments back.
+//! IPv4 fragmentation of packets that exceed the MTU of the outgoing interface or of the path, for
+//! `ip4::output` and `ip4::forward`.
 //!
-//! RFC 791 3.2: every fragment but the last carries a multiple of 8 bytes and MF. Options go to the
-//! first fragment, and to later ones only with their copied bit set. A fragment may be fragmented
-//! again, continuing its offset and MF. All fragments are built before the first is output, so
-//! either all or none are sent. The original is returned to the caller, which drops it with the
+//! The fragments follow RFC 791 3.2. Every fragment but the last has the MF flag and a payload
+//! length that is a multiple of 8 bytes. The first fragment contains all options; later ones
+//! contain only options with the copied bit. A fragment may be fragmented again; the new fragments
+//! continue its offset and MF flag. All fragments are built before the first is output, so either
+//! all or none are sent. The original packet is returned to the caller, which drops it with the
 //! reason `Ip4Fragmented`. The caller must have set the identification in the header (RFC 6864 4).
 //!
-//! Not done here: the decision to fragment, the ICMP error for a DF packet, the link header (the
-//! pool's headroom).
+//! This module does not decide whether to fragment, does not send the ICMP error for a packet with
+//! DF, and does not write link headers; the headroom of the pool leaves space for them.
 
 #[cfg(test)]
 mod tests;
@@ -22,15 +23,15 @@ use wire::{Proto, tcp, udp};
 /// Reason why a packet was not fragmented. No fragment has been sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FragError {
-    /// DF is set (response: ICMP fragmentation needed).
+    /// DF is set. A router must send the ICMP error "fragmentation needed".
     DontFragment,
-    /// Less than 8 bytes of payload fit after the header (every link must carry 68 bytes: RFC 791
-    /// 3.2).
+    /// The MTU leaves less than 8 bytes of payload after the header. Every link must support
+    /// packets of 68 bytes (RFC 791 3.2).
     MtuTooSmall,
-    /// The pool ran out before the last fragment.
+    /// The pool has not enough free buffers for all fragments.
     NoBuffer,
-    /// The packet is a fragment that extends beyond 65,535 bytes, so later parts would have no
-    /// valid offset.
+    /// The packet is a fragment whose payload extends beyond offset 65,535, so later parts of it
+    /// would have no valid offset.
     Malformed,
 }
 
@@ -47,16 +48,16 @@ impl fmt::Display for FragError {
 
 impl std::error::Error for FragError {}
 
-/// Splits `packet`, which begins with the IP header that `header` was parsed from, into fragments
-/// of at most `mtu` bytes, or of the size of a buffer of `pool` if that is smaller. Passes the
-/// fragments to `out` in order and returns the original.
+/// Splits `packet` into fragments of at most `mtu` bytes, or of the size of a buffer of `pool` if
+/// that is smaller. `packet` must begin with the IP header that `header` was parsed from. Passes
+/// the fragments to `out` in order and returns the original packet.
 ///
-/// A transport checksum left to the port (`TX_L4_CSUM`) is computed first, since a port would see
-/// only a part of the data.
+/// If the transport checksum was left to the port (`TX_L4_CSUM`), it is computed first, since the
+/// port would receive only parts of the data.
 ///
 /// # Errors
 ///
-/// The original and a [`FragError`]; `out` has not been called.
+/// The original packet and a [`FragError`]; `out` has not been called.
 pub fn fragment(
     mut packet: Frame,
     header: &Header,
@@ -124,14 +125,15 @@ fn build(pool: &Pool, header: &Header, options: &[u8], payload: &[u8]) -> Option
     Some(frame)
 }
 
-/// Copies the packet's flags that also hold for a fragment. All checksums are already computed.
+/// Copies those flags of the packet that are also true for a fragment. All checksums are already
+/// computed.
 fn facts_of(packet: &Frame, mut fragment: Frame) -> Frame {
     fragment.set_flags(packet.flags().without(Flags::RX_L4_OK).without(Flags::TX_IP_CSUM));
     fragment
 }
 
-/// Returns the options that later fragments carry, padded to a multiple of four bytes. Stops at a
-/// malformed option.
+/// Returns the options with the copied bit, which later fragments contain, padded to a multiple of
+/// four bytes. Stops at a malformed option.
 fn copied(options: &[u8]) -> Vec<u8> {
     const COPIED: u8 = 0x80;
     let mut kept = Vec::new();
@@ -155,9 +157,9 @@ fn copied(options: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Computes the transport checksum that was left to the port. Only TCP and UDP packets that are not
-/// fragments can have one. Returns `None` if the packet is shorter than its header states, or if it
-/// shares its buffer and no other buffer is available.
+/// Computes the transport checksum if it was left to the port, which is possible only for TCP and
+/// UDP packets that are not fragments. Returns `None` if the packet is shorter than its header
+/// states, or if it shares its buffer and no buffer is available for a copy.
 pub(crate) fn finish_checksum(packet: &mut Frame, header: &Header) -> Option<()> {
     packet.set_flags(packet.flags().without(Flags::TX_L4_CSUM));
     if header.is_fragment() {

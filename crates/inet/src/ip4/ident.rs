@@ -1,12 +1,12 @@
 //! Identifications of the packets that this host sends (RFC 791 3.2, RFC 6864).
 //!
-//! Only a packet that may be fragmented needs an identification: with DF set it is 0. For other
-//! packets, the identification counts up per address pair and protocol. The start is derived from
-//! the pair with a secret (as RFC 7739 recommends). The steps are unpredictable: one, plus a random
-//! part of the time since the last packet. From the numbers that a receiver sees, it therefore
-//! learns nothing about packets to other hosts: neither that some were sent (idle scan) nor how
-//! many (CVE-2020-36516, CVE-2019-10638). Pairs share 4096 counters, as in Linux; the random steps
-//! hide what two pairs with the same counter have in common.
+//! Only a packet that may be fragmented needs an identification; with DF set it is 0. For other
+//! packets, the identification is a counter per address pair and protocol. Its start is derived
+//! from the pair and a secret (as RFC 7739 recommends). Its steps are unpredictable: one, plus a
+//! random part of the time since the last packet. Therefore the numbers reveal nothing to a
+//! receiver about packets to other hosts, neither that some were sent (idle scan) nor how many
+//! (CVE-2020-36516, CVE-2019-10638). The pairs share 4096 counters, as in Linux. The random steps
+//! hide that two pairs share a counter.
 
 use clock::Instant;
 use std::net::Ipv4Addr;
@@ -14,11 +14,11 @@ use wire::Proto;
 use wire::hash::Key;
 
 const COUNTERS: usize = 4096;
-/// Time in nanoseconds in which the number of an idle pair advances by at most one, and by half
-/// that on average. All 65,536 numbers then last 8 minutes; RFC 6864 4.2 requires the maximum
-/// lifetime of a datagram, 2 minutes.
+/// Time in nanoseconds in which the random part of a step advances the identification by at most
+/// one, and by one half on average. The 65,536 numbers then repeat after 8 minutes. RFC 6864 4.2
+/// requires that they do not repeat within the maximum lifetime of a datagram, 2 minutes.
 const UNIT_NS: u64 = 4_000_000;
-/// Maximum step: a quarter of the number space.
+/// Maximum random part of a step: a quarter of all numbers.
 const STEP_MAX: u32 = 1 << 14;
 
 #[derive(Clone, Copy, Default)]

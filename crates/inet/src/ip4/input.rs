@@ -1,4 +1,5 @@
-//! IPv4 on the fast path of [`crate::ip`]: complete unicast packets without options.
+//! IPv4 part of the fast path in [`crate::ip`], which accepts complete unicast packets without
+//! options.
 
 use super::Destination;
 use crate::Stack;
@@ -39,7 +40,7 @@ impl Input for u32 {
         let len = usize::from(header.total_len());
         let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
         let flags = packet.flags();
-        // `open_link` checks that the frame is long enough.
+        // If `station` is set, `open_link` checks that the frame is long enough.
         let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
         let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
         let plain = header.is_unfragmented_without_options()

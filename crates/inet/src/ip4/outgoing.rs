@@ -7,24 +7,24 @@ use wire::Proto;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
-    /// Source address; `None`: address of the outgoing interface.
+    /// Source address; `None`: an address of the outgoing interface.
     pub(crate) src: Option<Ipv4Addr>,
     pub(crate) dst: Ipv4Addr,
     pub(crate) proto: Proto,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
-    /// Sets Don't Fragment; a packet that exceeds the MTU is an error.
+    /// True to set Don't Fragment. Sending a packet that exceeds the MTU then fails.
     pub(crate) df: bool,
     /// Outgoing interface for multicast and broadcast; `None`: that of the route, or the first
-    /// interface.
+    /// suitable interface.
     pub(crate) iface: Option<IfaceId>,
-    /// Outgoing interface and next hop, if they are already known.
+    /// Outgoing interface and next hop, if they are already known; `None`: they are looked up.
     pub(crate) exit: Option<Exit>,
-    /// The port fills in the UDP or TCP checksum.
+    /// True if the port computes the UDP or TCP checksum.
     pub(crate) partial_l4: bool,
     /// Length in bytes of the IP options that precede the payload, a multiple of 4.
     pub(crate) options_len: usize,
-    /// The payload begins with its own header (`IP_HDRINCL`), which is sent unchanged.
+    /// True if the payload begins with its own IP header (`IP_HDRINCL`), which is sent unchanged.
     pub(crate) has_header: bool,
     pub(crate) at_once: AtOnce,
 }

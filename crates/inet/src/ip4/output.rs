@@ -1,5 +1,5 @@
-//! IPv4 output (RFC 1122 3.3.1): header, route, source address, fragmentation, and transmission to
-//! the neighbor.
+//! IPv4 output (RFC 1122 3.3.1): selects route and source address, writes the header, fragments the
+//! packet if needed, and sends it to the next hop.
 
 use super::outgoing::Outgoing;
 use super::pmtu;
@@ -16,7 +16,8 @@ use wire::ip4;
 use wire::{Mac, Proto};
 
 impl<L: Locks> Stack<L> {
-    /// Returns the outgoing interface and next hop for packets to `dst`.
+    /// Returns the outgoing interface and next hop for packets to `dst`. `iface` is the interface
+    /// that the sender requests for multicast and broadcast.
     pub(crate) fn exit_for(&self, cx: Cx, dst: Ipv4Addr, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
         if dst.is_multicast() || dst.is_broadcast() {
             let out = iface
@@ -39,8 +40,9 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the source address for packets to `dst` through `iface`: an address of that
-    /// interface if possible (RFC 1122 3.3.4.3).
+    /// Returns the source address for packets to `dst` that leave by `iface` (RFC 1122 3.3.4.3):
+    /// the address whose on-link prefix contains `dst`, or else the primary address. Returns `None`
+    /// if the interface has no address.
     pub(crate) fn source_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         if iface.kind == IfaceKind::Tunnel
             && let Some(own) = self.own_towards(cx, iface.id, dst)
@@ -51,7 +53,8 @@ impl<L: Locks> Stack<L> {
         addrs.iter().find(|a| a.contains(dst)).or(addrs.first()).map(|a| a.addr)
     }
 
-    /// Returns the source address for packets to `dst`.
+    /// Returns the source address for packets to `dst`. `iface` is the requested interface, as for
+    /// [`Stack::exit_for`].
     pub(crate) fn source_towards(
         &self,
         cx: Cx,
@@ -61,7 +64,7 @@ impl<L: Locks> Stack<L> {
         self.source_at(cx, dst, &self.exit_for(cx, dst, iface)?)
     }
 
-    /// Returns the source address for packets to `dst` that leave through `exit`.
+    /// Returns the source address for packets to `dst` that leave by `exit`.
     pub(crate) fn source_at(&self, cx: Cx, dst: Ipv4Addr, exit: &Exit) -> Result<Ipv4Addr, OutputError> {
         if let Target::Here = exit.to {
             return Ok(dst);
@@ -121,14 +124,14 @@ impl<L: Locks> Stack<L> {
         let Some(header) = ip4::Header::new(src, out.dst, out.proto, payload.len()) else {
             return refuse(payload, DropReason::Ip4TooBig, OutputError::TooBig(pmtu::LARGEST));
         };
-        // RFC 6864 4.1: a packet that is never fragmented needs no identification.
+        // A packet that is never fragmented needs no identification (RFC 6864 4.1).
         let id = if out.df { 0 } else { self.idents.lock(cx).next(src, out.dst, out.proto, cx.now) };
         let ihl_len = ip4::HEADER_LEN + out.options_len;
         let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ihl_len, ..header };
         self.emit_and_send(cx, payload, header, iface, exit, out)
     }
 
-    /// Sends a packet with a header written by the application; it is not fragmented.
+    /// Sends a packet with an IP header that the application wrote. The packet is not fragmented.
     fn send_whole(
         &self,
         cx: Cx,
@@ -193,7 +196,7 @@ impl<L: Locks> Stack<L> {
         if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
     }
 
-    /// Sends a packet, with its IP header, by the interface `iface`.
+    /// Sends a packet that begins with its IP header to the receiver `to` on `iface`.
     fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: &Target, packet: Frame, at_once: AtOnce) {
         let lap = self.resume(cx);
         lap.mark(Stage::Ip4Output, 1);

@@ -1,5 +1,5 @@
-//! Path MTUs learned from "fragmentation needed" (RFC 1191) and "packet too big" (RFC 8201), in a
-//! bounded table with expiry.
+//! Path MTUs learned from the ICMP errors "fragmentation needed" (RFC 1191) and "packet too big"
+//! (RFC 8201), in a bounded table. Entries expire.
 
 use crate::neigh::Address;
 use clock::{Duration, Instant};
@@ -9,35 +9,35 @@ use wire::hash::{Key, Keyed};
 
 /// Largest IPv4 packet in bytes.
 pub const LARGEST: usize = 65_535;
-/// Smallest IPv4 path MTU accepted, in bytes. Without a minimum, forged errors could make us send
-/// tiny packets (FreeBSD and Linux use 552 too).
+/// Smallest IPv4 path MTU, in bytes; smaller reported values are raised to it. Without a minimum,
+/// forged errors could make this host send tiny packets. FreeBSD and Linux use 552 too.
 pub const FLOOR: usize = 552;
-/// Smallest IPv6 path MTU accepted, in bytes: every link carries it (RFC 8200 5).
+/// Smallest IPv6 path MTU, in bytes, which every IPv6 link must support (RFC 8200 5).
 pub const FLOOR6: usize = 1280;
 /// Time after which an entry expires and a larger MTU is tried again (RFC 1191 6.3).
 pub const AGE: Duration = Duration::from_secs(600);
 const ENTRIES: usize = 1024;
 
-/// Table of the path MTUs that are below the first link's MTU.
+/// Table of path MTUs by destination. It contains only those that a router reported.
 pub struct PathMtus<A = Ipv4Addr> {
     known: HashMap<A, (usize, Instant), Keyed>,
     floor: usize,
 }
 
-/// Result of an MTU report.
+/// Result of storing a reported MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Noted<A = Ipv4Addr> {
     /// The report does not lower the path MTU.
     Nothing,
     /// The path MTU was lowered.
     Narrower,
-    /// The path MTU was lowered. The table was full, so the entry of the destination in the value,
-    /// the oldest, was evicted.
+    /// The path MTU was lowered. The table was full, so the oldest entry was evicted. The value is
+    /// the destination of that entry.
     InPlaceOf(A),
 }
 
 impl<A: Address> PathMtus<A> {
-    /// Creates an empty table. MTUs below `floor` bytes are raised to `floor`.
+    /// Creates an empty table. Reported MTUs below `floor` bytes are raised to `floor`.
     pub(crate) fn new(key: Key, floor: usize) -> PathMtus<A> {
         PathMtus { known: HashMap::with_hasher(Keyed(key)), floor }
     }
@@ -81,7 +81,7 @@ mod tests {
         let (dst, t0) = (Ipv4Addr::new(10, 0, 0, 1), Instant::from_millis(1));
         assert_eq!(paths.get(dst, t0), LARGEST);
         assert_eq!(paths.note(dst, 1400, t0), Noted::Narrower);
-        assert_eq!(paths.note(dst, 1450, t0), Noted::Nothing, "wider is not believed");
+        assert_eq!(paths.note(dst, 1450, t0), Noted::Nothing, "a larger MTU is ignored");
         assert_eq!(paths.note(dst, 68, t0), Noted::Narrower);
         assert_eq!(paths.get(dst, t0), FLOOR);
         assert_eq!(paths.get(dst, t0.after(AGE)), LARGEST);

@@ -1,37 +1,39 @@
-//! Reassembly of fragments for this host, used by `ip4` and `ip6` (RFC 791 3.2, RFC 1122 3.3.2; RFC
-//! 8200 4.5). Both families share one table with its limits and timeout, so an attacker cannot
+//! Reassembly of fragments for this host, used by `ip4` (RFC 791 3.2, RFC 1122 3.3.2) and `ip6`
+//! (RFC 8200 4.5). Both families share one table with its limits and timeout, so an attacker cannot
 //! occupy more memory by using both.
 //!
-//! A fragment arrives with its Ethernet header pulled and is held until its datagram is complete,
-//! times out or is given up. Every frame ends exactly once: it is returned in the [`Outcome`], or
-//! passed to `ended` with a reason. Of the n fragments of a complete datagram, one is returned
+//! A fragment arrives without its Ethernet header and is held until its datagram is complete, times
+//! out or is dropped. Every frame ends exactly once: it is returned in the [`Outcome`], or passed
+//! to `ended` with a drop reason. Of the n fragments of a complete datagram, one is returned
 //! (`Complete`) and n - 1 end as `FragMerged`.
 //!
-//! | what arrives | what ends | as |
+//! | arriving fragment or state of the datagram | what is dropped | drop reason |
 //! |---|---|---|
-//! | no payload; with MF no multiple of 8; an end above 65,535 | fragment | `FragMalformed` |
-//! | TCP at offset 8; TCP's first 16 bytes cut (RFC 1858, 3128) | fragment | `FragMalformed` |
-//! | same offset, length, MF and bytes as one held (jolt2) | fragment | `FragDuplicate` |
-//! | any other overlap (Teardrop, RFC 5722) | datagram, poisoned | `FragOverlap` |
-//! | a second end, or data after the end | datagram, poisoned | `FragMalformed` |
+//! | no payload; MF and length not a multiple of 8; end above 65,535 | fragment | `FragMalformed` |
+//! | TCP at offset 8, or the first 16 bytes cut (RFC 1858, 3128) | fragment | `FragMalformed` |
+//! | same offset, length, MF and bytes as a held one (jolt2) | fragment | `FragDuplicate` |
+//! | other overlap with a held one (Teardrop, RFC 5722) | datagram, poisoned | `FragOverlap` |
+//! | a second one without MF, or data after the end | datagram, poisoned | `FragMalformed` |
 //! | more fragments or bytes than allowed per datagram | datagram, poisoned | `FragEvicted` |
-//! | more datagrams or bytes than allowed in total | oldest (below) | `FragEvicted` |
-//! | [`Limits::timeout`] after the first fragment | datagram | `FragTimeout` |
-//! | the last part, but no buffer of its size is available | datagram | `FragNoBuffer` |
-//! | CE on some, not ECN-capable others (RFC 3168 5.3) | datagram | `FragMalformed` |
+//! | more datagrams or bytes than allowed | oldest datagram (see below) | `FragEvicted` |
+//! | incomplete [`Limits::timeout`] after the first arrival | datagram | `FragTimeout` |
+//! | complete, but no buffer of its size is available | datagram | `FragNoBuffer` |
+//! | complete, but some CE, others not ECN-capable (RFC 3168 5.3) | datagram | `FragMalformed` |
 //!
-//! An end above 65,535 is the Ping of Death. An overlap counts even if its bytes are equal.
-//! "Oldest" means the oldest datagram of the same source, then of the source's /64, then of all
-//! sources.
+//! An end above 65,535 occurs in the Ping of Death attack. An overlap is treated as such even if
+//! the overlapping bytes are equal. The oldest datagram is that of the same source if the limit per
+//! source is exceeded; for IPv6, that of the same /64 if its limit is exceeded; otherwise that of
+//! all sources.
 //!
 //! The key of a poisoned datagram stays in the table without frames until its timeout, or until the
-//! limits evict it. Fragments that still arrive for it end with the reason for the poisoning. This
-//! has a cost, known from RFC 4963: a sender that wraps its 16-bit identification within the
-//! timeout and loses fragments also loses the next datagram with that number.
+//! limits evict it. Fragments that still arrive for it are dropped with the reason for which the
+//! datagram was poisoned. This has a disadvantage, known from RFC 4963: if the 16-bit
+//! identification of a sender wraps around within the timeout and fragments are lost, the next
+//! datagram with the same identification is lost too.
 //!
-//! Not done here: ICMP time exceeded (the caller sends it for [`Expired::First`]), virtual
-//! reassembly for forwarding, transport checksums (`RX_L4_OK` is cleared, since the whole is not
-//! verified).
+//! This module does not send ICMP time exceeded (the caller sends it for [`Expired::First`]) and
+//! does not reassemble forwarded packets. It does not verify transport checksums, so it clears
+//! `RX_L4_OK` in a reassembled packet.
 
 mod datagram;
 #[cfg(any(test, fuzzing))]
@@ -54,32 +56,33 @@ use wire::hash::{self, Keyed};
 use wire::ip4::Header;
 use wire::ip6;
 
-/// Limits of reassembly. A count below 1 counts as 1.
+/// Limits of reassembly. In `datagrams` and `per_source`, 0 means 1.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Maximum number of incomplete datagrams and poisoned keys together.
     pub datagrams: usize,
     /// Maximum number of incomplete datagrams and poisoned keys from one source address.
     pub per_source: usize,
-    /// Maximum number of bytes held. A fragment counts with the size of its whole buffer, however
+    /// Maximum number of bytes held. A fragment counts as the size of its whole buffer, however
     /// short it is, plus some 50 bytes for its entry.
     pub bytes: usize,
-    /// Maximum number of bytes held from one source address.
+    /// Maximum number of bytes held from one source address, counted as in `bytes`.
     pub bytes_per_source: usize,
     /// Maximum number of fragments of a datagram.
     pub fragments_per_datagram: usize,
     /// Time from the arrival of the first fragment until the datagram is dropped: 60 to 120 s (RFC
     /// 1122 3.3.2). Later fragments do not extend it.
     pub timeout: Duration,
-    /// Buffers for datagrams that do not fit into the first fragment's buffer; mapped when first
-    /// needed. A buffer stays in use as long as the packet, for example while a socket does not
-    /// read it.
+    /// Pool of buffers for datagrams that do not fit into the first fragment's buffer; created when
+    /// first needed. A buffer is in use as long as its packet exists, for example until an
+    /// application reads it.
     pub large: PoolConfig,
 }
 
 impl Default for Limits {
-    /// Returns the default limits: 4 MiB and 256 datagrams, a quarter of each for one source. 1 MiB
-    /// is about 470 buffers of 2 KiB: a datagram of 64 KiB in fragments of 160 bytes.
+    /// Returns the default limits: 4 MiB and 256 datagrams, of which one source may use a quarter.
+    /// A quarter, 1 MiB, is about 470 buffers of 2 KiB, enough for a datagram of 64 KiB in
+    /// fragments of 160 bytes.
     fn default() -> Limits {
         Limits {
             datagrams: 256,
@@ -96,7 +99,7 @@ impl Default for Limits {
 /// Outcome for a frame that [`Reassembly::input`] processed.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A complete packet that begins with its IP header, which is marked (`mark_l3`).
+    /// A complete packet. It begins with its IP header, which is marked by `mark_l3`.
     Complete(Frame),
     /// The frame is held until the rest of its datagram arrives.
     Held,
@@ -108,7 +111,7 @@ pub enum Outcome {
 pub struct Reassembly {
     limits: Limits,
     table: HashMap<Key, Entry, Keyed>,
-    /// Keys ordered by age, oldest first: the order of timeouts and evictions.
+    /// Keys ordered by age, oldest first, which is the order of timeouts and evictions.
     ages: BTreeMap<Age, Key>,
     sources: HashMap<Share, Source, Keyed>,
     opened: u64,
@@ -118,9 +121,9 @@ pub struct Reassembly {
     large: Option<Pool>,
 }
 
-/// Identity of a datagram: source and destination, and for IPv4 protocol and identification (RFC
-/// 791 3.2), for IPv6 identification (RFC 8200 4.5). IPv4 addresses are IPv4-mapped, which no IPv6
-/// packet from a wire may contain.
+/// Identity of a datagram: source, destination and identification (RFC 8200 4.5); for IPv4, also
+/// the protocol (RFC 791 3.2). IPv4 addresses are stored as IPv4-mapped addresses, which no IPv6
+/// packet from a link may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     src: u128,
@@ -138,16 +141,16 @@ impl Key {
         Key { src: header.src.to_bits(), dst: header.dst.to_bits(), id }
     }
 
-    /// Returns the units whose limits this datagram counts for: the source address and, for IPv6,
-    /// the /64.
+    /// Returns the units to which the per-source limits of this datagram apply: the source address
+    /// and, for IPv6, its /64.
     fn shares(self) -> impl Iterator<Item = Share> {
         let network = (self.src >> 32 != 0xffff).then_some(Share::Network((self.src >> 64) as u64));
         [Some(Share::Address(self.src)), network].into_iter().flatten()
     }
 }
 
-/// Unit of the per-source limits: an address and, for IPv6, also its /64, since one sender may use
-/// all addresses of a /64.
+/// Unit to which the per-source limits apply: a source address or, for IPv6, also a /64, since one
+/// sender may use all addresses of a /64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Share {
     Address(u128),
@@ -177,8 +180,8 @@ struct Source {
 }
 
 impl Reassembly {
-    /// Creates an empty table. `key` is the secret of its hash: random on a host, the seed in a
-    /// simulation.
+    /// Creates an empty table. `key` is the secret key of its hash function: a random number on a
+    /// host, the seed in a simulation.
     pub fn new(limits: Limits, key: u64) -> Reassembly {
         let keyed = Keyed(hash::Key::seeded(key));
         Reassembly {
@@ -194,11 +197,11 @@ impl Reassembly {
         }
     }
 
-    /// Processes a packet that begins with the IP header that `header` was parsed from, with a
-    /// verified checksum.
+    /// Processes an IPv4 packet. It must begin with the header that `header` was parsed from, and
+    /// the header checksum must have been verified.
     ///
-    /// A packet that is not a fragment is returned unchanged as `Complete`. Frames of this and
-    /// other datagrams that end meanwhile are passed to `ended`.
+    /// A packet that is not a fragment is returned unchanged as `Complete`. Held frames that end
+    /// during the call, of this or other datagrams, are passed to `ended`.
     pub fn input(
         &mut self,
         header: &Header,
@@ -216,9 +219,9 @@ impl Reassembly {
         self.take(Key::of(header), piece, frame, now, ended)
     }
 
-    /// Processes an IPv6 packet with its `chain` of extension headers, trimmed to its length. A
-    /// fragment that is a whole datagram (RFC 6946) is returned unchanged as `Complete`, even if
-    /// other fragments with its identification are held.
+    /// Processes an IPv6 packet without padding. `chain` is its chain of extension headers. A
+    /// packet that is not a fragment, or a fragment that contains the whole datagram (RFC 6946), is
+    /// returned unchanged as `Complete`, even if other fragments with its identification are held.
     pub fn input6(
         &mut self,
         header: &ip6::Header,
@@ -262,7 +265,7 @@ impl Reassembly {
         }
     }
 
-    /// Ends the datagrams that have timed out, oldest first.
+    /// Removes the datagrams that have timed out, oldest first, and passes their frames to `ended`.
     pub fn expire(&mut self, now: Instant, ended: &mut dyn FnMut(Expired)) {
         while let Some((&age, &key)) = self.ages.first_key_value() {
             if age.deadline > now {
@@ -279,7 +282,8 @@ impl Reassembly {
         self.ages.first_key_value().map(|(age, _)| age.deadline)
     }
 
-    /// Ends everything held with the reason `why`, when the host shuts down.
+    /// Removes all datagrams and passes their frames to `ended` with the reason `why`. Called when
+    /// the host shuts down.
     pub fn end_all(&mut self, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
         while let Some((_, &key)) = self.ages.first_key_value() {
             if let Some(datagram) = self.close(key) {
@@ -293,19 +297,20 @@ impl Reassembly {
         self.large.as_ref().map(Pool::stats)
     }
 
-    /// Releases this thread's ownership of the large buffers: see [`Pool::release`].
+    /// Releases this thread's ownership of the pool of large buffers; see [`Pool::release`].
     pub fn release(&self) {
         if let Some(pool) = &self.large {
             pool.release();
         }
     }
 
-    /// Returns the number of frames held, for the audit.
+    /// Returns the number of frames held, which the audit of frames needs.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Returns the number of bytes held, counted as in [`Limits::bytes`], which they never exceed.
+    /// Returns the number of bytes held, counted as in [`Limits::bytes`]. It never exceeds that
+    /// limit.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -315,14 +320,14 @@ impl Reassembly {
         self.table.len()
     }
 
-    /// Returns the number of comparisons between arriving and held fragments so far. A
-    /// FragmentSmack attack would increase this cost.
+    /// Returns the number of comparisons between arriving and held fragments so far: the cost that
+    /// a FragmentSmack attack would increase.
     pub fn comparisons(&self) -> u64 {
         self.comparisons
     }
 
     /// Adds an entry for a new datagram. First evicts the oldest datagrams of its source while the
-    /// source is at its limit, then the oldest of all while the table is full.
+    /// source is at its limit, then the oldest of all sources while the table is full.
     fn open(&mut self, key: Key, now: Instant, ended: &mut dyn FnMut(Frame, DropReason)) {
         for share in key.shares() {
             let (limit, _) = self.limits_of(share);
@@ -344,7 +349,8 @@ impl Reassembly {
         self.table.insert(key, Entry { age, state: State::Open(Datagram::default()) });
     }
 
-    /// Stores a fragment at index `at`, where the datagram of `key` has accepted it.
+    /// Stores a fragment at index `at` of the datagram of `key`. [`Datagram::judge`] returned this
+    /// index. If the datagram is complete then, reassembles it.
     fn hold(
         &mut self,
         key: Key,
@@ -374,8 +380,8 @@ impl Reassembly {
         if whole { self.complete(key, ended) } else { Outcome::Held }
     }
 
-    /// Evicts older datagrams until `charge` more bytes fit; `false` if only the datagram of `key`
-    /// itself is left.
+    /// Evicts the oldest datagrams until `charge` more bytes fit. Returns `false` if they do not
+    /// fit even though only the datagram of `key` is left.
     fn make_room(&mut self, key: Key, charge: usize, ended: &mut dyn FnMut(Frame, DropReason)) -> bool {
         for share in key.shares() {
             let (_, limit) = self.limits_of(share);
@@ -410,7 +416,8 @@ impl Reassembly {
         self.ages.values().copied().find(|&key| key != besides)
     }
 
-    /// Returns the limits of datagrams and bytes of a source; a /64 may use half of the total.
+    /// Returns the maximum number of datagrams and of bytes for a source. A /64 may use half of the
+    /// total.
     fn limits_of(&self, share: Share) -> (usize, usize) {
         let limits = &self.limits;
         match share {
@@ -432,8 +439,8 @@ impl Reassembly {
         }
     }
 
-    /// Drops the fragments held for `key`, and those that arrive for it until its timeout, with the
-    /// reason `why`.
+    /// Poisons the datagram of `key`: drops its held fragments, and those that arrive until its
+    /// timeout, with the reason `why`.
     fn poison(&mut self, key: Key, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
         let Some(entry) = self.table.get_mut(&key) else { return };
         if let State::Open(datagram) = std::mem::replace(&mut entry.state, State::Poisoned(why)) {
@@ -475,8 +482,8 @@ impl Reassembly {
     }
 }
 
-/// Returns an empty frame for a long datagram. If the pool cannot be created, the next datagram
-/// tries again.
+/// Returns an empty frame for a long datagram from `pool`, which is created if needed; `None` if
+/// there is no buffer. If the pool cannot be created, the next call tries again.
 fn large_buffer(pool: &mut Option<Pool>, config: &PoolConfig) -> Option<Frame> {
     if pool.is_none() {
         *pool = Pool::new(config).ok();

@@ -5,9 +5,9 @@
 //!            added          dad_count solicitations, no answer       used by another station
 //!  (nothing) -----> Tentative --------------------------------> Valid   Tentative ----> Duplicated
 //! ```
-//! IPv6 is enabled on an interface with its first address. The interface then also gets the
-//! link-local address derived from its MAC address (RFC 2464 5), or a random one on a tunnel. Other
-//! addresses are configured, or made of an advertised prefix ([`super::autoconf`]).
+//! IPv6 is enabled on an interface with its first address. The interface then also gets a
+//! link-local address, which is derived from its MAC address (RFC 2464 5) or, on a tunnel, random.
+//! Other addresses are configured, or created from an advertised prefix ([`super::autoconf`]).
 
 use crate::Stack;
 use crate::fib::Prefix6;
@@ -21,7 +21,7 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
 use wire::ip6;
 
-/// Interval between two solicitations (RFC 4861 10, RETRANS_TIMER).
+/// Interval between two neighbor solicitations for the same address (RFC 4861 10, RETRANS_TIMER).
 pub(crate) const RETRANS: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Iface<L> {
@@ -51,12 +51,13 @@ impl<L: Locks> Iface<L> {
         self.addrs6(cx).into_iter().filter(|own| own.state.is_valid()).map(|own| own.addr).collect()
     }
 
-    /// Returns the link-local address, if it is valid.
+    /// Returns the link-local address; `None` if it is not valid or absent.
     pub(crate) fn link_local6(&self, cx: Cx) -> Option<Ipv6Addr> {
         self.valid6(cx).into_iter().find(|addr| ip6::is_link_local(*addr))
     }
 
-    /// Returns our address on the point-to-point link on which `peer` is the remote address.
+    /// Returns our address on the point-to-point link to `peer`; `None` if `peer` is not a remote
+    /// address of this interface.
     pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
         if !self.has_ip6() {
             return None;
@@ -76,9 +77,9 @@ impl<L: Locks> Iface<L> {
         manual.chain(advertised).any(|prefix| prefix.contains(addr))
     }
 
-    /// Returns the size of the longest IPv6 packet in bytes. A tunnel with a smaller MTU still
-    /// accepts 1280 bytes and fragments the outer packet (RFC 2473 7.1, RFC 4213 3.2.1). An
-    /// advertised MTU below the interface's own takes precedence.
+    /// Returns the size of the largest IPv6 packet in bytes: the MTU of the interface, or the MTU
+    /// from a router advertisement if that is smaller. A tunnel with a smaller MTU still accepts
+    /// 1280 bytes and fragments the outer packet (RFC 2473 7.1, RFC 4213 3.2.1).
     pub fn mtu6(&self) -> usize {
         let mtu = self.mtu().min(self.advertised_mtu.load(Ordering::Relaxed) as usize);
         if self.kind == IfaceKind::Tunnel { mtu.max(1280) } else { mtu }
@@ -90,7 +91,8 @@ impl<L: Locks> Stack<L> {
     /// link-local address if the interface has none.
     ///
     /// # Errors
-    /// [`Refused6`]; nothing has changed then. If the interface is unknown, the call has no effect.
+    /// [`Refused6`] if the address was not added. If there is no interface `id`, the call has no
+    /// effect.
     pub fn add_addr6(&self, cx: Cx, id: IfaceId, addr: IfaceAddr6) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
         let bad = addr.addr.is_multicast()
@@ -131,10 +133,11 @@ impl<L: Locks> Stack<L> {
         self.add_link_local(cx, id)
     }
 
-    /// Adds the link-local address of an interface, unless it has one; this enables IPv6 on it.
+    /// Adds a link-local address to an interface, unless it has one. This enables IPv6 on the
+    /// interface.
     ///
     /// # Errors
-    /// [`Refused6`], as for [`Stack::add_addr6`].
+    /// [`Refused6`] if the address was not added.
     pub fn add_link_local(&self, cx: Cx, id: IfaceId) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return Ok(()) };
         if iface.addrs6(cx).iter().any(|own| ip6::is_link_local(own.addr)) {
@@ -171,8 +174,9 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Removes the routes of an address or on-link prefix that was removed. If another address or
-    /// prefix of any interface has the same route, its route replaces the removed one.
+    /// Removes the routes `gone` of an address or on-link prefix that was removed. If another
+    /// address or on-link prefix of any interface needs a route to the same prefix, its route
+    /// replaces the removed one.
     pub(crate) fn withdraw6(&self, cx: Cx, gone: &[(Prefix6, Via6)]) {
         let connected: Vec<_> = self.ifaces.iter().flat_map(|iface| connected_routes6(cx, iface)).collect();
         let mut routes = self.six.routes.lock(cx);
@@ -187,8 +191,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether the host's addresses are incomplete: one is tentative (RFC 4862 5.4), or an
-    /// interface with autoconfiguration awaits its first router advertisement.
+    /// Returns whether the addresses of the host are still being configured: an address is
+    /// tentative (RFC 4862 5.4), or an interface with autoconfiguration waits for its first router
+    /// advertisement.
     pub fn has_tentative(&self, cx: Cx) -> bool {
         let is_tentative = |own: &IfaceAddr6| matches!(own.state, AddrState::Tentative(..));
         let waits = |iface: &Iface<L>| {
@@ -198,8 +203,8 @@ impl<L: Locks> Stack<L> {
         self.six.is_on() && self.ifaces.iter().any(waits)
     }
 
-    /// Repeats duplicate address detection for an interface; called when its port has just been
-    /// connected.
+    /// Restarts duplicate address detection, router solicitation and MLD reports on an interface.
+    /// Called when its port has just been connected.
     pub(crate) fn announce6(&self, cx: Cx, iface: &Iface<L>) {
         if !iface.has_ip6() || iface.kind != IfaceKind::Ethernet {
             return;
@@ -215,7 +220,7 @@ impl<L: Locks> Stack<L> {
         self.poll_iface6(cx, iface);
     }
 
-    /// Runs the due timers of all interfaces.
+    /// Runs the due IPv6 timers of all interfaces.
     pub(crate) fn poll_ifaces6(&self, cx: Cx) {
         if cx.now.nanos() < self.six.due.load(Ordering::Relaxed) {
             return;
@@ -224,8 +229,9 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter().filter(|iface| iface.has_ip6()).for_each(|iface| self.poll_iface6(cx, iface));
     }
 
-    /// Sends due solicitations for tentative addresses, and makes an address valid if no other
-    /// station has claimed it. Answers an MLD query that is due.
+    /// Runs the due IPv6 timers of an interface: sends solicitations for tentative addresses, makes
+    /// an address valid if no other station has claimed it, sends MLD reports, and runs the timers
+    /// of autoconfiguration and of router advertisements.
     pub(crate) fn poll_iface6(&self, cx: Cx, iface: &Iface<L>) {
         let (mut ask, mut became, mut next) = (Vec::new(), false, Instant::NEVER);
         let mut six = iface.six.lock(cx);
@@ -262,7 +268,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether an interface receives this group.
+    /// Returns whether an interface receives packets to this multicast group.
     pub(crate) fn is_member6(&self, cx: Cx, iface: &Iface<L>, group: Ipv6Addr) -> bool {
         group == ip6::ALL_NODES
             || group == ip6::ALL_ROUTERS && self.sysctls.forwarding6.on()
@@ -271,12 +277,12 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Constant that makes the hash of a link-local address differ from the stack's other hashes with
-/// the same secret.
+/// Constant that is added to the input of the hash for link-local addresses, so that this hash
+/// differs from other hashes with the same secret.
 const LINK_LOCAL: u64 = 0x6c6c_3631;
 
-/// Returns the routes of an address: none for a link-local one, which belongs to its interface
-/// only.
+/// Returns the routes that an address needs. A link-local address needs none, since it is looked up
+/// by interface.
 fn own_routes6<L: Locks>(iface: &Iface<L>, addr: &IfaceAddr6) -> Vec<(Prefix6, Via6)> {
     if ip6::is_link_local(addr.addr) {
         return Vec::new();
@@ -290,7 +296,7 @@ fn own_routes6<L: Locks>(iface: &Iface<L>, addr: &IfaceAddr6) -> Vec<(Prefix6, V
     link.into_iter().chain(peer).chain([own]).collect()
 }
 
-/// Returns the routes of an interface's addresses and advertised on-link prefixes.
+/// Returns the routes that an interface's addresses and advertised on-link prefixes need.
 fn connected_routes6<L: Locks>(cx: Cx, iface: &Iface<L>) -> Vec<(Prefix6, Via6)> {
     let six = iface.six.lock(cx);
     let of_addrs = six.addrs.iter().flat_map(|own| own_routes6(iface, own));

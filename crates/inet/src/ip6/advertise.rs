@@ -1,10 +1,11 @@
 //! Router advertisements sent by a router (RFC 4861 6.2), on interfaces that have the option
 //! `advertise`, while the host forwards IPv6.
 //!
-//! An advertisement carries the router lifetime, the MTU, the MAC address and the prefixes of the
-//! configured addresses. Prefixes of 64 bits have the autonomous flag (RFC 4862). Advertisements
-//! are sent at random intervals and in reply to solicitations, at most one in three seconds. When
-//! advertising ends, a last advertisement with the lifetime 0 is sent.
+//! An advertisement contains the router lifetime, the MTU, the MAC address and the prefixes of the
+//! configured addresses. Prefixes of 64 bits have the autonomous flag, which permits hosts to
+//! create addresses from them (RFC 4862). Advertisements are sent at random intervals and in reply
+//! to solicitations, at most one in three seconds. When advertising ends, a last advertisement with
+//! the lifetime 0 is sent.
 
 mod state;
 
@@ -24,9 +25,11 @@ use wire::{Mac, ip6};
 
 /// Maximum number of prefixes in an advertisement.
 const PREFIXES_MAX: usize = 16;
-/// Constant that makes these hashes differ from the stack's other hashes with the same secret.
+/// Constant that is added to the input of the hashes in this module, so that they differ from other
+/// hashes with the same secret.
 const HASH_DOMAIN: u64 = 0x7261_3631;
-/// Interval at which a host that is not ready to advertise checks again.
+/// Interval at which a host that is not ready to advertise checks again whether it is ready. It is
+/// ready if it forwards IPv6 and the link-local address is valid.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Iface<L> {
@@ -42,7 +45,8 @@ impl<L: Locks> Stack<L> {
     /// with the lifetime 0 is sent. Has no effect on an interface that is not Ethernet.
     ///
     /// # Errors
-    /// [`Refused6`], as for [`Stack::add_link_local`]; nothing has changed then.
+    /// [`Refused6`] if the interface has no link-local address and none can be added.
+    /// Advertisements are not started then.
     pub fn set_advertising(&self, cx: Cx, id: IfaceId, config: Option<Advertising>) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) else { return Ok(()) };
         let Some(config) = config else {
@@ -56,7 +60,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Stops router advertisements on all interfaces, before the host ends (RFC 4861 6.2.5).
+    /// Stops router advertisements on all interfaces. Called before the host ends (RFC 4861 6.2.5).
     pub fn end_advertising(&self, cx: Cx) {
         if self.six.is_on() {
             self.ifaces.iter().for_each(|iface| self.stop_advertising(cx, iface));
@@ -71,12 +75,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns a random number for a timer, reproducible from the seed.
+    /// Returns a random number for a timer. It is reproducible if the stack has a seed.
     fn random_of(&self, cx: Cx, iface: &Iface<L>) -> u64 {
         self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0) << 32 | HASH_DOMAIN)
     }
 
-    /// Processes a router solicitation (RFC 4861 6.1.1, 6.2.6).
+    /// Processes a router solicitation (RFC 4861 6.1.1, 6.2.6). Returns the reason with which its
+    /// frame ends.
     pub(crate) fn router_solicited(
         &self,
         cx: Cx,
@@ -99,7 +104,7 @@ impl<L: Locks> Stack<L> {
         DropReason::NdConsumed
     }
 
-    /// Sends an advertisement if one is due. Returns the time of the next advertisement.
+    /// Sends an advertisement if one is due. Returns the time of the next one.
     pub(crate) fn poll_advertising(&self, cx: Cx, iface: &Iface<L>) -> Instant {
         let due = iface.six.lock(cx).advertiser.as_ref().map_or(Instant::NEVER, |advertiser| advertiser.due);
         if due > cx.now {
@@ -129,7 +134,7 @@ impl<L: Locks> Stack<L> {
         let mut prefixes: Vec<_> = iface.addrs6(cx).iter().filter(has_prefix).map(|own| own.prefix()).collect();
         prefixes.sort_unstable_by_key(|prefix| (prefix.addr(), prefix.len()));
         prefixes.dedup();
-        // A small buffer holds fewer prefixes.
+        // If the buffers are small, fewer prefixes fit.
         let room = self.pool.size() - self.pool.headroom();
         let fit = room.saturating_sub(nd::ROUTER_ADVERT_LEN) / nd::PREFIX_LEN;
         prefixes.truncate(PREFIXES_MAX.min(fit));

@@ -1,5 +1,5 @@
-//! Address autoconfiguration of a host: processes router advertisements (RFC 4861 6.3, RFC 4862
-//! 5.5).
+//! Stateless address autoconfiguration of a host: processes router advertisements (RFC 4861 6.3,
+//! RFC 4862 5.5).
 //!
 //! ```text
 //!  accept_rtadv                     advertisement               lifetimes end
@@ -8,19 +8,19 @@
 //!    (off) ------> soliciting -----------------> configured -----------> soliciting
 //! ```
 //!
-//! Advertisements are processed on interfaces with `accept_rtadv`, and not while the host forwards
-//! IPv6 (RFC 4861 6.2.7). Any station on the link can send them (RFC 6104), so their effect is
-//! bounded: at most [`state::ROUTERS_MAX`] routers, [`PREFIXES_MAX`] prefixes and one address for
-//! each of these; an MTU of at least 1280 bytes; a valid lifetime above two hours is not cut below
-//! two hours (RFC 4862 5.5.3 e).
+//! Advertisements are processed on interfaces that have the option `accept_rtadv`, but not while
+//! the host forwards IPv6 (RFC 4861 6.2.7). Any station on the link can send them (RFC 6104), so
+//! their effect is bounded. At most [`state::ROUTERS_MAX`] routers and [`PREFIXES_MAX`] prefixes
+//! are accepted, with one address per prefix. The MTU must be at least 1280 bytes. A valid lifetime
+//! of more than two hours is not reduced to less than two hours (RFC 4862 5.5.3 e).
 //!
-//! Advertised name servers and search domains are in [`crate::resolvers`].
+//! Advertised name servers and search domains are stored in [`crate::resolvers`].
 //!
 //! The default route leads to the most preferred router (RFC 4191) that is reachable. Among equally
 //! preferred routers, the current one is kept. A configured default route is not replaced.
 //!
-//! Advertised hop limits and timers are ignored: a forged hop limit disconnects a host
-//! (CVE-2015-2922), and the sysctls have defaults for all of them.
+//! Advertised hop limits and timers are ignored, since a forged hop limit disconnects a host
+//! (CVE-2015-2922). Sysctls set these values instead.
 
 pub(crate) mod state;
 
@@ -45,12 +45,14 @@ use wire::{Mac, dns, ip6};
 
 /// Length of an interface identifier in bits (RFC 4291 2.5.1, RFC 7136).
 const IDENTIFIER_BITS: u8 = 64;
-/// Maximum number of further addresses tried after a duplicate (RFC 7217 6, IDGEN_RETRIES).
+/// Maximum number of further addresses that are tried if an address is a duplicate (RFC 7217 6,
+/// IDGEN_RETRIES).
 const DAD_RETRIES: u8 = 3;
-/// Valid lifetime below which an advertisement cannot reduce the lifetime of an address (RFC 4862
+/// Remaining valid lifetime below which an advertisement cannot reduce that of an address (RFC 4862
 /// 5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
-/// Constant that makes these hashes differ from the stack's other hashes with the same secret.
+/// Constant that is added to the input of the hashes in this module, so that they differ from other
+/// hashes with the same secret.
 const HASH_DOMAIN: u64 = 0x7372_3732;
 
 /// Reason why a default router is no longer used.
@@ -62,7 +64,7 @@ pub(crate) enum RouterLoss {
     NoRouter,
 }
 
-/// A prefix for autoconfigured addresses; lifetimes in seconds.
+/// An advertised prefix from which an address is created. The lifetimes are in seconds.
 #[derive(Clone, Copy)]
 struct AutonomousPrefix {
     prefix: Prefix6,
@@ -81,13 +83,13 @@ impl<L: Locks> Iface<L> {
         self.six.lock(cx).autoconf.as_ref().map_or(Vec::new(), |autoconf| autoconf.routers.clone())
     }
 
-    /// Returns whether a router on this interface advertised that DHCPv6 servers provide
-    /// configuration other than addresses, such as name servers.
+    /// Returns whether a router on this interface has advertised that DHCPv6 servers provide
+    /// configuration other than addresses, such as name servers (O flag).
     pub fn has_other_config(&self, cx: Cx) -> bool {
         self.has_ip6() && self.six.lock(cx).autoconf.as_ref().is_some_and(|autoconf| autoconf.has_other_config)
     }
 
-    /// Returns the advertised on-link prefixes.
+    /// Returns the on-link prefixes that routers advertised on this interface.
     pub fn advertised_prefixes(&self, cx: Cx) -> Vec<AdvertisedPrefix> {
         self.six.lock(cx).autoconf.as_ref().map_or(Vec::new(), |autoconf| autoconf.prefixes.clone())
     }
@@ -101,11 +103,13 @@ impl<L: Locks> Stack<L> {
         self.six.other_config.load(Ordering::Relaxed)
     }
 
-    /// Turns the processing of router advertisements on or off. Turning it off removes everything
-    /// that they configured. Has no effect on an interface that is not Ethernet.
+    /// Turns the processing of router advertisements on an interface on or off. Turning it off
+    /// removes everything that the advertisements configured. Has no effect on an interface that is
+    /// not Ethernet.
     ///
     /// # Errors
-    /// [`Refused6`], as for [`Stack::add_link_local`]; nothing has changed then.
+    /// [`Refused6`] if the interface has no link-local address and none can be added. Nothing has
+    /// changed then.
     pub fn set_accept_rtadv(&self, cx: Cx, id: IfaceId, accept: bool) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) else { return Ok(()) };
         if accept == iface.accepts_rtadv(cx) {
@@ -145,7 +149,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes a router advertisement that passed the checks of RFC 4861 6.1.2.
+    /// Processes a router advertisement that passed the checks of RFC 4861 6.1.2. Returns the
+    /// reason with which its frame ends.
     pub(crate) fn accept_rtadv(
         &self,
         cx: Cx,
@@ -227,7 +232,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds an address with an advertised prefix, or updates its lifetimes (RFC 4862 5.5.3 d, e).
+    /// Adds an address with an advertised prefix, or updates the lifetimes of an existing one (RFC
+    /// 4862 5.5.3 d, e).
     fn configure_address(&self, cx: Cx, iface: &Iface<L>, new: AutonomousPrefix) -> Result<(), TableFull> {
         let (preferred_until, valid_until) = (end_of(new.preferred, cx.now), end_of(new.valid, cx.now));
         self.six.due_at(valid_until.min(preferred_until));
@@ -269,9 +275,9 @@ impl<L: Locks> Stack<L> {
         self.add_addr6(cx, iface.id, own).map_err(|_| TableFull)
     }
 
-    /// Returns an address with a semantically opaque interface identifier (RFC 7217 5): the hash of
-    /// prefix, MAC address and duplicate counter under the stack's secret, reproducible from the
-    /// seed.
+    /// Returns an address with a semantically opaque interface identifier (RFC 7217 5). The
+    /// identifier is a hash of the prefix, the MAC address and the number of duplicates found, with
+    /// the secret of the stack as the key.
     fn stable_address(&self, iface: &Iface<L>, prefix: Prefix6, dad_counter: u8) -> Ipv6Addr {
         let network = (prefix.addr().to_bits() >> IDENTIFIER_BITS) as u64;
         let Mac([a, b, c, d, e, f]) = iface.mac;
@@ -283,8 +289,8 @@ impl<L: Locks> Stack<L> {
         Ipv6Addr::from_bits(prefix.addr().to_bits() | u128::from(identifier))
     }
 
-    /// Replaces an autoconfigured address that is a duplicate (RFC 7217 6). A configured address
-    /// stays in the state duplicated.
+    /// Replaces an autoconfigured address that is a duplicate by another one (RFC 7217 6). A
+    /// manually configured address is not replaced.
     pub(crate) fn replace_duplicate(&self, cx: Cx, iface: &Iface<L>, own: IfaceAddr6) {
         let Origin::Advertised { dad_counter, preferred_until, valid_until } = own.origin else { return };
         if dad_counter < DAD_RETRIES {
@@ -296,8 +302,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Updates the default routers after neighbor `addr` became unreachable or ceased to be a
-    /// router.
+    /// Updates the default routers after the neighbor `addr` has become unreachable or is no longer
+    /// a router.
     pub(crate) fn router_lost(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, loss: RouterLoss) {
         {
             let mut six = iface.six.lock(cx);
@@ -311,7 +317,7 @@ impl<L: Locks> Stack<L> {
         self.select_router(cx);
     }
 
-    /// Changes the default route to the best router, unless the route was configured.
+    /// Sets the default route to the best router, unless there is a configured default route.
     pub(crate) fn select_router(&self, cx: Cx) {
         let up = self.ifaces.iter().filter(|iface| iface.is_up());
         let routers: Vec<_> = up
@@ -344,8 +350,8 @@ impl<L: Locks> Stack<L> {
         self.rerouted();
     }
 
-    /// Sends a router solicitation if one is due, and removes expired entries. Returns the time of
-    /// the next event.
+    /// Sends a router solicitation if one is due, and removes expired routers, prefixes and
+    /// addresses. Returns the time of the next event.
     pub(crate) fn poll_autoconf(&self, cx: Cx, iface: &Iface<L>) -> Instant {
         let (expired, solicits, next) = {
             let six = &mut *iface.six.lock(cx);
@@ -379,14 +385,14 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether a prefix option may be used (RFC 4861 6.3.4, RFC 4862 5.5.3 b, c).
+/// Returns whether a prefix option is valid (RFC 4861 6.3.4, RFC 4862 5.5.3 b, c).
 fn is_usable(info: &PrefixInfo) -> bool {
     let is_unicast = !ip6::is_link_local(info.prefix) && !info.prefix.is_multicast();
     info.len <= 128 && is_unicast && info.preferred <= info.valid
 }
 
-/// Returns the time at which a lifetime, given in seconds, ends; `u32::MAX` is infinity (RFC 4861
-/// 4.6.2).
+/// Returns the time at which a lifetime in seconds ends. `u32::MAX` means that it never ends (RFC
+/// 4861 4.6.2).
 fn end_of(lifetime: u32, now: Instant) -> Instant {
     if lifetime == u32::MAX { Instant::NEVER } else { now.after(Duration::from_secs(u64::from(lifetime))) }
 }

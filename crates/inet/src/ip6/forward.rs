@@ -1,6 +1,6 @@
-//! Slow path of IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3), after the fast path of
-//! [`crate::ip`]: scope, next hop, hop limit, length. Routers neither fragment nor update
-//! checksums.
+//! Slow path of IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3), for packets that the fast
+//! path in [`crate::ip`] does not forward. It checks scope, next hop, hop limit and length. Routers
+//! neither fragment IPv6 packets nor update checksums.
 
 use crate::Stack;
 use crate::iface::AtOnce;
@@ -14,12 +14,13 @@ use std::net::Ipv6Addr;
 use wire::icmp6::{Problem, time_exceeded, unreachable};
 use wire::ip6;
 
-/// Drop reason of a packet that cannot be forwarded, and the ICMP error for its sender.
+/// Drop reason of a packet that cannot be forwarded, and the ICMPv6 error for its sender; `None` if
+/// no error is sent.
 pub(super) type Obstacle = (DropReason, Option<Problem>);
 
 impl<L: Locks> Stack<L> {
-    /// Forwards a packet that is not for this host. Returns whether the packet was sent or is
-    /// queued until the neighbor is resolved.
+    /// Forwards a packet that is not for this host. Returns whether the packet was sent, or is
+    /// queued until the MAC address of the next hop is resolved.
     pub(super) fn ip6_forward(
         &self,
         cx: Cx,
@@ -34,7 +35,7 @@ impl<L: Locks> Stack<L> {
                     self.maybe_redirect6(cx, from, &packet, header, next);
                 }
                 if ip6::decrement_hop_limit(packet.bytes_mut()).is_none() {
-                    self.drop_as_bug(cx, packet, "forwarded packet has a hop limit of 1 or less");
+                    self.drop_as_bug(cx, packet, "a forwarded packet has a hop limit of 1 or less");
                     return false;
                 }
                 self.send_to_neighbor::<u128>(cx, out, next, packet, hop, AtOnce::Later);
@@ -59,7 +60,8 @@ impl<L: Locks> Stack<L> {
         via: Option<Via6>,
     ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
         let (out, next) = self.next6(cx, from, header, via)?;
-        // The hop limit is checked after the route, as for IPv4.
+        // The hop limit is checked after the route, as for IPv4, so that the drop reason of a
+        // packet without a route does not depend on its hop limit.
         if header.hop_limit <= 1 {
             let problem = Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT };
             return Err((DropReason::Ip6HopLimit, Some(problem)));
@@ -71,7 +73,8 @@ impl<L: Locks> Stack<L> {
         Ok((out, next))
     }
 
-    /// Returns the outgoing interface and the next hop of a packet with this header.
+    /// Returns the outgoing interface and the next hop of a packet with this header. `from` is the
+    /// interface by which it arrived, and `via` is the target of the route to its destination.
     pub(super) fn next6(
         &self,
         cx: Cx,
@@ -95,15 +98,16 @@ impl<L: Locks> Stack<L> {
             }
             Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
         };
-        // RFC 4443 3.1: otherwise the packet would loop between the two ends of the tunnel until
-        // its hop limit expires.
+        // A packet that leaves by the tunnel by which it arrived would loop between the two ends
+        // until its hop limit expires (RFC 4443 3.1).
         if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
             return Err((DropReason::Ip6GoesBack, told(unreachable::ADDRESS)));
         }
         Ok((out, next))
     }
 
-    /// Drops a packet because its neighbor did not answer, and sends an ICMP error to the sender.
+    /// Drops a packet because its next hop did not answer neighbor solicitations, and sends an
+    /// ICMPv6 error to the sender.
     pub(crate) fn host_unreachable6(&self, cx: Cx, packet: Frame) {
         self.icmp6_error(cx, None, &packet, Problem::Unreachable { code: unreachable::ADDRESS });
         self.drop_frame(cx, packet, DropReason::NeighTimeout);

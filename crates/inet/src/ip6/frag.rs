@@ -1,5 +1,5 @@
-//! Fragmentation of this host's own packets (RFC 8200 4.5); routers do not fragment. All fragments
-//! are built before the first is sent.
+//! Fragmentation of packets that this host sends (RFC 8200 4.5); routers do not fragment IPv6
+//! packets. All fragments are built before the first is sent.
 
 use crate::Stack;
 use buf::{Flags, Frame, Pool};
@@ -22,8 +22,8 @@ impl<L: Locks> Stack<L> {
         mtu: usize,
         mut send: impl FnMut(&Self, Frame),
     ) -> bool {
-        // A checksum left to the port is computed first, since a port would see only a part of the
-        // data.
+        // If the transport checksum was left to the port, it is computed first, since the port
+        // would receive only parts of the data.
         if packet.flags().has(Flags::TX_L4_CSUM) && finish_checksum(&mut packet, header).is_none() {
             self.drop_frame(cx, packet, DropReason::FragNoBuffer);
             return false;
@@ -43,9 +43,10 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Computes a transport checksum that was left to the port; its field contains the sum of the
-/// pseudo header. Only TCP and UDP packets that are not fragments can have one. Returns `None` if
-/// the packet is shorter than its header states, or if no buffer is available for a copy.
+/// Computes the transport checksum that was left to the port, in a TCP or UDP packet that is not a
+/// fragment. The checksum field must contain the sum of the pseudo header. Returns `None` if the
+/// packet is shorter than its header states, or if it shares its buffer and no buffer is available
+/// for a copy.
 pub(crate) fn finish_checksum(packet: &mut Frame, header: &ip6::Header) -> Option<()> {
     let packet = packet.make_own().then(|| packet.bytes_mut())?;
     let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none());
@@ -62,7 +63,8 @@ pub(crate) fn finish_checksum(packet: &mut Frame, header: &ip6::Header) -> Optio
     Some(())
 }
 
-/// Returns the fragments; `None` if there are not enough buffers for all.
+/// Returns the fragments of `packet`; `None` if there are not enough buffers for all or `mtu` is
+/// too small.
 fn cut(packet: &Frame, header: &ip6::Header, id: u32, mtu: usize, pool: &Pool) -> Option<Vec<Frame>> {
     let payload = header.payload(packet.bytes());
     let room = mtu.min(pool.size() - pool.headroom()).saturating_sub(ip6::HEADER_LEN + LEN) & !7;
@@ -106,7 +108,7 @@ mod tests {
         for mtu in [1280, 1281, 1287, 1500, 68] {
             let fragments = cut(&packet, &header, 77, mtu, &pool);
             let Some(fragments) = fragments else {
-                assert_eq!(mtu, 68, "90 buffers there are not");
+                assert_eq!(mtu, 68, "only 16 buffers for 90 fragments");
                 continue;
             };
             let mut heard = Vec::new();

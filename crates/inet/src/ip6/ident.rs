@@ -1,13 +1,13 @@
-//! Fragment identifications of this host: 32 bits per address pair, with a secret start and
-//! unpredictable steps (RFC 7739 5.3; CVE-2021-45485). From the numbers that a receiver sees, it
-//! learns nothing about packets to other hosts.
+//! Fragment identifications of this host: a counter of 32 bits per address pair, with a secret
+//! start and unpredictable steps (RFC 7739 5.3; CVE-2021-45485). The numbers reveal nothing to a
+//! receiver about packets to other hosts.
 
 use std::net::Ipv6Addr;
 use wire::hash::Key;
 
 const COUNTERS: usize = 1024;
-/// Maximum step. At 10,000 datagrams a second, the numbers of an address pair repeat after 10
-/// hours.
+/// Maximum step from one identification to the next. At 10,000 datagrams per second, the
+/// identifications of an address pair repeat after 10 hours.
 const STEP_MAX: u64 = 16;
 
 /// Identification counters of a host.
@@ -54,7 +54,7 @@ mod tests {
         let numbers = draw(1, 2);
         assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), numbers.len());
         let steps: HashSet<u32> = numbers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
-        assert_eq!(steps.len(), 16, "1 to 16, drawn");
+        assert_eq!(steps.len(), 16, "the steps 1 to 16 all occur");
         assert!(draw(2, 2)[0] != numbers[0] && draw(1, 3)[0] != numbers[0]);
     }
 }

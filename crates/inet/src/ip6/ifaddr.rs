@@ -1,13 +1,13 @@
-//! IPv6 address of an interface.
+//! IPv6 addresses of an interface, with their state and origin.
 
 use crate::fib::Prefix6;
 use clock::Instant;
 use std::net::Ipv6Addr;
 
-/// Maximum number of addresses of an interface.
+/// Maximum number of IPv6 addresses of an interface.
 pub const ADDRS_MAX: usize = 64;
 
-/// State of duplicate address detection.
+/// State of duplicate address detection for an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddrState {
     /// Duplicate address detection is in progress. The values are the time of the next probe and
@@ -15,7 +15,7 @@ pub enum AddrState {
     Tentative(Instant, u32),
     /// The address is in use; no duplicate was found.
     Valid,
-    /// Another node has the address; it is not used.
+    /// Another node uses the address, so this host does not.
     Duplicated,
 }
 
@@ -26,14 +26,15 @@ impl AddrState {
     }
 }
 
-/// Source of an interface address.
+/// Origin of an interface address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// The address was configured, or is the link-local address.
+    /// The address was configured manually, or is the automatic link-local address.
     Manual,
-    /// Autoconfigured from an advertised prefix (RFC 4862 5.5).
+    /// The address was created from an advertised prefix (RFC 4862 5.5).
     Advertised {
-        /// Number of duplicates found with this prefix before (RFC 7217 5, DAD_Counter).
+        /// Number of duplicates found before among addresses with this prefix (RFC 7217 5,
+        /// DAD_Counter).
         dad_counter: u8,
         /// End of the preferred lifetime. The address is deprecated afterwards.
         preferred_until: Instant,
@@ -49,16 +50,17 @@ pub struct IfaceAddr6 {
     pub addr: Ipv6Addr,
     /// Length of the on-link prefix in bits.
     pub len: u8,
-    /// Remote address of a point-to-point link.
+    /// Remote address of a point-to-point link; `None` on any other link.
     pub peer: Option<Ipv6Addr>,
     /// State of duplicate address detection.
     pub state: AddrState,
-    /// Source of the address.
+    /// Origin of the address.
     pub origin: Origin,
 }
 
 impl IfaceAddr6 {
-    /// Creates a valid, configured address with its prefix length.
+    /// Creates a manually configured address in the state valid, with a prefix length of `len`
+    /// bits.
     pub fn new(addr: Ipv6Addr, len: u8) -> IfaceAddr6 {
         IfaceAddr6 { addr, len: len.min(128), peer: None, state: AddrState::Valid, origin: Origin::Manual }
     }
@@ -74,7 +76,7 @@ impl IfaceAddr6 {
         (self.origin == Origin::Manual).then(|| self.prefix())
     }
 
-    /// Returns whether the preferred lifetime has ended (RFC 4862 5.5.4).
+    /// Returns whether the preferred lifetime of the address has ended (RFC 4862 5.5.4).
     pub fn is_deprecated(self, now: Instant) -> bool {
         matches!(self.origin, Origin::Advertised { preferred_until, .. } if preferred_until <= now)
     }
@@ -83,11 +85,11 @@ impl IfaceAddr6 {
 /// Reason why an address was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused6 {
-    /// The address is not that of a single host: a group, ::, ::1 on a link, or an IPv4-mapped
-    /// address.
+    /// The address cannot belong to a single host: it is a multicast address, ::, ::1 on an
+    /// interface other than loopback, or IPv4-mapped.
     NotAHost,
-    /// The MTU is below 1280 bytes, which every IPv6 link must carry (RFC 8200 5).
+    /// The MTU of the interface is below 1280 bytes, the minimum for IPv6 (RFC 8200 5).
     MtuTooSmall,
-    /// The interface has [`ADDRS_MAX`] addresses, or the FIB is full.
+    /// The interface already has [`ADDRS_MAX`] addresses, or the FIB is full.
     NoRoom,
 }

@@ -1,5 +1,5 @@
-//! IPv6 on the fast path of [`crate::ip`]. It reads no extension headers, and leaves packets with
-//! Hop-by-Hop options or link-local addresses to the slow path.
+//! IPv6 part of the fast path in [`crate::ip`]. It does not parse extension headers. Packets with
+//! Hop-by-Hop options or link-local addresses take the slow path.
 
 use crate::Stack;
 use crate::fib::NextHopId;

@@ -8,7 +8,7 @@ use clock::Instant;
 /// IPv6 state of an interface.
 pub(crate) struct Six {
     pub(crate) addrs: Vec<IfaceAddr6>,
-    /// Time of the next unsolicited MLD report (RFC 3810 6.2).
+    /// Time of the next MLD report of all groups, which answers a query (RFC 3810 6.2).
     pub(crate) report_due: Instant,
     /// Autoconfiguration state; `None` if router advertisements are ignored.
     pub(crate) autoconf: Option<Autoconf>,

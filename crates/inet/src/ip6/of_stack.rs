@@ -13,30 +13,33 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::hash::Key;
 
-/// Maximum number of routes: twice the IPv6 Internet table of 2026, which has about 240,000.
+/// Maximum number of IPv6 routes: twice the IPv6 Internet table of 2026, which has about 240,000
+/// routes.
 pub const ROUTES_MAX: usize = 1 << 19;
 
 /// IPv6 state of a stack.
 pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
-    /// Routes as the packet path reads them.
+    /// Lock-free reader by which packets look up routes.
     pub(crate) ways: RouteReader<u128>,
     pub(crate) route_cache: Guarded<L, RouteCache<u128>>,
-    /// Filter that quickly excludes addresses that are not this host's own.
+    /// Bloom filter of this host's own addresses.
     pub(crate) own: OwnAddresses,
     pub(crate) neighbors: Guarded<L, neigh::Table<Ipv6Addr>>,
     pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
     pub(crate) limiter: Guarded<L, Limiter>,
     pub(crate) idents: Guarded<L, Idents6>,
-    /// Set once an interface has had an IPv6 address; until then, the timers of IPv6 are skipped.
+    /// True once an interface has had an IPv6 address. Until then, the timers of IPv6 are skipped.
     pub(crate) on: AtomicBool,
     pub(crate) redirects: Redirects<L, u128>,
-    /// Default route set by autoconfiguration. A default route that differs was configured.
+    /// Default route that autoconfiguration has set; `None` if it has set none. If the current
+    /// default route differs, it was configured manually.
     pub(crate) default_router: Guarded<L, Option<Via6>>,
-    /// Set once a router advertised that DHCPv6 servers provide configuration other than addresses.
+    /// True once a router has advertised that DHCPv6 servers provide configuration other than
+    /// addresses (O flag).
     pub(crate) other_config: AtomicBool,
-    /// Time of the next event of any interface (duplicate address detection, MLD report, router
-    /// advertisements), in nanoseconds.
+    /// Time in nanoseconds of the next IPv6 event of any interface: duplicate address detection,
+    /// MLD report, router solicitation or advertisement, or the end of a lifetime.
     pub(crate) due: AtomicU64,
 }
 
@@ -64,7 +67,7 @@ impl<L: Locks> Ip6<L> {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Sets the time of the next event to `at`, if that is earlier.
+    /// Sets the time of the next IPv6 event to `at`, if that is earlier.
     pub(crate) fn due_at(&self, at: Instant) {
         self.due.fetch_min(at.nanos(), Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Extension headers of packets for this host, and Hop-by-Hop options of forwarded packets. Unknown
-//! options are handled as the high bits of their type require (RFC 8200 4.2). Source routes are not
-//! followed (RFC 5095, RFC 8200 4.4). Authentication headers are not accepted, since they cannot be
-//! verified.
+//! Checks of the extension headers of packets for this host, and of the Hop-by-Hop options of
+//! forwarded packets. Unknown options are handled as the high bits of their type require (RFC 8200
+//! 4.2). Routing headers are not followed (RFC 5095, RFC 8200 4.4). Packets with an Authentication
+//! header are dropped, since this stack cannot verify them.
 
 use crate::Stack;
 use crate::iface::Iface;
@@ -13,8 +13,8 @@ use wire::icmp6::{Problem, parameter};
 use wire::ip6::{self, Chain, Opt, Options};
 
 impl<L: Locks> Stack<L> {
-    /// Checks the Hop-by-Hop options, which every router must process. The Hop-by-Hop header is the
-    /// first header, or absent.
+    /// Checks the Hop-by-Hop options, which every router must process. If there is a Hop-by-Hop
+    /// header, it is the first extension header.
     pub(super) fn check_hop_by_hop(
         &self,
         cx: Cx,
@@ -60,7 +60,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Checks options that begin at offset `at` of the packet.
+    /// Checks the options that begin at offset `at` of the packet.
     fn check_options6(
         &self,
         cx: Cx,
@@ -81,8 +81,8 @@ impl<L: Locks> Stack<L> {
                 None | Some(0) => {}
                 Some(1) => return Err(DropReason::Ip6BadOption),
                 Some(action) => {
-                    // With the bit pattern 11, no error is sent about a multicast packet (RFC 8200
-                    // 4.2).
+                    // If the high bits are 11, no error is sent about a packet to a multicast
+                    // address (RFC 8200 4.2).
                     let group = ip6::Header::parse_quoted(packet.bytes()).is_ok_and(|header| header.dst.is_multicast());
                     if action == 2 || !group {
                         self.parameter_problem(cx, iface, packet, parameter::OPTION, at);

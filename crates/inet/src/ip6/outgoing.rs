@@ -7,21 +7,23 @@ use wire::Proto;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing6 {
-    /// Source address; `None`: best address of the outgoing interface.
+    /// Source address; `None`: the address that source address selection returns.
     pub(crate) src: Option<Ipv6Addr>,
     pub(crate) dst: Ipv6Addr,
     pub(crate) next: Proto,
     pub(crate) class: u8,
     pub(crate) hop_limit: u8,
-    /// Outgoing interface, needed for groups and link-local addresses.
+    /// Outgoing interface, needed for multicast and link-local destinations; `None`: the interface
+    /// of the route.
     pub(crate) iface: Option<IfaceId>,
-    /// Outgoing interface and next hop, if they are already known.
+    /// Outgoing interface and next hop, if they are already known; `None`: they are looked up.
     pub(crate) exit: Option<Exit<Ipv6Addr>>,
-    /// The packet must not be fragmented; one that exceeds the MTU is an error.
+    /// True if the packet must not be fragmented. Sending a packet that exceeds the MTU then fails.
     pub(crate) whole: bool,
-    /// Flow label (RFC 6437); 0: none.
+    /// Flow label (RFC 6437); 0 means that the packet has none.
     pub(crate) flow_label: u32,
-    /// The transport checksum is left to the port: its field holds the sum of the pseudo header.
+    /// True if the port computes the transport checksum. The checksum field then contains the sum
+    /// of the pseudo header.
     pub(crate) partial_l4: bool,
     pub(crate) at_once: AtOnce,
 }

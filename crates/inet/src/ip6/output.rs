@@ -1,5 +1,5 @@
-//! IPv6 output: header, route, source address, fragmentation, and transmission to the neighbor, the
-//! group, or this host itself.
+//! IPv6 output: selects route and source address, writes the header, fragments the packet if
+//! needed, and sends it to the next hop, to a multicast group, or to this host itself.
 
 use super::outgoing::Outgoing6;
 use crate::Stack;
@@ -15,7 +15,8 @@ use std::net::Ipv6Addr;
 use wire::{Mac, Proto, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Returns the outgoing interface and next hop for packets to `dst`.
+    /// Returns the outgoing interface and next hop for packets to `dst`. `iface` is the requested
+    /// interface, which is needed for link-local destinations.
     pub(crate) fn exit6_for(
         &self,
         cx: Cx,
@@ -29,7 +30,8 @@ impl<L: Locks> Stack<L> {
         }
         if ip6::is_link_local(dst) {
             let own = |iface: &&Iface<L>| iface.has_addr6(cx, dst);
-            // On another link, the same address belongs to another host (RFC 4007 6).
+            // An address of ours is this host only on its own link. On another link, the same
+            // link-local address belongs to another host (RFC 4007 6).
             let here = match iface {
                 Some(_) => self.iface_of(iface).filter(own),
                 None => self.ifaces.iter().find(own),
@@ -50,8 +52,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Sends `payload`, which begins with the first header after the IPv6 header, as one packet or
-    /// as fragments.
+    /// Sends `payload` as one packet or as fragments. `payload` begins with the first header after
+    /// the IPv6 header.
     ///
     /// # Errors
     /// [`OutputError`] if the packet was not sent; the frame has been dropped and counted.
@@ -136,7 +138,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the parameters of a packet that this host itself sends.
+    /// Returns the parameters of a packet to `dst` with the default hop limit and the source
+    /// address that source address selection returns.
     pub(crate) fn reply_to6(&self, dst: Ipv6Addr, next: Proto, iface: Option<IfaceId>) -> Outgoing6 {
         Outgoing6 { iface, ..Outgoing6::new(dst, next, self.sysctls.hop_limit6.get() as u8) }
     }

@@ -1,9 +1,10 @@
 //! Source address selection (RFC 6724 5), without the rules for temporary and home addresses.
 //!
-//! The rules implemented are 1 (the destination itself), 2 (scope: the smallest that is
-//! sufficient), 3 (deprecated addresses last), 5 (addresses of the outgoing interface first) and 8
-//! (longest common prefix). Addresses of other interfaces are candidates if the outgoing interface
-//! has none of sufficient scope: links between routers often have no global addresses.
+//! Implemented are rule 1 (prefer the destination itself), rule 2 (prefer the smallest sufficient
+//! scope), rule 3 (avoid deprecated addresses), rule 5 (prefer addresses of the outgoing interface)
+//! and rule 8 (prefer the longest common prefix). Addresses of other interfaces are candidates only
+//! if the outgoing interface has none of sufficient scope, since links between routers often have
+//! no global addresses.
 
 use crate::Stack;
 use crate::iface::Iface;
@@ -13,7 +14,8 @@ use std::net::Ipv6Addr;
 use wire::ip6;
 
 impl<L: Locks> Stack<L> {
-    /// Returns the source address for packets to `dst` through `iface`.
+    /// Returns the source address for packets to `dst` that leave by `iface`; `None` if there is no
+    /// valid address.
     pub(crate) fn source6_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
         let reaches = |of: &Candidate| ip6::scope(of.addr) >= ip6::scope(dst).min(14);
         let own = iface.best_source6(cx, dst, |_| true);
@@ -28,7 +30,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Iface<L> {
-    /// Returns the best valid address for which `takes` returns true.
+    /// Returns the best valid address of the interface for which `takes` returns true.
     fn best_source6(&self, cx: Cx, dst: Ipv6Addr, takes: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
         if !self.has_ip6() {
             return None;
@@ -39,7 +41,7 @@ impl<L: Locks> Iface<L> {
     }
 }
 
-/// A candidate source address.
+/// A candidate for the source address.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Candidate {
     addr: Ipv6Addr,
@@ -51,12 +53,12 @@ fn best(candidates: impl Iterator<Item = Candidate>, dst: Ipv6Addr) -> Option<Ca
     candidates.min_by_key(|of| rank(*of, dst))
 }
 
-/// Returns the rank of a candidate for packets to `dst`, by the rules in their order; the lowest is
-/// the best.
+/// Returns the rank of a candidate for packets to `dst`, by the rules in their order. The candidate
+/// with the lowest rank is the best.
 fn rank(of: Candidate, dst: Ipv6Addr) -> (bool, (bool, Reverse<u8>, u8), bool, Reverse<u32>) {
     let (have, need) = (ip6::scope(of.addr), ip6::scope(dst));
     let reaches = have >= need;
-    // Rule 2: the smallest sufficient scope; if none is sufficient, the largest.
+    // Rule 2 prefers the smallest sufficient scope or, if none is sufficient, the largest one.
     let scope = if reaches { (false, Reverse(0), have) } else { (true, Reverse(have), 0) };
     let common = (of.addr.to_bits() ^ dst.to_bits()).leading_zeros();
     (of.addr != dst, scope, of.is_deprecated, Reverse(common))
@@ -93,7 +95,8 @@ mod tests {
         }
     }
 
-    /// Examples of RFC 6724 10.1 that do not depend on unsupported address kinds.
+    /// The examples of RFC 6724 10.1, except those with kinds of addresses that this stack does not
+    /// support.
     #[test]
     fn the_rfcs_examples() {
         for (candidates, dst, expected) in [

@@ -1,4 +1,4 @@
-//! IPv6 routes, as the control plane adds, removes and lists them.
+//! Functions with which the control plane adds, removes and lists IPv6 routes.
 
 use crate::Stack;
 use crate::fib::Prefix6;
@@ -7,11 +7,13 @@ use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 
 impl<L: Locks> Stack<L> {
-    /// Adds or replaces a route. Returns the previous target of `prefix`.
+    /// Adds or replaces the route to `prefix`. Returns its previous target; `None` if there was no
+    /// route.
     ///
     /// # Errors
     ///
-    /// [`RouteError`]; nothing has changed then.
+    /// [`RouteError`] if the table is full or `via` is not a permitted target. Nothing has changed
+    /// then.
     pub fn add_route6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> Result<Option<Via6>, RouteError> {
         if matches!(via, Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) {
             return Err(RouteError::BadVia);
@@ -21,7 +23,8 @@ impl<L: Locks> Stack<L> {
         before
     }
 
-    /// Adds or replaces a route with several paths; each flow uses one of them (RFC 2992).
+    /// Adds or replaces the route to `prefix` with a multipath route; each flow uses one of its
+    /// paths (RFC 2992). Returns the previous target.
     ///
     /// # Errors
     /// [`RouteError`] if a table is full or there are no paths.
@@ -31,7 +34,7 @@ impl<L: Locks> Stack<L> {
         before
     }
 
-    /// Returns the paths of a multipath route; empty for any other.
+    /// Returns the paths of a multipath route; empty if `via` is any other target.
     pub fn paths6(&self, cx: Cx, via: Via6) -> Vec<Path<Ipv6Addr>> {
         match via {
             Via6::Paths(set) => self.six.routes.lock(cx).paths(set).to_vec(),
@@ -39,14 +42,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes a route; returns its previous target.
+    /// Removes the route to exactly `prefix`. Returns its target; `None` if there was no route.
     pub fn remove_route6(&self, cx: Cx, prefix: Prefix6) -> Option<Via6> {
         let led = self.six.routes.lock(cx).remove(prefix);
         self.rerouted();
         led
     }
 
-    /// Returns the target of the route to exactly `prefix`.
+    /// Returns the target of the route to exactly `prefix`; `None` if there is no such route.
     pub fn route6_at(&self, cx: Cx, prefix: Prefix6) -> Option<Via6> {
         self.six.routes.lock(cx).get(prefix)
     }

@@ -1,4 +1,4 @@
-//! Tests each fragment against RFC 791 3.2; the round trip is tested in `reass`.
+//! Tests that fragments follow RFC 791 3.2. The round trip with reassembly is tested in `reass`.
 
 use super::*;
 use buf::PoolConfig;
@@ -48,7 +48,7 @@ fn cut_up(frame: Frame, header: &Header, mtu: usize, pool: &Pool) -> Result<Vec<
     }
 }
 
-/// Returns (offset, payload length, more, header length) of each fragment.
+/// Returns (offset, payload length, MF, header length) of each fragment.
 fn shape(parts: &[Frame]) -> Vec<(u16, usize, bool, usize)> {
     let parse = |part: &Frame| {
         let header = Header::parse(part.bytes()).unwrap();
@@ -109,7 +109,7 @@ fn copied_options_are_padded_and_malformed_ones_end_the_copy() {
     assert_eq!(copied(&[148, 4, 0, 0, 0x82, 1, 1, 1]), [148, 4, 0, 0], "a length of 1");
     assert_eq!(copied(&[148, 4, 0, 0, 0x82, 5, 1, 1]), [148, 4, 0, 0], "a length past the end");
     assert_eq!(copied(&[148, 4, 0, 0, 0x82]), [148, 4, 0, 0], "no length");
-    assert_eq!(copied(&[0, 2, 0x82, 2]), [], "nothing behind the end of the list");
+    assert_eq!(copied(&[0, 2, 0x82, 2]), [], "nothing after the end of the list");
 }
 
 /// A shared payload cannot be changed in place.
@@ -133,7 +133,7 @@ fn errors_produce_no_fragments() {
     };
     assert_eq!(refused(1500, |header| header.df = true), FragError::DontFragment);
     assert!([0, 19, 20, 27].into_iter().all(|mtu| refused(mtu, |_| {}) == FragError::MtuTooSmall));
-    assert_eq!(refused(1300, |_| {}), FragError::NoBuffer, "the fourth");
+    assert_eq!(refused(1300, |_| {}), FragError::NoBuffer, "no buffer for the fourth fragment");
     assert_eq!(refused(576, |_| {}), FragError::NoBuffer);
     assert_eq!(refused(1500, |header| header.frag_off = 65_528), FragError::Malformed);
     assert_eq!(pool.stats().live(), 0);
@@ -206,8 +206,8 @@ fn an_offloaded_checksum_is_computed_first() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Fragments are contiguous, in blocks of 8, never above the MTU, never with room for 8 more
-    /// bytes, and complete.
+    /// Fragments are contiguous and complete, have payloads in blocks of 8 bytes, and are as long
+    /// as the MTU permits.
     #[test]
     fn fragments_follow_rfc_791(
         kinds in prop::collection::vec(any::<u8>(), 0..=10usize),
@@ -234,7 +234,8 @@ proptest! {
         prop_assert_eq!(at, payload.len());
     }
 
-    /// Bytes that parse never cause a panic, and an error outputs nothing.
+    /// Random bytes that parse as a header never cause a panic, and after an error nothing was
+    /// output.
     #[test]
     fn random_packets_break_no_invariant(bytes in prop::collection::vec(any::<u8>(), 20..400), mtu in 0..600usize, fix: bool) {
         let pool = pool(64);

@@ -8,8 +8,8 @@ fn peer(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0xc000_0200 + n)
 }
 
-/// Returns the differences of consecutive numbers sent to one peer, `wait` apart, with `others`
-/// numbers for other peers in between.
+/// Returns the differences between consecutive identifications of packets to one peer. The packets
+/// are `wait` apart, with `others` packets to other peers in between.
 fn gaps(seed: u64, wait: Duration, others: u32) -> Vec<u16> {
     let (mut idents, mut now) = (Idents::new(Key::seeded(seed)), Instant::from_millis(1));
     let mut last = idents.next(ME, peer(0), Proto::UDP, now);
@@ -52,7 +52,8 @@ fn the_step_is_a_random_fraction_of_the_elapsed_time() {
     assert!(gaps.iter().collect::<HashSet<_>>().len() > 150, "hardly two alike");
 }
 
-/// Idle scan: packets of a zombie to its victim must not show in its answers to the scanner.
+/// Idle scan: packets from the zombie to the victim must not be observable in its answers to the
+/// scanner.
 #[test]
 fn traffic_to_other_peers_is_not_observable() {
     let (silent, busy) = (gaps(7, Duration::from_secs(1), 0), gaps(7, Duration::from_secs(1), 20));

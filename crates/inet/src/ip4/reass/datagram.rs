@@ -1,13 +1,13 @@
-//! One incomplete datagram: its fragments by offset, the check of the next one, and the merge when
-//! it is complete.
+//! One incomplete datagram: stores its fragments by offset, checks each new fragment, and merges
+//! them when the datagram is complete.
 //!
 //! `pieces` is sorted by offset and free of overlaps; `frames` is in order of arrival. A fragment
-//! that arrives in order is appended after one comparison; otherwise its place is found by
-//! bisection. An insertion moves 10 bytes for each later piece, and no frame. The worst case is
-//! 8-byte fragments in backward order. Time per insertion (median of 30 runs, release build in a
-//! 2-core Xeon VM): 99 ns with 481 fragments, about the most that the default limits allow; 126 ns
-//! with 1,024; 810 ns with 8,189, the most that a datagram can have. If such numbers become usual,
-//! a tree would bound the time better.
+//! that arrives in order is appended after one comparison. For any other fragment, the index is
+//! found by binary search. An insertion moves 10 bytes for each later piece, and no frame. The
+//! worst case is fragments of 8 bytes in reverse order. Time per insertion (median of 30 runs,
+//! release build in a 2-core Xeon VM): 99 ns with 481 fragments, about the most that the default
+//! limits allow; 126 ns with 1,024; 810 ns with 8,189, the most that a datagram can have. If such
+//! numbers became usual, a tree would be faster.
 
 use buf::{Flags, Frame};
 use stats::DropReason;
@@ -15,18 +15,18 @@ use wire::Proto;
 use wire::ip4::{self, Header};
 use wire::ip6;
 
-/// Bytes of TCP header that the first fragment must contain: up to and including the flags (RFC
-/// 1858 3, RFC 3128).
+/// Number of bytes of the TCP header that the first fragment must contain, so that it includes the
+/// flags (RFC 1858 3, RFC 3128).
 const TCP_MIN: usize = 16;
 
-/// Returns the number of bytes that a fragment counts for in [`super::Limits::bytes`].
+/// Returns the number of bytes as which a fragment counts towards [`super::Limits::bytes`].
 pub(super) fn charge(frame: &Frame) -> usize {
     let buffer = frame.headroom() + frame.len() + frame.tailroom();
     buffer + size_of::<Frame>() + size_of::<Piece>()
 }
 
-/// Position of a fragment: bytes `start..end` of the payload, after `header_len` bytes of headers
-/// in frame `slot`.
+/// Position of a fragment. It contains the bytes `start..end` of the datagram's payload, which are
+/// in the frame with index `slot`, after `header_len` bytes of headers.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     start: u16,
@@ -40,8 +40,7 @@ pub(super) struct Piece {
 const _: () = assert!(size_of::<Piece>() <= 10);
 
 impl Piece {
-    /// Returns the position of an IPv4 fragment; `None` if no correct sender creates such a
-    /// fragment.
+    /// Returns the position of an IPv4 fragment; `None` if the fragment is malformed.
     pub(super) fn of(header: &Header, packet: &[u8]) -> Option<Piece> {
         let len = header.payload(packet).len();
         let start = header.frag_off;
@@ -55,8 +54,9 @@ impl Piece {
         Some(Piece { start, end: end as u16, slot: 0, header_len, ecn, more: header.mf })
     }
 
-    /// Returns the position of an IPv6 fragment (RFC 8200 4.5). A first fragment without all of its
-    /// extension headers was dropped when they were parsed (RFC 7112 5).
+    /// Returns the position of an IPv6 fragment (RFC 8200 4.5). A first fragment that does not
+    /// contain all extension headers was dropped before, when they were parsed (RFC 7112 5).
+    /// Returns `None` if the fragment is malformed.
     pub(super) fn of6(header: &ip6::Header, chain: &ip6::Chain, fragment: ip6::Fragment) -> Option<Piece> {
         let (extension, _) = chain.find(Proto::FRAGMENT)?;
         let header_len = extension.offset + extension.len;
@@ -78,11 +78,11 @@ impl Piece {
     }
 }
 
-/// A frame whose datagram timed out, to be dropped as `FragTimeout`.
+/// A frame of a datagram that timed out. The caller must drop it with the reason `FragTimeout`.
 #[derive(Debug)]
 pub enum Expired {
-    /// The fragment at offset 0. ICMP time exceeded, code 1, must quote it (RFC 792, RFC 1122
-    /// 3.3.2).
+    /// The fragment at offset 0. The caller must send ICMP time exceeded, code 1, which quotes it
+    /// (RFC 792, RFC 1122 3.3.2).
     First(Frame),
     /// Any other fragment.
     Later(Frame),
@@ -103,8 +103,8 @@ pub(super) enum Verdict {
 pub(super) struct Datagram {
     pieces: Vec<Piece>,
     frames: Vec<Option<Frame>>,
-    /// Number of payload bytes held. As there are no overlaps, the datagram is complete when this
-    /// number equals its end.
+    /// Number of payload bytes held. Since there are no overlaps, the datagram is complete when
+    /// this number equals `end`.
     len: usize,
     end: Option<u16>,
     ecn_seen: EcnSeen,
@@ -122,12 +122,12 @@ impl Datagram {
         self.bytes
     }
 
-    /// Returns whether every byte up to a known end is present.
+    /// Returns whether the end of the datagram is known and every byte up to it is held.
     pub(super) fn is_whole(&self) -> bool {
         self.end.is_some_and(|end| usize::from(end) == self.len)
     }
 
-    /// Decides what to do with `piece`, which arrived in `frame`.
+    /// Returns what to do with the fragment `piece`, which arrived in `frame`.
     pub(super) fn judge(&self, piece: &Piece, frame: &Frame, comparisons: &mut u64) -> Verdict {
         let at = self.place(piece.start, comparisons);
         let next = self.pieces.get(at);
@@ -144,8 +144,8 @@ impl Datagram {
         Verdict::Insert(at)
     }
 
-    /// Decides about a fragment with the same range as a held one: it is a harmless duplicate only
-    /// if its content is equal.
+    /// Returns what to do with a fragment that has the same range as the held one. It is a harmless
+    /// duplicate only if its content is equal.
     fn judge_twin(&self, held: &Piece, piece: &Piece, frame: &Frame) -> Verdict {
         let bytes = self.frames.get(usize::from(held.slot)).and_then(Option::as_ref).map(|frame| held.payload(frame));
         if bytes != Some(piece.payload(frame)) {
@@ -157,8 +157,9 @@ impl Datagram {
         Verdict::Drop(DropReason::FragDuplicate)
     }
 
-    /// Returns whether the piece contradicts the end of the datagram: it is a second end, data
-    /// after the end, or an end before held data.
+    /// Returns whether the fragment `piece` contradicts the end of the datagram: it is a second
+    /// last fragment, contains data after the end, or is the last fragment but ends before held
+    /// data.
     fn contradicts_end(&self, piece: &Piece) -> bool {
         match self.end {
             Some(end) => !piece.more || piece.end >= end,
@@ -166,7 +167,7 @@ impl Datagram {
         }
     }
 
-    /// Returns the index of the first piece that does not begin before `start`.
+    /// Returns the index of the first held piece that does not begin before `start`.
     fn place(&self, start: u16, comparisons: &mut u64) -> usize {
         *comparisons += 1;
         if self.reach() <= start {
@@ -196,11 +197,10 @@ impl Datagram {
         self.frames.push(Some(frame));
     }
 
-    /// Returns the complete packet, in the first fragment's buffer if it fits, otherwise in a
-    /// buffer from `large`, which then replaces the first fragment's frame. The other frames stay
-    /// held, and the caller drops them.
+    /// Returns the complete packet. It is in the buffer of the first fragment if it fits, otherwise
+    /// in a buffer from `large`. The other frames remain held; the caller drops them.
     ///
-    /// `Err` contains the reason why there is no packet; all frames are still held.
+    /// If there is no packet, returns the reason as `Err`; all frames are held then.
     pub(super) fn merge(&mut self, large: impl FnOnce() -> Option<Frame>) -> Result<Frame, DropReason> {
         let (first, later) = self.pieces.split_first().ok_or(DropReason::FragMalformed)?;
         let home = self.frames.get_mut(usize::from(first.slot)).ok_or(DropReason::FragMalformed)?;
@@ -222,7 +222,7 @@ impl Datagram {
             is_whole &= frame.and_then(|frame| whole.extend(piece.payload(frame))).is_some();
         }
         if !is_whole {
-            debug_assert!(false, "the fragments do not fit the buffer of the datagram");
+            debug_assert!(false, "the fragments do not fit into the buffer of the datagram");
             if let Some(home) = self.frames.get_mut(usize::from(first.slot)) {
                 *home = Some(whole); // counted with the others
             }
@@ -239,7 +239,7 @@ impl Datagram {
         self.frames.pop().flatten()
     }
 
-    /// Drops every frame held, in order of arrival, with the reason `why`.
+    /// Passes every frame held to `ended`, in order of arrival, with the drop reason `why`.
     pub(super) fn end(self, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
         self.frames.into_iter().flatten().for_each(|frame| ended(frame, why));
     }
@@ -264,7 +264,8 @@ fn moved(first: &Frame, mut into: Frame, total_len: usize) -> Option<Frame> {
     Some(into)
 }
 
-/// Bit set of the ECN codepoints of the fragments (RFC 3168 5).
+/// Set of the ECN codepoints that the fragments of a datagram have, one bit per codepoint (RFC 3168
+/// 5).
 #[derive(Clone, Copy, Default)]
 struct EcnSeen(u8);
 
@@ -281,12 +282,14 @@ impl EcnSeen {
         self.0 & 1 << codepoint != 0
     }
 
-    /// Returns the header of the complete packet. It is the header of the fragment at offset 0 with
-    /// the full length, without MF or the Fragment header (which is removed from `first`), and with
-    /// the CE mark if any fragment had it.
+    /// Returns the header of the complete packet. It is the header of the first fragment with the
+    /// full length, and with the CE mark if any fragment had it. It has neither MF nor a Fragment
+    /// header, which is removed from `first`.
     ///
-    /// Returns `None` if the packet would be too long (the first header is longer than that of the
-    /// last fragment), or if some fragments are CE and others not ECN-capable (RFC 3168 5.3: drop).
+    /// Returns `None` if the packet would be too long, which is possible if the header of the first
+    /// fragment is longer than that of the last. Also returns `None` if some fragments are marked
+    /// CE and others are not ECN-capable: RFC 3168 5.3 then forbids the CE mark, so the packet must
+    /// be dropped.
     fn header_of_whole(self, first: &mut Frame, payload_len: usize) -> Option<WholeHeader> {
         let marked = self.has(EcnSeen::CE);
         if marked && self.has(EcnSeen::NOT_ECT) {
@@ -304,7 +307,8 @@ impl EcnSeen {
     }
 }
 
-/// Removes the Fragment header and returns the header of the complete packet (RFC 8200 4.5).
+/// Removes the Fragment header from `first` and returns the header of the complete packet (RFC 8200
+/// 4.5).
 fn header_of_whole6(first: &mut Frame, payload_len: usize, mark: u8) -> Option<ip6::Header> {
     const LEN: usize = 8;
     let header = ip6::Header::parse(first.bytes()).ok()?;

@@ -1,10 +1,10 @@
-//! Invariants for every sequence of fragments and passage of time, run by the tests and by `cargo
-//! xtask fuzz`.
+//! Fuzz target that checks invariants of reassembly for arbitrary sequences of fragments and time
+//! steps. It is run by the tests and by `cargo xtask fuzz`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "a broken invariant must panic; this module is built for tests and fuzzing only"
 )]
 
 use super::{Expired, Limits, Outcome, Reassembly, Share};
@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use wire::Proto;
 use wire::ip4::{HEADER_LEN, Header, fill_checksum, header_checksum_ok};
 
-/// A reassembly with checks and counts of every result.
+/// A reassembly that checks and counts every result.
 pub(super) struct Checked {
     pub(super) reassembly: Reassembly,
     pub(super) now: Instant,
@@ -44,7 +44,7 @@ impl Checked {
         }
     }
 
-    /// Returns the number of frames ended for `why` so far.
+    /// Returns the number of frames dropped with the reason `why` so far.
     #[cfg(test)]
     pub(super) fn ended(&self, why: DropReason) -> u64 {
         self.ends.get(&why).copied().unwrap_or(0)
@@ -93,7 +93,7 @@ impl Checked {
         self.check();
     }
 
-    /// Checks that frames in = reassembled + held + ended, and that no limit is exceeded.
+    /// Checks that frames received = reassembled + held + dropped, and that no limit is exceeded.
     fn check(&self) {
         let (r, ended) = (&self.reassembly, self.ends.values().sum::<u64>());
         assert_eq!(self.entered, self.completed + r.held() as u64 + ended, "a frame is lost or counted twice");
@@ -135,9 +135,9 @@ pub(super) struct Spec {
     pub(super) len: usize,
     pub(super) mf: bool,
     pub(super) tos: u8,
-    /// Words of options (No Operation) in the header.
+    /// Number of 4-byte words of options (No Operation) in the header.
     pub(super) options: u8,
-    /// Added to every payload byte.
+    /// Value added to every payload byte.
     pub(super) salt: u8,
 }
 
@@ -171,7 +171,7 @@ impl Spec {
     }
 }
 
-/// Returns the byte at `at` of the datagram that `header` belongs to.
+/// Returns the byte at offset `at` of the test datagram to which `header` belongs.
 pub(super) fn pattern(header: &Header, at: usize) -> u8 {
     let who = usize::from(header.id) * 31 + usize::from(header.src.octets()[3]) * 7 + usize::from(header.proto.0);
     (at.wrapping_mul(0x9e37_79b1).wrapping_add(who) >> 3) as u8
@@ -212,7 +212,7 @@ pub fn fuzz(data: &[u8]) {
             salt: 0,
         };
         match op % 8 {
-            // Small offsets, so that fragments belong together.
+            // Small offsets, so that fragments are adjacent or overlap.
             0..=3 => drop(Spec { off: spec.off & 0xff8, ..spec }.frame(&pool).and_then(|frame| checked.input(frame))),
             4 => drop(spec.frame(&pool).and_then(|frame| checked.input(frame))),
             5 => checked.pass(Duration::from_millis(u64::from(u16::from_be_bytes([b, c])))),
@@ -240,8 +240,8 @@ pub fn fuzz(data: &[u8]) {
     assert_eq!(pool.stats().live(), 0, "a frame was kept or leaked");
 }
 
-/// Fragments a packet with `frag` and processes the fragments cyclically, starting at number `from`
-/// with step `step`.
+/// Fragments a packet with `frag` and processes the fragments in another order: cyclically,
+/// starting with number `from`, in steps of `step`.
 fn cut_and_shuffle(checked: &mut Checked, pool: &Pool, spec: Spec, from: u8, step: u8) {
     let Some(packet) = (Spec { off: 0, mf: false, ..spec }).frame(pool) else { return };
     let header = Header::parse(packet.bytes()).unwrap();
@@ -254,7 +254,8 @@ fn cut_and_shuffle(checked: &mut Checked, pool: &Pool, spec: Spec, from: u8, ste
     let n = fragments.len();
     for turn in 0..n {
         let at = (usize::from(from) + turn * (usize::from(step) | 1)) % n;
-        // A step that divides n repeats some positions: take the next fragment not yet sent.
+        // If the step and n have a common divisor, some positions repeat. The next fragment that
+        // was not yet processed is used then.
         let at = (at..n).chain(0..at).find(|&at| fragments[at].is_some());
         checked.input(at.and_then(|at| fragments[at].take()).unwrap());
     }

@@ -1,5 +1,5 @@
-//! Tests on virtual time. [`Checked`] verifies after each step that in = reassembled + held +
-//! ended, and that all limits hold.
+//! Tests on virtual time. After each step, [`Checked`] verifies that frames received = reassembled
+//! + held + dropped, and that no limit is exceeded.
 
 use super::fuzz::{Checked, Spec, pattern};
 use super::*;
@@ -13,7 +13,7 @@ fn pool(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// Returns limits so high that only the protocol's own apply.
+/// Returns limits so high that only those of the protocol apply.
 fn unlimited() -> Limits {
     Limits { bytes: 1 << 30, bytes_per_source: 1 << 30, fragments_per_datagram: 1 << 16, ..Limits::default() }
 }
@@ -298,20 +298,22 @@ fn a_duplicate_is_accepted_only_if_identical() {
 #[test]
 fn teardrop_newtear_nestea_and_bonk() {
     let mut host = Host::new(Limits::default());
-    // As sent in 1997: 36 bytes with MF are no multiple of 8; then 4 bytes that end inside.
+    // Teardrop as sent in 1997: first 36 bytes with MF, which are no multiple of 8, then 4 bytes
+    // within these.
     assert_eq!(host.part(0, 36, true), Some(FragMalformed));
     assert_eq!(host.part(24, 4, false), None);
-    // Rounded to blocks, it is a valid fragment that overlaps.
+    // With lengths that are multiples of 8, these are valid fragments that overlap.
     assert_eq!(host.send(Spec { id: 2, len: 40, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 2, off: 24, len: 4, mf: false, ..Spec::UDP }), Some(FragOverlap));
-    // newtear: 4 bytes less of padding.
+    // newtear: Teardrop with 4 bytes less padding.
     assert_eq!(host.send(Spec { id: 3, len: 32, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 3, off: 24, len: 4, mf: false, ..Spec::UDP }), Some(FragOverlap));
-    // nestea: the third covers the first two.
+    // nestea: the third fragment covers the first two.
     assert_eq!(host.send(Spec { id: 4, len: 24, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 4, off: 48, len: 108, mf: false, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 4, off: 0, len: 264, ..Spec::UDP }), Some(FragOverlap));
-    // bonk: a distant end with a hole before it, which times out.
+    // bonk: the last fragment ends far beyond the first, and the gap is never filled. The datagram
+    // times out.
     assert_eq!(host.send(Spec { id: 5, len: 32, ..Spec::UDP }), None);
     assert_eq!(host.send(Spec { id: 5, off: 256, len: 4, mf: false, ..Spec::UDP }), None);
     assert!(host.checked.packets.is_empty());
@@ -349,7 +351,8 @@ fn jolt2_costs_few_comparisons_per_fragment() {
     assert_eq!((host.held(), host.ended(FragDuplicate)), (401, 10_000));
 }
 
-/// Maximum number of comparisons for a fragment among `n`: one with the end, then the bisection.
+/// Maximum number of comparisons for a fragment among `n` held ones: one with the end, then those
+/// of the binary search.
 fn log_bound(n: usize) -> u64 {
     u64::from(n.ilog2()) + 3
 }
@@ -376,7 +379,7 @@ fn fragment_smack_costs_logarithmic_time() {
         }
         assert_eq!(host.whole().len(), 20 + 8 * usize::from(N), "{name}");
     }
-    // The default limits stop it long before that.
+    // The default limits stop the datagram long before that.
     let mut host = Host::new(Limits::default());
     let refused = (0..N).map(|i| host.part((N - 1 - i) * 8, 8, i != 0)).position(|dropped| dropped.is_some());
     assert!(refused.is_some_and(|at| at < 600), "{refused:?}");
@@ -495,7 +498,7 @@ fn cuts() -> impl Strategy<Value = Cut> {
         .prop_map(|(len, mtu, again, options, order, repeats)| Cut { len, mtus: (mtu, again), options, order, repeats })
 }
 
-/// Fisher and Yates with a 64-bit congruential generator.
+/// Fisher-Yates shuffle with a 64-bit linear congruential generator.
 fn shuffle<T>(items: &mut [T], mut seed: u64) {
     for at in (1..items.len()).rev() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -518,8 +521,8 @@ thread_local! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Fragments a packet (twice, as routers do), shuffles the fragments and repeats some: exactly
-    /// the original packet results.
+    /// Fragments a packet twice, as two routers do, shuffles the fragments and repeats some. The
+    /// result must be exactly the original packet.
     #[test]
     fn any_order_of_fragments_reassembles_the_packet(cut in cuts()) {
         let (small, large) = POOLS.with(|(small, large)| (small.clone(), large.clone()));
@@ -639,7 +642,7 @@ impl Model {
     }
 }
 
-/// Runs the stored corpus, if the tests run inside the repository.
+/// Runs the stored corpus of the fuzz target, if the tests run inside the repository.
 #[test]
 fn the_corpus_breaks_no_invariant() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/inet_reass");

@@ -1,4 +1,5 @@
-//! Routers and prefixes learned on an interface, with lifetimes, and the schedule of solicitations.
+//! Routers and prefixes learned on an interface, with their lifetimes, and the schedule of router
+//! solicitations.
 
 use crate::fib::Prefix6;
 use crate::ip6::ifaddr::{IfaceAddr6, Origin};
@@ -8,28 +9,30 @@ use wire::icmp6::nd::Preference;
 
 /// Maximum number of default routers of an interface.
 pub const ROUTERS_MAX: usize = 16;
-/// Maximum number of on-link prefixes of an interface, and also of autoconfigured addresses.
+/// Maximum number of advertised on-link prefixes of an interface. The same limit applies to
+/// autoconfigured addresses.
 pub const PREFIXES_MAX: usize = 16;
-/// Maximum delay of the first solicitation (RFC 4861 10, MAX_RTR_SOLICITATION_DELAY).
+/// Maximum delay of the first router solicitation (RFC 4861 10, MAX_RTR_SOLICITATION_DELAY).
 pub(super) const SOLICIT_DELAY: Duration = Duration::from_secs(1);
 /// Interval after the first solicitation (RFC 4861 10, RTR_SOLICITATION_INTERVAL). The interval
 /// doubles after each further solicitation (RFC 7559 2).
 const SOLICIT_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum interval between solicitations (RFC 7559 2, MRT).
 const SOLICIT_INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// Number of unanswered solicitations after which programs stop waiting for a router.
+/// Number of router solicitations for which programs wait for an answer. After these, they stop
+/// waiting for a router.
 const AWAITED_SOLICITS: u32 = 2;
 
 /// A default router (RFC 4861 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DefaultRouter {
-    /// Link-local address.
+    /// Link-local address of the router.
     pub addr: Ipv6Addr,
     /// Preference (RFC 4191).
     pub preference: Preference,
-    /// End of the router lifetime.
+    /// Time at which the router lifetime ends.
     pub until: Instant,
-    /// True if address resolution of the router failed; reachable routers are preferred.
+    /// True if address resolution of the router failed. Reachable routers are preferred to it.
     pub is_unreachable: bool,
     /// True if the router advertises that DHCPv6 servers provide configuration other than
     /// addresses.
@@ -41,7 +44,7 @@ pub struct DefaultRouter {
 pub struct AdvertisedPrefix {
     /// On-link prefix.
     pub prefix: Prefix6,
-    /// End of the valid lifetime.
+    /// Time at which the valid lifetime ends.
     pub until: Instant,
 }
 
@@ -53,7 +56,7 @@ pub(super) enum RouteChange {
     Remove(Prefix6),
 }
 
-/// Entries whose lifetime has expired.
+/// Entries that have expired: whether a default router has, on-link prefixes, and addresses.
 pub(super) struct Expired {
     pub(super) has_router: bool,
     pub(super) prefixes: Vec<Prefix6>,
@@ -66,9 +69,9 @@ pub(super) struct TableFull;
 /// Autoconfiguration state of one interface.
 #[derive(Debug)]
 pub(crate) struct Autoconf {
-    /// Time of the next solicitation; `None` while there is a router.
+    /// Time of the next router solicitation; `None` while there is a router.
     pub(super) solicit_at: Option<Instant>,
-    /// Number of solicitations since the last advertisement of a router.
+    /// Number of router solicitations sent since soliciting was started.
     pub(super) solicits: u32,
     pub(super) routers: Vec<DefaultRouter>,
     pub(super) prefixes: Vec<AdvertisedPrefix>,
@@ -83,7 +86,7 @@ impl Autoconf {
         Autoconf { solicit_at: None, solicits: 0, routers, prefixes, has_other_config: false }
     }
 
-    /// Returns the on-link prefixes.
+    /// Returns the advertised on-link prefixes.
     pub(crate) fn on_link(&self) -> impl Iterator<Item = Prefix6> + '_ {
         self.prefixes.iter().map(|entry| entry.prefix)
     }
@@ -97,7 +100,7 @@ impl Autoconf {
         (self.solicit_at, self.solicits) = (Some(at), 0);
     }
 
-    /// Adds, updates or removes a default router.
+    /// Adds or updates a default router; removes it if its lifetime has ended.
     pub(super) fn update_router(&mut self, router: DefaultRouter, now: Instant) -> Result<(), TableFull> {
         let (is_alive, is_full) = (router.until > now, self.routers.len() >= ROUTERS_MAX);
         let known = self.routers.iter_mut().find(|entry| entry.addr == router.addr);
@@ -114,7 +117,8 @@ impl Autoconf {
         Ok(())
     }
 
-    /// Adds, updates or removes an on-link prefix.
+    /// Adds or updates an on-link prefix; removes it if its lifetime has ended. Returns the
+    /// required change of the FIB.
     pub(super) fn update_prefix(&mut self, new: AdvertisedPrefix, now: Instant) -> Result<RouteChange, TableFull> {
         let (is_alive, is_full) = (new.until > now, self.prefixes.len() >= PREFIXES_MAX);
         let known = self.prefixes.iter_mut().find(|entry| entry.prefix == new.prefix);
@@ -134,8 +138,8 @@ impl Autoconf {
         Ok(RouteChange::None)
     }
 
-    /// Removes expired routers and prefixes, and returns them together with the expired addresses.
-    /// Starts to solicit when no router is left.
+    /// Removes expired routers and prefixes, and returns them together with the expired ones of
+    /// `addrs`. Starts to solicit if the last router has expired.
     pub(super) fn expire(&mut self, addrs: &[IfaceAddr6], now: Instant) -> Expired {
         let before = self.routers.len();
         self.routers.retain(|entry| entry.until > now);
@@ -150,8 +154,8 @@ impl Autoconf {
         Expired { has_router, prefixes, addrs }
     }
 
-    /// Returns whether a solicitation must be sent now, and schedules the next one. If `is_ready`
-    /// is false, the solicitation is postponed.
+    /// Returns whether a router solicitation must be sent now, and schedules the next one. If
+    /// `is_ready` is false, a due solicitation is postponed.
     pub(super) fn take_due_solicit(&mut self, is_ready: bool, now: Instant) -> bool {
         if self.solicit_at.is_none_or(|at| at > now) {
             return false;
@@ -166,7 +170,7 @@ impl Autoconf {
         true
     }
 
-    /// Returns the time of the next event: a solicitation, or the end of a lifetime.
+    /// Returns the time of the next event: a router solicitation, or the end of a lifetime.
     pub(super) fn next_event(&self, addrs: &[IfaceAddr6], now: Instant) -> Instant {
         let of_addrs = lifetimes(addrs).flat_map(|(_, preferred, valid)| [preferred, valid]);
         let of_tables =
@@ -176,8 +180,8 @@ impl Autoconf {
     }
 }
 
-/// Returns, for each autoconfigured address, the address, the end of its preferred lifetime and the
-/// end of its valid lifetime.
+/// Returns the autoconfigured addresses among `addrs`, each with the end of its preferred lifetime
+/// and the end of its valid lifetime.
 pub(super) fn lifetimes(addrs: &[IfaceAddr6]) -> impl Iterator<Item = (Ipv6Addr, Instant, Instant)> {
     addrs.iter().filter_map(|own| match own.origin {
         Origin::Advertised { preferred_until, valid_until, .. } => Some((own.addr, preferred_until, valid_until)),
