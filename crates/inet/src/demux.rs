@@ -424,7 +424,7 @@ impl<L: Locks> Run<'_, L> {
     fn table(&mut self, cx: Cx, hash: u64) -> Option<&Table> {
         let at = self.demux.shard_of(hash);
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
-            self.open = None; // unlocked before the next is locked
+            self.open = None; // unlocks this shard before the next one is locked
             self.open = Some((at, self.demux.shards.get(at)?.0.lock(cx)));
         }
         self.open.as_ref().map(|(_, table)| &**table)

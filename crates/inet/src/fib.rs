@@ -114,7 +114,7 @@ impl Matcher<u32> for ListOrTable {
             for (prefix, hop) in routes {
                 table.insert(*prefix, Entry::route(prefix.len(), *hop), spare, pins);
             }
-            drop(self.table.set(table)); // there was none
+            drop(self.table.set(table)); // succeeds, since there is no table yet
         }
     }
 

@@ -464,7 +464,7 @@ fn repair(frame: &mut [u8]) {
         Proto::UDP if payload.len() >= 8 => 6,
         _ => return,
     };
-    payload[field..field + 2].fill(0); // UDP: no checksum
+    payload[field..field + 2].fill(0); // for UDP, this means "no checksum"
     if field == 2 {
         let sum = wire::checksum::sum(payload).finish().to_be_bytes();
         payload[2..4].copy_from_slice(&sum);

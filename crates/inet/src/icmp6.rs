@@ -202,7 +202,7 @@ impl<L: Locks> Stack<L> {
         // Otherwise it is an address of the outgoing interface (RFC 4443 2.2).
         let spoken_to = Some(header.dst).filter(|dst| !dst.is_multicast() && self.is_own6(cx, *dst));
         let Some(src) = spoken_to.or_else(|| self.source6_towards(cx, header.src, iface)) else {
-            return counters.errors_forbidden.bump(); // no return path
+            return counters.errors_forbidden.bump(); // no route or source address for the error
         };
         let Some(mut frame) = self.make_frame(cx) else { return };
         let most = frame.tailroom().saturating_sub(icmp6::HEADER_LEN).min(QUOTED);

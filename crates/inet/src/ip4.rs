@@ -61,7 +61,7 @@ impl<L: Locks> Stack<L> {
                 self.ip4_run(cx, iface, &mut run, way, &mut udp);
                 way = *id;
             }
-            run.put(packet, || self.count_bug(cx)); // no more than arrived
+            run.put(packet, || self.count_bug(cx)); // cannot overflow: contains only packets of one chunk
         }
         self.ip4_run(cx, iface, &mut run, way, &mut udp);
         lap.mark(Stage::Ip4Forward, n);
@@ -194,7 +194,7 @@ impl<L: Locks> Stack<L> {
         match header.proto {
             Proto::UDP => {
                 if let Err(packet) = udp.push(packet) {
-                    self.drop_frame(cx, packet, DropReason::UdpBufferFull); // a burst holds more than a chunk
+                    self.drop_frame(cx, packet, DropReason::UdpBufferFull); // not reached: a burst exceeds a chunk
                 }
             }
             Proto::TCP => self.tcp_input::<u32>(cx, iface, &mut Burst::of(packet)),

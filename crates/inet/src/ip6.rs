@@ -137,7 +137,7 @@ impl<L: Locks> Stack<L> {
     /// Checks the addresses of a packet received from a link (RFC 4291 2.5.2, 2.5.3, 2.5.5, 2.7).
     fn check_addresses(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header) -> Result<(), DropReason> {
         let (src, dst) = (header.src, header.dst);
-        let nobody = src.is_unspecified() && !dst.is_multicast(); // a host without an address sends to groups only
+        let nobody = src.is_unspecified() && !dst.is_multicast(); // `::` may be the source of multicasts only
         if src.is_multicast() || src.is_loopback() || ip6::is_v4_mapped(src) || zone::is_forged(src) || nobody {
             return Err(DropReason::Ip6MartianSource);
         }

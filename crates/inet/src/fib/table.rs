@@ -111,7 +111,7 @@ impl Table {
                 wide.write(AtomicU16::of(entry.load(Ordering::Relaxed)));
             }
         }
-        drop(self.wide.set(wide)); // there were none
+        drop(self.wide.set(wide)); // succeeds, since there are no two-byte codes yet
     }
 
     /// Returns the entry for `dst`. The caller must be pinned.
@@ -256,7 +256,7 @@ impl Table {
     /// Removes `prefix`; `cover` is the entry of the longest remaining route that contains it.
     pub(super) fn remove(&self, prefix: Prefix, cover: Entry, spare: &mut Spare, pins: &Pins) {
         let cover = cover.beside_default();
-        self.insert(prefix, cover, spare, pins); // the groups on the path exist
+        self.insert(prefix, cover, spare, pins); // succeeds, since `prefix` is present and so are its groups
         if prefix.len() > 24 {
             let at = slot(prefix.bits());
             let outer = &self.level24[at];

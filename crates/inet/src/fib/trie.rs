@@ -132,7 +132,7 @@ impl Matcher<u128> for Trie {
             for (prefix, hop) in routes {
                 self.change(Some(&root), spare, pins).insert_at(*prefix, Entry::route(prefix.len(), *hop));
             }
-            drop(self.root.set(root)); // there was none
+            drop(self.root.set(root)); // succeeds, since there is no array yet
         }
         let root = self.root.get().map(|root| &**root);
         self.change(root, spare, pins).insert_at(prefix, Entry::route(prefix.len(), hop));
@@ -388,7 +388,7 @@ impl<'a> Change<'a> {
         }
         if is_jump(now) {
             let jump = self.trie.jump(now);
-            self.remove(&jump.entries[HIT], jump.len, prefix, cover); // it begins with this jump's prefix
+            self.remove(&jump.entries[HIT], jump.len, prefix, cover); // `prefix` begins with the prefix of this jump
         } else if len >= depth + STEP {
             self.remove(&self.trie.groups.of(now)[nibble(key, depth)], depth + STEP, prefix, cover);
         } else {

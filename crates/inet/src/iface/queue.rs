@@ -153,7 +153,7 @@ impl<L: Locks> Queues<L> {
             _ if !L::SHARED => &self.first.0,
             0 => &self.first.0,
             others => {
-                cold_path(); // out of line: most ports have one queue
+                cold_path(); // most ports have only one queue
                 let other = (at() % (others + 1)).checked_sub(1);
                 other.and_then(|at| self.more.get()?.get(at)).map_or(&self.first.0, |queue| &queue.0)
             }

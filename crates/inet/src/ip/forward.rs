@@ -34,7 +34,7 @@ impl<L: Locks> Stack<L> {
             return self.forward_each::<F>(cx, from, packets, hop);
         };
         let on_link = matches!(hop.via, Via::Link(_));
-        let (mut link, mut link_of) = (hop.adjacency, F::default()); // unspecified: no packet has it
+        let (mut link, mut link_of) = (hop.adjacency, F::default()); // `::` or 0.0.0.0: not a destination
         let (n, mtu, mut slow) = (packets.len(), F::mtu(out), SlowFrames::default());
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
             match F::passable(packet, mtu) {
@@ -159,7 +159,7 @@ impl<L: Locks> Stack<L> {
             return self.drop_frame(cx, packet, DropReason::TxNoPort);
         };
         match iface.kind {
-            IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // no neighbors to resolve
+            IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // a tunnel has no neighbors
             IfaceKind::Loopback => return self.drop_frame(cx, packet, F::NO_ROUTE),
             IfaceKind::Ethernet => {}
         }

@@ -100,7 +100,7 @@ fn cut(packet: &Frame, header: &Header, mtu: usize, pool: &Pool) -> Result<Vec<F
         let fits = next.ihl_len + rest.len() <= room;
         let (payload, after) = rest.split_at_checked(blocks(next.ihl_len)).filter(|_| !fits).unwrap_or((rest, &[]));
         next.mf = !after.is_empty() || header.mf;
-        next.total_len = (next.ihl_len + payload.len()) as u16; // parts of a packet of at most 65,535 bytes
+        next.total_len = (next.ihl_len + payload.len()) as u16; // part of a packet of at most 65,535 bytes
         let fragment = build(pool, &next, options, payload).ok_or(FragError::NoBuffer)?;
         fragments.push(facts_of(packet, fragment));
         if after.is_empty() {

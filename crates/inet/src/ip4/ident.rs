@@ -24,7 +24,7 @@ const STEP_MAX: u32 = 1 << 14;
 #[derive(Clone, Copy, Default)]
 struct Counter {
     id: u16,
-    last: u32, // in units; wraps after 198 days, which costs one wrong step
+    last: u32, // time in units of UNIT_NS; wraps after 198 days, which may make one step too small
 }
 
 /// Identification counters of a host.

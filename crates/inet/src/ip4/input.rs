@@ -90,7 +90,7 @@ impl Input for u32 {
         slow.sort(packets, lost, |mut packet| {
             if let Some(iface) = iface.filter(|_| framed) {
                 if eth::is_between(packet.bytes(), iface.mac, EtherType::IPV6) && iface.has_ip6() {
-                    six.put(packet, lost); // no more than arrived
+                    six.put(packet, lost); // cannot overflow: contains only packets of this chunk
                     return None;
                 }
                 packet = stack.ether_slow(cx, iface, packet)?;
@@ -135,7 +135,7 @@ impl Input for u32 {
     fn passable(packet: &Frame, mtu: usize) -> Option<u32> {
         let header = ip4::HeaderView::of(packet.bytes())?;
         let room = link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
-        let room = room && header.ihl_len() == ip4::HEADER_LEN; // the slow path may have to fill options in
+        let room = room && header.ihl_len() == ip4::HEADER_LEN; // the slow path processes options
         (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst().to_bits())
     }
 

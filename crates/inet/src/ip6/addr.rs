@@ -106,7 +106,7 @@ impl<L: Locks> Stack<L> {
         if iface.kind == IfaceKind::Ethernet && iface.mtu() < 1280 {
             return Err(Refused6::MtuTooSmall);
         }
-        self.remove_addr6(cx, id, addr.addr); // may have another prefix
+        self.remove_addr6(cx, id, addr.addr); // the existing address may have another prefix
         if iface.addrs6(cx).len() >= ADDRS_MAX {
             return Err(Refused6::NoRoom);
         }
@@ -161,12 +161,12 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut six = iface.six.lock(cx);
         let Some(at) = six.addrs.iter().position(|own| own.addr == addr) else { return false };
-        iface.unsure6.store(true, Ordering::Release); // its routes are removed last
+        iface.unsure6.store(true, Ordering::Release); // the routes of the address are removed after it
         let removed = six.addrs.remove(at);
         let none_left = six.addrs.is_empty();
         drop(six);
         self.withdraw6(cx, &own_routes6(iface, &removed));
-        self.six.due_at(cx.now); // for `unsure6`
+        self.six.due_at(cx.now); // so that `poll_iface6` updates `unsure6`
         if none_left {
             iface.speaks6.store(false, Ordering::Relaxed);
         }
@@ -186,7 +186,7 @@ impl<L: Locks> Stack<L> {
             }
             routes.remove(*prefix);
             if let Some((_, other)) = connected.iter().find(|(other, _)| other == prefix) {
-                let _ = routes.insert(*prefix, *other); // has room: one was removed
+                let _ = routes.insert(*prefix, *other); // there is space, since a route was removed
             }
         }
     }
@@ -264,7 +264,7 @@ impl<L: Locks> Stack<L> {
             self.changed();
         }
         if report || became {
-            self.mld_report_all(cx, iface); // from a valid address, perhaps the first (RFC 3590 4)
+            self.mld_report_all(cx, iface); // repeated now that there is a valid source address (RFC 3590 4)
         }
     }
 

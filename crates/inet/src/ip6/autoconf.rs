@@ -330,7 +330,7 @@ impl<L: Locks> Stack<L> {
         let mut routes = self.six.routes.lock(cx);
         let current = routes.get(Prefix6::DEFAULT);
         if current.is_some() && current != *default_router {
-            *default_router = None; // the route was configured
+            *default_router = None; // the current default route was configured manually
             return;
         }
         let alive = routers.into_iter().filter(|(router, _)| router.until > cx.now);

@@ -75,7 +75,7 @@ fn cut(packet: &Frame, header: &ip6::Header, id: u32, mtu: usize, pool: &Pool) -
     for (at, part) in payload.chunks(room).enumerate() {
         let offset = at * room;
         let more = offset + part.len() < payload.len();
-        let fragment = Fragment { offset: offset as u16, more, id }; // a payload has 65,535 bytes at most
+        let fragment = Fragment { offset: offset as u16, more, id }; // a payload has at most 65,535 bytes
         let payload_len = (LEN + part.len()) as u16;
         let mut frame = pool.get()?;
         frame.mark_l3();

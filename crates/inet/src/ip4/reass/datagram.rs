@@ -192,7 +192,7 @@ impl Datagram {
         if !piece.more {
             self.end = Some(piece.end);
         }
-        let slot = self.frames.len() as u16; // pieces do not overlap: 65,535 at most
+        let slot = self.frames.len() as u16; // at most 65,535, since pieces do not overlap
         self.pieces.insert(at.min(self.pieces.len()), Piece { slot, ..piece });
         self.frames.push(Some(frame));
     }
@@ -224,7 +224,7 @@ impl Datagram {
         if !is_whole {
             debug_assert!(false, "the fragments do not fit into the buffer of the datagram");
             if let Some(home) = self.frames.get_mut(usize::from(first.slot)) {
-                *home = Some(whole); // counted with the others
+                *home = Some(whole); // still counted as held, like the other frames
             }
             return Err(DropReason::Bug);
         }
