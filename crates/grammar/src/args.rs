@@ -1,6 +1,6 @@
-//! Values that the parser found for the elements of a form.
+//! Values of the form's elements in a parsed command.
 
-/// The values of a command's words, by the names of the form's elements.
+/// Values in a command's words, found by the names of the form's elements.
 #[derive(Clone, Debug)]
 pub struct Args<'w> {
     grammar: &'static str,
@@ -43,24 +43,25 @@ impl<'w> Args<'w> {
         self.get(name).is_some()
     }
 
-    /// Returns whether a switch was given without its minus sign.
+    /// Returns whether the switch `name` was given without a minus sign, as in `learn` for
+    /// `[-]learn`.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|word| !word.starts_with('-'))
     }
 
-    /// Returns the value of `name`, or an empty string if not given.
+    /// Returns the value of `name`, or an empty string if it was not given.
     pub fn text(&self, name: &str) -> &'w str {
         self.get(name).unwrap_or_default()
     }
 
-    /// Returns the value of a range such as `1-4094`, which the parser has checked; `None` if it
-    /// was not given.
+    /// Returns the number given for the range `name`, or `None` if it was not given. The parser has
+    /// checked that the number is in the range.
     pub fn number(&self, name: &str) -> Option<i64> {
         self.get(name)?.parse().ok()
     }
 
-    /// Returns the value of a range that the form requires, which the parser has checked; the
-    /// default of `T` if it was not given or does not fit `T`.
+    /// Returns the number given for a range that the form requires. Returns the default of `T` if
+    /// it was not given or does not fit into `T`.
     pub fn int<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
         self.number(name).and_then(|number| T::try_from(number).ok()).unwrap_or_default()
     }

@@ -15,7 +15,7 @@ pub enum CommandError {
         what: &'static str,
         /// Word that was found.
         found: String,
-        /// Most similar valid word.
+        /// Most similar valid word; `None` if none is similar.
         nearest: Option<String>,
         /// Valid words; empty if there are too many to list.
         possible: Vec<String>,
@@ -42,7 +42,7 @@ pub enum CommandError {
         /// First extra word.
         found: String,
     },
-    /// A valid command that could not be carried out, and the reason.
+    /// The command is valid but could not be carried out; contains the reason.
     Failed(String),
 }
 
@@ -83,7 +83,8 @@ impl CommandError {
     }
 }
 
-/// Returns the name most similar to `word`. A name `[-]x` stands for `x` and `-x`.
+/// Returns the name most similar to `word`, if one is similar. A name `[-]x` stands for `x` and
+/// `-x`.
 pub(crate) fn similar(word: &str, names: &[&str]) -> Option<String> {
     let each = |name: &&str| match name.strip_prefix("[-]") {
         Some(bare) => vec![bare.to_string(), format!("-{bare}")],
@@ -93,7 +94,7 @@ pub(crate) fn similar(word: &str, names: &[&str]) -> Option<String> {
     nearest(word, all.iter().map(String::as_str)).map(str::to_string)
 }
 
-/// Returns a user's word in a safe form for messages: short, and with control characters escaped.
+/// Returns a user's word for use in messages: shortened, and with control characters escaped.
 pub(crate) fn shown(word: &str) -> String {
     let mut out: String = word.chars().take(64).flat_map(char::escape_debug).collect();
     if word.chars().nth(64).is_some() {

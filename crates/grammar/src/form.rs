@@ -1,4 +1,4 @@
-//! Forms of commands, and the selection of the form that a command's words match.
+//! Forms of commands, and the selection of the form that matches the words of a command.
 
 use crate::error::similar;
 use crate::pattern::{Pattern, With, either, kind_of};
@@ -15,8 +15,8 @@ pub struct Form<F> {
     pub run: F,
 }
 
-/// Consumes the words of one command. Returns the form that they match, and their values. Further
-/// words remain in `words`.
+/// Consumes the words of one command. Returns the form that they match, and the values in them.
+/// Words after the command remain in `words`.
 ///
 /// # Errors
 /// A word is unknown, invalid or missing.
@@ -71,15 +71,16 @@ pub fn parse_sequence<'f, 'w, F: 'f>(
     Ok(all)
 }
 
-/// The form of which the most leading fixed words match the command.
+/// The form whose leading fixed words match the command. If several match, it has the most of them.
 struct Selected<'f, F> {
     form: &'f Form<F>,
     pattern: Pattern,
-    /// Words with which other forms continue after the same leading words.
+    /// Words that could also follow the matched fixed words, according to other forms.
     beside: Vec<&'static str>,
 }
 
-/// Selects a form. `options` are words of the command before that would also be valid.
+/// Selects the form for the next words. `options` are words that could also extend the previous
+/// command.
 fn select<'f, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     words: &Words<'_>,
@@ -116,7 +117,7 @@ fn select<'f, F>(
     let next = words.rest().get(lead_of_best).copied();
     let beside = if lead_of_best == deepest { expected } else { Vec::new() };
     let at = best.iter().position(|(_, pattern)| pattern.fits(next));
-    // A word that resembles one of another form is a misspelt word rather than a bad value.
+    // A word similar to a fixed word of another form is reported as misspelt, not as a bad value.
     let is_misspelt = next.is_none_or(|word| similar(word, &beside).is_some());
     if at.is_none() && (best.len() > 1 || is_misspelt && !beside.is_empty()) {
         let (mut expected, mut values) = (Vec::new(), Vec::new());
@@ -131,7 +132,7 @@ fn select<'f, F>(
     Ok(Selected { form, pattern, beside })
 }
 
-/// Appends those of `words` that `to` does not contain.
+/// Appends the words that `to` does not contain yet.
 fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
     for word in words {
         if !to.contains(&word) {
@@ -140,9 +141,9 @@ fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
     }
 }
 
-/// Returns the error for a command that matches no form, because of word number `at` or because it
-/// ends there. `expected` are the fixed words and `values` the descriptions of values that would
-/// match.
+/// Returns the error for a command that matches no form: either its word at index `at` is wrong, or
+/// the command ends before this index. `expected` contains the fixed words that would match,
+/// `values` the descriptions of the values that would match.
 fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str], values: Vec<String>) -> CommandError {
     match words.rest().get(at) {
         Some(found) => CommandError::unknown(kind_of(found), found, expected.iter().copied()),
@@ -155,8 +156,9 @@ fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str], values: Vec<
     }
 }
 
-/// Returns the grammars of `forms` that their own words do not select, without options or with all
-/// of them: another form takes these words, or they do not parse. For tests of tables of forms.
+/// Returns the grammars of the forms that cannot be reached: an example command of the form,
+/// without options or with all of them, selects another form or does not parse. Used in tests of
+/// tables of forms.
 pub fn unreachable<F>(forms: &[&Form<F>]) -> Vec<&'static str> {
     let is_reached = |form: &Form<F>, options| {
         let example = Pattern::of(form.grammar).example(options);

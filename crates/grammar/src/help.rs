@@ -13,7 +13,7 @@ pub struct Command<R> {
     pub name: &'static str,
     /// Description in one line, starting with a verb.
     pub about: &'static str,
-    /// Returns the command's forms, for its help.
+    /// Function that returns the command's forms, for its help.
     pub usage: fn() -> Vec<Usage>,
     /// Function that parses the words after the name and carries out the command.
     pub run: R,
@@ -28,7 +28,7 @@ pub struct Usage {
     pub about: &'static str,
 }
 
-/// Returns the grammar and description of each form.
+/// Returns the grammars and descriptions of `forms`.
 pub fn usage<F>(forms: &[Form<F>]) -> Vec<Usage> {
     forms.iter().map(|form| form.usage("")).collect()
 }
@@ -61,7 +61,7 @@ impl Usage {
 }
 
 impl Usage {
-    /// Returns the ranges of named numbers, as sentences: ` SECONDS: 1 to 100.`
+    /// Returns the limits of the ranges that have a name, as sentences: ` SECONDS: 1 to 100.`
     pub fn ranges(&self) -> String {
         let tokens = self.grammar.split([' ', '[', ']']);
         let named = tokens.filter_map(|token| token.split_once(':').filter(|(name, _)| is_name(name)));
@@ -88,7 +88,7 @@ pub fn command_list<R>(commands: &[Command<R>]) -> String {
     out + "'help COMMAND' lists the forms of a command. With -j, listings are JSON.\n"
 }
 
-/// Returns the description of a command, and its forms.
+/// Returns the description of a command and its forms.
 pub fn command_of<R>(command: &Command<R>) -> String {
     format!("{}: {}\n", command.name, command.about) + &forms_of(command)
 }
@@ -126,7 +126,7 @@ fn wrap(out: &mut String, head: &str, indent: usize, text: &str) {
     out.push('\n');
 }
 
-/// Consumes the name of a command, and returns the command of that name.
+/// Consumes the name of a command and returns the command of that name.
 ///
 /// # Errors
 /// There is no word, or the word is not the name of a command.

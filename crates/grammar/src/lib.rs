@@ -1,23 +1,23 @@
-//! Grammar of control commands, which have the form of the commands of BSD and iproute2.
+//! Grammar of control commands. Commands look like those of BSD and iproute2.
 //!
 //! A command is declared as a table of [`Form`]s. A form is a line of a manual page, such as
 //! `static IF MAC [vlan 1-4094]`, with a description and a function. The parser, the help and the
-//! error messages follow from the table. [`parse`] selects the form of the next words; the function
-//! of the form reads the values from [`Args`].
+//! error messages are derived from the table. [`parse`] selects the form of the next words. The
+//! function of the form reads the values from [`Args`].
 //!
 //! The elements of a form are separated by spaces:
 //!
-//! | element | matches | value is read as |
+//! | element | matches | name of the value in [`Args`] |
 //! |---|---|---|
 //! | `word` | this word | `word` |
-//! | `word,other` | either word; help shows the first | `word` |
+//! | `word,other` | either word; help contains only the first | `word` |
 //! | `[-]word` | `word` or `-word` | [`Args::is_on`] of `word` |
-//! | `a\|b,c` | one of these words; `b,c` is `b` with a synonym | name of the word before |
-//! | `0-240` | a number in this range | name of the word before |
-//! | `NAME` | any word; addresses, interfaces and numbers are checked, by the name | `NAME` |
-//! | `NAME:a\|b`, `NAME:0-240` | as without `NAME:` | `NAME` |
+//! | `a\|b,c` | one of these words; `c` is a synonym of `b` | the preceding word |
+//! | `0-240` | a number in this range | the preceding word |
+//! | `NAME` | any word; the names of addresses, interfaces and numbers also check it | `NAME` |
+//! | `NAME:a\|b`, `NAME:0-240` | the same words or numbers as without `NAME:` | `NAME` |
 //! | `NAME...` | all remaining words, at least one | [`Args::rest`] |
-//! | `[...]` | these elements, if the first one matches | as its elements |
+//! | `[...]` | these elements, if the first one matches | the names of these elements |
 //!
 //! Adjacent options, as in `[vlan 1-4094] [static]`, are accepted in any order, and also after a
 //! value that follows them. Among adjacent options, `[NAME...]` matches the words that no other

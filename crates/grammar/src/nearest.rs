@@ -2,8 +2,9 @@
 
 use strsim::osa_distance;
 
-/// Returns the name with the fewest edits from `word`, if they are no more than half the bytes of
-/// the longer of the two. `None` if `word` has more than 64 bytes.
+/// Returns the name with the smallest edit distance from `word`. Returns `None` if the distance is
+/// more than half the length in bytes of the longer of the two, or if `word` has more than 64
+/// bytes.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;

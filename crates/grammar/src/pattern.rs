@@ -12,8 +12,8 @@ struct Value {
     label: &'static str,
     /// Description of a valid value, for error messages.
     expected: &'static str,
-    /// Returns whether a word may be a value of this kind. An optional value is consumed only if it
-    /// may.
+    /// Returns whether a word may be a value of this kind. An optional value consumes a word only
+    /// if this function accepts it.
     accepts: fn(&str) -> bool,
 }
 
@@ -39,8 +39,7 @@ const fn value(name: &'static str, label: &'static str, expected: &'static str, 
     Value { name, label, expected, accepts }
 }
 
-/// Kinds of values that are described in messages or checked; values with other names accept any
-/// word.
+/// Kinds of values that have a description or a check. Values with other names accept any word.
 const VALUES: &[Value] = &[
     value("ADDR", "address", "an address", any),
     value("A", "address", "an IP address", is_address),
@@ -101,7 +100,7 @@ impl Pattern {
         Pattern(sequence(&mut rest, ""))
     }
 
-    /// Returns the number of elements at the beginning that are fixed words.
+    /// Returns the number of fixed words at the beginning of the form.
     pub(crate) fn lead(&self) -> usize {
         let is_fixed = |element: &&Element| matches!(element, Element::Word(_) | Element::Switch { .. });
         self.0.iter().take_while(is_fixed).count()
@@ -113,13 +112,13 @@ impl Pattern {
         lead.zip(words).take_while(|(element, word)| element.accepts(word)).count()
     }
 
-    /// Returns the words that the leading element number `at` accepts, without synonyms.
+    /// Returns the words that the leading element with index `at` accepts, without synonyms.
     pub(crate) fn lead_words(&self, at: usize) -> Vec<&'static str> {
         self.0.get(at).filter(|_| at < self.lead()).map(Element::shown_words).unwrap_or_default()
     }
 
-    /// Returns the elements that may follow the leading words: the options there, and the element
-    /// after them.
+    /// Returns the elements that may follow the leading words: the options after these words, and
+    /// the first element that is not optional.
     fn next(&self) -> impl Iterator<Item = &Element> {
         let mut is_over = false;
         self.0.iter().skip(self.lead()).take_while(move |element| {
@@ -129,8 +128,8 @@ impl Pattern {
         })
     }
 
-    /// Returns whether the form accepts `word` after its leading words; `None` is the end of the
-    /// command.
+    /// Returns whether the form accepts `word` after its leading words. If `word` is `None`, the
+    /// command ends there.
     pub(crate) fn fits(&self, word: Option<&str>) -> bool {
         match word {
             Some(word) => self.next().any(|element| element.accepts(word)),
@@ -143,14 +142,15 @@ impl Pattern {
         self.next().flat_map(Element::shown_words).collect()
     }
 
-    /// Returns the description of the value that must follow the leading words, if one must.
+    /// Returns the description of the value that must follow the leading words; `None` if no value
+    /// must follow.
     pub(crate) fn next_value(&self) -> Option<String> {
         let value = self.0.get(self.lead())?;
         matches!(value, Element::Value(_) | Element::Range { .. } | Element::Rest(_)).then(|| value.expected())
     }
 
-    /// Consumes the words of the form with this grammar. Returns their values, and the words with
-    /// which the options begin that may follow.
+    /// Consumes the words that match this pattern, which was parsed from `grammar`. Returns their
+    /// values, and the first words of the options that could still follow.
     ///
     /// # Errors
     /// A word is unknown, invalid or missing.
@@ -167,21 +167,21 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Returns words that match the form: without options, or with each option once.
+    /// Returns example words that match the form: without options, or with each option once.
     pub(crate) fn example(&self, options: With) -> Vec<String> {
         self.0.iter().flat_map(|element| element.example(options)).collect()
     }
 }
 
-/// Options in an example.
+/// Options that an example command contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum With {
     None,
     All,
 }
 
-/// Parses elements up to the end or a closing bracket. `before` is the preceding word, which gives
-/// ranges and choices their name.
+/// Parses elements up to the end or to a closing bracket. `before` is the preceding word, after
+/// which ranges and choices are named.
 fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
     let (mut elements, mut before) = (Vec::new(), before);
     loop {
@@ -220,8 +220,8 @@ fn first(word: &'static str) -> &'static str {
     word.split(',').next().unwrap_or(word)
 }
 
-/// Parses a token as an element. `before` is the preceding word; `is_beside` is whether it is
-/// directly in front of this token.
+/// Parses a token as an element. `before` is the preceding word. `is_beside` is set if this word is
+/// directly in front of the token.
 fn element(token: &'static str, before: &'static str, is_beside: bool) -> Element {
     let (value, domain) = token.split_once(':').filter(|(name, _)| is_name(name)).unwrap_or((before, token));
     let name = Name { value, shown: if is_beside { before } else { value } };
@@ -267,7 +267,7 @@ impl Element {
         }
     }
 
-    /// Returns whether the element may begin with `word`.
+    /// Returns whether `word` can be the first word of the element.
     fn accepts(&self, word: &str) -> bool {
         match self {
             Element::Word(_) | Element::Choice { .. } => self.canonical(word).is_some(),
@@ -279,7 +279,7 @@ impl Element {
         }
     }
 
-    /// Returns the fixed words with which the element may begin, without synonyms.
+    /// Returns the fixed words that can be the first word of the element, without synonyms.
     fn shown_words(&self) -> Vec<&'static str> {
         match self {
             Element::Word(word) => vec![first(word)],
@@ -340,19 +340,19 @@ pub(crate) fn kind_of(word: &str) -> &'static str {
     if word.starts_with('-') { "option" } else { "word" }
 }
 
-/// Options that may come next, with those that were consumed and may not be repeated.
+/// Options that may come next, including those that were consumed and may not be repeated.
 #[derive(Default)]
 struct Options<'e>(Vec<(&'e Element, Repeat)>);
 
-/// Permission to consume an option again.
+/// Whether an option may be consumed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeat {
     Allowed,
     Refused,
 }
 
-/// Consumes the words of `elements`. Options are also accepted after the values that follow them.
-/// Returns the words of the options that were accepted last.
+/// Consumes the words of `elements`. Accepts options also after the value that follows them.
+/// Returns the first words of the options that could still follow.
 fn take<'w>(
     elements: &[Element],
     words: &mut Words<'w>,
@@ -380,7 +380,7 @@ fn take<'w>(
 }
 
 impl Options<'_> {
-    /// Returns the words with which the options begin that may come next.
+    /// Returns the first words of the options that may come next.
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let open = self.0.iter().filter(|(_, repeat)| *repeat == Repeat::Allowed);
         open.flat_map(|(option, _)| option.shown_words())
@@ -391,8 +391,9 @@ impl Options<'_> {
         self.0.iter().flat_map(|(option, _)| option.shown_words()).any(|word| word.starts_with('-'))
     }
 
-    /// Consumes options in any order, with fixed words before values. An option that is a word
-    /// alone may be repeated, `NAME...` takes any number of words, and other options occur once.
+    /// Consumes options in any order; options with fixed words take precedence over values. An
+    /// option that consists of a single word may be repeated, and `NAME...` accepts any number of
+    /// words. Other options may occur once.
     fn take<'w>(&mut self, words: &mut Words<'w>, args: &mut Args<'w>) -> Result<(), CommandError> {
         while let Some(word) = words.peek() {
             let is_option = word.starts_with('-') && self.have_dashes();

@@ -2,7 +2,7 @@
 
 use crate::CommandError;
 
-/// The words of a command, with the position of the next one.
+/// The words of a command and the index of the next one.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     all: &'a [&'a str],
@@ -10,7 +10,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Returns a cursor in front of the first of `words`.
+    /// Returns a cursor before the first of `words`.
     pub fn new(words: &'a [&'a str]) -> Words<'a> {
         Words { all: words, at: 0 }
     }
@@ -35,8 +35,8 @@ impl<'a> Words<'a> {
     /// Consumes and returns the next word.
     ///
     /// # Errors
-    /// [`CommandError::Missing`] if no words are left; it contains `expected` and the last word
-    /// before.
+    /// [`CommandError::Missing`] if no words are left. It contains `expected` and the last word of
+    /// the command.
     pub fn next(&mut self, expected: &str) -> Result<&'a str, CommandError> {
         let word = self.take();
         word.ok_or_else(|| self.missing(expected))
@@ -48,12 +48,12 @@ impl<'a> Words<'a> {
         CommandError::Missing { expected: expected.to_string(), after: before.map(|word| crate::error::shown(word)) }
     }
 
-    /// Consumes the next word if it is `word`. Returns whether it was.
+    /// Consumes the next word if it is `word`. Returns whether it was consumed.
     pub fn skip(&mut self, word: &str) -> bool {
         self.take_if(&[word])
     }
 
-    /// Consumes the next word if it is one of `words`. Returns whether it was.
+    /// Consumes the next word if it is one of `words`. Returns whether it was consumed.
     pub fn take_if(&mut self, words: &[&str]) -> bool {
         let is = self.peek().is_some_and(|word| words.contains(&word));
         if is {
@@ -62,7 +62,7 @@ impl<'a> Words<'a> {
         is
     }
 
-    /// Returns whether one of the remaining words satisfies `such`.
+    /// Returns whether at least one of the remaining words satisfies `such`.
     pub fn any(&self, such: impl Fn(&str) -> bool) -> bool {
         self.rest().iter().any(|word| such(word))
     }
@@ -70,7 +70,7 @@ impl<'a> Words<'a> {
     /// Checks that no words are left.
     ///
     /// # Errors
-    /// [`CommandError::TooMuch`] if a word is left; it contains that word.
+    /// [`CommandError::TooMuch`] with the next word, if a word is left.
     pub fn end(&self) -> Result<(), CommandError> {
         self.peek().map_or(Ok(()), |found| Err(CommandError::too_much(found)))
     }

@@ -1,5 +1,5 @@
-//! Socket calls. Each call maps to one operation of the stack (`inet::udp` for datagrams); only
-//! waiting is added here.
+//! Socket calls. Each call is one operation of the stack (`inet::udp` for datagrams); this module
+//! adds the waiting.
 
 use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::Proto;
 
-/// Address that is returned as the sender if there is none.
+/// Sender address that is returned if there is no sender, such as after `shutdown`.
 const NOBODY: Peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Address and L4 port of a peer.
@@ -26,7 +26,7 @@ pub struct Message {
     pub len: usize,
     /// Sender of the datagram.
     pub from: Peer,
-    /// Ancillary data, as far as the options of the socket request it.
+    /// Ancillary data that the options of the socket request.
     pub ancillary: Ancillary,
 }
 
@@ -38,16 +38,17 @@ impl Message {
     }
 }
 
-/// A host that the calling thread runs itself: a call that has to wait runs the host meanwhile.
+/// A host that the calling thread runs itself. A call that has to wait runs the host in the
+/// meantime.
 pub trait Drive {
     /// Runs one round of the host: input, timers, output. Waits until an event occurs, but not
     /// longer than `until`. Returns the time afterwards, or `None` if the host is being stopped.
     fn drive(&self, until: Instant) -> Option<Instant>;
 
-    /// Runs one round of the host without waiting; called before the rounds that wait. The round
-    /// may receive what the caller waits for, and it determines the time after the caller's own
-    /// work. Returns the time of the round. If waiting takes no real time, runs nothing and returns
-    /// `None`.
+    /// Runs one round of the host without waiting. It is called before the rounds that wait, since
+    /// it may already receive what the caller waits for. Returns the time of the round, which
+    /// includes the time that the caller has spent on its own work. On a host where waiting takes
+    /// no real time, runs nothing and returns `None`.
     fn look(&self) -> Option<Instant> {
         None
     }
@@ -61,13 +62,14 @@ pub struct Calls<'s, L: Locks> {
 }
 
 impl<'s, L: Locks> Calls<'s, L> {
-    /// Creates calls on a stack that other threads run: a call that waits sleeps.
+    /// Creates calls on a stack that other threads run: a call that has to wait sleeps.
     #[inline(always)]
     pub fn new(stack: &'s Stack<L>, cx: Cx) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: None }
     }
 
-    /// Creates calls on a stack that the calling thread runs: a call that waits runs `driver`.
+    /// Creates calls on a stack that the calling thread runs: a call that has to wait runs
+    /// `driver`.
     #[inline(always)]
     pub fn driving(stack: &'s Stack<L>, cx: Cx, driver: &'s dyn Drive) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
@@ -228,7 +230,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
-    /// Returns the error of a `sendto` on a descriptor that is no datagram socket: `EISCONN` or
+    /// Returns the error of a `sendto` on a descriptor that is not a datagram socket: `EISCONN` or
     /// `ENOTCONN` for a stream, otherwise `EBADF`.
     #[cold]
     fn not_sent_to(&self, fd: Fd) -> Errno {
@@ -240,7 +242,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    /// Returns `EOPNOTSUPP` if the descriptor is a stream socket.
+    /// Returns the error `EOPNOTSUPP` if the descriptor is a stream socket.
     #[inline(always)]
     pub(crate) fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
         if fd.is_stream() { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
@@ -267,7 +269,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// Sends on a connected socket with flags (`send`).
     ///
     /// # Errors
-    /// As [`Calls::send`]; `EOPNOTSUPP` for urgent data on a datagram socket.
+    /// Those of [`Calls::send`]; `EOPNOTSUPP` for urgent data on a datagram socket.
     pub fn send_flags(&self, fd: Fd, payload: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         match fd.sock() {
             None if flags.oob => Err(Errno::EOPNOTSUPP),
@@ -293,7 +295,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// bytes mean that the peer has closed its side.
     ///
     /// # Errors
-    /// As [`Calls::recv_from`]; for a stream `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
+    /// Those of [`Calls::recv_from`]; for a stream also `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn recv(&self, fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
         match fd.sock() {
@@ -380,7 +382,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// Receives a datagram, or bytes from a stream, with flags (`recvfrom`).
     ///
     /// # Errors
-    /// As [`Calls::recv_from`].
+    /// Those of [`Calls::recv_from`].
     pub fn recv_from_flags(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         if flags == RecvFlags::default() {
             return self.recv_from(fd, into);
@@ -395,7 +397,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         let got = received(fd, self.recv_waiting(fd, into, flags), |(n, _)| *n);
         if !fd.is_stream() {
-            // For a stream, the call is recorded where its bytes are read.
+            // For a stream, the cost is recorded where its bytes are read.
             self.stack.resume(self.cx()).mark(Stage::Socket, 1);
         }
         got
@@ -425,7 +427,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// to the pool.
     ///
     /// # Errors
-    /// As [`Calls::recv_from`]; `EPIPE` after `shutdown`.
+    /// Those of [`Calls::recv_from`]; `EPIPE` after `shutdown`.
     pub fn recv_frame(&self, fd: Fd) -> Result<Received, Errno> {
         self.datagrams(fd)?;
         self.stack.lap(self.cx());
@@ -438,7 +440,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// for the first one.
     ///
     /// # Errors
-    /// As [`Calls::recv_from`], if none was received.
+    /// Those of [`Calls::recv_from`], if no datagram was received.
     pub fn recv_burst(&self, fd: Fd, most: usize, mut each: impl FnMut(&[u8], Peer)) -> Result<usize, Errno> {
         self.datagrams(fd)?;
         self.stack.lap(self.cx());
@@ -447,8 +449,9 @@ impl<'s, L: Locks> Calls<'s, L> {
             0 => None,
             _ => Some(()),
         })?;
-        // If another thread has filled the buffers, prefetching loads their cache lines at the same
-        // time. The buffers are also returned to the pool together.
+        // Another thread may have filled the buffers, so their cache lines are not in this core's
+        // cache. Prefetching loads them in parallel. The buffers are also returned to the pool
+        // together.
         burst.as_slice().iter().for_each(Frame::prefetch);
         let domain = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.domain()).ok_or(Errno::EBADF)?;
         for frame in burst.as_slice() {
@@ -468,8 +471,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         if let Some(found) = ready() {
             return Ok(found);
         }
-        // Acquires the lock only once for all three values. Otherwise a reader that polls an empty
-        // socket would keep out the thread that adds datagrams to it.
+        // Reads all three values under a single acquisition of the lock. Otherwise a reader that
+        // polls an empty socket would keep out the thread that adds datagrams to it.
         let (nonblocking, timeout, error) = self
             .stack
             .with_pcb(self.cx(), fd.0, |pcb| (pcb.nonblocking, pcb.options.recv_timeout, ended(pcb)))
@@ -486,14 +489,14 @@ impl<'s, L: Locks> Calls<'s, L> {
             None => {
                 let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
                 let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
-                self.stack.lap(self.cx()); // the time of sleeping is booked to no stage
+                self.stack.lap(self.cx()); // excludes the time asleep from all stages
                 found.unwrap_or(Err(Errno::EAGAIN))
             }
         }
     }
 
-    /// Runs one round before a wait and sets the time from which the timeout counts: the caller may
-    /// have worked for long since the last round.
+    /// Runs one round before a wait and sets the time at which the timeout starts, since the caller
+    /// may have worked for a long time since the last round.
     pub(crate) fn look(&self, driver: &dyn Drive) {
         if let Some(now) = driver.look() {
             self.set_now(now);
@@ -567,7 +570,8 @@ impl<'s, L: Locks> Calls<'s, L> {
     }
 }
 
-/// Returns the pending error and clears it, or returns `EPIPE` if no further datagram can arrive.
+/// Returns the pending error and clears it. Without one, returns `EPIPE` if no further datagram can
+/// arrive.
 fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
     match pcb.take_error() {
         Some(error) => Some(error.into()),

@@ -33,7 +33,7 @@ errnos! {
     EAGAIN = 11,
     /// Permission denied: broadcast without SO_BROADCAST.
     EACCES = 13,
-    /// No such device: unknown iface.
+    /// No such device: unknown interface.
     ENODEV = 19,
     /// Invalid argument.
     EINVAL = 22,
@@ -43,7 +43,8 @@ errnos! {
     EPIPE = 32,
     /// Destination address required: none given, and the socket is not connected.
     EDESTADDRREQ = 89,
-    /// Message too long: for a datagram, or for the path without fragmentation.
+    /// Message too long: longer than a datagram can be, or than the path accepts without
+    /// fragmentation.
     EMSGSIZE = 90,
     /// Protocol not available: unknown option, or a parameter problem reported by a router.
     ENOPROTOOPT = 92,
@@ -57,7 +58,7 @@ errnos! {
     EADDRINUSE = 98,
     /// Cannot assign requested address: not an address of this host, or no free port.
     EADDRNOTAVAIL = 99,
-    /// Network is down: the iface is down.
+    /// Network is down: the interface is down.
     ENETDOWN = 100,
     /// Network is unreachable: no route.
     ENETUNREACH = 101,
@@ -75,7 +76,7 @@ errnos! {
     ECONNREFUSED = 111,
     /// No route to host.
     EHOSTUNREACH = 113,
-    /// Operation already in progress: the handshake is not complete.
+    /// Operation already in progress: the handshake is not yet complete.
     EALREADY = 114,
     /// Operation now in progress: the socket becomes writable after the handshake.
     EINPROGRESS = 115,

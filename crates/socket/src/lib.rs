@@ -1,10 +1,11 @@
 //! BSD socket API: descriptors, options, errno, readiness, blocking.
 //!
-//! [`Calls`] are the system calls of one thread on one stack: `socket`, `bind`, `connect`,
-//! `send_to`, `recv_from` and so on, with BSD's semantics and [`Errno`]s. There are two ways to
-//! wait. If the host belongs to the calling thread, a waiting call runs the host itself (see
-//! [`Drive`]). If the host is shared, the call sleeps until input that another thread processes
-//! wakes it. [`net`] has the interface of `std::net`. This crate has no ports and no configuration.
+//! [`Calls`] provides the system calls of one thread on one stack (`socket`, `bind`, `connect`,
+//! `send_to`, `recv_from` and so on) with BSD's semantics and [`Errno`]s. A call waits in one of
+//! two ways. If the host belongs to the calling thread, the call runs the host itself (see
+//! [`Drive`]). If the host is shared, the call sleeps until another thread processes input for it.
+//! [`net`] provides the interface of `std::net`. This crate contains no network ports and no
+//! configuration.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(
@@ -51,13 +52,13 @@ pub struct RecvFlags {
 /// Flags of a send call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendFlags {
-    /// Marks the last byte as urgent (`MSG_OOB`). The byte stays in its place in the stream (RFC
-    /// 6093).
+    /// Marks the last byte as urgent (`MSG_OOB`). The byte is delivered in order with the other
+    /// bytes of the stream (RFC 6093).
     pub oob: bool,
     /// Returns `EAGAIN` instead of waiting, even on a blocking socket (`MSG_DONTWAIT`).
     pub dont_wait: bool,
-    /// More data follows (`MSG_MORE`): the stack may hold back a segment that is not full.
+    /// Announces more data (`MSG_MORE`): the stack may hold back a segment that is not full.
     pub more: bool,
-    /// Ends a record of a stream (`MSG_EOR`): no segment has bytes of two records.
+    /// Ends a record of a stream (`MSG_EOR`): no segment contains bytes of two records.
     pub record: bool,
 }

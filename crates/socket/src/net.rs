@@ -2,8 +2,9 @@
 //! the standard library's names and semantics.
 //!
 //! Sockets are opened on a [`Net`], which provides the calling thread's [`Calls`]. If the program
-//! runs its own host (`Up`), the calls that wait also run the host. On a shared host (`Light`),
-//! they sleep, and sockets may move between threads. The source code is the same in both cases:
+//! runs its own host (locks of type `Up`), a call that waits also runs the host. On a shared host
+//! (locks of type `Light`), the call sleeps, and sockets may move between threads. The source code
+//! is the same in both cases:
 //!
 //! ```
 //! use linerate_socket::net::{Net, TcpListener, TcpStream};
@@ -28,10 +29,10 @@
 //! ```
 //!
 //! Errors are [`std::io::Error`]s with the same kinds as in the standard library, derived from the
-//! same errno values. There are two differences. If a host is stopped while a call waits, the call
-//! fails with `ConnectionAborted` instead of `Interrupted`, on which `read_exact` would retry
-//! forever. Names are resolved through the host's own name servers ([`lookup`]), not through those
-//! of the kernel.
+//! same errno values. There are two differences from the standard library. If a host is stopped
+//! while a call waits, the call fails with `ConnectionAborted`; with `Interrupted`, `read_exact`
+//! would retry forever. Names are resolved through the host's own name servers ([`lookup`]), not
+//! through those of the kernel.
 
 mod addr;
 mod alone;
@@ -85,7 +86,8 @@ impl<N: Net + ?Sized> Net for std::rc::Rc<N> {
     }
 }
 
-/// Uses the calls of one thread. [`Calls::set_now`] sets their time, and so does waiting.
+/// Opens sockets with the calls of one thread. [`Calls::set_now`] and waiting calls advance their
+/// time.
 impl<L: Locks> Net for Calls<'_, L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {

@@ -1,4 +1,4 @@
-//! Socket options, by their POSIX names.
+//! Socket options with their POSIX names.
 
 use crate::{Calls, Errno, Fd};
 use clock::Duration;
@@ -16,7 +16,7 @@ use tcp::cc::Algorithm;
 pub enum Opt {
     /// `SO_RCVBUF`: size of the receive buffer in bytes, at least 512.
     RecvBuffer(usize),
-    /// `SO_RCVTIMEO`: how long a receive waits; `None`: forever.
+    /// `SO_RCVTIMEO`: maximum time that a receive waits; `None` waits forever.
     RecvTimeout(Option<Duration>),
     /// `O_NONBLOCK`: calls do not wait.
     NonBlocking(bool),
@@ -34,16 +34,16 @@ pub enum Opt {
     Tos(u8),
     /// `IP_DONTFRAG`, `IPV6_DONTFRAG`: sent datagrams are not fragmented.
     DontFragment(bool),
-    /// `IPV6_V6ONLY`: an IPv6 socket does not receive IPv4. Can be set only before binding.
+    /// `IPV6_V6ONLY`: an IPv6 socket receives no IPv4 packets. Can be set only before binding.
     V6Only(bool),
     /// `IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`: time to live or hop limit of sent multicast
     /// datagrams.
     MulticastTtl(u8),
-    /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`: this host also receives multicasts that it
-    /// sends.
+    /// `IP_MULTICAST_LOOP`, `IPV6_MULTICAST_LOOP`: this host also receives the multicast packets
+    /// that the socket sends.
     MulticastLoop(bool),
-    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`: iface on which multicasts are sent; `None`: that of
-    /// the route.
+    /// `IP_MULTICAST_IF`, `IPV6_MULTICAST_IF`: iface on which multicast packets are sent; `None`
+    /// selects the iface of the route.
     MulticastIface(Option<IfaceId>),
     /// `IP_PKTINFO`, `IPV6_RECVPKTINFO`: [`Calls::recv_msg`] returns destination address and iface.
     RecvPacketInfo(bool),
@@ -62,12 +62,13 @@ pub enum Opt {
     Checksum(Option<u16>),
     /// `ICMP6_FILTER` of a raw socket for ICMP or ICMPv6: the message types that it receives.
     IcmpFilter(IcmpFilter),
-    /// `SO_SNDBUF` of a stream: size of the send buffer in bytes, which is then fixed.
+    /// `SO_SNDBUF` of a stream: size of the send buffer in bytes. Setting it turns off automatic
+    /// sizing.
     SendBuffer(usize),
-    /// `SO_SNDTIMEO` of a stream: how long a send waits; `None`: forever.
+    /// `SO_SNDTIMEO` of a stream: maximum time that a send waits; `None` waits forever.
     SendTimeout(Option<Duration>),
-    /// `SO_LINGER` of a stream: how long closing waits for acknowledgments; with zero, closing
-    /// resets the connection.
+    /// `SO_LINGER` of a stream: maximum time that closing waits for acknowledgments. With zero,
+    /// closing resets the connection. With `None`, closing does not wait.
     Linger(Option<Duration>),
     /// `SO_KEEPALIVE`: an idle connection sends keepalive probes.
     KeepAlive(bool),
@@ -83,19 +84,21 @@ pub enum Opt {
     KeepInterval(Duration),
     /// `TCP_KEEPCNT`: number of unanswered keepalive probes after which the connection is dropped.
     KeepCount(u8),
-    /// `TCP_USER_TIMEOUT`: how long sent data may stay unacknowledged; `None`: the host's default.
+    /// `TCP_USER_TIMEOUT`: maximum time that sent data may stay unacknowledged; `None` selects the
+    /// host's default.
     UserTimeout(Option<Duration>),
     /// `TCP_MAXSEG`: maximum segment size in bytes.
     MaxSegment(u16),
     /// `TCP_CONGESTION`: congestion control algorithm.
     Congestion(Algorithm),
-    /// `TCP_NOTSENT_LOWAT`: a stream becomes writable when fewer bytes than this are not sent yet.
-    /// With 0 or the maximum value, it is writable whenever the send buffer has room.
+    /// `TCP_NOTSENT_LOWAT`: a stream becomes writable when fewer bytes than this are waiting to be
+    /// sent. With 0 or the maximum value, it is writable whenever the send buffer has free space.
     NotSentLowat(u32),
-    /// `IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP`: joins a multicast group; without an iface, on that
-    /// of the route.
+    /// `IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP`: joins a multicast group on an iface; `None` selects
+    /// the iface of the route to the group.
     Join(IpAddr, Option<IfaceId>),
-    /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`: leaves a multicast group.
+    /// `IP_DROP_MEMBERSHIP`, `IPV6_LEAVE_GROUP`: leaves a multicast group on an iface; `None`
+    /// selects the iface of the route to the group.
     Leave(IpAddr, Option<IfaceId>),
     /// `MCAST_JOIN_SOURCE_GROUP` and related options (RFC 3678 5.1): adds or removes one source in
     /// the source filter of a multicast group.
@@ -107,9 +110,9 @@ pub enum Opt {
 pub struct Membership {
     /// Multicast group.
     pub group: IpAddr,
-    /// Address of the sender whose datagrams are meant.
+    /// Sender whose datagrams to the group are admitted or blocked.
     pub source: IpAddr,
-    /// Iface on which the group was joined; `None`: that of the route to the group.
+    /// Iface on which the group was joined; `None` selects the iface of the route to the group.
     pub iface: Option<IfaceId>,
 }
 
@@ -185,7 +188,8 @@ pub enum OptKind {
 }
 
 const RECV_BUFFER_MIN: usize = 512;
-/// Takes the place of FreeBSD's kern.ipc.maxsockbuf: a single socket must not use the whole pool.
+/// Maximum size of a receive buffer in bytes. It corresponds to FreeBSD's kern.ipc.maxsockbuf: a
+/// single socket must not use the whole pool.
 const RECV_BUFFER_MAX: usize = 1 << 30;
 
 impl<L: Locks> Calls<'_, L> {
@@ -245,13 +249,13 @@ impl<L: Locks> Calls<'_, L> {
             .ok_or(Errno::EBADF)?
     }
 
-    /// Sets the source filter of a multicast group (`setsourcefilter`, RFC 3678 4.2.1): joins the
-    /// group if necessary and changes the filter. If the filter admits no source, leaves the group.
+    /// Sets the source filter of a multicast group (`setsourcefilter`, RFC 3678 4.2.1). Joins the
+    /// group if necessary; leaves it if the filter admits no source.
     ///
     /// # Errors
-    /// `EBADF`; `EOPNOTSUPP` for a stream; `EINVAL` for an address that is not a multicast group,
-    /// or for a source that cannot be one or has another family; `ENOBUFS` for more than 64
-    /// sources; `EADDRNOTAVAIL`.
+    /// `EBADF`; `EOPNOTSUPP` for a stream; `EINVAL` if the group is not a multicast address, or if
+    /// a source cannot be a sender or has another family; `ENOBUFS` for more than 64 sources;
+    /// `EADDRNOTAVAIL`.
     pub fn set_source_filter(
         &self,
         fd: Fd,
@@ -323,7 +327,7 @@ fn raw<L: Locks>(pcb: &Pcb<L>, domain: Domain) -> Result<&RawState, Errno> {
     pcb.raw().filter(is_raw).ok_or(Errno::ENOPROTOOPT)
 }
 
-/// Sets an option that exists only for raw sockets.
+/// Sets an option that only raw sockets have.
 fn set_raw_option(domain: Domain, raw: Option<&mut RawState>, opt: Opt) -> Result<(), Errno> {
     let raw = raw.filter(|raw| matches!(raw.kind(), RawKind::Raw(_))).ok_or(Errno::ENOPROTOOPT)?;
     match (opt, domain) {

@@ -1,5 +1,5 @@
-//! Readiness of descriptors: `poll(2)` for a few of them, and a [`Poller`] for many, which is
-//! notified when one of them becomes readable.
+//! Readiness of descriptors: `poll(2)` for a small set of descriptors, and [`Poller`] for a large
+//! one. A `Poller` is notified when one of its descriptors becomes readable.
 
 use crate::{Calls, Errno, Fd};
 use inet::udp::ReadySet;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Events {
     /// Receiving would not block.
     pub readable: bool,
-    /// Sending would not block (but may fail). For UDP this is always so.
+    /// Sending would not block (but may fail). Always reported for UDP sockets.
     pub writable: bool,
     /// An error is pending.
     pub error: bool,
@@ -19,7 +19,7 @@ pub struct Events {
     pub hangup: bool,
     /// The peer of a stream has closed its sending side (`POLLRDHUP`).
     pub peer_closed: bool,
-    /// Urgent data was announced and is not read yet (`POLLPRI`).
+    /// Urgent data was announced and has not been read yet (`POLLPRI`).
     pub urgent: bool,
     /// The descriptor does not exist.
     pub invalid: bool,
@@ -44,14 +44,15 @@ pub struct PollFd {
 }
 
 /// Set of watched descriptors with edge-triggered notifications. A datagram socket causes a
-/// notification each time it becomes readable. A stream causes one for each event (data, room, end
-/// of file, a connection to accept), unless one is already queued for it.
+/// notification each time it becomes readable. A stream causes one for each event (data, space in
+/// the send buffer, end of file, a connection to accept), unless a notification of this stream is
+/// already queued.
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
 impl<L: Locks> Default for Poller<L> {
     fn default() -> Self {
-        // On a stack with locks `Up`, this Arc never leaves the thread of its poller.
+        // On a stack with locks of type `Up`, this Arc never leaves the thread of its poller.
         #[allow(clippy::arc_with_non_send_sync)]
         Poller(Arc::new(ReadySet::default()))
     }
@@ -64,16 +65,16 @@ impl<L: Locks> Poller<L> {
         self.0.pop_many(calls.cx(), most, into);
     }
 
-    /// Returns the next notified descriptor of a shared stack. If there is none, sleeps until there
-    /// is one; returns `None` when `timeout` has passed.
+    /// Returns the next notified descriptor of a shared stack. If there is none, sleeps until a
+    /// notification arrives; returns `None` after `timeout`.
     pub fn wait(&self, calls: &Calls<'_, L>, timeout: Option<clock::Duration>) -> Option<Fd> {
         self.0.signal.wait_for(timeout, || self.0.pop(calls.cx())).map(Fd)
     }
 }
 
 impl<L: Locks> Calls<'_, L> {
-    /// Starts to watch `fd`: notifies `poller` whenever `fd` becomes readable, and at once if it
-    /// already is.
+    /// Starts to watch `fd`: notifies `poller` whenever `fd` becomes readable. If `fd` is readable
+    /// already, notifies it at once.
     ///
     /// # Errors
     /// `EBADF`.
@@ -88,8 +89,8 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Registers a task to be woken at the next event of a stream on a shared stack. After this
-    /// call and before it waits, the task must retry its own call, so that it misses no event.
+    /// Registers a task to be woken at the next event of a stream on a shared stack. The task must
+    /// then retry its own call before it waits, so that it misses no event.
     ///
     /// # Errors
     /// `EBADF`, `EOPNOTSUPP` (for a datagram socket).

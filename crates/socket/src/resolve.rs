@@ -6,11 +6,11 @@
 //!        NXDOMAIN: next candidate      timeout, refused, SERVFAIL: next server      truncated: TCP
 //! ```
 //!
-//! [`Lookup`] never blocks: its caller runs a turn whenever the host has received input or the time
-//! [`Lookup::next`] has come. A lookup can therefore run in the thread of a host and on virtual
-//! time. [`lookup`](crate::net::lookup) also uses it, and waits for its result. Queries have
-//! unpredictable identifiers and source ports, and an answer must repeat the question (RFC 5452);
-//! other datagrams are ignored.
+//! [`Lookup`] never blocks. Its caller runs a turn whenever the host has received input or the time
+//! [`Lookup::next`] has come. A lookup can therefore run in the thread of a host, and with virtual
+//! time. [`lookup`](crate::net::lookup) runs a `Lookup` and waits for its result. Queries have
+//! unpredictable identifiers and source ports, and an answer must repeat the question (RFC 5452).
+//! Other datagrams are ignored.
 
 mod exchange;
 
@@ -28,7 +28,8 @@ pub const TIMEOUT: Duration = Duration::from_secs(5);
 pub const ATTEMPTS: usize = 2;
 /// Maximum number of name servers queried.
 pub const SERVERS_MAX: usize = 3;
-/// Maximum number of additional queries for aliases (CNAME) whose answer had no address.
+/// Maximum number of additional queries when an answer contains only aliases (CNAME) and no
+/// address.
 const ALIASES_MAX: usize = 8;
 
 /// Address families to look up.
@@ -54,8 +55,8 @@ impl Families {
         }
     }
 
-    /// Checks that the families include that of `ip`, which the user gave for the flag or argument
-    /// `what`.
+    /// Checks that the selected families include that of `ip`, which the user gave for the flag or
+    /// argument `what`.
     ///
     /// # Errors
     /// A message that names the address, its family and the conflicting flag.
@@ -112,7 +113,7 @@ pub enum LookupError {
         /// Response code of that server (RFC 1035 4.1.1).
         rcode: u8,
     },
-    /// No name server answered.
+    /// No name server answered in time.
     #[error("'{name}': no answer from name server {server}")]
     TimedOut {
         /// Name that was looked up.
@@ -135,7 +136,8 @@ pub enum LookupError {
     Interrupted(String),
 }
 
-/// Result of a lookup: socket addresses, the preferred one first (RFC 6724).
+/// Result of a lookup: socket addresses in order of preference (RFC 6724), or the reason why there
+/// are none.
 pub type Found = Result<Vec<SocketAddr>, LookupError>;
 
 /// A lookup of the addresses of a host name, in progress.
@@ -146,7 +148,7 @@ pub struct Lookup {
     port: u16,
     /// Result that is known without any query, such as that of a numeric address.
     known: Option<Found>,
-    /// Names that are still to be queried, in reverse order; the current one is the last.
+    /// Names still to be queried, in reverse order: the current name is the last.
     candidates: Vec<String>,
     servers: Vec<SocketAddr>,
     /// Record types to query, each with its answer for the current candidate.
@@ -225,19 +227,19 @@ impl Lookup {
         }
     }
 
-    /// Records why the current candidate has no address. The error that a name exists without an
-    /// address takes precedence over the errors of other candidates.
+    /// Records the reason why the current candidate has no address. The error that a name exists
+    /// but has no address takes precedence over the errors of other candidates.
     fn fail(&mut self, why: LookupError) {
         if !matches!(self.failure, LookupError::NoAddress(_)) {
             self.failure = why;
         }
     }
 
-    /// Starts to query the next name server. If all were queried, returns the result.
+    /// Starts to query the next name server. If all have been queried, returns the result.
     fn start<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
         let server = self.servers.get(self.tries % self.servers.len().max(1)).copied();
         let Some(server) = server.filter(|_| self.tries < ATTEMPTS * self.servers.len()) else {
-            // One address family may have been answered although the other was not.
+            // The query for one address family may have been answered although the other was not.
             let found = self.addresses(calls, name).0;
             return Some(if found.is_empty() { Err(self.failure.clone()) } else { Ok(found) });
         };
@@ -292,13 +294,14 @@ impl Lookup {
         }
     }
 
-    /// Returns the descriptor of the socket on which an answer is awaited, if any.
+    /// Returns the descriptor of the socket on which the lookup waits for an answer; `None` if it
+    /// does not wait.
     pub(crate) fn fd(&self) -> Option<crate::Fd> {
         self.exchange.as_ref().map(Exchange::fd)
     }
 
-    /// Closes the socket of the lookup. A lookup that is abandoned before its result must be
-    /// closed.
+    /// Closes the socket of the lookup. Must be called if the lookup is abandoned before it has a
+    /// result.
     pub fn close<L: Locks>(&mut self, calls: &Calls<'_, L>) {
         if let Some(exchange) = self.exchange.take() {
             let _ = calls.close(exchange.fd()); // the descriptor is open
@@ -307,7 +310,7 @@ impl Lookup {
 }
 
 /// Returns whether `host` is a valid host name. No top-level domain is numeric (RFC 1123 2.1), so
-/// `10.0.2` is not a name, but a mistyped address.
+/// `10.0.2` is not a name but a mistyped address.
 pub fn is_host_name(host: &str) -> bool {
     let bare = host.strip_suffix('.').unwrap_or(host);
     let last = bare.rsplit('.').next().unwrap_or(bare);
@@ -346,7 +349,8 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     };
     let is_zoned = matches!(addr, SocketAddr::V6(v6) if v6.scope_id() != 0 || !wire::ip6::is_link_local(*v6.ip()));
     if addr.is_ipv6() && !is_zoned && port > 0 {
-        // Without a port there is no error: ping, which uses none, selects the interface with -I.
+        // Without a port, the missing zone is no error: ping, which has no port, selects the
+        // interface with -I.
         return Some(Err(LookupError::NoZone(host.to_string())));
     }
     let family = if families == Families::V4 { "IPv4" } else { "IPv6" };
@@ -356,9 +360,9 @@ fn literal<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Fami
     })
 }
 
-/// Returns the names to query, in reverse order. A name with a dot is tried before the search list,
-/// one without a dot after it, and a name that ends with a dot is the only one (resolv.conf(5),
-/// ndots:1).
+/// Returns the names to query, in reverse order (resolv.conf(5), ndots:1). A name with a dot is
+/// tried before the names of the search list, and a name without a dot after them. For a name that
+/// ends with a dot, the search list is not used.
 fn candidates(host: &str, domains: &[String]) -> Vec<String> {
     if let Some(name) = host.strip_suffix('.') {
         return vec![name.to_string()];

@@ -1,7 +1,7 @@
-//! Stream sockets: the BSD calls on `inet::tcp`, to which waiting is added here.
+//! Stream sockets: the BSD calls on `inet::tcp`. This module adds the waiting.
 //!
-//! One bit of a descriptor distinguishes stream from datagram sockets ([`Fd::is_stream`]). The
-//! calls on datagrams, which are ten times as frequent, thus need to search only their own table.
+//! One bit of a descriptor distinguishes stream sockets from datagram sockets ([`Fd::is_stream`]).
+//! Datagram calls, which are ten times as frequent, thus need to search only their own table.
 
 use crate::{Calls, Errno, Fd, Peer, RecvFlags, SendFlags};
 use clock::{Duration, Instant};
@@ -58,7 +58,7 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     /// Accepts a connection (`accept`). Returns its descriptor and the peer's address. The new
-    /// socket has the options of the listener, but is always blocking.
+    /// socket inherits the options of the listener, but is always blocking.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL` (the socket is not listening), `EAGAIN`, `EINTR`, `EOPNOTSUPP` (for a
@@ -117,7 +117,7 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Waits for room in the send buffer, or for memory if none was free.
+    /// Waits for space in the send buffer, or for free memory if there was none.
     fn stream_wait_for_room(&self, id: usize, flags: SendFlags) -> Result<(), Errno> {
         let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
             Some(true) => Ok(()),
@@ -147,7 +147,8 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     /// Implements `MSG_WAITALL`: receives until the buffer is full, or until end of file, an error
-    /// or a timeout. If an error occurs after some bytes were received, the next call reports it.
+    /// or a timeout. If an error occurs after some bytes were received, the next call returns the
+    /// error.
     #[cold]
     fn stream_recv_all(&self, id: usize, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
         let mut got = 0;
@@ -168,12 +169,12 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.tcp_shutdown(self.cx(), id, read, write)?)
     }
 
-    /// Closes a stream. With an `SO_LINGER` of 0, resets the connection; with another value, waits
-    /// for this time until the peer has acknowledged the sent data.
+    /// Closes a stream. With an `SO_LINGER` of 0, resets the connection. With another value, waits
+    /// up to this time until the peer has acknowledged the sent data.
     pub(crate) fn stream_close(&self, id: usize) -> Result<(), Errno> {
         let linger = self.stack.with_sock(self.cx(), id, |sock| sock.options().linger).ok_or(Errno::EBADF)?;
         if let Some(time) = linger.filter(|time| !time.is_zero()) {
-            // Closing with unread data resets the connection: then there is nothing to wait for.
+            // Closing with unread data resets the connection, so there is nothing to wait for.
             let lingers = || self.stack.with_sock(self.cx(), id, |sock| sock.may_linger()) == Some(true);
             if lingers() {
                 let _ = self.stack.tcp_shutdown(self.cx(), id, false, true);

@@ -117,7 +117,7 @@ fn every_misuse_has_its_errno() {
     calls.connect(fd, addr("127.0.0.1:77")).unwrap();
     assert_eq!(calls.send_to(fd, b"", &addr("127.0.0.1:78")), Err(Errno::EISCONN));
     calls.send(fd, b"anybody?").unwrap();
-    stack.poll(cx()); // delivers; no socket is bound there, so port unreachable comes straight back
+    stack.poll(cx()); // no socket is bound to the port, so port unreachable arrives at once
     stack.poll(cx());
     assert_eq!(calls.send(fd, b"again"), Err(Errno::ECONNREFUSED));
     calls.shutdown(fd, std::net::Shutdown::Both).unwrap();

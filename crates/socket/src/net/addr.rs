@@ -1,4 +1,5 @@
-//! Addresses as users write them: numeric, or names that the host's name servers resolve.
+//! Addresses in the form in which users write them: numeric, or a name that the host's name servers
+//! resolve.
 
 use super::{Net, lookup};
 use crate::resolve::{Families, LookupError};
@@ -10,8 +11,8 @@ pub trait ToAddr {
     /// Returns the address; for a name, the preferred one of its addresses.
     ///
     /// # Errors
-    /// `InvalidInput` if the text is neither an address nor a name with a port; for a name those of
-    /// [`lookup`].
+    /// `InvalidInput` if the text is neither an address nor a name with a port; for a name also the
+    /// errors of [`lookup`], converted to [`io::Error`].
     fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr>;
 
     /// Returns all addresses of a name, the preferred one first.
@@ -96,7 +97,7 @@ fn kind(why: &LookupError) -> io::ErrorKind {
         LookupError::NotFound(_) | LookupError::NoAddress(_) => io::ErrorKind::NotFound,
         LookupError::TimedOut { .. } => io::ErrorKind::TimedOut,
         LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
-        // As in the standard library, `Interrupted` would cause the caller to retry.
+        // As in the standard library, `Interrupted` would make the caller retry.
         LookupError::Interrupted(_) => io::ErrorKind::ConnectionAborted,
         _ => io::ErrorKind::Other,
     }

@@ -8,9 +8,9 @@ use inet::{Config, Stack};
 use lock::{Cx, How, Locks};
 use std::io;
 
-/// A host that has only a loopback interface. When a call waits, virtual time advances without a
-/// real delay. If a call waits for something that can never arrive, it ends as if the host had been
-/// stopped.
+/// A host that has only a loopback interface and uses virtual time. While a call waits, virtual
+/// time advances without a real delay. If a call waits for something that can never arrive, it
+/// fails as if the host had been stopped.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpStream};
@@ -25,7 +25,7 @@ pub struct Alone<L: Locks> {
     time: SimClock,
 }
 
-/// Virtual time at the start: not 0, since some timers use 0 for "never yet".
+/// Virtual time at the start. It is not 0, because some timers use 0 for "never".
 const BEGINNING: Duration = Duration::from_secs(1);
 
 impl<L: Locks> Alone<L> {

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A TCP listener. Dropping it resets the connections that were not accepted yet.
+/// A TCP listener. Dropping it resets the connections that have not been accepted yet.
 ///
 /// ```
 /// use linerate_socket::net::{Alone, TcpListener, TcpStream};
@@ -87,7 +87,7 @@ impl<N: Net> TcpListener<N> {
     /// Sets the time to live (or hop limit) of packets that accepted connections send.
     ///
     /// # Errors
-    /// `InvalidInput` for 0 and more than 255.
+    /// `InvalidInput` for 0 and for values above 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }

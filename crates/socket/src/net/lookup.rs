@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// (RFC 6724).
 ///
 /// # Errors
-/// [`LookupError`]: the reason why there is no address.
+/// The [`LookupError`] that gives the reason why no address was found.
 pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Result<Vec<SocketAddr>, LookupError> {
     let mut lookup = net.with(|calls| Lookup::new(calls, host, port, families));
     let poller = Poller::default();
@@ -30,15 +30,15 @@ pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Res
     }
 }
 
-/// Waits for an event on the socket of `lookup`, or until its next turn is due. Returns `false` if
-/// the host is being stopped.
+/// Waits for an event on the socket of `lookup`, or until the next turn of `lookup` is due. Returns
+/// `false` if the host is being stopped.
 fn wait<L: Locks>(calls: &Calls<'_, L>, poller: &Poller<L>, lookup: &Lookup) -> bool {
     let until = lookup.next();
     match calls.driver {
         Some(driver) => driver.drive(until).inspect(|now| calls.set_now(*now)).is_some(),
         None => {
             if let Some(fd) = lookup.fd() {
-                let _ = calls.watch(poller, fd); // it is open
+                let _ = calls.watch(poller, fd); // the descriptor is open
                 poller.wait(calls, Some(until.since(calls.cx().now)));
             }
             true

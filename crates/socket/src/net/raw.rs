@@ -1,4 +1,4 @@
-//! Raw sockets and ICMP sockets in the style of `std::net`, which has neither of them.
+//! Raw sockets and ICMP sockets in the style of `std::net`, which has no such sockets.
 
 use super::{Net, Owned, ToAddr, error, timeout};
 use crate::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt, OptKind};
@@ -41,7 +41,7 @@ impl<N: Net> RawSocket<N> {
     /// Sets the peer: packets are sent only to `addr` and received only from it.
     ///
     /// # Errors
-    /// `NetworkUnreachable`, ...
+    /// Those of [`Calls::connect`], such as `NetworkUnreachable`.
     pub fn connect(&self, addr: impl ToAddr) -> io::Result<()> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.connect(fd, addr))
@@ -50,7 +50,7 @@ impl<N: Net> RawSocket<N> {
     /// Sends a packet to `addr`.
     ///
     /// # Errors
-    /// `InvalidInput` if this socket cannot send such a packet; otherwise those of
+    /// `InvalidInput` if this socket cannot send this packet; otherwise those of
     /// [`UdpSocket::send_to`](super::UdpSocket::send_to).
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
@@ -74,7 +74,7 @@ impl<N: Net> RawSocket<N> {
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
     }
 
-    /// Receives the next packet, truncated to `buf`; returns its length and its sender.
+    /// Receives the next packet, truncated to `buf`. Returns its length and its sender.
     ///
     /// # Errors
     /// `WouldBlock`, and the pending error of a packet sent earlier.
@@ -111,13 +111,13 @@ impl<N: Net> RawSocket<N> {
     /// Sets the time to live (or hop limit) of sent packets.
     ///
     /// # Errors
-    /// `InvalidInput` for 0 and more than 255.
+    /// `InvalidInput` for 0 and for values above 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
 
-    /// Sets how long a receive waits. After this time it fails with `WouldBlock`; `None` waits
-    /// forever.
+    /// Sets the maximum time that a receive waits, after which it fails with `WouldBlock`. With
+    /// `None`, a receive waits forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -156,8 +156,8 @@ impl<N: Net> RawSocket<N> {
     }
 }
 
-/// ICMP socket for echo requests and their replies. [`RawSocket`]'s methods send and receive whole
-/// ICMP messages.
+/// ICMP socket for echo requests and their replies. The methods of [`RawSocket`] can be used to
+/// send and receive whole ICMP messages.
 ///
 /// ```
 /// use linerate_socket::Domain;

@@ -58,7 +58,7 @@ impl<N: Net> TcpStream<N> {
         let owned = Arc::get_mut(&mut self.0).ok_or_else(|| error(Errno::EINVAL))?;
         let fd = owned.net.with(|calls| calls.stream_socket_of(domain)).map_err(error)?;
         let before = std::mem::replace(&mut owned.fd, fd);
-        let _ = owned.net.with(|calls| calls.close(before)); // it was open
+        let _ = owned.net.with(|calls| calls.close(before)); // the descriptor is open
         Ok(self)
     }
 
@@ -66,8 +66,8 @@ impl<N: Net> TcpStream<N> {
     /// until one accepts.
     ///
     /// # Errors
-    /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`,
-    /// `AddrNotAvailable`, ...
+    /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`, `AddrNotAvailable`
+    /// and other errors of [`Calls::connect`](crate::Calls::connect).
     pub fn connect(net: N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
         let addrs = addr.to_addrs(&net)?;
         let (first, others) = addrs.split_first().ok_or_else(|| error(Errno::EHOSTUNREACH))?;
@@ -130,8 +130,8 @@ impl<N: Net> TcpStream<N> {
         Ok(TcpStream(Arc::clone(&self.0)))
     }
 
-    /// Sets how long a read waits. After this time it fails with `WouldBlock`; `None` waits
-    /// forever.
+    /// Sets the maximum time that a read waits, after which it fails with `WouldBlock`. With
+    /// `None`, a read waits forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -139,7 +139,8 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// Sets how long a write waits for room in the send buffer; `None` waits forever.
+    /// Sets the maximum time that a write waits for space in the send buffer. With `None`, a write
+    /// waits forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -147,7 +148,7 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::SendTimeout(timeout(time)?))
     }
 
-    /// Returns how long a read waits; `None`: forever.
+    /// Returns the maximum time that a read waits; `None` if it waits forever.
     ///
     /// # Errors
     /// None for an open socket.
@@ -155,7 +156,7 @@ impl<N: Net> TcpStream<N> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// Returns how long a write waits; `None`: forever.
+    /// Returns the maximum time that a write waits; `None` if it waits forever.
     ///
     /// # Errors
     /// None for an open socket.
@@ -191,7 +192,7 @@ impl<N: Net> TcpStream<N> {
     /// Sets the time to live (or hop limit) of sent packets.
     ///
     /// # Errors
-    /// `InvalidInput` for 0 and more than 255.
+    /// `InvalidInput` for 0 and for values above 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }
@@ -204,8 +205,8 @@ impl<N: Net> TcpStream<N> {
         if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
     }
 
-    /// Sets how long closing waits until the peer has acknowledged all data; with zero, closing
-    /// resets the connection.
+    /// Sets the maximum time that closing waits until the peer has acknowledged all data. With
+    /// zero, closing resets the connection. With `None`, closing does not wait.
     ///
     /// # Errors
     /// None for an open socket.
@@ -213,7 +214,8 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::Linger(time))
     }
 
-    /// Returns how long closing waits until the peer has acknowledged all data.
+    /// Returns the maximum time that closing waits until the peer has acknowledged all data; `None`
+    /// if it does not wait.
     ///
     /// # Errors
     /// None for an open socket.

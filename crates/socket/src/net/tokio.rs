@@ -1,9 +1,9 @@
 //! Implements `AsyncRead` and `AsyncWrite` for sockets of a host that other threads run.
 //!
-//! There is no reactor: an event of a socket wakes its task in the same way as it wakes a waiting
-//! thread. A task that finds no data registers its waker with the socket's signal and tries once
-//! more, so that it misses no event in between. Sockets need not be set to non-blocking: the calls
-//! made here never wait.
+//! There is no reactor: an event of a socket wakes a task in the same way as a waiting thread. A
+//! task that finds no data registers its waker with the socket's signal and then tries once more,
+//! so that it misses no event in between. Streams need not be set to non-blocking, since the calls
+//! of this module never wait.
 
 use super::{Net, TcpListener, TcpStream, error};
 use crate::{Calls, Errno, Fd, RecvFlags, SendFlags};
@@ -38,8 +38,8 @@ fn ask<L: lock::Locks, R>(
 }
 
 impl<N: Net<Locks = Light> + Clone> TcpListener<N> {
-    /// Accepts the next connection, or registers the task to be woken when there is one. Returns
-    /// the connection with the peer's address.
+    /// Accepts the next connection. If there is none, registers the task to be woken when one
+    /// arrives. Returns the connection and the peer's address.
     ///
     /// # Errors
     /// Those of [`TcpListener::accept`]; `InvalidInput` if the listener was not set to
@@ -76,7 +76,7 @@ impl<N: Net<Locks = Light> + Unpin> AsyncWrite for TcpStream<N> {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.shutdown(Shutdown::Write) {
-            // The connection is closed already.
+            // The connection has already ended.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             done => Poll::Ready(done),
         }

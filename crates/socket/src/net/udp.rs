@@ -48,7 +48,7 @@ impl<N: Net> UdpSocket<N> {
     /// Sets the peer: datagrams are sent to `addr` by default, and received only from it.
     ///
     /// # Errors
-    /// `NetworkUnreachable`, ...
+    /// Those of [`Calls::connect`](crate::Calls::connect), such as `NetworkUnreachable`.
     pub fn connect(&self, addr: impl ToAddr) -> io::Result<()> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.connect(fd, addr))
@@ -102,7 +102,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.send(fd, buf))
     }
 
-    /// Receives the next datagram, truncated to `buf`; returns its length and its sender.
+    /// Receives the next datagram, truncated to `buf`. Returns its length and its sender.
     ///
     /// # Errors
     /// `WouldBlock`, and the pending error of a datagram sent earlier.
@@ -158,8 +158,8 @@ impl<N: Net> UdpSocket<N> {
         Ok(UdpSocket(Arc::clone(&self.0)))
     }
 
-    /// Sets how long a receive waits. After this time it fails with `WouldBlock`; `None` waits
-    /// forever.
+    /// Sets the maximum time that a receive waits, after which it fails with `WouldBlock`. With
+    /// `None`, a receive waits forever.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -167,7 +167,7 @@ impl<N: Net> UdpSocket<N> {
         self.0.set(Opt::RecvTimeout(timeout(time)?))
     }
 
-    /// Returns how long a receive waits; `None`: forever.
+    /// Returns the maximum time that a receive waits; `None` if it waits forever.
     ///
     /// # Errors
     /// None for an open socket.
@@ -175,7 +175,7 @@ impl<N: Net> UdpSocket<N> {
         if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
     }
 
-    /// Only checks that `time` is valid, since sending a datagram never waits.
+    /// Checks only that `time` is valid, since sending a datagram never waits.
     ///
     /// # Errors
     /// `InvalidInput` for zero.
@@ -210,7 +210,7 @@ impl<N: Net> UdpSocket<N> {
     /// Sets the time to live (or hop limit) of sent datagrams.
     ///
     /// # Errors
-    /// `InvalidInput` for 0 and more than 255.
+    /// `InvalidInput` for 0 and for values above 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
     }

@@ -12,10 +12,10 @@ use wire::dns::{Answer, Query};
 /// Maximum number of datagrams read per turn, so that a flood of forged answers does not block the
 /// host.
 const DATAGRAMS_MAX: usize = 64;
-/// Size of the buffer for an answer over UDP, in bytes. It is longer than the limit of RFC 1035
-/// 4.2.1, so that longer answers are accepted, too.
+/// Size of the buffer for an answer over UDP, in bytes. It exceeds the limit of RFC 1035 4.2.1 so
+/// that longer answers are accepted, too.
 const DATAGRAM_LEN: usize = 4096;
-/// Length of the prefix that gives the length of a message over TCP, in bytes.
+/// Size in bytes of the length field before each message over TCP.
 const PREFIX_LEN: usize = 2;
 
 /// Outcome of an exchange with a name server.
@@ -46,7 +46,7 @@ enum Transport {
     Udp,
     /// The TCP connection is being established.
     Connecting,
-    /// The TCP connection is open; `output` has the bytes to send, `input` the bytes received.
+    /// The TCP connection is open. `output` contains the bytes to send, `input` the bytes received.
     Tcp {
         output: Vec<u8>,
         input: Vec<u8>,
@@ -161,7 +161,7 @@ impl Exchange {
     /// Replaces the UDP socket with a TCP connection and repeats the unanswered queries on it.
     fn connect<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Result<(), Errno> {
         let fd = calls.stream_socket_of(Domain::of(&self.server))?;
-        let _ = calls.close(std::mem::replace(&mut self.fd, fd)); // it is open
+        let _ = calls.close(std::mem::replace(&mut self.fd, fd)); // the descriptor is open
         calls.set_option(fd, Opt::NonBlocking(true))?;
         self.transport = Transport::Connecting;
         self.deadline = calls.cx().now.after(TIMEOUT);
@@ -206,7 +206,7 @@ impl Exchange {
         }
         let mut chunk = [0; DATAGRAM_LEN];
         let mut is_closed = false;
-        // A message has at most 64 KiB, and the server sends one per query.
+        // A message has at most 64 KiB, and the server sends one message per query.
         while input.len() < self.queries.len() * (PREFIX_LEN + usize::from(u16::MAX)) {
             match calls.recv(self.fd, &mut chunk) {
                 Ok(0) => is_closed = true,
