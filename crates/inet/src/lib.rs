@@ -1,11 +1,11 @@
-//! IP stack of a host or router except TCP's state machine: link, neighbors, routes, IPv4, IPv6,
-//! ICMP, IGMP, MLD, UDP, demux.
+//! IP stack of a host or router: link layer, neighbors, routes, IPv4, IPv6, ICMP, IGMP, MLD, UDP,
+//! demultiplexing, and all of TCP except its state machine.
 //!
 //! ```text
 //!  in   Stack::input            a burst from a port
 //!       link::ether             for us? -> arp | ip4 | ip6
 //!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
-//!       ip4::forward            ttl, next hop, fragment or too-big
+//! ip4::forward            time to live, next hop, fragment or too-big error
 //!       ip6                     the same for IPv6 -> icmp6, nd, mld, tunnels | ip6::forward
 //!       tunnel::input           lookup, decapsulation, queue, then input as if from a port
 //!       demux -> udp, tcp       four-tuple -> Pcb or connection, receive queue, reader woken
@@ -14,13 +14,14 @@
 //!       link::ether             -> iface stage -> port
 //! ```
 //!
-//! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. The caller
-//! passes the time as `Cx::now` and frames as bursts. Frames leave through the [`iface::Output`]
-//! that the node installs. Every frame that ends here ends with a [`stats::DropReason`], which
-//! [`Stack::audit`] verifies. UDP and TCP are written once for both families ([`family`]).
+//! A [`Stack`] is one host. It has no global state, no threads and no clock, and makes no system
+//! calls. The caller passes the time as `Cx::now` and frames as bursts. Frames leave through the
+//! [`iface::Output`] that the node installs. A frame that is freed in the stack is freed with a
+//! [`stats::DropReason`], which [`Stack::audit`] verifies. UDP and TCP are written once for both
+//! families ([`family`]).
 //!
 //! A file contains either the types of a layer or its rules, which are methods of [`Stack`].
-//! [`Stack`] imports the types, the rules import [`Stack`], and there are no import cycles.
+//! [`Stack`] imports the types, and the rules import [`Stack`], so there are no import cycles.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! Rate limits: token buckets that use the time passed by the caller.
+//! Rate limits: token buckets. The caller passes the time.
 
 mod limiter;
 
@@ -6,22 +6,24 @@ pub(crate) use limiter::Limiter;
 
 use clock::Instant;
 
-/// A token bucket of `rate` tokens per second that holds at most the tokens of one second.
+/// A token bucket that is filled with `rate` tokens per second and stores at most the tokens of one
+/// second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     nanos: u64,
-    last: Option<Instant>, // none: full
+    last: Option<Instant>, // `None`: the bucket is full
 }
 
 const SECOND: u64 = 1_000_000_000;
 
 impl TokenBucket {
-    /// Takes a token. Returns `false` if there is none. A `rate` of 0 means no limit.
+    /// Consumes a token. Returns `false` if there is none. A `rate` of 0 means no limit.
     pub fn take(&mut self, rate: u64, now: Instant) -> bool {
         self.take_above(0, rate, now)
     }
 
-    /// Takes a token as [`TokenBucket::take`] does, but never one of the last `reserve` tokens.
+    /// Consumes a token as [`TokenBucket::take`] does, but leaves the last `reserve` tokens in the
+    /// bucket.
     pub fn take_above(&mut self, reserve: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;

@@ -1,3 +1,3 @@
-//! Link layer: Ethernet. Loopback has no headers: see `Stack::loop_back`.
+//! Link layer: Ethernet. Packets over loopback have no link-layer header (`Stack::loop_back`).
 
 mod ether;

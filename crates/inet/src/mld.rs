@@ -1,5 +1,6 @@
-//! MLDv2 listener (RFC 3810): reports the groups of our addresses and sockets when one is added or
-//! removed and when a router queries, so that snooping switches forward solicitations.
+//! MLDv2 listener (RFC 3810). It reports the multicast groups of this host's addresses and sockets
+//! when a group is added or removed and when a router queries. Snooping switches then forward
+//! neighbor solicitations to this host.
 
 use crate::Stack;
 use crate::groups::reports;
@@ -15,7 +16,7 @@ use wire::ip6::{self, Chain};
 use wire::mld::{self, Message};
 use wire::{Malformed, Proto};
 
-/// Hop-by-Hop header with the router alert that MLD requires (RFC 2711, RFC 3810 5), before ICMPv6.
+/// Hop-by-Hop header before ICMPv6, with the router alert that MLD requires (RFC 2711, RFC 3810 5).
 const ROUTER_ALERT: [u8; 8] = [Proto::IPV6_ICMP.0, 0, 5, 2, 0, 0, 1, 0];
 
 impl<L: Locks> Stack<L> {
@@ -41,7 +42,7 @@ impl<L: Locks> Stack<L> {
             Err(Malformed::BadChecksum { .. }) => return DropReason::Icmp6BadChecksum,
             Err(_) => return DropReason::MldMalformed,
         };
-        // RFC 3810 5.1.14, 6.2: must come from a neighbor, with a router alert.
+        // RFC 3810 5.1.14, 6.2: a query must come from a neighbor and contain a router alert.
         if !ip6::is_link_local(header.src) || header.hop_limit != 1 || chain.find(Proto::HOP_BY_HOP).is_none() {
             return DropReason::MldMalformed;
         }
@@ -55,7 +56,7 @@ impl<L: Locks> Stack<L> {
         self.mld_report(cx, iface, &[whole(RecordKind::ToExclude, ip6::solicited_node(addr))]);
     }
 
-    /// Reports all groups that an interface receives.
+    /// Reports all groups whose packets an interface receives.
     pub(crate) fn mld_report_all(&self, cx: Cx, iface: &Iface<L>) {
         let mut own: Vec<_> = iface.addrs6(cx).into_iter().map(|own| ip6::solicited_node(own.addr)).collect();
         if self.sysctls.forwarding6.on() {
@@ -64,8 +65,8 @@ impl<L: Locks> Stack<L> {
         own.sort_unstable();
         own.dedup();
         let joined = self.groups.lock(cx).current6(iface.id);
-        // A group that is needed for an address of ours is received from all sources, whatever the
-        // filter of a socket excludes.
+        // A group that one of our addresses requires is received from all sources, whatever sources
+        // the filter of a socket excludes.
         let joined = joined.into_iter().filter(|record| !own.iter().any(|own| record.group == IpAddr::V6(*own)));
         let own = own.iter().map(|group| whole(RecordKind::IsExclude, *group));
         self.mld_report(cx, iface, &own.chain(joined).collect::<Vec<_>>());
@@ -81,10 +82,10 @@ impl<L: Locks> Stack<L> {
 
     fn mld_send(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         if iface.tunnel.is_some() || iface.queues.at(|| 0).lock(cx).output.is_none() {
-            return; // no snooping switch, or no port
+            return; // no snooping switch is attached, or no port
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
-        // RFC 3590 4: from the unspecified address until the link-local address is valid.
+        // RFC 3590 4: the source is the unspecified address until the link-local address is valid.
         let src = iface.link_local6(cx).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let report = mld::report(src, records);
         if frame.extend(&ROUTER_ALERT).and_then(|()| frame.extend(&report)).is_none() {

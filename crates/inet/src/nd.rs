@@ -1,11 +1,11 @@
 //! Neighbor discovery (RFC 4861, RFC 4862): address resolution and duplicate address detection.
 //!
-//! A received message updates the neighbor table and may be answered with a separate frame; its own
-//! frame is then consumed. Its hop limit must be 255, which proves that it was sent on this link
-//! (7.1). Unsolicited messages create no entry: only a station that solicits one of our addresses,
-//! from an address on the link, is stored, as Stale. Router advertisements are ignored on
-//! interfaces without `accept_rtadv` ([`crate::ip6::autoconf`]), so a flood of them fills no table
-//! there (CVE-2010-4669, CVE-2011-2393).
+//! A received message updates the neighbor table. Its frame is then consumed; an answer is sent in
+//! a separate frame. The hop limit of a message must be 255, which proves that it was sent on this
+//! link (7.1). Unsolicited messages create no entry: a station is stored, in state Stale, only if
+//! it solicits one of our addresses from an address on the link. Router advertisements are ignored
+//! on interfaces without `accept_rtadv` ([`crate::ip6::autoconf`]), so that a flood of them cannot
+//! fill a table on such an interface (CVE-2010-4669, CVE-2011-2393).
 
 mod redirect;
 
@@ -24,11 +24,11 @@ use std::net::Ipv6Addr;
 use wire::icmp6::nd::{self, Advert, Message, Options};
 use wire::{Mac, Proto, ip6};
 
-/// RFC 4861 7.1: a message with the full hop limit was not forwarded by a router.
+/// Required hop limit. A message with this hop limit was not forwarded by a router (RFC 4861 7.1).
 const HOPS: u8 = 255;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a neighbor discovery message; returns the reason with which its frame ends.
+    /// Processes a neighbor discovery message. Returns the reason with which its frame is freed.
     pub(crate) fn nd_input(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header, message: &Message<'_>) -> DropReason {
         if header.hop_limit != HOPS {
             return DropReason::NdHopLimit;
@@ -68,8 +68,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Records the source link-layer address of a solicitation or advertisement, in state Stale
-    /// (RFC 4861 7.2.3), and sends the packets that were held for it.
+    /// Stores the source link-layer address of a solicitation or advertisement in an entry in state
+    /// Stale (RFC 4861 7.2.3), and sends the packets that were held for the neighbor.
     fn learn_neighbor(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, mac: Mac) -> DropReason {
         let rules = self.neigh_rules6();
         let mut neighbors = self.six.neighbors.lock(cx);
@@ -98,7 +98,7 @@ impl<L: Locks> Stack<L> {
         if probe && (link.is_some() || !to_group) || link.is_some_and(|mac| !is_anothers(iface, mac)) {
             return DropReason::NdMalformed; // 7.1.1
         }
-        // A sender that is not on the link is no neighbor and gets no answer (CVE-2008-2476, RFC
+        // A sender that is not on the link is not a neighbor and gets no answer (CVE-2008-2476, RFC
         // 5942 4).
         let near = |addr| iface.on_link6(cx, addr) || self.via6(cx, addr) == Some(Via6::Link(iface.id));
         if !probe && !near(header.src) {
@@ -107,14 +107,14 @@ impl<L: Locks> Stack<L> {
         let Some(own) = iface.addr6(cx, target) else { return DropReason::NdIgnored };
         match own.state {
             AddrState::Tentative(..) if probe => {
-                self.duplicated(cx, iface, target); // both probe at the same time: both must give it up
+                self.duplicated(cx, iface, target); // both stations probe: neither may use the address
                 return DropReason::NdConflict;
             }
             AddrState::Tentative(..) | AddrState::Duplicated => return DropReason::NdIgnored,
             AddrState::Valid => {}
         }
         let why = link.map_or(DropReason::NdConsumed, |mac| self.learn_neighbor(cx, iface, header.src, mac));
-        // 7.2.4: to all nodes if the sender has no address.
+        // 7.2.4: the answer goes to all nodes if the sender has no address.
         let dst = if probe { ip6::ALL_NODES } else { header.src };
         let router = self.sysctls.forwarding6.on();
         let advert = Advert { router, solicited: !probe, replaces: true, target };
@@ -194,8 +194,8 @@ impl<L: Locks> Stack<L> {
         self.changed();
     }
 
-    /// Sends a solicitation of `addr`: to its solicited-node group or, with `directly`, by unicast
-    /// to the last known MAC address.
+    /// Sends a solicitation of `addr`: by unicast to `addr` if `directly` is set, otherwise to the
+    /// solicited-node group of `addr`.
     pub(crate) fn nd_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, directly: bool) {
         let Some(src) = self.source6_for(cx, iface, addr) else { return };
         let dst = if directly { addr } else { ip6::solicited_node(addr) };
@@ -237,7 +237,7 @@ impl<L: Locks> Stack<L> {
         };
         frame.truncate(len);
         let out = Outgoing6 { src: Some(src), iface: Some(iface.id), ..Outgoing6::new(dst, Proto::IPV6_ICMP, HOPS) };
-        let _ = self.ip6_output(cx, frame, &out); // counted there
+        let _ = self.ip6_output(cx, frame, &out); // `ip6_output` counts errors
     }
 
     pub(crate) fn poll_neighbors6(&self, cx: Cx) {
@@ -293,7 +293,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Removes a neighbor; `false` if there is none.
+    /// Removes a neighbor. Returns `false` if there is none with this address.
     pub fn remove_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr) -> bool {
         let pending = self.six.neighbors.lock(cx).remove(id, addr);
         self.changed();
@@ -309,7 +309,8 @@ impl<L: Locks> Stack<L> {
         all
     }
 
-    /// Removes all neighbors of an interface that goes down; appends held packets to `ended`.
+    /// Removes all neighbors of an interface that goes down. Appends the packets held for them to
+    /// `ended`.
     pub(crate) fn end_waits6(&self, cx: Cx, id: IfaceId, ended: &mut Vec<Frame>) {
         self.six.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
     }

@@ -1,32 +1,34 @@
-//! Neighbor table: (interface, address) to MAC address and state.
+//! Neighbor table: maps (interface, address) to a MAC address and a state.
 //!
 //! ```text
 //!              requested          answered           max_age         used: unicast request
 //!   (nothing) -----------> Incomplete ------> Reachable ------> Stale --------------------> Probe
 //!                  no answer in maxtries seconds: removed      answered: Reachable, else removed
 //! ```
-//! Packets wait in an Incomplete entry, at most `maxhold` of them, oldest dropped first (RFC 1122
-//! 2.3.2.2). Permanent entries are configured. The table is bounded. Idle entries are those that
-//! are Stale or that this host has never sent to; a new entry evicts the idle one that was unused
-//! longest. Idle entries are in a separate queue, so that a flood which keeps the table full costs
-//! a few comparisons per packet instead of a scan of the table. Neighbors in use and permanent ones
-//! are not in the queue: a flood of unknown stations does not evict them. The flood does not keep
-//! out new neighbors either, since its own entries are evicted first.
+//! Packets wait in an Incomplete entry, at most `maxhold` of them, and the oldest is dropped first
+//! (RFC 1122 2.3.2.2). Permanent entries are configured. The size of the table is limited. An entry
+//! is idle if it is Stale or if this host has never sent to the neighbor. A new entry evicts the
+//! idle entry that has been unused for the longest time. Idle entries are in a separate queue, so
+//! that a flood which keeps the table full costs a few comparisons per packet instead of a scan of
+//! the table. Permanent neighbors and neighbors in use are not in the queue, so a flood of unknown
+//! stations does not evict them. The flood does not keep out new neighbors either, since its own
+//! entries are evicted first.
 //!
-//! A scan of an attached subnet resolves addresses that no host has (RFC 6583). Its cost is bounded
-//! in three ways:
+//! A scan of an attached subnet makes this host resolve addresses that do not exist (RFC 6583). The
+//! cost of such a scan is limited in three ways:
 //!
-//! - Incomplete entries fill at most half of the table; beyond that the oldest is removed for a new
-//!   one.
-//! - In a full table, an Incomplete entry without an answer for a second is removed before an idle
-//!   one. Any Incomplete entry is removed for a host that has sent us something (RFC 6583 7).
+//! - Incomplete entries fill at most half of the table. Beyond that, a new entry replaces the
+//! oldest.
+//! - In a full table, an Incomplete entry that has had no answer for a second is removed before an
+//!   idle one. Any Incomplete entry is removed to store a host that has sent us something (RFC 6583
+//! 7).
 //! - All waiting packets together occupy at most 1 / [`SHARE`] of the buffer pool, and less when
-//!   fewer than 1 / [`RESERVE`] of its buffers are free, since those are reserved for ARP, neighbor
-//!   discovery and other frames. Beyond that the packet of the oldest Incomplete entry is dropped
-//!   for a new packet. The entry stays, so that a late answer still resolves it.
+//!   fewer than 1 / [`RESERVE`] of its buffers are free: these are reserved for ARP, neighbor
+//!   discovery and other frames. Beyond that, the packet of the oldest Incomplete entry is dropped
+//!   for a new packet. The entry itself stays, so that a late answer still resolves the address.
 //!
-//! ARP and neighbor discovery each have their own table of this type; `advert` defines the effect
-//! of neighbor advertisements on an entry.
+//! ARP and neighbor discovery each have their own table of this type. The module `advert` defines
+//! the effect of neighbor advertisements on an entry.
 
 use crate::iface::IfaceId;
 use buf::{Frame, Pool};
@@ -48,11 +50,11 @@ impl Address for Ipv6Addr {}
 /// State of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// A request was sent; there is no answer yet.
+    /// A request was sent but has not been answered yet.
     Incomplete,
     /// The neighbor was confirmed recently.
     Reachable,
-    /// The neighbor was confirmed long ago, and the entry was not used since.
+    /// The neighbor was confirmed long ago, and the entry has not been used since.
     Stale,
     /// The neighbor was confirmed long ago; the entry is in use and is being confirmed again.
     Probe,
@@ -67,18 +69,18 @@ pub struct Entry {
     pub mac: Mac,
     /// State of resolution.
     pub state: State,
-    /// Time of the last confirmation of the neighbor or request to it.
+    /// Time at which the neighbor was last confirmed or a request was last sent to it.
     pub since: Instant,
     /// Number of requests sent without an answer.
     pub tries: u32,
     /// Time of the last use for sending; [`Instant::ZERO`] if never.
     pub used: Instant,
     pending: VecDeque<Frame>,
-    place: Option<Place>, // in the idle queue
+    place: Option<Place>, // position in the idle queue; `None` if the entry is not idle
     serial: u64,          // in the queues of Incomplete entries
 }
 
-/// Position in the idle queue: time of last use, then order of arrival.
+/// Position in the idle queue: time of last use, then a sequence number.
 type Place = (Instant, u64);
 
 impl Entry {
@@ -86,8 +88,8 @@ impl Entry {
         Entry { mac, state, since: now, tries: 0, used, pending: VecDeque::new(), place: None, serial: 0 }
     }
 
-    /// Returns whether the entry can be evicted for a new one. Incomplete entries have a queue of
-    /// their own.
+    /// Returns whether the entry can be evicted for a new one. Incomplete entries are in another
+    /// queue and are not idle.
     fn is_idle(&self) -> bool {
         self.state == State::Stale || self.state == State::Reachable && self.used == Instant::ZERO
     }
@@ -115,13 +117,13 @@ pub struct Neighbor<A = Ipv4Addr> {
 pub enum Resolved {
     /// The packet can be sent to this MAC address.
     To(Frame, Mac),
-    /// The packet is queued. The first packet for an address starts its resolution. Packets dropped
-    /// to make room are in [`Table::take_ended`].
+    /// The packet waits in the entry. The first packet for an address starts the resolution.
+    /// [`Table::take_ended`] returns the packets that were dropped to make space.
     Waits {
         /// True if the caller must send a request.
         ask: bool,
     },
-    /// The packet must be dropped: the table has no room for another entry.
+    /// The packet must be dropped: the table has no space for another entry.
     Full(Frame),
 }
 
@@ -131,20 +133,20 @@ pub enum Expired<A = Ipv4Addr> {
     /// A request must be sent: by unicast to the MAC address if present, otherwise by broadcast or
     /// multicast.
     Ask(IfaceId, A, Option<Mac>),
-    /// Resolution failed: these packets must be dropped.
+    /// Resolution failed, and these packets must be dropped.
     Dead(IfaceId, A, VecDeque<Frame>),
     /// A Reachable entry became Stale.
     Aged,
 }
 
-/// Outcome of storing a MAC address that a sender stated.
+/// Outcome of storing the MAC address from a received message.
 #[derive(Debug)]
 pub enum Learned {
     /// Nothing was stored, for example because there is no entry and none may be created.
     Ignored,
     /// The entry already had this MAC address.
     Same,
-    /// An entry got a MAC address, or a different one. The held packets can be sent.
+    /// An entry was given a MAC address, or a different one. The held packets can be sent.
     Changed {
         /// Packets held for the neighbor.
         pending: VecDeque<Frame>,
@@ -157,32 +159,31 @@ pub enum Learned {
     Permanent,
 }
 
-/// Limits of the table, read from the sysctls for each operation.
+/// Limits of the table. The caller reads them from the sysctls for each operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Maximum number of entries.
     pub limit: usize,
     /// Maximum number of packets held in one entry.
     pub hold: usize,
-    /// Maximum number of packets held in all entries together; 0 stands for 1/[`SHARE`] of the
-    /// pool.
+    /// Maximum number of packets held in all entries together; 0 selects 1/[`SHARE`] of the pool.
     pub hold_all: usize,
-    /// Number of requests before resolution fails.
+    /// Number of requests after which resolution fails.
     pub tries: u32,
     /// Time after which a confirmed entry becomes Stale.
     pub max_age: Duration,
 }
 
 const RETRY: Duration = Duration::from_secs(1);
-/// Minimum time between two scans of the table. Without it, an attacker who scans a subnet would
-/// cause one for every packet.
+/// Minimum time between two scans of the table by [`Table::expire`]. Without it, an attacker who
+/// scans a subnet would cause one scan per packet.
 const WALK: Duration = Duration::from_millis(10);
-/// Held packets occupy at most 1/`SHARE` of the pool.
+/// Divisor of the pool size: held packets occupy at most 1/`SHARE` of the pool.
 pub const SHARE: usize = 8;
-/// 1/`RESERVE` of the pool is kept free of held packets.
+/// Divisor of the pool size: 1/`RESERVE` of the pool is kept free of held packets.
 pub const RESERVE: usize = 16;
 
-/// Keys of the idle entries, unused longest first.
+/// Keys of the idle entries; the key that has been unused for the longest time is first.
 struct Idle<A> {
     queue: BTreeMap<Place, (IfaceId, A)>,
     came: u64,
@@ -193,8 +194,8 @@ impl<A: Address> Idle<A> {
         Idle { queue: BTreeMap::new(), came: 0 }
     }
 
-    /// Inserts `entry` into the idle queue after those used at the same time, or removes it from
-    /// the queue if it is not idle.
+    /// Inserts `entry` into the idle queue, after the entries that were last used at the same time.
+    /// Removes it from the queue if it is not idle.
     fn place(&mut self, key: (IfaceId, A), entry: &mut Entry) {
         self.take_out(entry);
         if entry.is_idle() {
@@ -212,7 +213,8 @@ impl<A: Address> Idle<A> {
     }
 }
 
-/// Keys of the Incomplete entries by serial number, longest unresolved first.
+/// Keys of the Incomplete entries by serial number; the entry that has been unresolved for the
+/// longest time is first.
 struct PendingRequest<A> {
     all: BTreeMap<u64, (Instant, (IfaceId, A))>,
     /// Entries with held packets, by serial number.
@@ -249,7 +251,7 @@ pub struct Table<A = Ipv4Addr> {
 }
 
 impl<A: Address> Table<A> {
-    /// Creates an empty table with its hash key.
+    /// Creates an empty table that hashes its entries with `key`.
     pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
         let (idle, asked) = (Idle::new(), PendingRequest::new());
@@ -270,8 +272,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Returns the MAC address for a packet, or holds the packet until it is resolved. `pool` is
-    /// the pool of the packets.
+    /// Returns the MAC address for a packet. If it is not known, holds the packet until the address
+    /// is resolved. `pool` is the pool from which the packets are allocated.
     pub fn resolve(
         &mut self,
         iface: IfaceId,
@@ -284,7 +286,7 @@ impl<A: Address> Table<A> {
         let key = (iface, addr);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.used = now;
-            self.idle.take_out(entry); // in use now, whatever its state
+            self.idle.take_out(entry); // the entry is now in use, whatever its state
             match entry.state {
                 State::Reachable | State::Permanent | State::Probe => return Resolved::To(frame, entry.mac),
                 State::Stale => {
@@ -327,8 +329,8 @@ impl<A: Address> Table<A> {
         while self.held > most && self.drop_oldest() {}
     }
 
-    /// Returns the number of packets that may be held now: the share of the pool, reduced while
-    /// less than the reserve is free.
+    /// Returns the number of packets that may be held now. This is the configured share of the
+    /// pool, reduced while less than the reserve is free.
     fn hold_most(&self, rules: Rules, pool: &Pool) -> usize {
         let stats = pool.stats();
         let share = if rules.hold_all == 0 { stats.buffers / SHARE } else { rules.hold_all };
@@ -337,8 +339,8 @@ impl<A: Address> Table<A> {
         share.min(self.held.saturating_sub(lacking)).max(1)
     }
 
-    /// Drops the first held packet of the entry that was unresolved longest. Returns `false` if no
-    /// packet is held.
+    /// Drops the first packet of the entry that has been unresolved for the longest time among
+    /// those that hold packets. Returns `false` if no packet is held.
     fn drop_oldest(&mut self) -> bool {
         let Some(first) = self.asked.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
@@ -356,8 +358,8 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Removes one entry: an Incomplete one without an answer for a second, otherwise the idle one
-    /// unused longest, otherwise any Incomplete one.
+    /// Removes one entry: an Incomplete one without an answer for a second; otherwise the idle one
+    /// that has been unused for the longest time; otherwise the oldest Incomplete one.
     fn make_room(&mut self, now: Instant) -> bool {
         let silent = self.asked.all.first_key_value().is_some_and(|(_, (asked, _))| now >= asked.after(RETRY));
         if silent && self.displace() {
@@ -369,7 +371,8 @@ impl<A: Address> Table<A> {
         removed || self.displace()
     }
 
-    /// Removes the longest unresolved entry with its packets.
+    /// Removes the Incomplete entry that has been unresolved for the longest time, and the packets
+    /// that it holds.
     fn displace(&mut self) -> bool {
         let Some((serial, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
         let serial = *serial;
@@ -383,8 +386,8 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Returns the packets that [`Table::resolve`] and [`Table::learn`] gave up, with the drop
-    /// reasons. The caller drops and counts them.
+    /// Returns the packets that [`Table::resolve`] and [`Table::learn`] no longer hold, with the
+    /// drop reasons. The caller drops and counts them.
     #[inline]
     pub fn take_ended(&mut self) -> Vec<(Frame, DropReason)> {
         std::mem::take(&mut self.ended)
@@ -395,8 +398,8 @@ impl<A: Address> Table<A> {
         std::mem::take(&mut self.evicted)
     }
 
-    /// Stores the MAC address of `addr`. Creates an entry only if `create` is true (for a packet
-    /// addressed to us: RFC 826's merge flag).
+    /// Stores the MAC address of `addr`. Creates an entry only if `create` is set, which is the
+    /// case for a packet addressed to this host (the merge flag of RFC 826).
     pub fn learn(&mut self, iface: IfaceId, addr: A, mac: Mac, create: bool, now: Instant, rules: Rules) -> Learned {
         if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
             if entry.state == State::Permanent {
@@ -443,8 +446,8 @@ impl<A: Address> Table<A> {
         entry.pending
     }
 
-    /// Processes the entries that are due and passes events to `each`. Skips the scan if none can
-    /// be due.
+    /// Processes the entries that are due and passes the resulting events to `each`. Skips the scan
+    /// of the table if no entry can be due.
     pub fn expire(&mut self, now: Instant, rules: Rules, mut each: impl FnMut(Expired<A>)) {
         if now < self.next {
             return;
@@ -496,13 +499,14 @@ impl<A: Address> Table<A> {
         self.next
     }
 
-    /// Returns the number of packets held, including those that were given up and that the caller
-    /// has not taken yet.
+    /// Returns the number of packets held. This includes the packets that the caller can still
+    /// obtain from [`Table::take_ended`].
     pub fn held(&self) -> usize {
         self.held + self.ended.len()
     }
 
-    /// Removes all entries of `iface`, which went down; passes held packets to `each`.
+    /// Removes all entries of `iface`, which went down. Passes the packets that they hold to
+    /// `each`.
     pub fn flush(&mut self, iface: IfaceId, mut each: impl FnMut(Frame)) {
         let gone: Vec<_> = self.entries.keys().filter(|(i, _)| *i == iface).copied().collect();
         for (iface, addr) in gone {

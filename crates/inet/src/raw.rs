@@ -1,10 +1,10 @@
-//! Raw and ICMP sockets: datagram sockets ([`Pcb`]) of a protocol other than UDP.
+//! Raw and ICMP sockets: datagram sockets ([`Pcb`]) for protocols other than UDP.
 //!
 //! A raw socket receives a copy of each packet of its protocol for this host, before the stack
-//! processes it: IPv4 with its header, IPv6 without (RFC 3542 3). An ICMP socket, as in Linux, only
-//! sends echo requests and receives the replies; its port is the identifier of the requests. Both
-//! kinds have the queue, options and addresses of a UDP socket. If a protocol has no raw sockets, a
-//! packet costs the test of one bit.
+//! processes it. IPv4 packets include their header, IPv6 packets do not (RFC 3542 3). An ICMP
+//! socket, as in Linux, only sends echo requests and receives the replies; its port is the
+//! identifier of the requests. Raw and ICMP sockets have the queue, options and addresses of a UDP
+//! socket. For a protocol without raw sockets, the cost per packet is the test of one bit.
 
 mod input;
 mod output;
@@ -25,8 +25,8 @@ use std::net::SocketAddr;
 use wire::{L4Port, Proto, icmp6};
 
 impl<L: Locks> Stack<L> {
-    /// Opens a raw or ICMP socket; returns `None` if there are too many. A raw or ICMP socket of
-    /// IPv6 never receives IPv4.
+    /// Opens a raw or ICMP socket. Returns its number, or `None` if there are too many sockets. An
+    /// IPv6 socket of these kinds never receives IPv4 packets.
     pub fn raw_open(&self, cx: Cx, domain: Domain, kind: RawKind) -> Option<usize> {
         let checksum_at = (kind == RawKind::Raw(Proto::IPV6_ICMP) && domain == Domain::Inet6).then_some(CHECKSUM_AT);
         let header_included = kind == RawKind::Raw(SEND_ONLY) && domain == Domain::Inet;
@@ -57,10 +57,10 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Binds a raw or ICMP socket. The port of an ICMP socket is the identifier of its requests; 0
-    /// selects a free one.
+    /// selects a free identifier.
     ///
     /// # Errors
-    /// [`BindError`]; nothing has changed then.
+    /// [`BindError`]; the socket is then unchanged.
     pub(crate) fn raw_bind(&self, cx: Cx, id: usize, local: Addr, port: L4Port) -> Result<SocketAddr, BindError> {
         let mut entries = self.raw.entries.lock(cx);
         let entry = *entries.iter().find(|entry| entry.id == id).ok_or(BindError::NoSocket)?;
@@ -88,6 +88,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Offset of the checksum in an ICMPv6 message.
+/// Offset of the checksum in an ICMPv6 message, in bytes.
 const CHECKSUM_AT: u16 = 2;
 const _: () = assert!((CHECKSUM_AT as usize) < icmp6::HEADER_LEN);

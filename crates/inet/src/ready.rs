@@ -1,22 +1,22 @@
-//! Sockets that became ready.
+//! Queue of sockets that became readable, which a poller reads.
 
 use lock::{Cx, Guarded, Locks, Signal};
 use std::collections::VecDeque;
 
-/// Flag in a [`ReadySet`] and in descriptors: the number is that of a TCP socket, not of a UDP
-/// socket.
+/// Flag in the numbers of a [`ReadySet`] and in descriptors: if it is set, the number is that of a
+/// TCP socket, otherwise that of a UDP socket.
 pub const SOCK_BIT: usize = 1 << 30;
 
 /// Queue of the sockets that became readable.
 #[derive(Debug)]
 pub struct ReadySet<L: Locks> {
     ready: Guarded<L, Ready>,
-    /// Raised when the set becomes non-empty.
+    /// Signal that is raised when the set becomes non-empty.
     pub signal: Signal,
 }
 
-/// The queue. A datagram socket is queued once for each time that it became readable. A stream is
-/// queued at most once, since its peer controls how often it changes.
+/// Content of a [`ReadySet`]. A datagram socket is queued each time it becomes readable. A stream
+/// is queued at most once, since otherwise its peer would control the length of the queue.
 #[derive(Debug, Default)]
 struct Ready {
     queue: VecDeque<u32>,

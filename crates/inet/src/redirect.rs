@@ -1,7 +1,8 @@
-//! Host routes created by redirects (RFC 1122 3.2.2.2, RFC 4861 8.3), for either family.
+//! Host routes created by redirects (RFC 1122 3.2.2.2, RFC 4861 8.3), for IPv4 and IPv6.
 //!
-//! A route from a redirect lasts ten minutes (FreeBSD's `redirtimeout`). There are at most 256 per
-//! family; a new one evicts the oldest. Configured routes are neither replaced nor removed.
+//! A route from a redirect expires after ten minutes (FreeBSD's `redirtimeout`). Each family has at
+//! most 256 of these routes; a new one evicts the oldest. Redirects neither replace nor remove
+//! configured routes.
 
 mod made;
 
@@ -20,7 +21,7 @@ use std::sync::atomic::Ordering;
 /// Maximum number of redirect routes per family.
 const LIMIT: usize = 256;
 
-/// Redirect counters of a family.
+/// Counters of the redirects of a family.
 pub(crate) struct Counts<'a> {
     pub(crate) accepted: &'a Counter,
     pub(crate) aged: &'a Counter,
@@ -32,7 +33,7 @@ pub(crate) trait Reroutes: Redirected {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, Self>;
     fn counts(counters: &Counters) -> Counts<'_>;
     fn route_at<L: Locks>(stack: &Stack<L>, cx: Cx, host: Self::Host) -> Option<Self::Via>;
-    /// Adds or replaces a route; `false` if the FIB is full.
+    /// Adds or replaces a route. Returns `false` if the FIB is full.
     fn add<L: Locks>(stack: &Stack<L>, cx: Cx, host: Self::Host, via: Self::Via) -> bool;
     fn remove<L: Locks>(stack: &Stack<L>, cx: Cx, host: Self::Host);
 }
@@ -85,7 +86,7 @@ impl Reroutes for u128 {
 
 impl<L: Locks> Stack<L> {
     /// Adds a route to `host` via `via` that expires after [`AGE`]. Returns `false` and changes
-    /// nothing if there is a configured route, or if the FIB is full.
+    /// nothing if `host` has a configured route or the FIB is full.
     pub(crate) fn reroute<F: Reroutes>(&self, cx: Cx, host: F::Host, via: F::Via) -> bool {
         let redirects = F::redirects(self);
         let mut made = redirects.made.lock(cx);
@@ -107,7 +108,7 @@ impl<L: Locks> Stack<L> {
         true
     }
 
-    /// Removes a route that a redirect created, unless the route was changed since.
+    /// Removes a route that a redirect created, unless the route has been changed since.
     fn forget_redirect<F: Reroutes>(&self, cx: Cx, made: Made<F::Host, F::Via>) {
         if F::route_at(self, cx, made.host) == Some(made.via) {
             F::remove(self, cx, made.host);

@@ -1,9 +1,9 @@
 //! Name servers and search domains of a host, from its configuration, from DHCP and from router
 //! advertisements (RFC 8106).
 //!
-//! The stack only stores the list: it sends no queries. Any station on a link can advertise name
-//! servers, so the number of entries per source is limited ([`PER_SOURCE_MAX`]) and configured
-//! servers come first.
+//! The stack only stores the list and sends no queries. Any station on a link can advertise name
+//! servers. Therefore the number of entries per source is limited ([`PER_SOURCE_MAX`]), and
+//! configured servers come first.
 
 mod entries;
 
@@ -17,9 +17,9 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use wire::{dns, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Replaces the name servers and search domains of `source`. Domains that are not valid host
-    /// names and entries beyond [`PER_SOURCE_MAX`] are omitted. A name server without a port gets
-    /// port 53; link-local ones need a scope id or the interface of `source`.
+    /// Replaces the name servers and search domains of `source`. Omits domains that are not valid
+    /// host names, and entries beyond [`PER_SOURCE_MAX`]. A name server without a port gets port
+    /// 53. A link-local name server needs a scope id, or a `source` with an interface.
     pub fn set_resolvers(
         &self,
         cx: Cx,
@@ -61,7 +61,7 @@ impl<L: Locks> Stack<L> {
         self.resolvers.lock(cx).remove(source);
     }
 
-    /// Returns the name servers and search domains that are in use.
+    /// Returns the name servers and search domains that have not expired.
     pub fn resolvers(&self, cx: Cx) -> Resolvers {
         let mut resolvers = self.resolvers.lock(cx);
         resolvers.remove_expired(cx.now);
@@ -69,8 +69,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns a name server's address with the port and, if it is link-local, the scope id of
-/// `source`.
+/// Returns the socket address of a name server. Adds the default port, and for a link-local address
+/// the scope id of `source`.
 fn server_addr(server: SocketAddr, source: ResolverSource) -> SocketAddr {
     let port = if server.port() == 0 { dns::PORT } else { server.port() };
     let iface = match source {

@@ -1,8 +1,8 @@
-//! Routes: the FIB, its next hops, and the cached link-layer header of each.
+//! Routes: the FIB, its next hops, and the cached link-layer header of each next hop.
 //!
 //! A host's own addresses are routes too (with a `Local` next hop), and so are its broadcast
-//! addresses: one lookup decides whether a packet is delivered, forwarded or dropped. Next hops are
-//! shared: a million routes through eight gateways have eight next hops.
+//! addresses. One lookup thus decides whether a packet is delivered, forwarded or dropped. Routes
+//! share next hops: a million routes through eight gateways have eight next hops.
 //!
 //! The control plane changes [`Routes`], one thread at a time. The packet path reads
 //! [`RouteReader`], on any thread, without a lock.
@@ -45,13 +45,13 @@ pub type Route6 = Route<u128>;
 pub enum RouteError {
     /// The table is full.
     Full(FibFull),
-    /// There are more different next hops or path sets than can be numbered.
+    /// There are more distinct next hops or path sets than can be numbered.
     TooManyNextHops,
-    /// The prefix is longer than 32 bits.
+    /// The prefix is longer than an address.
     BadPrefix,
-    /// The target cannot be configured: it belongs to an address, or is a set of paths.
+    /// The next hop cannot be configured: it is that of an interface address, or a set of paths.
     BadVia,
-    /// There are no paths or more than [`PATHS_MAX`], or one of them is neither a gateway nor a
+    /// There are no paths, more than [`PATHS_MAX`] paths, or a path that is neither a gateway nor a
     /// link.
     BadPaths,
 }
@@ -82,21 +82,21 @@ pub struct Routes<A: Matched = u32> {
     /// For each next hop, the number of routes and path sets that use it.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
-    /// Next hops that are no longer used but that a reader may still have, each with the count of
-    /// the readers' pins at that time.
+    /// Next hops that are no longer used but that a reader may still use. Each is stored with the
+    /// count of the readers' pins when it became unused.
     waiting: VecDeque<(u64, NextHopId)>,
     sets: Vec<Vec<Path<A::Addr>>>,
     free_sets: Vec<PathsId>,
 }
 
-/// Number of entries in `waiting` at which the readers' pins are checked.
+/// Interval, in entries of `waiting`, at which the readers' pins are checked.
 const ASK_AT: usize = 16;
 
 impl<A: Matched> Routes<A> {
     /// Creates a table for up to `limit` routes, with readers on up to `threads` threads.
     pub fn new(limit: usize, threads: usize) -> Routes<A> {
-        // With many routes, lookups read the table at random: huge pages save a page walk per
-        // lookup.
+        // With many routes, lookups access the table at random. Huge pages then save a page walk
+        // per lookup.
         let fib = Fib::with_readers(limit, threads).with_huge_pages();
         Routes {
             ways: RouteReader::new(fib.reader()),
@@ -118,7 +118,7 @@ impl<A: Matched> Routes<A> {
     /// Adds or replaces the route to `prefix`; returns its previous target.
     ///
     /// # Errors
-    /// [`RouteError`]; nothing has changed then.
+    /// [`RouteError`]; the table is then unchanged.
     pub fn insert(&mut self, prefix: IpPrefix<A>, via: Via<A::Addr>) -> Result<Option<Via<A::Addr>>, RouteError> {
         let id = self.hold(via)?;
         match self.fib.insert(prefix, id) {
@@ -138,7 +138,7 @@ impl<A: Matched> Routes<A> {
     /// Returns the previous target. With a single path, the route is an ordinary one.
     ///
     /// # Errors
-    /// [`RouteError`]; nothing has changed then.
+    /// [`RouteError`]; the table is then unchanged.
     pub fn insert_paths(
         &mut self,
         prefix: IpPrefix<A>,
@@ -150,7 +150,7 @@ impl<A: Matched> Routes<A> {
                 let via = self.via_of(paths)?;
                 let before = self.insert(prefix, via);
                 if before == Err(RouteError::TooManyNextHops) && !self.by_via.contains_key(&via) {
-                    self.end_set(via); // no route ever used it
+                    self.end_set(via); // no route has used the new set
                 }
                 before
             }
@@ -166,7 +166,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Removes the routes through an interface that is being removed. A multipath route keeps its
-    /// other paths, if the table has room for the reduced set.
+    /// other paths, if the table has space for the reduced set.
     pub fn forget_iface(&mut self, iface: IfaceId) {
         let through = |via: Via<A::Addr>| via.iface() == Some(iface);
         for Route { prefix, via } in self.iter().collect::<Vec<_>>() {
@@ -196,13 +196,13 @@ impl<A: Matched> Routes<A> {
         self.by_via.get(&via).copied()
     }
 
-    /// Returns the route that packets to `dst` take, with its prefix.
+    /// Returns the route that packets to `dst` use, with its prefix.
     pub fn explain(&self, dst: A::Addr) -> Option<Route<A>> {
         let (prefix, id) = self.fib.lookup_prefix(dst)?;
         Some(Route { prefix, via: self.via(id)? })
     }
 
-    /// Returns all routes that contain `dst`, the longest prefix first; the first one is used.
+    /// Returns all routes that contain `dst`. The first one has the longest prefix and is used.
     pub fn covering(&self, dst: A::Addr) -> Vec<Route<A>> {
         let prefixes = (0..=A::BITS).rev().filter_map(|len| IpPrefix::new(dst, len).ok());
         prefixes.filter_map(|prefix| Some(Route { prefix, via: self.get(prefix)? })).collect()
@@ -223,7 +223,7 @@ impl<A: Matched> Routes<A> {
         self.len() == 0
     }
 
-    /// Returns the memory of the tables in bytes.
+    /// Returns the size of the tables in bytes.
     pub fn bytes(&self) -> usize {
         self.fib.bytes() + self.ways.bytes() + self.uses.capacity() * size_of::<u32>()
     }
@@ -232,7 +232,8 @@ impl<A: Matched> Routes<A> {
         self.ways.via(id)
     }
 
-    /// Returns the next hop for `via` and increments its use count.
+    /// Returns the number of the next hop `via`, creating it if necessary, and increments its use
+    /// count.
     fn hold(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
         let id = match self.by_via.get(&via) {
             Some(&id) => id,
@@ -260,7 +261,8 @@ impl<A: Matched> Routes<A> {
         Ok(id)
     }
 
-    /// Decrements the use count of `id`. An unused next hop is reused once no reader can have it.
+    /// Decrements the use count of `id`. An unused next hop is freed once no reader can use its
+    /// number.
     fn release(&mut self, id: NextHopId) {
         let Some(uses) = self.uses.get_mut(id.index()) else { return };
         *uses = uses.saturating_sub(1);
@@ -276,7 +278,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Frees the next hops, and their path sets, that no reader can use any more.
+    /// Frees the unused next hops, and their path sets, that no reader can use any more.
     fn look_after(&mut self) {
         let passed = self.ways.pins().passed();
         while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
@@ -288,7 +290,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Returns the target for these paths: an existing set or a new one.
+    /// Returns the target for these paths. Uses an existing path set or creates one.
     fn via_of(&mut self, paths: &[Path<A::Addr>]) -> Result<Via<A::Addr>, RouteError> {
         let known = self.sets.iter().position(|set| set == paths);
         if let Some(via) = known.map(|at| Via::Paths(PathsId(at as u16))).filter(|via| self.by_via.contains_key(via)) {
@@ -328,7 +330,7 @@ impl<A: Matched> Routes<A> {
         Ok(Via::Paths(id))
     }
 
-    /// Frees a path set that no route uses and no reader has.
+    /// Frees a path set that no route and no reader uses.
     fn end_set(&mut self, via: Via<A::Addr>) {
         let Via::Paths(id) = via else { return };
         let paths = self.sets.get_mut(usize::from(id.0)).map(std::mem::take).unwrap_or_default();

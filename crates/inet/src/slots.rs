@@ -1,9 +1,10 @@
-//! Slots for protocol control blocks: found by number without a lock, each with its own lock.
+//! Slots for protocol control blocks. A slot is found by its number without a lock, and has its own
+//! lock.
 //!
-//! Chunks of slots are allocated on demand and never move, so a reference into one needs no table
-//! lock: a lookup is two dependent loads. There are four chunks of 64 slots, then four of 128, four
-//! of 256, and so on, so at most a quarter of the slots is allocated and unused. Freed slots are
-//! reused, lowest first, like descriptors.
+//! Chunks of slots are allocated on demand and never move. References to a slot thus need no table
+//! lock, and a lookup consists of two dependent loads. There are four chunks of 64 slots, then four
+//! of 128, four of 256, and so on, so at most a quarter of the slots is allocated and unused. Freed
+//! slots are reused, lowest first, like descriptors.
 
 use lock::{Cx, Guarded, Lock, Locks};
 use std::hint::cold_path;
@@ -24,8 +25,8 @@ fn locate(at: usize) -> (usize, usize) {
     (chunk, n.wrapping_sub((ALIKE | which) << size)) // wraps far out of range for an invalid number
 }
 
-/// Content of a slot. This is not an `Option`, which would store its tag as an unused value of some
-/// field, in any cache line. The tag of this type is at the front, next to the lock.
+/// Content of a slot. An `Option` would encode its tag as an unused value of some field, which can
+/// be in any cache line. The tag of this type is at the front, next to the lock.
 #[derive(Debug)]
 #[repr(u32)]
 pub enum Slot<T> {
@@ -36,7 +37,7 @@ pub enum Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Returns the value.
+    /// Returns a reference to the value; `None` if the slot is free.
     #[inline(always)]
     pub fn as_ref(&self) -> Option<&T> {
         match self {
@@ -45,7 +46,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Returns the value for modification.
+    /// Returns a mutable reference to the value; `None` if the slot is free.
     #[inline(always)]
     pub fn as_mut(&mut self) -> Option<&mut T> {
         match self {
@@ -57,7 +58,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes the value out.
+    /// Removes and returns the value.
     fn take(&mut self) -> Option<T> {
         match std::mem::replace(self, Slot::Free) {
             Slot::Used(value) => Some(value),
@@ -66,8 +67,8 @@ impl<T> Slot<T> {
     }
 }
 
-/// A slot with its lock. It begins on a cache line, so that the first fields of the value cost one
-/// cache miss.
+/// A slot with its lock. It is aligned to a cache line, so that access to the first fields of the
+/// value costs one cache miss.
 #[repr(align(64))]
 struct Place<L: Locks, T>(Guarded<L, Slot<T>>);
 
@@ -87,13 +88,13 @@ struct Free {
     holes: Holes,
 }
 
-/// Bitmap of freed slots in levels: a bit of each higher level marks a non-zero word of the level
-/// below. A search tree would need searches, moves and allocations for every connection.
+/// Bitmap of freed slots in several levels. A bit of a higher level marks a non-zero word of the
+/// level below. A search tree would require searches, moves and allocations for every connection.
 #[derive(Default)]
 struct Holes([Vec<u64>; LEVELS]);
 
 const WORD: usize = u64::BITS as usize;
-const LEVELS: usize = 4; // 64^4 slots
+const LEVELS: usize = 4; // for 64^4 slots
 const _: () = assert!(WORD.pow(LEVELS as u32) > (FIRST * ALIKE) << (CHUNKS / ALIKE));
 
 impl Holes {
@@ -105,13 +106,13 @@ impl Holes {
             }
             let Some(bits) = level.get_mut(word) else { return };
             if std::mem::replace(bits, *bits | 1 << (at % WORD)) != 0 {
-                return; // marked above already
+                return; // already marked in the higher levels
             }
             at = word;
         }
     }
 
-    /// Removes and returns the lowest slot.
+    /// Removes and returns the lowest slot number; `None` if there is none.
     fn pop_first(&mut self) -> Option<usize> {
         let mut least = 0;
         for level in self.0.iter().rev() {
@@ -131,8 +132,8 @@ impl Holes {
     }
 }
 
-/// Allocates a chunk of slots. A chunk of a megabyte or more uses huge pages if available: with
-/// 100,000 sockets in random order, every datagram would otherwise wait for a page walk too.
+/// Allocates a chunk of slots. A chunk of a megabyte or more uses huge pages if available. Without
+/// them, with 100,000 sockets used in random order, every datagram would also wait for a page walk.
 fn empty_chunk<L: Locks, T>(len: usize) -> Chunk<L, T> {
     let mut places = Vec::with_capacity(len);
     buf::mem::advise_huge(places.spare_capacity_mut());
@@ -141,7 +142,7 @@ fn empty_chunk<L: Locks, T>(len: usize) -> Chunk<L, T> {
 }
 
 impl<L: Locks, T> Slots<L, T> {
-    /// Creates the table without slots.
+    /// Creates a table without slots.
     pub fn new() -> Self {
         Slots { chunks: [const { OnceLock::new() }; CHUNKS], free: Guarded::new(Free::default()) }
     }
@@ -171,7 +172,7 @@ impl<L: Locks, T> Slots<L, T> {
         self.chunks.get(chunk)?.get()?.get(place).map(|place| &place.0)
     }
 
-    /// Empties slot `at`; returns its value.
+    /// Empties slot `at` and returns its value; `None` if it was empty.
     pub fn remove(&self, cx: Cx, at: usize) -> Option<T> {
         let value = self.get(at)?.lock(cx).take();
         if value.is_some() {

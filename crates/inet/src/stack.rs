@@ -49,29 +49,28 @@ use wire::eth::EtherType;
 use wire::hash::Key;
 use wire::{Mac, Proto, ip6};
 
-/// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target uses a longer prefix: filling
-/// the 65,536 table entries of a /8 would take most of an input's time, since libFuzzer traces each
-/// comparison.
+/// Prefix length of lo0's address (RFC 1122 3.2.1.3). A fuzz target uses a longer prefix than 8.
+/// Otherwise libFuzzer, which traces each comparison, would spend most of the time of an input on
+/// filling the 65,536 table entries of a /8.
 const LOOPBACK_LEN: u8 = if cfg!(fuzzing) { 24 } else { 8 };
 
-/// Returns the configuration of the pool for large frames: as many buffers as make up a quarter of
-/// the host's pool, but at least as many as `least` has. The memory becomes resident only when
-/// used.
+/// Returns the configuration of the pool for large frames. Its buffers take up as much memory as a
+/// quarter of the host's pool, but there are at least as many as in `least`. The memory becomes
+/// resident only when used.
 fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
     let host = pool.stats();
     let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);
     PoolConfig { buffers: least.buffers.max(quarter), ..least.clone() }
 }
 
-/// Returns whether a frame is as short as a TCP segment without data but with timestamps. An ACK
-/// and a following FIN cannot be merged, and cost less if processed one by one.
+/// Returns whether a frame is as short as a TCP segment with timestamps but without data. An ACK
+/// and a following FIN cannot be merged, so it is cheaper to process them one by one.
 fn is_bare(frame: &Frame) -> bool {
     const IPV4: usize = 66;
     frame.len() <= IPV4 || frame.len() <= IPV4 + 20 && frame.bytes().get(12) == Some(&0x86)
 }
 
-/// Constant that makes the hash of [`Stack::draw`] differ from the stack's other hashes with the
-/// same secret.
+/// Constant that makes the hash of [`Stack::draw`] differ from other hashes with the same secret.
 const DRAW: u64 = 0x6472_6177;
 
 /// Configuration of a new stack.
@@ -81,7 +80,7 @@ pub struct Config {
     pub name: String,
     /// Pool from which frames are allocated.
     pub pool: Pool,
-    /// Seed of all secrets (hash keys, identifications, ports); `None`: the secrets are random
+    /// Seed of all secrets (hash keys, identifications, ports). With `None`, the secrets are random
     /// numbers from the operating system.
     pub seed: Option<u64>,
     /// Limits of reassembly.
@@ -96,15 +95,15 @@ impl Config {
     }
 }
 
-/// Function that returns whether packets of a protocol arrive at this stack, for a pair of local
-/// and remote address and port.
+/// Function that returns whether packets of a protocol, from the second address and port to the
+/// first, arrive at this stack.
 type LeadsHere = Box<dyn Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync>;
 
 /// Function called with each frame before it is dropped ([`Stack::set_drop_watch`]).
 type DropWatch = Box<dyn Fn(&Frame, DropReason, Instant) + Send + Sync>;
 
-/// A host. A `Stack<Up>` belongs to one thread; many threads may use a `Stack<Light>` or
-/// `Stack<Heavy>`.
+/// A host. A `Stack<Up>` belongs to one thread. A `Stack<Light>` or `Stack<Heavy>` may be used by
+/// many threads.
 pub struct Stack<L: Locks> {
     /// Name of the host.
     pub name: String,
@@ -113,8 +112,8 @@ pub struct Stack<L: Locks> {
     /// Pool from which frames are allocated.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
-    /// True if processing time is measured; applies to counters of threads that are added later.
-    /// Locked while counters are created, and while the measurement is switched on or off.
+    /// True if processing time is measured. Applies to the counters of threads that are added
+    /// later. Locked while counters are created, and while the measurement is switched on or off.
     has_ledger: Mutex<bool>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
@@ -128,26 +127,26 @@ pub struct Stack<L: Locks> {
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
     pub(crate) redirects: Redirects<L, u32>,
-    /// Function that returns which answers arrive at this stack; set if other stacks share its
-    /// addresses.
+    /// Function that returns whether given packets arrive at this stack; set if other stacks share
+    /// its addresses.
     leads_here: OnceLock<LeadsHere>,
     drop_watch: OnceLock<DropWatch>,
-    /// Time in nanoseconds at which a port of a shared host must be polled, because the port or its
-    /// transmit stage holds a frame.
+    /// Time in nanoseconds at which a port of a shared host must be polled because the port or its
+    /// transmit stage still holds a frame.
     held_until: AtomicU64,
     pub(crate) resolvers: Guarded<L, Resolvers>,
     /// Exchanges of echo requests that this host sends.
     pub(crate) exchanges: Guarded<L, Exchanges>,
-    /// Called with the time of a new event that the thread polling a shared stack may not have
-    /// seen.
+    /// Function that is called with the time of a new event. On a shared stack, the thread that
+    /// polls may not know of the event.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
-    /// Length of the loopback queue, written under its lock and read without it.
+    /// Length of the loopback queue. It is written under the queue's lock and read without it.
     loopback_len: AtomicUsize,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
     pub(crate) six: Ip6<L>,
-    /// Maximum number of packets ever queued in either the loopback queue or the queue of
+    /// Maximum number of packets that were ever queued in the loopback queue or in the queue of
     /// decapsulated packets.
     pub(crate) loop_peak: AtomicUsize,
     /// Set while a thread processes the loopback queue and the queue of decapsulated packets.
@@ -155,20 +154,20 @@ pub struct Stack<L: Locks> {
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
-    /// Raw and ICMP sockets among the Pcbs.
+    /// Raw and ICMP sockets, whose `Pcb`s are in `pcbs`.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
     pub(crate) secret: Key,
-    /// Buffers for datagrams longer than the pool's buffers; created when first needed.
+    /// Pool for datagrams longer than the buffers of `pool`. It is created when it is first needed.
     large: Guarded<L, Option<Pool>>,
     large_config: PoolConfig,
-    /// Filter that quickly excludes addresses that are not this host's own.
+    /// Filter that quickly excludes addresses that do not belong to this host.
     pub(crate) own: OwnAddresses,
-    /// Incremented at each change of a route, a neighbor, an address or an interface, which makes
-    /// cached lookups stale.
+    /// Incremented at each change of a route, neighbor, address or interface, which makes cached
+    /// lookups stale.
     epoch: AtomicU64,
-    /// Incremented like `epoch`, except for routes: the cached Ethernet header of a next hop stays
-    /// valid when routes change.
+    /// Incremented like `epoch`, but not when routes change: the cached Ethernet header of a next
+    /// hop then stays valid.
     links: AtomicU64,
 }
 
@@ -233,7 +232,8 @@ impl<L: Locks> Stack<L> {
         };
         let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
         if let Some(lo) = lo {
-            // The only errors are a full table and an unknown interface, both impossible here.
+            // The only errors are a full table and an unknown interface, which are impossible for a
+            // new stack.
             let _ = stack.add_addr(cx, lo, IfaceAddr { addr: Ipv4Addr::LOCALHOST, len: LOOPBACK_LEN });
         }
         stack
@@ -262,8 +262,8 @@ impl<L: Locks> Stack<L> {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Drops `frame` with the reason `why`. All frames are dropped here.
-    #[cold] // for code layout: the path without drops has no jump
+    /// Drops `frame` with the reason `why`. Every dropped frame passes through this function.
+    #[cold] // so that the path without drops contains no jump
     #[inline(never)]
     pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
         self.count(cx).drops.bump(why);
@@ -273,13 +273,14 @@ impl<L: Locks> Stack<L> {
         drop(frame);
     }
 
-    /// Returns a number that is unpredictable from outside, for identifiers of higher protocols,
-    /// and reproducible from the seed. Equal times and values of `salt` give equal numbers.
+    /// Returns a number for identifiers of higher protocols. It cannot be predicted from outside,
+    /// but can be reproduced with the seed. Equal times and values of `salt` give equal numbers.
     pub fn draw(&self, cx: Cx, salt: u64) -> u64 {
         self.secret.hash4(cx.now.nanos(), salt, DRAW, 0)
     }
 
-    /// Processes all frames of `burst`, received on `iface`, and sends the resulting frames.
+    /// Processes all frames of `burst`, which were received on `iface`, and sends the resulting
+    /// frames.
     pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         let counters = self.count(cx);
         let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::burst_delivered(iface.0, burst.len()));
@@ -289,8 +290,8 @@ impl<L: Locks> Stack<L> {
             return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };
         if burst.len() == 1 || burst.len() == 2 && burst.as_slice().iter().all(is_bare) {
-            // Avoids the layers' arrays for 32 frames (UDP: 1030 instructions with them, 500
-            // without).
+            // Processing a single frame without the layers' arrays for 32 frames is cheaper (UDP:
+            // 500 instead of 1030 instructions).
             burst.drain().for_each(|frame| self.ether_input_one(cx, iface, frame, lap));
             return self.flush(cx);
         }
@@ -308,9 +309,9 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Prefetches the FIB's cache lines for the next chunk while this one is processed, since a
-    /// table of a million routes fits no cache. With bursts of 256 frames, this reduces the cost
-    /// from 46 to 40 ticks per frame.
+    /// Prefetches the FIB's cache lines for the next chunk while the current one is processed,
+    /// since a table of a million routes fits into no cache. With bursts of 256 frames, this
+    /// reduces the cost from 46 to 40 ticks per frame.
     #[inline(always)]
     fn fetch_routes(&self, frames: &[Frame]) {
         const DST: usize = wire::eth::HEADER_LEN + 16;
@@ -325,13 +326,13 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        // The Ethernet header is processed separately only with source validation, since IP then
-        // revisits packets that it has opened.
+        // With source validation, the Ethernet header is processed separately, because IP then
+        // reads packets a second time after it has pulled their headers.
         if self.validates::<u32>() || self.validates::<u128>() {
             return self.ether_input(cx, iface, frames, lap);
         }
         lap.mark(Stage::LinkInput, frames.len() as u64);
-        // Frames of the other family are sorted out.
+        // Frames of the other family take the slow path.
         if begins_with_ip6(frames.as_slice()) && iface.has_ip6() {
             self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), frames, lap);
         } else {
@@ -339,22 +340,22 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes packets of both families without link headers.
+    /// Processes packets of IPv4 and IPv6 without link headers.
     pub(crate) fn input_packets(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: Lap<'_>) {
         let mut six = Burst::new();
         if packets.as_slice().iter().any(|packet| ip6::is_version(packet.bytes())) {
             for _ in 0..packets.len() {
                 let Some(packet) = packets.pop() else { break };
                 let into = if ip6::is_version(packet.bytes()) { &mut six } else { &mut *packets };
-                into.put(packet, || self.count_bug(cx)); // no more than were taken out
+                into.put(packet, || self.count_bug(cx)); // has space, since it takes no more packets than were removed
             }
         }
         self.ip_input::<u128>(cx, iface, None, &mut six, lap);
         self.ip_input::<u32>(cx, iface, None, packets, lap);
     }
 
-    /// Runs the timers that are due and processes the loopback queue. Returns the time of the next
-    /// call.
+    /// Runs the timers that are due and processes the loopback queue. Returns the time at which it
+    /// must be called again.
     pub fn poll(&self, cx: Cx) -> Option<Instant> {
         let lap = self.lap(cx);
         self.poll_neighbors(cx);
@@ -369,7 +370,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
         // Packets that result from processing the queue, and packets that other threads have queued
-        // meanwhile, are due at once.
+        // in the meantime, are due at once.
         let loop_due = if self.loopback_len.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
@@ -387,11 +388,11 @@ impl<L: Locks> Stack<L> {
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
     }
 
-    /// Runs the urgent part of [`Stack::poll`]: connections, and the loopback queue. Timers of
-    /// neighbors, groups and fragments are in seconds, and checking all of them costs 150 ticks, as
-    /// much as a datagram and its answer. Returns `true` if packets are still queued and the caller
-    /// must call again. This happens if processing produced more packets, or if another thread is
-    /// processing the queues.
+    /// Runs the urgent part of [`Stack::poll`]: the timers of connections, and the loopback queue.
+    /// Timers of neighbors, groups and fragments have a resolution of seconds. Checking all of them
+    /// costs 150 ticks, as much as a datagram and its answer. Returns `true` if packets are still
+    /// queued and the caller must call again. This happens if processing produced more packets, or
+    /// if another thread is processing the queues.
     pub fn poll_soon(&self, cx: Cx) -> bool {
         let lap = self.lap(cx);
         if self.tcp_is_due(cx) {
@@ -407,8 +408,8 @@ impl<L: Locks> Stack<L> {
         self.has_waiting()
     }
 
-    /// Queues a packet to this host itself for [`Stack::poll`]. Such a packet is always queued, and
-    /// never processed directly (netisr2005).
+    /// Queues a packet from this host to itself for [`Stack::poll`]. These packets are always
+    /// queued and never processed directly.
     pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
         packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
         let mut queue = self.loopback.lock(cx);
@@ -433,7 +434,7 @@ impl<L: Locks> Stack<L> {
 
     fn poll_loopback(&self, cx: Cx) {
         let lap = self.resume(cx);
-        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets that these produce wait for the next poll
+        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets that these create wait for the next poll
         let mut packets = Burst::new();
         let mut left = waiting;
         while left > 0 {
@@ -441,7 +442,7 @@ impl<L: Locks> Stack<L> {
             for _ in 0..left.min(CHUNK) {
                 left -= 1;
                 match queue.pop_front() {
-                    Some(packet) => packets.put(packet, || self.count_bug(cx)), // at most CHUNK
+                    Some(packet) => packets.put(packet, || self.count_bug(cx)), // takes at most CHUNK
                     None => left = 0,
                 }
                 if left == 0 {
@@ -454,7 +455,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Adds an Ethernet interface; `None` if there are [`crate::iface::IFACES_MAX`] already.
+    /// Adds an Ethernet interface. Returns `None` if there are already
+    /// [`crate::iface::IFACES_MAX`].
     pub fn add_iface(&self, name: &str, mac: Mac, mtu: u16, capable: Offload) -> Option<IfaceId> {
         self.add_iface_kind(name, IfaceKind::Ethernet, mac, mtu, capable)
     }
@@ -476,7 +478,7 @@ impl<L: Locks> Stack<L> {
         self.ifaces.get(id).filter(|iface| !iface.is_gone())
     }
 
-    /// Returns the interface called `name`.
+    /// Returns the interface with the name `name`.
     pub fn iface_named(&self, name: &str) -> Option<&Iface<L>> {
         self.ifaces.iter().find(|iface| iface.name == name)
     }
@@ -488,9 +490,8 @@ impl<L: Locks> Stack<L> {
 
     /// Adds an address with its routes, and announces it (RFC 5227 2.3).
     ///
-    /// # Errors
-    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits. If the interface is
-    /// unknown, the call has no effect.
+    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits. For an unknown
+    /// interface, the call has no effect and returns no error.
     pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
         if addr.len > 32 {
             return Err(RouteError::BadPrefix);
@@ -526,8 +527,8 @@ impl<L: Locks> Stack<L> {
         let removed = addrs.remove(at);
         drop(addrs);
         self.forget_peer(cx, id, addr);
-        // Another address may have the same route: one with the same prefix or, with unnumbered
-        // tunnels, the same address on another interface.
+        // Another address may have the same route: an address with the same prefix or, with
+        // unnumbered tunnels, the same address on another interface.
         let routes_of = |other| {
             Iface::addrs(other, cx).into_iter().flat_map(|left| connected_routes(other, left)).collect::<Vec<_>>()
         };
@@ -539,7 +540,7 @@ impl<L: Locks> Stack<L> {
             }
             routes.remove(prefix);
             if let Some((_, other)) = connected.iter().find(|(other, _)| *other == prefix) {
-                let _ = routes.insert(prefix, *other); // there is room: one was removed
+                let _ = routes.insert(prefix, *other); // there is space, since a route was removed
             }
         }
         drop(routes);
@@ -570,8 +571,8 @@ impl<L: Locks> Stack<L> {
         Some(got)
     }
 
-    /// Sets an interface up or down. When it goes down, its frames and the packets held for its
-    /// neighbors are dropped.
+    /// Sets an interface up or down. When it goes down, its staged frames and the packets held for
+    /// its neighbors are dropped.
     pub fn set_up(&self, cx: Cx, id: IfaceId, up: bool) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.set_up(up);
@@ -615,7 +616,7 @@ impl<L: Locks> Stack<L> {
         self.routes.lock(cx).get(prefix)
     }
 
-    /// Returns the paths of a multipath route; empty for any other.
+    /// Returns the paths of a multipath route; empty for any other route.
     pub fn paths(&self, cx: Cx, via: Via) -> Vec<Path> {
         match via {
             Via::Paths(set) => self.routes.lock(cx).paths(set).to_vec(),
@@ -623,7 +624,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes a route; returns its target.
+    /// Removes a route and returns its target.
     pub fn remove_route(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
         let gone = self.routes.lock(cx).remove(prefix);
         self.rerouted();
@@ -635,7 +636,7 @@ impl<L: Locks> Stack<L> {
         self.routes.lock(cx).iter().collect()
     }
 
-    /// Returns the route that packets to `dst` take.
+    /// Returns the route that packets to `dst` use.
     pub fn route_to(&self, cx: Cx, dst: Ipv4Addr) -> Option<Route> {
         self.routes.lock(cx).explain(dst)
     }
@@ -656,7 +657,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// Removes a neighbor; `false` if there is none.
+    /// Removes a neighbor. Returns `false` if there is none with this address.
     pub fn remove_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> bool {
         let pending = self.neighbors.lock(cx).remove(id, addr);
         self.changed();
@@ -672,8 +673,8 @@ impl<L: Locks> Stack<L> {
         all
     }
 
-    /// Drops all frames still queued, before the host ends. The audit then balances with no frame
-    /// held.
+    /// Drops all frames that are still queued, before the host ends. The audit must then find no
+    /// held frame.
     pub fn shutdown(&self, cx: Cx) {
         self.flush_all(cx);
         let mut waiting = self.loopback.lock(cx);

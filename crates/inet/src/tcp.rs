@@ -1,17 +1,18 @@
-//! TCP sockets of this host, around the state machine of the `tcp` crate (the core), which has no
+//! TCP sockets of this host. They use the state machine of the `tcp` crate (the core), which has no
 //! access to the data.
 //!
 //! ```text
 //!  in   input    header, checksum, demux; Tcb::on_segment decides; the frame is queued for reading
-//!  out  output   Tcb::poll_segment decides; the payload's buffer is lent to the frame sent
-//!  time timers   one wheel for all connections
+//! out  output   Tcb::poll_segment decides; the frame borrows the payload's buffer
+//! time timers   one timer wheel for all connections
 //!       calls    calls of the socket layer; bind: allocation of ports
-//!       memory   memory limits of connections, and which are dropped above them
+//! memory   memory limits of connections, and the connections dropped above them
 //! ```
 //!
 //! A [`Sock`] is a socket: new, listening, or a connection. Written data is copied once, into the
-//! buffers that are sent ([`queue::SendQueue`]); received data is copied once, to the reader.
+//! buffers that are sent ([`queue::SendQueue`]). Received data is copied once, to the reader.
 //! Segments of one connection that arrive in a burst are processed and answered together, as with
+//! GRO.
 //! GRO.
 
 mod bind;
@@ -65,10 +66,10 @@ pub use finish::Unacknowledged;
 pub(crate) use input::mss_of;
 pub use show::{Memory, Timer};
 
-/// Options of a socket. They may be set before the connection begins and outlive it.
+/// Options of a socket. They may be set before the connection begins, and stay set after it ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live of sent packets; `None`: value of the sysctl.
+    /// Time to live of sent packets; `None` selects the value of the sysctl.
     pub ttl: Option<u8>,
     /// Type of service of sent packets, without the ECN bits.
     pub tos: u8,
@@ -80,11 +81,11 @@ pub struct Options {
     pub bind_any: bool,
     /// Calls on this socket never block.
     pub nonblocking: bool,
-    /// Maximum time that a receive or accept waits; `None`: unlimited.
+    /// Maximum time that a receive or accept waits; `None` waits forever.
     pub recv_timeout: Option<Duration>,
-    /// Maximum time that a send or connect waits; `None`: unlimited.
+    /// Maximum time that a send or connect waits; `None` waits forever.
     pub send_timeout: Option<Duration>,
-    /// `SO_LINGER`: how `close` handles unsent data.
+    /// `SO_LINGER`: how `close` treats unsent data.
     pub linger: Option<Duration>,
     /// `TCP_NODELAY`: sends short segments without waiting (Nagle off).
     pub nodelay: bool,
@@ -95,24 +96,26 @@ pub struct Options {
     pub cork: bool,
     /// `SO_KEEPALIVE`: probes an idle peer.
     pub keepalive: bool,
-    /// `TCP_KEEPIDLE`: idle time before the first probe.
+    /// `TCP_KEEPIDLE`: idle time before the first probe; `None` selects the sysctl.
     pub keep_idle: Option<Duration>,
-    /// `TCP_KEEPINTVL`: time between probes.
+    /// `TCP_KEEPINTVL`: time between probes; `None` selects the sysctl.
     pub keep_interval: Option<Duration>,
-    /// `TCP_KEEPCNT`: unanswered probes before the connection fails.
+    /// `TCP_KEEPCNT`: number of unanswered probes after which the connection fails; `None` selects
+    /// the sysctl.
     pub keep_count: Option<u8>,
-    /// `TCP_USER_TIMEOUT`: time that sent data may stay unacknowledged.
+    /// `TCP_USER_TIMEOUT`: maximum time that sent data may stay unacknowledged; `None` selects the
+    /// default.
     pub user_timeout: Option<Duration>,
     /// `TCP_MAXSEG`: maximum segment size in bytes.
     pub maxseg: Option<u16>,
-    /// Keepalive or the user timeout was set at some time. Unsetting it must therefore update the
+    /// True if keepalive or the user timeout was ever set. Unsetting it must then update the
     /// connection.
     rare_set: bool,
     /// `TCP_CONGESTION`: congestion control algorithm.
     pub congestion: Option<tcp::cc::Algorithm>,
-    /// `TCP_NOTSENT_LOWAT`: unsent bytes below which the socket is writable.
+    /// `TCP_NOTSENT_LOWAT`: number of unsent bytes below which the socket is writable.
     pub notsent_lowat: Option<u32>,
-    /// `IPV6_V6ONLY`: accepts no IPv4.
+    /// `IPV6_V6ONLY`: the socket accepts no IPv4 connections.
     pub v6only: bool,
     /// `SO_RCVBUF`: fixed size of the receive buffer in bytes, without auto-tuning.
     pub recv_space: Option<u32>,
@@ -121,7 +124,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default options: none is set.
+    /// Default options, with none set.
     const NONE: Options = Options {
         ttl: None,
         tos: 0,
@@ -164,13 +167,13 @@ pub struct Sock<L: Locks> {
     rest: Option<Box<Rest<L>>>,
     options: Option<Arc<Options>>,
     error: Option<Failure>,
-    /// The process has closed the socket, which exists until the connection ends.
+    /// True if the process has closed the socket. The socket exists until its connection ends.
     orphan: bool,
     shut_read: bool,
     place: Place,
 }
 
-/// State that few sockets need: event receivers, and IPv6 addresses.
+/// State that few sockets need: receivers of events, and IPv6 addresses.
 #[derive(Debug)]
 struct Rest<L: Locks> {
     watch: Option<Arc<ReadySet<L>>>,
@@ -212,7 +215,7 @@ pub(crate) enum Kind {
     /// The socket is neither connected nor listening.
     Fresh,
     Listening(Box<Listening>),
-    /// The socket has a connection, current or ended.
+    /// The socket has a connection, which may have ended.
     Stream(Box<Stream>),
 }
 
@@ -242,27 +245,27 @@ pub(crate) struct Stream {
     recv: RecvQueue,
     ooo: Option<Box<OutOfOrder>>,
     headers: Headers,
-    /// Time for which this connection's timer is set in the timer wheel.
+    /// Time at which this connection's entry in the timer wheel expires.
     armed: Instant,
-    /// Set if a segment must be sent or a timer set before the socket's lock is released.
+    /// Set if a segment must be sent or a timer must be set before the socket's lock is released.
     dirty: bool,
-    /// The handshake is complete.
+    /// True if the handshake is complete.
     connected: bool,
-    /// The connection has an entry in the demux.
+    /// True if the connection has an entry in the demux.
     found: bool,
     /// State in which the connection was last counted.
     counted: State,
-    /// The peer's FIN has arrived. A reset after it is not reported to a reader.
+    /// True if the peer's FIN has arrived. A reset after the FIN is not reported to a reader.
     ended: bool,
-    /// A host unreachable error was received, and no segment since then.
+    /// True if a host unreachable error was received, and no segment since then.
     has_soft_error: bool,
     /// Set while the writer waits for memory.
     memory_wait: MemoryWait,
-    /// Time when the peer last accepted data, or when there was last no data to accept.
+    /// Time at which the peer last accepted data, or at which there was last no data to accept.
     last_progress: Instant,
-    /// Latest time passed to the connection. Threads of a shared host do not run in the order of
-    /// their clocks, and a timestamp that went back would be an old duplicate for the peer (RFC
-    /// 7323 5.3).
+    /// Latest time that was passed to the connection. The clocks of a shared host's threads are
+    /// read in no fixed order. If a timestamp decreased, the peer would treat the segment as an old
+    /// duplicate (RFC 7323 5.3).
     latest: Instant,
     charge: Charge,
 }
@@ -289,7 +292,7 @@ impl Stream {
         }
     }
 
-    /// Resets everything but the connection itself, when the memory of an ended connection is
+    /// Resets everything except the connection itself, when the memory of an ended connection is
     /// reused.
     #[inline(always)]
     fn reinit(&mut self, send_space: u32, now: Instant) {
@@ -317,7 +320,7 @@ impl Stream {
         (*last_progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
     }
 
-    /// Returns `cx` with a time that is not before any that was passed to the connection earlier.
+    /// Returns `cx` with a time that is not before any time passed to the connection earlier.
     #[inline]
     fn on_time(&mut self, cx: Cx) -> Cx {
         self.latest = self.latest.max(cx.now);
@@ -328,7 +331,7 @@ impl Stream {
     ///
     /// Called when a timer expires. Every segment sent or received sets a timer, which no ACK
     /// cancels ([`Stack::tcp_output`]). The timer of an idle connection therefore expires once, one
-    /// retransmission timeout after the last segment; that of a busy connection hardly ever
+    /// retransmission timeout after the last segment. That of a busy connection hardly ever
     /// expires.
     fn release_memory(&mut self) {
         if self.send.is_empty() && self.recv.is_empty() {
@@ -344,14 +347,14 @@ impl Stream {
         self.send.is_roomy() && self.tcb.is_unsent_low() && self.memory_wait != MemoryWait::Starved
     }
 
-    /// Returns whether the connection has a peer: it was opened and has not ended. A connection in
-    /// TIME-WAIT counts as ended (as in Linux and BSD).
+    /// Returns whether the connection has a peer: it was opened and has not ended. As in Linux and
+    /// BSD, a connection in TIME-WAIT has ended.
     fn has_peer(&self) -> bool {
         self.connected && !matches!(self.tcb.state(), State::Closed | State::TimeWait)
     }
 
-    /// Returns whether the connection failed before it was established, so that the socket may
-    /// connect again.
+    /// Returns whether the connection failed before it was established. The socket may then connect
+    /// again.
     fn is_stillborn(&self) -> bool {
         !self.connected && self.tcb.state() == ::tcp::State::Closed
     }
@@ -387,7 +390,7 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns whether the socket was connected; the connection may have ended.
+    /// Returns whether the socket was connected. The connection may have ended.
     pub fn is_connected(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if stream.connected)
     }
@@ -398,7 +401,7 @@ impl<L: Locks> Sock<L> {
     }
 
     /// Returns whether `close` may linger: the peer still has to acknowledge data or the FIN, and
-    /// `close` does not send a reset instead.
+    /// `close` would not send a reset.
     pub fn may_linger(&self) -> bool {
         use ::tcp::State::{Closing, FinWait1, LastAck};
         let Kind::Stream(stream) = &self.kind else { return false };
@@ -424,8 +427,9 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns the number of bytes to be read and the number of bytes written but not acknowledged.
-    /// For a listener, returns the number of connections to be accepted and its backlog.
+    /// Returns the number of bytes that can be read, and the number of bytes that are written but
+    /// not acknowledged. For a listener, returns the number of connections that can be accepted,
+    /// and the backlog.
     pub fn queues(&self) -> (usize, usize) {
         match &self.kind {
             Kind::Stream(stream) => (stream.recv.len(), stream.send.len()),
@@ -468,7 +472,8 @@ impl<L: Locks> Sock<L> {
         self.error.take().map(TcpError::from)
     }
 
-    /// Returns whether the peer has sent everything, or the socket is shut down for reading.
+    /// Returns whether the peer has closed its sending side, or the socket is shut down for
+    /// reading.
     pub fn has_peer_closed(&self) -> bool {
         self.shut_read || matches!(&self.kind, Kind::Stream(s) if s.connected && !s.tcb.state().may_receive())
     }
@@ -479,7 +484,7 @@ impl<L: Locks> Sock<L> {
         stream.is_stillborn() || self.has_peer_closed() && !stream.tcb.state().may_queue()
     }
 
-    /// Returns whether urgent data was announced and not read yet.
+    /// Returns whether urgent data was announced and has not been read yet.
     pub fn is_urgent(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if stream.tcb.urgent_mark().is_some())
     }
@@ -489,7 +494,7 @@ impl<L: Locks> Sock<L> {
         matches!(&self.kind, Kind::Stream(stream) if stream.tcb.urgent_mark() == Some(1))
     }
 
-    /// Returns the signal to wait on for this socket.
+    /// Returns the signal that is raised at events of this socket.
     pub fn signal(&mut self) -> Arc<Signal> {
         self.rest().signal.get_or_insert_default().clone()
     }
@@ -504,8 +509,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Processes events that the core returned: stores an error for the next call and wakes waiting
-    /// threads.
+    /// Processes the events that the core returned: stores an error for the next call, and wakes
+    /// waiting threads.
     fn note(&mut self, cx: Cx, id: usize, events: Events) {
         if events == Events::NONE {
             return;
@@ -515,11 +520,11 @@ impl<L: Locks> Sock<L> {
             _ => (false, false),
         };
         let error = match events {
-            _ if events.contains(Events::RESET) && ended => Some(Failure::Shut), // Linux: CLOSE-WAIT
+            _ if events.contains(Events::RESET) && ended => Some(Failure::Shut), // as Linux in CLOSE-WAIT
             _ if events.contains(Events::REFUSED) => Some(Failure::Refused),
             _ if events.contains(Events::RESET) => Some(Failure::Reset),
             // RFC 9293 3.9.2.2: a soft error does not end the connection, but is reported as the
-            // reason when it times out.
+            // reason if the connection times out.
             _ if events.contains(Events::TIMED_OUT) && has_soft_error => Some(Failure::HostUnreachable),
             _ if events.contains(Events::TIMED_OUT) => Some(Failure::TimedOut),
             _ if events.contains(Events::UNREACHABLE) => Some(Failure::HostUnreachable),
@@ -543,7 +548,7 @@ pub(crate) struct Tcp<L: Locks> {
     pub(crate) demux: Demux<L>,
     /// Sockets bound to each L4 port.
     bound: Guarded<L, std::collections::HashMap<u16, Vec<usize>>>,
-    /// Number of the socket that listens on every address and port, plus 1; 0 if there is none.
+    /// Number of the socket that listens on all addresses and ports, plus 1; 0 if there is none.
     any_port: AtomicUsize,
     used: Arc<Used>,
     /// Sockets whose writers wait for memory.
@@ -551,11 +556,11 @@ pub(crate) struct Tcp<L: Locks> {
     /// Time of the next check for free memory, in nanoseconds.
     retry_at: AtomicU64,
     reap_at: Guarded<L, Instant>,
-    /// Memory limit of TCP in bytes, used unless the sysctl is set.
+    /// Memory limit of TCP in bytes while the sysctl is 0.
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
-    /// Time in nanoseconds at which the timer wheel expires next, for a shared host. It is written
+    /// Time in nanoseconds at which the timer wheel of a shared host expires next. It is written
     /// under the wheel's lock and read without it.
     next_timer: AtomicU64,
     ports: Guarded<L, PortChooser>,
@@ -563,19 +568,19 @@ pub(crate) struct Tcp<L: Locks> {
     /// Option sets that sockets share.
     options: Guarded<L, Vec<Arc<Options>>>,
     peers: Guarded<L, Peers>,
-    /// Memory of ended connections, kept for reuse.
+    /// Memory of ended connections, for reuse.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: a socket takes one as it is")]
     spare: Guarded<L, Vec<Box<Stream>>>,
     secret: siphash::Key,
 }
 
-/// MSS of Ethernet in bytes, for a configuration whose MSS does not matter.
+/// MSS of Ethernet in bytes, used for a configuration whose MSS does not matter.
 const BASE_MSS: u16 = 1460;
 /// Maximum number of connections in TIME-WAIT.
 const TIME_WAIT_LIMIT: u32 = 32_768;
 
 impl<L: Locks> Tcp<L> {
-    /// Creates the TCP state. `share` is the memory limit in bytes, used unless the sysctl is set.
+    /// Creates the TCP state. `share` is the memory limit in bytes while the sysctl is 0.
     pub(crate) fn new(demux: hash::Key, secret: siphash::Key, share: usize) -> Tcp<L> {
         Tcp {
             socks: crate::slots::Slots::new(),
@@ -621,15 +626,15 @@ impl<L: Locks> Tcp<L> {
     }
 }
 
-/// Configurations of the core by family and MSS, valid until a sysctl changes.
+/// Configurations of the core by family and MSS. They are valid until a sysctl changes.
 #[derive(Debug, Default)]
 struct Configs {
     generation: u64,
     kept: Vec<Arc<Config>>,
 }
 
-/// Maximum number of different MSSs for which a configuration is stored: enough for every kind of
-/// link.
+/// Maximum number of MSS values for which a configuration is stored. It is sufficient for all kinds
+/// of links.
 const CONFIGS_MAX: usize = 16;
 
 /// Converts addresses and ports to the core's type.
@@ -643,8 +648,8 @@ fn core_ends<A: Bits>(ends: crate::demux::Ends<A>) -> Ends {
 mod tests {
     use super::*;
 
-    /// Together with its entries in the tables (about 150 bytes) and the allocator's rounding, a
-    /// stream must stay below a kilobyte.
+    /// A stream, its entries in the tables (about 150 bytes) and the allocator's rounding must stay
+    /// below one kilobyte together.
     #[test]
     fn a_stream_is_small() {
         assert!(size_of::<Stream>() <= 840, "{} bytes", size_of::<Stream>());

@@ -1,4 +1,5 @@
-//! Rate limits of ICMP errors, echo replies and address defense, and identifier counters.
+//! Rate limits of ICMP errors, echo replies and address defense, and counters for the selection of
+//! ephemeral ports.
 
 use super::TokenBucket;
 use clock::{Duration, Instant};
@@ -30,7 +31,8 @@ impl Limiter {
         }
     }
 
-    /// Returns whether another echo request may be answered now.
+    /// Returns whether an echo request that arrives now may be answered; `rate` is in replies per
+    /// second.
     pub(crate) fn echo_allowed(&mut self, rate: u64, now: Instant) -> bool {
         self.echoes.take(rate, now)
     }
@@ -39,8 +41,8 @@ impl Limiter {
         self.allowed(self.key.hash2(u64::from(u32::from(dst)), 0), rate, now)
     }
 
-    /// Returns whether an ICMPv6 error may be sent to `dst`. The limit applies per /64, since one
-    /// host can use all addresses of its prefix.
+    /// Returns whether an ICMPv6 error may be sent to `dst`. The limit applies per /64 prefix,
+    /// since one host can use all addresses of its prefix.
     pub(crate) fn error_allowed6(&mut self, dst: Ipv6Addr, rate: u64, now: Instant) -> bool {
         self.allowed(self.key.hash2((dst.to_bits() >> 64) as u64, 6), rate, now)
     }
@@ -49,13 +51,13 @@ impl Limiter {
         if rate == 0 {
             return true;
         }
-        // A destination gets a quarter of the rate, plus a secret fraction of up to a quarter of
-        // that, so that the limit cannot be measured from outside.
+        // A destination gets a quarter of the rate, plus a secret fraction of up to a sixteenth of
+        // the rate, so that the limit cannot be measured from outside.
         let share = (rate / 4).max(1);
         let jittered = share + hash % (share / 4 + 1);
         let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
-        // The limit of all destinations is lowered by up to an eighth, by a new amount each second,
-        // so that one destination cannot infer errors sent to others (CVE-2020-25705).
+        // The common limit of all destinations is lowered by up to an eighth, by a different amount
+        // each second. One destination thus cannot infer errors sent to others (CVE-2020-25705).
         let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
         mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
     }
@@ -68,7 +70,7 @@ impl Limiter {
         may
     }
 
-    /// Returns the next identifier of one of 256 classes.
+    /// Increments and returns the counter that `class` selects out of 256.
     pub(crate) fn next_id(&mut self, class: u64) -> u16 {
         match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
             Some(id) => {
@@ -91,13 +93,14 @@ mod tests {
         Limiter::new(Key::seeded(seed))
     }
 
-    /// Returns the number of errors that one destination gets at once.
+    /// Returns the number of errors that one destination may receive at once.
     fn share(seed: u64, dst: u32) -> u64 {
         let mut limiter = limiter(seed);
         (0..RATE).filter(|_| limiter.error_allowed(Ipv4Addr::from_bits(dst), RATE, Instant::ZERO)).count() as u64
     }
 
-    /// Returns the number of errors that all destinations together get at once in a given second.
+    /// Returns the number of errors that all destinations together may receive at once in a given
+    /// second.
     fn all(seed: u64, second: u64) -> u64 {
         let (mut limiter, now) = (limiter(seed), Instant::from_millis(second * 1000 + 5));
         let asked = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
@@ -105,7 +108,7 @@ mod tests {
     }
 
     /// The limit of one destination is a quarter of the rate plus a secret fraction of up to a
-    /// quarter of that: it cannot be measured from outside (CVE-2020-25705).
+    /// quarter of that. It cannot be measured from outside (CVE-2020-25705).
     #[test]
     fn the_share_of_a_destination_is_unpredictable() {
         let by_key: BTreeSet<u64> = (0..500).map(|seed| share(seed, 0x0a00_0001)).collect();
@@ -115,8 +118,8 @@ mod tests {
         assert!(by_destination.len() >= 55, "of 63 shares {} occur", by_destination.len());
     }
 
-    /// The limit of all destinations is up to an eighth lower than the rate, different each second
-    /// and on each host.
+    /// The common limit of all destinations is up to an eighth lower than the rate. It differs
+    /// between seconds and between hosts.
     #[test]
     fn the_overall_limit_is_unpredictable_and_changes_each_second() {
         let spread = |numbers: BTreeSet<u64>| {
@@ -127,7 +130,7 @@ mod tests {
         spread((0..100).map(|second| all(1, second)).collect());
     }
 
-    /// IPv6 has the same limits per /64 instead of per address.
+    /// For IPv6, the same limits apply per /64 prefix instead of per address.
     #[test]
     fn the_share_of_a_prefix_is_unpredictable() {
         let share = |seed: u64, prefix: u128| {

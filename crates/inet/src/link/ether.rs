@@ -1,9 +1,9 @@
 //! Ethernet input and output.
 //!
-//! A frame arrives from the port and leaves for `ip::input` with its header pulled; ARP and frames
-//! not addressed to this station alone are handled separately. On output, the header is pushed into
-//! the headroom of a packet, which is then staged at its interface. The port handles FCS and
-//! padding. An IP packet longer than its frame is dropped by IP input.
+//! A frame arrives from the port and continues to `ip::input` with its header pulled. ARP and
+//! frames that are not addressed to this station alone are handled separately. On output, the
+//! header is pushed into the headroom of a packet, which is then staged at its interface. The port
+//! handles FCS and padding. IP input drops an IP packet whose length exceeds that of its frame.
 
 use crate::Stack;
 use crate::family::Family;
@@ -18,8 +18,8 @@ use wire::eth::{self, EtherType};
 use wire::vlan;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a chunk of frames while source validation is on. Otherwise the Ethernet header is
-    /// checked together with that of IP ([`Stack::ip_input`]).
+    /// Processes a chunk of frames while source validation is on. Without source validation, the
+    /// Ethernet header is checked together with the IP header ([`Stack::ip_input`]).
     pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
         if begins_with_ip6(frames.as_slice()) {
             self.ether_input_of::<u128>(cx, iface, frames, lap);
@@ -45,7 +45,7 @@ impl<L: Locks> Stack<L> {
                 if F::ETHERTYPE == EtherType::IPV4 {
                     return Some(packet);
                 }
-                four.put(packet, lost); // no more than arrived
+                four.put(packet, lost); // has space, since it takes no more frames than arrived
                 None
             });
         }
@@ -54,7 +54,7 @@ impl<L: Locks> Stack<L> {
         self.ip_input::<u32>(cx, Some(iface), None, &mut four, lap);
     }
 
-    /// Processes a single frame; most frames contain IPv4 or IPv6.
+    /// Processes a single frame. The fast path is for frames with an IPv4 or IPv6 packet.
     #[inline(always)]
     pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame, lap: Lap<'_>) {
         if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV4) {
@@ -129,7 +129,7 @@ impl<L: Locks> Stack<L> {
         at_once: AtOnce,
     ) {
         if iface.kind == IfaceKind::Tunnel {
-            return self.tunnel_output(cx, iface, packet, at_once); // to a group
+            return self.tunnel_output(cx, iface, packet, at_once); // `dst` is a group address
         }
         match packet.push::<{ eth::HEADER_LEN }>() {
             Some(room) => *room = iface.header_to(dst, F::ETHERTYPE),

@@ -1,7 +1,8 @@
-//! Redirects (RFC 4861 8): sent by routers, accepted by hosts with `net.inet6.icmp6.rediraccept`.
+//! Redirects (RFC 4861 8). Routers send them; hosts accept them if `net.inet6.icmp6.rediraccept` is
+//! set.
 //!
-//! Any station on the link can send one, so a redirect is accepted only from the current first hop
-//! of its destination. It creates a route that expires ([`crate::redirect`]).
+//! Any station on the link can send a redirect, so it is accepted only from the current first hop
+//! of its destination. An accepted redirect creates a route that expires ([`crate::redirect`]).
 
 use super::is_anothers;
 use crate::Stack;
@@ -16,7 +17,7 @@ use wire::icmp6::nd::{self, Options};
 use wire::{Mac, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Processes a redirect that names `target` as the first hop of packets to `dst`.
+    /// Processes a redirect that gives `target` as the first hop of packets to `dst`.
     pub(super) fn redirected6(
         &self,
         cx: Cx,
@@ -29,7 +30,7 @@ impl<L: Locks> Stack<L> {
         let is_first_hop = target == dst || ip6::is_link_local(target);
         let is_valid = ip6::is_link_local(router) && is_first_hop && !dst.is_multicast() && !dst.is_unspecified();
         if !is_valid || link.is_some_and(|mac| !is_anothers(iface, mac)) {
-            return DropReason::NdMalformed; // 8.1
+            return DropReason::NdMalformed; // RFC 4861 8.1
         }
         let is_wanted = self.sysctls.accept_redirects6.on() && !self.sysctls.forwarding6.on();
         let is_by_first_hop = self.via6(cx, dst) == Some(Via6::Gateway(iface.id, router));
@@ -50,8 +51,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends a redirect if `packet`, which leaves by the interface it arrived on, could have been
-    /// sent to `next` by its sender (8.2).
+    /// Sends a redirect to the source of `packet` if the packet leaves by the interface on which it
+    /// arrived and the source could have sent it directly to `next` (RFC 4861 8.2).
     #[cold]
     pub(crate) fn maybe_redirect6(
         &self,

@@ -1,5 +1,5 @@
-//! Effect of neighbor discovery messages on an entry (RFC 4861 7.2.3, 7.2.5). Unlike an ARP packet,
-//! such a message does not always make the entry Reachable.
+//! Effect of neighbor discovery messages on an entry (RFC 4861 7.2.3, 7.2.5). Unlike ARP packets,
+//! these messages do not always make the entry Reachable.
 //!
 //! There is no state DELAY: a Stale entry in use is probed immediately, as with ARP.
 
@@ -33,8 +33,8 @@ impl Table<Ipv6Addr> {
         learned
     }
 
-    /// Processes an advertisement: it creates no entry (7.2.5), and changes one only as its flags
-    /// allow.
+    /// Processes an advertisement. It creates no entry (RFC 4861 7.2.5), and changes an existing
+    /// entry only as its flags permit.
     pub fn advertised(
         &mut self,
         iface: IfaceId,
@@ -57,7 +57,7 @@ impl Table<Ipv6Addr> {
                 return learned;
             }
             (State::Reachable, Some(_)) if differs && !advert.replaces => {
-                self.doubt(iface, advert.target, now); // another station may use it too: keep the entry, but probe it
+                self.doubt(iface, advert.target, now); // keep the MAC address, but probe the neighbor
                 return Learned::Same;
             }
             (_, Some(_)) if differs && !advert.replaces => return Learned::Ignored,
@@ -75,7 +75,7 @@ impl Table<Ipv6Addr> {
         learned
     }
 
-    /// Marks an entry as Stale.
+    /// Marks an entry as Stale, because the neighbor may no longer have this MAC address.
     fn doubt(&mut self, iface: IfaceId, addr: Ipv6Addr, now: Instant) {
         let key = (iface, addr);
         if let Some(entry) = self.entries.get_mut(&key) {

@@ -41,7 +41,7 @@ impl Table {
         matches!(self.learn(EM0, addr(n), mac(n), true, now, rules(limit)), Learned::Changed { created: true, .. })
     }
 
-    /// Checks that the queue contains exactly the idle entries, each at its position.
+    /// Checks that the idle queue contains exactly the idle entries, each at its position.
     fn assert_sound(&self) {
         for (key, entry) in &self.entries {
             assert_eq!(entry.place.is_some(), entry.is_idle(), "{key:?} {entry:?}");
@@ -70,19 +70,19 @@ fn unused_entries_are_evicted_before_used_ones_and_the_oldest_first() {
     }
     assert_eq!(table.lookup(EM0, addr(1), at(10)), Some(mac(1)));
     assert_eq!(table.lookup(EM0, addr(0), at(11)), Some(mac(0)));
-    table.expire(at(200), rules(4), |_| {}); // all are Stale, two of them used once
+    table.expire(at(200), rules(4), |_| {}); // all entries are Stale; two of them were used once
     assert_eq!(table.idle(), 4);
     for (newcomer, gone) in [(10, 2), (11, 3)] {
         assert!(table.meets(newcomer, at(200), 4));
-        assert!(!table.has(gone) && table.has(0) && table.has(1), "{newcomer} came for another than {gone}");
+        assert!(!table.has(gone) && table.has(0) && table.has(1), "{newcomer} should have replaced {gone}");
     }
-    // Unknown stations that arrived later are still evicted before entries that were used.
+    // Unknown stations that arrive later are still evicted before entries that were used.
     assert!(table.meets(12, at(201), 4));
     assert!(!table.has(10) && table.has(11) && table.has(0) && table.has(1));
     table.lookup(EM0, addr(11), at(202));
     table.lookup(EM0, addr(12), at(202));
     assert!(table.meets(13, at(203), 4));
-    assert!(!table.has(1) && table.has(0), "1 was used before 0");
+    assert!(!table.has(1) && table.has(0), "entry 1 was used before entry 0");
     table.assert_sound();
     assert_eq!(table.take_evicted(), 4);
 }
@@ -96,23 +96,23 @@ fn used_and_permanent_entries_stay_and_incomplete_ones_are_evicted_last() {
     table.set(EM0, addr(1), mac(1), at(1));
     let asked = table.resolve(EM0, addr(2), pool.get().unwrap(), at(1), rules(4), &pool);
     assert!(matches!(asked, Resolved::Waits { ask: true }));
-    assert!(table.meets(3, at(1), 4) && table.meets(4, at(1), 4), "one place is for strangers");
+    assert!(table.meets(3, at(1), 4) && table.meets(4, at(1), 4), "one slot is left for unknown stations");
     assert!(!table.has(3) && table.has(2));
     table.lookup(EM0, addr(4), at(1));
-    assert!(table.meets(5, at(1), 4), "the open question goes for a host that has spoken");
+    assert!(table.meets(5, at(1), 4), "the Incomplete entry is replaced by a host that has sent something");
     assert!((0..=5).filter(|n| table.has(*n)).eq([0, 1, 4, 5]));
     let ended = table.take_ended();
     assert!(matches!(&ended[..], [(_, DropReason::NeighDisplaced)]), "{ended:?}");
     drop(ended);
     table.lookup(EM0, addr(5), at(4));
-    assert!(!table.meets(6, at(4), 4), "all are in use now");
+    assert!(!table.meets(6, at(4), 4), "all entries are in use");
     table.assert_sound();
     table.flush(EM0, drop);
     assert_eq!((table.idle(), table.held()), (0, 0));
 }
 
-/// 200,000 unknown stations at a table of 65,536: with a scan of the table for each, it took
-/// minutes.
+/// 200,000 unknown stations and a table of 65,536 entries. With a scan of the table for each
+/// station, this took minutes.
 #[test]
 fn eviction_does_not_scan_the_table() {
     let mut table = table();
@@ -120,7 +120,7 @@ fn eviction_does_not_scan_the_table() {
         assert!(table.meets(n, at(1), 65_536));
     }
     assert_eq!(table.entries.len(), 65_536);
-    assert!((200_000 - 65_536..200_000).all(|n| table.has(n)), "the last to come are there");
+    assert!((200_000 - 65_536..200_000).all(|n| table.has(n)), "the newest stations are in the table");
     assert_eq!(table.take_evicted(), 200_000 - 65_536);
 }
 
@@ -158,8 +158,8 @@ fn random_conversations_keep_the_queue_consistent() {
     assert!(table.take_evicted() > 100, "the table was never full");
 }
 
-/// RFC 6583 7: held packets have a share of the pool. The oldest is dropped; its entry stays and is
-/// resolved by an answer.
+/// RFC 6583 7: held packets are limited to a share of the pool. Beyond it, the oldest packet is
+/// dropped, but its entry stays and is resolved by an answer.
 #[test]
 fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_is_dropped() {
     let (pool, mut table) = (pool(256), table());
@@ -173,17 +173,17 @@ fn a_scan_holds_a_share_of_the_pool_and_the_oldest_packet_is_dropped() {
     table.assert_sound();
     assert_eq!(pool.stats().live(), 32);
     let Learned::Changed { pending, .. } = table.learn(EM0, addr(0), mac(0), false, at(1), rules(4096)) else {
-        panic!("the entry stays without its packet");
+        panic!("the entry must stay without its packet");
     };
     assert!(pending.is_empty());
     let Learned::Changed { pending, .. } = table.learn(EM0, addr(99), mac(99), false, at(1), rules(4096)) else {
-        panic!("the newest is resolved");
+        panic!("the newest entry must be resolved");
     };
     assert_eq!((pending.len(), table.held()), (1, 31));
 }
 
-/// The share of held packets shrinks with the free buffers: ARP and neighbor discovery keep a
-/// reserve.
+/// The share of held packets shrinks with the number of free buffers, so that ARP and neighbor
+/// discovery keep a reserve.
 #[test]
 fn a_small_pool_keeps_its_reserve() {
     let (pool, mut table) = (pool(256), table());
@@ -196,18 +196,18 @@ fn a_small_pool_keeps_its_reserve() {
     assert_eq!(table.held(), 256 - 256 / RESERVE - others.len());
     drop(others);
     table.asks(100, &pool, at(1), rules(4096));
-    assert_eq!(table.held(), 11, "it grows again with the pool");
+    assert_eq!(table.held(), 11, "the limit grows again with the free buffers");
     assert!(table.take_ended().is_empty());
     table.assert_sound();
 }
 
-/// The sysctl sets the share, and one packet may always be held.
+/// The sysctl sets the share. At least one packet may always be held.
 #[test]
 fn the_share_is_as_configured_and_never_zero() {
     let (pool, mut table) = (pool(16), table());
     let others: Vec<Frame> = (0..15).map(|_| pool.get().unwrap()).collect();
     table.asks(1, &pool, at(1), rules(4096));
-    assert_eq!((table.held(), table.take_ended().len()), (1, 0), "an exhausted pool");
+    assert_eq!((table.held(), table.take_ended().len()), (1, 0), "one packet is held although the pool is exhausted");
     drop(others);
     for n in 2..10 {
         table.asks(n, &pool, at(1), Rules { hold_all: 3, ..rules(4096) });
@@ -216,8 +216,8 @@ fn the_share_is_as_configured_and_never_zero() {
     assert_eq!(table.held(), 3);
 }
 
-/// The oldest unresolved entry is removed for a new one, and an unanswered one before a neighbor
-/// that has sent something.
+/// The oldest unresolved entry is replaced by a new one. An entry without an answer is replaced
+/// before a neighbor that has sent something.
 #[test]
 fn incomplete_entries_are_replaced() {
     let (pool, mut table) = (pool(256), table());
@@ -225,18 +225,18 @@ fn incomplete_entries_are_replaced() {
         table.asks(n, &pool, at(1), rules(8));
         drop(table.take_ended());
     }
-    assert!((0..10).filter(|n| table.has(*n)).eq([6, 7, 8, 9]), "half of the table");
+    assert!((0..10).filter(|n| table.has(*n)).eq([6, 7, 8, 9]), "Incomplete entries fill half of the table");
     for n in 20..24 {
         assert!(table.meets(n, at(1), 8));
     }
-    assert!(table.meets(24, at(1), 8) && !table.has(20) && table.has(6), "asked for less than a second ago");
-    assert!(table.meets(25, at(2), 8) && table.has(21) && !table.has(6), "a second without an answer");
+    assert!(table.meets(24, at(1), 8) && !table.has(20) && table.has(6), "entry 6 is less than a second old");
+    assert!(table.meets(25, at(2), 8) && table.has(21) && !table.has(6), "entry 6 has had no answer for a second");
     assert_eq!(table.take_evicted(), 6 + 2);
     table.assert_sound();
 }
 
-/// A scan makes an entry due at every moment: the table is scanned a hundred times a second, not
-/// for each packet.
+/// During a scan, an entry is due at every moment. The table is still scanned only a hundred times
+/// a second, not for each packet.
 #[test]
 fn a_scan_does_not_keep_the_timer_expired() {
     let (pool, mut table) = (pool(256), table());

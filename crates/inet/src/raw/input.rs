@@ -1,5 +1,5 @@
-//! Input of raw and ICMP sockets: copies from `ip4` and `ip6` for raw sockets, replies and errors
-//! from `icmp4` and `icmp6` for ICMP sockets.
+//! Input of raw and ICMP sockets. Raw sockets receive copies of packets from `ip4` and `ip6`; ICMP
+//! sockets receive replies and errors from `icmp4` and `icmp6`.
 //!
 //! Packets are queued like datagrams, with their headers in front ([`crate::udp`]): IPv6 without
 //! extension headers, ICMP over IPv4 without options. For a raw IPv4 socket, the header is part of
@@ -100,9 +100,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues an echo reply to `local` from `remote` for the ICMP socket that has its identifier;
-    /// returns the frame if there is no such socket. `strip` reduces the frame to the message,
-    /// after a header without options or extension headers.
+    /// Queues an echo reply from `remote` to `local` for the ICMP socket that has its identifier.
+    /// Returns the frame if there is no such socket. `strip` reduces the frame to a header without
+    /// options or extension headers, followed by the message.
     pub(crate) fn echo_input<A: Family + OfPcb>(
         &self,
         cx: Cx,
@@ -132,9 +132,10 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Reports an error about a packet from `local` to `remote` to its socket: to the ICMP socket
-    /// that sent the echo request `quoted`, or to the raw sockets of `proto` that are connected to
-    /// the destination. Returns whether a socket of this host can have sent the packet.
+    /// Reports an error about a packet that was sent from `local` to `remote`. The error is
+    /// reported to the ICMP socket that sent the echo request `quoted`, or to the raw sockets of
+    /// `proto` that are connected to the destination. Returns whether a socket of this host can
+    /// have sent the packet.
     pub(crate) fn raw_error<A: Family + OfPcb>(
         &self,
         cx: Cx,
@@ -171,8 +172,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Removes the options from an IPv4 packet with a pulled header. Returns `false` if the packet
-/// cannot be written.
+/// Removes the options from an IPv4 packet whose header is pulled. Returns `false` if the packet
+/// cannot be modified.
 pub(crate) fn cut_options(message: &mut Frame) -> bool {
     let Some(&header) = message.l3_bytes().first_chunk::<{ ip4::HEADER_LEN }>() else { return false };
     if message.l3_bytes().len() - message.len() == ip4::HEADER_LEN {

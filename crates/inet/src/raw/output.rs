@@ -1,4 +1,4 @@
-//! Output of raw and ICMP sockets: checks and completes the message. `udp::output` then sends it
+//! Output of raw and ICMP sockets: checks and completes the message, which `udp::output` then sends
 //! like any datagram.
 
 use super::{RawKind, RawState};
@@ -63,21 +63,21 @@ impl Upper {
             Upper::Udp => Proto::UDP,
             Upper::Icmp => A::ICMP,
             Upper::Raw { proto, .. } => proto,
-            Upper::Included => Proto(0), // in the application's header
+            Upper::Included => Proto(0), // contained in the application's header
         }
     }
 }
 
 impl<L: Locks> Stack<L> {
-    /// Fills in the fields that the stack sets in a message from `src` to `dst` that
-    /// [`Upper::check`] has accepted.
+    /// Fills in the fields of a message that the stack sets. [`Upper::check`] has accepted the
+    /// message, which is sent from `src` to `dst`.
     ///
     /// In an IPv4 header of the application (`IP_HDRINCL`), these fields are the total length and
     /// the checksum, and also source address and identification if they are 0, as in Linux and
     /// FreeBSD.
     ///
     /// # Errors
-    /// [`SendError::Output`] if an included header has addresses that may not leave this host.
+    /// [`SendError::Output`] if an included header contains addresses that may not leave this host.
     pub(crate) fn fill_in<A: Family>(
         &self,
         cx: Cx,

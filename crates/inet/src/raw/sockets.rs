@@ -1,15 +1,15 @@
-//! Raw and ICMP sockets of a host, and their state beyond that of a datagram socket.
+//! Raw and ICMP sockets of a host, and the state that they have in addition to a datagram socket.
 
 use crate::ends::Domain;
 use lock::{Guarded, Locks};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{L4Port, Proto};
 
-/// Maximum number of raw and ICMP sockets of a host. It is limited because each packet for them
-/// scans the list.
+/// Maximum number of raw and ICMP sockets of a host. The limit exists because each packet for such
+/// sockets scans the whole list.
 pub const SOCKETS_MAX: usize = 1024;
 
-/// `IPPROTO_RAW`: a socket of this protocol only sends, and receives nothing.
+/// `IPPROTO_RAW`: a socket of this protocol can send but receives nothing.
 pub const SEND_ONLY: Proto = Proto(255);
 
 /// Kind of a datagram socket other than UDP.
@@ -32,7 +32,7 @@ impl IcmpFilter {
     /// Passes no type (`ICMP6_FILTER_SETBLOCKALL`).
     pub const BLOCK_ALL: IcmpFilter = IcmpFilter([u64::MAX; 4]);
 
-    /// Returns the filter with `ty` passing (`ICMP6_FILTER_SETPASS`).
+    /// Returns the filter with `ty` passed (`ICMP6_FILTER_SETPASS`).
     #[must_use]
     pub fn pass(mut self, ty: u8) -> IcmpFilter {
         if let Some(word) = self.0.get_mut(usize::from(ty) / 64) {
@@ -62,7 +62,8 @@ pub struct RawState {
     pub(crate) kind: RawKind,
     /// `IP_HDRINCL`: sent data begins with an IPv4 header.
     pub header_included: bool,
-    /// `IPV6_CHECKSUM`: offset of the checksum, which the stack fills in and verifies.
+    /// `IPV6_CHECKSUM`: offset in bytes of the checksum that the stack fills in and verifies;
+    /// `None` if the stack does neither.
     pub checksum_at: Option<u16>,
     /// `ICMP6_FILTER`: message types that the socket does not receive.
     pub filter: IcmpFilter,
@@ -90,14 +91,14 @@ pub(super) struct Entry {
     pub(super) id: usize,
     pub(super) domain: Domain,
     pub(super) kind: RawKind,
-    /// Identifier of an ICMP socket; 0: not bound.
+    /// Identifier of the requests of an ICMP socket; 0 if the socket is not bound.
     pub(super) ident: L4Port,
 }
 
 /// Raw and ICMP sockets of a host.
 #[derive(Debug)]
 pub(crate) struct RawSockets<L: Locks> {
-    /// Bit sets of the protocols with raw sockets, for IPv4 and IPv6.
+    /// Bit sets of the protocols that have raw sockets, for IPv4 and IPv6.
     wanted: [[AtomicU64; 4]; 2],
     pub(super) entries: Guarded<L, Vec<Entry>>,
 }
@@ -109,7 +110,7 @@ impl<L: Locks> Default for RawSockets<L> {
 }
 
 impl<L: Locks> RawSockets<L> {
-    /// Returns whether there is a raw socket of `proto`.
+    /// Returns whether `domain` has a raw socket of `proto`.
     #[inline(always)]
     pub(crate) fn has(&self, domain: Domain, proto: Proto) -> bool {
         let words = self.wanted.get(domain as usize);
@@ -117,8 +118,8 @@ impl<L: Locks> RawSockets<L> {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (proto.0 % 64) & 1 != 0)
     }
 
-    /// Returns whether this domain has a raw socket of UDP or TCP, so that their fast paths, which
-    /// make no copies, cannot be used. A single test covers both.
+    /// Returns whether this domain has a raw socket of UDP or TCP. The fast paths of UDP and TCP
+    /// make no copies and cannot be used then. A single test covers both protocols.
     #[inline(always)]
     pub(crate) fn has_transport(&self, domain: Domain) -> bool {
         const BOTH: u64 = 1 << Proto::UDP.0 | 1 << Proto::TCP.0;
@@ -127,7 +128,7 @@ impl<L: Locks> RawSockets<L> {
         first.load(Ordering::Relaxed) & BOTH != 0
     }
 
-    /// Updates the bit sets of protocols that have raw sockets, after a change of `entries`.
+    /// Updates the bit sets of protocols that have raw sockets, after `entries` changed.
     pub(super) fn note(&self, entries: &[Entry]) {
         for (domain, words) in [Domain::Inet, Domain::Inet6].into_iter().zip(&self.wanted) {
             for (word, first) in words.iter().zip((0u8..=255).step_by(64)) {

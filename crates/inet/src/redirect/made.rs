@@ -42,8 +42,8 @@ pub(super) type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirect
 /// Redirect routes of a family, with their lock.
 pub(crate) struct Redirects<L: Locks, F: Redirected> {
     pub(super) made: Guarded<L, Queue<F>>,
-    /// Time in nanoseconds at which the first route expires. While there is none (the usual case),
-    /// no lock is taken.
+    /// Time in nanoseconds at which the first route expires. While there are no such routes (the
+    /// usual case), no lock is acquired.
     pub(super) due: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl<L: Locks, F: Redirected> Default for Redirects<L, F> {
 }
 
 impl<L: Locks, F: Redirected> Redirects<L, F> {
-    /// Returns the number of lock acquisitions.
+    /// Returns the number of acquisitions of the lock.
     pub(crate) fn acquisitions(&self) -> u64 {
         self.made.acquisitions()
     }

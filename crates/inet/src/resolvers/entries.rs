@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// Maximum number of name servers, and of search domains, of one source.
 pub const PER_SOURCE_MAX: usize = 8;
 
-/// Source of a name server or search domain, in the order of preference (RFC 8106 5.3.1).
+/// Source of a name server or search domain, in order of preference (RFC 8106 5.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ResolverSource {
     /// Configuration of the host.
@@ -27,11 +27,11 @@ pub struct Entry<T> {
     pub value: T,
     /// Source of this entry.
     pub source: ResolverSource,
-    /// Time after which the entry is not used; [`Instant::NEVER`] if it has no lifetime.
+    /// Time after which the entry is no longer used; [`Instant::NEVER`] if it has no lifetime.
     pub until: Instant,
 }
 
-/// Name servers and search domains, the most preferred first.
+/// Name servers and search domains in order of preference.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Resolvers {
     /// Name servers of the host.

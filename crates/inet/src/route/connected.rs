@@ -1,4 +1,4 @@
-//! IPv4 routes that exist with an interface address.
+//! IPv4 routes that are added and removed with an interface address.
 
 use super::via::Via;
 use crate::fib::Prefix;
@@ -6,7 +6,8 @@ use crate::iface::{Iface, IfaceAddr, IfaceKind};
 use lock::Locks;
 use std::net::Ipv4Addr;
 
-/// Returns the routes of an interface address: its network, its broadcast addresses and itself.
+/// Returns the routes of an interface address: to its network, to its broadcast addresses and to
+/// the address itself.
 pub(crate) fn connected_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> Vec<(Prefix, Via)> {
     let mut routes = Vec::new();
     let mut add = |dst: Ipv4Addr, len: u8, via: Via| routes.extend(Prefix::new(dst, len).ok().map(|p| (p, via)));

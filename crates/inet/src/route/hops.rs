@@ -1,10 +1,10 @@
 //! Next hops as forwarding threads read them: without a lock, while routes and neighbors change.
 //!
-//! A hop is a cell of words. The target (`via`) of a cell is written before any route uses the
-//! cell. The cell is reused only when no pinned reader can have its number. The cached Ethernet
-//! header is written by the thread that resolved the gateway's address, under a seqlock; a reader
-//! that observes a write in progress treats the header as missing and uses the neighbor table.
-//! Cells live in segments of 32, 32, 64, 128 ..., which never move.
+//! A next hop is stored in a cell of atomic words. The target (`via`) of a cell is written before
+//! any route uses the cell. The cell is reused only when no pinned reader can have its number. The
+//! cached Ethernet header is written, under a seqlock, by the thread that resolved the gateway's
+//! address. A reader that observes a write in progress treats the header as missing and uses the
+//! neighbor table. Cells are in segments of 32, 32, 64, 128 ..., which never move.
 
 use super::via::{PathsId, Via};
 use crate::fib::{AddrBits, NextHopId};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 const FIRST: usize = 32;
 const SEGMENTS: usize = 16;
-/// Maximum number of next hops: two million, 64 bytes each.
+/// Maximum number of next hops: two million, of 64 bytes each.
 pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
 
 /// Next hop that a route lookup returned, by value.
@@ -29,12 +29,12 @@ pub struct Hop<G = Ipv4Addr> {
     /// Ethernet header of the last packet to this gateway. It is valid if `epoch` equals the
     /// stack's link epoch (count of changes to neighbors, addresses and interfaces).
     pub adjacency: [u8; 14],
-    /// Link epoch in which the header was stored; 0 if none was stored.
+    /// Link epoch at which the header was stored; 0 if none was stored.
     pub epoch: u64,
 }
 
-/// Ethernet header for a next hop, as two words in memory order. The second word holds the last six
-/// bytes.
+/// Ethernet header for a next hop, as two words in memory order. The second word contains the last
+/// six bytes of the header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Adjacency([u64; 2]);
 
@@ -43,7 +43,7 @@ impl Adjacency {
     #[inline(always)]
     pub fn write(self, to: &mut [u8; 14]) {
         let Adjacency([front, back]) = self;
-        // Two overlapping stores of eight bytes in place of three stores.
+        // Two overlapping stores of eight bytes instead of three smaller stores.
         if let Some(first) = to.first_chunk_mut() {
             *first = front.to_le_bytes();
         }
@@ -56,15 +56,15 @@ impl Adjacency {
 #[derive(Default)]
 #[repr(align(64))]
 struct Cell {
-    /// Kind, interface, and low bits of a gateway's address.
+    /// Kind, interface, and low 32 bits of a gateway's address.
     via: AtomicU64,
-    /// The upper bits of an IPv6 gateway's address.
+    /// The other bits of an IPv6 gateway's address.
     gateway: [AtomicU64; 2],
     /// Sequence number of the seqlock: odd while `epoch` and `link` are being written.
     sequence: AtomicU64,
     epoch: AtomicU64,
     link: [AtomicU64; 2],
-    /// Time in nanoseconds until which the gateway counts as dead; 0 if it is alive.
+    /// Time in nanoseconds until which the gateway is treated as dead; 0 if it is alive.
     dead_until: AtomicU64,
 }
 
@@ -102,7 +102,8 @@ impl Cell {
         (link, if whole { epoch } else { 0 })
     }
 
-    /// Caches an Ethernet header, unless another thread is writing one, which is equally new.
+    /// Caches an Ethernet header. Returns without a change if another thread is writing one, since
+    /// that one is equally new.
     fn remember(&self, link: [u8; 14], epoch: u64) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         let taken = |to| self.sequence.compare_exchange(sequence, to, Ordering::Acquire, Ordering::Relaxed);
@@ -124,10 +125,10 @@ impl Cell {
 /// Next hops by number.
 #[derive(Default)]
 pub(super) struct Hops {
-    /// Inline cells. Hosts and most routers need no more.
+    /// Cells of the first next hops. Hosts and most routers need no other cells.
     first: [Cell; FIRST],
     segments: [OnceLock<Box<[Cell]>>; SEGMENTS],
-    /// Number of dead next hops. It is usually 0, and then no path is avoided.
+    /// Number of dead next hops. It is usually 0, and then path selection avoids no path.
     dead: AtomicUsize,
 }
 
@@ -156,7 +157,7 @@ impl Hops {
     }
 
     /// Returns the cached Ethernet header of next hop `id`, if the next hop is a gateway on `out`
-    /// and the header is valid in `epoch`. The caller must be pinned.
+    /// and the header is valid at `epoch`. The caller must be pinned.
     #[inline(always)]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         let cell = self.cell(id)?;
@@ -189,16 +190,16 @@ impl Hops {
         }
     }
 
-    /// Caches the Ethernet header for a gateway, if `id` still leads to it. The caller must be
-    /// pinned.
+    /// Caches the Ethernet header for a gateway, if `via` is still the target of `id`. The caller
+    /// must be pinned.
     pub(super) fn remember<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>, link: [u8; 14], epoch: u64) {
         if let Some(cell) = self.cell(id).filter(|cell| cell.via::<A>() == via) {
             cell.remember(link, epoch);
         }
     }
 
-    /// Marks a gateway that did not answer as dead until `until`. A dead gateway is avoided if
-    /// there is another path.
+    /// Marks a gateway that did not answer as dead until `until`. A dead gateway is avoided if the
+    /// route has another path.
     pub(super) fn mark_dead(&self, id: NextHopId, until: Instant) {
         if let Some(cell) = self.cell(id)
             && cell.dead_until.swap(until.nanos().max(1), Ordering::AcqRel) == 0
@@ -219,14 +220,14 @@ impl Hops {
         }
     }
 
-    /// Returns whether any gateway counts as dead.
+    /// Returns whether any gateway is marked as dead.
     #[inline(always)]
     pub(super) fn any_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire) != 0
     }
 
-    /// Returns whether a packet may use the next hop. Once a dead gateway's time is over, one
-    /// packet tries it again; other packets continue to avoid it until `again`.
+    /// Returns whether a packet may use the next hop. Once the time of a dead gateway is over, one
+    /// packet tries the gateway again. Other packets continue to avoid it until `again`.
     pub(super) fn may_try(&self, id: NextHopId, now: Instant, again: Instant) -> bool {
         let Some(cell) = self.cell(id) else { return false };
         let until = cell.dead_until.load(Ordering::Acquire);
@@ -247,20 +248,20 @@ impl Hops {
     }
 }
 
-/// Returns the segment that contains a next hop which is not in `first`.
+/// Returns the index of the segment that contains next hop `at`; `None` if it is in `first`.
 fn segment_of(at: usize) -> Option<usize> {
     (at.max(1).ilog2() as usize).checked_sub(FIRST.ilog2() as usize)
 }
 
-/// Value of the kind field that stands for a gateway.
+/// Value of the kind field for a gateway.
 const GATEWAY: u64 = 4;
 
-/// Returns the bits of a gateway's address.
+/// Returns the address of the gateway as an integer; 0 if `via` is not a gateway.
 fn gateway_bits<A: AddrBits>(via: Via<A::Addr>) -> u128 {
     if let Via::Gateway(_, gateway) = via { A::of(gateway).to_wide() } else { 0 }
 }
 
-/// Encodes a target in a word: kind, interface, low bits of an address.
+/// Encodes a target as a word: kind, interface, and low 32 bits of an address.
 fn encode<G>(via: Via<G>, bits: u128) -> u64 {
     let word = |kind: u64, iface: u16| kind << 56 | u64::from(iface) << 32 | u64::from(bits as u32);
     match via {

@@ -1,12 +1,12 @@
 //! Multipath routes (weighted ECMP): selection of a path per flow (RFC 2992).
 //!
 //! A set of paths has 256 buckets. The keyed hash of a flow selects a bucket, and each bucket has a
-//! next hop. Buckets are assigned by weight: among the paths that have not reached their share, a
-//! bucket gets the one with the highest random value for this bucket (highest random weight, RFC
+//! next hop. Buckets are assigned by weight. Among the paths that have not reached their share, a
+//! bucket gets the path with the highest random value for this bucket (highest random weight, RFC
 //! 2992 1). The shares are exact to one bucket. When a path is removed, most other buckets keep
-//! their path; with a modulo, most would change. A flow whose path is dead tries other buckets, at
-//! a distance that depends on the flow. It therefore stays with one live path, and the flows of the
-//! dead path spread over all others.
+//! their path; with a modulo of the number of paths, most would change. A flow whose path is dead
+//! tries other buckets, in steps that depend on the flow. It therefore stays with one live path,
+//! and the flows of the dead path spread over all others.
 
 use super::hops::Hops;
 use super::via::{PathsId, Via};
@@ -22,7 +22,8 @@ pub const BUCKETS: usize = 256;
 pub const PATHS_MAX: usize = 64;
 /// Maximum number of path sets. Routes with the same paths share one set.
 pub(super) const SETS_MAX: usize = 4096;
-/// Time for which a gateway that did not answer is avoided. Then one packet tries it again.
+/// Time for which a gateway that did not answer is avoided. After it, one packet tries the gateway
+/// again.
 pub const DEAD_FOR: Duration = Duration::from_secs(20);
 
 /// A path of a multipath route.
@@ -34,7 +35,8 @@ pub struct Path<G = Ipv4Addr> {
     pub weight: u16,
 }
 
-/// A path set as readers use it: for each bucket, the number of its next hop plus one.
+/// A path set as readers use it: for each bucket, the number of its next hop plus one; 0 if it has
+/// none.
 type Set = Box<[AtomicU32]>;
 
 /// All path sets as readers use them. A set is changed only while no reader can have its number.
@@ -86,8 +88,8 @@ impl Sets {
         self.way(id, hash).find(open).or_else(|| self.at(id, bucket(hash)))
     }
 
-    /// Returns next hops in the order in which a flow tries the buckets. The distance between tries
-    /// is odd, so every bucket is tried.
+    /// Returns the next hops in the order in which a flow tries the buckets. The step between two
+    /// buckets is odd, so every bucket is tried.
     fn way(&self, id: PathsId, hash: u64) -> impl Iterator<Item = NextHopId> {
         let (first, step) = (bucket(hash), (hash as usize & (BUCKETS - 1)) | 1);
         (0..BUCKETS).filter_map(move |turn| self.at(id, first + turn * step))
@@ -99,7 +101,7 @@ pub(super) fn bucket(hash: u64) -> usize {
     (hash >> 56) as usize
 }
 
-/// Assigns the buckets to paths. The result has, for each bucket, an index into `paths`.
+/// Assigns the buckets to paths. The result contains an index into `paths` for each bucket.
 pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     let total: usize = paths.iter().map(|path| usize::from(path.weight.max(1))).sum();
     let mut left: Vec<usize> =
@@ -116,8 +118,8 @@ pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
     dealt
 }
 
-/// Returns the random value of a path for a bucket. It does not depend on the other paths of the
-/// set.
+/// Returns the pseudorandom value of a path for a bucket. It does not depend on the other paths of
+/// the set.
 fn draw<A: AddrBits>(bucket: usize, via: Via<A::Addr>) -> u64 {
     let (iface, addr) = match via {
         Via::Gateway(iface, gateway) => (iface.0, A::of(gateway).to_wide()),
@@ -152,8 +154,8 @@ mod tests {
         assert_eq!(deal::<u32>(&paths(&[1; PATHS_MAX])).len(), BUCKETS);
     }
 
-    // RFC 2992 3: when one of four paths is removed, a quarter of the flows must move, and few
-    // others do.
+    // RFC 2992 3: when one of four paths is removed, the flows of this path (a quarter) must move.
+    // Only few other flows move.
     #[test]
     fn few_flows_move_when_a_path_is_removed() {
         let four = paths(&[1, 1, 1, 1]);

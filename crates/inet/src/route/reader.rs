@@ -1,8 +1,8 @@
 //! Route lookups of the packet path: FIB results and next hops, read on any thread without a lock
 //! while routes change.
 //!
-//! A reader pins itself, looks up next hop numbers, reads the next hops, and unpins. The result is
-//! a copy that was correct when it was read.
+//! A reader pins itself, looks up the numbers of next hops, reads the next hops, and unpins. It
+//! receives a copy that was correct when it was read.
 
 use super::hops::{Adjacency, Hop, Hops};
 use super::paths::{BUCKETS, Sets};
@@ -32,7 +32,7 @@ struct Shared {
 }
 
 impl RouteReader {
-    /// Returns the prefetcher for the cache lines that [`RouteReader::lookup_chunk`] reads.
+    /// Returns the prefetcher of the cache lines that [`RouteReader::lookup_chunk`] reads.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.fib.ahead()
@@ -44,7 +44,7 @@ impl<A: Matched> RouteReader<A> {
         RouteReader { fib, hops: Arc::default() }
     }
 
-    /// Pins the calling thread; required before it reads.
+    /// Pins the calling thread, which must be pinned while it reads.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.fib.pin(cx)
@@ -55,14 +55,14 @@ impl<A: Matched> RouteReader<A> {
     }
 
     /// Returns the next hop of packets to `dst`. If it is [`Via::Paths`], the caller must select a
-    /// path, since it has the hash of the flow.
+    /// path, since only the caller knows the hash of the flow.
     #[inline(always)]
     pub fn lookup(&self, cx: Cx, dst: A::Addr) -> Option<Hop<A::Addr>> {
         self.lookup_within(&self.pin(cx), A::of(dst))
     }
 
-    /// Returns the next hop of packets to `dst` while `pinned`: a returned path set stays valid
-    /// until the caller unpins.
+    /// Returns the next hop of packets to `dst`. A returned path set stays valid until `pinned` is
+    /// dropped.
     #[inline(always)]
     pub fn lookup_within(&self, pinned: &Pinned<'_>, dst: A) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.fib.lookup(pinned, dst)?)
@@ -85,7 +85,7 @@ impl<A: Matched> RouteReader<A> {
     }
 
     /// Returns the cached Ethernet header of gateway `id`, if the gateway is on `out` and the
-    /// header is valid in `epoch`.
+    /// header is valid at `epoch`.
     #[inline(always)]
     pub fn adjacency_to(&self, _: &Pinned<'_>, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         self.hops.hops.adjacency_to(id, out, epoch)
@@ -126,13 +126,13 @@ impl<A: Matched> RouteReader<A> {
         self.hops.sets.set(id, buckets);
     }
 
-    /// Returns the path that a flow takes; `hash` is the hash of the flow.
+    /// Returns the path for a flow; `hash` is the hash of the flow.
     pub fn choose(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.choose(paths, hash, &self.hops.hops, now)?)
     }
 
-    /// Returns the path as [`RouteReader::choose`] does, but for a packet that will not be sent: it
-    /// does not count as the packet that tries a dead gateway again.
+    /// Returns the path as [`RouteReader::choose`] does, but without a side effect: a dead gateway
+    /// is not marked as being tried again.
     pub fn peek(&self, pinned: &Pinned<'_>, paths: PathsId, hash: u64, now: Instant) -> Option<Hop<A::Addr>> {
         self.hop(pinned, self.hops.sets.would_choose(paths, hash, &self.hops.hops, now)?)
     }
@@ -148,7 +148,7 @@ impl<A: Matched> RouteReader<A> {
         vias.into_iter().any(|via| matches!(via, Via::Link(out) | Via::Gateway(out, _) if out == iface))
     }
 
-    /// Marks a gateway as dead until the given time, or with `None` as alive.
+    /// Marks a gateway as dead until the given time, or as alive if `until` is `None`.
     pub fn set_dead(&self, id: NextHopId, until: Option<Instant>) {
         match until {
             Some(until) => self.hops.hops.mark_dead(id, until),
@@ -161,7 +161,7 @@ impl<A: Matched> RouteReader<A> {
         self.hops.hops.dead_until(id)
     }
 
-    /// Returns whether any gateway counts as dead.
+    /// Returns whether any gateway is marked as dead.
     pub fn any_dead(&self) -> bool {
         self.hops.hops.any_dead()
     }

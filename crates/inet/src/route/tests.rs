@@ -22,12 +22,12 @@ fn an_unused_next_hop_is_reused_once_no_reader_has_it() {
     for i in 3..100 {
         routes.insert(prefix("10.1.0.0/16"), gateway(i)).unwrap();
     }
-    assert_eq!(reader.hop(&pinned, id).map(|hop| hop.via), Some(gateway(1)), "a reader may have it");
+    assert_eq!(reader.hop(&pinned, id).map(|hop| hop.via), Some(gateway(1)), "a reader may still use the next hop");
     drop(pinned);
     for i in 3..100 {
         routes.insert(prefix("10.1.0.0/16"), gateway(i)).unwrap();
     }
-    assert!(routes.uses.len() < 120, "{} numbers for one next hop at a time", routes.uses.len());
+    assert!(routes.uses.len() < 120, "{} numbers were allocated for one next hop at a time", routes.uses.len());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn an_adjacency_is_kept_only_for_its_gateway() {
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
     let (cx, id) = (lock::Cx::enter(lock::How::Register, clock::Instant::ZERO), routes.hop_to(gateway(1)).unwrap());
     reader.remember(cx, id, gateway(2), [7; 14], 5);
-    assert_eq!(reader.lookup(cx, Ipv4Addr::new(10, 1, 1, 1)).map(|hop| hop.epoch), Some(0), "not its gateway");
+    assert_eq!(reader.lookup(cx, Ipv4Addr::new(10, 1, 1, 1)).map(|hop| hop.epoch), Some(0), "wrong gateway");
     let link = std::array::from_fn(|at| at as u8);
     reader.remember(cx, id, gateway(1), link, 5);
     let hop = reader.lookup(cx, Ipv4Addr::new(10, 1, 1, 1)).unwrap();
@@ -86,7 +86,7 @@ fn a_dead_path_is_avoided_and_retried_by_one_flow() {
     let dead = routes.hop_to(gateway(1)).unwrap();
     reader.set_dead(dead, Some(clock::Instant::ZERO.after(clock::Duration::from_secs(20))));
     assert_eq!(count(&ways_at(3), gateway(1)), 0);
-    assert_eq!(count(&ways_at(21), gateway(1)), 1, "one packet tries");
+    assert_eq!(count(&ways_at(21), gateway(1)), 1, "one packet tries the dead gateway again");
     assert_eq!(count(&ways_at(22), gateway(1)), 0);
     reader.set_dead(dead, None);
     assert_eq!(before, ways_at(23));

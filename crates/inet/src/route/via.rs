@@ -3,20 +3,20 @@
 use crate::iface::IfaceId;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Number of a path set.
+/// Number of a set of paths.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PathsId(pub(super) u16);
 
 /// Target of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Via<G = Ipv4Addr> {
-    /// Packets are for this host: the destination is an address of `iface`.
+    /// Packets are delivered to this host: the destination is an address of `iface`.
     Local(IfaceId),
-    /// Packets are for all hosts on the link of `iface` (IPv4 only).
+    /// Packets are delivered to all hosts on the link of `iface` (IPv4 only).
     Broadcast(IfaceId),
-    /// Packets go to a neighbor on the link of `iface`: the destination itself.
+    /// Packets are sent to the destination itself, which is a neighbor on the link of `iface`.
     Link(IfaceId),
-    /// Packets go to a gateway on the link of `iface`.
+    /// Packets are sent to a gateway on the link of `iface`.
     Gateway(IfaceId, G),
     /// Packets take one of several paths, selected per flow.
     Paths(PathsId),
@@ -33,7 +33,8 @@ pub enum Via<G = Ipv4Addr> {
 pub type Via6 = Via<Ipv6Addr>;
 
 impl<G> Via<G> {
-    /// Returns the outgoing interface; `None` if there is none or there are several paths.
+    /// Returns the outgoing interface; `None` for a target without an interface or with several
+    /// paths.
     pub fn iface(&self) -> Option<IfaceId> {
         match self {
             Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(*id),

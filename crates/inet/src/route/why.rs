@@ -1,5 +1,5 @@
-//! Explanation of a packet's path, for either family: every step of the decision, for `route get
-//! ADDR --why`.
+//! Explanation of a packet's path, for IPv4 and IPv6: every step of the routing decision, for
+//! `route get ADDR --why`.
 
 use super::{Path, Route, Via, Via6};
 use crate::Stack;
@@ -14,14 +14,14 @@ use stats::DropReason;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{Proto, ip6};
 
-/// The packet whose path is to be explained.
+/// The packet whose path is explained.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<A = Ipv4Addr> {
     /// Destination address.
     pub dst: A,
-    /// Interface, for a link-local or multicast destination; `None` if not stated.
+    /// Interface, for a link-local or multicast destination; `None` if it was not specified.
     pub zone: Option<IfaceId>,
-    /// Receiving interface and source address; `None` for a packet of this host.
+    /// Receiving interface and source address; `None` for a packet that this host sends.
     pub from: Option<(IfaceId, A)>,
     /// Protocol; 0 if unknown.
     pub proto: u8,
@@ -32,8 +32,8 @@ pub struct Question<A = Ipv4Addr> {
 /// Selection among the paths of a multipath route.
 #[derive(Clone, Debug)]
 pub struct Choice<A = Ipv4Addr> {
-    /// All paths of the route, each with the time until which it is avoided because its gateway did
-    /// not answer.
+    /// All paths of the route. For a path whose gateway did not answer, also the time until which
+    /// the path is avoided.
     pub paths: Vec<(Path<A>, Option<Instant>)>,
     /// The flow's hash, keyed by a secret of the stack.
     pub hash: u64,
@@ -51,25 +51,25 @@ pub struct Why<A: Matched = u32> {
     /// Next hop; for a multipath route, the selected path. Multicast and link-local destinations
     /// have a next hop without a route.
     pub via: Option<Via<A::Addr>>,
-    /// Selection among several paths, if the route has them.
+    /// Selection among several paths; `None` if the route has only one.
     pub choice: Option<Choice<A::Addr>>,
-    /// Outgoing interface, and the address of the neighbor that receives the frame.
+    /// Outgoing interface, and the IP address of the neighbor that receives the frame.
     pub next: Option<(IfaceId, A::Addr)>,
     /// Neighbor entry, if there is one.
     pub neighbor: Option<Neighbor<A::Addr>>,
     /// Length of the longest packet in bytes: the MTU of the interface, or the path MTU if that is
     /// smaller.
     pub mtu: Option<usize>,
-    /// Source address that this host would select for a packet.
+    /// Source address that this host would select for a packet to the destination.
     pub source: Option<A::Addr>,
     /// Route to the source of the packet, which source validation checks; `None` if source
     /// validation is off.
     pub back: Option<Option<Route<A>>>,
-    /// Reason for which the packet would be dropped at this host, if it would.
+    /// Reason for which this host would drop the packet; `None` if it would not.
     pub end: Option<DropReason>,
 }
 
-/// Next hop, and the selection among paths that led to it.
+/// Next hop, and the selection among paths that resulted in it.
 type Chosen<G> = (Option<Via<G>>, Option<Choice<G>>);
 
 /// Family-specific steps of [`Stack::why`].
@@ -128,7 +128,8 @@ impl<L: Locks> Stack<L> {
         let source = A::source_to(self, cx, question);
         let refusal = match question.from {
             Some((iface, src)) => A::refusal(self, cx, iface, src, question, via),
-            // A packet of this host without a route or a source is dropped for the same reason.
+            // A packet that this host sends is dropped for the same reason without a route and
+            // without a source.
             None => (A::unroutable(via).is_some() || source.is_none()).then_some(A::NO_ROUTE),
         };
         let is_down = leaves.and_then(|(iface, _)| self.iface(iface)).is_some_and(|iface| !iface.is_up());
@@ -169,8 +170,8 @@ impl Explained for u32 {
     fn without_route<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Option<Via>> {
         let dst = question.dst;
         let leaves = || stack.exit_for(cx, dst, question.zone).ok().map(|exit| exit.iface);
-        // The FIB is not used for received broadcasts and multicasts. For those of this host, it
-        // only determines the interface.
+        // The FIB is not used for received broadcasts and multicasts. For those that this host
+        // sends, it only determines the interface.
         (dst.is_broadcast() || dst.is_multicast())
             .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
     }

@@ -1,5 +1,5 @@
-//! Buffers for frames that this host creates: from the pool for single packets; large ones for
-//! datagrams and segments of up to 64 KiB.
+//! Buffers for frames that this host creates: from the host's pool for single packets, and from a
+//! pool of large buffers for datagrams and segments of up to 64 KiB.
 
 use crate::Stack;
 use buf::{Frame, Pool};
@@ -16,7 +16,7 @@ impl<L: Locks> Stack<L> {
         Some(frame)
     }
 
-    /// Allocates a frame for the longest datagram and counts it as created.
+    /// Allocates a frame with space for the longest datagram, and counts it as created.
     pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.large_buffer(cx)?;
         self.count(cx).audit.made.bump();

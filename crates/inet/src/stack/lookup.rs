@@ -1,4 +1,4 @@
-//! Route lookup for packets of either family: the next hop, and the path that a flow takes.
+//! Route lookup for packets of IPv4 and IPv6: the next hop, and the path for a flow.
 
 use super::{CHUNK, Stack};
 use crate::family::Family;
@@ -11,9 +11,9 @@ use std::net::Ipv4Addr;
 use wire::flow;
 
 impl<L: Locks> Stack<L> {
-    /// Returns the next hop of packets to `dst`. With one thread, the address is nearly always in
-    /// the route cache, which saves 60 instructions on a host with three routes. Several threads
-    /// would need a lock for the cache, which costs more.
+    /// Returns the next hop of packets to `dst`. On a stack with one thread, the address is nearly
+    /// always in the route cache, which saves 60 instructions on a host with three routes. With
+    /// several threads, the cache would need a lock that costs more than this.
     #[inline(always)]
     pub(crate) fn route_lookup<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
         let reader = F::routes_reader(self);
@@ -33,7 +33,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the next hop of this host's own packets to `dst`. With a multipath route, all
-    /// packets to one destination take the same path.
+    /// packets to one destination use the same path.
     #[inline(always)]
     pub(crate) fn route_output<F: Family>(&self, cx: Cx, dst: F) -> Option<Hop<F::Addr>> {
         let reader = F::routes_reader(self);
@@ -45,7 +45,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns `hop` itself or, if it is a path set, the path that the packet's flow takes.
+    /// Returns the path for the packet's flow if `hop` is a path set, otherwise `hop` itself.
     #[inline(always)]
     pub(crate) fn choose_path<F: Family>(
         &self,
@@ -83,26 +83,27 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports if present. Only
-    /// the first fragment has ports, but all fragments must take the same path. For fragments, the
-    /// hash therefore includes only the addresses.
+    /// the first fragment contains ports, but all fragments must use the same path. For fragments,
+    /// the hash therefore includes only the addresses.
     pub(crate) fn flow_hash<F: Family>(&self, packet: &[u8]) -> u64 {
         self.secret.hash2(F::flow(self.secret, packet).unwrap_or_default(), FLOW)
     }
 
-    /// Returns the hash of an IPv4 flow. `ports` contains both L4 ports as in the packet; 0 if
+    /// Returns the hash of an IPv4 flow. `ports` contains both L4 ports as in the packet, or 0 if
     /// there are none.
     pub(crate) fn flow_hash_of(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: u8, ports: u64) -> u64 {
         let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
         self.secret.hash2(flow::of(self.secret, both, proto, ports), FLOW)
     }
 
-    /// Returns the flow hash of this host's own packets, which depends only on the destination.
+    /// Returns the hash for this host's own packets, which depends only on the destination.
     pub(crate) fn own_hash<F: Family>(&self, dst: F) -> u64 {
         let dst = dst.to_wide();
         self.secret.hash4((dst >> 64) as u64, dst as u64, 0, OWN)
     }
 
-    /// Marks paths through a neighbor that did not answer, so that they are avoided for a time.
+    /// Marks the paths through a neighbor that did not answer as dead, so that they are avoided for
+    /// a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
         if reader.has_paths()
@@ -112,7 +113,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Marks a dead gateway as alive, after it answered.
+    /// Marks a gateway as alive after it answered.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
         if reader.any_dead()
@@ -123,6 +124,6 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Constants that make these hashes differ from the stack's other hashes with the same secret.
+/// Constant that makes these hashes differ from other hashes with the same secret.
 const FLOW: u64 = 0x666c_6f77;
 const OWN: u64 = 0x006f_776e;

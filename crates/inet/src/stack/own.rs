@@ -1,11 +1,11 @@
-//! Bloom filter of two words for a host's own addresses of one family. In a few instructions it
-//! shows for nearly every source address that it is certainly not ours; otherwise the routes
-//! decide. Removed addresses stay in the filter.
+//! Bloom filter of two words for a host's own addresses of one family. In a few instructions, it
+//! excludes nearly every source address that is not the host's own. For the others, a route lookup
+//! decides. Removed addresses stay in the filter.
 
 use crate::fib::AddrBits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The filter to which addresses are added.
+/// The filter, to which addresses can be added.
 #[derive(Default)]
 pub(crate) struct OwnAddresses([AtomicU64; 2]);
 
@@ -32,7 +32,7 @@ impl OwnFilter {
     #[inline(always)]
     pub(crate) fn may_have<A: AddrBits>(self, addr: A) -> bool {
         let ([first, second], [one, other]) = (places(addr), self.0);
-        // Shifts instead of masks compile to one instruction (BT).
+        // Shifts instead of masks, since they compile to one instruction (BT).
         (one >> first) & (other >> second) & 1 != 0
     }
 }
@@ -49,8 +49,8 @@ fn places<A: AddrBits>(addr: A) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// Few addresses of peers match the filter, which would send their packets through the slow
-    /// path.
+    /// Few addresses of peers match the filter. A match would send the peer's packets through the
+    /// slow path.
     #[test]
     fn few_peers_match_the_own_address_filter() {
         let own = OwnAddresses::default();
@@ -59,8 +59,8 @@ mod tests {
         let filter = own.now();
         assert!(filter.may_have(net | 1) && !OwnFilter::NONE.may_have(net | 1));
         let taken = (2..10_002).filter(|peer| filter.may_have(net | peer)).count();
-        assert!(taken < 150, "{taken} of 10,000");
+        assert!(taken < 150, "{taken} of 10,000 IPv6 addresses");
         let taken = (0..10_000u32).filter(|peer| filter.may_have(0x0a00_0002 + peer)).count();
-        assert!(taken < 150, "{taken} of 10,000 of IPv4");
+        assert!(taken < 150, "{taken} of 10,000 IPv4 addresses");
     }
 }

@@ -1,20 +1,20 @@
-//! The two queues of packets that a stack sends to itself: loopback, and decapsulated packets. One
-//! thread at a time processes them.
+//! The two queues of packets that a stack sends to itself: loopback packets and decapsulated
+//! packets. Only one thread at a time processes them.
 //!
 //! Any thread that uses a stack may poll it after its own burst. If two threads processed the
-//! queues at once, they could reorder packets of the same flow. So only one thread processes the
-//! queues at a time. Other threads leave their packets to that thread, which checks the queues
-//! again at the end ([`Stack::poll`] returns that it is due at once, [`Stack::poll_soon`] that
-//! packets are queued).
+//! queues at once, they could reorder packets of the same flow. Therefore only one thread processes
+//! them, and other threads leave their packets to that thread, which checks the queues again at the
+//! end. [`Stack::poll`] then reports that it is due at once, and [`Stack::poll_soon`] that packets
+//! are queued.
 
 use super::Stack;
 use clock::Instant;
 use lock::{Cx, Locks};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Exclusive right of a thread to process the queues, until dropped. It begins and ends with an
-/// atomic swap. A thread that was refused has queued its packets before its own swap, so the thread
-/// that checks the queues after its turn finds them.
+/// Exclusive right of a thread to process the queues, which ends when this value is dropped. It
+/// begins and ends with an atomic swap. A thread that did not get the right has queued its packets
+/// before its own swap, so the thread that checks the queues after its turn finds these packets.
 struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
@@ -36,8 +36,8 @@ impl<L: Locks> Stack<L> {
         self.loopback_len.load(Ordering::Relaxed) > 0 || self.requeued.has_some()
     }
 
-    /// Processes the packets that are now in both queues, but not packets that result. Returns
-    /// `false` if another thread is processing the queues.
+    /// Processes the packets that are currently in the two queues, but not the packets that result
+    /// from them. Returns `false` if another thread is processing the queues.
     #[inline(always)]
     pub(super) fn poll_queues(&self, cx: Cx) -> bool {
         if L::SHARED {
@@ -52,12 +52,12 @@ impl<L: Locks> Stack<L> {
         let Some(_turn) = Turn::begin(&self.draining) else { return false };
         self.poll_loopback(cx);
         self.poll_requeued(cx);
-        self.flush(cx); // before the next thread's turn, which may send by another queue
+        self.flush(cx); // before the next thread's turn: it may use another transmit queue
         true
     }
 
-    /// Notifies the thread that polls a shared stack of an event due at `at`, since that thread may
-    /// be asleep.
+    /// Notifies the thread that polls a shared stack of an event at `at`, since that thread may be
+    /// asleep.
     #[inline(always)]
     pub(crate) fn due(&self, at: Instant) {
         if L::SHARED
@@ -73,9 +73,9 @@ impl<L: Locks> Stack<L> {
         let _ = self.doorbell.set(Box::new(doorbell));
     }
 
-    /// Returns whether something is due before `at` that earlier calls have created and that is not
-    /// yet processed: a queued packet, a timer of a connection, memory that a writer waits for, or
-    /// a frame that a port holds. Timers of neighbors, groups and fragments are not checked.
+    /// Returns whether earlier calls have created work that is due before `at` and not yet
+    /// processed: a queued packet, a timer of a connection, memory that a writer waits for, or a
+    /// frame that a port holds. Timers of neighbors, groups and fragments are not checked.
     pub fn is_due_before(&self, cx: Cx, at: Instant) -> bool {
         self.has_waiting() || self.tcp_next_timer(cx) < at || self.tcp_may_wake() || self.held_until() < at
     }

@@ -2,14 +2,14 @@
 
 use buf::{Burst, Frame};
 
-/// Number of frames that pass a layer together: their headers fit into the first-level cache.
+/// Number of frames that pass a layer together. Their headers fit into the first-level cache.
 pub(crate) const CHUNK: usize = 32;
 
 /// Bit mask of the frames of a chunk that take the slow path.
 ///
-/// Layers process a chunk's frames in place: moving each frame to the next layer's burst would cost
-/// 11 instructions per layer. The chunk is rearranged once, and only if some frames need the slow
-/// path.
+/// Layers process the frames of a chunk without moving them: moving each frame to the next layer's
+/// burst would cost 11 instructions per layer. The chunk is rearranged once, and only if some
+/// frames need the slow path.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SlowFrames(u32);
 
@@ -21,7 +21,7 @@ impl SlowFrames {
         self.0 |= 1 << (at % CHUNK);
     }
 
-    /// Selects the first frame, for a chunk of one frame.
+    /// Mask with only the first frame, for a chunk of one frame.
     pub(crate) const FIRST: SlowFrames = SlowFrames(1);
 
     #[inline(always)]
@@ -51,15 +51,15 @@ impl SlowFrames {
         after + (u64::from(self.0) >> (after & 63)).trailing_zeros() as usize
     }
 
-    /// Removes the selected frames and passes them to `each`. Frames that `each` returns go back to
-    /// their places. `bug` counts a loss, which cannot happen.
+    /// Removes the selected frames and passes them to `each`. A frame that `each` returns is put
+    /// back at its position. `bug` is called if a frame is lost, which cannot happen.
     #[inline(never)]
     pub(crate) fn sort(self, frames: &mut Burst, bug: impl Fn(), mut each: impl FnMut(Frame) -> Option<Frame>) {
         for at in 0..frames.len() {
             let Some(frame) = frames.pop() else { break };
             let kept = if self.has(at) { each(frame) } else { Some(frame) };
             if let Some(frame) = kept {
-                frames.put(frame, &bug); // one was removed
+                frames.put(frame, &bug); // has space, since a frame was removed
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Transmit stages: frames are queued at their interface until a burst is complete, which is then
+//! Transmit stages. Frames are queued at their interface until a burst is complete, which is then
 //! passed to the port.
 
 use crate::Stack;
@@ -35,7 +35,7 @@ impl<L: Locks> Stack<L> {
         }
         self.note_held(next);
         if next != Instant::NEVER {
-            self.due(next); // another thread may be the one that sleeps until then
+            self.due(next); // the thread that sleeps until then may be another one
         }
         next
     }
@@ -49,7 +49,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Records that a port must be polled at `at`.
+    /// Records that a port of a shared host must be polled at `at`.
     fn note_held(&self, at: Instant) {
         if L::SHARED && at < self.held_until() {
             self.held_until.fetch_min(at.nanos(), Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl<L: Locks> Stack<L> {
         lap.unnest(outer);
     }
 
-    /// Records the time at which a port must be polled, because the port or its stage holds frames,
+    /// Records the time at which a port must be polled because the port or its stage holds frames,
     /// and notifies the thread that polls.
     #[inline(always)]
     fn report_held(&self, cx: Cx, stage: &TxStage) {
@@ -110,8 +110,8 @@ impl<L: Locks> Stack<L> {
         lap.unnest(outer);
     }
 
-    /// Stages a complete frame for `iface`. If the frame may not wait, passes it to the port
-    /// immediately.
+    /// Stages a complete frame for `iface`. Passes the frame to the port immediately if `at_once`
+    /// requires it.
     #[inline(always)]
     pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
         if iface.tunnel.is_some() {
@@ -125,7 +125,7 @@ impl<L: Locks> Stack<L> {
         self.stage_locked(cx, iface, &mut self.queue_of(cx, iface).lock(cx), frame);
     }
 
-    /// Stages a complete frame for `iface`, and flushes the queue if a burst is complete.
+    /// Stages a complete frame for `iface`, and flushes the stage if a burst is complete.
     #[inline(always)]
     pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let mut stage = self.queue_of(cx, iface).lock(cx);
@@ -141,11 +141,12 @@ impl<L: Locks> Stack<L> {
             flush_counted(cx, counters, &mut stage, lap);
             self.report_held(cx, &stage);
         } else {
-            lap.mark(Stage::PortTx, 0); // counted as sent with its burst
+            lap.mark(Stage::PortTx, 0); // the frame is counted with its burst
         }
     }
 
-    /// Passes a frame to one queue of `iface`'s port, after the frames that are staged there.
+    /// Passes a frame to one queue of `iface`'s port, after the frames that are staged for this
+    /// queue.
     #[inline(always)]
     pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, queue: usize, frame: Frame) {
         let (counters, lap) = (self.count(cx), self.resume(cx));
@@ -161,8 +162,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Passes a frame directly to the port if no frame is staged before it and frames are not
-    /// collected (`net.link.tx_burst` is 1). This saves the 30 instructions of the stage.
-    /// Otherwise, or if the port does not accept the frame, returns it.
+    /// collected (`net.link.tx_burst` is 1). This saves the 30 instructions of the stage. Returns
+    /// the frame if it cannot be passed directly or the port does not accept it.
     #[inline(always)]
     fn pass_stage(
         &self,

@@ -1,4 +1,4 @@
-//! Statistics of a stack: counters, processing time by stage, frame balance, locks and pools.
+//! Statistics of a stack: counters, processing time by stage, balance of frames, locks and pools.
 
 use super::{LockUse, Stack};
 use crate::counters::{AuditReport, Counters};
@@ -12,8 +12,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::Proto;
 
-/// Usage of the loopback queue and of the queue of decapsulated packets. Both always queue packets
-/// and never process them directly (netisr2005).
+/// Usage of the loopback queue and of the queue of decapsulated packets. Packets are always queued
+/// in them and never processed directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopUse {
     /// Number of packets queued now.
@@ -46,17 +46,18 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sets the filter of a stack that shares its addresses with other stacks. `leads` receives a
-    /// protocol, a local and a remote address and port; it returns whether packets from the remote
-    /// to the local one arrive at this stack. Local ports of outgoing connections are selected so
-    /// that the answers arrive here. The filter can be set only once.
+    /// protocol, a local address and port, and a remote address and port. It returns whether
+    /// packets from the remote to the local address and port arrive at this stack. The local ports
+    /// of outgoing connections are selected so that the answers arrive at this stack. Only the
+    /// first call has an effect.
     pub fn set_leads_here(&self, leads: impl Fn(Proto, SocketAddr, SocketAddr) -> bool + Send + Sync + 'static) {
-        let _ = self.leads_here.set(Box::new(leads)); // set already: the first one stays
+        let _ = self.leads_here.set(Box::new(leads)); // if already set, the first function stays
     }
 
     /// Sets a function that is called before each frame is dropped, with the frame, the reason and
     /// the time. Only the first call has an effect.
     pub fn set_drop_watch(&self, watch: impl Fn(&Frame, DropReason, Instant) + Send + Sync + 'static) {
-        let _ = self.drop_watch.set(Box::new(watch)); // set already: the first one stays
+        let _ = self.drop_watch.set(Box::new(watch)); // if already set, the first function stays
     }
 
     /// Returns whether answers to a socket with these addresses and ports would arrive at this
@@ -66,13 +67,13 @@ impl<L: Locks> Stack<L> {
         leads(proto, ends.local_addr(), ends.remote_addr())
     }
 
-    /// Returns the number of frames received from ports on the calling thread.
+    /// Returns the number of frames that the calling thread has received from ports.
     pub fn received_here(&self, cx: Cx) -> u64 {
         self.count(cx).audit.received.get()
     }
 
-    /// Drops frames of a port that are not processed, with the reason `why`. Counts them as
-    /// received and dropped.
+    /// Drops frames that were received from a port and are not processed, with the reason `why`.
+    /// Counts them as received and dropped.
     pub fn refuse(&self, cx: Cx, frames: impl IntoIterator<Item = Frame>, why: DropReason) {
         let counters = self.count(cx);
         for frame in frames {
@@ -82,7 +83,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Drops frames that a table gave up.
+    /// Drops frames that a table no longer holds, each with its reason.
     #[inline]
     pub(crate) fn end_all(&self, cx: Cx, ended: Vec<(Frame, DropReason)>) {
         for (frame, why) in ended {
@@ -90,7 +91,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Counts a frame that was lost at a place where no frame can be lost ([`buf::Burst::put`]).
+    /// Counts a frame that was lost in code where no frame can be lost ([`buf::Burst::put`]).
     #[cold]
     pub fn count_bug(&self, cx: Cx) {
         self.count(cx).drops.bump(DropReason::Bug);
@@ -114,11 +115,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Creates the counters of a thread beyond the usual number of threads. Its processing time is
-    /// measured if that of the other threads is.
+    /// Creates the counters of a thread beyond the usual number of threads. They measure processing
+    /// time if those of the other threads do.
     #[cold]
     fn add_counters(&self, index: usize) -> &Counters {
-        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters are visible
+        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters exist
         self.counters.at_or_insert_with(index, || {
             let counters = Counters::default();
             if *is_on {
@@ -128,21 +129,21 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Starts to measure processing time by stage (a lap of the ledger) for the calling thread, at
-    /// an entry point of the stack.
+    /// Starts to measure the processing time of the calling thread by stage, at an entry point of
+    /// the stack. The result is a lap of the cost ledger.
     #[inline(always)]
     pub fn lap(&self, cx: Cx) -> Lap<'_> {
         self.count(cx).ledger.lap(clock::tsc::ticks)
     }
 
-    /// Starts to measure processing time as [`Stack::lap`] does and, under the same branch, calls
+    /// Starts to measure processing time as [`Stack::lap`] does. Within the same branch, calls
     /// `point`, which fires a tracepoint.
     #[inline(always)]
     pub fn lap_at(&self, cx: Cx, point: impl FnOnce()) -> Lap<'_> {
         self.count(cx).ledger.lap_at(clock::tsc::ticks, point)
     }
 
-    /// Returns the measurement that [`Stack::lap`] started, for code inside that entry point.
+    /// Returns the measurement that [`Stack::lap`] started, for code within that entry point.
     #[inline(always)]
     pub fn resume(&self, cx: Cx) -> Lap<'_> {
         self.count(cx).ledger.resume()
@@ -153,7 +154,7 @@ impl<L: Locks> Stack<L> {
         self.counters.snapshot()
     }
 
-    /// Returns a counter by its dotted name; 0 if there is none.
+    /// Returns a counter by its dotted name; 0 if there is no counter with this name.
     pub fn counter(&self, name: &str) -> u64 {
         self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
     }
@@ -166,12 +167,12 @@ impl<L: Locks> Stack<L> {
         self.counters.iter().for_each(|shard| shard.ledger.set_on(on, now));
     }
 
-    /// Returns the processing time by stage, summed over threads.
+    /// Returns the cost ledger: processing time by stage, summed over threads.
     pub fn ledger(&self) -> Costs {
         Costs::of(self.counters.iter().map(|shard| &shard.ledger), clock::tsc::ticks())
     }
 
-    /// Returns the number of frames held inside the stack.
+    /// Returns the number of frames that the stack holds.
     pub fn held(&self, cx: Cx) -> u64 {
         let mut held = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         held += self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
@@ -181,13 +182,14 @@ impl<L: Locks> Stack<L> {
         held as u64
     }
 
-    /// Returns the balance of frames, which is exact while the stack is idle.
+    /// Returns the balance of frames received, created, sent and freed. It is exact while the stack
+    /// is idle.
     pub fn audit(&self, cx: Cx) -> AuditReport {
         AuditReport::of(&self.counters, self.held(cx))
     }
 
-    /// Returns only the imbalance of [`Stack::audit`], without building its lists, for checks after
-    /// every step.
+    /// Returns only the imbalance of [`Stack::audit`]. Unlike `audit`, it builds no lists, so it
+    /// can be called after every step.
     pub fn imbalance(&self, cx: Cx) -> i64 {
         AuditReport::imbalance_of(&self.counters, self.held(cx))
     }
@@ -238,8 +240,8 @@ impl<L: Locks> Stack<L> {
         .collect()
     }
 
-    /// Returns every buffer pool of this host with the name of its part: the main pool and, once
-    /// used, those for sending and reassembling long datagrams.
+    /// Returns all buffer pools of this host with their names: the main pool and, once used, the
+    /// pools for sending and for reassembling long datagrams.
     pub fn pools(&self, cx: Cx) -> Vec<(&'static str, PoolStats)> {
         let large = self.large.lock(cx).as_ref().map(Pool::stats);
         let reassembly = self.reassembly.lock(cx).large_stats();

@@ -1,4 +1,4 @@
-//! Transmit queues of an interface, and the selection of one per thread.
+//! Transmit queues of an interface, and the selection of a queue by each thread.
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, Output, Queue};
@@ -7,15 +7,16 @@ use stats::DropReason;
 use std::sync::atomic::Ordering;
 
 impl<L: Locks> Stack<L> {
-    /// Sets the output for the frames of `iface`; with `None`, the frames are dropped.
+    /// Sets the output for the frames of `iface`. With `None`, the frames are dropped.
     pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
         self.set_outputs(cx, iface, output.into_iter().collect());
     }
 
-    /// Sets the outputs for `iface`'s frames, one per queue of its port; with none, frames are
-    /// dropped. Each thread of a shared stack sends by one queue ([`Stack::set_queue`]). A
-    /// connection uses the queue of the thread that last wrote while everything was acknowledged; a
-    /// tunnel uses the first queue. A stack of one thread uses only the first queue.
+    /// Sets the outputs for `iface`'s frames, one per queue of its port. If `outputs` is empty,
+    /// frames are dropped. On a shared stack, each thread sends by one queue
+    /// ([`Stack::set_queue`]). A connection uses the queue of the thread that last wrote data while
+    /// all earlier data was acknowledged. A tunnel uses the first queue. A stack of one thread uses
+    /// only the first queue.
     pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
         if let Some(iface) = self.ifaces.get(iface) {
             let ended = iface.queues.set(cx, outputs);
@@ -24,13 +25,13 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sets the transmit queue by which the calling thread sends on every port. The number is taken
-    /// modulo the number of queues of the port. `None`, the default, selects the thread's number.
-    /// Threads that send at the same time should have different queues.
+    /// modulo the number of queues of the port. `None`, the default, selects the number of the
+    /// thread. Threads that send at the same time should use different queues.
     pub fn set_queue(&self, cx: Cx, queue: Option<u16>) {
         self.count(cx).queue.store(queue.map_or(0, |queue| u32::from(queue) + 1), Ordering::Relaxed);
     }
 
-    /// Returns the queue by which the calling thread sends.
+    /// Returns the number of the queue by which the calling thread sends.
     pub(crate) fn queue_number(&self, cx: Cx) -> usize {
         let counters = self.count(cx);
         if counters.nesting.load(Ordering::Relaxed) > 0 {
@@ -42,7 +43,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Calls `send`, with `queue` as the calling thread's transmit queue during the call.
+    /// Calls `send` with `queue` set as the calling thread's transmit queue.
     pub(crate) fn sending_by<R>(&self, cx: Cx, queue: usize, send: impl FnOnce() -> R) -> R {
         if !L::SHARED {
             return send();

@@ -1,16 +1,16 @@
-//! Linux names of this stack's sysctls, for scripts and administrators used to Linux.
+//! Linux names of this stack's sysctls, for users of Linux and its scripts.
 //!
-//! A Linux name without a matching sysctl is accepted if its value is the fixed behavior of this
-//! stack, and rejected otherwise.
+//! A Linux name without a corresponding sysctl is accepted if its value matches the fixed behavior
+//! of this stack, and rejected otherwise.
 
 use super::Sysctls;
 
 impl Sysctls {
     /// Sets a sysctl by its own name or its Linux name, with or without a leading `/proc/sys/` or
-    /// `net.ipv4.`; `value` as for `sysctl`.
+    /// `net.ipv4.`. The format of `value` is that of `sysctl`.
     ///
     /// # Errors
-    /// A message if the sysctl or the value does not exist.
+    /// A message if the name is unknown or the value is not valid.
     pub fn set_as_linux(&self, name: &str, value: &str) -> Result<(), String> {
         let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
         let number = |text: &str| number(text).ok_or_else(|| format!("'{name}={value}': the value is not a number"));
@@ -64,18 +64,18 @@ impl Sysctls {
             "tcp_dsack" | "tcp_moderate_rcvbuf" | "tcp_recovery" => as_we_do(linux, value, &["1"]),
             "tcp_reordering" | "tcp_early_retrans" => as_we_do(linux, value, &["3", "4"]),
             "tcp_no_metrics_save" => Ok(()),
-            // This affects only how segments are grouped for a port with segmentation offload; it
-            // is not visible on the wire.
+            // This affects only the grouping of segments for a port with segmentation offload,
+            // which is not visible on the wire.
             "tcp_tso_win_divisor" => Ok(()),
-            // Visible only when batches are on.
+            // The value has an effect only if sending in batches is on.
             "tcp_min_tso_segs" if self.tcp_push_runs.on() => {
                 ours("net.inet.tcp.push_runs", number(value)?.clamp(1, 64))
             }
             "tcp_min_tso_segs" => Ok(()),
             // Pacing is used only if a socket requests it.
             "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
-            // There is no such sysctl here; the value is visible only in scripts about the feature
-            // itself.
+            // This stack has no such feature. The value can be visible only in scripts that test
+            // the feature itself.
             "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
             "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
             _ => Err(format!("unknown sysctl '{name}'")),

@@ -1,12 +1,13 @@
-//! Allocation of addresses and ports.
+//! Allocation of local addresses and ports.
 //!
 //! The rules are those of Linux, which are stricter than BSD's for listeners. A port is in use
-//! while a socket is bound to it, or while a connection uses it, including orphans and connections
-//! in TIME-WAIT. Two sockets share it if both set SO_REUSEADDR and neither listens, or if both set
-//! SO_REUSEPORT. Listeners that share a port by SO_REUSEPORT share its connections.
+//! while a socket is bound to it or a connection uses it. This includes orphans (connections whose
+//! socket is closed) and connections in TIME-WAIT. Two sockets can share a port if both set
+//! SO_REUSEADDR and neither listens, or if both set SO_REUSEPORT. Listeners that share a port by
+//! SO_REUSEPORT share its connections.
 //!
-//! A socket with IP_BINDANY that is bound to 0.0.0.0:0 listens on every address and port that is
-//! routed to this host and has no other listener: a transparent proxy. A host can have one such
+//! A socket with IP_BINDANY that is bound to 0.0.0.0:0 is a transparent proxy: it listens on every
+//! address and port that is routed to this host and has no other listener. A host can have one such
 //! socket.
 
 use super::net::Net;
@@ -25,7 +26,7 @@ use wire::{L4Port, Proto};
 struct Sharing {
     addr: bool,
     port: bool,
-    /// The socket listens or will listen.
+    /// True if the socket listens or will listen.
     listens: bool,
 }
 
@@ -41,11 +42,11 @@ impl Sharing {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Binds socket `id` and returns its address. Port 0 selects a free port, except with
-    /// IP_BINDANY and no address, where it stays 0, which means any port.
+    /// Binds socket `id` and returns its address. Port 0 selects a free port. With IP_BINDANY and
+    /// the unspecified address, port 0 stays 0 and means any port.
     ///
     /// # Errors
-    /// [`TcpError`]; nothing has changed then.
+    /// [`TcpError`]; the socket is then unchanged.
     pub fn tcp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, TcpError> {
         let (fresh, any, sharing, domain, v6only) = self
             .with_sock(cx, id, |sock| {
@@ -73,8 +74,8 @@ impl<L: Locks> Stack<L> {
         };
         let ends =
             if local == Addr::ANY6 { domain.any(v6only, local_port) } else { SockEnds::bound(local, local_port) };
-        // The lock is held until the socket is in the table, so that no other thread finds the port
-        // free.
+        // The lock is held until the socket is in the table, so that no other thread can allocate
+        // the port.
         let mut bound = self.tcp.bound.lock(cx);
         if port.0 != 0 && self.tcp_is_taken(cx, id, ends, sharing) {
             return Err(TcpError::InUse);
@@ -90,7 +91,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns whether the port is in use by a socket that does not share it. Scans all sockets and
-    /// TIME-WAIT entries: programs bind rarely, and connections then need no second index.
+    /// TIME-WAIT entries. Binding is rare, and connections thus need no second index.
     fn tcp_is_taken(&self, cx: Cx, id: usize, ends: SockEnds, sharing: Sharing) -> bool {
         let local_port = ends.tuple().local_port;
         let mut taken = false;
@@ -98,8 +99,8 @@ impl<L: Locks> Stack<L> {
             let near = other != id && sock.ends.local_port == local_port && sock.ends().overlaps(ends);
             taken |= near && (sock.place.is_bound() || sock.is_found()) && !sharing.allows(Sharing::of(sock));
         });
-        // TIME-WAIT entries do not store their sharing options: sharing by the new socket is
-        // sufficient, as in BSD.
+        // TIME-WAIT entries do not store their sharing options. It is sufficient that the new
+        // socket permits sharing, as in BSD.
         let late = || {
             let is_near = |tuple: Tuple, other: u128| {
                 other == tuple.local.0 || tuple.local.is_any() && Addr(other).any() == tuple.local
@@ -110,12 +111,12 @@ impl<L: Locks> Stack<L> {
         taken || !(sharing.addr || sharing.port) && late()
     }
 
-    /// Checks whether socket `id`, bound to `ends`, can listen there. If the socket is for any
+    /// Checks whether socket `id` can listen on `ends`, to which it is bound. If it is bound to any
     /// port, also registers it as the listener for all ports.
     ///
     /// # Errors
     ///
-    /// [`TcpError::InUse`] if another listener has the port.
+    /// [`TcpError::InUse`] if another listener uses the port.
     pub(super) fn tcp_may_listen(&self, cx: Cx, id: usize, ends: SockEnds) -> Result<(), TcpError> {
         let local_port = ends.tuple().local_port;
         if local_port.0 == 0 {
@@ -132,13 +133,13 @@ impl<L: Locks> Stack<L> {
         if taken { Err(TcpError::InUse) } else { Ok(()) }
     }
 
-    /// Returns the socket that listens on every address and port, if there is one.
+    /// Returns the socket that listens on all addresses and ports, if there is one.
     pub(super) fn tcp_any_port(&self) -> Option<usize> {
         self.tcp.any_port.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Selects the listener for a peer among those that share `id`'s port. The result for a peer is
-    /// the same as long as the listeners do not change.
+    /// Selects the listener for a peer among those that share `id`'s port. The selection for a peer
+    /// stays the same as long as the listeners do not change.
     #[cold]
     pub(super) fn tcp_spread<A: Net>(&self, cx: Cx, id: usize, ends: Ends<A>) -> usize {
         let Some(own) = self.with_sock(cx, id, |sock| sock.ends()) else { return id };

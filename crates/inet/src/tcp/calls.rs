@@ -1,4 +1,4 @@
-//! Calls of the socket layer, as in BSD; none of them blocks.
+//! Calls of the socket layer with BSD's semantics. None of them blocks.
 
 use super::charge::{MemoryWait, Shortage};
 use super::net::Net;
@@ -24,12 +24,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::L4Port;
 
-/// Number of segments from which on a write begins a new buffer of the send queue. For shorter
+/// Minimum size of a write, in segments, that begins a new buffer of the send queue. With shorter
 /// writes, partly filled buffers would exhaust the pool.
 const ALIGNED: usize = 4;
 
-/// Number of bytes from which on a large buffer of 64 KiB is used, so that at least a quarter of it
-/// is filled.
+/// Minimum number of bytes for which a large buffer of 64 KiB is used, so that at least a quarter
+/// of it is filled.
 const WORTH_LARGE: usize = 16 << 10;
 
 /// `SO_LINGER`: maximum time that `close` waits until the peer has acknowledged all data. With
@@ -37,7 +37,8 @@ const WORTH_LARGE: usize = 16 << 10;
 pub type Linger = Option<Duration>;
 
 impl<L: Locks> Sock<L> {
-    /// Applies the socket options to the connection, when it begins and when an option changes.
+    /// Applies the socket options to the connection. Called when the connection begins and when an
+    /// option changes.
     pub(super) fn apply_options(&mut self, sysctls: &Sysctls, now: Instant) {
         let options = self.options.as_deref().unwrap_or(&super::NO_OPTIONS);
         let Kind::Stream(stream) = &mut self.kind else { return };
@@ -78,7 +79,7 @@ impl<L: Locks> Sock<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Opens a TCP socket; `None` if there are too many.
+    /// Opens a TCP socket. Returns its number, or `None` if there are too many sockets.
     pub fn tcp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
         let mut sock = Sock::new(Kind::Fresh, domain);
         if domain == Domain::Inet6 && self.sysctls.v6only.on() {
@@ -87,12 +88,12 @@ impl<L: Locks> Stack<L> {
         self.tcp.socks.insert(cx, sock)
     }
 
-    /// Runs `f` on socket `id`; `None` if there is no such socket, or it was closed.
+    /// Runs `f` on socket `id`. Returns `None` if the socket does not exist or was closed.
     pub fn with_sock<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Sock<L>) -> R) -> Option<R> {
         self.tcp.socks.get(id)?.lock(cx).as_mut().filter(|sock| !sock.orphan).map(f)
     }
 
-    /// Runs `f` on every socket, including orphans.
+    /// Runs `f` on every socket, including those that the process has closed.
     pub fn for_each_sock(&self, cx: Cx, f: impl FnMut(usize, &mut Sock<L>)) {
         self.tcp.socks.for_each(cx, f);
     }
@@ -102,7 +103,7 @@ impl<L: Locks> Stack<L> {
         self.tcp.late.lock(cx).len()
     }
 
-    /// Runs `f` on socket `id`, then sends the resulting segments.
+    /// Runs `f` on socket `id`, then sends the segments that result.
     pub(super) fn act<R>(
         &self,
         cx: Cx,
@@ -158,8 +159,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Makes socket `id` listen with a queue of up to `backlog` connections. For a listening
-    /// socket, changes the backlog.
+    /// Makes socket `id` listen with a queue of up to `backlog` connections. If the socket is
+    /// already listening, changes the backlog.
     ///
     /// # Errors
     /// [`TcpError`] if the socket cannot listen.
@@ -172,7 +173,8 @@ impl<L: Locks> Stack<L> {
         if !bound {
             let domain = self.with_sock(cx, id, |sock| sock.domain()).ok_or(TcpError::NoSocket)?;
             let mut addr = domain.unspecified();
-            // Selects a port for any address. The port is never "any port", even with IP_BINDANY.
+            // Selects a port that is free on any address. Unlike with `bind`, port 0 does not mean
+            // any port, even with IP_BINDANY.
             addr.set_port(self.tcp_ephemeral(cx, domain.any(false, L4Port(0)).tuple())?.0);
             self.tcp_bind(cx, id, addr)?;
         }
@@ -210,7 +212,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Takes a connection from the accept queue; returns its socket and the peer's address.
+    /// Removes a connection from the accept queue. Returns its socket and the peer's address.
     ///
     /// # Errors
     /// [`TcpError::WouldBlock`] if the queue is empty; [`TcpError::NotListening`].
@@ -224,26 +226,26 @@ impl<L: Locks> Stack<L> {
                 }
                 _ => Err(TcpError::NotListening),
             })?;
-            // A connection that was reset meanwhile is returned too, as in Linux: its first read
-            // reports the error.
+            // A connection that was reset in the meantime is also returned, as in Linux. Its first
+            // read returns the error.
             if let Some(peer) = self.with_sock(cx, child, |sock| sock.peer_addr()) {
                 return Ok((child, peer));
             }
         }
     }
 
-    /// Queues as much of `bytes` for sending as there is room for. Returns the number of bytes
-    /// queued.
+    /// Queues as many of `bytes` for sending as fit into the send buffer. Returns the number of
+    /// bytes queued.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without room or memory, [`TcpError::Shut`] after a shutdown, or the
-    /// failure of the connection.
+    /// [`TcpError::WouldBlock`] without space or memory, [`TcpError::Shut`] after a shutdown, or
+    /// the failure of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
         self.tcp_send_marked(cx, id, bytes, if push { Tail::Push } else { Tail::More }, false)
     }
 
-    /// Queues data as [`Stack::tcp_send`] does. `tail` states which unit ends with the last byte,
+    /// Queues data as [`Stack::tcp_send`] does. `tail` gives the unit that ends with the last byte,
     /// such as a record.
     ///
     /// # Errors
@@ -321,8 +323,9 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Prepares the headers of a connection if they are missing or stale. They determine whether
-    /// the port accepts large segments, which should apply to the first data too.
+    /// Prepares the headers of a connection if they are missing or stale. The headers record
+    /// whether the port accepts large segments, which must be known before the first data is
+    /// queued.
     fn tcp_ready_headers(&self, cx: Cx, sock: &mut Sock<L>) {
         let (ends, options) = (sock.ends(), sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
         let Kind::Stream(stream) = &mut sock.kind else { return };
@@ -340,8 +343,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Records that a writer waits for room although the send queue may have some, by a rule of the
-    /// socket layer (`tcpi_sndbuf_limited`).
+    /// Records that a writer waits, because of a rule of the socket layer, although the send queue
+    /// may have space (`tcpi_sndbuf_limited`).
     pub fn tcp_writer_waits(&self, cx: Cx, id: usize) {
         let _ = self.act(cx, id, |sock| {
             if let Kind::Stream(stream) = &mut sock.kind {
@@ -351,7 +354,8 @@ impl<L: Locks> Stack<L> {
         });
     }
 
-    /// Returns a buffer for data to send: a large one if enough data is queued for a large segment.
+    /// Returns a buffer for data to be sent. It is a large one if enough data is queued for a large
+    /// segment.
     #[inline]
     fn tcp_buffer(&self, cx: Cx, sizes: Sizes, waiting: usize) -> Option<Frame> {
         let large = sizes.large > 0 && waiting >= WORTH_LARGE;
@@ -361,8 +365,8 @@ impl<L: Locks> Stack<L> {
         self.buffer_for(cx, sizes.small)
     }
 
-    /// Copies received bytes into `into`. Returns the number copied; 0 at the end of the peer's
-    /// data.
+    /// Copies received bytes into `into`. Returns the number of bytes copied, which is 0 at the end
+    /// of the peer's data.
     ///
     /// # Errors
     /// [`TcpError::WouldBlock`] if there is no data, or the failure of the connection.
@@ -373,7 +377,7 @@ impl<L: Locks> Stack<L> {
             let shut = sock.shut_read;
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             // A read ends before the urgent byte, and the next read begins with it. No read
-            // includes bytes on both sides (BSD's so_oobmark).
+            // includes bytes before and after that point (BSD's so_oobmark).
             let mark = stream.tcb.urgent_mark().filter(|mark| *mark > 1).map_or(usize::MAX, |mark| mark as usize - 1);
             let most = into.len().min(mark);
             let read = stream.recv.read(into.get_mut(..most).unwrap_or_default());
@@ -385,12 +389,12 @@ impl<L: Locks> Stack<L> {
                     stream.tcb.set_recv_space(space, true);
                     stream.dirty = true;
                 }
-                stream.dirty |= stream.tcb.has_output(); // an ACK that opens the window
+                stream.dirty |= stream.tcb.has_output(); // the ACK that opens the window must be sent
                 return Ok(read);
             }
             let over = !stream.tcb.state().may_receive();
             if shut || stream.ended {
-                return Ok(0); // ignores what arrived after the end
+                return Ok(0); // ignores data that arrived after the end
             }
             match sock.error.take() {
                 Some(error) => Err(error.into()),
@@ -437,7 +441,7 @@ impl<L: Locks> Stack<L> {
             if write {
                 stream.tcb.shutdown_send(cx.now);
                 if stream.send.is_empty() {
-                    stream.last_progress = cx.now; // the FIN is new
+                    stream.last_progress = cx.now; // the FIN has just been queued
                 }
                 stream.dirty = true;
             }
@@ -456,7 +460,7 @@ impl<L: Locks> Stack<L> {
         if let Some(rest) = &mut sock.rest {
             rest.watch = None;
             if let Some(signal) = rest.signal.take() {
-                signal.raise(); // threads that wait on it find the socket closed
+                signal.raise(); // waiting threads then find the socket closed
             }
         }
         let bound = sock.place.is_bound();
@@ -474,7 +478,7 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(stream) => {
                 let cx = stream.on_time(cx);
                 if stream.send.is_empty() {
-                    stream.last_progress = cx.now; // the FIN is new
+                    stream.last_progress = cx.now; // the FIN has just been queued
                 }
                 let reset = if abort || !stream.charge.orphaned(self.sysctls.tcp_max_orphans.get()) {
                     if !abort && stream.tcb.state() != ::tcp::State::Closed {
@@ -511,7 +515,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Adds socket `id` to `set` whenever it becomes ready, and immediately if it is ready now.
-    /// `None` ends this.
+    /// `None` stops this.
     ///
     /// # Errors
     ///
@@ -526,16 +530,16 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the initial configuration, derived from the sysctls, of connections over a link with
-    /// this MTU.
+    /// Returns the configuration, derived from the sysctls, with which connections over a link with
+    /// this MTU begin.
     pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
         self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
     }
 
-    /// Returns the initial configurations for connections of a listener with these options.
+    /// Returns the configurations with which a listener's connections begin, for these options.
     fn tcp_listen_configs(&self, cx: Cx, options: &Options) -> ListenConfigs {
-        // A tunnel's MTU follows its path and does not apply to peers on other paths; see
-        // [`Stack::fitting`].
+        // A tunnel's MTU depends on the path of the tunnel and does not apply to peers on other
+        // paths (see [`Stack::fitting`]).
         let on_wires = || self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
         let four = on_wires().map(|iface| iface.mtu()).min().unwrap_or(1500);
         let six = on_wires().map(|iface| iface.mtu6()).min().unwrap_or(1500);
@@ -545,8 +549,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Runs `f` with a configuration whose MSS does not matter. `f` must take no other lock: this
-    /// lock is the last in the lock order.
+    /// Runs `f` with a configuration whose MSS does not matter. `f` must not acquire another lock:
+    /// this lock is the last in the lock order.
     pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
         if configs.generation == self.sysctls.generation()
@@ -616,8 +620,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
-    /// Returns the buffer sizes for data added to the send queue: one segment, or as many segments
-    /// as the interface accepts at once.
+    /// Returns the buffer sizes for data that is added to the send queue: one segment, or as many
+    /// segments as the interface accepts at once.
     #[inline]
     fn sizes(&self, adding: usize) -> Sizes {
         let small = usize::from(self.tcb.mss());

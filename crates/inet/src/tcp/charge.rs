@@ -1,4 +1,4 @@
-//! Accounting of the memory of a host's connections, and the levels of shortage.
+//! Accounting of the memory that the connections of a host use, and the levels of shortage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Used {
     pub(super) bytes: AtomicUsize,
     pub(super) orphans: AtomicUsize,
-    /// Number of used bytes below which waiting writers are woken; 0 if no writer waits.
+    /// Waiting writers are woken when fewer bytes than this are in use; 0 if no writer waits.
     pub(super) wake_below: AtomicUsize,
-    /// True if several threads use the host. With a single thread, a locked instruction of about 20
-    /// ticks is avoided.
+    /// True if several threads use the host. On a host with a single thread, a locked instruction
+    /// of about 20 ticks is avoided.
     pub(super) shared: bool,
 }
 
 impl Used {
-    /// Creates accounts with nothing in use. `shared` states whether several threads use the host.
+    /// Creates the counters with nothing in use. `shared` is set if several threads use the host.
     pub(crate) fn new(shared: bool) -> Used {
         Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), wake_below: AtomicUsize::new(0), shared }
     }
@@ -29,7 +29,7 @@ impl Used {
         }
     }
 
-    /// Returns whether a writer waits for memory that may be free now.
+    /// Returns whether a writer waits for memory that may now be available.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         let below = self.wake_below.load(Ordering::Relaxed);
@@ -41,8 +41,8 @@ impl Used {
         self.wake_below.fetch_max(below.max(1), Ordering::SeqCst);
     }
 
-    /// Counts a further orphan (a connection that no process holds), if there are fewer than
-    /// `most`. Returns whether it did.
+    /// Counts another orphan (a connection whose socket is closed), if there are fewer than `most`.
+    /// Returns whether it was counted.
     #[inline]
     pub(super) fn add_orphan(&self, most: i64) -> bool {
         let less = |n: usize| usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1);
@@ -55,7 +55,7 @@ impl Used {
     }
 }
 
-/// Memory charged to one connection; released on drop.
+/// Memory charged to one connection. Dropping this value releases it.
 #[derive(Debug)]
 pub(crate) struct Charge {
     pub(super) to: Arc<Used>,
@@ -63,7 +63,7 @@ pub(crate) struct Charge {
     pub(super) orphan: bool,
 }
 
-/// Minimum difference in bytes that is written to the shared counter.
+/// Minimum change in bytes for which the shared counter is updated.
 pub(super) const PAGE: usize = 4096;
 
 impl Charge {
@@ -73,7 +73,8 @@ impl Charge {
 
     #[inline]
     pub(super) fn set(&mut self, bytes: usize) {
-        // A charge set exactly may be smaller than a page: it is removed when it becomes 0.
+        // A charge that was set exactly may be smaller than a page. It is therefore removed when it
+        // becomes 0.
         if bytes.abs_diff(self.bytes as usize) >= PAGE || bytes == 0 && self.bytes != 0 {
             self.set_exactly(bytes);
         }
@@ -112,7 +113,7 @@ impl Drop for Charge {
     }
 }
 
-/// State of a connection's writer that may wait for memory.
+/// State of a connection's writer, which may be waiting for memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum MemoryWait {
     /// The writer does not wait.
@@ -124,7 +125,7 @@ pub(super) enum MemoryWait {
     Starved,
 }
 
-/// Level of memory shortage, by the part of `net.inet.tcp.memlimit` in use.
+/// Level of memory shortage, by the share of `net.inet.tcp.memlimit` that is in use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Shortage {
     /// No shortage.
@@ -137,8 +138,8 @@ pub(crate) enum Shortage {
     All,
 }
 
-/// Returns three quarters of a pool in bytes, the memory limit of TCP. The rest is for frames in
-/// transit.
+/// Returns the memory limit of TCP: three quarters of a pool, in bytes. The rest of the pool is for
+/// frames in transit.
 pub(crate) fn share_of(pool: &buf::PoolStats) -> usize {
     pool.buffers.saturating_mul(pool.size) / 4 * 3
 }

@@ -1,4 +1,4 @@
-//! Active open, for either family.
+//! Active open, for IPv4 and IPv6.
 
 use super::input::mss_of;
 use super::net::Net;
@@ -16,7 +16,7 @@ impl<L: Locks> Stack<L> {
     /// Starts to connect socket `id`.
     ///
     /// # Errors
-    /// [`TcpError`]; nothing has changed then.
+    /// [`TcpError`]; the socket is then unchanged.
     pub fn tcp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), TcpError> {
         let seen = |sock: &mut Sock<L>| (sock.domain(), sock.options().v6only);
         let (domain, v6only) = self.with_sock(cx, id, seen).ok_or(TcpError::NoSocket)?;
@@ -39,7 +39,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_reuse(cx, id)?;
         let bound = self
             .with_sock(cx, id, |sock| match &sock.kind {
-                Kind::Fresh => A::ends_of(sock).ok_or(TcpError::Family), // bound to an address of the other family
+                Kind::Fresh => A::ends_of(sock).ok_or(TcpError::Family), // if bound to an address of the other family
                 Kind::Stream(stream) if stream.connected => Err(TcpError::Connected),
                 Kind::Stream(_) => Err(TcpError::InProgress),
                 Kind::Listening(_) => Err(TcpError::Listens),
@@ -56,7 +56,7 @@ impl<L: Locks> Stack<L> {
             ends.local_port = self.tcp_ephemeral(cx, ends.into())?;
         }
         if (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
-            return Err(TcpError::Invalid); // a connection to itself: RFC 9293 allows it, but it has no use
+            return Err(TcpError::Invalid); // RFC 9293 allows a connection to itself, but it has no use
         }
         let tuple = Tuple::from(ends);
         if !chosen && self.tcp.demux.contains(cx, &tuple, |_| true) {

@@ -1,12 +1,12 @@
-//! Counts the TCP events that are visible outside the core: received segments with their result,
-//! sent segments, entered states, expired timers.
+//! Counts the TCP events that are visible outside the core: received segments with their results,
+//! sent segments, entered states and expired timers.
 //!
-//! A large segment, or several merged ones, count as the packets that they are on the wire (Linux:
-//! InSegs, OutSegs).
+//! A large segment is counted as the packets into which it is split on the wire, and merged
+//! segments are counted separately (as Linux does for InSegs and OutSegs).
 //!
-//! The counters are defined in `tcp::counters`. An in-order segment costs a few additions;
-//! everything else is in branches that exist anyway. A connection counts as closed when it enters
-//! TIME-WAIT, where only a record of it remains.
+//! The counters are defined in `tcp::counters`. For an in-order segment, counting costs a few
+//! additions. Everything else is counted in branches that exist anyway. A connection is counted as
+//! closed when it enters TIME-WAIT, in which only a record of it remains.
 
 use super::{Sock, Stream};
 use crate::Stack;
@@ -16,12 +16,12 @@ use ::tcp::{Bare, Dropped, Ecn, Events, Expected, Info, Out, Reply, Segment, Seq
 use lock::{Cx, Locks};
 use wire::tcp::{Flags, Opt, Options};
 
-/// Kind of the timestamps option (RFC 7323 3.2), which follows two NOPs.
+/// Kind of the timestamps option (RFC 7323 3.2). Two NOPs precede the option.
 const TIMESTAMPS: u8 = 8;
-/// Events that end a connection other than by a close of both sides.
+/// Events that end a connection without a close by both sides.
 const DROPPED: Events = Events(Events::RESET.0 | Events::REFUSED.0 | Events::TIMED_OUT.0 | Events::UNREACHABLE.0);
 
-/// Counts a received segment: ACKs, SACK, ECN, and the infrequent events of the core.
+/// Counts a received segment: its ACK, SACK and ECN, and the infrequent events of the core.
 #[inline]
 pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Reply) {
     let (input, acked) = (&counts.input, reply.acked);
@@ -29,8 +29,8 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
     input.acks.add(u64::from(acked > 0));
     input.acked_bytes.add(acked.into());
     counts.timers.rtt_updated.add(u64::from(reply.measured));
-    // As in BSD's header prediction: only an ACK or data, without anything special (FreeBSD:
-    // tcp_do_segment).
+    // The condition of BSD's header prediction: the segment contains only an ACK or data, and
+    // nothing special (FreeBSD: tcp_do_segment).
     let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && reply.dropped.is_none() && seg.options.sack.is_empty();
     if plain {
         match acked {
@@ -68,7 +68,8 @@ pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: 
     noted(counts, tcb);
 }
 
-/// Counts a segment without data that ends a connection or one direction of it, as [`came`] does.
+/// Counts a segment without data that ends a connection or one direction of it, as [`came`] does
+/// for other segments.
 pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32, measured: bool) {
     let input = &counts.input;
     input.acks.add(u64::from(acked > 0));
@@ -87,8 +88,7 @@ pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     }
 }
 
-/// Counts in-order data: `kept` of the received bytes, after `skip` bytes that were received
-/// before.
+/// Counts in-order data: `kept` bytes after the first `skip` bytes, which had been received before.
 #[inline]
 pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
     input.in_sequence.add(seg.segments().into());
@@ -106,7 +106,7 @@ pub(super) fn out_of_order(input: &In, seg: &Segment, skip: u32, kept: u32) {
     trimmed(input, seg.len, skip, kept);
 }
 
-/// Counts trimmed data: duplicates at the front, and data beyond the window at the end.
+/// Counts trimmed data: duplicate data at the front, and data beyond the window at the end.
 #[cold]
 fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
     let beyond = len.saturating_sub(skip).saturating_sub(kept);
@@ -120,8 +120,8 @@ fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
     }
 }
 
-/// Counts a rejected segment, or one whose data was rejected. `next` is RCV.NXT. `answered` states
-/// whether a segment was sent in response.
+/// Counts a rejected segment, or a segment whose data was rejected. `next` is RCV.NXT. `answered`
+/// is set if a segment was sent in response.
 #[cold]
 pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqNum, answered: bool) {
     let (input, len) = (&counts.input, u64::from(seg.len));
@@ -129,7 +129,7 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
         Dropped::Paws => input.paws.bump(),
         Dropped::TextDuplicate => duplicate(input, seg),
         Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, seg),
-        // The segment contains bytes at the left edge of a closed window (RFC 9293 3.8.6.1).
+        // The data begins at the left edge of a closed window (RFC 9293 3.8.6.1).
         Dropped::TextBeyondWindow if seg.seq == next => input.window_probes.bump(),
         Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
             input.after_window.bump();
@@ -196,7 +196,7 @@ pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
     }
 }
 
-/// Counts new data sent in one segment, as [`left`] does.
+/// Counts new data sent in one segment, as [`left`] does for any segment.
 #[inline(always)]
 pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.sent.bump();
@@ -204,7 +204,7 @@ pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.data_bytes.add(len.into());
 }
 
-/// Counts an ordinary ACK or FIN without data, as [`left`] does.
+/// Counts an ordinary ACK or FIN without data, as [`left`] does for any segment.
 #[inline(always)]
 pub(super) fn bare_left(counts: &Counters, bare: Bare) {
     counts.output.sent.bump();
@@ -228,8 +228,8 @@ fn left_otherwise(counts: &Counters, tcb: &Tcb, out: &Out) {
     } else if out.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
         output.control.bump();
     } else if tcb.state().is_synchronized() && out.seq.before(tcb.snd_una()) {
-        // RFC 9293 3.8.4 and 3.8.6.1: an ACK from before SND.UNA is a keepalive probe; with data
-        // queued, a window probe.
+        // RFC 9293 3.8.4, 3.8.6.1: an ACK whose sequence number is before SND.UNA is a keepalive
+        // probe, or a window probe if data is queued.
         match tcb.not_sent() {
             0 => output.keepalives.bump(),
             _ => output.window_probes.bump(),
@@ -251,7 +251,7 @@ fn left_with_sack(counts: &Counters, out: &Out) {
     for option in Options::new(out.options.as_slice()).flatten() {
         let Opt::Sack(blocks) = option else { continue };
         counts.output.sacks.bump();
-        // RFC 2883 4: the first block is before the ACK, or within the second block.
+        // RFC 2883 4: in a D-SACK, the first block is before the ACK or within the second block.
         let mut blocks = blocks.iter().map(|(left, right)| (SeqNum(left), SeqNum(right)));
         let Some((left, right)) = blocks.next() else { continue };
         let within = |(l, r): (SeqNum, SeqNum)| left.at_or_after(l) && right.at_or_before(r);
@@ -274,7 +274,7 @@ pub(super) fn left_bare(counts: &Counters, out: &Out) {
     }
 }
 
-/// Counts a change of state. `events` contains the cause, if that was not a close.
+/// Counts a change of state. `events` contains the cause of the change if it was not a close.
 #[cold]
 pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
     let states = &counts.states;
@@ -310,7 +310,8 @@ pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
     }
 }
 
-/// Counts an expired timer of a connection, by comparing its statistics before and after.
+/// Counts an expired timer of a connection. Compares the connection's statistics before and after
+/// the expiry to find out which timer it was.
 pub(super) fn timed<L: Locks>(counts: &Counters, sock: &Sock<L>, before: &Info, after: &Info, events: Events) {
     let timers = &counts.timers;
     let idle = before.unacked == 0 && before.notsent_bytes == 0;

@@ -23,7 +23,7 @@ pub enum TcpError {
     Listens,
     /// Another socket uses the address and port.
     InUse,
-    /// The address is not one of this host's.
+    /// The address does not belong to this host.
     NotOurs,
     /// The family of the address is not that of the socket.
     Family,
@@ -43,6 +43,6 @@ pub enum TcpError {
     TimedOut,
     /// The host is unreachable.
     HostUnreachable,
-    /// The packet could not be sent, for example without a route.
+    /// The packet could not be sent, for example because there was no route.
     Output(OutputError),
 }

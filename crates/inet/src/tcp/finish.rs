@@ -1,9 +1,9 @@
-//! Shutdown of a host: handling of data that is written and not acknowledged.
+//! Shutdown of a host: handling of data that is written but not acknowledged.
 //!
 //! [`Stack::tcp_finish`] shuts all connections down for writing. The caller keeps polling the host
 //! until [`Stack::tcp_has_unacknowledged`] returns `false` or a timeout expires. It then resets the
-//! remaining connections ([`Stack::tcp_reset_unacknowledged`]), so that no peer mistakes partial
-//! data for the whole (RFC 9293 3.10.5).
+//! remaining connections ([`Stack::tcp_reset_unacknowledged`]), so that no peer takes partial data
+//! for complete data (RFC 9293 3.10.5).
 
 use super::Failure;
 use super::{Kind, Sock};
@@ -18,12 +18,13 @@ use lock::{Cx, Locks};
 pub struct Unacknowledged {
     /// Addresses and ports of the connection.
     pub ends: Tuple,
-    /// Number of bytes written and not acknowledged; 0 if only the FIN is not acknowledged.
+    /// Number of bytes written but not acknowledged; 0 if only the FIN is not acknowledged.
     pub bytes: usize,
 }
 
 impl<L: Locks> Sock<L> {
-    /// Returns the unacknowledged data if the peer still has to acknowledge data or a FIN.
+    /// Returns the unacknowledged data of the connection; `None` if the peer has acknowledged all
+    /// data and the FIN.
     fn unacknowledged(&self) -> Option<Unacknowledged> {
         let Kind::Stream(stream) = &self.kind else { return None };
         let state = stream.tcb.state();
@@ -43,7 +44,7 @@ impl<L: Locks> Stack<L> {
             open.extend(writes.then_some(id));
         });
         for id in open {
-            let _ = self.tcp_shutdown(cx, id, false, true); // a connection that has ended by now has nothing to send
+            let _ = self.tcp_shutdown(cx, id, false, true); // a connection that has ended has nothing to send
         }
         self.flush(cx);
     }

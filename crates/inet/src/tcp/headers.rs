@@ -16,20 +16,20 @@ pub(super) const LOWER_MAX: usize = LINK + ip6::HEADER_LEN;
 /// Headers and interface properties that are the same for all segments of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Headers {
-    pub(super) epoch: u64, // 0: not set
+    pub(super) epoch: u64, // epoch in which the headers were built; 0 if not set
     pub(super) iface: IfaceId,
     /// Number of the interface's transmit queue.
     pub(super) queue: u16,
     /// MTU of the interface in bytes.
     pub(super) mtu: u32,
     pub(super) offload: bool,
-    /// The port accepts large segments.
+    /// True if the port accepts large segments.
     pub(super) tso: bool,
     /// Length of the network header in bytes.
     pub(super) ip_len: u8,
     /// Bytes of the link header and the network header.
     pub(super) bytes: [u8; LOWER_MAX],
-    /// Folded checksums of the IP header and of the pseudo header, without lengths.
+    /// Folded checksums of the IP header and of the pseudo header, with the length fields set to 0.
     pub(super) ip_sum: u16,
     pub(super) pseudo: u16,
 }
@@ -54,15 +54,15 @@ impl Default for Headers {
     }
 }
 
-/// Headers to the most recent peers, direct-mapped by address. A new connection to a peer starts
-/// with the headers of the previous one.
+/// Headers for segments to the most recent peers, selected by a hash of the address. A new
+/// connection to a peer starts with the headers of the previous connection.
 #[derive(Debug, Default)]
 pub(super) struct Peers(pub(super) [Headers; PEERS]);
 
 pub(super) const PEERS: usize = 8;
 
 impl Headers {
-    /// Returns whether routes, neighbors or interfaces have changed since the headers were made.
+    /// Returns whether routes, neighbors or interfaces have changed since the headers were built.
     #[inline]
     pub(super) fn are_stale(&self, epoch: u64) -> bool {
         self.epoch != epoch
@@ -92,14 +92,14 @@ impl Headers {
         if most < 2 * mss { 0 } else { most - most % mss.max(1) }
     }
 
-    /// Returns whether the stack or the port computes the checksums of data written now, in
+    /// Returns which side, the stack or the port, computes the checksums of data that is written in
     /// `epoch`.
     #[inline]
     pub(super) fn sums(&self, epoch: u64) -> Sums {
         if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
     }
 
-    /// Returns whether `out` can take the fast path with these headers.
+    /// Returns whether `out` fits into one packet, or is a large segment that the port splits.
     #[inline]
     pub(super) fn takes(&self, out: &Out) -> bool {
         let len = usize::from(self.ip_len) + wire::tcp::HEADER_LEN + out.options.len() + out.text_len as usize;

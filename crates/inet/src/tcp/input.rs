@@ -1,9 +1,10 @@
-//! TCP input: from `ip` one burst at a time, to connections, listeners, or an RST.
+//! TCP input. It receives bursts from `ip` and passes segments to connections and listeners, or
+//! answers with RST.
 //!
-//! Consecutive segments for one connection (a run) take its lock once and are answered once, at the
-//! end of the run, as with GRO and stretch ACKs in other systems. Within a run, segments with the
-//! same header fields are passed to the core as one segment (`lro`). Nothing is copied: the frame
-//! of an in-order segment is queued for receiving unchanged.
+//! Consecutive segments for one connection form a run. A run acquires the connection's lock once
+//! and is answered once, at its end, as with GRO and stretch ACKs in other systems. Within a run,
+//! segments with the same header fields are passed to the core as one segment (`lro`). No data is
+//! copied: the frame of an in-order segment is queued for receiving unchanged.
 
 use super::counts;
 use super::net::Net;
@@ -31,11 +32,11 @@ use wire::{L4Port, Proto, ip4};
 pub(super) struct ParsedSegment<A> {
     pub(super) ends: Ends<A>,
     pub(super) segment: Segment,
-    /// Start and end of the data in the packet.
+    /// Start and end offset of the data in the packet.
     text: (usize, usize),
 }
 
-/// Maximum number of data bytes in merged segments: the size of the largest packet.
+/// Maximum number of data bytes in merged segments, which is the size of the largest packet.
 const RUN_MOST: u32 = 65_535;
 
 impl<A: Net> ParsedSegment<A> {
@@ -154,10 +155,10 @@ impl<L: Locks> Stack<L> {
                     self.tcp_count_large(cx, &packet, &next);
                     seen.segment.len += next.segment.len;
                     seen.segment.flags = seen.segment.flags | next.segment.flags;
-                    seen.segment.gso_size = piece as u16; // the data size of a packet
+                    seen.segment.gso_size = piece as u16; // the size of the data in each packet
                     packet.truncate(next.text.1);
                     packet.pull(next.text.0);
-                    run.put(packet, || self.count_bug(cx)); // no more than arrived
+                    run.put(packet, || self.count_bug(cx)); // has space, since it takes no more packets than arrived
                     if next.segment.piece() < piece || next.segment.has(wire::tcp::Flags::PSH) {
                         return None;
                     }
@@ -194,8 +195,8 @@ impl<L: Locks> Stack<L> {
         self.tcp_run_ends(cx, open, AtOnce::Yes);
     }
 
-    /// Counts a large segment as the packets that it is on the wire. One packet has been counted
-    /// before.
+    /// Counts a large segment as the packets into which it is split on the wire. One of these
+    /// packets has been counted before.
     #[inline(always)]
     fn tcp_count_large<A: Net>(&self, cx: Cx, packet: &Frame, seen: &ParsedSegment<A>) {
         if packet.flags().has(Flags::GSO) {
@@ -222,7 +223,7 @@ impl<L: Locks> Stack<L> {
             Some(sock) if matches!(sock.kind, Kind::Stream(_)) => self.tcp_segment(cx, id, sock, seen, packet, run),
             Some(sock) if sock.is_listening() => {
                 let spreads = sock.options().reuse_port;
-                *open = None; // its lock is taken again after that of TIME-WAIT
+                *open = None; // its lock is acquired again after that of TIME-WAIT
                 let id = if spreads { self.tcp_spread(cx, id, seen.ends) } else { id };
                 self.tcp_unowned(cx, Some(id), seen, packet, run);
             }
@@ -294,7 +295,7 @@ impl<L: Locks> Stack<L> {
                 }
                 match (reply.dropped, kept) {
                     (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
-                    (_, None) => counted.audit.consumed.bump(), // at least some of its data was accepted
+                    (_, None) => counted.audit.consumed.bump(), // at least part of its data was accepted
                     (None, packet) => {
                         counted.audit.consumed.bump();
                         drop(packet);
@@ -321,7 +322,7 @@ impl<L: Locks> Stack<L> {
             let unread = stream.recv.clear();
             stream.tcb.consumed(unread as u32, cx.now);
         }
-        // A writer is notified when there is room again, not for every acknowledgment.
+        // A writer is notified when the send buffer has space again, not at every acknowledgment.
         let room = matches!(&sock.kind, Kind::Stream(stream) if !had_room && stream.has_room());
         let mut events = Events(reply.events.0 & !Events::WRITABLE.0);
         if room {
@@ -352,7 +353,7 @@ impl<L: Locks> Stack<L> {
         sock.wake(cx, id);
     }
 
-    /// Stores the frames of merged segments after the first.
+    /// Stores the data of the second and following frames of merged segments.
     #[inline(never)]
     fn tcp_keep_run(
         &self,
@@ -377,7 +378,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes segments for a listener or without a socket, one at a time.
+    /// Processes segments that have no connection, for a listener or without a socket, one at a
+    /// time.
     fn tcp_unowned<A: Net>(
         &self,
         cx: Cx,
@@ -397,8 +399,8 @@ impl<L: Locks> Stack<L> {
             one.segment.seq = one.segment.seq.plus(one.segment.len);
             one.segment.len = packet.len() as u32;
             one.text = (0, packet.len());
-            // The first segment may have created a connection. Without a listener, the caller holds
-            // the socket's lock.
+            // The first segment may have created a connection. If there is no listener, the caller
+            // holds the socket's lock.
             let child = listener.and_then(|_| self.tcp_find(cx, seen.ends));
             let child = child.filter(|open| open.slot.as_ref().is_some_and(|sock| !sock.is_listening()));
             let Some(Owner { id, mut slot, .. }) = child else {
@@ -412,15 +414,15 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports an ICMP error to the connection that sent the quoted segment. Returns whether that
-    /// segment is unacknowledged (RFC 5927 4.1).
+    /// Reports an ICMP error to the connection that sent the quoted segment. Returns whether the
+    /// quoted segment is still unacknowledged (RFC 5927 4.1).
     pub(crate) fn tcp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], what: IcmpNotice) -> bool {
         self.tcp_failed(cx, (header.src.to_bits(), header.dst.to_bits()), quoted, what)
     }
 
     /// Reports an ICMPv6 error to the connection that sent the quoted segment. `iface` is the
-    /// interface by which the error arrived, which is the zone of link-local addresses; `None` if
-    /// the error is from this host.
+    /// interface on which the error arrived, which is the zone of link-local addresses. It is
+    /// `None` if this host itself created the error.
     pub(crate) fn tcp_error6(
         &self,
         cx: Cx,
@@ -501,13 +503,13 @@ impl Stream {
         None
     }
 
-    /// Stores the accepted part of a frame that contains only data and begins `from` bytes into the
-    /// merged segments.
+    /// Stores the accepted part of a frame that contains only data. The data begins at offset
+    /// `from` of the merged segments.
     fn keep_text(&mut self, text: Text, from: u32, before: u64, mut frame: Frame) {
         let Text::Accept { skip, len, at } = text else { return };
         let (begin, end) = (skip.max(from), (skip + len).min(from + frame.len() as u32));
         if begin >= end {
-            return; // before or after the accepted range
+            return; // outside the accepted range
         }
         frame.truncate((end - from) as usize);
         frame.pull((begin - from) as usize);
@@ -532,16 +534,16 @@ impl Stream {
     }
 }
 
-/// Returns whether the checksum needs no verification: it was left to the port and the packet was
-/// never on a wire, or a `trusted` port has verified it.
+/// Returns whether the checksum needs no verification: either it was left to the port and the
+/// packet has not been on a wire, or a `trusted` port has verified it.
 #[inline(always)]
 fn is_sound(packet: &Frame, trusted: bool) -> bool {
     let flags = packet.flags();
     flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK))
 }
 
-/// Checks lengths and checksum (unless `sound`) and fills in `seen` (RFC 9293 3.1). `seen` has 130
-/// bytes, so it is passed by reference to avoid a copy.
+/// Checks the lengths and, unless `sound` is set, the checksum, and fills in `seen` (RFC 9293 3.1).
+/// `seen` has 130 bytes, so it is passed by reference to avoid a copy.
 #[inline(always)]
 fn check<A: Net>(
     packet: &Frame,
@@ -577,7 +579,7 @@ fn check<A: Net>(
     Ok(())
 }
 
-/// Converts a drop reason of the core to a drop reason of frames.
+/// Converts a drop reason of the core into a drop reason of frames.
 fn reason(why: Dropped) -> DropReason {
     match why {
         Dropped::NoConnection => DropReason::TcpNoConnection,
@@ -600,8 +602,8 @@ fn reason(why: Dropped) -> DropReason {
     }
 }
 
-/// Returns the maximum number of data bytes in a segment without options, in a packet of `mtu`
-/// bytes.
+/// Returns the maximum number of data bytes in a segment without options that is sent in a packet
+/// of `mtu` bytes.
 pub(crate) fn mss_of<A: Family>(mtu: usize) -> u16 {
     mtu.saturating_sub(A::IP_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
 }

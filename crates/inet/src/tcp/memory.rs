@@ -1,24 +1,25 @@
-//! Memory limits of connections, and which connections are restricted or dropped above them.
+//! Memory limits of connections, and the connections that are restricted or dropped above them.
 //!
-//! A peer decides how much of our data it acknowledges, and an application decides how much
-//! received data it reads. The memory of all connections together therefore has a limit,
-//! `net.inet.tcp.memlimit`, enforced in steps:
+//! A peer decides how much of our data it acknowledges, and an application decides how much of the
+//! received data it reads. Therefore the memory of all connections together has a limit,
+//! `net.inet.tcp.memlimit`, which is enforced in steps:
 //!
-//! - First, out-of-order data is dropped (it will be retransmitted).
+//! - First, out-of-order data is dropped. The peer retransmits it.
 //! - Then buffers stop growing.
 //! - Then received data is dropped for connections whose application has unread data, so that
 //!   applications that read promptly are affected last.
 //!
-//! From half the limit on, a connection may queue four times the free memory for sending (Choudhury
-//! and Hahne, Dynamic queue length thresholds, 1998). Connections with stalled peers thereby leave
-//! room for others, however many they are. Each connection may queue a few segments beyond that,
-//! like the minimum of Linux's tcp_wmem. A writer that exceeds its share waits, and is woken when
-//! memory is free. When all memory is used, out-of-order data is discarded and connections whose
-//! peers accept nothing are dropped, longest stalled first (sockstress, CVE-2008-4609). Orphans,
-//! the connections that no process holds, have separate limits in number and time.
+//! From half of the limit on, a connection may queue at most four times the free memory for sending
+//! (Choudhury and Hahne, Dynamic queue length thresholds, 1998). Connections with stalled peers,
+//! however many they are, thereby leave memory for others. Each connection may queue a few segments
+//! beyond that, like the minimum of Linux's tcp_wmem. A writer that exceeds its share waits until
+//! memory is free. When all memory is used, out-of-order data is discarded. Connections whose peers
+//! accept no data are then dropped, those that have been stalled longest first (sockstress,
+//! CVE-2008-4609). Orphans, the connections whose socket is closed, have separate limits for their
+//! number and their time.
 //!
-//! Each connection is charged for the buffers that its data occupies, rounded to a page, so that a
-//! request and its answer do not touch the shared counter.
+//! Each connection is charged for the buffers that its data occupies. The shared counter is updated
+//! only for changes of a page or more, so that a request and its answer do not touch it.
 
 use super::charge::{Charge, MemoryWait, PAGE, Shortage};
 use super::{Failure, Kind, Sock, Stream, TcpError};
@@ -33,14 +34,14 @@ use std::sync::atomic::Ordering;
 use tcp::{Config, Segment, SeqNum, State, Tcb};
 use wire::tcp::Flags;
 
-/// Maximum number of connections dropped at a time to free memory, so that other work is not
-/// delayed.
+/// Maximum number of connections that are dropped at a time to free memory, so that other work is
+/// not delayed.
 const REAPED_AT_ONCE: usize = 1024;
-/// Interval at which stalled connections are looked for.
+/// Interval between searches for stalled connections while memory is exhausted.
 const REAP_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of ended connections whose memory is kept for reuse, like BSD's zones. Allocation and
-/// initialization would cost a tenth of opening and closing a connection.
+/// Number of ended connections whose memory is kept for reuse, as in BSD's zones. Allocating and
+/// initializing new memory would cost a tenth of opening and closing a connection.
 const SPARE: usize = 32;
 
 impl<L: Locks> Stack<L> {
@@ -53,7 +54,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Keeps the memory of an ended connection for reuse, but frees what the connection held.
+    /// Keeps the memory of an ended connection for reuse, but frees everything that the connection
+    /// held.
     pub(super) fn tcp_keep_place(&self, cx: Cx, mut place: Box<Stream>) {
         place.reset();
         let mut spare = self.tcp.spare.lock(cx);
@@ -66,17 +68,18 @@ impl<L: Locks> Stack<L> {
 /// Number of bytes that a connection may always queue for sending when memory is short, like the
 /// minimum of Linux's tcp_wmem.
 const SEND_LEAST: usize = 4096;
-/// Number of buffers for [`SEND_LEAST`] bytes, since single bytes sent at once take a buffer each.
+/// Maximum number of buffers for [`SEND_LEAST`] bytes, since each single byte that is sent at once
+/// occupies a buffer.
 const SEND_LEAST_BUFFERS: usize = 4;
-/// Factor by which a connection's send queue may exceed the free memory.
+/// Maximum ratio of a connection's send queue to the free memory.
 const FAIR: usize = 4;
 
-/// Minimum time between two checks for memory that writers wait for; each waiting writer adds a
-/// microsecond. The checks are needed because not every release is signaled: buffers return to the
-/// pool from elsewhere, and the limit is a sysctl.
+/// Minimum time between two checks for memory that writers wait for. Each waiting writer adds a
+/// microsecond. The checks are needed because not every release of memory is signaled: other code
+/// returns buffers to the pool, and the limit is a sysctl that can be changed.
 const RETRY: Duration = Duration::from_millis(1);
-/// Number of waiting writers from which on all are checked even if the pool is empty, to remove
-/// closed ones.
+/// Number of waiting writers from which on all of them are checked even if the pool is empty, in
+/// order to remove closed sockets from the list.
 const WRITERS_KEPT: usize = 4096;
 
 impl<L: Locks> Stack<L> {
@@ -85,7 +88,7 @@ impl<L: Locks> Stack<L> {
         self.tcp.used.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of connections that no process holds.
+    /// Returns the number of connections whose socket is closed (orphans).
     pub fn tcp_orphans(&self) -> usize {
         self.tcp.used.orphans.load(Ordering::Relaxed)
     }
@@ -109,24 +112,26 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the number of bytes that may be added to a connection's send queue in one call,
-    /// considering memory.
+    /// Returns the number of bytes that memory permits to be added to a connection's send queue in
+    /// one call.
     #[inline]
     pub(super) fn tcp_send_allowance(&self, stream: &Stream) -> usize {
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         if used < limit / 2 { limit / 16 } else { self.tcp_short_allowance(stream, used, limit) }
     }
 
-    /// Returns the allowance of [`Stack::tcp_send_allowance`] while memory is short. Sent data
-    /// leaves an eighth of the limit for received data. Within that, queues share the free memory.
-    /// Beyond it, each queue gets a few segments. An empty queue gets one segment up to a quarter
-    /// above the limit, so that an application that writes before it reads makes progress.
+    /// Returns the allowance of [`Stack::tcp_send_allowance`] while memory is short. Data to be
+    /// sent leaves an eighth of the limit for received data. Up to seven eighths of the limit, the
+    /// send queues share the free memory. Above this, each queue may have a few segments. Up to a
+    /// quarter above the limit, an empty queue gets one segment, so that an application that writes
+    /// before it reads makes progress.
     #[cold]
     fn tcp_short_allowance(&self, stream: &Stream, used: usize, limit: usize) -> usize {
         let (len, buffers) = (stream.send.len(), stream.send.buffers());
         let free = (limit / 8 * 7).saturating_sub(used);
         let pinned = pinned_by(len, buffers, self.pool.size());
-        // Added data is no longer free memory, and data occupies half as much memory again.
+        // The added data itself reduces the free memory, and data occupies half as much memory
+        // again.
         let fair = free.saturating_mul(FAIR).saturating_sub(pinned) / ((FAIR + 1) * 3 / 2);
         let least = match () {
             () if buffers >= SEND_LEAST_BUFFERS => 0,
@@ -139,14 +144,14 @@ impl<L: Locks> Stack<L> {
         fair.max(least)
     }
 
-    /// Returns whether more than 1/`part` of the pool's buffers is free.
+    /// Returns whether more than 1/`part` of the pool's buffers are free.
     fn tcp_leaves_buffers(&self, part: u64) -> bool {
         let pool = self.pool.stats();
         pool.live() < pool.buffers as u64 / part * (part - 1)
     }
 
-    /// Charges a connection for `bytes` more before they are copied, since other threads may write
-    /// meanwhile.
+    /// Charges a connection for `bytes` more bytes before they are copied, since other threads may
+    /// write in the meantime.
     #[inline]
     pub(super) fn tcp_charge_ahead(&self, stream: &mut Stream, bytes: usize) {
         if L::SHARED && bytes >= PAGE {
@@ -155,7 +160,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Charges a connection exactly if memory is short, since small differences add up then.
+    /// Charges a connection exactly if memory is short, since small differences then matter.
     pub(super) fn tcp_charge_exactly(&self, stream: &mut Stream) {
         if self.tcp_memory() >= self.tcp_memory_limit() / 2 {
             stream.charge.set_exactly(stream.pinned(self.pool.size()));
@@ -163,7 +168,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Records that a writer waits for memory. [`Stack::tcp_wake_starved`] wakes the writer once
-    /// other connections use fewer bytes, or after [`RETRY`].
+    /// enough memory is free, or after [`RETRY`].
     #[cold]
     pub(super) fn tcp_starve(&self, cx: Cx, id: usize, stream: &mut Stream) -> TcpError {
         self.count(cx).tcp_memory.sends_refused.bump();
@@ -183,13 +188,13 @@ impl<L: Locks> Stack<L> {
         self.tcp.used.is_awaited()
     }
 
-    /// Returns the time of the next check for memory, if a writer waits.
+    /// Returns the time of the next check for memory; [`Instant::NEVER`] if no writer waits.
     #[inline]
     pub(super) fn tcp_retry_at(&self) -> Instant {
         Instant::from_nanos(self.tcp.retry_at.load(Ordering::Relaxed))
     }
 
-    /// Wakes writers that wait for memory, if some is available.
+    /// Wakes writers that wait for memory, if memory is available.
     #[cold]
     pub(super) fn tcp_wake_starved(&self, cx: Cx) {
         let (used, has_buffer) = (&self.tcp.used, self.pool.get().is_some());
@@ -253,11 +258,11 @@ impl<L: Locks> Stack<L> {
         let pinned = stream.pinned(self.pool.size());
         stream.charge.set(pinned);
         if L::SHARED && self.tcp.used.is_awaited() {
-            self.due(Instant::ZERO); // for the writers that wait for memory
+            self.due(Instant::ZERO); // wakes the writers that wait for memory
         }
     }
 
-    /// Returns whether memory for this segment's data is refused.
+    /// Returns whether the data of this segment is refused because memory is short.
     #[inline]
     pub(super) fn tcp_refuses(&self, cx: Cx, stream: &mut Stream, segment: &Segment) -> bool {
         if segment.len == 0 || self.tcp_memory() < self.tcp_memory_limit() / 2 {
@@ -268,7 +273,7 @@ impl<L: Locks> Stack<L> {
 
     #[cold]
     fn tcp_refuses_short(&self, cx: Cx, stream: &mut Stream, segment: &Segment) -> bool {
-        stream.charge.set(stream.pinned(self.pool.size())); // a run is charged at its end, which is too late here
+        stream.charge.set(stream.pinned(self.pool.size())); // without this, a run is charged only at its end
         if !stream.tcb.state().is_synchronized() || segment.has(Flags::SYN) || segment.has(Flags::RST) {
             return false;
         }
@@ -277,8 +282,8 @@ impl<L: Locks> Stack<L> {
             counts.out_of_order_refused.add(segment.segments().into());
             return true;
         }
-        // An application without unread data still gets a segment, up to a limit slightly above
-        // that of a sender with an empty queue (`tcp_short_allowance`).
+        // If the application has no unread data, a segment is still accepted. The limit for this is
+        // slightly above that for a sender with an empty queue (`tcp_short_allowance`).
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         let most = if stream.recv.is_empty() { limit.saturating_add(limit / 16 * 5) } else { limit };
         let refused = used >= most || used >= limit && !self.tcp_leaves_buffers(16);
@@ -288,7 +293,7 @@ impl<L: Locks> Stack<L> {
         refused
     }
 
-    /// Drops the data of a segment for lack of memory; its acknowledgment still counts.
+    /// Drops the data of a segment because memory is short. Its acknowledgment is still processed.
     #[cold]
     pub(super) fn tcp_without_text(&self, cx: Cx, segment: &Segment, packet: Frame) -> Segment {
         self.drop_frame(cx, packet, DropReason::TcpNoMemory);
@@ -296,14 +301,14 @@ impl<L: Locks> Stack<L> {
         Segment { len: 0, flags, ..*segment }
     }
 
-    /// Returns how long a peer may accept no data before its connection is dropped.
+    /// Returns the time for which a peer may accept no data before its connection can be dropped.
     fn tcp_patience(&self) -> Duration {
         Duration::from_millis(self.sysctls.tcp_stall_time.get().unsigned_abs())
     }
 
-    /// Drops a connection that no process holds if its peer has accepted no data for too long.
-    /// Called when its timer expires. Every such connection has a timer: retransmission, probe or
-    /// FIN-WAIT-2.
+    /// Drops an orphan (a connection whose socket is closed) if its peer has accepted no data for
+    /// too long. Called when the connection's timer expires. Every orphan has a timer: for
+    /// retransmission, probes or FIN-WAIT-2.
     pub(super) fn tcp_orphan_stalls(&self, cx: Cx, sock: &mut Sock<L>) {
         if !sock.orphan {
             return;
@@ -329,9 +334,9 @@ impl<L: Locks> Stack<L> {
         sock.error = Some(why);
     }
 
-    /// Frees memory when it is exhausted: discards out-of-order data, and drops the connections
-    /// whose peers have stalled longest, until a quarter of the limit is free. Returns the time of
-    /// the next check.
+    /// Frees memory when it is exhausted. Discards out-of-order data, and drops the connections
+    /// whose peers have been stalled longest until a quarter of the limit is free. Returns the time
+    /// of the next check.
     pub(super) fn tcp_reap(&self, cx: Cx) -> Instant {
         if self.tcp_shortage() < Shortage::All {
             return Instant::NEVER;
@@ -381,18 +386,18 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns approximately how many bytes of buffers a queue of `len` bytes holds, if each buffer has
-/// `buffer` bytes.
+/// Returns approximately how many bytes of buffers a queue with `len` bytes of data occupies.
+/// `buffers` is the number of its buffers, `buffer` the size of one in bytes.
 #[inline(always)]
 fn pinned_by(len: usize, buffers: usize, buffer: usize) -> usize {
-    // A full Ethernet segment fills two thirds of its buffer; the last buffer may be almost empty.
-    // The estimate avoids a division, since every call needs it. Single bytes sent at once occupy a
-    // buffer each.
+    // A full Ethernet segment fills two thirds of its buffer, and the last buffer may be almost
+    // empty. The estimate avoids a division, since every call computes it. Each single byte that is
+    // sent at once occupies a buffer.
     if len == 0 { 0 } else { (len + len / 2 + buffer).max(buffers * buffer) }
 }
 
 impl Stream {
-    /// Frees everything that an ended connection held, except its own memory.
+    /// Frees everything that an ended connection held, except the memory of the connection itself.
     fn reset(&mut self) {
         self.tcb.reset();
         self.send.reinit(0);
@@ -401,8 +406,8 @@ impl Stream {
         self.charge.clear();
     }
 
-    /// Returns approximately how many bytes of buffers the queues hold. A segment's data occupies
-    /// its whole buffer.
+    /// Returns approximately how many bytes of buffers the queues occupy. The data of a segment
+    /// occupies its whole buffer.
     #[inline]
     fn pinned(&self, buffer: usize) -> usize {
         pinned_by(self.send.len(), self.send.buffers(), buffer)
@@ -410,7 +415,8 @@ impl Stream {
             + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
     }
 
-    /// Returns the time since the peer last accepted some of the queued data.
+    /// Returns the time since the peer last accepted data from the send queue; zero if no data is
+    /// queued.
     fn stalls(&self, now: Instant) -> Duration {
         let state = self.tcb.state();
         let waits = !self.send.is_empty() || matches!(state, State::FinWait1 | State::Closing | State::LastAck);

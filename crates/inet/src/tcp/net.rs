@@ -1,7 +1,7 @@
 //! Local and remote address and port (the ends) of a TCP socket, and TCP's additions to [`Family`].
 //!
-//! IPv4 ends are in the socket's cache line. IPv6 ends are in [`Rest`], with the event receivers;
-//! the ports of IPv6 are in the cache line too.
+//! The addresses and ports of IPv4 are in the socket's cache line. The addresses of IPv6 are in
+//! [`Rest`], with the event receivers; its ports are in the cache line.
 
 use super::headers::LINK;
 use super::{ListenConfigs, Rest, Sock};
@@ -17,16 +17,16 @@ use wire::ip6;
 
 /// Address family, as used by TCP.
 pub(crate) trait Net: Family {
-    /// Returns the socket's ends if it accepts segments of this family.
+    /// Returns the socket's addresses and ports if it accepts segments of this family.
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends<Self>>;
     /// Returns the MSS assumed for a peer without an MSS option (RFC 9293 3.7.1).
     fn default_mss<L: Locks>(stack: &Stack<L>) -> u16;
     /// Returns the configuration that a listener uses for connections of this family.
     fn listen_config(configs: &ListenConfigs) -> &Arc<Config>;
-    /// Returns whether headers that were built for another connection fit segments between `ends`,
-    /// except for the fields that [`Net::make_own`] writes.
+    /// Returns whether headers that were built for another connection are valid for segments
+    /// between `ends`, except for the fields that [`Net::make_own`] writes.
     fn leads(headers: &[u8], ends: Ends<Self>, tos: u8, ttl: u8) -> bool;
-    /// Writes the header fields specific to one connection.
+    /// Writes the header fields that are specific to one connection.
     fn make_own<L: Locks>(headers: &mut [u8], stack: &Stack<L>, ends: Ends<Self>);
 }
 
@@ -75,7 +75,7 @@ impl Net for u128 {
         &configs.six
     }
 
-    /// Headers between link-local addresses are never shared, as the same address exists on many
+    /// Headers between link-local addresses are never shared, since the same address exists on many
     /// links.
     #[inline(always)]
     fn leads(headers: &[u8], ends: Ends6, tos: u8, ttl: u8) -> bool {
@@ -96,7 +96,7 @@ impl Net for u128 {
 }
 
 impl<L: Locks> Sock<L> {
-    /// Returns the domain that the socket was opened for.
+    /// Returns the domain with which the socket was opened.
     pub fn domain(&self) -> Domain {
         if self.place.families() == Families::V4 { Domain::Inet } else { Domain::Inet6 }
     }
@@ -112,12 +112,12 @@ impl<L: Locks> Sock<L> {
         self.ends().tuple()
     }
 
-    /// Returns the local address, as shown to the application.
+    /// Returns the local address in the form that the application receives.
     pub fn local_addr(&self) -> SocketAddr {
         self.domain().shown(self.tuple().local_addr())
     }
 
-    /// Returns the remote address, as shown to the application.
+    /// Returns the remote address in the form that the application receives.
     pub fn peer_addr(&self) -> SocketAddr {
         self.domain().shown(self.tuple().remote_addr())
     }
@@ -131,7 +131,7 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Sets the local and remote address and port, when the socket is bound, connected or
+    /// Sets the local and remote address and port. Called when the socket is bound, connected or
     /// disconnected.
     pub(super) fn set_ends(&mut self, ends: SockEnds) {
         let domain = self.domain();

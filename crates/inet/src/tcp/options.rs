@@ -1,21 +1,21 @@
 //! Socket options, stored once for all sockets with the same options.
 //!
-//! A server that accepts 100,000 connections may set the same two options on each. The 160 bytes of
-//! options would be most of a socket's size without its connection. Sets are shared and immutable:
-//! setting an option selects another set.
+//! A server that accepts 100,000 connections may set the same two options on each of them. The 160
+//! bytes of options would be most of a socket's size without its connection. Option sets are
+//! therefore shared and immutable: setting an option selects another set.
 
 use super::{NO_OPTIONS, Options, Tcp};
 use ::tcp::Config;
 use lock::{Cx, Locks};
 use std::sync::Arc;
 
-/// Number of option sets kept for lookup, newest last. A program that sets options one after
-/// another uses only a few.
+/// Number of option sets kept for lookup, the newest last. A program that sets several options one
+/// after another uses only a few sets.
 const REMEMBERED: usize = 8;
 
 impl<L: Locks> Tcp<L> {
-    /// Returns an option set with these options, shared with other sockets if possible; `None` for
-    /// the defaults.
+    /// Returns a set with these options, which is shared with other sockets if possible; `None` for
+    /// the default options.
     pub(super) fn shared_options(&self, cx: Cx, options: Options) -> Option<Arc<Options>> {
         let mut sets = self.options.lock(cx);
         if let Some(set) = sets.iter().rfind(|set| ***set == options) {
@@ -53,8 +53,8 @@ pub(super) fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let mut config = Config::clone(&base);
     config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
     if let Some(space) = options.recv_space {
-        // The window scale is derived from this size too (as in Linux), so the peer cannot use a
-        // larger size that is set later.
+        // As in Linux, the window scale is derived from this size too. The peer therefore cannot
+        // use a larger size that is set later.
         (config.recv_space, config.recv_space_max) = (space, space);
     }
     config.algorithm = options.congestion.unwrap_or(config.algorithm);
@@ -77,7 +77,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &with(1).unwrap()) && !Arc::ptr_eq(&first, &other));
         (10..50).for_each(|ttl| assert!(with(ttl).is_some_and(|set| set.ttl == Some(ttl))));
         assert_eq!(tcp.options.lock(cx).len(), REMEMBERED);
-        assert_eq!(with(1).as_deref(), Some(&*first), "forgotten, and made again");
+        assert_eq!(with(1).as_deref(), Some(&*first), "an equal set is created again after it was evicted");
         assert!(tcp.shared_options(cx, NO_OPTIONS.clone()).is_none());
         let child = tcp.inherited_options(cx, Some(&first)).unwrap();
         assert_eq!(*child, Options { nonblocking: false, ..Options::clone(&first) });

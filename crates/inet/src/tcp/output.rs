@@ -1,14 +1,14 @@
-//! TCP output: sends the segments of `Tcb::poll_segment` as frames.
+//! TCP output: sends the segments that `Tcb::poll_segment` returns as frames.
 //!
-//! The usual segment uses the headers of the previous one: the Ethernet and IP headers are cached
-//! with their checksums, which are valid while the stack's epoch is unchanged. They are prepended
-//! to the buffer of the send queue, which is lent to the frame; nothing else is written. The
+//! Most segments use the headers of the previous one: the Ethernet and IP headers are cached with
+//! their checksums, which are valid while the stack's epoch is unchanged. The headers are prepended
+//! to the buffer of the send queue, which is lent to the frame. Nothing else is written, since the
 //! checksum of the payload was computed when the payload was copied into the buffer. All other
 //! segments pass through the layers one by one ([`Family::send`]).
 //!
-//! With TSO on the interface, data is sent in large segments of up to 64 KiB. Each takes one pass
-//! through this code and is one frame for the port. A whole buffer of that size is lent; the rest
-//! of a partly sent buffer is copied, and may be as large.
+//! With TSO on the interface, data is sent in large segments of up to 64 KiB. A large segment
+//! passes through this code once and is one frame for the port. A whole buffer of the send queue is
+//! lent to the frame. The rest of a partly sent buffer is copied.
 
 use super::counts;
 use super::headers::{Headers, LINK, NO_QUEUE, PEERS};
@@ -37,7 +37,7 @@ pub(super) const fn lower<A: Family>() -> usize {
     LINK + A::IP_LEN
 }
 
-/// IP header fields that a socket's options determine.
+/// IP header fields that depend on a socket's options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IpOptions {
     ttl: u8,
@@ -58,22 +58,23 @@ pub(super) fn sock_ends(ends: &::tcp::Ends) -> SockEnds {
 /// A segment about to be sent.
 struct Leaving<'a> {
     out: &'a Out,
-    /// Frame with the data, and the checksum of the data if known.
+    /// Frame with the data, and the checksum of the data if it is known.
     text: (Frame, Option<Partial>),
-    /// No other segment follows, so this one need not wait at its interface.
+    /// True if no other segment follows. This segment then need not wait at its interface.
     alone: bool,
 }
 
-/// Cleanup of a socket after its lock is released.
+/// Cleanup that a socket needs after its lock is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Over {
     /// No cleanup: the socket continues to exist.
     No,
-    /// The connection is in TIME-WAIT, which is stored elsewhere; the process still has the socket.
+    /// The connection is in TIME-WAIT, which is stored elsewhere. The process has not closed the
+    /// socket.
     Late,
-    /// The connection has ended and no process has the socket.
+    /// The connection has ended, and the process has closed the socket.
     Gone,
-    /// The same as `Gone`, and the socket is in the table of L4 ports.
+    /// Like `Gone`, but the socket is also in the table of L4 ports.
     GoneBound,
 }
 
@@ -103,8 +104,8 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         let is_new = stream.headers.queue == NO_QUEUE;
         if L::SHARED && stream.tcb.is_all_acknowledged() && (is_new || stream.tcb.not_sent() > 0) {
-            // The connection moves to this thread's queue, since there is no unacknowledged data
-            // that its segments could overtake.
+            // The connection moves to this thread's queue. Segments cannot overtake others, since
+            // there is no unacknowledged data.
             stream.headers.queue = self.queue_number(cx) as u16;
         }
         let lap = self.resume(cx);
@@ -153,7 +154,7 @@ impl<L: Locks> Stack<L> {
             if !stream.tcb.poll_into(cx.now, most, &mut out) {
                 break;
             }
-            // A single segment goes directly to the port.
+            // A segment that is sent alone goes directly to the port.
             let alone = at_once == AtOnce::Yes && !staged && !stream.tcb.has_output();
             let text = self.tcp_payload(cx, &mut stream.send, &out, spare);
             let gone =
@@ -161,7 +162,7 @@ impl<L: Locks> Stack<L> {
             if gone.is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
                 self.count(cx).tcp.output.not_sent.bump();
-                break; // no buffer now: retried by the timer
+                break; // no buffer is free: the timer causes a retry
             }
             staged |= !alone;
         }
@@ -171,8 +172,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the maximum number of data bytes in the next segment; 0 stands for the MSS. Also
-    /// returns a buffer for the segment if it is large and must be copied.
+    /// Returns the maximum number of data bytes in the next segment; 0 selects the MSS. Also
+    /// returns a buffer for the segment if the segment is large and must be copied.
     #[inline]
     fn tcp_largest(&self, cx: Cx, stream: &mut Stream) -> (u32, Option<Frame>) {
         if stream.headers.has_ethernet_limits() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {
@@ -235,7 +236,7 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// Returns a frame with the segment's data, and the checksum of the data if known.
+    /// Returns a frame with the segment's data, and the checksum of the data if it is known.
     #[inline(always)]
     fn tcp_payload(
         &self,
@@ -312,8 +313,8 @@ impl<L: Locks> Stack<L> {
         let (tos, ports) = (options.tos | out.ecn.bits(), [ends.local_port, ends.remote_port]);
         let ttl = options.ttl;
         let head = Head { src, dst, proto: Proto::TCP, tos, ttl, df: true, has_header: false, ports };
-        // A segment that cannot be sent is dropped and counted in `send`, and its timer retransmits
-        // it.
+        // A segment that cannot be sent is dropped and counted in `send`. The retransmission timer
+        // causes it to be sent again.
         let _ = A::send(self, cx, frame, &head, &exit, partial, AtOnce::Later);
     }
 
@@ -332,8 +333,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Passes a segment with all its headers to the interface. With `alone`, passes it directly to
-    /// the port.
+    /// Passes a segment with all its headers to the interface. If `alone` is set, passes it
+    /// directly to the port.
     #[inline(always)]
     fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
         A::counts(self.count(cx)).sent.add(1);
@@ -368,7 +369,7 @@ impl<L: Locks> Stack<L> {
 
     #[inline(never)]
     fn tcp_make_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
-        let epoch = self.epoch(); // before the lookups: a change meanwhile makes the headers stale, not wrong
+        let epoch = self.epoch(); // read before the lookups, so that a concurrent change makes the headers stale
         let Ok(exit) = A::exit(self, cx, ends.remote, None) else { return };
         let Target::Neighbor(next) = exit.to else { return };
         let Some(iface) = self.ifaces.get(exit.iface).filter(|iface| iface.tunnel.is_none()) else { return };
@@ -409,7 +410,7 @@ impl Headers {
         }
     }
 
-    /// Prepends all headers to a segment; returns the frame.
+    /// Prepends all headers to a segment and returns the frame.
     #[inline(always)]
     fn emit<A: Net>(&self, ends: Ends<A>, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
         let sum = text_sum(self.offload, sum, &frame);
@@ -445,8 +446,8 @@ pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> 
     }
 }
 
-/// Writes the TCP header and its options, with a zero checksum field. `head` has exactly their
-/// length.
+/// Writes the TCP header and its options, with a zero checksum field. The length of `head` is
+/// exactly that of the header with its options.
 #[inline(always)]
 fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     let header = wire::tcp::Header {
@@ -502,8 +503,8 @@ impl<L: Locks> Stack<L> {
                 }
             }
             Over::GoneBound => {
-                // The socket is removed from the tables while it still owns its number: the next
-                // socket with that number may need its port.
+                // The socket is removed from the tables while it still has its number: the next
+                // socket with this number may need the same port.
                 let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
                 ends.into_iter().for_each(|ends| self.tcp_unfind(cx, id, ends, true));
                 self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
@@ -514,7 +515,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends the segment `answer` for connection `id`, separately from its data stream.
+    /// Sends the segment `answer` of connection `id`, which is not part of its data stream.
     pub(super) fn tcp_answer(&self, cx: Cx, sock: &Sock<L>, answer: &Out) {
         match sock.ends() {
             SockEnds::V4(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u32, L>(sock.options(), self)),

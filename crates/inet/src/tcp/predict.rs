@@ -1,12 +1,12 @@
-//! Fast path of TCP: for expected received segments, from the packet to the reader
-//! ([`::tcp::Expected`]); for ordinary sent segments, from the send call to the port
+//! Fast path of TCP. It handles expected received segments, from the packet to the reader
+//! ([`::tcp::Expected`]), and ordinary sent segments, from the send call to the port
 //! ([`::tcp::Next`]).
 //!
 //! For nearly every segment of an undisturbed connection, the 52 bytes of headers at fixed offsets
-//! are sufficient. So no [`Segment`](::tcp::Segment) of 90 bytes and no reply are built, and the
-//! output step is skipped if nothing must be sent. A segment that the fast path declines has
-//! changed nothing and continues in `input`, with the socket already found. Accepted segments are
-//! counted as in `input`.
+//! are sufficient. Therefore the fast path builds neither a [`Segment`](::tcp::Segment) of 90 bytes
+//! nor a reply, and skips the output step if nothing must be sent. If the fast path declines a
+//! segment, it has changed nothing, and the segment continues in `input` with the socket already
+//! found. Accepted segments are counted as in `input`.
 
 use super::headers::Headers;
 use super::net::Net;
@@ -25,16 +25,16 @@ use wire::Proto;
 use wire::checksum::Partial;
 use wire::tcp::Timestamped;
 
-/// Returns the length in bytes of an IP header without options and a TCP header with padded
-/// timestamps.
+/// Returns the combined length in bytes of an IP header without options and a TCP header with
+/// padded timestamps.
 #[inline(always)]
 const fn headers<A: Net>() -> usize {
     A::IP_LEN + Timestamped::LEN
 }
 
-/// Reads an ordinary IP packet received on the link of `zone`; returns its addresses, ports and
-/// contents if [`Expected`] can represent them. The checksum is then valid. `sound` states that it
-/// was verified before.
+/// Parses an ordinary IP packet that was received on the link of `zone`. Returns its addresses,
+/// ports and contents if [`Expected`] can represent them and the checksum is correct. `sound` is
+/// set if the checksum was verified before.
 #[inline(always)]
 pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -> Option<(Ends<A>, Expected)> {
     let bytes = packet.bytes();
@@ -61,12 +61,12 @@ pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -
 pub(super) enum Owes {
     /// Nothing must be sent now, and the timer is set.
     Nothing,
-    /// An ACK, or data that had to wait for room, must be sent.
+    /// An ACK must be sent, or data for which there was no space in the window before.
     Segments,
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes a segment of the connection found for it, if the segment was expected.
+    /// Processes a segment of the connection `open`, if the segment was expected.
     ///
     /// # Errors
     ///
@@ -102,7 +102,8 @@ impl<L: Locks> Stack<L> {
         if seg.len > 0 && packet.pull(headers::<A>()) {
             stream.recv.push(packet);
         }
-        // A reader is notified of data, a writer only when there is room again.
+        // A reader is notified of data; a writer is notified only when the send buffer has space
+        // again.
         let news = seg.len > 0 || !had_room && stream.has_room();
         let owes = stream.tcb.has_output();
         stream.dirty |= owes;
@@ -116,8 +117,8 @@ impl<L: Locks> Stack<L> {
         Ok(if owes { Owes::Segments } else { Owes::Nothing })
     }
 
-    /// Processes a segment that ends the socket's connection or one direction of it, if that was
-    /// expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
+    /// Processes a segment that ends the socket's connection or one direction of it, if this
+    /// segment was expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
     #[inline(never)]
     fn tcp_ends<A: Net>(&self, cx: Cx, open: &mut Owner<'_, L, A>, seg: &Expected) -> bool {
         let id = open.id;
@@ -142,8 +143,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends written data if it is simply the next data of the stream
-    /// ([`Tcb::next_text`](::tcp::Tcb::next_text)). The data is sent from the buffer that it was
-    /// written to, with the cached headers, directly to the port. Returns `false` if the slow path
+    /// ([`Tcb::next_text`](::tcp::Tcb::next_text)). The data is sent from the buffer into which it
+    /// was written, with the cached headers, directly to the port. Returns `false` if the slow path
     /// is needed.
     #[inline(always)]
     pub(super) fn tcp_send_next<A: Net>(&self, cx: Cx, ends: Ends<A>, stream: &mut Stream) -> bool {
@@ -217,8 +218,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Headers {
-    /// Prepends the headers of `next` to its data, whose checksum is `text`. The caller has checked
-    /// the headroom.
+    /// Prepends the headers of `next` to its data. `text` is the checksum of the data. The caller
+    /// has checked the headroom.
     #[inline(always)]
     fn emit_next<A: Net>(&self, ends: Ends<A>, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {
         let segment_len = (Timestamped::LEN + frame.len()) as u16;

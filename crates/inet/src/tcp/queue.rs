@@ -1,11 +1,12 @@
-//! Data of a connection in three queues: written and not acknowledged, received and not read, and
+//! Data of a connection, in three queues: written but not acknowledged, received but not read, and
 //! received out of order.
 //!
-//! A [`SendQueue`] keeps written data in the buffers that it was copied into, with headroom for
-//! headers. A buffer is lent to the frame that sends it, so nothing is copied again. A
-//! [`RecvQueue`] holds received frames. Small ones are merged by copying, so that a peer which
-//! sends single bytes does not pin a buffer with each. [`OutOfOrder`] holds bytes, not frames, on
-//! pages of 4 kB: the window bounds its memory, however small the segments are.
+//! A [`SendQueue`] keeps written data in the buffers into which it was copied, with headroom for
+//! headers. A buffer is lent to the frame that sends it, so the data is not copied again. A
+//! [`RecvQueue`] stores received frames. Small frames are merged by copying, so that a peer that
+//! sends single bytes does not pin a buffer with each byte. [`OutOfOrder`] stores bytes, not
+//! frames, in pages of 4 kB. Its memory is therefore limited by the window, however small the
+//! segments are.
 
 use buf::{Frame, Held};
 use std::collections::{BTreeMap, VecDeque};
@@ -17,7 +18,7 @@ struct Piece {
     held: Held,
     /// Stream position of the buffer's first byte, modulo 2^32.
     start: u32,
-    /// Folded checksum of the bytes, unless the port was expected to compute it.
+    /// Folded checksum of the bytes; `None` if the port was expected to compute it.
     sum: Option<u16>,
 }
 
@@ -51,7 +52,7 @@ impl Piece {
     }
 }
 
-/// Data written and not acknowledged, in order. The first byte is that of SND.UNA.
+/// Data that is written but not acknowledged, in order. The first byte is that of SND.UNA.
 #[derive(Debug)]
 pub struct SendQueue {
     pieces: VecDeque<Piece>,
@@ -64,7 +65,7 @@ pub struct SendQueue {
     near: u32,
 }
 
-/// Maximum size of a queue in bytes, whatever size is requested.
+/// Maximum size of a queue in bytes, even if a larger size is requested.
 const MOST: u32 = 1 << 30;
 
 /// Size limits of a piece, that is, of the data in one buffer of the send queue.
@@ -75,14 +76,16 @@ pub struct Sizes {
     /// Maximum number of bytes in a large segment, which the port splits; 0 if the port does not
     /// support them.
     pub large: usize,
-    /// True if the first byte must begin a new piece, however little the last piece holds. All data
-    /// queued before was sent, perhaps with a short last segment. If new data were added to its
-    /// piece, all further segments would span two pieces and be copied instead of lent.
+    /// True if the first byte must begin a new piece, even if the last piece contains little data.
+    /// This is set if all data queued before was sent, perhaps with a short last segment. If new
+    /// data were added to that piece, all further segments would span two pieces and be copied
+    /// instead of lent.
     pub aligned: bool,
 }
 
-/// Side that computes the checksums of added data. The stack computes them during the copy, based
-/// on a prediction. A checksum that turns out to be missing is computed later.
+/// Side that computes the checksums of added data. The choice is based on a prediction. The stack
+/// computes the checksums during the copy. A checksum that turns out to be missing is computed
+/// later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sums {
     /// The stack computes the checksums.
@@ -115,8 +118,8 @@ impl SendQueue {
         SendQueue { pieces: VecDeque::new(), front: 0, len: 0, space: space.min(MOST), near: 0 }
     }
 
-    /// Resets the queue for a new connection. Its content is dropped, and capacity for more than
-    /// two pieces is freed.
+    /// Resets the queue for a new connection. Drops its content, and frees capacity for more than
+    /// two pieces.
     pub fn reinit(&mut self, space: u32) {
         self.pieces.clear();
         self.pieces.shrink_to(2);
@@ -161,10 +164,10 @@ impl SendQueue {
         self.room() * 3 >= self.space()
     }
 
-    /// Copies up to [`SendQueue::room`] bytes into pieces with buffers from `make`; returns the
-    /// number of bytes copied. A piece has at most `sizes.large` bytes if its buffer is that large,
-    /// else at most `sizes.small`. The argument of `make` is the number of bytes still to be
-    /// copied, or the number of bytes queued if that is more.
+    /// Copies up to [`SendQueue::room`] bytes into pieces with buffers from `make`. Returns the
+    /// number of bytes copied. A piece contains at most `sizes.large` bytes if its buffer is that
+    /// large, otherwise at most `sizes.small`. The argument of `make` is the larger of the number
+    /// of bytes still to be copied and the number of bytes queued.
     pub fn append(
         &mut self,
         bytes: &[u8],
@@ -186,7 +189,7 @@ impl SendQueue {
                 break;
             }
             if self.pieces.capacity() == 0 {
-                self.pieces.reserve_exact(1); // usually enough for a request or its answer
+                self.pieces.reserve_exact(1); // usually sufficient for a request or its answer
             }
             self.pieces.push_back(piece);
         }
@@ -200,7 +203,7 @@ impl SendQueue {
         self.pieces.shrink_to_fit();
     }
 
-    /// Removes `bytes` bytes from the front, which were acknowledged.
+    /// Removes `bytes` acknowledged bytes from the front.
     pub fn release(&mut self, bytes: u32) {
         let bytes = bytes.min(self.len);
         self.len -= bytes;
@@ -233,8 +236,8 @@ impl SendQueue {
         found
     }
 
-    /// Returns the number of bytes from offset `at` to the end of its piece, and whether `at` is
-    /// the beginning of the piece.
+    /// Returns the number of bytes from offset `at` to the end of its piece, and whether the piece
+    /// begins at `at`.
     #[inline]
     pub(crate) fn rest_of_piece_at(&mut self, at: u32) -> (usize, bool) {
         match self.find(at) {
@@ -253,8 +256,8 @@ impl SendQueue {
         }
     }
 
-    /// Returns a frame with the first `len` bytes of piece `index`, and their checksum if known.
-    /// Returns `None` while the piece is lent.
+    /// Returns a frame with the first `len` bytes of piece `index`, and their checksum if it is
+    /// known. Returns `None` while the piece is already lent.
     #[inline]
     pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.get_mut(index)?;
@@ -266,21 +269,22 @@ impl SendQueue {
         Some((frame, None))
     }
 
-    /// Returns a frame with everything queued, as [`SendQueue::lend`] does, if that is `len` bytes
-    /// in one piece.
+    /// Returns a frame with all queued data, as [`SendQueue::lend`] does, if this data is `len`
+    /// bytes in one piece.
     #[inline(always)]
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
         if self.len != len || piece.held.len() != self.len as usize || piece.start != self.front {
-            return None; // otherwise the released part of the first piece could have the length of the second
+            return None; // the released part of the first piece could have the length of the second
         }
         self.near = 0;
         let sum = piece.sum();
         Some((piece.held.lend()?, sum))
     }
 
-    /// Copies the `len` bytes at offset `at` to the end of `frame`. Returns their checksum, if the
-    /// stack computes checksums. Returns `None` if the bytes are not queued or do not fit.
+    /// Copies the `len` bytes at offset `at` to the end of `frame`. Returns their checksum, which is
+    /// `None` if the checksum of one of the pieces is unknown. Returns `None` if the bytes are not
+    /// queued or do not fit.
     pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Option<Partial>> {
         let (mut index, mut from) = self.find(at)?;
         let (mut left, mut done, mut sum) = (len as usize, 0, Some(Partial::ZERO));
@@ -303,43 +307,43 @@ impl SendQueue {
     }
 }
 
-/// Data to be read: a received frame, or bytes merged from several frames.
+/// Data that can be read: a received frame, or bytes merged from several frames.
 #[derive(Debug)]
 enum Chunk {
     Frame {
         frame: Frame,
-        /// Number of bytes of the frame that were read. The offset that a frame itself stores is
-        /// limited to 32 KiB, less than a large segment.
+        /// Number of bytes of the frame that have been read. The offset in a frame itself cannot be
+        /// used, since it is limited to 32 KiB, which is less than a large segment.
         read: u32,
     },
     #[expect(clippy::box_collection, reason = "8 bytes in the chunk, not 32: few chunks are of this kind")]
     Bytes(Box<VecDeque<u8>>),
 }
 
-/// Data received in order and not read.
+/// Data received in order but not read.
 #[derive(Debug)]
 pub struct RecvQueue {
     chunks: VecDeque<Chunk>,
     len: usize,
-    /// Stream position of the next byte: the number of bytes received in order since the connection
-    /// began.
+    /// Stream position of the next byte to be received: the number of bytes received in order since
+    /// the connection began.
     end: u64,
 }
 
-/// Divisor of the buffer size: data shorter than 1/`SMALL` of its buffer is copied, to limit the
+/// Divisor of the buffer size. Data shorter than 1/`SMALL` of its buffer is copied, to limit the
 /// unused part of buffers.
 const SMALL: usize = 8;
-/// Maximum size of a merged chunk in bytes.
+/// Maximum number of bytes in a merged chunk.
 const GATHERED: usize = 1 << 16;
 
 impl RecvQueue {
-    /// Creates an empty queue; the next byte has stream position `end`.
+    /// Creates an empty queue. The next byte received has the stream position `end`.
     pub fn new(end: u64) -> RecvQueue {
         RecvQueue { chunks: VecDeque::new(), len: 0, end }
     }
 
-    /// Resets the queue for a new connection. Its content is dropped, and capacity for more than
-    /// two chunks is freed.
+    /// Resets the queue for a new connection. Drops its content, and frees capacity for more than
+    /// two chunks.
     pub fn reinit(&mut self) {
         self.chunks.clear();
         self.chunks.shrink_to(2);
@@ -370,7 +374,7 @@ impl RecvQueue {
             return;
         }
         let room = frame.len() + frame.headroom() + frame.tailroom();
-        // A single small frame stays as it is: it is usually a request, followed by our answer.
+        // The first small frame is not copied: it is usually a request, which we answer next.
         if frame.len() * SMALL < room && !self.chunks.is_empty() {
             return self.push_bytes(frame.bytes());
         }
@@ -382,7 +386,7 @@ impl RecvQueue {
         self.chunks.push_back(Chunk::Frame { frame, read: 0 });
     }
 
-    /// Appends a copy of bytes.
+    /// Appends a copy of `bytes`.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         self.end += bytes.len() as u64;
@@ -395,7 +399,7 @@ impl RecvQueue {
     /// Moves as many bytes to `into` as fit. Returns the number of bytes moved.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
-        // The usual case: a request or an answer in one frame that is read at once.
+        // The usual case: a request or an answer in one frame, which is read in one call.
         if let Some(Chunk::Frame { frame, read: 0 }) = self.chunks.front()
             && frame.len() == self.len
             && let Some(into) = into.get_mut(..self.len)
@@ -436,13 +440,13 @@ impl RecvQueue {
         self.chunks.shrink_to_fit();
     }
 
-    /// Drops everything; returns the number of bytes dropped.
+    /// Drops all queued data. Returns the number of bytes dropped.
     pub fn clear(&mut self) -> usize {
         self.chunks.clear();
         std::mem::take(&mut self.len)
     }
 
-    /// Returns the number of chunks queued: frames, and merged bytes.
+    /// Returns the number of chunks queued, each of which is a frame or merged bytes.
     #[inline]
     pub fn chunks(&self) -> usize {
         self.chunks.len()
@@ -494,7 +498,7 @@ fn copy(into: &mut [u8], from: &[u8]) -> usize {
 
 const PAGE: u64 = 4096;
 
-/// Data received out of order, by stream position. The core records which of the bytes are present.
+/// Data received out of order, by stream position. The core records which bytes are present.
 #[derive(Debug, Default)]
 pub struct OutOfOrder {
     pages: BTreeMap<u64, Box<[u8]>>,
@@ -512,8 +516,8 @@ impl OutOfOrder {
         }
     }
 
-    /// Moves the `len` bytes from stream position `at` to the end of `queue`, and discards
-    /// everything before the end of that range. Returns `false` if some of the bytes are missing.
+    /// Moves the `len` bytes at stream position `at` to the end of `queue`, and discards all data
+    /// before the end of that range. Returns `false` if some of the bytes are missing.
     #[must_use]
     pub fn take(&mut self, mut at: u64, len: u64, queue: &mut RecvQueue) -> bool {
         let end = at + len;

@@ -1,5 +1,5 @@
-//! State of a TCP socket for display, in addition to `Tcb::info`: memory, timer, whether a process
-//! holds the socket.
+//! State of a TCP socket for display, in addition to `Tcb::info`: memory, timer, and whether the
+//! process has closed the socket.
 
 use super::{Kind, Sock};
 use crate::Stack;
@@ -8,38 +8,38 @@ use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use tcp::State;
 
-/// Number of bytes that a socket holds, and its buffer sizes. The buffer sizes of a listener are
-/// those of the connections it accepts.
+/// Number of bytes that a socket holds, and its buffer sizes. For a listener, the buffer sizes are
+/// those of the connections that it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// Number of bytes received and not read, in order or not.
+    /// Number of bytes received but not read, in order or not.
     pub recv: usize,
     /// Maximum number of bytes in `recv`.
     pub recv_space: usize,
-    /// Number of bytes written and not acknowledged.
+    /// Number of bytes written but not acknowledged.
     pub send: usize,
     /// Maximum number of bytes queued in `send`.
     pub send_space: usize,
-    /// Number of bytes in `send` that were sent.
+    /// Number of bytes in `send` that have been sent.
     pub in_flight: usize,
 }
 
-/// Active timer of a connection, named as by `ss -o`.
+/// Active timer of a connection, with the names of `ss -o`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
     /// Waits for an acknowledgment: retransmission timer, reordering timer (RACK) or tail loss
     /// probe.
     On,
-    /// Waits until the connection has been idle for a time, then probes whether the peer is alive.
+    /// Waits until the connection has been idle for a time, then sends a probe to an idle peer.
     Keepalive,
     /// Waits for the end of TIME-WAIT or FIN-WAIT-2.
     TimeWait,
-    /// Waits for room in the peer's closed window.
+    /// Waits until the peer opens its closed window.
     Persist,
 }
 
 impl Timer {
-    /// Returns the name that `ss` uses.
+    /// Returns the name that `ss` prints.
     pub fn word(self) -> &'static str {
         match self {
             Timer::On => "on",
@@ -50,8 +50,8 @@ impl Timer {
     }
 }
 
-/// Maximum time of a delayed ACK (RFC 9293 3.8.6.3). A nearer deadline may belong to a delayed ACK,
-/// which `ss` does not show.
+/// Maximum time of a delayed ACK (RFC 9293 3.8.6.3). An earlier deadline may be that of a delayed
+/// ACK, which `ss` does not print.
 const DELAYED_ACK_MAX: Duration = Duration::from_millis(500);
 
 impl<L: Locks> Sock<L> {
@@ -60,7 +60,8 @@ impl<L: Locks> Sock<L> {
         self.orphan
     }
 
-    /// Returns the number of a listener's handshakes in progress, and the maximum number.
+    /// Returns the number of a listener's handshakes in progress, and the maximum number; `None` if
+    /// the socket does not listen.
     pub fn embryonic(&self) -> Option<(usize, usize)> {
         match &self.kind {
             Kind::Listening(listening) => {
@@ -71,8 +72,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns a listener's handshakes in progress. Each item has addresses and ports, the time
-    /// until the SYN-ACK is retransmitted, and the number of retransmissions so far.
+    /// Returns a listener's handshakes in progress. Each item contains addresses and ports, the
+    /// time until the SYN-ACK is retransmitted, and the number of retransmissions so far.
     pub fn handshakes(&self, now: Instant) -> Vec<(Tuple, Duration, u8)> {
         let Kind::Listening(listening) = &self.kind else { return Vec::new() };
         let each = |(ends, deadline, again): (::tcp::Ends, Instant, u8)| (tuple_of(&ends), deadline.since(now), again);
@@ -94,7 +95,7 @@ impl<L: Locks> Sock<L> {
     }
 
     /// Returns the active timer and the time until it expires. The core returns only the first
-    /// deadline; the kind of the timer follows from the state.
+    /// deadline. The kind of the timer is derived from the state.
     pub fn timer(&self, now: Instant) -> Option<(Timer, Duration)> {
         let tcb = self.tcb()?;
         let (info, left) = (tcb.info(now), tcb.next_timer());

@@ -1,4 +1,4 @@
-//! Timers of connections: one timer wheel for all, with one key per socket.
+//! Timers of connections: one timer wheel for all connections, with one key per socket.
 
 use super::output::{IpOptions, sock_ends};
 use super::{Kind, Listening, Sock, Stream, counts};
@@ -10,8 +10,8 @@ use clock::{Instant, Wheel};
 use lock::{Cx, Locks};
 use std::sync::atomic::Ordering;
 
-/// Maximum number of sockets processed in one poll, so that a burst of timers does not delay
-/// frames.
+/// Maximum number of sockets that are processed in one poll, so that many timers at once do not
+/// delay frames.
 const AT_ONCE: usize = 4096;
 
 impl<L: Locks> Stack<L> {
@@ -62,8 +62,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sets the connection's timer in the wheel if its deadline is now earlier. For a later
-    /// deadline the wheel is not changed: the timer then expires too early once and is set again.
-    /// Since every segment moves a deadline, this costs less.
+    /// deadline, the wheel is not changed: the timer expires once too early and is then set again.
+    /// This costs less, since every segment moves a deadline.
     #[inline(always)]
     pub(super) fn tcp_arm(&self, cx: Cx, id: usize, stream: &mut Stream) {
         let next = stream.tcb.next_timer();
@@ -74,8 +74,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the time at which the first timer of a connection expires, or at which free memory
-    /// is checked, whichever is first.
+    /// Returns the time at which the first timer of a connection expires or at which free memory is
+    /// checked, whichever is earlier.
     pub(crate) fn tcp_next_timer(&self, cx: Cx) -> Instant {
         self.tcp_wheel_next(cx).min(self.tcp_retry_at())
     }

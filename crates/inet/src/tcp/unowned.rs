@@ -1,5 +1,5 @@
-//! Segments without an active connection: for a connection in TIME-WAIT, for a listener, or for no
-//! socket. Also the handshakes of listeners.
+//! Segments without an active connection: for a connection in TIME-WAIT, for a listener, or without
+//! a socket. Also contains the handshakes of listeners.
 
 use super::counts;
 use super::input::{ParsedSegment, mss_of};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 impl<L: Locks> Stack<L> {
     /// Processes a segment without an active connection: for a connection in TIME-WAIT, for a
-    /// listener, or for no socket.
+    /// listener, or without a socket.
     #[inline(never)]
     pub(super) fn tcp_for_listener<A: Net>(
         &self,
@@ -32,7 +32,7 @@ impl<L: Locks> Stack<L> {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let mut table = self.tcp.late.lock(cx);
-        // A server's table is empty if its clients close first.
+        // The table of a server is empty if its clients close first.
         let late = if table.is_empty() {
             TimeWaitAction::Unknown
         } else {
@@ -97,7 +97,8 @@ impl<L: Locks> Stack<L> {
         let context = listen::Context { config, counts, now: cx.now, above };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {
-                // A timer that is already set expires earlier and will then set this one.
+                // A timer that is already set expires earlier, and its handler will then set this
+                // timer.
                 let Config { rto_initial, rto_max, .. } = &**config;
                 if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
                     self.tcp_arm_listener(cx, id, listening);
@@ -124,7 +125,7 @@ impl<L: Locks> Stack<L> {
                 tcb.know_path(mss_of::<A>(self.fitting(cx, seen.ends.remote)), cx.now);
                 counts::noted(&self.count(cx).tcp, tcb);
                 let settings = listening.inherited.clone();
-                // Options may need timers, which the slow path sets.
+                // Options may require timers, which only the slow path sets.
                 let taken = settings.is_none() && tcb.on_handshake_ack(&seen.segment, cx.now);
                 match self.tcp_child(cx, (domain, seen.ends), place, settings) {
                     Some(child) => {
@@ -146,7 +147,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Creates the socket of a connection that a listener has accepted.
+    /// Creates the socket of a connection whose handshake with a listener is complete.
     #[inline(always)]
     fn tcp_child<A: Net>(
         &self,
@@ -170,7 +171,7 @@ impl<L: Locks> Stack<L> {
         Some(id)
     }
 
-    /// Processes the ACK that completed the handshake, which may carry data.
+    /// Processes the ACK that completed the handshake, which may contain data.
     fn tcp_child_segment<A: Net>(&self, cx: Cx, child: usize, seen: &ParsedSegment<A>, packet: Frame) {
         let Some(slot) = self.tcp.socks.get(child) else {
             return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
@@ -183,7 +184,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Converts a listener's reason for refusing a segment to a drop reason.
+/// Converts the reason for which a listener refuses a segment into a drop reason.
 fn refusal<A: Net>(why: Refused) -> DropReason {
     match why {
         Refused::BadFlags => DropReason::TcpBadFlags,

@@ -1,4 +1,4 @@
-//! Tests of the queues against plain byte strings.
+//! Tests that compare the queues with plain byte strings.
 
 use super::*;
 use buf::{Pool, PoolConfig};
@@ -13,7 +13,7 @@ fn sizes(aligned: bool) -> Sizes {
     Sizes { small: SMALL_TEXT, large: 0, aligned }
 }
 
-/// Returns bytes that differ from their neighbors and from those at other positions.
+/// Returns bytes that differ from their neighbors and from bytes at other positions.
 fn bytes(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 16) as u8).collect()
 }
@@ -31,7 +31,7 @@ fn segments_of_any_size_carry_the_written_data() {
     let pool = pool();
     for seed in 1..=200u64 {
         let (mut state, mut queue) = (seed, SendQueue::new(20_000));
-        queue.front = 0u32.wrapping_sub(seed as u32 * 100); // positions wrap
+        queue.front = 0u32.wrapping_sub(seed as u32 * 100); // stream positions wrap around
         let (mut released, mut written) = (0, 0);
         for _ in 0..200 {
             match chance(&mut state, 3) {
@@ -63,7 +63,7 @@ fn segments_of_any_size_carry_the_written_data() {
             assert_eq!(queue.len(), written - released, "seed {seed}");
         }
     }
-    assert_eq!(pool.stats().gets, pool.stats().puts, "all buffers are back");
+    assert_eq!(pool.stats().gets, pool.stats().puts, "all buffers have been returned");
 }
 
 #[test]
@@ -71,33 +71,34 @@ fn a_checksum_is_known_only_for_data_without_checksum_offload() {
     let pool = pool();
     let text = bytes(0, 3 * SMALL_TEXT);
     let mut queue = SendQueue::new(20_000);
-    // The first piece has the port's sums, the second a mix in both orders, the third ours.
+    // In the first piece the port computes the checksums, in the second the port and the stack in
+    // turn, in the third the stack.
     let parts = [(0..1000, Sums::Ports), (1000..1500, Sums::Ours), (1500..1800, Sums::Ports), (1800..3000, Sums::Ours)];
     for (part, sums) in parts {
         queue.append(&text[part], sizes(false), sums, |_| pool.get());
     }
     let mut lent = |n: u32| {
-        let Range::Front(index) = queue.locate(n * 1000, 1000) else { panic!("a whole piece") };
+        let Range::Front(index) = queue.locate(n * 1000, 1000) else { panic!("the range must be a whole piece") };
         queue.lend(index, 1000).unwrap().1
     };
     assert_eq!([lent(0), lent(1), lent(2)], [None, None, Some(checksum::sum(&text[2000..]))]);
     let mut copied = |at: u32, len: u32| queue.copy(at, len, &mut pool.get().unwrap()).unwrap();
-    assert_eq!([copied(500, 1000), copied(1900, 500)], [None, None], "a range with such a piece in it");
+    assert_eq!([copied(500, 1000), copied(1900, 500)], [None, None], "the range includes a piece without a checksum");
     assert_eq!(copied(2100, 333), Some(checksum::sum(&text[2100..2433])));
 }
 
-/// A piece with as many released bytes as the next one is long is not everything in the queue,
-/// though it has that length.
+/// Only part of the queue is in the second piece, although the length of the piece equals that of
+/// the released data before it. `lend_all` must not return it.
 #[test]
 fn lend_all_needs_one_piece_from_its_first_byte() {
     let (pool, mut queue) = (pool(), SendQueue::new(20_000));
     for (from, len) in [(0, 100), (100, 40)] {
         queue.append(&bytes(from, len), sizes(true), Sums::Ours, |_| pool.get());
     }
-    assert!(queue.lend_all(140).is_none(), "two pieces");
+    assert!(queue.lend_all(140).is_none(), "the data is in two pieces");
     queue.release(40);
     assert_eq!(queue.len(), 100);
-    assert!(queue.lend_all(100).is_none(), "the first piece is as long, but begins before");
+    assert!(queue.lend_all(100).is_none(), "the first piece has this length but begins before the queue");
     queue.release(60);
     let (lent, _) = queue.lend_all(40).unwrap();
     assert_eq!(lent.bytes(), bytes(100, 40));
@@ -124,7 +125,7 @@ fn a_queue_is_limited_by_its_space_and_by_free_buffers() {
     let mut other = SendQueue::new(1500);
     assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 0, "no buffer is left");
     queue.release(1000);
-    assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1000, "one came back");
+    assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1000, "a buffer was returned");
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn queues_and_their_elements_are_small() {
     assert_eq!((size_of::<Piece>(), size_of::<Chunk>()), (24, 24));
 }
 
-/// Missing acknowledged data is reported: its reader must not get other bytes instead.
+/// Missing acknowledged data is reported: the reader must not receive other bytes instead.
 #[test]
 fn missing_out_of_order_data_is_reported() {
     let (mut early, mut queue) = (OutOfOrder::default(), RecvQueue::new(0));
