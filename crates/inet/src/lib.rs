@@ -5,7 +5,7 @@
 //!  in   Stack::input            a burst from a port
 //!       link::ether             for us? -> arp | ip4 | ip6
 //!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
-//! ip4::forward            time to live, next hop, fragment or too-big error
+//!       ip4::forward            time to live, next hop, fragment or too-big error
 //!       ip6                     the same for IPv6 -> icmp6, nd, mld, tunnels | ip6::forward
 //!       tunnel::input           lookup, decapsulation, queue, then input as if from a port
 //!       demux -> udp, tcp       four-tuple -> Pcb or connection, receive queue, reader woken

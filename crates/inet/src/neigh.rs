@@ -17,11 +17,10 @@
 //! A scan of an attached subnet makes this host resolve addresses that do not exist (RFC 6583). The
 //! cost of such a scan is limited in three ways:
 //!
-//! - Incomplete entries fill at most half of the table. Beyond that, a new entry replaces the
-//! oldest.
+//! - Incomplete entries fill at most half of the table. Beyond that, a new one replaces the oldest.
 //! - In a full table, an Incomplete entry that has had no answer for a second is removed before an
-//!   idle one. Any Incomplete entry is removed to store a host that has sent us something (RFC 6583
-//! 7).
+//!   idle one. To store a host that has sent us something, any Incomplete entry is removed (RFC
+//!   6583 7).
 //! - All waiting packets together occupy at most 1 / [`SHARE`] of the buffer pool, and less when
 //!   fewer than 1 / [`RESERVE`] of its buffers are free: these are reserved for ARP, neighbor
 //!   discovery and other frames. Beyond that, the packet of the oldest Incomplete entry is dropped

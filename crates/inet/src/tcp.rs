@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  in   input    header, checksum, demux; Tcb::on_segment decides; the frame is queued for reading
-//! out  output   Tcb::poll_segment decides; the frame borrows the payload's buffer
-//! time timers   one timer wheel for all connections
+//!  out  output   Tcb::poll_segment decides; the frame borrows the payload's buffer
+//!  time timers   one timer wheel for all connections
 //!       calls    calls of the socket layer; bind: allocation of ports
-//! memory   memory limits of connections, and the connections dropped above them
+//!       memory   memory limits of connections, and the connections dropped above them
 //! ```
 //!
 //! A [`Sock`] is a socket: new, listening, or a connection. Written data is copied once, into the

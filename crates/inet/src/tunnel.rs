@@ -1,21 +1,21 @@
-//! Tunnels: interfaces that send through other networks. gif carries IPv4 and IPv6 in either of the
-//! two (RFC 2003, RFC 4213, RFC 2473). GRE carries the same, with a GRE header between the IP
-//! headers (RFC 2784, RFC 2890, RFC 7676). EtherIP (RFC 3378) and VXLAN (RFC 7348) carry Ethernet
-//! frames, with ARP and neighbor discovery.
+//! Tunnels: interfaces that send through other networks. gif carries IPv4 and IPv6 packets in IPv4
+//! or IPv6 packets (RFC 2003, RFC 4213, RFC 2473). GRE does the same, with a GRE header between the
+//! IP headers (RFC 2784, RFC 2890, RFC 7676). EtherIP (RFC 3378) and VXLAN (RFC 7348) carry
+//! Ethernet frames and therefore use ARP and neighbor discovery.
 //!
 //! ```text
-//!  out  a packet at a gif or GRE iface needs no neighbor; a frame at the others no port:
-//!       tunnel::output    headers prepended in place; then ip4 or ip6::output; nesting is bounded
-//!  in   ip4 or ip6 (or UDP, without a socket) has a packet for this host:
-//!       tunnel::input     lookup by ends and key, ECN; headers pulled
-//!       tunnel::requeue   queued with its iface, never processed directly; Stack::poll passes it
-//!       to link::ether | ip4 | ip6, as if it had come through a port
-//!  ICMP about a packet sent by a tunnel: tunnel::relay reports to the inner sender (RFC 2003 4)
+//!  out  a packet to a gif or GRE iface (no neighbor lookup), or a frame to any other (no port):
+//!       tunnel::output    prepends headers in place, calls ip4 or ip6::output; limits nesting
+//!  in   a packet for this host from ip4 or ip6 (or from udp, if it has no socket):
+//!       tunnel::input     finds the tunnel by addresses and key, applies ECN, pulls headers
+//!       tunnel::requeue   queues the packet with its iface (never processed directly)
+//!       Stack::poll       passes it to link::ether | ip4 | ip6, as if it came from a port
+//!  ICMP error about a packet of a tunnel: tunnel::relay reports to the inner sender (RFC 2003 4)
 //! ```
-//! Packets are decapsulated only for a configured tunnel, and only if they come from its remote
-//! address. Inner IPv6 packets need an interface with an IPv6 address. RFC 2473 4.1.1 puts an
-//! encapsulation limit into each packet; here the limit is the local sysctl
-//! `net.link.gif.max_nesting`. A tunnel cannot be a bridge member.
+//! A packet is decapsulated only if it belongs to a configured tunnel and comes from the remote
+//! address of that tunnel. An inner IPv6 packet also requires that the interface has an IPv6
+//! address. Instead of the encapsulation limit in each packet (RFC 2473 4.1.1), the local sysctl
+//! `net.link.gif.max_nesting` limits the nesting. A tunnel cannot be a bridge member.
 
 mod config;
 mod ecn;
@@ -44,33 +44,34 @@ use std::net::{IpAddr, Ipv4Addr};
 use table::{OuterRoute, Tunnel};
 use wire::{Mac, ip6, vxlan};
 
-/// Reason why a tunnel configuration was rejected.
+/// Reason for which a tunnel configuration was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// The interface is not a tunnel, or a tunnel of another kind.
+    /// The interface is not a tunnel, or it is a tunnel of another kind.
     NotATunnel,
-    /// An outer address is not a unicast address that is valid beyond a link.
+    /// An outer address is not a unicast address, or is valid only on a single link.
     BadEnd(IpAddr),
     /// One outer address is IPv4 and the other IPv6.
     BadFamily,
     /// The VNI has more than 24 bits.
     BadVni,
-    /// The interface given has the same outer addresses and the same key or VNI, so received
-    /// packets would be ambiguous.
+    /// This interface has the same outer addresses and the same key or VNI, so received packets
+    /// would be ambiguous.
     Taken(IfaceId),
 }
 
-/// Minimum MTU of a tunnel in bytes: every link carries 68 bytes (RFC 791 3.2).
+/// Minimum MTU of a tunnel in bytes: every IPv4 link can carry 68 bytes (RFC 791 3.2).
 const MTU_MIN: usize = 68;
-/// Path MTU in bytes assumed for a tunnel without a route: that of Ethernet.
+/// Path MTU in bytes that is assumed for a tunnel without a route: that of Ethernet.
 const USUAL_PATH: usize = 1500;
-/// Path MTU in bytes through this host itself, that of `lo0`.
+/// Path MTU in bytes if the remote address is this host itself: that of `lo0`.
 const LOOPBACK_PATH: usize = 16_384;
 
 impl<L: Locks> Stack<L> {
-    /// Adds a tunnel interface, up and without addresses; `None` if there are
-    /// [`crate::iface::IFACES_MAX`] interfaces. `mac` is used by tunnels that carry Ethernet
-    /// frames. If an interface of this name was removed, it is restored with its number.
+    /// Adds a tunnel interface, which is up and has no addresses. Returns `None` if there are
+    /// already [`crate::iface::IFACES_MAX`] interfaces. Tunnels that carry Ethernet frames use
+    /// `mac` as their MAC address. If an interface of this name was removed before, it is restored
+    /// with its number.
     pub fn add_tunnel(&self, cx: Cx, name: &str, kind: Kind, mac: Mac) -> Option<IfaceId> {
         let link = if kind.is_ethernet() { IfaceKind::Ethernet } else { IfaceKind::Tunnel };
         let mac = if kind.is_ethernet() { mac } else { Mac::ZERO };
@@ -97,7 +98,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing has changed then.
+    /// [`Refused`]; the configuration is then unchanged.
     pub fn set_tunnel(&self, cx: Cx, id: IfaceId, config: Config) -> Result<(), Refused> {
         let iface = self.ifaces.get(id).filter(|iface| iface.tunnel == Some(config.kind)).ok_or(Refused::NotATunnel)?;
         if let Some(&bad) = [config.local, config.remote].iter().find(|addr| !is_end(addr)) {
@@ -130,8 +131,8 @@ impl<L: Locks> Stack<L> {
         self.size_tunnel(cx, id);
     }
 
-    /// Sets a tunnel's MTU to the explicitly set value, or otherwise derives it from the path (RFC
-    /// 2003 5.1).
+    /// Sets a tunnel's MTU to the explicit value if there is one. Otherwise derives it from the
+    /// path (RFC 2003 5.1).
     fn size_tunnel(&self, cx: Cx, id: IfaceId) {
         let Some((config, fixed)) = self.tunnels.lock(cx).get(id).map(|tunnel| (tunnel.config, tunnel.fixed_mtu))
         else {
@@ -146,7 +147,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the route to a tunnel's remote address; `None` if there is none.
+    /// Returns the route to a tunnel's remote address; `None` if there is no route.
     fn tunnel_route(&self, cx: Cx, remote: IpAddr) -> Option<OuterRoute> {
         match remote {
             IpAddr::V4(remote) => self.route_to_end::<u32>(cx, remote.to_bits()),
@@ -155,7 +156,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn route_to_end<F: Family>(&self, cx: Cx, remote: F) -> Option<OuterRoute> {
-        let epoch = self.epoch(); // before the lookups: a change meanwhile makes the result stale, not wrong
+        let epoch = self.epoch(); // read before the lookups, so that a concurrent change makes the result stale
         let exit: Exit<F::Addr> = F::exit(self, cx, remote, None).ok()?;
         let link = F::mtu(self.ifaces.get(exit.iface)?);
         let (path, station) = match exit.to {
@@ -168,7 +169,7 @@ impl<L: Locks> Stack<L> {
         Some(OuterRoute { epoch, iface: exit.iface, path, station })
     }
 
-    /// Lowers a tunnel's MTU for ten minutes, after a router has reported a smaller path MTU.
+    /// Lowers a tunnel's MTU for ten minutes after a router has reported a smaller path MTU.
     fn narrow_tunnel(&self, cx: Cx, id: IfaceId, mtu: usize) {
         let (Some(iface), mtu) = (self.ifaces.get(id), mtu.max(MTU_MIN)) else { return };
         if mtu < iface.mtu() {
@@ -179,13 +180,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Restores the MTUs of tunnels that were lowered ten minutes ago. Returns the time at which
-    /// the next one is due.
+    /// Restores the MTUs that were lowered ten minutes ago. Returns the time at which the next MTU
+    /// must be restored.
     pub(crate) fn poll_tunnels(&self, cx: Cx) -> Instant {
         let mut tunnels = self.tunnels.lock(cx);
         let next = tunnels.next_deadline();
         if cx.now < next {
-            return next; // nearly always
+            return next; // the usual case
         }
         let due = tunnels.take_due(cx.now);
         drop(tunnels);
@@ -193,8 +194,8 @@ impl<L: Locks> Stack<L> {
         self.tunnels.lock(cx).next_deadline()
     }
 
-    /// Adds a point-to-point address to a tunnel: `addr` is ours, and `peer` is the only neighbor.
-    /// Also adds a route to `peer`.
+    /// Adds a point-to-point address to a tunnel: `addr` is this host's address, and `peer` is the
+    /// only neighbor. Also adds a route to `peer`.
     ///
     /// # Errors
     ///
@@ -206,25 +207,25 @@ impl<L: Locks> Stack<L> {
         }
         if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
             tunnel.peers.retain(|(own, _)| *own != addr);
-            tunnel.peers.push((addr, peer)); // as many as there are addresses
+            tunnel.peers.push((addr, peer)); // limited by the number of addresses
         }
         Ok(())
     }
 
-    /// Returns the remote address of a point-to-point address.
+    /// Returns the remote address that belongs to the point-to-point address `addr`.
     pub fn peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(own, _)| *own == addr).map(|(_, peer)| *peer)
     }
 
-    /// Returns our address on the point-to-point link on which `peer` is the remote address.
+    /// Returns this host's address on the point-to-point link whose remote address is `peer`.
     pub(crate) fn own_towards(&self, cx: Cx, id: IfaceId, peer: Ipv4Addr) -> Option<Ipv4Addr> {
         let tunnels = self.tunnels.lock(cx);
         tunnels.get(id)?.peers.iter().find(|(_, other)| *other == peer).map(|(own, _)| *own)
     }
 
-    /// Removes the remote address that belongs to a removed point-to-point address, and the route
-    /// to it.
+    /// Removes the remote address that belongs to the removed point-to-point address `addr`, and
+    /// the route to it.
     pub(crate) fn forget_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
         let Some(peer) = self.peer(cx, id, addr) else { return };
         if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
@@ -245,7 +246,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Removes an interface with its addresses and routes, and drops its queued packets. Returns
-    /// `false` if there is no such interface, or if it is `lo0`.
+    /// `false` if the interface does not exist or is `lo0`.
     pub fn remove_iface(&self, cx: Cx, id: IfaceId) -> bool {
         let Some(iface) = self.iface(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return false };
         self.set_up(cx, id, false);
@@ -267,8 +268,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether a tunnel may have this outer address, or the address is unset. A link-local
-/// address is not allowed, since its link would be unspecified.
+/// Returns whether `addr` may be an outer address of a tunnel. An unspecified address is allowed
+/// and means that the address is not set. A link-local address is not allowed, since its link would
+/// be unknown.
 fn is_end(addr: &IpAddr) -> bool {
     match addr {
         IpAddr::V4(addr) => {

@@ -1,10 +1,10 @@
-//! UDP (RFC 768, RFC 1122 4.1, RFC 8200 8.1): protocol control blocks, and code common to both
-//! directions and families.
+//! UDP (RFC 768, RFC 1122 4.1, RFC 8200 8.1): protocol control blocks, and code that is common to
+//! input and output and to IPv4 and IPv6.
 //!
 //! A [`Pcb`] contains a socket's addresses, receive queue and cached headers. Datagrams are queued
-//! as whole frames: the reader makes the only copy, or none if it takes the [`buf::Frame`]. An IPv6
-//! socket bound to no address receives datagrams of both families, unless it is IPv6-only (RFC 3493
-//! 3.7, 5.3).
+//! as whole frames. The only copy is made when the application reads, and there is no copy if it
+//! reads the [`buf::Frame`] itself. An IPv6 socket that is bound to no address receives IPv4
+//! datagrams too, unless it is IPv6-only (RFC 3493 3.7, 5.3).
 
 mod ancillary;
 mod bind;
@@ -42,27 +42,28 @@ pub(crate) use receive::Receive;
 /// Options of a datagram socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Time to live or IPv6 hop limit of sent datagrams; `None`: value of the sysctl.
+    /// Time to live or IPv6 hop limit of sent datagrams; `None` selects the value of the sysctl.
     pub ttl: Option<u8>,
     /// Type of service or IPv6 traffic class of sent datagrams.
     pub tos: u8,
-    /// Time to live or IPv6 hop limit of multicasts.
+    /// Time to live or IPv6 hop limit of sent multicast datagrams.
     pub multicast_ttl: u8,
-    /// Outgoing interface of multicasts.
+    /// Outgoing interface of multicast datagrams; `None` selects the interface of the route.
     pub multicast_iface: Option<IfaceId>,
-    /// Delivers sent multicasts to members on this host too.
+    /// True if this host's members of a group also receive the datagrams that this socket sends to
+    /// it.
     pub multicast_loop: bool,
-    /// Allows sending to broadcast addresses (`SO_BROADCAST`).
+    /// Permits sending to broadcast addresses (`SO_BROADCAST`).
     pub broadcast: bool,
-    /// Allows sharing the port with sockets that set this option too.
+    /// Permits sharing the port with sockets that also set this option.
     pub reuse_addr: bool,
-    /// Allows sharing the port as `reuse_addr` does, also for unicast addresses.
+    /// Permits sharing the port as `reuse_addr` does, but also with the same unicast address.
     pub reuse_port: bool,
-    /// Sets Don't Fragment; a datagram that exceeds the MTU is an error.
+    /// Sets Don't Fragment. Sending a datagram that exceeds the MTU then fails.
     pub dont_fragment: bool,
-    /// Rejects IPv4 on an IPv6 socket, even if it is bound to no address.
+    /// Rejects IPv4 on an IPv6 socket, even if the socket is bound to no address.
     pub v6only: bool,
-    /// Maximum time that a receive waits; `None`: unlimited.
+    /// Maximum time that a receive waits; `None` waits forever.
     pub recv_timeout: Option<clock::Duration>,
 }
 
@@ -84,9 +85,9 @@ impl Default for Options {
     }
 }
 
-/// Sockets by L4 port, in two tables. The first has bound but unconnected sockets, which can
-/// receive broadcasts and multicasts. The second has connected sockets that own their port, which
-/// BSD and Linux include in bind conflicts.
+/// Sockets by L4 port, in two tables. The first contains bound but unconnected sockets, which can
+/// receive broadcasts and multicasts. The second contains connected sockets that own their port.
+/// BSD and Linux take the latter into account in bind conflicts.
 #[derive(Debug, Default)]
 pub struct ByPort(HashMap<L4Port, Vec<usize>>, HashMap<L4Port, Vec<usize>>);
 

@@ -1,9 +1,10 @@
 //! IPv6 zones (RFC 4007): a link-local address is valid on a single link only.
 //!
-//! Inside the stack, such an address contains the number of its interface in its second 16 bits,
-//! which are 0 on the wire (RFC 4291 2.5.6), as in KAME. Addresses of different links therefore
-//! differ wherever they are compared. Programs get the zone as the scope id of a
-//! [`std::net::SocketAddrV6`], which is the number plus one, since 0 means none.
+//! Inside the stack, as in KAME, a link-local address contains the number of its interface in its
+//! second 16 bits, which are 0 on the wire (RFC 4291 2.5.6). Addresses on different links therefore
+//! differ in all comparisons. Programs use the zone as the scope id of a
+//! [`std::net::SocketAddrV6`]. The scope id is the number of the interface plus one, since 0 means
+//! no zone.
 
 use crate::iface::IfaceId;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -11,8 +12,8 @@ use wire::ip6;
 
 const ZONE: u128 = 0xffff << 96;
 
-/// Returns the bits of `addr`. If `addr` is link-local, they include the number of `iface`, or no
-/// number if that is `None`.
+/// Returns the bits of `addr`. If `addr` is link-local, the bits include the number of `iface`;
+/// with `None`, they include no number.
 pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
     let bits = addr.to_bits();
     if !ip6::is_link_local(addr) {
@@ -37,17 +38,18 @@ pub(crate) fn split(bits: u128) -> (Ipv6Addr, Option<IfaceId>) {
     (Ipv6Addr::from_bits(bits & !ZONE), iface_of((bits >> 96) as u16 as u32))
 }
 
-/// Returns the scope id of an interface, as used by programs.
+/// Returns the scope id of an interface, as programs use it.
 pub fn scope_id(iface: IfaceId) -> u32 {
     u32::from(iface.0) + 1
 }
 
-/// Returns the interface of a scope id; `None` for values out of range and for 0, which means none.
+/// Returns the interface of a scope id. Returns `None` for 0, which means no zone, and for values
+/// out of range.
 pub fn iface_of(scope_id: u32) -> Option<IfaceId> {
     scope_id.checked_sub(1).and_then(|number| u16::try_from(number).ok()).map(IfaceId)
 }
 
-/// Returns `addr` in the form of an IPv6 socket: an IPv4 address is mapped (RFC 3493 3.7).
+/// Returns `addr` in the form that an IPv6 socket uses: an IPv4 address is mapped (RFC 3493 3.7).
 pub fn mapped(addr: SocketAddr) -> SocketAddr {
     match addr {
         SocketAddr::V4(v4) => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::eth::{self, EtherType};
 use wire::{L4Port, Proto, etherip, gre, ip4, ip6, udp, vxlan};
 
-/// Kind of a tunnel, which determines the header between the outer IP header and the inner IP or
+/// Kind of a tunnel. It determines the headers between the outer IP header and the inner IP or
 /// Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
@@ -32,18 +32,19 @@ impl Kind {
         }
     }
 
-    /// Returns the kind for an interface name that consists of a kind's prefix and a number.
+    /// Returns the kind of tunnel for an interface name that consists of a kind's prefix and a
+    /// number.
     pub fn of_name(name: &str) -> Option<Kind> {
         let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
         Kind::ALL.into_iter().find(|kind| kind.name() == word && word.len() < name.len())
     }
 
-    /// Returns whether the tunnel carries Ethernet frames.
+    /// Returns whether the tunnel carries Ethernet frames rather than IP packets.
     pub fn is_ethernet(self) -> bool {
         matches!(self, Kind::EtherIp | Kind::Vxlan)
     }
 
-    /// Returns the protocol number in the outer IP header. `inside` is the EtherType of the inner
+    /// Returns the protocol number for the outer IP header. `inside` is the EtherType of the inner
     /// packet.
     pub(crate) fn proto(self, inside: EtherType) -> Proto {
         match self {
@@ -56,7 +57,7 @@ impl Kind {
     }
 }
 
-/// Setting of the DF flag in the outer packet.
+/// Setting of the DF flag of the outer packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DontFragment {
     /// Copied from the inner packet; clear if the inner packet is not IPv4 (RFC 2003 3.1).
@@ -68,7 +69,7 @@ pub enum DontFragment {
     Clear,
 }
 
-/// Handling of IPv6 UDP datagrams that have no checksum.
+/// Treatment of IPv6 UDP datagrams without a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unchecked {
     /// Dropped (RFC 8200 8.1).
@@ -83,27 +84,28 @@ pub enum Unchecked {
 pub struct Config {
     /// Kind of the tunnel.
     pub kind: Kind,
-    /// Outer source address, an address of this host. While it is unspecified, the tunnel carries
-    /// no packets.
+    /// Outer source address, which is an address of this host. While it is unspecified, the tunnel
+    /// carries no packets.
     pub local: IpAddr,
-    /// Outer destination address, of the same family as `local`; the unspecified address if not
+    /// Outer destination address, of the same family as `local`. It is unspecified if it is not
     /// set.
     pub remote: IpAddr,
-    /// GRE: key of sent and received packets.
+    /// GRE: key of sent and received packets; `None` if packets have no key.
     pub key: Option<u32>,
-    /// GRE: whether checksums are sent; received checksums are always verified.
+    /// GRE: true if sent packets have a checksum. Received checksums are always verified.
     pub checksum: bool,
-    /// GRE: whether sequence numbers are sent, and late packets dropped.
+    /// GRE: true if sent packets have sequence numbers and late packets are dropped.
     pub sequence: bool,
     /// VXLAN: network identifier, 24 bits.
     pub vni: u32,
     /// VXLAN: destination L4 port of sent packets, and L4 port at which packets are received.
     pub l4port: L4Port,
-    /// VXLAN over IPv6: handling of datagrams that have no checksum.
+    /// VXLAN over IPv6: treatment of datagrams without a checksum.
     pub unchecked: Unchecked,
-    /// Time to live of the outer packet; `None`: the sysctl `net.inet.ip.gifttl`.
+    /// Time to live of the outer packet; `None` selects the sysctl (`net.inet.ip.gifttl` or
+    /// `net.inet6.ip6.gifhlim`).
     pub ttl: Option<u8>,
-    /// Setting of the DF flag in the outer packet.
+    /// Setting of the DF flag of the outer packet.
     pub df: DontFragment,
 }
 
@@ -117,12 +119,12 @@ impl Config {
         Config { kind, local, remote, key, checksum, sequence, vni, l4port, unchecked, ttl, df }
     }
 
-    /// Returns whether both outer addresses are set.
+    /// Returns whether the local and the remote outer address are set.
     pub fn is_whole(&self) -> bool {
         !self.local.is_unspecified() && !self.remote.is_unspecified()
     }
 
-    /// Returns the total length in bytes of the headers before an inner packet.
+    /// Returns the total length in bytes of the headers in front of an inner packet.
     pub fn overhead(&self) -> usize {
         let outer = if self.remote.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
         outer

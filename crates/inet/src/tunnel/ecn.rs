@@ -1,8 +1,8 @@
-//! ECN through a tunnel: the normal mode of RFC 6040, for inner and outer headers of either family.
+//! ECN through a tunnel: the normal mode of RFC 6040, for IPv4 and IPv6 inner and outer headers.
 //!
-//! On encapsulation, the ECN field (4.1) and the DSCP (RFC 2983 3.1, the uniform model) of the
-//! inner header are copied to the outer one. On decapsulation, a congestion mark that the path has
-//! set in the outer header is copied to the inner one, as in figure 4.
+//! On encapsulation, the ECN field (RFC 6040 4.1) and the DSCP (RFC 2983 3.1, the uniform model) of
+//! the inner header are copied to the outer header. On decapsulation, a congestion mark that the
+//! path has set in the outer header is copied to the inner header (RFC 6040 figure 4).
 
 use stats::DropReason;
 use wire::{ip4, ip6};
@@ -13,12 +13,12 @@ const ECT1: u8 = 1;
 const ECT0: u8 = 2;
 const CE: u8 = 3;
 
-/// Updates the ECN field of a decapsulated packet; `outer` is the outer type of service or traffic
-/// class.
+/// Updates the ECN field of the decapsulated packet `inner`. `outer` is the type of service or
+/// traffic class of the outer header.
 ///
 /// # Errors
-/// The drop reason, if congestion was marked but the sender of the inner packet is not ECN-capable.
-/// Dropping the packet signals the congestion instead.
+/// The drop reason, if the path has marked congestion but the sender of the inner packet is not
+/// ECN-capable. Dropping the packet then signals the congestion.
 pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
     let six = ip6::is_version(inner);
     let tos = match six {
@@ -46,7 +46,7 @@ mod tests {
     use std::net::Ipv6Addr;
     use wire::Proto;
 
-    /// RFC 6040 figure 4, with the arriving inner field as rows.
+    /// RFC 6040 figure 4: the rows are the ECN field of the arriving inner header.
     #[test]
     fn decapsulation_follows_rfc_6040_figure_4() {
         let rows: [[Option<u8>; 4]; 4] = [
@@ -74,7 +74,7 @@ mod tests {
                 assert_eq!(left, expected, "{inner} in {outer}");
             }
         }
-        assert_eq!(leave(CE, &mut [0; 7]), Ok(()), "too short for a header: IP's business");
+        assert_eq!(leave(CE, &mut [0; 7]), Ok(()), "a packet without a whole header is left to IP input");
         assert_eq!(leave(CE, &mut [0x60; 39]), Ok(()));
     }
 }

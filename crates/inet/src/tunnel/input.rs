@@ -1,11 +1,11 @@
-//! Tunnel input. `ip4` and `ip6` pass packets for this host, and `udp` passes datagrams without a
-//! socket; the inner packet goes to `requeue`.
+//! Tunnel input. `ip4` and `ip6` pass packets for this host to it, and `udp` passes datagrams
+//! without a socket. The inner packet continues to `requeue`.
 //!
-//! The outer source must be the tunnel's remote address (RFC 4213 3.6), and the key or VNI must
-//! match. Where gif(4) checks the reverse path in its ingress filter, source validation does so
-//! here. The frame keeps its buffer: headers are pulled, and nothing is copied. If there is no
-//! tunnel of that kind at the destination address, the packet is handled like one with an unknown
-//! protocol (or, for VXLAN, like one for an unused port).
+//! The outer source address must be the tunnel's remote address (RFC 4213 3.6), and the key or VNI
+//! must match. The reverse path check, which gif(4) makes in its ingress filter, is left to source
+//! validation. The frame keeps its buffer: headers are pulled, and nothing is copied. If there is
+//! no tunnel of that kind at the destination address, the packet is treated like one with an
+//! unknown protocol or, for VXLAN, like one for an unused port.
 
 use super::table::Arrival;
 use super::{Kind, ecn};
@@ -20,7 +20,8 @@ use wire::eth::{self, EtherType};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Malformed, Proto, etherip, gre, ip4, udp, vxlan};
 
-/// Contents of a tunnel header: its length, key or VNI, sequence number, protocol of the payload.
+/// Contents of a tunnel header: its length, key or VNI, sequence number, and the type of its
+/// payload.
 struct ParsedOuter {
     len: usize,
     key: Option<u32>,
@@ -29,8 +30,8 @@ struct ParsedOuter {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes a packet of a tunnel protocol. The packet begins with the IP header from which
-    /// `header` was parsed.
+    /// Processes a packet of a tunnel protocol. The packet begins with its IP header, whose fields
+    /// are in `header`.
     pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
         let ends = (header.src.into(), header.dst.into());
         if let Some(packet) = self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos)) {
@@ -67,23 +68,23 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Processes a datagram without a socket, which begins with its IP header. Returns the datagram
-    /// if there is no VXLAN tunnel for it.
+    /// Processes a datagram without a socket. It begins with its IP header. Returns the datagram if
+    /// there is no VXLAN tunnel for it.
     pub(crate) fn vxlan_input(&self, cx: Cx, packet: Frame) -> Option<Frame> {
         let Some(outer) = ip4::HeaderView::of(packet.bytes()) else { return Some(packet) };
         let (ends, before) = ((outer.src().into(), outer.dst().into()), (outer.ihl_len(), outer.tos()));
         self.take_datagram_out(cx, packet, ends, before)
     }
 
-    /// Processes an IPv6 datagram without a socket as [`Stack::vxlan_input`] does for IPv4. `chain`
-    /// is its chain of headers.
+    /// Processes an IPv6 datagram without a socket, as [`Stack::vxlan_input`] does for IPv4.
+    /// `chain` contains its extension headers.
     pub(crate) fn vxlan_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let ends = (header.src.into(), header.dst.into());
         self.take_datagram_out(cx, packet, ends, (chain.offset, header.traffic_class))
     }
 
-    /// Processes an IPv6 datagram with an invalid checksum as [`Stack::vxlan_input6`] does. If it
-    /// has no checksum, it may be for a tunnel that accepts such datagrams (RFC 6935 5).
+    /// Processes an IPv6 datagram with an invalid checksum, as [`Stack::vxlan_input6`] does. A
+    /// datagram without a checksum may be for a tunnel that accepts such datagrams (RFC 6935 5).
     #[cold]
     pub(crate) fn vxlan_unchecked(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
         let datagram = udp::Header::parse(chain.payload(header, packet.bytes())).ok();
@@ -149,15 +150,15 @@ impl<L: Locks> Stack<L> {
             }
             Ok(()) => {
                 packet.mark_l3();
-                packet.set_flags(Flags::default()); // the port's flags describe the outer packet
+                packet.set_flags(Flags::default()); // the port's flags are those of the outer packet
                 self.count(cx).tunnel.decapsulated.bump();
                 self.requeue(cx, iface, packet);
             }
         }
     }
 
-    /// Counts a packet that failed in a tunnel. `way` selects the counters for receiving or
-    /// sending.
+    /// Counts an error of a tunnel. `way` selects the receive or the transmit counters of the
+    /// interface.
     #[cold]
     pub(super) fn count_tunnel_error(&self, cx: Cx, id: IfaceId, way: impl FnOnce(&Iface<L>) -> &Traffic) {
         let _tunnels = self.tunnels.lock(cx);
@@ -166,18 +167,18 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the time at which [`Stack::poll`] must process decapsulated packets that are queued.
+    /// Returns the time at which [`Stack::poll`] must process the queued decapsulated packets.
     pub(crate) fn requeued_due(&self, cx: Cx) -> Instant {
         if self.requeued.has_some() { cx.now } else { Instant::NEVER }
     }
 }
 
-/// Removes the outer headers from a packet of a tunnel of this kind. They are `len` bytes long and
-/// have the type of service `tos`; `said` is the EtherType in the tunnel header.
+/// Removes the outer headers from a packet of a tunnel of this kind. The headers are `len` bytes
+/// long, and `tos` is the outer type of service. `said` is the EtherType in the tunnel header.
 fn open(packet: &mut Frame, len: usize, kind: Kind, said: EtherType, tos: u8) -> Result<(), DropReason> {
     packet.pull(len).then_some(()).ok_or(DropReason::TunnelMalformed)?;
     if !kind.is_ethernet() && (said == EtherType::IPV6) != ip6::is_version(packet.bytes()) {
-        return Err(DropReason::TunnelMalformed); // the IP version would select another family than its EtherType
+        return Err(DropReason::TunnelMalformed); // the IP version differs from the EtherType
     }
     let inside = if kind.is_ethernet() { inside_ethernet(packet) } else { Some(0) };
     let inner = inside.and_then(|at| packet.bytes_mut().get_mut(at..)).unwrap_or_default();
@@ -195,7 +196,7 @@ pub(super) fn inside_ethernet(frame: &Frame) -> Option<usize> {
     matches!(header.ethertype, EtherType::IPV4 | EtherType::IPV6).then_some(eth::HEADER_LEN)
 }
 
-/// Parses the header of a tunnel of this kind at the beginning of `payload`.
+/// Parses the header of a tunnel of this kind, which is at the beginning of `payload`.
 fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<ParsedOuter, DropReason> {
     let malformed = |_: Malformed| DropReason::TunnelMalformed;
     let plain = |len, inside| ParsedOuter { len, key: None, sequence: None, inside };
@@ -220,7 +221,7 @@ fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<ParsedOuter, DropRea
     }
 }
 
-/// Rejects a packet whose sequence number is at or before the last accepted one (RFC 2890 2.2).
+/// Rejects a packet whose sequence number is not after the last accepted one (RFC 2890 2.2).
 fn take_in_order(expected: &mut Option<u32>, sequence: Option<u32>) -> Result<(), DropReason> {
     let Some(sequence) = sequence else { return Ok(()) };
     if expected.is_some_and(|expected| (sequence.wrapping_sub(expected) as i32) < 0) {

@@ -1,13 +1,13 @@
-//! Tunnel output. Packets come from `ip4` or `ip6` (gif, GRE), frames from the transmit stage
-//! (EtherIP, VXLAN). The outer packet goes to `ip4::output` or `ip6::output`.
+//! Tunnel output. It receives packets from `ip4` and `ip6` (gif, GRE) and frames from the transmit
+//! stage (EtherIP, VXLAN), and passes the outer packets to `ip4::output` or `ip6::output`.
 //!
-//! Headers are prepended in place; if the headroom is too small, the packet moves to another
+//! Headers are prepended in place. If the headroom is too small, the packet is moved to another
 //! buffer, which is counted. The outer header has the tunnel's TTL, and the DSCP and ECN field of
-//! the inner header (RFC 6040 4.1). Unless configured otherwise, it also has the inner DF flag. An
-//! inner IPv6 packet longer than 1280 bytes counts as DF (RFC 4213 3.2.2); the outer packet of a
-//! shorter one may be fragmented. With an outer IPv6 header, DF controls fragmentation by this
-//! host. A tunnel may lead into another, up to `net.link.gif.max_nesting` deep, which also stops a
-//! tunnel that leads into itself.
+//! the inner header (RFC 6040 4.1). Unless configured otherwise, it also has the DF flag of the
+//! inner header. An inner IPv6 packet longer than 1280 bytes is treated as if DF were set (RFC 4213
+//! 3.2.2); the outer packet of a shorter one may be fragmented. If the outer header is IPv6, DF
+//! prevents fragmentation by this host. A tunnel may lead into another tunnel, up to a depth of
+//! `net.link.gif.max_nesting`. This limit also stops a tunnel that leads into itself.
 
 use super::table::OuterRoute;
 use super::trouble::Trouble;
@@ -30,12 +30,13 @@ use wire::gso::Segment;
 use wire::ip6;
 use wire::{L4Port, Proto, checksum, eth, etherip, flow, gre, ip4, udp, vxlan};
 
-/// Headroom in bytes, for further tunnels, of a packet moved to another buffer.
+/// Headroom in bytes, for the headers of further tunnels, of a packet that is moved to another
+/// buffer.
 const SPARE: usize = 128;
 /// First source port of VXLAN packets, from the dynamic range (RFC 7348 5, RFC 6335 6).
 const FIRST_PORT: u16 = 49_152;
 
-/// Fields of the inner header that are copied to the outer one.
+/// Fields of the inner header that are copied to the outer header.
 #[derive(Clone, Copy, Default)]
 struct Inner {
     tos: u8,
@@ -46,7 +47,8 @@ impl<L: Locks> Stack<L> {
     /// Sends an IP packet through the tunnel `iface`, or an Ethernet frame if the tunnel carries
     /// frames.
     ///
-    /// Callers may hold the lock of a socket but no other lock, so no socket may be locked here.
+    /// The caller may hold the lock of a socket but no other lock. Therefore no socket may be
+    /// locked here.
     #[inline(never)]
     pub(crate) fn tunnel_output(&self, cx: Cx, iface: &Iface<L>, inner: Frame, at_once: AtOnce) {
         let depth = &self.count(cx).nesting;
@@ -62,9 +64,9 @@ impl<L: Locks> Stack<L> {
         depth.store(level, Ordering::Relaxed);
     }
 
-    /// Sends a large segment as several packets. One outer packet of that length would be
-    /// fragmented, and the loss of one fragment would lose all of it. Ports cannot segment packets
-    /// with two headers.
+    /// Sends a large segment as several packets. If it were sent as one outer packet, that packet
+    /// would be fragmented, and the loss of one fragment would lose the whole segment. Ports cannot
+    /// segment packets with two IP headers.
     #[cold]
     fn encapsulate_pieces(&self, cx: Cx, iface: &Iface<L>, large: (Frame, Segment), at_once: AtOnce) {
         let (whole, mut segment) = large;
@@ -135,7 +137,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Finds the route to a tunnel's remote address, and caches the route if the MAC address of the
+    /// Finds the route to a tunnel's remote address. Caches the route if the MAC address of the
     /// next hop is known.
     #[inline(never)]
     fn find_outer_route(&self, cx: Cx, id: IfaceId, remote: IpAddr) -> Option<OuterRoute> {
@@ -172,7 +174,7 @@ impl<L: Locks> Stack<L> {
                 self.ip6_output(cx, packet, &out)
             }
             _ => {
-                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // rejected by set_tunnel
+                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // `set_tunnel` rejects this
                 Err(OutputError::NoRoute)
             }
         }
@@ -184,7 +186,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, frame, why);
     }
 
-    /// Prepends the header between the outer IP header and the payload, for example the GRE header.
+    /// Prepends the headers between the outer IP header and the payload, for example the GRE
+    /// header.
     fn put_in_front(&self, config: &Config, sequence: u32, inside: EtherType, packet: &mut Frame) -> Option<()> {
         match config.kind {
             Kind::Gif => {}
@@ -201,7 +204,8 @@ impl<L: Locks> Stack<L> {
                 let src = self.vxlan_port(packet.bytes());
                 vxlan::Header { vni: config.vni }.emit(packet.push()?);
                 let len = u16::try_from(packet.len() + udp::HEADER_LEN).ok()?;
-                // No checksum over IPv4: the inner frame has its own (RFC 7348 5).
+                // Over IPv4, VXLAN needs no UDP checksum, since the inner frame has checksums (RFC
+                // 7348 5).
                 let header = udp::Header { src, dst: config.l4port, len, checksum: 0 };
                 header.emit(packet.push()?);
                 if let (IpAddr::V6(local), IpAddr::V6(remote)) = (config.local, config.remote) {
@@ -215,15 +219,16 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// Returns the source port of VXLAN packets: a dynamic port derived from the inner flow, so
-    /// that routers spread flows over paths (RFC 7348 5). It is unpredictable from outside.
+    /// Returns the source port of a VXLAN packet. It is a dynamic port that is derived from the
+    /// inner flow, so that routers spread flows over paths (RFC 7348 5). It cannot be predicted
+    /// from outside.
     fn vxlan_port(&self, frame: &[u8]) -> L4Port {
         let hash = self.secret.hash2(flow::hash(self.secret, frame), u64::from(vxlan::PORT.0));
         L4Port(FIRST_PORT + (hash % u64::from(u16::MAX - FIRST_PORT + 1)) as u16)
     }
 
-    /// Returns the packet with at least `need` bytes of headroom: unchanged, or moved to another
-    /// buffer.
+    /// Returns the packet with at least `need` bytes of headroom. The packet is moved to another
+    /// buffer if necessary.
     fn with_room(&self, cx: Cx, iface: &Iface<L>, packet: Frame, need: usize) -> Option<Frame> {
         if packet.headroom() >= need {
             return Some(packet);
@@ -235,7 +240,7 @@ impl<L: Locks> Stack<L> {
         let moved = copy.and_then(|mut copy| {
             copy.append(shift + len)?;
             copy.pull(shift).then_some(())?;
-            copy.bytes_mut().copy_from_slice(packet.bytes()); // same length: extended to it above
+            copy.bytes_mut().copy_from_slice(packet.bytes()); // same length, since `copy` was extended to it
             Some(copy)
         });
         match moved {
@@ -251,8 +256,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports to the sender of an inner packet that the packet was not sent. For a local sender
-    /// the report is deferred to the next poll, since its socket may be locked now.
+    /// Reports to the sender of an inner packet that the packet was not sent. For a local sender,
+    /// the report is deferred to the next poll, since the sender's socket may now be locked.
     fn report_to_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, trouble: Trouble) {
         if config.kind.is_ethernet() {
             match input::inside_ethernet(inner) {
@@ -297,16 +302,16 @@ fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
     Segment::read(inner.bytes(), at, size)
 }
 
-/// Computes the checksums that were left to a port, since the port cannot compute them inside a
-/// tunnel. Returns the fields of the inner header that are copied to the outer one. Returns `None`
-/// if no buffer is available in which to compute a checksum.
+/// Computes the checksums that were left to a port, since the port cannot compute them for a packet
+/// in a tunnel. Returns the fields of the inner header that are copied to the outer header. Returns
+/// `None` if there is no buffer for computing a checksum.
 fn complete(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();
     inner.set_flags(Flags::default());
     let Some(at) = at.filter(|at| inner.pull(*at)) else { return Some(Inner::default()) };
     let about = complete_packet(work, inner);
-    inner.push_n(at); // the link header, which is still in place
+    inner.push_n(at); // restores the link header, which is still in the headroom
     about
 }
 

@@ -1,4 +1,4 @@
-//! Packet that a tunnel has sent, as quoted in an ICMP error.
+//! Packet that a tunnel sent, as it is quoted in an ICMP error.
 
 use super::config::Kind;
 use std::net::IpAddr;
@@ -56,7 +56,8 @@ impl<'a> Quote<'a> {
     }
 }
 
-/// Returns the key or VNI of a quoted packet; `None` if the quote is too short.
+/// Returns the key or VNI of a quoted packet, or `Some(None)` if it has none. Returns `None` if the
+/// quote is too short.
 pub(super) fn key_in(kind: Kind, payload: &[u8]) -> Option<Option<u32>> {
     match kind {
         Kind::Gif | Kind::EtherIp => Some(None),

@@ -1,11 +1,12 @@
-//! ICMP errors about packets that a tunnel has sent: reported to the sender of the inner packet
-//! (RFC 2003 4, RFC 2473 8), for either family of both headers.
+//! ICMP errors about packets that a tunnel has sent. They are reported to the sender of the inner
+//! packet (RFC 2003 4, RFC 2473 8), for IPv4 and IPv6 inner and outer headers.
 //!
 //! An error that reports a smaller path MTU lowers the tunnel's MTU (RFC 2003 4.1, 5.1), and the
 //! new MTU is reported to the sender. Unreachable and time exceeded errors on the outer path become
-//! host unreachable for the inner packet (4.1, 4.4; RFC 2473 8.2, 8.3). Port unreachable, source
-//! routes, quenches and redirects concern only the tunnel. The quoted packet may itself be
-//! encapsulated: errors pass through each tunnel, up to the nesting limit.
+//! host unreachable for the inner packet (RFC 2003 4.1, 4.4; RFC 2473 8.2, 8.3). Port unreachable,
+//! source routes, quenches and redirects concern only the tunnel. The inner packet of the quoted
+//! packet may itself be a tunnel packet. The error is then reported through each tunnel, up to the
+//! nesting limit.
 
 use super::quote::Quote;
 use super::trouble::Trouble;
@@ -49,8 +50,8 @@ impl Trouble {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes an error about the packet `quoted`, from a router or from this host's ARP. Returns
-    /// `false` if no tunnel has sent that packet.
+    /// Processes an error about the packet `quoted`. The error comes from a router or from this
+    /// host's ARP. Returns `false` if no tunnel has sent that packet.
     pub(crate) fn tunnel_error_input(&self, cx: Cx, problem: Problem, quoted: &icmp4::Inner<'_>) -> bool {
         self.relay_error(cx, Trouble::of(problem, quoted.header.total_len), Quote::V4(*quoted))
     }
@@ -72,8 +73,8 @@ impl<L: Locks> Stack<L> {
             let Some(inside) = inside(config.kind, quoted.payload()) else { return true };
             let Some(inner) = Quote::parse(inside) else { return true };
             if !self.is_own_end(cx, inner.ends().0) {
-                // The quoted packet must be routed through this tunnel: otherwise forged errors
-                // could make us send errors to arbitrary hosts.
+                // The inner destination must be routed through this tunnel. Otherwise forged errors
+                // could make this host send errors to arbitrary hosts.
                 if self.leads_through(cx, inner.ends().1, id) && minds(&config, &quoted, &inner, within) {
                     self.count(cx).tunnel.relayed.bump();
                     match inner {
@@ -119,8 +120,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Converts a failure of the outer packet to one of the inner packet, if the sender of the
-    /// inner packet must know of it.
+    /// Converts a failure of the outer packet into a failure of the inner packet. Returns `None` if
+    /// the sender of the inner packet need not know of it.
     fn inward(
         &self,
         cx: Cx,
@@ -135,15 +136,15 @@ impl<L: Locks> Stack<L> {
             Quote::V6(_) => (pmtu::FLOOR6, false),
         };
         if told >= quoted.total_len() || may_be_cut {
-            return None; // the packet would have passed or been fragmented: the error is forged
+            return None; // forged: the packet would have passed or been fragmented
         }
         if let Quote::V6(inner) = quoted {
             if told < pmtu::FLOOR6 {
-                return None; // RFC 8201 4: no link has such an MTU
+                return None; // RFC 8201 4: no link has such a small MTU
             }
-            self.note_path6(cx, inner.header.dst, told); // fragments made here are sized by this
+            self.note_path6(cx, inner.header.dst, told); // determines the size of fragments sent by this host
         }
-        // Only the tunnel's MTU is lowered, not the path MTU to the remote address: an attacker
+        // Only the tunnel's MTU is lowered, not the path MTU to the remote address. An attacker
         // that guesses a tunnel's addresses must not affect sockets.
         let mtu = told.max(floor).saturating_sub(config.overhead());
         self.narrow_tunnel(cx, id, mtu);
@@ -151,8 +152,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether the sender of the inner packet must be notified. It must not if the outer packet
-/// can be fragmented (RFC 2473 7).
+/// Returns whether the sender of the inner packet must be notified. It need not be if the outer
+/// packet can be fragmented (RFC 2473 7).
 fn minds(config: &Config, outer: &Quote<'_>, inner: &Quote<'_>, trouble: Trouble) -> bool {
     match (trouble, outer, inner) {
         (Trouble::Host, ..) | (_, Quote::V4(_), Quote::V4(_)) => true,
@@ -161,7 +162,7 @@ fn minds(config: &Config, outer: &Quote<'_>, inner: &Quote<'_>, trouble: Trouble
     }
 }
 
-/// Returns the inner packet in the payload of a quoted packet, as much of it as the quote includes.
+/// Returns the part of the inner packet that the payload of a quoted packet includes.
 fn inside(kind: Kind, payload: &[u8]) -> Option<&[u8]> {
     let is_ip = |ethertype| matches!(ethertype, EtherType::IPV4 | EtherType::IPV6);
     let link = match kind {

@@ -1,6 +1,6 @@
-//! Queue of decapsulated packets with their interfaces, like the loopback queue. If such packets
-//! were processed directly, the input path would call itself once per encapsulation, and a sender
-//! determines their number.
+//! Queue of decapsulated packets with their interfaces, like the loopback queue. If these packets
+//! were processed directly, the input path would call itself once per encapsulation, and the sender
+//! of a packet determines the number of encapsulations.
 
 mod queue;
 
@@ -17,15 +17,15 @@ use std::sync::atomic::Ordering;
 use wire::icmp4::Inner;
 use wire::ip6;
 
-/// Maximum number of deferred errors; further ones are discarded.
+/// Maximum number of deferred error reports. Further reports are discarded.
 const TROUBLES_MAX: usize = 64;
-/// Number of bytes of a packet that are kept for a deferred error: headers, with options or
-/// extension headers, and the 8 bytes that identify a socket.
+/// Number of bytes of a packet that are kept for a deferred error report. They include the headers,
+/// with options or extension headers, and the 8 bytes of payload that identify a socket.
 const QUOTED: usize = 128;
 
 impl<L: Locks> Stack<L> {
-    /// Queues a frame as if it had been received on `iface`. The sysctl `net.link.tunnel.queue`
-    /// limits the queue.
+    /// Queues a frame as if it had been received on `iface`. Drops the frame if the queue has
+    /// reached the limit `net.link.tunnel.queue`.
     pub(super) fn requeue(&self, cx: Cx, iface: IfaceId, frame: Frame) {
         let mut queue = self.requeued.queue.lock(cx);
         if queue.len() as i64 >= self.sysctls.tunnel_queue.get() {
@@ -49,8 +49,8 @@ impl<L: Locks> Stack<L> {
         self.requeued.queue.lock(cx).len()
     }
 
-    /// Stores `trouble` with the beginning of a packet of this host, to report it to the packet's
-    /// socket at the next poll.
+    /// Stores `trouble` and the beginning of a packet that this host sent. The next poll reports it
+    /// to the packet's socket.
     pub(super) fn queue_report(&self, cx: Cx, trouble: Trouble, packet: &[u8]) {
         let mut troubles = self.requeued.troubles.lock(cx);
         if troubles.len() < TROUBLES_MAX {
@@ -70,8 +70,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports the deferred errors and processes the queued packets. Packets that result are queued
-    /// for the next poll.
+    /// Reports the deferred errors and processes the queued packets. Packets that result from these
+    /// are queued for the next poll.
     pub(crate) fn poll_requeued(&self, cx: Cx) {
         if !self.requeued.has_some() {
             return;
@@ -89,14 +89,14 @@ impl<L: Locks> Stack<L> {
         self.requeued.some.store(some, Ordering::Relaxed);
     }
 
-    /// Removes consecutive frames of one interface from the front of the queue, at most `most`.
-    /// Returns the interface.
+    /// Moves up to `most` consecutive frames of one interface from the front of the queue to
+    /// `frames`. Returns the interface.
     fn take_requeued(&self, cx: Cx, frames: &mut Burst, most: usize) -> Option<IfaceId> {
         let mut queue = self.requeued.queue.lock(cx);
         let first = queue.front()?.0;
         while frames.len() < most && queue.front().is_some_and(|(id, _)| *id == first) {
             match queue.pop_front() {
-                Some((_, frame)) => frames.put(frame, || self.count_bug(cx)), // at most a chunk
+                Some((_, frame)) => frames.put(frame, || self.count_bug(cx)), // takes at most a chunk
                 None => break,
             }
         }

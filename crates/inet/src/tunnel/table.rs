@@ -1,5 +1,5 @@
-//! Table of tunnels. It is searched linearly, since there are at most as many tunnels as
-//! interfaces.
+//! Table of tunnels. It is searched linearly, since the number of tunnels is limited by the number
+//! of interfaces.
 
 use super::config::{Config, Kind, Unchecked};
 use super::quote::{Quote, key_in};
@@ -13,22 +13,22 @@ use wire::{L4Port, Mac, Proto, udp};
 pub(super) struct Tunnel {
     pub(super) iface: IfaceId,
     pub(super) config: Config,
-    /// MTU that was set explicitly, if any.
+    /// MTU that was set explicitly; `None` if the MTU is derived from the path.
     pub(super) fixed_mtu: Option<u16>,
-    /// Time until which the tunnel's MTU stays lowered.
+    /// Time until which the tunnel's MTU stays lowered; `None` if it is not lowered.
     pub(super) narrowed: Option<Instant>,
-    /// Next sequence number to send.
+    /// Sequence number of the next packet that is sent.
     pub(super) sent: u32,
-    /// Lowest received sequence number that is not late (RFC 2890 2.2); `None` before the first
-    /// packet.
+    /// Lowest sequence number that is accepted from the peer (RFC 2890 2.2); `None` before the
+    /// first packet.
     pub(super) expected: Option<u32>,
-    /// Cached route to the remote address.
+    /// Cached route to the remote address; `None` if it is not cached.
     pub(super) way: Option<OuterRoute>,
-    /// Point-to-point addresses: pairs of our address and the peer's.
+    /// Point-to-point addresses: pairs of this host's address and the peer's.
     pub(super) peers: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
-/// Route to a tunnel's remote address, valid while the stack's epoch is unchanged.
+/// Route to a tunnel's remote address. It is valid while the stack's epoch is unchanged.
 #[derive(Clone, Copy)]
 pub(super) struct OuterRoute {
     /// Epoch of the stack at the time of the lookup.
@@ -85,8 +85,8 @@ impl Tunnels {
         self.0.retain(|tunnel| tunnel.iface != id);
     }
 
-    /// Returns the configuration of tunnel `id`, the sequence number of the next packet, and the
-    /// cached route. Returns `None` if the tunnel has no outer addresses yet.
+    /// Returns the configuration of tunnel `id`, the sequence number for the packet that is about to
+    /// be sent, and the cached route. Returns `None` if an outer address of the tunnel is not set.
     pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<OuterRoute>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;
@@ -94,15 +94,15 @@ impl Tunnels {
         Some((tunnel.config, sequence, tunnel.way))
     }
 
-    /// Returns whether there is a tunnel of this kind at our address `dst`, and for VXLAN at that
-    /// L4 port.
+    /// Returns whether there is a tunnel of this kind with the local address `dst` and, for VXLAN,
+    /// with this L4 port.
     pub(super) fn has(&self, kind: Kind, dst: IpAddr, l4port: L4Port) -> bool {
         let of_kind = self.0.iter().filter(|tunnel| tunnel.config.kind == kind && tunnel.config.is_whole());
         of_kind.into_iter().any(|t| t.config.local == dst && (kind != Kind::Vxlan || t.config.l4port == l4port))
     }
 
-    /// Returns whether a VXLAN tunnel at our address and L4 port accepts IPv6 datagrams without a
-    /// checksum.
+    /// Returns whether a VXLAN tunnel with this local address and L4 port accepts IPv6 datagrams
+    /// without a checksum.
     pub(super) fn accepts_unchecked(&self, dst: IpAddr, l4port: L4Port) -> bool {
         self.0.iter().any(|tunnel| {
             let config = &tunnel.config;
@@ -111,8 +111,8 @@ impl Tunnels {
         })
     }
 
-    /// Returns the tunnel for a received packet: the packet's source must be the tunnel's remote
-    /// address, and the key or VNI must match.
+    /// Returns the tunnel for a received packet. The source of the packet must be the tunnel's
+    /// remote address, and the key or VNI must match.
     pub(super) fn find(&mut self, came: &Arrival, key: Option<u32>) -> Result<&mut Tunnel, DropReason> {
         let from_far_end = |config: &Config| {
             (config.kind, config.local, config.remote) == (came.kind, came.dst, came.src)
@@ -128,8 +128,9 @@ impl Tunnels {
         Err(why)
     }
 
-    /// Returns the tunnel that sent the packet quoted in an ICMP error. With only 8 bytes of
-    /// payload, which do not include a VNI, this is any tunnel with these outer addresses.
+    /// Returns the tunnel that sent the packet quoted in an ICMP error. If the quote includes only
+    /// 8 bytes of payload, it does not include a VNI; any VXLAN tunnel with these outer addresses
+    /// is then returned.
     pub(super) fn quoted(&self, quote: &Quote<'_>) -> Option<(IfaceId, Config)> {
         let (payload, ends) = (quote.payload(), quote.ends());
         let kind = match quote.proto() {
@@ -154,7 +155,7 @@ impl Tunnels {
         }
     }
 
-    /// Returns the tunnels whose MTU was lowered for long enough, and clears their record of it.
+    /// Returns the tunnels whose MTU need no longer be lowered, and clears `narrowed` in them.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<IfaceId> {
         let due = self.0.iter_mut().filter(|tunnel| tunnel.narrowed.is_some_and(|until| until <= now));
         let due = due.map(|tunnel| {

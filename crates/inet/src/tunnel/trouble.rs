@@ -1,4 +1,4 @@
-//! Failure of an outer packet, expressed as an error about the inner packet.
+//! Failure of an outer packet, in the form of an error about the inner packet.
 
 use crate::icmp4::Cause;
 use crate::ip4::pmtu;
@@ -8,7 +8,7 @@ use wire::icmp6;
 /// Failure of an outer packet, as reported to the sender of the inner packet.
 #[derive(Clone, Copy)]
 pub(crate) enum Trouble {
-    /// The packet exceeds this MTU, in bytes.
+    /// The inner packet exceeds this MTU, in bytes.
     TooBig(usize),
     /// The destination cannot be reached.
     Host,
@@ -22,8 +22,8 @@ impl Trouble {
         }
     }
 
-    /// For IPv6 the reported MTU is at least 1280: for smaller packets, the outer packet is
-    /// fragmented (RFC 2473 7.1).
+    /// Returns the ICMPv6 error to be sent. The MTU that it reports is at least 1280, because the
+    /// outer packet of a smaller inner packet can be fragmented (RFC 2473 7.1).
     pub(super) fn problem6(self) -> icmp6::Problem {
         match self {
             Trouble::TooBig(mtu) => icmp6::Problem::TooBig { mtu: mtu.max(pmtu::FLOOR6) as u32 },

@@ -1,10 +1,11 @@
-//! Ancillary data of datagrams: addresses, interface, time to live and type of service, for
-//! receiving and sending (RFC 3542 6).
+//! Ancillary data of sent and received datagrams: addresses, interface, time to live and type of
+//! service (RFC 3542 6).
 //!
-//! A datagram is queued with its headers in front, so its ancillary data is read from them on
-//! receipt. The headers have no field for the receiving interface. On delivery, its number
-//! therefore replaces the payload length of IPv6, and also the total length of IPv4 if the socket
-//! requests [`AncillaryKind::PacketInfo`].
+//! A datagram is queued with its headers in front, and its ancillary data is read from these
+//! headers when the application receives it. The headers have no field for the receiving interface.
+//! On delivery, the number of this interface therefore replaces the payload length in an IPv6
+//! header. In an IPv4 header, it replaces the total length if the socket requests
+//! [`AncillaryKind::PacketInfo`].
 
 use crate::iface::IfaceId;
 use buf::Frame;
@@ -13,16 +14,16 @@ use std::net::IpAddr;
 /// Address and interface of a datagram (`in_pktinfo`, `in6_pktinfo`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketInfo {
-    /// Destination address of a received packet. For sending: source address; if unspecified, the
-    /// stack selects it.
+    /// Destination address of a received packet. For sending, the source address; if it is
+    /// unspecified, the stack selects the source address.
     pub addr: IpAddr,
-    /// Receiving interface of a received packet; `None` if unknown. For sending: outgoing
-    /// interface; `None` for that of the route.
+    /// Receiving interface of a received packet; `None` if unknown. For sending, the outgoing
+    /// interface; `None` selects the interface of the route.
     pub iface: Option<IfaceId>,
 }
 
-/// Ancillary data of a datagram. When received, it has the items that the socket requests. When
-/// sent, it overrides the socket's options.
+/// Ancillary data of a datagram. On receipt, it contains the items that the socket requests. For
+/// sending, it overrides the socket's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ancillary {
     /// Address and interface (`IP_PKTINFO`, `IPV6_PKTINFO`).
@@ -34,13 +35,14 @@ pub struct Ancillary {
 }
 
 impl Ancillary {
-    /// Returns ancillary data for sending from `addr`, through the interface of the route.
+    /// Returns ancillary data for sending from the source address `addr`, through the interface of
+    /// the route.
     pub fn source(addr: IpAddr) -> Ancillary {
         Ancillary { info: Some(PacketInfo { addr, iface: None }), ..Ancillary::default() }
     }
 }
 
-/// Kind of ancillary data that a socket receives if it requests it.
+/// Kind of ancillary data that a socket can request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AncillaryKind {
     /// Address and interface (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
@@ -61,12 +63,13 @@ impl AncillaryKind {
     }
 }
 
-/// Flags for the handling of received datagrams: one byte, in the Pcb's first cache line.
+/// Flags that control the processing of received datagrams: one byte, in the Pcb's first cache
+/// line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reception(u8);
 
 impl Reception {
-    /// The socket is shut down for reading.
+    /// Flag that is set if the socket is shut down for reading.
     pub(crate) const SHUT: Reception = Reception(1);
     pub(crate) const INFO: Reception = Reception(1 << 1);
     pub(crate) const TTL: Reception = Reception(1 << 2);
@@ -78,7 +81,7 @@ impl Reception {
         self.0 & other.0 != 0
     }
 
-    /// Returns whether received datagrams are queued unchanged.
+    /// Returns whether received datagrams are queued without changes.
     #[inline(always)]
     pub(crate) fn is_usual(self) -> bool {
         !self.has(Reception(Reception::SHUT.0 | Reception::INFO.0))
@@ -89,15 +92,16 @@ impl Reception {
     }
 }
 
-/// Length in bytes of the interface number that precedes an IPv4 packet of a raw socket.
+/// Length in bytes of the interface number in front of an IPv4 packet of a raw socket.
 pub(crate) const NOTE: usize = 2;
 
-/// Value stored instead of an interface number, for datagrams received before the option was set.
+/// Value instead of an interface number, for datagrams that were received before the option was
+/// set.
 pub(super) const UNKNOWN: IfaceId = IfaceId(u16::MAX);
 
-/// Stores the interface number in the header of a received IPv4 datagram, in place of the total
-/// length. IPv6 datagrams and raw packets contain the number already. Returns `false` if the header
-/// cannot be written.
+/// Stores the interface number in the total length field of a received IPv4 datagram's header.
+/// Headers of IPv6 datagrams and raw packets already contain the number. Returns `false` if the
+/// header cannot be modified.
 #[cold]
 pub(crate) fn note_iface(datagram: &mut Frame, iface: IfaceId) -> bool {
     let pulled = datagram.l3_bytes().len() - datagram.len();

@@ -1,5 +1,5 @@
-//! Opening, binding, connecting and closing of UDP sockets. These calls keep the demux and the Pcbs
-//! consistent.
+//! Opening, binding, connecting and closing of UDP sockets. These calls keep the demux consistent
+//! with the Pcbs.
 
 use super::{BindError, Domain, Options, Pcb, ReadySet, Reception, SockEnds};
 use crate::Stack;
@@ -16,13 +16,13 @@ use wire::{L4Port, Proto};
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 impl<L: Locks> Stack<L> {
-    /// Opens a UDP socket; `None` if there are too many.
+    /// Opens a UDP socket. Returns its number, or `None` if there are too many sockets.
     pub fn udp_open(&self, cx: Cx, domain: Domain) -> Option<usize> {
         let options = Options { v6only: self.sysctls.v6only.on(), ..Options::default() };
         self.pcbs.insert(cx, Pcb::new(domain, options, self.sysctls.udp_recvspace.get() as usize))
     }
 
-    /// Runs `f` on socket `id`; `None` if there is no such socket.
+    /// Runs `f` on socket `id`. Returns `None` if the socket does not exist.
     #[inline]
     pub fn with_pcb<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Pcb<L>) -> R) -> Option<R> {
         self.pcbs.get(id)?.lock(cx).as_mut().map(f)
@@ -75,7 +75,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     ///
-    /// [`BindError`]; nothing has changed then.
+    /// [`BindError`]; the socket is then unchanged.
     pub fn udp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, BindError> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), *pcb.options, pcb.raw().is_some());
         let (domain, bound, options, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
@@ -99,11 +99,12 @@ impl<L: Locks> Stack<L> {
                 Addr::ANY6 => domain.any(options.v6only, local_port),
                 _ => SockEnds::bound(local, local_port),
             };
-            // Checked and entered under one lock, so that two threads cannot get the same port.
+            // The port is checked and entered under one lock, so that two threads cannot get the
+            // same port.
             let mut by_port = self.unconnected.lock(cx);
             let others = by_port.get(local_port);
             if addr.port() == 0 && !others.is_empty() {
-                continue; // another thread took it: try the next
+                continue; // another thread has bound this port: try the next
             }
             if self.conflicts(cx, others, ends, shares) || by_port.is_held(local_port) {
                 return Err(BindError::InUse);
@@ -137,9 +138,9 @@ impl<L: Locks> Stack<L> {
         Ok(local.is_any() || for_many || self.owns(cx, local).ok_or(BindError::Invalid)?)
     }
 
-    /// Returns whether binding to `ends` conflicts with one of the sockets `others`. As in BSD, two
-    /// sockets may share a port if their addresses differ and neither is a wildcard, or if both
-    /// allow sharing.
+    /// Returns whether binding to `ends` conflicts with one of the sockets in `others`. As in BSD,
+    /// two sockets may share a port if their addresses differ and neither is a wildcard, or if both
+    /// permit sharing.
     fn conflicts(&self, cx: Cx, others: &[usize], ends: SockEnds, shares: bool) -> bool {
         others.iter().any(|&other| {
             self.with_pcb(cx, other, |pcb| {
@@ -150,8 +151,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns a free ephemeral port that cannot be predicted from others (RFC 6056 3.3.4,
-    /// double-hash with a random increment).
+    /// Returns a free ephemeral port, which cannot be predicted from earlier ports (double hash
+    /// with a random increment, RFC 6056 3.3.4).
     fn ephemeral(&self, cx: Cx, local: Addr, remote: Addr, remote_port: L4Port) -> Result<L4Port, BindError> {
         let (first, count) = (u64::from(*EPHEMERAL.start()), u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1);
         let ends = self.secret.hash4(local.0 as u64, remote.0 as u64, u64::from(remote_port.0), 0x6056);
@@ -170,11 +171,11 @@ impl<L: Locks> Stack<L> {
         Err(BindError::NoPorts)
     }
 
-    /// Connects socket `id` to `addr`: it then sends to that address and receives only from it.
-    /// Binds the socket if needed.
+    /// Connects socket `id` to `addr`. The socket then sends to this address and receives only from
+    /// it. Binds the socket if it is not bound.
     ///
     /// # Errors
-    /// [`BindError`]; nothing has changed then.
+    /// [`BindError`]; the socket is then unchanged.
     pub fn udp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), BindError> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), *pcb.options, pcb.chosen_local, pcb.raw().is_some());
         let (domain, before, options, was_chosen, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
@@ -186,7 +187,7 @@ impl<L: Locks> Stack<L> {
         let own = before.tuple();
         let chosen = own.local.is_any() || was_chosen;
         if !chosen && own.local.any() != remote.any() {
-            return Err(BindError::Family); // bound to an address of the other family
+            return Err(BindError::Family); // if bound to an address of the other family
         }
         let iface = self.connected_iface(&addr, &options);
         let local = match (chosen, remote.to_v4()) {
@@ -225,8 +226,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Returns the outgoing interface of a socket connected to `addr`. For a multicast group, the
-    /// scope id of `addr` determines it.
+    /// Returns the outgoing interface of a socket that is connected to `addr`. For a multicast
+    /// group, the scope id of `addr` determines the interface.
     fn connected_iface(&self, addr: &SocketAddr, options: &Options) -> Option<crate::iface::IfaceId> {
         match addr {
             SocketAddr::V6(v6) if v6.ip().is_multicast() => zone::iface_of(v6.scope_id()).or(options.multicast_iface),
@@ -238,7 +239,7 @@ impl<L: Locks> Stack<L> {
         if !options.broadcast && self.is_broadcast(cx, dst) { Err(BindError::Broadcast) } else { Ok(()) }
     }
 
-    /// Disconnects the socket, as a connect to AF_UNSPEC does. It stays bound to its port.
+    /// Disconnects the socket, as a connect to AF_UNSPEC does. The socket stays bound to its port.
     ///
     /// # Errors
     ///
@@ -261,8 +262,8 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    /// Shuts the socket down for reading, writing, or both. Datagrams that arrive later are
-    /// dropped; queued ones can still be read.
+    /// Shuts the socket down for reading, writing, or both. Datagrams that arrive after a shutdown
+    /// for reading are dropped. Datagrams that are already queued can still be read.
     pub fn udp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| {
             pcb.reception.set(Reception::SHUT, read || pcb.is_shut_for_reading());
@@ -272,7 +273,7 @@ impl<L: Locks> Stack<L> {
         .ok_or(BindError::NoSocket)
     }
 
-    /// Adds socket `id` to `set` whenever it becomes readable; `None` ends this.
+    /// Adds socket `id` to `set` whenever it becomes readable. `None` stops this.
     pub fn udp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), BindError> {
         self.with_pcb(cx, id, |pcb| pcb.set_watch(cx, id, set)).ok_or(BindError::NoSocket)
     }

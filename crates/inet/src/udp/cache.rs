@@ -6,22 +6,22 @@ use wire::checksum::Partial;
 use wire::eth;
 use wire::{L4Port, ip4, ip6, udp};
 
-/// Total length in bytes of the three headers with IPv4.
+/// Total length in bytes of the Ethernet, IPv4 and UDP headers.
 pub(super) const FOUR: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
-/// Total length in bytes of the three headers with IPv6.
+/// Total length in bytes of the Ethernet, IPv6 and UDP headers.
 pub(super) const SIX: usize = eth::HEADER_LEN + ip6::HEADER_LEN + udp::HEADER_LEN;
 
-/// Headers of the previous datagram, which are reused if nothing has changed. They have `N` bytes;
-/// `A` is the type of the family's address bits.
+/// Headers of the previous datagram, for reuse if nothing has changed. They have `N` bytes. `A` is
+/// the integer type of the family's addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderCache<A, const N: usize> {
-    pub(super) epoch: u64, // 0: empty
-    pub(super) chosen: A,  // source chosen by the sender; 0: by the stack
+    pub(super) epoch: u64, // 0 if the cache is empty
+    pub(super) chosen: A,  // source address given by the sender; 0 if the stack selects it
     pub(super) dst: A,
     pub(super) port: L4Port,
     pub(super) iface: IfaceId,
     pub(super) id: u16,   // IPv4 only
-    pub(super) room: u16, // maximum payload without fragmentation
+    pub(super) room: u16, // maximum payload in bytes without fragmentation
     pub(super) flags: Flags,
     pub(super) checksum: Checksum,
     pub(super) headers: [u8; N],
@@ -29,14 +29,14 @@ pub(crate) struct HeaderCache<A, const N: usize> {
     pub(super) udp_sum: Partial,
 }
 
-/// Side that computes the UDP checksum.
+/// Component that computes the UDP checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Checksum {
     /// This host computes the checksum.
     Ours,
     /// The port computes the checksum.
     Port,
-    /// The checksum is not computed.
+    /// The checksum is not computed and is sent as 0.
     Nobody,
 }
 

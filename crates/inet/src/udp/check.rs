@@ -12,14 +12,14 @@ use wire::{Proto, ip4, udp};
 /// Checks that apply to the datagrams of one interface.
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
-    /// Flags of datagrams that need no checksum verification.
+    /// Flags of datagrams whose checksum need not be verified.
     pub(super) verified: Flags,
 }
 
 impl Check {
     pub(super) fn of<L: Locks>(iface: Option<&Iface<L>>) -> Check {
         let trusts_port = iface.is_none_or(|iface| iface.offload().rx); // without an interface: own packet
-        let open = Flags::TX_L4_CSUM; // never on a wire: nothing to verify
+        let open = Flags::TX_L4_CSUM; // was never on a wire, so there is nothing to verify
         Check { verified: if trusts_port { open.with(Flags::RX_L4_OK) } else { open } }
     }
 
@@ -42,7 +42,8 @@ impl Check {
         Ok(ParsedDatagram { ends, header_len: ihl + udp::HEADER_LEN, len: ihl + usize::from(header.len) })
     }
 
-    /// Checks a UDP header and its payload; a checksum of 0 means that there is none.
+    /// Checks a UDP header and its payload. A checksum of 0 means that the datagram has no
+    /// checksum.
     pub(super) fn look_at(
         self,
         flags: Flags,
@@ -68,8 +69,8 @@ impl Check {
     }
 }
 
-/// Addresses and ports of a valid datagram, length of its headers, and length of the whole packet,
-/// in bytes.
+/// Addresses and ports of a valid datagram, and the lengths in bytes of its headers and of the
+/// whole packet.
 pub(super) struct ParsedDatagram {
     pub(super) ends: Ends4,
     header_len: usize,

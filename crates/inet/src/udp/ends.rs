@@ -1,5 +1,5 @@
-//! Local and remote address and port (the ends) of a Pcb. Those of IPv4 are in its first cache
-//! line, IPv6 addresses in the second.
+//! Local and remote address and port (the ends) of a Pcb. Those of IPv4 are in the first cache line
+//! of the Pcb, IPv6 addresses are in the second.
 
 use super::{Domain, Families, Pcb, SockEnds};
 use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 
 /// Family-specific view of a Pcb.
 pub(crate) trait OfPcb: Bits {
-    /// True if a socket's addresses span the first two cache lines of the Pcb, not only the first.
+    /// True if a socket's addresses are in the first two cache lines of the Pcb, not only in the
+    /// first.
     const IN_TWO_LINES: bool;
 
     /// Returns the local and remote address and port of the socket, if it accepts datagrams of this
@@ -40,7 +41,7 @@ impl OfPcb for u128 {
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns the domain that the socket was opened for.
+    /// Returns the domain with which the socket was opened.
     #[inline(always)]
     pub fn domain(&self) -> Domain {
         if self.families == Families::V4 { Domain::Inet } else { Domain::Inet6 }
@@ -51,7 +52,7 @@ impl<L: Locks> Pcb<L> {
         self.ends().tuple()
     }
 
-    /// Returns the local address, as shown to the application.
+    /// Returns the local address in the form that the application receives.
     pub fn local_addr(&self) -> SocketAddr {
         let mut local = self.domain().shown(self.tuple().local_addr());
         if let Some(RawKind::Raw(_)) = self.raw().map(RawState::kind) {
@@ -60,7 +61,8 @@ impl<L: Locks> Pcb<L> {
         local
     }
 
-    /// Returns the remote address, as shown to the application; `None` if not connected.
+    /// Returns the remote address in the form that the application receives; `None` if the socket
+    /// is not connected.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         let mut peer = self.domain().shown(self.tuple().remote_addr());
         if self.raw().is_some() {
@@ -69,7 +71,7 @@ impl<L: Locks> Pcb<L> {
         self.is_connected().then_some(peer)
     }
 
-    /// Sets the local and remote address and port, when the socket is bound, connected or
+    /// Sets the local and remote address and port. Called when the socket is bound, connected or
     /// disconnected. Discards cached headers.
     pub(crate) fn set_ends(&mut self, ends: SockEnds) {
         match ends {
@@ -103,8 +105,8 @@ impl<L: Locks> Pcb<L> {
         Ends { local, remote, local_port, remote_port }
     }
 
-    /// Returns whether a datagram with these addresses and ports is for this socket. The socket may
-    /// still have no room for it.
+    /// Returns whether a datagram with these addresses and ports is for this socket. The receive
+    /// queue may nevertheless be full.
     #[inline(always)]
     pub(crate) fn accepts<A: OfPcb>(&self, ends: Ends<A>) -> bool {
         A::ends_of(self).is_some_and(|own| own.accepts(ends))

@@ -18,7 +18,7 @@ pub enum SoError {
     ProtocolOption,
 }
 
-/// Reason why a socket was not bound or connected.
+/// Reason for which a socket was not bound or connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BindError {
     /// There is no such socket.
@@ -27,19 +27,19 @@ pub enum BindError {
     AlreadyBound,
     /// Another socket uses the address and port.
     InUse,
-    /// The address is not one of this host's.
+    /// The address does not belong to this host.
     NotOurs,
     /// The family of the address is not that of the socket.
     Family,
     /// All ephemeral ports are in use.
     NoPorts,
-    /// The destination of a connect has port 0 or the unspecified address; or a link-local address
-    /// has no scope id; or an IPv4 address was given for an IPv6-only socket.
+    /// The destination of a connect has port 0 or the unspecified address, a link-local address has
+    /// no scope id, or an IPv4 address was given for an IPv6-only socket.
     Invalid,
     /// The destination of a connect is a broadcast address, and the socket does not have the
     /// broadcast option.
     Broadcast,
-    /// The destination cannot be reached, for example without a route.
+    /// The destination cannot be reached, for example because there is no route.
     Output(OutputError),
     /// A source filter would have more sources than the maximum.
     TooMany,
@@ -56,16 +56,16 @@ impl From<Unfit> for BindError {
     }
 }
 
-/// Reason why a datagram was not sent.
+/// Reason for which a datagram was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendError {
     /// There is no such socket.
     NoSocket,
     /// No destination was given, and the socket is not connected.
     NoDestination,
-    /// A destination was given, and the socket is connected.
+    /// A destination was given although the socket is connected.
     Connected,
-    /// The destination has another family than the socket, or its port is 0.
+    /// The destination is of another family than the socket, or its port is 0.
     BadDestination,
     /// The datagram exceeds the maximum length.
     TooLong,
@@ -73,7 +73,7 @@ pub enum SendError {
     NoBuffer,
     /// The destination is a broadcast address, and the socket does not have the broadcast option.
     Broadcast,
-    /// The source address is not one of this host's.
+    /// The source address does not belong to this host.
     BadSource,
     /// There is no such interface.
     NoIface,
@@ -83,7 +83,7 @@ pub enum SendError {
     Shut,
     /// There is no free port to bind to.
     NoPorts,
-    /// An error about an earlier datagram was pending.
+    /// An error about an earlier datagram was pending; this call returns it.
     Earlier(SoError),
     /// The packet could not be sent.
     Output(OutputError),

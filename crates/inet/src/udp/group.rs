@@ -1,4 +1,4 @@
-//! Group memberships of a socket and their source filters (RFC 3678), for either family.
+//! Group memberships of a socket and their source filters (RFC 3678), for IPv4 and IPv6.
 
 use super::pcb::Joined;
 use super::{BindError, Pcb};
@@ -11,20 +11,21 @@ use std::net::IpAddr;
 /// Change of a socket's source filter for a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceChange {
-    /// `MCAST_JOIN_SOURCE_GROUP`, `IP_ADD_SOURCE_MEMBERSHIP`: also receives from this source.
+    /// `MCAST_JOIN_SOURCE_GROUP`, `IP_ADD_SOURCE_MEMBERSHIP`: also accepts this source.
     Join,
-    /// `MCAST_LEAVE_SOURCE_GROUP`, `IP_DROP_SOURCE_MEMBERSHIP`: removes this source; with the last
-    /// source, the group is left.
+    /// `MCAST_LEAVE_SOURCE_GROUP`, `IP_DROP_SOURCE_MEMBERSHIP`: no longer accepts this source. If
+    /// it was the last source, leaves the group.
     Leave,
-    /// `MCAST_BLOCK_SOURCE`, `IP_BLOCK_SOURCE`: receives from all sources but this one.
+    /// `MCAST_BLOCK_SOURCE`, `IP_BLOCK_SOURCE`: accepts all sources except this one and others that
+    /// are blocked.
     Block,
-    /// `MCAST_UNBLOCK_SOURCE`, `IP_UNBLOCK_SOURCE`: receives from this blocked source again.
+    /// `MCAST_UNBLOCK_SOURCE`, `IP_UNBLOCK_SOURCE`: accepts this blocked source again.
     Unblock,
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns whether the socket's memberships accept packets from `source` to `group`, received
-    /// by `iface`; `None` stands for any interface.
+    /// Returns whether the socket's memberships accept packets from `source` to `group` that were
+    /// received on `iface`; `None` means any interface.
     pub(crate) fn receives_from(&self, iface: Option<IfaceId>, group: IpAddr, source: IpAddr) -> bool {
         let is_it = |joined: &&Joined| joined.group == group && iface.is_none_or(|iface| iface == joined.iface);
         self.groups().iter().filter(is_it).any(|joined| joined.filter.passes(source))
@@ -41,8 +42,8 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Joins a multicast group with socket `id`, on `iface` or, with `None`, on the interface of
-    /// the route.
+    /// Joins a multicast group with socket `id`, on `iface`. `None` selects the interface of the
+    /// route.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl<L: Locks> Stack<L> {
         self.set_filter(cx, id, group, iface, SourceFilter::any())
     }
 
-    /// Leaves a multicast group, whatever its source filter.
+    /// Leaves a multicast group, regardless of its source filter.
     ///
     /// # Errors
     /// [`BindError::NotOurs`] if the socket has not joined the group.
@@ -72,9 +73,10 @@ impl<L: Locks> Stack<L> {
     /// Changes the source filter of socket `id` for a group by one source.
     ///
     /// # Errors
-    /// [`BindError::Invalid`]: not a group, a source of another family, a group joined in the other
-    /// mode, or a group not joined when blocking a source. [`BindError::NotOurs`]: the source is in
-    /// the filter already, or is not. [`BindError::TooMany`]: more than [`SOURCES_MAX`].
+    /// [`BindError::Invalid`] for an address that is not a multicast group, a source of another
+    /// family, a group that was joined in the other mode, or blocking a source of a group that is
+    /// not joined. [`BindError::NotOurs`] if a source to be added is already in the filter, or a
+    /// source to be removed is not. [`BindError::TooMany`] for more than [`SOURCES_MAX`] sources.
     /// [`BindError::NoPorts`] if no more groups can be joined.
     pub fn udp_change_source(
         &self,
@@ -104,8 +106,8 @@ impl<L: Locks> Stack<L> {
         self.set_filter(cx, id, group, iface, filter)
     }
 
-    /// Sets the source filter of socket `id` for a group (RFC 3678 4.2.1): joins the group, changes
-    /// the filter or, if it accepts nothing, leaves the group.
+    /// Sets the source filter of socket `id` for a group (RFC 3678 4.2.1). Joins the group if
+    /// necessary; leaves it if the filter accepts no source.
     ///
     /// # Errors
     /// Those of [`Stack::udp_change_source`].

@@ -1,13 +1,14 @@
-//! UDP input: from `ip::input` one chunk at a time, from the slow path of IPv6 one by one, to the
-//! sockets' receive queues.
+//! UDP input, up to the sockets' receive queues. It receives chunks of datagrams from `ip::input`,
+//! and single datagrams from the slow path of IPv6.
 //!
 //! A chunk is processed in two passes over the datagrams in place. The first pass checks, strips
-//! and hashes them; the second delivers them. The hashed fields are compared with those of the
-//! previous datagram. Consecutive datagrams for one socket (a run) therefore cost one hash, one
-//! lookup and one lock, and are queued together. With many sockets, the first pass also prefetches
-//! the buckets, and a pass in between finds the Pcbs and prefetches them, so that consecutive cache
-//! misses overlap. A datagram takes 148 ticks with 100,000 sockets in random order, and 141 with
-//! 1000 (TSC 2.0 GHz, shared machine): the misses cost the other 7.
+//! and hashes the datagrams, the second delivers them. The hashed fields of each datagram are
+//! compared with those of the previous one. Consecutive datagrams for one socket (a run) therefore
+//! cost one hash, one lookup and one lock, and are queued together. With many sockets, the first
+//! pass also prefetches the hash buckets, and an intermediate pass finds the Pcbs and prefetches
+//! them, so that the cache misses overlap. A datagram takes 148 ticks with 100,000 sockets in
+//! random order, and 141 with 1000 (TSC 2.0 GHz, shared machine). The cache misses thus cost only 7
+//! ticks.
 
 use super::ancillary::note_iface;
 use super::check::Check;
@@ -29,7 +30,7 @@ use wire::icmp6::{self, Problem};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4, udp};
 
-/// Slot that holds a socket's state.
+/// Slot that contains a socket's state.
 type PcbPlace<'a, L> = &'a Guarded<L, Slot<Pcb<L>>>;
 
 /// First datagram of a run, which consists of consecutive datagrams for the same socket.
@@ -41,7 +42,7 @@ struct Run<'a, L: Locks, A> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Processes unfragmented UDP packets; those of IPv6 have neither extension headers nor
+    /// Processes unfragmented UDP packets. IPv6 packets must have neither extension headers nor
     /// link-local addresses.
     pub(crate) fn udp_input<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let mut chunk = Burst::new();
@@ -59,9 +60,9 @@ impl<L: Locks> Stack<L> {
         let ahead = self.udp.is_large() && n > 1 && self.sysctls.prefetch.on();
         let probe = self.udp.ends_probe::<A>();
         let mut lookups = self.udp.run();
-        let (mut hashes, mut ends) = ([0; CHUNK], [A::Wire::default(); CHUNK]); // of the first datagram of each run
+        let (mut hashes, mut ends) = ([0; CHUNK], [A::Wire::default(); CHUNK]); // of each run's first datagram
         let (mut firsts, mut slow, mut without_checksum) = (SlowFrames::default(), SlowFrames::default(), 0);
-        let mut before = A::Wire::default(); // differs from any: no datagram is for port 0
+        let mut before = A::Wire::default(); // differs from all, since no datagram is for port 0
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
             let seen = match A::strip(check, packet, came_by, &mut without_checksum) {
                 Some(seen) => seen,
@@ -89,7 +90,7 @@ impl<L: Locks> Stack<L> {
         let found = if ahead { Some(self.find_ahead::<A>(cx, &mut lookups, &hashes, n)) } else { None };
         drop(lookups);
         let counters = self.count(cx);
-        counters.udp.received.add((n - slow.count()) as u64); // the slow path counts its own
+        counters.udp.received.add((n - slow.count()) as u64); // the slow path counts its datagrams itself
         counters.udp.no_checksum.add(without_checksum);
         let (mut delivered, mut at) = (0, 0);
         let mut packets = packets.drain();
@@ -129,8 +130,8 @@ impl<L: Locks> Stack<L> {
         found
     }
 
-    /// Queues the first `n` of `packets`, which are for the same socket, and takes its lock once.
-    /// Returns the number queued.
+    /// Queues the first `n` of `packets`, which are for the same socket, and acquires its lock
+    /// once. Returns the number of datagrams queued.
     #[inline(always)]
     fn udp_run<A: Receive>(
         &self,
@@ -197,7 +198,7 @@ impl<L: Locks> Stack<L> {
         Some((id, self.pcbs.get(id)?))
     }
 
-    /// Processes a datagram that the fast path rejected: drops it with the reason, or delivers a
+    /// Processes a datagram that the fast path rejected. Drops it with the reason, or delivers a
     /// broadcast or multicast to all its sockets. Returns the number of deliveries.
     #[inline(never)]
     pub(super) fn udp_slow(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
@@ -225,8 +226,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Slow path of IPv6: processes a UDP packet with its chain of headers. Returns the number of
-    /// deliveries.
+    /// Slow path of IPv6: processes a UDP packet; `chain` contains its extension headers. Returns
+    /// the number of deliveries.
     pub(crate) fn udp_input6(
         &self,
         cx: Cx,
@@ -286,8 +287,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
-    /// Delivers a broadcast or multicast with the destination `to` to every socket that accepts it.
-    /// All sockets but the last get a copy.
+    /// Delivers a broadcast or multicast to the address `to` to every socket that accepts it. All
+    /// sockets except the last receive a copy.
     fn udp_deliver_to_all<A: OfPcb>(
         &self,
         cx: Cx,
@@ -317,15 +318,16 @@ impl<L: Locks> Stack<L> {
         delivered + self.udp_enqueue_group(cx, *last, packet, ends, came_by(iface))
     }
 
-    /// Counts a copy that could not be created as created and dropped, so that the audit shows the
-    /// reason.
+    /// Records a copy that could not be allocated as created and dropped, so that the audit
+    /// contains the reason.
     pub(crate) fn udp_no_copy(&self, cx: Cx) {
         self.count(cx).audit.made.bump();
         self.count(cx).drops.bump(DropReason::UdpNoCopy);
     }
 
     fn udp_enqueue_group<A: OfPcb>(&self, cx: Cx, id: usize, packet: Frame, ends: Ends<A>, came_by: IfaceId) -> u64 {
-        // `wants` has checked the ends; the local address is a group, not the socket's own.
+        // `wants` has checked the addresses and ports. The local address is a group, not that of
+        // the socket.
         let own = self.with_pcb(cx, id, |pcb| A::ends_of(pcb)).flatten();
         let bound = own.map(|own| own.local).filter(|&local| local != A::default());
         let ends = Ends { local: bound.unwrap_or(ends.local), ..ends };
@@ -366,8 +368,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Reports an ICMPv6 error to the socket that sent the quoted datagram. `iface` is the
-    /// interface by which the error arrived, which is the zone of link-local addresses; `None` if
-    /// the error is from this host.
+    /// interface on which the error arrived, which is the zone of link-local addresses. It is
+    /// `None` if this host itself created the error.
     pub(crate) fn udp_error6(
         &self,
         cx: Cx,
@@ -389,7 +391,7 @@ impl<L: Locks> Stack<L> {
         let Some(slot) = self.pcbs.get(id) else { return false };
         let mut slot = slot.lock(cx);
         match slot.as_mut() {
-            // Errors about single datagrams are reported to connected sockets only, as in BSD: an
+            // As in BSD, errors about single datagrams are reported only to connected sockets. An
             // unconnected socket could not identify the datagram.
             Some(pcb) if pcb.is_connected() && pcb.accepts(ends) => {
                 pcb.set_error(cx, id, error);
@@ -401,7 +403,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns the number of the interface by which a packet arrived; that of loopback for `None`.
+/// Returns the number of the interface on which a packet arrived; `None` is the loopback interface.
 #[inline(always)]
 pub(crate) fn came_by<L: Locks>(iface: Option<&Iface<L>>) -> IfaceId {
     iface.map_or(LOOPBACK, |iface| iface.id)
@@ -413,8 +415,8 @@ fn ports(quoted: &[u8]) -> Option<(L4Port, L4Port)> {
     Some((L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1]))))
 }
 
-/// Queues a datagram for a socket if the datagram matches the socket's addresses and ports and
-/// there is room. Otherwise returns the datagram with the reason.
+/// Queues a datagram for a socket if the datagram matches the socket's addresses and ports and the
+/// receive queue has space. Otherwise returns the datagram with the reason.
 #[inline(always)]
 fn deliver<L: Locks, A: OfPcb>(
     cx: Cx,

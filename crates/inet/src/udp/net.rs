@@ -1,4 +1,5 @@
-//! Cached UDP headers of each family, and their fields that differ from one datagram to the next.
+//! Cached UDP headers of each family, and the header fields that differ from one datagram to the
+//! next.
 
 use super::cache::{Checksum, FOUR, HeaderCache, Kept, SIX};
 use super::ends::OfPcb;
@@ -59,8 +60,8 @@ impl Net<SIX> for u128 {
 }
 
 impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
-    /// Returns whether the cached headers fit a datagram of `len` bytes to `dst`. `chosen` is the
-    /// source address given by the sender; 0 if the stack selects it.
+    /// Returns whether the cached headers are valid for a datagram of `len` bytes to `dst`.
+    /// `chosen` is the source address that the sender gave; 0 if the stack selects it.
     #[inline(always)]
     pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
         self.epoch == epoch
@@ -86,13 +87,14 @@ impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
         [*len0, *len1] = udp_len.to_be_bytes();
         match self.checksum {
             Checksum::Ours => {
-                // The length counts twice: in the pseudo header and in the UDP header.
+                // The length is added twice, since it is in the pseudo header and in the UDP
+                // header.
                 let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
                 [*sum0, *sum1] = sum.to_be_bytes();
             }
             Checksum::Port => {
-                // The checksum field holds the sum of the pseudo header, not complemented (as
-                // virtio and BSD's csum_data require).
+                // The checksum field contains the sum of the pseudo header without the final
+                // complement, as virtio and BSD's csum_data require.
                 let pseudo = !self.udp_sum.add_u16(udp_len).finish();
                 [*sum0, *sum1] = pseudo.to_be_bytes();
             }

@@ -1,11 +1,11 @@
-//! UDP output: from the socket's payload to a staged frame, for either family ([`Net`]).
+//! UDP output: from the socket's payload to a staged frame, for IPv4 and IPv6 ([`Net`]).
 //!
-//! The usual datagram has the same destination as the previous one. Its Ethernet, IP and UDP
-//! headers are cached in the Pcb, as 42 or 62 bytes with their checksum sums, valid while the
-//! stack's epoch is unchanged. Sending is then a copy of the payload, a copy of the headers, and a
-//! few patched fields. All other datagrams (the first one, other destinations, an unresolved
-//! neighbor, fragments, multicast, loopback) pass through the layers one by one. If the sysctl
-//! `net.inet.udp.header_cache` is off, all datagrams do.
+//! Most datagrams have the same destination as the previous one. The Ethernet, IP and UDP headers
+//! are therefore cached in the Pcb, as 42 or 62 bytes with partial checksums. They are valid while
+//! the stack's epoch is unchanged. Sending then consists of a copy of the payload, a copy of the
+//! headers, and a few changed fields. All other datagrams (the first one, other destinations, an
+//! unresolved neighbor, fragments, multicast, loopback) pass through the layers one by one. If the
+//! sysctl `net.inet.udp.header_cache` is off, this applies to all datagrams.
 
 use super::cache::{Checksum, FOUR, HeaderCache, SIX};
 use super::error::SendError;
@@ -30,7 +30,7 @@ use wire::checksum;
 use wire::eth;
 use wire::{L4Port, Proto, udp};
 
-/// The payload of a datagram: bytes to be copied, or a frame that already holds them.
+/// The payload of a datagram: bytes that must be copied, or a frame that already contains it.
 pub(crate) enum Payload<'a> {
     Bytes(&'a [u8]),
     Frame(Frame),
@@ -45,8 +45,8 @@ impl Payload<'_> {
     }
 }
 
-/// A source address given by the sender, and a destination. If the source is 0, the stack selects
-/// it.
+/// Destination of a datagram, and the source address that the sender gave; 0 if the stack selects
+/// the source.
 #[derive(Clone, Copy)]
 struct Between<A> {
     chosen: A,
@@ -62,7 +62,7 @@ impl<A: Family> Between<A> {
     }
 }
 
-/// Header fields set for a single datagram only. Such a datagram is not sent with the socket's
+/// Header fields that are set for a single datagram. This datagram cannot be sent with the socket's
 /// cached headers.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Own {
@@ -72,7 +72,7 @@ struct Own {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends `payload` from socket `id` to `dst`, or to its peer.
+    /// Sends `payload` from socket `id` to `dst`, or to the connected peer if `dst` is `None`.
     ///
     /// # Errors
     /// [`SendError`] if the datagram was not sent.
@@ -103,8 +103,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends a datagram with the cached headers of the socket locked in `slot` if they fit,
-    /// otherwise through the layers.
+    /// Sends a datagram of the socket in the locked `slot`. Uses the socket's cached headers if
+    /// they are valid for it; otherwise the datagram passes through the layers.
     #[inline(never)]
     fn send_locked<A: Net<N>, const N: usize>(
         &self,
@@ -127,7 +127,8 @@ impl<L: Locks> Stack<L> {
         self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Yes)
     }
 
-    /// Sends a datagram with the cached headers if they fit, otherwise through the layers.
+    /// Sends a datagram with the cached headers if they are valid for it, otherwise through the
+    /// layers.
     fn send_to<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -140,18 +141,18 @@ impl<L: Locks> Stack<L> {
         self.send_locked::<A, N>(cx, id, slot.lock(cx), payload, to, lap)
     }
 
-    /// Sends `payload` from socket `id` to `dst`, or to its peer, with `ancillary` overriding the
-    /// socket's options.
+    /// Sends `payload` from socket `id` to `dst`, or to the connected peer if `dst` is `None`.
+    /// `ancillary` overrides the socket's options.
     ///
-    /// If `ancillary` has a source address, it must be one of this host's; with it, an answer can
-    /// be sent from the address of the request (RFC 1122 4.1.3.5). With a broadcast or multicast
-    /// address, which is not a valid source (RFC 1122 3.2.1.3), or an unspecified address, the
-    /// stack selects the source. If `ancillary` has an interface, it must be that of the route to
-    /// `dst`.
+    /// A source address in `ancillary` must belong to this host. An answer can thus be sent from
+    /// the address to which the request was sent (RFC 1122 4.1.3.5). If the source address is
+    /// unspecified, or is a broadcast or multicast address, which is not a valid source (RFC 1122
+    /// 3.2.1.3), the stack selects the source. An interface in `ancillary` must be that of the
+    /// route to `dst`.
     ///
     /// # Errors
-    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's, or of
-    /// another family than `dst`; [`SendError::NoIface`], [`SendError::Invalid`].
+    /// [`SendError`]; [`SendError::BadSource`] if the source address does not belong to this host
+    /// or is of another family than `dst`; [`SendError::NoIface`], [`SendError::Invalid`].
     pub fn udp_send_msg(
         &self,
         cx: Cx,
@@ -203,11 +204,12 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends several payloads to one destination. Returns the number sent before the first failure.
+    /// Sends several payloads to one destination. Returns the number of payloads sent before the
+    /// first failure.
     ///
     /// # Errors
     ///
-    /// [`SendError`] of the first payload, if none was sent.
+    /// [`SendError`] of the first payload, if no payload was sent.
     pub fn udp_send_burst<'a>(
         &self,
         cx: Cx,
@@ -244,8 +246,8 @@ impl<L: Locks> Stack<L> {
                 Err(_) => return Ok(sent),
             }
             let Some(payload) = payloads.next() else { break };
-            // A payload that does not fit the cached headers takes the slow path, which caches
-            // headers for the rest.
+            // A payload for which the cached headers are not valid takes the slow path, which
+            // caches headers for the next payloads.
             match self.send_layered(cx, id, Payload::Bytes(payload), to, AtOnce::Later) {
                 Ok(_) => sent += 1,
                 Err(error) if sent == 0 => return Err(error),
@@ -255,8 +257,8 @@ impl<L: Locks> Stack<L> {
         Ok(sent)
     }
 
-    /// Sends payloads while the cached headers fit, and takes the socket lock and the interface
-    /// lock only once.
+    /// Sends payloads as long as the cached headers are valid for them. Acquires the lock of the
+    /// socket and that of the interface only once.
     fn burst_cached<'a, A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -301,7 +303,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     ///
-    /// [`SendError`]; the frame has been dropped.
+    /// [`SendError`]; the frame is then freed.
     pub fn udp_send_frame(
         &self,
         cx: Cx,
@@ -387,7 +389,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Checks the datagram, binds the socket if needed, and selects the source address.
+    /// Checks the datagram, binds the socket if it is not bound, and selects the source address.
     fn prepare<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -417,12 +419,12 @@ impl<L: Locks> Stack<L> {
             return Err(SendError::Broadcast);
         }
         let own = self.with_pcb(cx, id, |pcb| A::ends_of(pcb)).ok_or(SendError::NoSocket)?;
-        let own = own.ok_or(SendError::BadDestination)?; // bound to an address of the other family
+        let own = own.ok_or(SendError::BadDestination)?; // if bound to an address of the other family
         let bound = if chosen == A::default() { own.local } else { chosen };
         let src = match bound == A::default() || bound.is_for_many() {
             false => bound,
             true => match A::source(self, cx, dst, &exit) {
-                // A host that still requests its first address (by DHCP) has no source address (RFC
+                // A host that still requests its first address by DHCP has no source address (RFC
                 // 1122 3.2.1.3 a).
                 Err(_) if out.is_some() && dst.is_for_many() && !dst.is_multicast() => A::default(),
                 src => src.map_err(SendError::Output)?,
@@ -472,14 +474,14 @@ impl<L: Locks> Stack<L> {
             Target::Station(_) if multicast => {
                 to.options.multicast_loop && A::accepts_group(self, cx, to.exit.iface, to.dst)
             }
-            Target::Station(_) => true, // a broadcast includes this host (BSD's if_simloop)
+            Target::Station(_) => true, // this host receives its broadcasts (BSD's if_simloop)
             Target::Neighbor(_) | Target::Here => false,
         };
         if comes_back {
             self.loop_copy(cx, &frame, &head);
         }
         if ttl == 0 && !has_header {
-            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: stays on this host
+            self.drop_frame(cx, frame, A::TTL_ZERO); // RFC 1112 6.1: with TTL 0, it stays on this host
             return Ok(len);
         }
         let lap = self.resume(cx);
@@ -551,7 +553,8 @@ impl<L: Locks> Stack<L> {
         self.sysctls.udp_maxdgram.get().min(self.sysctls.udp_sendspace.get()) as usize
     }
 
-    /// Returns a frame with a copy of `bytes`: from the pool, or a large frame if they do not fit.
+    /// Returns a frame with a copy of `bytes`: from the pool if they fit into its buffers,
+    /// otherwise a large frame.
     fn frame_of(&self, cx: Cx, bytes: &[u8]) -> Result<Frame, SendError> {
         let mut frame = if bytes.len() + self.pool.headroom() <= self.pool.size() {
             self.make_frame(cx).ok_or(SendError::NoBuffer)?
@@ -565,9 +568,10 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// Caches headers for the next datagram to the same destination, if its MAC address is known.
+    /// Caches headers for the next datagram to the same destination, if the MAC address of the next
+    /// hop is known.
     fn keep_headers<A: Net<N>, const N: usize>(&self, cx: Cx, id: usize, to: &Prepared<A, A::Addr>, port: L4Port) {
-        let epoch = self.epoch(); // before the lookups: a change meanwhile makes the headers stale, not wrong
+        let epoch = self.epoch(); // read before the lookups, so that a concurrent change makes the headers stale
         let Some(cache) = self.headers_for(cx, id, to, port, epoch) else { return };
         self.with_pcb(cx, id, |pcb| A::keep(pcb.rest(), cache));
     }
@@ -581,7 +585,7 @@ impl<L: Locks> Stack<L> {
         epoch: u64,
     ) -> Option<HeaderCache<A, N>> {
         let iface = self.ifaces.get(to.exit.iface).filter(|iface| iface.tunnel.is_none())?;
-        // For broadcasts and multicasts, local sockets get copies, which needs the slow path.
+        // Broadcasts and multicasts need the slow path, since local sockets may receive copies.
         let Target::Neighbor(next) = to.exit.to else { return None };
         let mac = A::neighbor(self, cx, iface.id, next)?;
         let offload = iface.offload();
@@ -639,19 +643,19 @@ impl<L: Locks> Stack<L> {
 /// A destination with its outgoing interface, next hop and source address.
 struct Prepared<A, B> {
     dst: A,
-    /// Source address given by the sender; 0 if the stack selects it.
+    /// Source address that the sender gave; 0 if the stack selects it.
     chosen: A,
     src: A,
     src_port: L4Port,
     options: Options,
     exit: Exit<B>,
-    /// The headers can be cached for the next datagram.
+    /// True if the headers can be cached for the next datagram.
     keeps: bool,
     upper: Upper,
 }
 
-/// Reports that a frame lacks the headroom that was requested for it, which is a bug: a test build
-/// panics, a release build counts it.
+/// Reports that a frame does not have the headroom that was requested for it, which is a bug. A
+/// test build panics; a release build counts it.
 #[cold]
 #[inline(never)]
 fn headers_do_not_fit(counters: &Counters) -> SendError {

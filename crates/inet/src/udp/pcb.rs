@@ -24,60 +24,60 @@ pub(crate) struct Joined {
     pub(crate) filter: SourceFilter,
 }
 
-/// Factor by which the buffers of queued frames may exceed the size of the receive buffer (BSD's
+/// Factor by which the memory of queued frames may exceed the size of the receive buffer (BSD's
 /// sb_mbmax).
 const FRAMES_FACTOR: usize = 8;
-/// Number of bytes charged to the receive buffer for a sender's address (a sockaddr_in), so that
-/// even an empty datagram counts.
+/// Number of bytes that each datagram is charged for its sender's address (a sockaddr_in). An empty
+/// datagram thus also occupies space in the receive buffer.
 const NAME_LEN: usize = 16;
 
-/// Converts a buffer size for the Pcb, limited to 4 GiB - 1.
+/// Converts a buffer size to the type of the Pcb's fields, limited to 4 GiB - 1.
 fn saturated(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// State of a datagram socket.
 ///
-/// The fields that every datagram uses come first. Together with the word of the lock and the tag
-/// of the slot, they fit into one cache line. With 100,000 sockets in random order, a datagram
-/// therefore waits for one cache line of its Pcb instead of three. An IPv6 datagram also needs the
-/// next line.
+/// The fields that every datagram needs come first. Together with the lock word and the tag of the
+/// slot, they fit into one cache line. With 100,000 sockets in random order, a datagram therefore
+/// waits for one cache line of its Pcb instead of three. An IPv6 datagram also needs the second
+/// cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
-    pub(super) first: Option<Frame>, // the usual queue is one datagram long and needs no second allocation
+    pub(super) first: Option<Frame>, // a queue of one datagram needs no other allocation
     pub(super) watch: Option<Arc<ReadySet<L>>>,
     pub(super) ends: Ends4,
     pub(super) queued_bytes: u32,
     pub(super) recv_limit: u32,
     pub(crate) reception: Reception,
     pub(crate) error: Option<SoError>,
-    pub(super) signalled: bool, // a signal is set in `rest`
+    pub(super) signalled: bool, // true if a signal is set in `rest`
     pub(super) families: Families,
     /// Local and remote address of a socket with IPv6 addresses; its ports are in `ends`.
     pub(super) wide: [u128; 2],
-    /// Options set by the socket layer; boxed, so that a Pcb takes two cache lines.
+    /// Options that the socket layer sets. They are boxed so that a Pcb fits into two cache lines.
     pub options: Box<Options>,
     pub(crate) shut_write: bool,
-    /// The local address was selected by the stack for the current peer; the application did not
-    /// bind it.
+    /// True if the stack selected the local address for the current peer, and the application did
+    /// not bind it.
     pub(crate) chosen_local: bool,
     /// Calls on this socket never block.
     pub nonblocking: bool,
     pub(super) rest: Option<Box<Rest>>, // allocated when first needed
 }
 
-const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // word, tag
+const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, wide) == 64 - 8 - 8); // lock word, tag of the slot
 const _: () = assert!(size_of::<Pcb<lock::Up>>() <= 128 - 8 - 8);
 
-/// Fields that not every datagram or socket needs.
+/// Fields that few datagrams or sockets need.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
     pub(super) more: VecDeque<Frame>,
     pub(super) signal: Option<Arc<Signal>>,
     pub(super) groups: Vec<Joined>,
     pub(super) kept: Kept,
-    /// State of a raw or ICMP socket.
+    /// State of a raw or ICMP socket; `None` for UDP.
     pub(super) raw: Option<Box<RawState>>,
 }
 
@@ -124,7 +124,7 @@ impl<L: Locks> Pcb<L> {
         self.rest.as_ref()?.raw.as_deref()
     }
 
-    /// Returns the state of a raw or ICMP socket for modification.
+    /// Returns a mutable reference to the state of a raw or ICMP socket; `None` for UDP.
     pub fn raw_mut(&mut self) -> Option<&mut RawState> {
         self.rest.as_mut()?.raw.as_deref_mut()
     }
@@ -154,13 +154,13 @@ impl<L: Locks> Pcb<L> {
         self.queued_bytes as usize - self.queued() * NAME_LEN
     }
 
-    /// Returns the length in bytes of the next datagram.
+    /// Returns the length in bytes of the next datagram; `None` if the queue is empty.
     pub fn next_len(&self) -> Option<usize> {
         self.peek().map(Frame::len)
     }
 
-    /// Returns whether no datagram is queued. This works because even an empty datagram is charged
-    /// more than 0 bytes.
+    /// Returns whether no datagram is queued. Even an empty datagram is charged some bytes, so that
+    /// the queue is empty if and only if no bytes are charged.
     #[inline(always)]
     pub(crate) fn is_queue_empty(&self) -> bool {
         self.queued_bytes == 0
@@ -171,8 +171,8 @@ impl<L: Locks> Pcb<L> {
         self.recv_limit as usize
     }
 
-    /// Changes the size of the receive buffer in bytes (4 GiB at most). Datagrams already queued
-    /// stay.
+    /// Changes the size of the receive buffer in bytes (at most 4 GiB). Datagrams that are already
+    /// queued stay in it.
     pub fn set_recv_limit(&mut self, bytes: usize) {
         self.recv_limit = saturated(bytes);
     }
@@ -199,7 +199,8 @@ impl<L: Locks> Pcb<L> {
         }
     }
 
-    /// Returns whether a read would return at once: a datagram, an error, or the end of input.
+    /// Returns whether a read would return at once: with a datagram, with an error, or at the end
+    /// of input.
     pub fn is_readable(&self) -> bool {
         !self.is_queue_empty() || self.error.is_some() || self.is_shut_for_reading()
     }
@@ -210,13 +211,13 @@ impl<L: Locks> Pcb<L> {
         self.rest().signal = signal;
     }
 
-    /// Returns the signal to wait on for this socket.
+    /// Returns the signal that is raised at events of this socket.
     pub fn signal(&mut self) -> Arc<Signal> {
         self.signalled = true;
         self.rest().signal.get_or_insert_default().clone()
     }
 
-    /// Queues a datagram; returns it if the buffer is full.
+    /// Queues a datagram. Returns the datagram if the buffer is full.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, cx: Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
         let bytes = self.queued_bytes as usize + frame.len() + NAME_LEN;
@@ -238,8 +239,8 @@ impl<L: Locks> Pcb<L> {
         Ok(())
     }
 
-    /// Queues the first `n` of `frames` if there is room for all of them. Otherwise returns `false`
-    /// and changes nothing.
+    /// Queues the first `n` of `frames` if there is space for all of them. Otherwise returns
+    /// `false` and queues none.
     #[inline(always)]
     pub(super) fn enqueue_run(
         &mut self,
@@ -266,7 +267,8 @@ impl<L: Locks> Pcb<L> {
         true
     }
 
-    /// Returns the maximum number of bytes in the buffers of queued datagrams, used or unused.
+    /// Returns the maximum total size in bytes of the buffers of queued datagrams, including their
+    /// unused parts.
     #[inline(always)]
     fn frames_limit(&self) -> usize {
         self.recv_limit as usize * FRAMES_FACTOR
@@ -326,8 +328,8 @@ impl<L: Locks> Pcb<L> {
         self.reception.has(kind.bit())
     }
 
-    /// Sets whether receive calls return ancillary data of this kind. The interfaces of IPv4
-    /// datagrams already queued are unknown.
+    /// Sets whether receive calls return ancillary data of this kind. For IPv4 datagrams that are
+    /// already queued, the receiving interface is then unknown.
     pub fn set_receives(&mut self, kind: AncillaryKind, on: bool) {
         if on && kind == AncillaryKind::PacketInfo && !self.receives(kind) {
             let more = self.rest.as_mut().map(|rest| rest.more.iter_mut()).into_iter().flatten();

@@ -1,9 +1,9 @@
-//! Receiving of datagrams from the sockets' queues.
+//! Reading of datagrams from the sockets' queues.
 //!
-//! A datagram is returned as its [`Frame`], as a copy of its payload, or copied and left in the
-//! queue (peek). Its sender is read from the headers, which are still in front of the payload: IPv4
-//! with options; IPv6 without extension headers and with the number of the receiving interface in
-//! place of the payload length ([`strip6`]).
+//! A datagram is returned as its [`Frame`] or as a copy of its payload. A peek copies it and leaves
+//! it in the queue. The sender is read from the headers, which are still in front of the payload.
+//! IPv4 headers include their options. IPv6 headers are without extension headers and contain the
+//! number of the receiving interface instead of the payload length ([`strip6`]).
 
 use super::ancillary::{NOTE, UNKNOWN};
 use super::{Ancillary, Domain, PacketInfo, Reception};
@@ -19,22 +19,23 @@ use wire::{L4Port, Proto, ip4, ip6};
 /// A datagram removed from a socket's queue.
 #[derive(Debug)]
 pub struct Received {
-    /// Payload of the datagram. The frame is pulled to its first byte, with the headers in the
+    /// Payload of the datagram. The frame begins with its first byte, and the headers are in the
     /// headroom.
     pub frame: Frame,
     /// Source address and port, in the form of the socket's domain.
     pub from: SocketAddr,
     /// Destination address in the packet.
     pub to: IpAddr,
-    /// Receiving interface; for IPv4 only if the socket requests it ([`PacketInfo`]).
+    /// Receiving interface. For IPv4, it is present only if the socket requests it
+    /// ([`PacketInfo`]).
     pub iface: Option<IfaceId>,
     /// Time to live or hop limit of the received datagram.
     pub ttl: u8,
     /// Type of service or traffic class of the received datagram.
     pub tos: u8,
     pub(crate) reception: Reception,
-    /// True if the queue holds another datagram. If false, the arrival of the next datagram is
-    /// reported to the pollers of the socket.
+    /// True if the queue contains another datagram. If it is false, the pollers of the socket are
+    /// notified when the next datagram arrives.
     pub more: bool,
 }
 
@@ -55,21 +56,21 @@ impl Received {
 pub enum Read {
     /// A datagram, removed from the queue.
     Datagram {
-        /// Number of bytes copied; the rest of a longer datagram is discarded.
+        /// Number of bytes copied. If the datagram is longer, its rest is discarded.
         copied: usize,
         /// Source address of the datagram.
         from: Sender,
     },
     /// There is no datagram, error or end of input, and the socket is nonblocking.
     Nothing,
-    /// Any other case: there is no such socket, the caller must block, an error is pending, or
+    /// Any other case: the socket does not exist, the caller must block, an error is pending, or
     /// input has ended.
     Other,
 }
 
-/// Sender of a datagram. This type is smaller than a [`SocketAddr`], which takes 32 bytes and is
-/// better built in its final place. Addresses are integers: reading an address as words after
-/// writing it bytewise would stall.
+/// Sender of a datagram. This type is smaller than a [`SocketAddr`], whose 32 bytes should be
+/// written only once, directly to the destination. Addresses are integers, because reading an
+/// address as words after writing it as bytes would stall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
     /// IPv4 address and port.
@@ -102,7 +103,7 @@ impl From<Sender> for SocketAddr {
     }
 }
 
-/// Returns the sender of a received datagram, in the form of a socket of `domain`.
+/// Returns the sender of a received datagram in the form that a socket of `domain` uses.
 #[inline(always)]
 pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
     Some(ends(frame)?.from.shown(domain))
@@ -114,8 +115,8 @@ pub(crate) struct Headers {
     pub(super) to: IpAddr,
     ttl: u8,
     tos: u8,
-    /// Number of the receiving interface, stored in the length field: for IPv6 always, for IPv4 if
-    /// the socket requests it.
+    /// Number of the receiving interface, from the IP header's length field. An IPv6 header always
+    /// contains it there, an IPv4 header only if the socket requests it.
     pub(super) noted: IfaceId,
 }
 
@@ -130,7 +131,7 @@ pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to: Ipv4Addr::new(d0, d1, d2, d3).into(), ttl, tos, noted })
 }
 
-/// Reads the headers in front of an IPv6 payload.
+/// Parses the headers in front of an IPv6 payload.
 #[inline(always)]
 fn ends6(frame: &Frame) -> Option<Headers> {
     let headers = frame.headers::<PLAIN6>()?;
@@ -146,8 +147,8 @@ fn headers6(ip: ip6::HeaderView, port: L4Port) -> Headers {
     Headers { from, to, ttl: ip.hop_limit(), tos: ip.traffic_class(), noted }
 }
 
-/// Reads the headers of IPv4 packets with options, and of packets of raw and ICMP sockets, which
-/// have no ports.
+/// Parses the headers of IPv4 packets with options, and those of packets of raw and ICMP sockets,
+/// which have no ports.
 #[inline(never)]
 fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());
@@ -173,16 +174,16 @@ fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     Some(Headers { from, to, ttl: header[8], tos: header[1], noted })
 }
 
-/// Length in bytes of an IPv4 header without options and a UDP header together.
+/// Total length in bytes of an IPv4 header without options and a UDP header.
 pub(super) const PLAIN4: usize = ip4::HEADER_LEN + wire::udp::HEADER_LEN;
-/// Length in bytes of an IPv6 header without extension headers and a UDP header together.
+/// Total length in bytes of an IPv6 header without extension headers and a UDP header.
 pub(super) const PLAIN6: usize = ip6::HEADER_LEN + wire::udp::HEADER_LEN;
 
-/// Removes the extension headers of an IPv6 packet and pulls its headers. The upper-layer packet is
-/// at offset `at`, is `len` bytes long and has the protocol `proto`; its first `pulled` bytes are
-/// pulled too. The pulled bytes stay in front of the payload, after an IPv6 header that has the
-/// number of the receiving interface in its length field. Returns `false` if the packet cannot be
-/// written.
+/// Removes the extension headers of an IPv6 packet and pulls its headers. The upper-layer packet of
+/// protocol `proto` is at offset `at` and is `len` bytes long; its first `pulled` bytes are pulled
+/// too. The pulled bytes stay in front of the payload, after an IPv6 header whose length field
+/// contains the number of the receiving interface. Returns `false` if the packet cannot be
+/// modified.
 pub(crate) fn strip6(
     packet: &mut Frame,
     header: &ip6::Header,
@@ -216,8 +217,8 @@ impl<L: Locks> Stack<L> {
         Read::Datagram { copied: frame.len().min(into.len()), from }
     }
 
-    /// Removes and returns the next datagram of socket `id`; `None` if there is none, or no such
-    /// socket.
+    /// Removes and returns the next datagram of socket `id`. Returns `None` if no datagram is
+    /// queued or the socket does not exist.
     #[inline(always)]
     pub fn udp_recv(&self, cx: Cx, id: usize) -> Option<Received> {
         let mut slot = self.pcbs.get(id)?.lock(cx);
@@ -232,8 +233,8 @@ impl<L: Locks> Stack<L> {
         Some(Received { frame, from: from.shown(domain).into(), to, iface, ttl, tos, more, reception })
     }
 
-    /// Moves datagrams of socket `id` into `into` under one lock: at most `most`, and at most as
-    /// many as fit. Returns the number moved.
+    /// Moves up to `most` datagrams of socket `id` into `into` under one lock, as far as they fit.
+    /// Returns the number of datagrams moved.
     pub fn udp_recv_burst(&self, cx: Cx, id: usize, most: usize, into: &mut Burst) -> usize {
         let Some(slot) = self.pcbs.get(id) else { return 0 };
         let mut slot = slot.lock(cx);

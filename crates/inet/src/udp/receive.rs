@@ -18,17 +18,19 @@ use wire::{L4Port, Proto, ip4, udp};
 
 /// Address family, as used by UDP input.
 pub(crate) trait Receive: Family + OfPcb {
-    /// Fast path: strips a valid unicast datagram to its payload, with the headers in front, and
-    /// returns its addresses and ports. The datagram must have no headers between IP and UDP.
-    /// Counts datagrams without a checksum. Leaves any other datagram unchanged.
+    /// Fast path: reduces a valid unicast datagram to its payload, with the headers in front of it,
+    /// and returns its addresses and ports. The UDP header must follow the fixed IP header directly.
+    /// Counts datagrams without a checksum. For any other datagram, returns `None` and changes
+    /// nothing.
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, without_checksum: &mut u64) -> Option<Self::Wire>;
-    /// Strips a datagram that [`Receive::strip`] rejected, which may have IP options.
+    /// Does the same as [`Receive::strip`] for a datagram which that function rejected and which
+    /// may have IP options.
     fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<Self::Wire>;
-    /// Slow path: delivers a datagram that is not stripped, or drops it with the reason. Returns
-    /// the number of deliveries.
+    /// Slow path: delivers a datagram that has not been stripped, or drops it with the reason.
+    /// Returns the number of deliveries.
     fn udp_input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
-    /// Processes a stripped datagram for which there is no socket: passes it to a VXLAN tunnel, or
-    /// drops and answers it.
+    /// Processes a stripped datagram for which there is no socket. Passes it to a VXLAN tunnel, or
+    /// drops it and sends an ICMP error.
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame);
     /// Returns the addresses and ports of a stripped datagram in the run that begins with `first`.
     /// The local port is the same as that of `first`.
@@ -99,7 +101,7 @@ impl Receive for u128 {
         let payload = usize::from(len).wrapping_sub(udp::HEADER_LEN);
         let is_all = len == ip.payload_len() && payload <= whole.len() - PLAIN6;
         let for_one = ip.dst >> 120 < 0xfe && !flags.has(Flags::LINK_BROADCAST);
-        // RFC 8200 8.1: the checksum is mandatory.
+        // RFC 8200 8.1: the checksum is mandatory with IPv6.
         if ip.next() != Proto::UDP
             || !is_all
             || !for_one
@@ -134,7 +136,7 @@ impl Receive for u128 {
             stack.drop_frame(cx, packet, Self::MALFORMED);
             return 0;
         };
-        let (chain, _) = Chain::walk_far(&header, packet.bytes()); // the protocol is in the IP header
+        let (chain, _) = Chain::walk_far(&header, packet.bytes()); // the protocol was checked in the IP header
         stack.udp_input6(cx, iface, packet, &header, &chain)
     }
 

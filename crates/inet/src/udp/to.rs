@@ -13,12 +13,12 @@ use wire::L4Port;
 #[derive(Clone, Copy)]
 pub(super) enum To {
     V4(u32, L4Port),
-    /// IPv6 address and port; for a multicast group, also the interface that the caller gave.
+    /// IPv6 address and port; for a multicast group, also the interface that the caller specified.
     V6(u128, L4Port, Option<IfaceId>),
 }
 
-/// Checks whether the socket may send. Fails if the socket is shut down for writing, or if an error
-/// of an earlier datagram is pending; that error is removed.
+/// Checks whether the socket may send. Fails if the socket is shut down for writing. Also fails if
+/// an error of an earlier datagram is pending, and clears this error.
 #[inline(always)]
 pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     if pcb.error.is_some() || pcb.shut_write {
@@ -31,7 +31,8 @@ pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     Ok(())
 }
 
-/// Returns the destination of a socket's next datagram: `dst`, or the socket's peer.
+/// Returns the destination of a socket's next datagram: `dst` if given, otherwise the socket's
+/// peer.
 #[inline(always)]
 pub(super) fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<To, SendError> {
     may_send(pcb)?;
@@ -52,7 +53,7 @@ fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
     match pcb.ends() {
         SockEnds::V4(ends) => To::V4(ends.remote, ends.remote_port),
         SockEnds::V6(ends) => To::V6(ends.remote, ends.remote_port, None),
-        SockEnds::Both(_) => To::V6(0, L4Port(0), None), // not connected
+        SockEnds::Both(_) => To::V6(0, L4Port(0), None), // the socket is not connected
     }
 }
 
@@ -68,7 +69,7 @@ fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
         (Domain::Inet, SocketAddr::V6(_)) => return Err(SendError::BadDestination),
         (Domain::Inet6, _) => {}
     }
-    // An IPv4 address may be given mapped or not, as in Linux.
+    // An IPv4 address may be given in mapped form or not, as in Linux.
     let v4 = match dst {
         SocketAddr::V4(v4) => Some(*v4.ip()),
         SocketAddr::V6(v6) => v6.ip().to_ipv4_mapped(),
@@ -79,7 +80,7 @@ fn named<L: Locks>(pcb: &Pcb<L>, dst: &SocketAddr) -> Result<To, SendError> {
         (None, SocketAddr::V4(_)) => Err(SendError::BadDestination),
         (None, SocketAddr::V6(v6)) => {
             let iface = zone::iface_of(v6.scope_id());
-            // As in BSD and Linux, the unspecified address is this host itself.
+            // As in BSD and Linux, the unspecified address stands for this host.
             let addr = if v6.ip().is_unspecified() { Ipv6Addr::LOCALHOST } else { *v6.ip() };
             Ok(To::V6(zone::embed(addr, iface), port, iface))
         }

@@ -7,12 +7,12 @@ use lock::{Guarded, Locks};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Queue of packets, with a flag that is set while the queue may be non-empty. Usually a poll reads
+/// Queue of packets, with a flag that is set while the queue may be non-empty. A poll usually reads
 /// only the flag.
 pub(crate) struct Requeue<L: Locks> {
     pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
-    /// Errors about packets of this host, each with the beginning of the packet, which identifies
-    /// its socket.
+    /// Errors about packets that this host sent. Each is stored with the beginning of the packet,
+    /// which identifies the packet's socket.
     pub(super) troubles: Guarded<L, VecDeque<(Trouble, Vec<u8>)>>,
     pub(super) some: AtomicBool,
 }
