@@ -14,7 +14,7 @@
 //! | `[-]word` | `word` or `-word` | [`Args::is_on`] of `word` |
 //! | `a\|b,c` | one of these words; `c` is a synonym of `b` | the preceding word |
 //! | `0-240` | a number in this range | the preceding word |
-//! | `NAME` | any word; the names of addresses, interfaces and numbers also check it | `NAME` |
+//! | `NAME` | any word; checked if the name is that of an address, interface or number | `NAME` |
 //! | `NAME:a\|b`, `NAME:0-240` | the same words or numbers as without `NAME:` | `NAME` |
 //! | `NAME...` | all remaining words, at least one | [`Args::rest`] |
 //! | `[...]` | these elements, if the first one matches | the names of these elements |

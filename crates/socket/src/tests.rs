@@ -40,13 +40,13 @@ fn a_looped_back_datagram_is_queued_and_then_received() {
     assert_eq!(calls.send_to(a, b"hello", &addr("127.0.0.1:7000")), Ok(5));
     calls.set_option(b, Opt::NonBlocking(true)).unwrap();
     let mut buf = [0; 16];
-    assert_eq!(calls.recv_from(b, &mut buf), Err(Errno::EAGAIN), "loopback is queued, never direct");
+    assert_eq!(calls.recv_from(b, &mut buf), Err(Errno::EAGAIN), "loopback always queues packets");
     stack.poll(cx());
     let peek = RecvFlags { peek: true, ..RecvFlags::default() };
     let (n, from) = calls.recv_from_flags(b, &mut buf, peek).unwrap();
     assert_eq!((&buf[..n], from.ip()), (&b"hello"[..], addr("127.0.0.1:0").ip()));
     let trunc = RecvFlags { trunc: true, ..RecvFlags::default() };
-    assert_eq!(calls.recv_from_flags(b, &mut buf[..2], trunc).unwrap().0, 5, "the whole length though two were copied");
+    assert_eq!(calls.recv_from_flags(b, &mut buf[..2], trunc).unwrap().0, 5, "the full length, not the 2 copied bytes");
     assert_eq!(calls.recv_from(b, &mut buf), Err(Errno::EAGAIN));
     calls.close(a).unwrap();
     calls.close(b).unwrap();
@@ -138,7 +138,7 @@ fn a_full_receive_buffer_and_an_exhausted_pool_are_counted() {
         calls.send_to(a, &[1; 484], &addr("127.0.0.1:7000")).unwrap();
     }
     stack.poll(cx());
-    assert_eq!(stack.counter("inet.udp.in.buffer_full"), 10, "500 bytes each with the sender's name");
+    assert_eq!(stack.counter("inet.udp.in.buffer_full"), 10, "each is charged 500 bytes with the sender's address");
     let held: Vec<_> = std::iter::from_fn(|| stack.pool.get()).collect();
     assert_eq!(calls.send_to(a, b"x", &addr("127.0.0.1:7000")), Err(Errno::ENOBUFS));
     assert!(stack.pool.stats().empty >= 1);

@@ -1,5 +1,5 @@
 //! Checks that no packet allocates memory: after a warm-up, sending, receiving, forwarding and
-//! filtering call the system's allocator no more.
+//! filtering no longer call the system's allocator.
 //!
 //! Implementing the allocator trait requires `unsafe`; the implementation only counts the calls and
 //! passes them to the system's allocator.
@@ -23,7 +23,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: all memory comes from the system's allocator, and counting allocates none.
+// SAFETY: all memory comes from the system's allocator, and counting allocates no memory.
 unsafe impl GlobalAlloc for Counting {
     // SAFETY: the caller's obligations are those of the system's allocator.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -49,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Returns how often this thread allocates memory in a thousand calls of `work`, after a hundred
+/// Returns the number of allocations of this thread in a thousand calls of `work`, after a hundred
 /// calls that are not counted.
 fn taken(mut work: impl FnMut()) -> u64 {
     (0..100).for_each(|_| work());
@@ -58,7 +58,7 @@ fn taken(mut work: impl FnMut()) -> u64 {
     TAKEN.get() - before
 }
 
-/// The bytes of a transmitted frame. An empty vector requests that the next frame be copied here.
+/// The bytes of a transmitted frame. An empty vector requests a copy of the next frame.
 type Kept = Arc<Mutex<Option<Vec<u8>>>>;
 /// A MAC address and an IPv4 address.
 type Station = (Mac, Ipv4Addr);
@@ -88,8 +88,8 @@ fn cx() -> Cx {
     Cx::enter(How::Register, Instant::from_millis(1))
 }
 
-/// Creates a host with an iface for each link, given as (own addresses, addresses of the neighbor).
-/// Also returns where a transmitted frame is copied.
+/// Creates a host with an iface for each link. A link consists of the host's own addresses and
+/// those of the neighbor. Also returns the storage into which transmitted frames are copied.
 fn host(links: &[(Station, Station)]) -> (Stack<Up>, Kept) {
     let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
     let stack = Stack::new(cx(), Config { seed: Some(1), ..Config::new("h", pool) });
@@ -104,8 +104,8 @@ fn host(links: &[(Station, Station)]) -> (Stack<Up>, Kept) {
     (stack, kept)
 }
 
-/// Returns the frame in which PEER sends a datagram to `to`; destinations that are not on the link
-/// are reached through HOST.
+/// Returns the frame in which PEER sends a datagram to `to`. A destination that is not on the link
+/// is reached through HOST.
 fn frame_to(to: SocketAddr) -> Vec<u8> {
     let (peer, kept) = host(&[(PEER, HOST)]);
     peer.add_route(cx(), "0.0.0.0/0".parse().unwrap(), inet::route::Via::Gateway(EM0, HOST.1)).unwrap();

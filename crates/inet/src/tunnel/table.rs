@@ -85,8 +85,8 @@ impl Tunnels {
         self.0.retain(|tunnel| tunnel.iface != id);
     }
 
-    /// Returns the configuration of tunnel `id`, the sequence number for the packet that is about to
-    /// be sent, and the cached route. Returns `None` if an outer address of the tunnel is not set.
+    /// Returns the configuration of tunnel `id`, the sequence number for the packet to be sent, and
+    /// the cached route. Returns `None` if an outer address of the tunnel is not set.
     pub(super) fn leaving(&mut self, id: IfaceId) -> Option<(Config, u32, Option<OuterRoute>)> {
         let tunnel = self.get_mut(id).filter(|tunnel| tunnel.config.is_whole())?;
         let sequence = tunnel.sent;

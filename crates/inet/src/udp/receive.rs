@@ -19,7 +19,7 @@ use wire::{L4Port, Proto, ip4, udp};
 /// Address family, as used by UDP input.
 pub(crate) trait Receive: Family + OfPcb {
     /// Fast path: reduces a valid unicast datagram to its payload, with the headers in front of it,
-    /// and returns its addresses and ports. The UDP header must follow the fixed IP header directly.
+    /// and returns its addresses and ports. The UDP header must directly follow a fixed IP header.
     /// Counts datagrams without a checksum. For any other datagram, returns `None` and changes
     /// nothing.
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, without_checksum: &mut u64) -> Option<Self::Wire>;

@@ -92,7 +92,7 @@ fn an_advertisement_has_prefixes_mtu_and_mac_address<L: Locks>() {
 
 fn solicitations_are_answered_within_the_rate_limit<L: Locks>() {
     let h = advertising::<L>(Advertising::default());
-    adverts(&h, 60_000); // the first three
+    adverts(&h, 60_000); // the first three advertisements
     solicit(&h, PEER6);
     let answer = adverts(&h, 1000);
     assert!(answer.len() == 1 && answer[0].0 <= 550, "{answer:?}");
@@ -102,7 +102,7 @@ fn solicitations_are_answered_within_the_rate_limit<L: Locks>() {
     }
     let answers = adverts(&h, 1000).len();
     assert!((1..=2).contains(&answers), "{answers} within four seconds");
-    // One from :: has no link-layer address (6.1.1).
+    // A solicitation from :: contains no link-layer address (RFC 4861 6.1.1).
     h.forget_counters();
     let any = std::net::Ipv6Addr::UNSPECIFIED;
     let emit = |out: &mut [u8]| nd::emit_router_solicit(Some(OTHER6.mac), (any, ALL_ROUTERS), out);

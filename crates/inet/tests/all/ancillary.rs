@@ -87,8 +87,8 @@ fn the_iface_is_that_of_arrival<L: Locks>() {
     }
 }
 
-/// IPv4 headers have no field for the interface: only datagrams that arrive after the option is set
-/// have it.
+/// IPv4 headers have no field for the interface. Only datagrams that arrive after the option was
+/// set contain it.
 fn datagrams_queued_before_the_request_have_no_iface<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
@@ -165,7 +165,7 @@ fn invalid_ancillary_data_is_rejected<L: Locks>() {
         let from = |info| h.send_msg(s, to, Ancillary { info, ..Ancillary::default() });
         assert_eq!(from(info(kin.other(), None)), Err(SendError::BadSource), "not ours");
         let alien = kin.pick(Kin::Six, Kin::Four).me();
-        assert_eq!(from(info(alien, None)), Err(SendError::BadSource), "of the other family");
+        assert_eq!(from(info(alien, None)), Err(SendError::BadSource), "the source is of the other family");
         assert_eq!(from(info(kin.any(), IfaceId(77))), Err(SendError::NoIface));
         // A hop limit of 0 keeps an IPv6 packet in the host; IPv4 has no such option.
         let none = Ancillary { ttl: Some(0), ..Ancillary::default() };

@@ -1,5 +1,4 @@
-//! Conversations about Ethernet and ARP: RFC 826, RFC 5227, RFC 1122 2.3.2; robustness rows 24,
-//! 31-33, 37.
+//! Conversations about Ethernet and ARP: RFC 826, RFC 5227, RFC 1122 2.3.2.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -78,7 +77,7 @@ fn a_request_from_a_known_neighbor_refreshes_it<L: Locks>() {
     );
 }
 
-/// RFC 5227 2.1.1: the sender address of a probe is zero; storing it would pollute the neighbor
+/// RFC 5227 2.1.1: the sender address of a probe is zero. Storing it would pollute the neighbor
 /// table.
 fn a_probe_is_answered_and_not_cached<L: Locks>() {
     let h = host::<L>();
@@ -149,7 +148,7 @@ fn our_address_is_defended_at_most_once_in_ten_seconds<L: Locks>() {
     h.advance_secs(1);
     h.inject(EM0, arp(Op::Request, thief, OTHER));
     assert_eq!(arp_of(&h.sent_one(EM0)).1.spa, ME.ip);
-    assert!(h.stack.neighbors(h.cx()).is_empty(), "a conflict teaches nothing");
+    assert!(h.stack.neighbors(h.cx()).is_empty(), "a conflict creates no neighbor entry");
     h.assert_counters("in 1, out 1, audit.made 1, arp.announcements_sent 1, arp.conflicts 1, arp.in.conflict 1");
 }
 
@@ -166,8 +165,7 @@ fn a_static_entry_is_not_overwritten<L: Locks>() {
     assert_eq!(h.neighbor(PEER.ip).unwrap().state, State::Permanent);
 }
 
-/// Row 24 (Ripple20 11906, 11914): types and lengths are validated, and nothing beyond the packet
-/// is read.
+/// Ripple20 (11906, 11914): types and lengths are validated, and nothing beyond the packet is read.
 fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
     let h = host::<L>();
     let good = arp(Op::Request, PEER, ME);
@@ -193,8 +191,8 @@ fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
     h.assert_counters(&format!("in {n}, arp.in.malformed {n}"));
 }
 
-/// RFC 826 does not compare the sender with the frame's source: it may be a proxy, or a bridge with
-/// its own address.
+/// RFC 826 does not compare the sender with the source of the frame. The sender may be a proxy, or
+/// a bridge with its own address.
 fn a_sender_other_than_the_frames_source_is_answered_and_cached<L: Locks>() {
     let h = host::<L>();
     h.inject(EM0, ether(Mac::BROADCAST, OTHER.mac, EtherType::ARP, &arp(Op::Request, PEER, ME)[14..]));
@@ -206,7 +204,8 @@ fn a_sender_other_than_the_frames_source_is_answered_and_cached<L: Locks>() {
     );
 }
 
-/// IEEE 802.1Q table 9-2: VLAN 0 is only a priority and no VLAN, also inside another such tag.
+/// IEEE 802.1Q table 9-2: VLAN 0 only states a priority and is not a VLAN, also inside another such
+/// tag.
 fn a_priority_tag_is_stripped_and_a_vlan_tag_is_not<L: Locks>() {
     let h = host::<L>();
     let request = arp(Op::Request, PEER, ME);
@@ -299,7 +298,7 @@ fn a_connected_socket_gets_an_error_after_three_tries<L: Locks>() {
     );
     assert_eq!(h.send(s, b"hello?", None), Err(SendError::Earlier(SoError::HostUnreachable)));
     h.assert_counters("");
-    assert_eq!(h.send(s, b"again", None), Ok(5), "the error is told once");
+    assert_eq!(h.send(s, b"again", None), Ok(5), "the error is reported once");
     assert_eq!(arp_of(&h.sent_one(EM0)).1.tpa, PEER.ip);
 }
 
@@ -351,11 +350,11 @@ fn a_stale_neighbor_without_an_answer_is_probed_three_times_and_removed<L: Locks
     h.pass(Duration::from_secs(6));
     let asked = h.sent(EM0);
     assert_eq!(asked.len(), 3);
-    assert!(asked.iter().all(|frame| arp_of(frame).0.dst == PEER.mac), "directly, not all stations");
+    assert!(asked.iter().all(|frame| arp_of(frame).0.dst == PEER.mac), "unicast, not broadcast");
     assert_eq!(h.neighbor(PEER.ip), None);
     h.assert_counters("out 3, audit.made 3, arp.requests_sent 3, neigh.failed 1");
     assert_eq!(h.send(s, b"3", at(PEER, 9)), Ok(1));
-    assert_eq!(arp_of(&h.sent_one(EM0)).0.dst, Mac::BROADCAST, "from the beginning");
+    assert_eq!(arp_of(&h.sent_one(EM0)).0.dst, Mac::BROADCAST, "resolution starts again");
 }
 
 /// The headers cached at the socket must not be used after the neighbor's address changed.
@@ -414,7 +413,7 @@ fn an_address_is_announced_when_it_is_added<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-/// Returns a host on a /16 with room for 64 neighbors.
+/// Returns a host on a /16 with space for 64 neighbors.
 fn crowded<L: Locks>() -> Host<L> {
     let h = Host::<L>::bare(512, 1);
     h.add_iface("em0", ME, 1500);
@@ -430,7 +429,7 @@ fn stranger(n: u32) -> Station {
     Station { mac: Mac([2, 0, 1, 0, c, d]), ip: Ipv4Addr::new(10, 0, 16 + c, d) }
 }
 
-/// Row 33: the table is bounded, and entries in use are not evicted.
+/// The size of the table is limited, and entries in use are not evicted.
 fn a_flood_of_requests_is_bounded_and_leaves_neighbors_in_use_alone<L: Locks>() {
     let h = crowded::<L>();
     h.inject(EM0, arp(Op::Request, PEER, ME));
@@ -449,8 +448,8 @@ fn a_flood_of_requests_is_bounded_and_leaves_neighbors_in_use_alone<L: Locks>() 
     h.audit();
 }
 
-/// Row 33: the table evicts the entry unused longest, so that 64 strangers do not block it for
-/// twenty minutes.
+/// The table evicts the entry that has been unused for the longest time, so that 64 unknown
+/// stations do not block it for twenty minutes.
 fn a_flood_of_requests_does_not_block_new_neighbors<L: Locks>() {
     let h = crowded::<L>();
     for n in 0..1_000 {
@@ -460,16 +459,16 @@ fn a_flood_of_requests_does_not_block_new_neighbors<L: Locks>() {
     h.sent(EM0);
     let s = h.bound(1000);
     assert_eq!(h.send(s, b"hello", at(PEER, 9)), Ok(5));
-    assert_eq!(arp_of(&h.sent_one(EM0)).1.tpa, PEER.ip, "nobody asked for the newcomer");
+    assert_eq!(arp_of(&h.sent_one(EM0)).1.tpa, PEER.ip, "the newcomer is not resolved");
     h.inject(EM0, arp(Op::Reply, PEER, ME));
     assert_eq!(udp_of(&h.sent_one(EM0)).1, b"hello");
     assert!(h.stack.neighbors(h.cx()).len() <= 64);
     h.poll();
-    assert!(h.counter("inet.neigh.evicted") >= 1_000 - 64, "each that made room is counted");
+    assert!(h.counter("inet.neigh.evicted") >= 1_000 - 64, "each evicted entry is counted");
 }
 
-/// Row 31 (neighbor table exhaustion as in RFC 6583, with ARP): a scan of a connected subnet fills
-/// the table with unresolved entries.
+/// Exhaustion of the neighbor table (RFC 6583, with ARP): a scan of an attached subnet fills the
+/// table with unresolved entries.
 fn a_scan_through_a_router_is_bounded_and_leaves_neighbors_alone<L: Locks>() {
     let h = Host::<L>::router();
     h.stack.sysctls.neigh_limit.set(64);
@@ -484,19 +483,19 @@ fn a_scan_through_a_router_is_bounded_and_leaves_neighbors_alone<L: Locks>() {
     assert!(h.stack.held(h.cx()) <= 64 * 16);
     h.sent(EM1);
     h.inject(EM0, far(3));
-    assert_eq!(ip_of(&h.sent_one(EM1)).0.dst, station_on_1(3).mac, "a known neighbor is still served");
+    assert_eq!(ip_of(&h.sent_one(EM1)).0.dst, station_on_1(3).mac, "packets to a known neighbor are still forwarded");
     h.pass(Duration::from_secs(10));
     h.sent(EM1);
-    assert!(h.stack.neighbors(h.cx()).iter().all(|n| n.state != State::Incomplete), "open questions end");
+    assert!(h.stack.neighbors(h.cx()).iter().all(|n| n.state != State::Incomplete), "unresolved entries are removed");
     h.inject(EM0, far(9));
-    assert_eq!(arp_of(&h.sent_one(EM1)).1.tpa, Ipv4Addr::new(10, 0, 1, 9), "and there is room again");
+    assert_eq!(arp_of(&h.sent_one(EM1)).1.tpa, Ipv4Addr::new(10, 0, 1, 9), "the table has space again");
 }
 
 fn station_on_1(host: u8) -> Station {
     Station { mac: Mac([2, 0, 0, 0, 1, host]), ip: Ipv4Addr::new(10, 0, 1, host) }
 }
 
-/// Row 37: multicast, zero and own addresses are not valid sources.
+/// Multicast addresses, zero and our own address are not valid sources.
 fn frames_from_impossible_sources_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);

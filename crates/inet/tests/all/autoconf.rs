@@ -1,5 +1,5 @@
 //! Autoconfiguration by router advertisements: addresses, default routers, on-link prefixes, and
-//! limits against forged ones (RFC 4861 6, 4862 5.5, 4191, 7217, 7559; RFC 6104, 6980).
+//! limits against forged advertisements (RFC 4861 6, 4862 5.5, 4191, 7217, 7559; RFC 6104, 6980).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -52,7 +52,7 @@ impl Ra {
         Ra { from, lifetime: 1800, flags: 0, options: link }
     }
 
-    /// Adds a prefix; `flags`: 0x80 on-link, 0x40 autonomous.
+    /// Adds a prefix. Bits of `flags`: 0x80 on-link, 0x40 autonomous.
     fn prefix(mut self, text: &str, flags: u8, valid: u32, preferred: u32) -> Ra {
         let prefix: Prefix6 = text.parse().unwrap();
         self.options.extend([3, 4, prefix.len(), flags]);
@@ -117,7 +117,7 @@ fn accepting<L: Locks>() -> Host<L> {
     h
 }
 
-/// Autoconfigured addresses.
+/// Returns the autoconfigured addresses.
 fn advertised<L: Locks>(h: &Host<L>) -> Vec<IfaceAddr6> {
     let all = h.stack.iface(EM0).unwrap().addrs6(h.cx());
     all.into_iter().filter(|own| own.origin != Origin::Manual).collect()
@@ -158,12 +158,12 @@ fn a_host_solicits_and_is_configured<L: Locks>() {
         Message::Nd(Nd::RouterSolicit { options }) => assert_eq!(options.source_link(), Some(ME.mac)),
         other => panic!("{other:?}"),
     }
-    assert!(h.stack.has_tentative(h.cx()), "it awaits an advertisement");
+    assert!(h.stack.has_tentative(h.cx()), "an advertisement is still awaited");
     h.forget_counters();
     usual(PEER6, "2001:db8:1::/64").received_by(&h);
     let own = advertised(&h)[0];
     assert!(matches!(own.state, AddrState::Tentative(..)) && own.len == 64, "{own:?}");
-    assert_ne!(own.addr.to_bits() as u64, near.to_bits() as u64, "not of the MAC address");
+    assert_ne!(own.addr.to_bits() as u64, near.to_bits() as u64, "not derived from the MAC address");
     assert_eq!(default_route(&h), by(PEER6));
     h.advance_secs(2);
     h.sent(EM0);
@@ -209,8 +209,8 @@ fn invalid_advertisements_are_dropped<L: Locks>() {
     h.inject(EM0, to_all(&Ra { options: vec![3, 0, 64, 0xc0, 0, 0, 0, 1], ..ra.clone() }.packet(PEER6.near)));
     h.assert_counters("in 4, ip6.received 4, ip6.delivered 4, icmp6.received 4, nd.in.hop_limit 1, nd.in.malformed 3");
     assert_eq!((h.stack.routes6(h.cx()), advertised(&h)), (routes.clone(), Vec::new()));
-    // Prefixes that are link-local, multicast, not of 64 bits, too long, or preferred longer than
-    // valid.
+    // Prefixes that are link-local, multicast, not of 64 bits, too long, or with a preferred
+    // lifetime longer than the valid lifetime.
     let odd = Ra::of(PEER6).lifetime(0).prefix("fe80::/64", 0xc0, DAY, DAY).prefix("ff02::/64", 0xc0, DAY, DAY);
     let odd = odd.prefix("2001:db8:1::/65", 0x40, DAY, DAY).prefix("2001:db8:1::/48", 0x40, DAY, DAY);
     let mut odd = odd.prefix("2001:db8:1::/64", 0xc0, 10, 11).prefix("2001:db8:1::/64", 0xc0, 0, 0);
@@ -229,7 +229,7 @@ fn addresses_are_deprecated_and_expire<L: Locks>() {
     h.advance_secs(2);
     let [old, new] = [0, 1].map(|at| advertised(&h)[at].addr);
     let to_first: Ipv6Addr = "2001:db8:1:ff::1".parse().unwrap();
-    assert_eq!(h.stack.source6_to(h.cx(), to_first), Some(old), "the longer common prefix");
+    assert_eq!(h.stack.source6_to(h.cx(), to_first), Some(old), "the source has the longer common prefix");
     h.advance_secs(50);
     assert_eq!(h.stack.source6_to(h.cx(), to_first), Some(new), "deprecated");
     assert!(advertised(&h)[0].is_deprecated(h.now()) && !advertised(&h)[1].is_deprecated(h.now()));
@@ -257,7 +257,7 @@ fn lifetimes_are_not_cut_below_two_hours<L: Locks>() {
     assert!(advertised(&h)[0].is_deprecated(h.now()), "deprecated at once");
     h.advance_secs(3600);
     Ra::of(PEER6).prefix("2001:db8:1::/64", 0xc0, 60, 60).received_by(&h);
-    assert_eq!(left(&h), 3600, "a shorter rest stays");
+    assert_eq!(left(&h), 3600, "a shorter remaining lifetime stays");
     usual(PEER6, "2001:db8:1::/64").received_by(&h);
     assert_eq!(left(&h), u64::from(DAY));
 }
@@ -331,12 +331,12 @@ fn a_former_router_is_removed<L: Locks>() {
     assert_eq!(default_route(&h), by(PEER6));
     Ra::of(PEER6).lifetime(0).received_by(&h);
     assert_eq!(default_route(&h), by(OTHER6));
-    // A neighbor advertisement without the router flag has the same effect (RFC 4861 7.2.5).
+    // A neighbor advertisement without the router flag removes the router as well (RFC 4861 7.2.5).
     let advert = Advert { router: false, solicited: false, replaces: true, target: OTHER6.near };
     let emit = |out: &mut [u8]| icmp6::nd::emit_advert(advert, Some(OTHER6.mac), (OTHER6.near, ALL_NODES), out);
     h.inject(EM0, icmp6(OTHER6.near, ALL_NODES, emit).hops(255).frame(Mac::multicast6(ALL_NODES), OTHER6.mac));
     assert_eq!(default_route(&h), None);
-    assert_eq!(advertised(&h).len(), 1, "addresses have lifetimes of their own");
+    assert_eq!(advertised(&h).len(), 1, "addresses have their own lifetimes");
 }
 
 fn a_configured_route_is_kept<L: Locks>() {
@@ -405,12 +405,13 @@ fn turning_accept_rtadv_off_removes_everything_learned<L: Locks>() {
     assert_eq!((default_route(&h), advertised(&h)), (None, Vec::new()));
     h.stack.set_accept_rtadv(h.cx(), EM0, true).unwrap();
     usual(PEER6, "2001:db8:1::/64").received_by(&h);
-    // Removing the interface removes all.
+    // Removing the interface removes all its addresses and routes.
     h.stack.remove_iface(h.cx(), EM0);
     assert_eq!(default_route(&h), None);
 }
 
-/// The route of the prefix moves to the other interface when the first one's entry ends.
+/// When the entry of the first interface ends, the route of the prefix moves to the other
+/// interface.
 fn two_interfaces_with_one_prefix_share_its_route<L: Locks>() {
     let h = accepting::<L>();
     h.add_iface("em1", ME2, 1500);
@@ -470,7 +471,8 @@ fn advertised_resolvers_have_lifetimes_and_are_bounded<L: Locks>() {
     assert_eq!(resolvers().0, "[fe80::53%2]:53");
     h.advance_secs(2);
     assert_eq!(resolvers().0, "");
-    // Options that are no lists of addresses or names, and addresses that no server can have.
+    // Options that do not contain lists of addresses or names, and addresses that no server can
+    // have.
     let bad = |kind: u8, units: u8, data: &[u8]| {
         let mut ra = ra();
         ra.options.extend([&[kind, units, 0, 0, 0, 0, 0, 60], data].concat());
@@ -486,7 +488,7 @@ fn advertised_resolvers_have_lifetimes_and_are_bounded<L: Locks>() {
     bad(31, 2, b"\x04\x1b[2J\0\0\0");
     ra().rdnss(60, &["::", "ff02::1", "::1"]).received_by(&h);
     assert_eq!(resolvers(), ("".into(), "".into()));
-    // A flood: eight entries remain, and configured ones are not replaced.
+    // After a flood, eight entries remain, and configured ones have not been replaced.
     let configured = ["192.0.2.53:0".parse().unwrap()];
     let source = linerate_inet::resolvers::ResolverSource::Configured;
     let domains = ["home.test".into(), "\x1b[2J".into(), "a b".into()];

@@ -1,5 +1,4 @@
-//! Conversations about sockets' addresses: BSD's bind rules, RFC 6056, RFC 1122 4.1.3; robustness
-//! row 48.
+//! Conversations about sockets' addresses: BSD's bind rules, RFC 6056, RFC 1122 4.1.3.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -89,9 +88,9 @@ fn a_closed_socket_frees_its_port<L: Locks>() {
     bind(&h, any(5000), false).unwrap();
 }
 
-/// BSD's in_pcblookup_local and Linux's udp_lib_lport_inuse count connected sockets too. Otherwise
-/// another program could take over the port that a connected socket uses and will have again when
-/// it disconnects.
+/// BSD's in_pcblookup_local and Linux's udp_lib_lport_inuse include connected sockets. Otherwise
+/// another program could take over the port that a connected socket uses and keeps when it
+/// disconnects.
 fn a_socket_that_is_connected_keeps_its_port<L: Locks>() {
     let h = host::<L>();
     let s = bind(&h, any(5000), false).unwrap();
@@ -133,7 +132,7 @@ fn a_connected_socket_receives_from_its_peer_only<L: Locks>() {
     h.inject(EM0, udp_frame(OTHER, 9, ME, 1000, b"not the peer"));
     h.inject(EM0, udp_frame(PEER, 10, ME, 1000, b"not its port"));
     assert!(h.recv(s).is_none());
-    assert_eq!(h.sent(EM0).len(), 2, "for them the port is closed");
+    assert_eq!(h.sent(EM0).len(), 2, "for other peers, the port is closed");
     h.inject(EM0, udp_frame(PEER, 9, ME, 1000, b"the peer"));
     assert_eq!(h.recv(s), Some((b"the peer".to_vec(), at(PEER, 9))));
 }
@@ -192,7 +191,7 @@ fn connecting_without_a_route_fails_and_changes_nothing<L: Locks>() {
     assert!(matches!(connect("192.0.2.1:9"), Err(BindError::Output(_))));
     assert_eq!(h.stack.udp_connect(h.cx(), 4711, at(PEER, 9)), Err(BindError::NoSocket));
     h.inject(EM0, udp_frame(PEER, 9, ME, 1000, b"x"));
-    assert!(h.recv(s).is_some(), "still open to all");
+    assert!(h.recv(s).is_some(), "the socket still receives from all peers");
 }
 
 /// A source address that was selected for one peer is selected anew for another peer (as in Linux;
@@ -238,8 +237,8 @@ fn ephemeral_ports_are_in_their_range_and_never_given_twice<L: Locks>() {
     }
 }
 
-/// Row 48, RFC 6056 3: over 10^4 tuples the ports are evenly distributed, not sequential, and
-/// different from host to host.
+/// RFC 6056 3: over 10^4 tuples, the ports are evenly distributed and not sequential. They differ
+/// between hosts.
 fn ephemeral_ports_are_unpredictable<L: Locks>() {
     let h = host::<L>();
     let ports = |h: &Host<L>| -> Vec<u16> {
@@ -255,26 +254,27 @@ fn ephemeral_ports_are_unpredictable<L: Locks>() {
             .collect()
     };
     let first = ports(&h);
-    // Chi-square over 64 bins of 256 ports: 63 degrees of freedom, 99.99 % below 116.
+    // Chi-square over 64 bins of 256 ports: with 63 degrees of freedom, 99.99 % of values are below
+    // 116.
     let mut bins = [0f64; 64];
     first.iter().for_each(|l4port| bins[usize::from(l4port - 49_152) / 256] += 1.0);
     let expected = 10_000.0 / 64.0;
     let chi: f64 = bins.iter().map(|n| (n - expected).powi(2) / expected).sum();
     assert!((20.0..116.0).contains(&chi), "chi-square {chi}");
     let follow = first.windows(2).filter(|two| two[1].wrapping_sub(two[0]) <= 8).count();
-    assert!(follow < 40, "{follow} of 10,000 follow the one before");
+    assert!(follow < 40, "{follow} of 10,000 ports follow the previous one");
     let mut counts = HashMap::new();
     first.iter().for_each(|l4port| *counts.entry(l4port).or_insert(0) += 1);
-    assert!(counts.len() > 7000, "{} different ports", counts.len()); // 16,384 (1 - e^-0.61) = 7,480
+    assert!(counts.len() > 7000, "{} different ports", counts.len()); // expected: 16,384 (1 - e^-0.61) = 7,480
     let other = Host::<L>::bare(64, 77);
     other.add_iface("em0", ME, 1500);
     let second = ports(&other);
     let same = first.iter().zip(&second).filter(|(a, b)| a == b).count();
-    assert!(same < 20, "{same} of 10,000 are the same on another host");
+    assert!(same < 20, "{same} of 10,000 ports are the same on another host");
     // The same tuple gets another port the second time.
     let third = ports(&h);
     let same = first.iter().zip(&third).filter(|(a, b)| a == b).count();
-    assert!(same < 20, "{same} of 10,000 are the same as before");
+    assert!(same < 20, "{same} of 10,000 ports are the same as before");
 }
 
 fn all_ephemeral_ports_can_be_used_until_none_is_left<L: Locks>() {
@@ -287,7 +287,7 @@ fn all_ephemeral_ports_can_be_used_until_none_is_left<L: Locks>() {
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Err(SendError::NoPorts));
 }
 
-/// Row 64: with 10,000 sockets, each datagram is delivered to its own socket.
+/// With 10,000 sockets, each datagram is delivered to its own socket.
 fn many_sockets_are_found_each_by_its_own<L: Locks>() {
     let h = host::<L>();
     let mut sockets = Vec::new();

@@ -1,9 +1,9 @@
 //! The fast path and the slow path of IPv6 input have the same results, for every mixture of
 //! packets in a burst.
 //!
-//! Every kind of packet goes to equal hosts: alone, in bursts of both families in random order, and
-//! by the slow path alone (with the sysctl that makes the stack process each frame separately).
-//! Counters, frames sent and datagrams read are the same.
+//! Every kind of packet is sent to hosts in the same state: alone, in bursts of both families in
+//! random order, and through the slow path alone (with the sysctl that makes the stack process each
+//! frame separately). The counters, the frames sent and the datagrams read must be the same.
 
 use crate::common::packets::*;
 use crate::common::six::*;
@@ -25,7 +25,7 @@ conversations! {
     a_large_segment_is_compared_with_the_mtu_by_its_pieces
 }
 
-/// Way in which frames arrive.
+/// The manner in which frames arrive.
 #[derive(Clone, Copy, Debug)]
 enum Come {
     Alone,
@@ -274,7 +274,7 @@ fn a_router_processes_a_burst_like_single_frames<L: Locks>() {
 }
 
 // RFC 8200 5: the pieces of a large segment fit the link, with or without extension headers before
-// TCP.
+// the TCP header.
 fn a_large_segment_is_compared_with_the_mtu_by_its_pieces<L: Locks>() {
     let options = [0, 0, 1, 4, 0, 0, 0, 0];
     for (size, extended, passes) in [(1440, false, true), (1441, false, false), (1432, true, true), (1433, true, false)]

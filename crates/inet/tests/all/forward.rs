@@ -1,5 +1,4 @@
-//! Conversations about forwarding: RFC 1812 5.2, 5.3, RFC 1624, RFC 1191; robustness rows 55, 69,
-//! 70.
+//! Conversations about forwarding: RFC 1812 5.2, 5.3, RFC 1624, RFC 1191.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -53,7 +52,7 @@ fn a_large_segment_is_forwarded_whole_if_its_pieces_fit<L: Locks>() {
     let (header, _) = icmp_of(&error);
     assert_eq!((header.ty, header.code), (ty::UNREACHABLE, unreachable::FRAG_NEEDED));
 
-    // Without DF it is one long datagram: in fragments, with its checksum closed.
+    // Without DF, the packet is a long datagram: it is fragmented, and its checksum is filled in.
     h.inject_large(&long_segment(FAR.ip).between(PEER, ME), 1461);
     assert_eq!(h.sent(EM1).len(), 3);
 }
@@ -67,12 +66,12 @@ fn a_packet_is_forwarded_with_a_decremented_ttl_and_updated_checksum<L: Locks>()
     let packet = onward(FAR.ip, b"onward").ttl(17).tos(0x2e).df().id(0xbeef);
     h.inject(EM0, packet.between(PEER, ME));
     let sent = h.sent_one(EM1);
-    assert_eq!(sent, packet.ttl(16).between(ME2, FAR), "all else as it was");
+    assert_eq!(sent, packet.ttl(16).between(ME2, FAR), "all other fields are unchanged");
     h.assert_counters("in 1, out 1, ip4.received 1, ip4.forwarded 1");
 }
 
-/// Row 71 (Etherleak): bytes after the end of the packet are not forwarded, whatever the packet is
-/// and however it is forwarded.
+/// Etherleak: bytes after the end of the packet are not forwarded, whatever the packet is and
+/// however it is forwarded.
 fn bytes_after_a_packet_are_not_forwarded<L: Locks>() {
     let h = Host::<L>::router();
     let packets = [
@@ -124,9 +123,9 @@ fn an_expired_ttl_is_reported_to_the_sender<L: Locks>() {
         let error = h.sent_one(EM0);
         let (_, ip, _) = ip_of(&error);
         let (icmp, quoted) = icmp_of(&error);
-        assert_eq!((ip.src, ip.dst), (ME.ip, PEER.ip), "from the iface it leaves through");
+        assert_eq!((ip.src, ip.dst), (ME.ip, PEER.ip), "from the address of the iface by which the error is sent");
         assert_eq!((icmp.ty, icmp.code), (ty::TIME_EXCEEDED, 0));
-        assert_eq!(quoted, packet.packet(), "as it came, TTL and checksum included");
+        assert_eq!(quoted, packet.packet(), "as received, including TTL and checksum");
     }
     h.sent_nothing(EM1);
     h.assert_counters(
@@ -134,7 +133,6 @@ fn an_expired_ttl_is_reported_to_the_sender<L: Locks>() {
     );
 }
 
-/// Row 69.
 fn time_exceeded_is_limited<L: Locks>() {
     let h = Host::<L>::router();
     (0..500).for_each(|_| h.inject(EM0, onward(FAR.ip, b"x").ttl(1).between(PEER, ME)));
@@ -258,7 +256,7 @@ fn the_longest_prefix_wins<L: Locks>() {
     }
     h.inject(EM1, from_far(Ipv4Addr::new(8, 8, 8, 8)));
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, GATEWAY.mac);
-    // A burst of all of them, looked up together.
+    // All of them in one burst, whose destinations are looked up together.
     let dsts: Vec<Ipv4Addr> = (0..=255).map(|n| Ipv4Addr::new(198, 51, 100, n)).collect();
     h.inject_all(EM0, dsts.iter().map(|dst| onward(*dst, b"x").between(PEER, ME)));
     let sent = h.sent(EM1);
@@ -384,7 +382,7 @@ fn a_redirect_is_sent_to_a_neighbor_with_a_better_first_hop<L: Locks>() {
     } else {
         (sent.remove(1), sent.remove(0))
     };
-    assert_eq!(ip_of(&onward).1.ttl, 63, "and it goes on");
+    assert_eq!(ip_of(&onward).1.ttl, 63, "the packet is also forwarded");
     let (icmp, quoted) = icmp_of(&redirect);
     assert_eq!((icmp.ty, icmp.code, icmp.rest), (ty::REDIRECT, 1, GATEWAY.ip.octets()));
     assert_eq!((ip_of(&redirect).1.src, ip_of(&redirect).1.dst), (ME.ip, PEER.ip));
@@ -395,13 +393,13 @@ fn a_redirect_is_sent_to_a_neighbor_with_a_better_first_hop<L: Locks>() {
     );
 }
 
-/// The better next hop may be the destination itself (RFC 1812 5.2.7.2).
+/// The better next hop can be the destination itself (RFC 1812 5.2.7.2).
 fn a_redirect_names_the_destination_itself_where_that_is_a_neighbor<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM0, OTHER);
     h.inject(EM0, Ip::udp((PEER.ip, 1000), (OTHER.ip, 9), b"x").between(PEER, ME));
     let sent = h.sent(EM0);
-    assert!(sent.iter().any(|f| ip_of(f).0.dst == OTHER.mac), "it goes on");
+    assert!(sent.iter().any(|f| ip_of(f).0.dst == OTHER.mac), "the packet is also forwarded");
     let redirects: Vec<_> = sent.iter().filter(|f| ip_of(f).0.dst == PEER.mac).collect();
     assert_eq!(redirects.len(), 1);
     assert_eq!(icmp_of(redirects[0]).0.rest, OTHER.ip.octets());
@@ -411,7 +409,7 @@ fn no_redirect_is_sent_to_a_remote_sender_or_if_turned_off<L: Locks>() {
     let h = Host::<L>::router();
     h.knows(EM0, GATEWAY);
     h.route("198.51.100.0/24", Via::Gateway(EM0, GATEWAY.ip));
-    // The sender is not on this link: it could not use that gateway.
+    // The sender is not on this link, so it could not use that gateway.
     h.inject(EM0, Ip::udp((Ipv4Addr::new(192, 0, 2, 1), 1), (NET, 9), b"x").between(PEER, ME));
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, GATEWAY.mac);
     h.stack.sysctls.send_redirects.set(0);
@@ -420,7 +418,6 @@ fn no_redirect_is_sent_to_a_remote_sender_or_if_turned_off<L: Locks>() {
     assert_eq!(h.counter("inet.icmp4.redirects_sent"), 0);
 }
 
-/// Row 69.
 fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     let (a, b) = (Host::<L>::new(), Host::<L>::bare(64, 2));
     b.add_iface("em0", PEER, 1500);

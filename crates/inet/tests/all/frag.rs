@@ -1,5 +1,5 @@
-//! Conversations about fragments: RFC 791 3.2, RFC 1122 3.3.2, RFC 815; robustness rows 2-4, 6, 7,
-//! 70, and two hosts' 64 KiB.
+//! Conversations about fragments: RFC 791 3.2, RFC 1122 3.3.2, RFC 815; and datagrams of 64 KiB
+//! between two hosts.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -88,7 +88,7 @@ fn a_datagram_of_65507_bytes_crosses_between_two_hosts<L: Locks>() {
     let (s, t) = (a.bound(1000), b.bound(9));
     b.stack.with_pcb(b.cx(), t, |pcb| pcb.set_recv_limit(1 << 20)).unwrap();
     let sent = payload(65_507);
-    a.stack.sysctls.neigh_queue.set(64); // all its fragments wait for ARP
+    a.stack.sysctls.neigh_queue.set(64); // all fragments wait for ARP
     for _ in 0..3 {
         assert_eq!(a.send(s, &sent, at(PEER, 9)), Ok(65_507));
         pump(&a, &b);
@@ -98,7 +98,7 @@ fn a_datagram_of_65507_bytes_crosses_between_two_hosts<L: Locks>() {
     }
     assert_eq!(b.counter("inet.ip4.reassembled"), 3);
     assert_eq!(a.counter("inet.ip4.fragments_sent"), 3 * 45);
-    // And back, from the very frame that holds it.
+    // The answer is sent back in the frame that was received.
     a.stack.with_pcb(a.cx(), s, |pcb| pcb.set_recv_limit(1 << 20)).unwrap();
     assert_eq!(b.send(t, &sent, at(ME, 1000)), Ok(65_507));
     pump(&a, &b);
@@ -135,7 +135,7 @@ fn a_ping_of_60000_bytes_is_answered<L: Locks>() {
     let other = Host::<L>::bare(64, 2);
     other.add_iface("em0", PEER, 1500);
     other.inject_all(EM0, &reply);
-    assert_eq!(other.counter("inet.icmp4.in.ignored"), 1, "a whole reply with a good checksum");
+    assert_eq!(other.counter("inet.icmp4.in.ignored"), 1, "the reply is complete and its checksum is valid");
     let bytes: usize = reply.iter().map(|frame| ip_of(frame).2.len()).sum();
     assert_eq!(bytes, 60_008);
 }
@@ -160,7 +160,7 @@ fn two_datagrams_interleaved_do_not_mix<L: Locks>() {
     let s = h.bound(9);
     let a = Ip::udp((PEER.ip, 1), (ME.ip, 9), &[0xaa; 600]).id(1);
     let b = Ip::udp((PEER.ip, 2), (ME.ip, 9), &[0xbb; 600]).id(2);
-    let c = Ip::udp((OTHER.ip, 3), (ME.ip, 9), &[0xcc; 600]).id(1); // another source, the same number
+    let c = Ip::udp((OTHER.ip, 3), (ME.ip, 9), &[0xcc; 600]).id(1); // another source with the same identification
     for off in [0, 304] {
         for whole in [&a, &b, &c] {
             h.inject(EM0, whole.fragment(off, 304).between(PEER, ME));
@@ -214,10 +214,9 @@ fn the_timeout_starts_with_the_first_arrival<L: Locks>() {
         h.pass(Duration::from_secs(21));
     }
     h.inject(EM0, whole.fragment(768, 512).between(PEER, ME));
-    assert!(h.recv(s).is_none(), "63 s after the first");
+    assert!(h.recv(s).is_none(), "63 s after the first fragment");
 }
 
-/// Row 2.
 fn ping_of_death_is_dropped<L: Locks>() {
     let h = host::<L>();
     let mut last = Ip::new(PEER.ip, ME.ip, Proto::ICMP, payload(1000));
@@ -231,7 +230,7 @@ fn ping_of_death_is_dropped<L: Locks>() {
     h.assert_counters("in 66, ip4.received 66, ip4.fragments_received 66, ip4.reass.malformed 2");
 }
 
-/// Row 3 and its variants: any overlap drops the datagram.
+/// Teardrop and its variants: any overlap drops the datagram.
 fn teardrop_is_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -241,13 +240,12 @@ fn teardrop_is_dropped<L: Locks>() {
         let whole = whole.clone().id(n as u16);
         h.inject(EM0, whole.fragment(off1, len1).between(PEER, ME));
         h.inject(EM0, whole.fragment(off2, len2).between(PEER, ME));
-        h.inject_all(EM0, fragments(&whole, 304)); // what comes after goes the same way
+        h.inject_all(EM0, fragments(&whole, 304)); // the fragments that follow are dropped too
     }
     assert!(h.recv(s).is_none());
     h.assert_counters("in 20, ip4.received 20, ip4.fragments_received 20, ip4.reass.overlap 20");
 }
 
-/// Row 4.
 fn jolt2_is_dropped_one_by_one<L: Locks>() {
     let h = host::<L>();
     let mut part = Ip::new(PEER.ip, ME.ip, Proto::ICMP, payload(9));
@@ -262,7 +260,7 @@ fn jolt2_is_dropped_one_by_one<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).1, b"alive?");
 }
 
-/// Row 7 (Rose): datagrams that are never completed, from many sources or from one.
+/// The Rose attack: datagrams that are never completed, from many sources or from one.
 fn many_incomplete_datagrams_are_bounded_and_others_are_delivered<L: Locks>() {
     let h = Host::<L>::configured(pool(2048), |_| {});
     h.add_iface("em0", ME, 1500);
@@ -272,10 +270,10 @@ fn many_incomplete_datagrams_are_bounded_and_others_are_delivered<L: Locks>() {
     for n in 0..5_000u32 {
         let rose = Ip::udp((OTHER.ip, 1), (ME.ip, 9), &[0; 100]).id(n as u16);
         h.inject(EM0, rose.fragment(0, 8).between(OTHER, ME));
-        assert!(h.stack.held(h.cx()) <= 65, "one source has its share only");
+        assert!(h.stack.held(h.cx()) <= 65, "one source is limited to its share");
     }
     h.inject(EM0, mine.fragment(512, 512).between(PEER, ME));
-    assert_eq!(h.recv(s).unwrap().0, payload(1000), "another's datagram survived");
+    assert_eq!(h.recv(s).unwrap().0, payload(1000), "the datagram of another source survived");
     for n in 0..5_000u32 {
         let rose = Ip::udp((Ipv4Addr::from(0x0b00_0000 + n), 1), (ME.ip, 9), &[0; 100]);
         h.inject(EM0, rose.fragment(0, 8).between(OTHER, ME));
@@ -339,5 +337,5 @@ fn an_oversized_datagram_is_rejected<L: Locks>() {
     h.stack.sysctls.udp_maxdgram.set(9000);
     assert_eq!(h.send(s, &payload(9001), at(PEER, 9)), Err(SendError::TooLong));
     assert_eq!(h.send(s, &payload(9000), at(PEER, 9)), Ok(9000));
-    assert_eq!(h.send(s, &payload(9000), at(PEER, 9)), Ok(9000), "the one long buffer came home");
+    assert_eq!(h.send(s, &payload(9000), at(PEER, 9)), Ok(9000), "the only large buffer was returned");
 }

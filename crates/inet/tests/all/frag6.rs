@@ -1,5 +1,5 @@
-//! IPv6 fragments, received and sent (RFC 8200 4.5, RFC 5722, RFC 6946; robustness rows 8, 9 and
-//! 50), and small path MTUs (RFC 8201).
+//! IPv6 fragments, received and sent (RFC 8200 4.5, RFC 5722, RFC 6946), and small path MTUs (RFC
+//! 8201).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -28,7 +28,7 @@ fn a_large_echo_is_received_and_answered_in_fragments<L: Locks>() {
     let payload: Vec<u8> = (0..4000u32).map(|n| (n * 7) as u8).collect();
     let ping = ping6(PEER6.ip, ME6.ip, &payload);
     let mut parts: Vec<_> = (0..4008).step_by(1208).map(|off| ping.fragment(77, off, 1208)).collect();
-    // Headers that are not cut stay in front; the last part comes first.
+    // Headers that are not fragmented stay in front. The last part arrives first.
     parts = parts.into_iter().map(|part| part.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0])).rev().collect();
     for part in &parts {
         h.inject(EM0, part.between(PEER6, ME6));
@@ -56,7 +56,7 @@ fn an_overlap_ends_the_whole_datagram<L: Locks>() {
     let other = Ip6 { payload: vec![2; 108], ..ping.clone() };
     let send = |part: Ip6| h.inject(EM0, part.between(PEER6, ME6));
     send(ping.fragment(5, 0, 56));
-    send(ping.fragment(5, 0, 56)); // the network may do that (RFC 8200 4.5)
+    send(ping.fragment(5, 0, 56)); // the network may duplicate packets (RFC 8200 4.5)
     h.assert_counters("in 2, ip6.received 2, ip6.fragments_received 2, ip4.reass.duplicate 1");
     send(other.fragment(5, 48, 24));
     h.assert_counters("in 1, ip6.received 1, ip6.fragments_received 1, ip4.reass.overlap 2");
@@ -94,8 +94,9 @@ fn nested_fragment_headers_are_dropped<L: Locks>() {
         h.inject(EM0, part.between(PEER6, ME6));
     }
     h.sent_nothing(EM0);
-    assert_eq!((h.counter("inet.ip6.in.bad_extension"), h.stack.held(h.cx())), (1, 1), "seen in the first");
-    // Put together, and a fragment again: the second header was behind the first part.
+    assert_eq!((h.counter("inet.ip6.in.bad_extension"), h.stack.held(h.cx())), (1, 1), "found in the first fragment");
+    // The reassembled packet is a fragment again. Its second fragment header was not in the first
+    // part.
     let pad = [0, 0, 1, 4, 0, 0, 0, 0];
     let hidden =
         Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..twice.header }, ..twice }.with(Proto::DEST_OPTIONS, &pad);
@@ -111,7 +112,7 @@ fn malformed_fragments_are_answered_or_dropped<L: Locks>() {
     let mut odd = ping.fragment(5, 0, 50);
     h.inject(EM0, odd.between(PEER6, ME6));
     let (_, header, payload) = h.sent6_one(EM0);
-    assert_eq!(error_of(&header, &payload).0, param(parameter::FIELD, 4), "no multiple of 8");
+    assert_eq!(error_of(&header, &payload).0, param(parameter::FIELD, 4), "the length is not a multiple of 8");
     h.assert_counters(
         "in 1, out 1, ip6.received 1, ip6.fragments_received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip4.reass.malformed 1",
     );
@@ -129,7 +130,7 @@ fn malformed_fragments_are_answered_or_dropped<L: Locks>() {
     odd.header.payload_len = 8;
     h.inject(EM0, odd.between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.fragments_received 1, ip4.reass.malformed 1");
-    // RFC 7112: the first part has all headers, or is none.
+    // RFC 7112: the first fragment must contain all headers.
     let long = ping.clone().with(Proto::DEST_OPTIONS, &[[0, 4, 1, 38].as_slice(), &[0; 36]].concat());
     h.inject(EM0, long.fragment(8, 0, 16).between(PEER6, ME6));
     let (_, header, payload) = h.sent6_one(EM0);
@@ -157,7 +158,7 @@ fn other_families_do_not_evict_fragments<L: Locks>() {
     let h = Host::<L>::six();
     let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
     h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
-    // One source's flood has the share of one source, of whichever family.
+    // A flood from one source gets only the share of one source, in both families together.
     for id in 0..300u32 {
         let flood = ping6(OTHER6.ip, ME6.ip, &[1; 100]).fragment(id, 0, 56);
         h.inject(EM0, flood.between(OTHER6, ME6));
@@ -204,14 +205,14 @@ fn a_lower_path_mtu_is_kept_for_ten_minutes<L: Locks>() {
     };
     told(1300);
     assert_eq!(answers(), [1296, 208]);
-    told(60); // no link is so narrow: discarded (RFC 8201 4)
+    told(60); // below the minimum MTU of a link, so discarded (RFC 8201 4)
     assert_eq!(answers(), [1296, 208]);
     told(1280);
     assert_eq!(answers(), [1280, 224]);
     told(9000);
     assert_eq!(answers(), [1280, 224]);
     assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);
-    // Only about what we may have sent.
+    // Errors are accepted only about packets that this host may have sent.
     let foreign = Ip6::new(BEYOND6, PEER6.ip, Proto::IPV6_ICMP, [129; 1400]).packet();
     h.inject(EM0, error6(OTHER6.ip, ME6.ip, Problem::TooBig { mtu: 1280 }, &foreign[..1000]).between(OTHER6, ME6));
     assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);

@@ -1,5 +1,5 @@
-//! Tunnels that carry IPv6, that are carried by IPv6, or both: each pair of gif's families, GRE,
-//! and ICMP errors of routers about outer packets, relayed to the inner sender.
+//! Tunnels with IPv6 inside, outside, or both: each pair of gif's families, GRE, and routers' ICMP
+//! errors about outer packets, which are relayed to the inner sender.
 
 use crate::common::packets::{Ip, ip_of, ping};
 use crate::common::six::*;
@@ -143,7 +143,7 @@ fn every_pair_of_families_is_encapsulated_and_decapsulated<L: Locks>() {
 
 fn one_gif_carries_both_families<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
-    // Both in one burst: each family keeps its order.
+    // Packets of both families in one burst: each family keeps its order.
     for n in 0..4u8 {
         from_far(&h, true, Proto::IPIP, &ping(Station { ip: THERE4, ..FAR }, IN4, 1, n.into(), &[n]).packet());
         from_far(&h, true, Proto::IPV6, &ping6(THERE6, IN6, &[n]).packet());
@@ -156,7 +156,7 @@ fn one_gif_carries_both_families<L: Locks>() {
     assert_eq!((of(Proto::IPIP, 28), of(Proto::IPV6, 48)), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
     let addrs = h.stack.iface(id).unwrap().addrs6(h.cx());
     assert!(addrs.len() == 2 && addrs.iter().all(|own| own.state.is_valid()) && ip6::is_link_local(addrs[1].addr));
-    // Groups go to the far end, which is all there is.
+    // A packet to a group is sent to the remote end, the only other station.
     from_far(&h, true, Proto::IPV6, &ping6("fe80::99".parse().unwrap(), ip6::ALL_NODES, b"who").packet());
     h.poll();
     let (proto, .., payload) = outer(&h, true);
@@ -168,7 +168,7 @@ fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     let inner = ping6(THERE6, IN6, b"x").packet();
     h.inject(EM1, Ip6::new("fd01::9".parse().unwrap(), MY6.ip, Proto::IPV6, inner.clone()).between(FAR6, MY6));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, tunnel.in.bad_source 1");
-    // At another address of ours, and of the other family, there is no tunnel.
+    // There is no tunnel at another address of ours or of the other family.
     h.inject(EM1, Ip6::new(FAR6.ip, ME6.ip, Proto::IPV6, inner.clone()).between(FAR6, MY6));
     from_far(&h, false, Proto::IPV6, &inner);
     assert_eq!((h.counter("inet.ip6.in.unknown_next_header"), h.counter("inet.ip4.in.unknown_protocol")), (1, 1));
@@ -181,7 +181,7 @@ fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
         h.assert_counters(&format!("ip6.received 1, ip6.in.{why} 1, out 0"));
         h.sent(EM1);
     }
-    // The far end's own packets do not go back to it.
+    // A packet from the remote end's own address is not sent back to it.
     h.forget_counters();
     onward(&h, &Ip6::new(FAR6.ip, DEEP6, Proto::UDP, [0; 8]).packet());
     h.assert_counters("in 1, ip6.received 1, ip6.forwarded 1, tunnel.out.nested 1");
@@ -271,7 +271,7 @@ fn both_ends_have_the_same_family<L: Locks>() {
         let remote = bad.parse().unwrap();
         assert_eq!(set(Config { local, remote, ..Config::new(Kind::Gif) }), Err(Refused::BadEnd(remote)), "{bad}");
     }
-    assert_eq!(set(Config { local, ..Config::new(Kind::Gif) }), Ok(()), "the other end is not said yet");
+    assert_eq!(set(Config { local, ..Config::new(Kind::Gif) }), Ok(()), "the remote address is not set yet");
     h.sent(EM1);
 }
 
@@ -310,7 +310,7 @@ fn an_offloaded_checksum_is_computed_before_encapsulation<L: Locks>() {
         h.inject_open(&open.between(PEER6, ME6));
         let (.., payload) = outer(&h, false);
         assert!(pseudo.add(wire::checksum::sum(&payload[40..])).verifies(), "{proto}");
-        // And stays open where a port is there to close it.
+        // The checksum stays open if the port fills it in.
         h.inject_open(&Ip6::new(PEER6.ip, FAR6.ip, proto, open.payload.clone()).between(PEER6, ME6));
         assert_eq!(h.sent6_one(EM1).2, open.payload);
     }
@@ -318,7 +318,7 @@ fn an_offloaded_checksum_is_computed_before_encapsulation<L: Locks>() {
 
 fn tunnels_nest_and_loops_are_dropped<L: Locks>() {
     let (h, first) = router::<L>(config(Kind::Gif, false));
-    // IPv6 in IPv6 in IPv4: the second tunnel's ends are inside the first.
+    // IPv6 in IPv6 in IPv4: the addresses of the second tunnel are reached through the first.
     let second = h.stack.add_tunnel(h.cx(), "gif1", Kind::Gif, Mac::ZERO).unwrap();
     let (local, remote) = (IN6.into(), THERE6.into());
     h.stack.set_tunnel(h.cx(), second, Config { local, remote, ..Config::new(Kind::Gif) }).unwrap();
@@ -338,7 +338,7 @@ fn tunnels_nest_and_loops_are_dropped<L: Locks>() {
         h.poll();
     }
     assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
-    // A tunnel whose far end is behind itself.
+    // A tunnel whose remote end is reached through the tunnel itself.
     h.route6("fdaa::2/128", Via6::Link(second));
     h.forget_counters();
     onward(&h, &packets()[1]);
@@ -356,13 +356,13 @@ fn a_removed_tunnel_leaves_no_state<L: Locks>() {
     let through = |via: Via6| via.iface() == Some(id);
     assert!(!h.stack.routes6(h.cx()).iter().any(|route| through(route.via)));
     assert!(h.stack.route6_at(h.cx(), "2001:db8:7::/48".parse().unwrap()).is_none());
-    // It comes back, empty.
+    // The tunnel is created again, without a configuration.
     let again = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();
     assert_eq!((again, h.stack.iface(id).unwrap().addrs6(h.cx()).len()), (id, 0));
 }
 
-/// The socket of a sender is locked while its packet enters the tunnel, so its error is reported at
-/// the next poll.
+/// The socket of a sender is locked while its packet enters the tunnel. The error is therefore
+/// reported at the next poll.
 fn local_senders_of_both_families_get_an_error_without_a_route_to_the_far_end<L: Locks>() {
     let remote = IpAddr::from(Ipv4Addr::new(203, 0, 113, 9));
     for to in [SocketAddr::from((DEEP4, 80)), SocketAddr::from((DEEP6, 80))] {
@@ -381,10 +381,10 @@ fn local_senders_of_both_families_get_an_error_without_a_route_to_the_far_end<L:
 }
 
 fn local_senders_of_both_families_get_the_mtu_of_the_tunnel<L: Locks>() {
-    // Packets of 1498 and 1488 bytes: the link of 1500 has no room for 20 more.
+    // Packets of 1498 and 1488 bytes: the link of 1500 has no space for 20 more.
     for (to, len) in [(SocketAddr::from((DEEP4, 80)), 1470), (SocketAddr::from((DEEP6, 80)), 1440)] {
         let (h, id) = router::<L>(config(Kind::Gif, false));
-        h.stack.set_tunnel_mtu(h.cx(), id, 1500); // by hand, more than the path has
+        h.stack.set_tunnel_mtu(h.cx(), id, 1500); // an explicit MTU, larger than that of the path
         let datagrams = h.stack.udp_open(h.cx(), Domain::of(&to)).unwrap();
         h.stack.udp_connect(h.cx(), datagrams, to).unwrap();
         h.options(datagrams, |options| options.dont_fragment = true);

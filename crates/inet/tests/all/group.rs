@@ -1,5 +1,5 @@
 //! Conversations about broadcast and multicast, with IGMPv2: RFC 919, RFC 1112, RFC 2236, RFC 1122
-//! 3.2.1.3, 3.3.6, 3.3.7; row 66.
+//! 3.2.1.3, 3.3.6, 3.3.7.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -96,8 +96,8 @@ fn a_broadcast_without_a_receiver_is_dropped_silently<L: Locks>() {
     h.assert_counters("in 3, ip4.received 3, ip4.delivered 3, udp.received 3, udp.in.no_socket_broadcast 3");
 }
 
-/// The destination IP address makes a packet a broadcast; a router delivers a directed broadcast in
-/// a unicast frame to us.
+/// The destination IP address makes a packet a broadcast. A router sends a directed broadcast to us
+/// in a unicast frame.
 fn a_directed_broadcast_reaches_every_socket_for_any_mac_address<L: Locks>() {
     let h = host::<L>();
     let sockets = [shared(&h, any(9)), shared(&h, any(9))];
@@ -123,7 +123,8 @@ fn a_broadcast_is_sent_to_all_stations_if_allowed<L: Locks>() {
     }
 }
 
-/// BSD's udp_input: the local address is "any" or the datagram's destination. Linux does the same.
+/// As in BSD's udp_input and in Linux, the local address of the socket must be unspecified or equal
+/// to the destination of the datagram.
 fn a_socket_bound_to_one_address_receives_no_broadcasts<L: Locks>() {
     let h = host::<L>();
     let all = Ipv4Addr::new(10, 0, 0, 255);
@@ -149,7 +150,7 @@ fn an_own_broadcast_is_looped_back_to_local_sockets<L: Locks>() {
             assert!(h.recv(t).is_none(), "queued, not direct");
             h.poll();
             assert_eq!(h.recv(t), Some((b"x".to_vec(), at(ME, 1000))), "to {dst}");
-            assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, dst, "and it leaves, too");
+            assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, dst, "it is also sent");
             h.assert_counters(
                 "out 1, audit.made 2, audit.consumed 1, ip4.sent 1, ip4.received 1, ip4.delivered 1, udp.sent 1, \
                  udp.received 1, udp.delivered 1, link.loopback.queued 1",
@@ -251,8 +252,8 @@ fn a_multicast_leaves_with_its_own_ttl_and_mac_address<L: Locks>() {
     }
 }
 
-/// RFC 1112 6.1: a multicast with a TTL of zero does not leave the host (RFC 1122 3.2.1.7: a TTL of
-/// zero is never sent).
+/// RFC 1112 6.1: a multicast with a TTL of zero does not leave the host. (RFC 1122 3.2.1.7: a
+/// packet with a TTL of zero is never sent.)
 fn a_multicast_with_ttl_zero_stays_in_the_host<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
@@ -271,7 +272,7 @@ fn an_own_multicast_is_looped_back_to_local_members<L: Locks>() {
     assert!(h.recv(member).is_none(), "queued, not direct");
     h.poll();
     assert_eq!(h.recv(member), Some((b"x".to_vec(), at(ME, 1000))));
-    assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, GROUP, "and it leaves, too");
+    assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, GROUP, "it is also sent");
     h.assert_counters(
         "out 1, audit.made 2, audit.consumed 1, ip4.sent 1, ip4.received 1, ip4.delivered 1, udp.sent 1, udp.received 1, \
          udp.delivered 1, link.loopback.queued 1",
@@ -292,7 +293,8 @@ fn igmps<L: Locks>(h: &Host<L>) -> Vec<Message> {
     h.sent(EM0).iter().map(|frame| igmp_of(frame)).collect()
 }
 
-/// RFC 2236 3: the report is sent at once, and again after a short delay; 8.10: within ten seconds.
+/// RFC 2236 3: the report is sent at once, and again after a short delay. RFC 2236 8.10: this delay
+/// is at most ten seconds.
 fn joining_is_reported_twice_and_leaving_once<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -340,8 +342,8 @@ fn closing_a_socket_leaves_its_groups<L: Locks>() {
     assert_eq!(h.counter("inet.ip4.in.not_member"), 1);
 }
 
-/// RFC 2236 2: TTL 1 and the router alert option; 9: a report goes to the group, a leave to all
-/// routers.
+/// RFC 2236 2: TTL 1 and the router alert option. RFC 2236 9: a report is sent to the group, a
+/// leave to all routers.
 fn reports_and_leaves_follow_rfc_2236<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -439,7 +441,6 @@ fn all_systems_is_never_reported<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-/// Row 66.
 fn malformed_messages_are_dropped<L: Locks>() {
     let h = host::<L>();
     member(&h, &[GROUP]);

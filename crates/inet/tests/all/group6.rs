@@ -97,7 +97,7 @@ fn a_datagram_to_a_group_reaches_local_members<L: Locks>() {
     h.audit();
 }
 
-/// A packet with a hop limit of 0 is only for members on this host.
+/// A packet with a hop limit of 0 is only delivered to members on this host.
 fn a_packet_with_hop_limit_zero_stays_in_the_host<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (from, member) = (h.bound6(any6(9)), h.bound6(any6(10)));

@@ -1,5 +1,4 @@
-//! Conversations about ICMP: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3, RFC 1191, RFC 5927; robustness
-//! rows 21, 23, 25, 38, 51-55, 70.
+//! Conversations about ICMP: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3, RFC 1191, RFC 5927.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -82,7 +81,7 @@ fn pings_of_every_length_are_answered<L: Locks>() {
     for len in 0..=1472 {
         let payload: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
         let mut frame = ping(PEER, ME.ip, 1, len as u16, &payload).between(PEER, ME);
-        frame.resize(frame.len().max(60), 0xa5); // padding that must not come back
+        frame.resize(frame.len().max(60), 0xa5); // padding that the reply must not contain
         h.inject(EM0, frame);
         let reply = h.sent_one(EM0);
         assert_eq!(icmp_of(&reply).1, payload);
@@ -122,19 +121,18 @@ fn a_recorded_route_and_timestamps_are_returned_with_our_entries<L: Locks>() {
     assert_eq!(reply_to(&route), wanted);
     let mut full = vec![7, 7, 8];
     full.extend([&peer[..], &[0]].concat());
-    assert_eq!(reply_to(&full), full, "without room it comes back as it was");
+    assert_eq!(reply_to(&full), full, "without space for an entry, the option is returned unchanged");
     let times = reply_to(&[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!((&times[..4], times[4] & 0x80, times[8] & 0x80), (&[68, 12, 13, 0][..], 0x80, 0x80));
     let stamped = [&[68, 20, 5, 1][..], &[0; 16]].concat();
     let stamped = reply_to(&stamped);
-    // The input entry took the last room; the output entry is not counted as an overflow.
+    // The input entry took the last free space. The output entry is not counted as an overflow.
     assert_eq!(reply_to(&[68, 8, 5, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0]);
-    assert_eq!(reply_to(&[68, 8, 9, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0x10], "that there was none for us is");
+    assert_eq!(reply_to(&[68, 8, 9, 0, 0, 0, 0, 0])[..4], [68, 8, 9, 0x10], "overflow of the input entry");
     assert_eq!((&stamped[..8], &stamped[12..16]), (&[&[68, 20, 21, 1][..], &me].concat()[..], &me[..]));
 }
 
-/// Row 38 (Smurf): RFC 1122 3.2.2.6 allows the request to be ignored, which is the only safe
-/// choice.
+/// Smurf attack: RFC 1122 3.2.2.6 allows the request to be ignored, which is the only safe choice.
 fn a_ping_to_a_group_is_not_answered<L: Locks>() {
     let h = host::<L>();
     let everybody =
@@ -160,7 +158,7 @@ fn a_ping_to_a_group_is_answered_from_our_own_address_if_turned_on<L: Locks>() {
             let (link, ip, _) = ip_of(&reply);
             (link, ip, ())
         };
-        assert_eq!((link.dst, ip.src, ip.dst), (PEER.mac, ME.ip, PEER.ip), "a group is no source");
+        assert_eq!((link.dst, ip.src, ip.dst), (PEER.mac, ME.ip, PEER.ip), "a group is not a valid source");
     }
 }
 
@@ -208,14 +206,14 @@ fn a_port_without_a_socket_is_unreachable<L: Locks>() {
     assert_eq!((link.dst, ip.src, ip.dst, ip.ttl), (PEER.mac, ME.ip, PEER.ip, 64));
     let (icmp, quoted) = icmp_of(&error);
     assert_eq!((icmp.ty, icmp.code, icmp.rest), (ty::UNREACHABLE, unreachable::PORT, [0; 4]));
-    assert_eq!(quoted, datagram.packet(), "quoted as it came");
+    assert_eq!(quoted, datagram.packet(), "quoted as received");
     h.assert_counters(
         "in 1, out 1, audit.made 1, ip4.received 1, ip4.delivered 1, ip4.sent 1, icmp4.errors_sent 1, \
          udp.received 1, udp.in.no_socket 1",
     );
 }
 
-/// Row 23: IP-in-IP and GRE are unknown protocols without a tunnel; the inner packet is ignored.
+/// Without a tunnel, IP-in-IP and GRE are unknown protocols, and the inner packet is ignored.
 fn an_unknown_protocol_and_tunnel_packets_are_unreachable<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -236,8 +234,8 @@ fn an_unknown_protocol_and_tunnel_packets_are_unreachable<L: Locks>() {
     );
 }
 
-/// RFC 1812 4.3.2.3: an error quotes as much as fits into 576 bytes. Row 21: it contains only bytes
-/// of the received packet and no more than allowed.
+/// RFC 1812 4.3.2.3: an error quotes as much as fits into 576 bytes. It contains only bytes of the
+/// received packet.
 fn an_error_has_at_most_576_bytes_and_quotes_received_bytes_only<L: Locks>() {
     let h = host::<L>();
     h.stack.sysctls.icmp_rate.set(0);
@@ -251,7 +249,7 @@ fn an_error_has_at_most_576_bytes_and_quotes_received_bytes_only<L: Locks>() {
         assert_eq!(icmp_of(&error).1, &packet[..packet.len().min(548)], "of {len}");
         assert!(error.len() - 14 <= 576);
     }
-    // Options count as what they are.
+    // Options are included in the length.
     let datagram = Ip::udp((PEER.ip, 1000), (ME.ip, 9), &[1; 600]).options(&[1; 40]);
     h.inject(EM0, datagram.between(PEER, ME));
     assert_eq!(icmp_of(&h.sent_one(EM0)).1, &datagram.packet()[..548]);
@@ -265,7 +263,7 @@ fn no_error_is_sent_in_udp_blackhole_mode<L: Locks>() {
     h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.in.no_socket 1");
 }
 
-/// Row 70, RFC 1122 3.2.2: no errors about errors, broadcasts, multicasts or later fragments, or to
+/// RFC 1122 3.2.2: no error is sent about errors, broadcasts, multicasts or later fragments, or to
 /// sources that are not a single host.
 fn no_error_is_sent_where_rfc_1122_forbids_it<L: Locks>() {
     let h = Host::<L>::router();
@@ -339,17 +337,17 @@ fn errors_to_one_destination_are_limited_and_do_not_use_up_those_to_others<L: Lo
     let probe = |from: Station| udp_frame(from, 1000, ME, 9, b"x");
     (0..500).for_each(|_| h.inject(EM0, probe(PEER)));
     let n = h.sent(EM0).len();
-    assert!((40..=75).contains(&n), "{n} of 200 a second, a quarter for one");
+    assert!((40..=75).contains(&n), "{n} of 200 errors a second; one destination gets a quarter");
     h.assert_counters(&format!(
         "in 500, out {n}, audit.made {n}, ip4.received 500, ip4.delivered 500, ip4.sent {n}, icmp4.errors_sent {n}, \
          icmp4.errors_limited {}, udp.received 500, udp.in.no_socket 500",
         500 - n
     ));
     h.inject(EM0, probe(OTHER));
-    assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, OTHER.ip, "another gets its answer");
+    assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, OTHER.ip, "another source gets an error");
     h.advance_secs(1);
     h.inject(EM0, probe(PEER));
-    assert_eq!(h.sent(EM0).len(), 1, "and the first one again, a second later");
+    assert_eq!(h.sent(EM0).len(), 1, "a second later, the first source gets an error again");
 }
 
 /// Sends many packets from different sources at once; returns the number of errors sent.
@@ -372,8 +370,8 @@ fn errors_to_all_destinations_together_are_limited<L: Locks>() {
     assert_eq!(storm(&h, 300), 300, "0 is no limit");
 }
 
-/// Row 51 (SAD DNS, CVE-2020-25705): an attacker that can count the errors that the whole host may
-/// send learns which of its spoofed probes met an open port. The number is therefore different each
+/// SAD DNS (CVE-2020-25705): if an attacker could count the errors that the whole host may send, it
+/// would learn which of its spoofed probes reached an open port. Therefore the number changes each
 /// time.
 fn the_overall_limit_cannot_be_measured_remotely<L: Locks>() {
     let h = host::<L>();
@@ -391,8 +389,8 @@ fn the_overall_limit_cannot_be_measured_remotely<L: Locks>() {
 
 const PORT_UNREACHABLE: Problem = Problem::Unreachable { code: unreachable::PORT, next_mtu: 0 };
 
-/// Returns a datagram that our socket bound to port 1000 sends to PEER, port 9, as the other end
-/// would quote it.
+/// Returns a datagram from our socket at port 1000 to PEER, port 9, as an ICMP error would quote
+/// it.
 fn own(payload: &[u8]) -> Ip {
     Ip::udp((ME.ip, 1000), (PEER.ip, 9), payload)
 }
@@ -447,7 +445,7 @@ fn each_kind_of_error_has_its_errno<L: Locks>() {
     }
 }
 
-/// An error about a datagram that did not come from an address of ours is ignored, whatever its
+/// An error about a datagram that was not sent from an address of ours is ignored, whatever its
 /// ports.
 fn an_error_about_an_unknown_packet_is_ignored<L: Locks>() {
     let h = host::<L>();
@@ -458,7 +456,7 @@ fn an_error_about_an_unknown_packet_is_ignored<L: Locks>() {
     }
     h.assert_counters("in 3, ip4.received 3, ip4.delivered 3, icmp4.received 3, icmp4.in.consumed 3");
     h.options(s, |o| o.dont_fragment = true);
-    assert_eq!(h.send(s, &[0; 1400], at(PEER, 9)), Ok(1400), "the path has been narrowed by a stranger");
+    assert_eq!(h.send(s, &[0; 1400], at(PEER, 9)), Ok(1400), "a forged error has lowered the path MTU");
 }
 
 fn an_error_about_a_later_fragment_is_ignored<L: Locks>() {
@@ -471,7 +469,7 @@ fn an_error_about_a_later_fragment_is_ignored<L: Locks>() {
     assert_eq!(h.error(s), None);
 }
 
-/// Row 25 (Ripple20 11910, Nucleus 31344): the quoted packet is truncated.
+/// Ripple20 (11910), Nucleus (31344): the quoted packet is truncated.
 fn a_message_cut_anywhere_is_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
@@ -494,8 +492,8 @@ fn a_message_cut_anywhere_is_dropped<L: Locks>() {
         h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::ICMP, vec![0; len]).between(PEER, ME));
         n += 1;
     }
-    // Quoted headers with wrong values: version, IHL of 0, 16 and 60 bytes, a total length shorter
-    // than the header.
+    // Quoted headers with wrong values: the version, an IHL of 0, 16 and 60 bytes, and a total
+    // length shorter than the header.
     for (at, value) in [(0, 0x65), (0, 0x40), (0, 0x44), (0, 0x4f), (3, 19)] {
         let mut quoted = own(b"").packet();
         quoted[2] = 0;
@@ -541,7 +539,7 @@ fn unsolicited_messages_are_ignored<L: Locks>() {
     ));
 }
 
-/// Row 53, RFC 6633.
+/// RFC 6633.
 fn source_quench_is_ignored<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));
@@ -563,7 +561,6 @@ fn redirect(from: Station, gateway: Ipv4Addr) -> Vec<u8> {
     error_frame(from, ME, Problem::Redirect { code: 1, gateway }, &quoted)
 }
 
-/// Row 55.
 fn a_redirect_is_ignored_by_default<L: Locks>() {
     let h = host::<L>();
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
@@ -582,9 +579,9 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
         redirect(OTHER, GATEWAY.ip),                  // not the gateway in use
         redirect(PEER, Ipv4Addr::new(10, 9, 9, 9)),   // not on the link
         redirect(PEER, ME.ip),                        // to ourselves
-        redirect(PEER, Ipv4Addr::new(10, 0, 0, 255)), // to everybody
+        redirect(PEER, Ipv4Addr::new(10, 0, 0, 255)), // a broadcast address
         redirect(PEER, Ipv4Addr::new(10, 0, 0, 0)),   // to everybody, as BSD once said it
-        error_frame(PEER, ME, Problem::Redirect { code: 1, gateway: OTHER.ip }, &not_ours), // not about us
+        error_frame(PEER, ME, Problem::Redirect { code: 1, gateway: OTHER.ip }, &not_ours), // quotes a foreign packet
     ] {
         h.inject(EM0, frame);
         assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, PEER.ip));
@@ -598,7 +595,7 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
     let s = h.bound(1000);
     h.send(s, b"x", std::net::SocketAddr::from((FARAWAY, 9))).unwrap();
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, OTHER.mac);
-    // After ten minutes the old route is used again, and the headers cached at the socket are not.
+    // After ten minutes, the old route is used again, and the headers cached in the socket are not.
     h.advance_secs(599);
     h.forget_counters();
     assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, OTHER.ip));
@@ -624,7 +621,7 @@ fn a_redirect_does_not_change_a_configured_route<L: Locks>() {
     assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, GATEWAY.ip));
 }
 
-/// A gateway, or a station that uses its address, cannot fill the FIB.
+/// A gateway, or a station that uses its address, cannot fill the FIB with redirects.
 fn routes_made_by_redirects_are_bounded<L: Locks>() {
     let h = host::<L>();
     h.stack.sysctls.accept_redirects.set(1);
@@ -669,14 +666,13 @@ fn a_lower_path_mtu_is_learned_and_expires_after_ten_minutes<L: Locks>() {
     assert!(longest(&h, s, 1472) <= 1000);
     assert_eq!(longest(&h, s, 972), 1000);
     h.inject(EM0, error_frame(OTHER, ME, too_big(1400), &own(&[1; 1472]).packet()[..28]));
-    assert!(longest(&h, s, 1472) <= 1000, "wider is not believed");
+    assert!(longest(&h, s, 1472) <= 1000, "a larger MTU is not accepted");
     h.advance_secs(599);
     assert!(longest(&h, s, 1472) <= 1000);
     h.advance_secs(2);
     assert_eq!(longest(&h, s, 1472), 1500, "RFC 1191 6.3: tried again");
 }
 
-/// Row 54.
 fn a_lower_path_mtu_is_accepted_only_for_datagrams_of_ours<L: Locks>() {
     let h = host::<L>();
     let s = h.connected(1000, at(PEER, 9));

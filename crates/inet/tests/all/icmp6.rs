@@ -1,5 +1,4 @@
-//! Malformed ICMPv6 messages, and packets about which no error may be sent (RFC 4443 2.4;
-//! robustness rows 25 and 70).
+//! Malformed ICMPv6 messages, and packets about which no error may be sent (RFC 4443 2.4).
 
 use crate::common::six::*;
 use crate::common::*;
@@ -45,7 +44,7 @@ fn no_error_is_sent_about_errors_or_redirects<L: Locks>() {
         about(error6(PEER6.ip, BEYOND6, problem, &quoted).with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]));
     }
     about(Ip6::new(PEER6.ip, BEYOND6, Proto::IPV6_ICMP, [137, 0, 0, 0, 0, 0, 0, 0]));
-    about(Ip6::new(PEER6.ip, BEYOND6, Proto::IPV6_ICMP, [99; 8])); // an error of a kind to come
+    about(Ip6::new(PEER6.ip, BEYOND6, Proto::IPV6_ICMP, [99; 8])); // an error type that is not assigned
     // A header chain whose end cannot be found may contain an error.
     about(Ip6::new(PEER6.ip, BEYOND6, Proto::DEST_OPTIONS, [58, 9, 0, 0, 0, 0, 0, 0]));
     // A later fragment cannot be recognized as an error.

@@ -1,5 +1,4 @@
-//! Conversations about IPv4 input: RFC 791, RFC 1122 3.2.1, RFC 1812 5.2; robustness rows 1, 20,
-//! 21, 39, 40, 72.
+//! Conversations about IPv4 input: RFC 791, RFC 1122 3.2.1, RFC 1812 5.2.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -71,7 +70,7 @@ fn changed(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     frame
 }
 
-/// Row 21 (Ripple20 11898).
+/// Ripple20 (11898): a header with wrong lengths is dropped.
 fn headers_with_wrong_lengths_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -80,7 +79,7 @@ fn headers_with_wrong_lengths_are_dropped<L: Locks>() {
     for ihl in 0..5 {
         frames.push(changed(|p| p[0] = 0x40 | ihl));
     }
-    frames.push(changed(|p| p[0] = 0x4f)); // 60 bytes of header in 44
+    frames.push(changed(|p| p[0] = 0x4f)); // a header of 60 bytes in a packet of 44
     for total in (0..20).chain([whole + 1, whole + 2, 1500, 0x7fff, 0x8000, 0xffff]) {
         frames.push(changed(|p| p[2..4].copy_from_slice(&(total as u16).to_be_bytes())));
     }
@@ -89,7 +88,7 @@ fn headers_with_wrong_lengths_are_dropped<L: Locks>() {
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
     h.assert_counters(&format!("in {n}, ip4.received {n}, ip4.in.malformed {n}"));
-    // The total length cuts the datagram: valid for IP, not for UDP.
+    // The total length truncates the datagram, which is valid for IP but not for UDP.
     let short: Vec<_> =
         (20..whole).map(|total| changed(|p| p[2..4].copy_from_slice(&(total as u16).to_be_bytes()))).collect();
     let n = short.len();
@@ -110,8 +109,8 @@ fn a_header_with_any_bit_flipped_is_not_delivered<L: Locks>() {
     }
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
-    // Four bits of version; IHL 1, 4 and 13 (2^3 and 2^1 and 2^2 off 5: 13, 7, 1, 4); lengths
-    // beyond the frame.
+    // Of the 160 flipped bits, four are in the version. Some cause a wrong IHL (13, 7, 1 or 4) or a
+    // total length beyond the frame; the checksum detects the others.
     let [version, malformed] = ["inet.ip4.in.bad_version", "inet.ip4.in.malformed"].map(|name| h.counter(name));
     let checksum = h.counter("inet.ip4.in.bad_checksum");
     assert_eq!(version, 4);
@@ -128,7 +127,7 @@ fn a_packet_of_another_version_is_dropped<L: Locks>() {
     h.assert_counters("in 15, ip4.received 15, ip4.in.bad_version 15");
 }
 
-/// Row 40, RFC 1812 5.3.7.
+/// RFC 1812 5.3.7.
 fn martian_sources_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -164,7 +163,7 @@ fn martian_destinations_are_dropped<L: Locks>() {
     h.assert_counters("in 6, ip4.received 6, ip4.in.martian_destination 6");
 }
 
-/// Row 1: source and destination are the same address of ours.
+/// The Land attack: source and destination are the same address of ours.
 fn land_is_not_answered<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -178,8 +177,9 @@ fn land_is_not_answered<L: Locks>() {
     h.assert_counters("in 3, ip4.received 3, ip4.in.own_source 3");
 }
 
-/// Rows 1 and 39: with source and destination both addresses of ours, an echo service would answer
-/// itself through the loopback queue forever. This host never sends such a packet on a wire.
+/// The La Tierra attack: source and destination are different addresses of ours. An echo service
+/// would answer itself through the loopback queue forever. This host never sends such a packet on a
+/// wire.
 fn la_tierra_with_another_of_our_addresses_is_dropped<L: Locks>() {
     let h = host::<L>();
     let second = Ipv4Addr::new(10, 0, 0, 77);
@@ -210,7 +210,7 @@ fn a_broadcast_address_of_ours_is_not_a_valid_source<L: Locks>() {
     h.sent_nothing(EM0);
 }
 
-/// Row 20, RFC 7126 4.3, 4.4.
+/// RFC 7126 4.3, 4.4.
 fn source_routes_are_dropped_and_not_followed<L: Locks>() {
     let h = Host::<L>::router();
     let s = h.bound(9);
@@ -261,13 +261,13 @@ fn malformed_options_drop_the_packet<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
     let all: [(&[u8], u8); 9] = [
-        (&[131, 0, 4, 0], 21), // length 0: the endless loop
+        (&[131, 0, 4, 0], 21), // length 0, which could cause an endless loop
         (&[7, 0, 4, 0], 21),
         (&[30, 1, 0, 0], 21),
         (&[30, 5, 0, 0], 21), // beyond the header
         (&[1, 1, 1, 7], 23),  // no room for a length
         (&[7, 39, 4, 0], 21),
-        (&[131, 6, 4, 1, 2, 3, 0, 0], 21), // half an address
+        (&[131, 6, 4, 1, 2, 3, 0, 0], 21), // part of an address
         (&[7, 7, 3, 0, 0, 0, 0, 0], 22),   // a pointer into the option's head
         (&[68, 255, 5, 0], 21),
     ];

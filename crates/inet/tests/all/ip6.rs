@@ -1,4 +1,4 @@
-//! IPv6 input, delivery and forwarding of packets from strangers (robustness rows 26-28, 50, 70).
+//! IPv6 input, delivery and forwarding of packets from other hosts.
 
 use crate::common::six::*;
 use crate::common::*;
@@ -82,7 +82,8 @@ fn wrong_lengths_and_versions_are_dropped<L: Locks>() {
     other[14] = 0x45;
     h.inject(EM0, other);
     h.assert_counters("in 1, ip6.received 1, ip6.in.bad_version 1");
-    // A jumbogram's length of 0 is a packet of no bytes: its Hop-by-Hop header is not there.
+    // In a jumbogram, the payload length is 0, so the Hop-by-Hop header is beyond the end of the
+    // packet.
     let mut jumbo =
         Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]).with(Proto::HOP_BY_HOP, &[0, 0, 0xc2, 4, 0, 1, 0, 0]);
     jumbo.header.payload_len = 0;
@@ -160,7 +161,7 @@ fn options_are_handled_by_their_type_bits<L: Locks>() {
         {
             h.wait_a_second();
             h.forget_counters();
-            // Two bytes of padding and one before it.
+            // Two bytes of padding before the option and one after it.
             let options = [0, 0, 0, 1, 0, kind, 1, 0];
             h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").with(proto, &options).between(PEER6, ME6));
             let sent = h.sent6(EM0);
@@ -233,7 +234,7 @@ fn a_source_route_is_not_followed<L: Locks>() {
             "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.in.routing_header 1",
         );
         h.inject(EM0, routed(0));
-        assert_eq!(h.sent6_one(EM0).2[0], 129, "no segment is left: the header is passed over");
+        assert_eq!(h.sent6_one(EM0).2[0], 129, "no segment is left, so the header is skipped");
         h.forget_counters();
     }
 }
@@ -329,7 +330,7 @@ fn an_expired_hop_limit_is_reported<L: Locks>() {
         );
     }
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"here").hops(0).between(PEER6, ME6));
-    assert_eq!(h.sent6_one(EM0).2[0], 129, "who is there needs no more hops");
+    assert_eq!(h.sent6_one(EM0).2[0], 129, "a packet for this host may have any hop limit");
     // The rate never exceeds the limit; one network gets a quarter of it.
     h.forget_counters();
     for _ in 0..100 {
@@ -355,7 +356,7 @@ fn packets_do_not_leave_their_scope<L: Locks>() {
     h.assert_counters(
         "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.beyond_scope 1",
     );
-    // Our link-local address is ours on its own link only.
+    // Our link-local address is valid only on its own link.
     let (near, far) = (ip6::link_local(ME6.mac), ip6::link_local(MY6.mac));
     h.inject(EM0, ping6(PEER6.near, near, b"here").between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM0).1.src, near);
@@ -397,7 +398,7 @@ fn a_packet_too_big_for_the_next_link_is_reported<L: Locks>() {
     h.sent_nothing(EM1);
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1400 });
-    assert_eq!(40 + payload.len(), 1280, "as much of it as fits");
+    assert_eq!(40 + payload.len(), 1280, "as much of the packet as fits");
     h.assert_counters(
         "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.too_big 1",
     );
@@ -417,7 +418,8 @@ fn loopback_carries_both_families<L: Locks>() {
         h.stack.route6_to(h.cx(), Ipv6Addr::LOCALHOST).unwrap().via,
         Via6::Local(linerate_inet::iface::LOOPBACK)
     );
-    // An error of this host to itself about a packet that it did not send goes nowhere.
+    // An error that this host sends to itself about a packet that it did not send is delivered to
+    // no socket.
     h.forget_counters();
     h.inject(EM0, Ip6::new(Ipv6Addr::LOCALHOST, ME6.ip, Proto::UDP, [0; 8]).between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");

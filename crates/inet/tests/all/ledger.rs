@@ -1,6 +1,6 @@
-//! The ledger measures processing time by stage without changing the path: with the measurement on
-//! and off, the same frames are sent and the counters are the same. The types ensure that no code
-//! depends on it (`stats::Lap` does not reveal whether it is on).
+//! The cost ledger measures processing time by stage without changing the packet path: with the
+//! measurement on and off, the same frames are sent and the counters are the same. The types ensure
+//! that no code depends on the measurement (`stats::Lap` does not reveal whether it is on).
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -74,7 +74,7 @@ fn traffic_of_every_kind_takes_one_path_with_the_ledger_on_and_off<L: Locks>() {
     let tried = |name: &str| counted(&on).iter().any(|(counter, n)| counter == name && *n > 0);
     names.iter().for_each(|name| assert!(tried(name), "{name}: {:?}", counted(&on)));
     let locks = |h: &Host<L>| h.stack.lock_use();
-    assert_eq!(locks(&on), locks(&off), "the same locks are taken, as often");
+    assert_eq!(locks(&on), locks(&off), "the same locks are acquired the same number of times");
     [&on, &off].iter().for_each(|h| h.audit());
     assert!(on.stack.ledger().readings > 0);
     assert_eq!(off.stack.ledger(), stats::Costs::default());
@@ -99,7 +99,7 @@ fn every_stage_of_udp_is_booked_once_per_frame<L: Locks>() {
         [Stage::Socket, Stage::UdpOutput, Stage::Ip4Output, Stage::LinkOutput, Stage::PortTx].map(|stage| (stage, 1));
     assert_eq!(units(&h, || sent(PEER)), expect(&layers), "layer by layer");
     let kept = [Stage::Socket, Stage::UdpOutput, Stage::PortTx].map(|stage| (stage, 1));
-    assert_eq!(units(&h, || sent(PEER)), expect(&kept), "with kept headers");
+    assert_eq!(units(&h, || sent(PEER)), expect(&kept), "with cached headers");
     let burst = || {
         let payloads = (0..40).map(|_| &b"payload"[..]);
         assert_eq!(h.stack.udp_send_burst(h.cx(), s, payloads, Some(&at(PEER, 5))), Ok(40));
@@ -148,7 +148,7 @@ fn every_stage_of_tcp_is_booked<L: Locks>() {
 }
 
 fn nested_stages_are_booked_once<L: Locks>() {
-    // An echo is answered within input: IPv4's and the link's output are nested in it.
+    // An echo is answered during input: IPv4 output and link output are nested in it.
     let h = router::<L>();
     h.stack.set_ledger(true);
     let before = clock::tsc::ticks();
@@ -158,7 +158,7 @@ fn nested_stages_are_booked_once<L: Locks>() {
     let passed = clock::tsc::ticks() - before;
     let costs = h.stack.ledger();
     let booked: u64 = costs.stages.iter().map(|cost| cost.ticks).sum();
-    assert!(booked <= passed, "{booked} booked of {passed}: {costs:?}");
+    assert!(booked <= passed, "{booked} ticks recorded of {passed}: {costs:?}");
     let of = |stage| costs.stages.iter().find(|cost| cost.stage == stage).map_or(0, |cost| cost.units);
     assert_eq!((of(Stage::Ip4Output), of(Stage::LinkOutput), of(Stage::PortTx)), (500, 500, 500), "{costs:?}");
 }

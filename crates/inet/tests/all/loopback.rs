@@ -1,5 +1,4 @@
-//! Communication of a host with itself: packets are always queued, never processed directly
-//! (netisr2005).
+//! Communication of a host with itself: packets are always queued, never processed directly.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -37,7 +36,7 @@ fn a_looped_back_datagram_arrives_with_the_next_poll<L: Locks>() {
 
 fn two_looped_back_datagrams_do_not_recurse<L: Locks>() {
     let h = Host::<L>::new();
-    let s = h.connected(9, here(9)); // its own peer
+    let s = h.connected(9, here(9)); // the socket is its own peer
     for n in 0..100u8 {
         assert_eq!(h.send(s, &[n], None), Ok(1));
     }
@@ -59,8 +58,7 @@ fn an_own_address_is_reached_without_the_wire<L: Locks>() {
     assert!(h.stack.neighbors(h.cx()).is_empty());
 }
 
-/// RFC 1122 4.1.3.3: the error is reported to the application that sent the datagram, and to no
-/// other.
+/// RFC 1122 4.1.3.3: the error is reported only to the application that sent the datagram.
 fn a_closed_local_port_refuses_the_connected_socket<L: Locks>() {
     let h = Host::<L>::new();
     for peer in [here(9), at(ME, 9)] {

@@ -1,5 +1,4 @@
-//! Neighbor discovery: which neighbors get entries, which are solicited, and address conflicts
-//! (robustness rows 29-33).
+//! Neighbor discovery: which neighbors get entries, which are solicited, and address conflicts.
 
 use crate::common::six::*;
 use crate::common::*;
@@ -80,7 +79,7 @@ fn an_address_is_probed_before_use<L: Locks>() {
     h.sent(EM0);
     h.inject(EM0, asks(PEER6, ME6.ip));
     assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
-    // Without duplicate address detection, if it is turned off.
+    // No probes are sent if duplicate address detection is turned off.
     h.stack.sysctls.dad_count.set(0);
     h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(OTHER6.ip, 64)).unwrap();
     assert_eq!(states(&h)[2], (OTHER6.ip, true));
@@ -233,7 +232,7 @@ fn a_neighbor_is_resolved<L: Locks>() {
          neigh.created 1, nd.solicits_sent 1, audit.made 1",
     );
     h.inject(EM0, advert(PEER6.ip, ME6.ip, solicited(PEER6.ip), None).between(PEER6, ME6));
-    assert_eq!(state(&h, PEER6.ip).unwrap().0, State::Incomplete, "it does not say where");
+    assert_eq!(state(&h, PEER6.ip).unwrap().0, State::Incomplete, "the advertisement contains no MAC address");
     h.forget_counters();
     h.inject(EM0, advert(PEER6.ip, ME6.ip, solicited(PEER6.ip), Some(PEER6.mac)).between(PEER6, ME6));
     assert_eq!(&h.sent6_one(EM0).2[8..], b"1");
@@ -257,7 +256,7 @@ fn an_advertisement_changes_a_neighbors_mac_address<L: Locks>() {
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"1").between(PEER6, ME6));
     h.inject(EM0, advert(PEER6.ip, ME6.ip, solicited(PEER6.ip), Some(PEER6.mac)).between(PEER6, ME6));
     let says = |advert, mac| h.inject(EM0, self::advert(PEER6.ip, ME6.ip, advert, Some(mac)).between(PEER6, ME6));
-    // Another station may have the address too: the entry stays and is probed (RFC 4861 7.2.5 I).
+    // Another station may also have the address. The entry stays and is probed (RFC 4861 7.2.5 I).
     says(Advert { replaces: false, solicited: false, ..solicited(PEER6.ip) }, OTHER6.mac);
     assert_eq!(state(&h, PEER6.ip), Some((State::Stale, PEER6.mac)));
     says(Advert { replaces: false, ..solicited(PEER6.ip) }, OTHER6.mac);
@@ -289,7 +288,7 @@ fn a_stale_neighbor_is_probed_by_unicast<L: Locks>() {
     h.pass(Duration::from_secs(31));
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"3").between(PEER6, ME6));
     h.pass(Duration::from_secs(10));
-    assert_eq!(state(&h, PEER6.ip), None, "it is gone");
+    assert_eq!(state(&h, PEER6.ip), None, "the entry was removed");
 }
 
 /// RFC 6583.
@@ -305,7 +304,7 @@ fn a_scan_does_not_evict_neighbors<L: Locks>() {
         let nobody = Ipv6Addr::new(0xfd01, 0, 0, 0, 7, 7, 7, n);
         h.inject(EM0, ping6(PEER6.ip, nobody, b"?").between(PEER6, ME6));
     }
-    assert_eq!((h.counter("inet.neigh.displaced"), h.stack.held(h.cx())), (300 - 32, 32), "half of the table, no more");
+    assert_eq!((h.counter("inet.neigh.displaced"), h.stack.held(h.cx())), (300 - 32, 32), "at most half of the table");
     h.sent(EM1);
     h.inject(EM0, ping6(PEER6.ip, FAR6.ip, b"2").between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM1).0.dst, FAR6.mac, "who was there is still");
@@ -379,7 +378,7 @@ fn groups_are_reported_and_queried<L: Locks>() {
     let nobody = Ipv6Addr::UNSPECIFIED;
     assert_eq!(reports(&h), [(nobody, vec![groups[0]]), (nobody, vec![groups[1]])]);
     h.advance_secs(2);
-    assert_eq!(reports(&h), [(near, vec![groups[0]])], "again, now that there is an address to say it from (RFC 3590)");
+    assert_eq!(reports(&h), [(near, vec![groups[0]])], "reported again, since there is now a valid address (RFC 3590)");
     h.forget_counters();
     let query = |src: Ipv6Addr, hops| {
         let message = mld::query((src, ALL_NODES), nobody, 1000, 2, 125);
@@ -397,8 +396,8 @@ fn groups_are_reported_and_queried<L: Locks>() {
     h.pass(Duration::from_millis(1100));
     let mut sorted = groups.to_vec();
     sorted.sort_unstable();
-    sorted.dedup(); // both end alike
-    assert_eq!(reports(&h), [(near, sorted)], "one answer to all");
+    sorted.dedup(); // both groups have the same last bytes
+    assert_eq!(reports(&h), [(near, sorted)], "one answer to all queries");
 }
 
 fn addresses_that_no_host_can_have_are_rejected<L: Locks>() {

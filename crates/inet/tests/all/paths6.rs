@@ -1,5 +1,5 @@
-//! IPv6 routes with several paths (RFC 2992): a flow keeps to one, and a gateway that does not
-//! answer is avoided.
+//! IPv6 routes with several paths (RFC 2992): all packets of a flow use one path, and a gateway
+//! that does not answer is avoided.
 
 use crate::common::six::*;
 use crate::common::*;
@@ -66,7 +66,7 @@ fn flows_of_ipv6_are_spread_by_weights_and_keep_their_paths<L: Locks>() {
     for n in 0..40 {
         h.inject(EM0, flow(n).between(PEER6, ME6));
         assert_eq!(h.sent6_one(EM1).0.dst.0[5], first[usize::from(n)], "one by one");
-        // By the slow path, which options require.
+        // Through the slow path, which options require.
         h.inject(EM0, flow(n).with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]).between(PEER6, ME6));
         assert_eq!(h.sent6_one(EM1).0.dst.0[5], first[usize::from(n)], "by the slow path");
     }
@@ -90,7 +90,7 @@ fn a_gateway_that_does_not_answer_is_avoided<L: Locks>() {
     h.inject(EM0, flow(lost).between(PEER6, ME6));
     h.pass(Duration::from_secs(7));
     h.sent(EM1);
-    assert!(ways(&h, 60).iter().all(|way| *way == 11), "it did not answer");
+    assert!(ways(&h, 60).iter().all(|way| *way == 11), "the other gateway did not answer");
 }
 
 fn packets_of_this_host_take_one_path_per_destination<L: Locks>() {
@@ -101,7 +101,7 @@ fn packets_of_this_host_take_one_path_per_destination<L: Locks>() {
         assert_eq!(h.send(s, b"x", std::net::SocketAddr::from((to, port))), Ok(1));
         let by = h.sent6_one(EM1).0.dst.0[5];
         let said = h.stack.route6_to(h.cx(), to).unwrap();
-        assert_eq!(said.via, by_gateway(by), "what `route get` says");
+        assert_eq!(said.via, by_gateway(by), "the output of `route get`");
         by
     };
     let by_host: Vec<u8> = (0..20).map(|host| way(host, 9)).collect();
@@ -163,7 +163,7 @@ fn why_predicts_the_drop_reason<L: Locks>() {
     comes_true(PEER6.ip, parse("fe80::99"), "not_here");
     h.stack.sysctls.forwarding6.set(0);
     comes_true(PEER6.ip, BEYOND6, "not_forwarding");
-    // Packets of this host.
+    // Packets that this host sends.
     let s = h.bound6(any6(1000));
     for (dst, ends) in [("2001:db8:1::1", true), ("3fff::1", true), ("fe80::99", true), ("2001:db8::7", false)] {
         let end = h.stack.why6(h.cx(), &asked(parse(dst), None, (0, 0))).end;
@@ -177,7 +177,7 @@ fn why_explains_groups_and_link_local_addresses<L: Locks>() {
     h.stack.add_route6(h.cx(), "::/0".parse().unwrap(), by_gateway(11)).unwrap();
     let why = |dst: &str, zone| h.stack.why6(h.cx(), &Question { zone, ..asked(dst.parse().unwrap(), None, (0, 0)) });
     assert_eq!((why("fe80::9", Some(EM1)).via, why("fe80::9", Some(EM1)).end), (Some(Via6::Link(EM1)), None));
-    assert_eq!(why("fe80::9", None).end.map(stats::DropReason::word), Some("no_route"), "it is on every link");
+    assert_eq!(why("fe80::9", None).end.map(stats::DropReason::word), Some("no_route"), "no zone");
     assert_eq!(why("ff02::1", Some(EM1)).via, Some(Via6::Broadcast(EM1)));
     assert_eq!(why(&ME6.ip.to_string(), None).via, Some(Via6::Local(EM0)));
 }

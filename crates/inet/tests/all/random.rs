@@ -1,5 +1,5 @@
-//! Row 72: random and bit-flipped frames of every kind. There is no panic, the audit is exact,
-//! tables are bounded, and every buffer is returned.
+//! Random and bit-flipped frames of every kind. There is no panic, the audit is exact, tables keep
+//! their limits, and every buffer is returned.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -135,7 +135,7 @@ fn mutate(rng: &mut Rng, frame: &mut Vec<u8>) {
 
 fn assert_bounded<L: Locks>(h: &Host<L>) {
     h.audit();
-    assert!(h.stack.neighbors(h.cx()).len() <= NEIGHBORS as usize + 2, "and two by hand");
+    assert!(h.stack.neighbors(h.cx()).len() <= NEIGHBORS as usize + 2, "and two permanent entries");
     assert!(h.stack.held(h.cx()) <= 1024);
 }
 
@@ -245,8 +245,9 @@ fn every_byte_set_to_every_value_breaks_no_invariant<L: Locks>() {
     }
 }
 
-/// If sources are validated, a chunk is processed by the two layers one after the other, otherwise
-/// in one pass. For packets with valid sources, the results and the counters are the same.
+/// If sources are validated, the link and the network layer process a chunk one after the other,
+/// otherwise in one pass. For packets with valid sources, the results and the counters are the
+/// same.
 fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let seed = 0xfa57;
     println!("seed {seed:#x}");
@@ -257,7 +258,7 @@ fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let mut rng = Rng::new(seed);
     let kinds = kinds();
     for _ in 0..2000 {
-        // Mostly packets to be forwarded, so that a chunk contains few exceptions.
+        // Most packets are to be forwarded, so that a chunk contains few exceptions.
         let burst: Vec<Vec<u8>> = (0..3 + rng.below(60))
             .map(|_| match rng.below(8) {
                 0 => {
@@ -285,7 +286,7 @@ fn fused_and_separate_link_and_network_input_agree<L: Locks>() {
     let counted = |h: &Host<L>| h.stack.snapshot().into_iter().map(|one| (one.name, one.value)).collect::<Vec<_>>();
     assert_eq!(counted(&together), counted(&apart));
     for name in ["inet.ip4.forwarded", "inet.ip4.delivered", "inet.arp.requests_received", "inet.ip4.in.bad_checksum"] {
-        assert!(together.counter(name) > 0, "{name} was not tried");
+        assert!(together.counter(name) > 0, "{name} was not covered");
     }
     assert_bounded(&together);
     assert_bounded(&apart);

@@ -1,5 +1,5 @@
 //! Conversations about raw sockets, the same in both families: RFC 3542 3, Linux's raw(7). Those
-//! about ICMP sockets are in [`icmp`].
+//! about ICMP sockets are in the module [`icmp`].
 
 mod icmp;
 
@@ -278,10 +278,10 @@ fn an_invalid_included_header_is_rejected<L: Locks>() {
         h.send(s, &bytes, at_peer())
     };
     assert_eq!(changed(0, 0x65), Err(SendError::Invalid), "version 6");
-    assert_eq!(changed(0, 0x44), Err(SendError::Invalid), "16 bytes of header");
-    assert_eq!(changed(0, 0x47), Err(SendError::Invalid), "more header than packet");
+    assert_eq!(changed(0, 0x44), Err(SendError::Invalid), "the header has only 16 bytes");
+    assert_eq!(changed(0, 0x47), Err(SendError::Invalid), "the header is longer than the packet");
     assert_eq!(changed(8, 0), Err(SendError::Invalid), "TTL 0");
-    assert_eq!(changed(12, 127), Err(SendError::Output(OutputError::NoRoute)), "from loopback by a link");
+    assert_eq!(changed(12, 127), Err(SendError::Output(OutputError::NoRoute)), "a loopback source on a link");
     for len in 0..20 {
         assert_eq!(h.send(s, &sound[..len], at_peer()), Err(SendError::Invalid), "{len}");
     }
@@ -306,7 +306,8 @@ fn a_checksum_is_filled_in_and_verified<L: Locks>() {
     assert!(pseudo.add(wire::checksum::sum(&sent.payload)).verifies());
     assert_eq!((&sent.payload[..4], &sent.payload[6..]), (&b"text"[..], &b"more"[..]));
     assert_eq!(h.send(s, b"short", end(kin.peer())), Err(SendError::Invalid));
-    // What it sent may come back from the peer: the sum does not depend on the direction.
+    // A packet that the socket has sent may return from the peer: the checksum does not depend on
+    // the direction.
     h.forget_counters();
     h.receives(&kin.packet(TEST, sent.payload.clone()));
     assert_eq!(h.recv(s), Some((sent.payload.clone(), end(kin.peer()))));
@@ -315,7 +316,7 @@ fn a_checksum_is_filled_in_and_verified<L: Locks>() {
         assert_eq!(h.recv(s), None);
     }
     assert_eq!(h.counter("inet.raw.in.bad_checksum"), 3);
-    // ICMPv6 has one in any case.
+    // For ICMPv6, the checksum is always verified.
     let s = h.raw(kin, kin.icmp());
     assert_eq!(h.send(s, &request(kin, 1, b"data"), end(kin.peer())), Ok(12), "the wire verifies it");
     assert_eq!(h.sent_packet().payload[4..6], [0xbe, 0xef]);
@@ -361,7 +362,7 @@ fn a_flood_is_limited_by_the_receive_buffer<L: Locks>() {
         }
         let (got, replies) = (h.all_from(raw), h.all_from(icmp));
         assert!((5..20).contains(&got.len()) && (5..20).contains(&replies.len()), "{} {}", got.len(), replies.len());
-        assert_eq!(got[0], read(kin, &kin.answer(7, 0, &[3; 100])), "the first are kept");
+        assert_eq!(got[0], read(kin, &kin.answer(7, 0, &[3; 100])), "the first packets are kept");
         let (kept, lost) = (got.len() + replies.len(), 400 - got.len() - replies.len());
         let (ip, icmp_) = (ip(kin), kin.pick("icmp4", "icmp6"));
         h.assert_counters(&format!(
@@ -407,7 +408,7 @@ fn raw_sockets_receive_reassembled_packets<L: Locks>() {
         h.inject(EM0, many.fragment(1, off, 400).between(six::PEER6, six::ME6));
     }
     assert_eq!(h.recv(six), Some((text, end(Kin::Six.peer()))));
-    // An ICMP socket's header has no options in front.
+    // The header of an ICMP socket's message has no options in front of it.
     let icmp = h.icmp(Kin::Four);
     h.stack.udp_bind(h.cx(), icmp, any(7)).unwrap();
     let echo = packets::echo(icmp4::ty::ECHO_REPLY, 7, 1, b"data");
@@ -479,7 +480,7 @@ fn sockets_are_bounded<L: Locks>() {
     assert_eq!(open(Kin::Four), Some(all[7]));
 }
 
-/// Random bytes as packets of protocols that raw and ICMP sockets have.
+/// Random bytes as packets of the protocols of raw and ICMP sockets.
 fn malformed_packets_break_no_invariant<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let sockets: Vec<usize> = BOTH

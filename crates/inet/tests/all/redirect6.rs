@@ -67,7 +67,7 @@ fn a_host_uses_the_better_first_hop<L: Locks>() {
     USUAL.received_by(&h);
     assert_eq!(h.counter("inet.nd.redirects_accepted"), 1);
     h.send(socket, b"2", SocketAddr::from((BEYOND6, 7))).unwrap();
-    assert_eq!(h.sent6_one(EM0).0.dst, OTHER6.mac, "without a solicitation: the redirect has its address");
+    assert_eq!(h.sent6_one(EM0).0.dst, OTHER6.mac, "without a solicitation: the redirect contains the MAC address");
     let neighbor = h.stack.neighbors6(h.cx()).into_iter().find(|n| n.addr == OTHER6.near).unwrap();
     assert_ne!(neighbor.state, State::Permanent);
     // A redirect by the new first hop leads back to the old one; redirects by others are ignored.
@@ -186,8 +186,8 @@ fn a_router_redirects_its_neighbors<L: Locks>() {
 fn a_router_sends_no_other_redirects<L: Locks>() {
     let h = router::<L>();
     let far: Ipv6Addr = "2001:db8:1::7".parse().unwrap();
-    // No redirect: the gateway is known only by a global address; the sender is not on the link;
-    // the packet leaves by another interface.
+    // No redirect is sent if the gateway is known only by a global address, if the sender is not on
+    // the link, or if the packet leaves by another interface.
     let behind: Ipv6Addr = "2001:db8:2::7".parse().unwrap();
     h.inject(EM0, ping6(PEER6.ip, behind, b"?").between(PEER6, ME6));
     h.inject(EM0, ping6(BEYOND6, far, b"?").between(PEER6, ME6));

@@ -1,5 +1,5 @@
-//! Packets that are too long for a tunnel, and errors about its outer packets: reported to the
-//! inner sender in the family of the inner packet (RFC 2473 7 and 8, RFC 4213 3.2).
+//! Packets that are too long for a tunnel, and errors about a tunnel's outer packets. They are
+//! reported to the inner sender in the family of the inner packet (RFC 2473 7 and 8, RFC 4213 3.2).
 
 use crate::common::packets::{Ip, ip_of};
 use crate::common::six::*;
@@ -78,17 +78,17 @@ fn inner_ip4_without_df_is_fragmented_outside<L: Locks>() {
     assert_eq!((h.sent(EM0).len(), h.sent(EM1).len(), h.counter("inet.tunnel.out.too_big")), (1, 0, 1));
 }
 
-/// RFC 2473 7.1, RFC 4213 3.2: every link of IPv6 carries 1280 bytes.
+/// RFC 2473 7.1, RFC 4213 3.2: every link carries IPv6 packets of 1280 bytes.
 fn inner_ip6_of_1280_bytes_always_passes<L: Locks>() {
     let six = |len: usize| Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; len - 40]);
     for outside in [false, true] {
         let (h, id) = router::<L>(config(Kind::Gif, outside));
         h.stack.set_mtu(EM1, 1280);
-        h.stack.set_tunnel(h.cx(), id, config(Kind::Gif, outside)).unwrap(); // its path is that now
+        h.stack.set_tunnel(h.cx(), id, config(Kind::Gif, outside)).unwrap(); // updates the path of the tunnel
         assert_eq!(h.stack.iface(id).unwrap().mtu(), if outside { 1240 } else { 1260 });
         h.forget_counters();
         onward(&h, &six(1280).packet());
-        assert_eq!((h.sent(EM1).len(), h.sent(EM0).len()), (2, 0), "in two parts");
+        assert_eq!((h.sent(EM1).len(), h.sent(EM0).len()), (2, 0), "the packet is sent in two fragments");
         h.forget_counters();
         onward(&h, &six(1281).packet());
         let (_, header, payload) = h.sent6_one(EM0);
@@ -121,19 +121,20 @@ fn an_outer_ip6_router_lowers_the_tunnel_mtu<L: Locks>() {
          ip6.paths_narrowed 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1",
     );
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360);
-    // IPv6 inside hears ICMPv6, now of the tunnel itself.
+    // The sender of an inner IPv6 packet receives ICMPv6, now about the tunnel itself.
     let six = Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1361 - 40]);
     onward(&h, &six.packet());
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1360 });
-    // Errors about packets that this host has not sent change nothing, and neither do absurd MTUs.
+    // Errors about packets that this host has not sent, and errors with absurd MTUs, change
+    // nothing.
     let forged =
         Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
     h.forget_counters();
     told(&h, &forged, 9000);
     assert_eq!((h.stack.iface(id).unwrap().mtu(), h.sent(EM0).len()), (1360, 0));
     told(&h, &quoted, 60);
-    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360, "no path of IPv6 is narrower than 1280: discarded (RFC 8201 4)");
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360, "below 1280, so discarded (RFC 8201 4)");
     told(&h, &quoted, 1280);
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1240);
     h.sent(EM0);
@@ -200,7 +201,7 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     ] {
         assert!(told(problem).is_empty(), "{problem:?}");
     }
-    // A remote address that does not answer is reported as an unreachable host inside.
+    // A remote address that does not answer is reported to the inner sender as an unreachable host.
     h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
     h.wait_a_second();
     packets().iter().for_each(|packet| onward(&h, packet));

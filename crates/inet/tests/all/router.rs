@@ -1,5 +1,5 @@
-//! Conversations about a router's policies and choices: RFC 1812 5.2.7, 5.3.7, 5.3.8, 5.3.13, RFC
-//! 3704, RFC 2992.
+//! Conversations about a router's policies and route selection: RFC 1812 5.2.7, 5.3.7, 5.3.8,
+//! 5.3.13, RFC 3704, RFC 2992.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -64,8 +64,8 @@ fn an_invalid_option_drops_the_packet<L: Locks>() {
     );
 }
 
-/// RFC 1812 4.3.3.5; by 4.3.2.7 no error is sent to a martian, about a packet to a group, or about
-/// a packet that is not for us or to be forwarded.
+/// RFC 1812 4.3.3.5. By RFC 1812 4.3.2.7, no error is sent to a martian source, about a packet to a
+/// group, or about a packet that is neither for us nor to be forwarded.
 fn a_bad_option_is_reported_with_its_offset<L: Locks>() {
     let h = Host::<L>::router();
     let twice = [7, 3, 4, 7, 3, 4, 0, 0];
@@ -92,8 +92,8 @@ fn the_route_type_is_checked_before_the_ttl<L: Locks>() {
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.ty, ty::UNREACHABLE);
 }
 
-/// RFC 1812 4.3.2.5: an error has the type of service of the packet it is about, and the precedence
-/// of internetwork control.
+/// RFC 1812 4.3.2.5: an error has the type of service of the packet that caused it, and the
+/// precedence of internetwork control.
 fn an_error_has_internetwork_control_precedence<L: Locks>() {
     let h = Host::<L>::router();
     for (tos, expected) in [(0, 0xc0), (0xb8, 0xd8), (0x03, 0xc0)] {
@@ -117,7 +117,7 @@ fn martian_sources_and_destinations_are_not_forwarded<L: Locks>() {
     h.assert_counters("in 8, ip4.received 8, ip4.in.martian_source 5, ip4.in.martian_destination 3");
 }
 
-/// RFC 3704 2.4: loose.
+/// RFC 3704 2.4: loose check.
 fn a_source_without_a_route_is_dropped_if_validated<L: Locks>() {
     let h = Host::<L>::router();
     h.route("203.0.113.0/24", Via::Gateway(EM1, FAR.ip));
@@ -134,7 +134,7 @@ fn a_source_without_a_route_is_dropped_if_validated<L: Locks>() {
     h.assert_counters("in 8, out 4, ip4.received 8, ip4.forwarded 4, ip4.in.invalid_source 4");
 }
 
-/// RFC 3704 2.2: strict.
+/// RFC 3704 2.2: strict check.
 fn a_source_on_another_link_is_dropped_if_validated<L: Locks>() {
     let h = Host::<L>::router();
     h.route("203.0.113.0/24", Via::Gateway(EM1, FAR.ip));
@@ -155,7 +155,7 @@ fn a_source_may_come_by_any_of_several_paths<L: Locks>() {
     assert_eq!(h.sent(EM1).len(), 1);
 }
 
-/// RFC 1812 5.2.7.1: code 13.
+/// RFC 1812 5.2.7.1: an error with code 13 is sent.
 fn a_prohibited_destination_is_reported<L: Locks>() {
     let h = Host::<L>::router();
     h.route("198.51.100.0/24", Via::Prohibit);
@@ -189,14 +189,14 @@ fn flow(n: u16) -> Ip {
     Ip::udp((PEER.ip, 1000 + n), (NET, 9), b"flow")
 }
 
-/// Returns the gateway of each of `flows` flows, by the last octet of its address; all are sent in
-/// bursts.
+/// Returns the gateway of each of `flows` flows, by the last octet of its address. The packets are
+/// sent in bursts.
 fn ways<L: Locks>(h: &Host<L>, flows: u16) -> Vec<u8> {
     let mut ways = Vec::new();
     for first in (0..flows).step_by(32) {
         h.inject_all(EM0, (first..flows.min(first + 32)).map(|n| flow(n).between(PEER, ME)));
         let sent = h.sent(EM1);
-        let packets = sent.iter().filter(|frame| frame[12..14] == [8, 0]); // and not ARP's
+        let packets = sent.iter().filter(|frame| frame[12..14] == [8, 0]); // without ARP
         ways.extend(packets.map(|frame| ip_of(frame).0.dst.0[5]));
     }
     ways
@@ -211,7 +211,7 @@ fn flows_are_spread_over_paths_and_keep_their_path<L: Locks>() {
         assert!((60..=140).contains(&share), "{share} of 300 by gateway {n}");
     }
     assert_eq!(ways(&h, 300), first);
-    // One by one as well.
+    // The packets of a flow keep their path if they arrive one by one.
     for n in 0..40 {
         h.inject(EM0, flow(n).between(PEER, ME));
         assert_eq!(ip_of(&h.sent_one(EM1)).0.dst.0[5], first[usize::from(n)]);
@@ -219,7 +219,7 @@ fn flows_are_spread_over_paths_and_keep_their_path<L: Locks>() {
     // A path is removed: nearly all flows of the other paths stay.
     h.stack.add_paths(h.cx(), prefix("198.51.100.0/24"), &paths([(11, 1), (12, 1)])).unwrap();
     let moved = ways(&h, 300).iter().zip(&first).filter(|(now, then)| **then != 13 && now != then).count();
-    assert!(moved <= 40, "{moved} flows moved for nothing");
+    assert!(moved <= 40, "{moved} flows moved unnecessarily");
 }
 
 fn fragments_take_the_path_of_their_first<L: Locks>() {
@@ -246,14 +246,14 @@ fn a_dead_gateway_is_avoided_until_it_answers<L: Locks>() {
     h.inject(EM0, flow(lost).between(PEER, ME));
     h.pass(Duration::from_secs(7));
     h.sent(EM1);
-    assert!(ways(&h, 60).iter().all(|way| *way == 11), "it did not answer");
+    assert!(ways(&h, 60).iter().all(|way| *way == 11), "the other gateway did not answer");
     // The gateway answers again, and its flows return to it.
     h.pass(Duration::from_secs(21));
-    // A packet that is dropped here does not count as the one that tries the gateway again.
+    // A packet that this router drops is not the one that tries the gateway again.
     h.inject_all(EM0, (0..60).map(|n| flow(n).ttl(1).between(PEER, ME)));
     h.sent(EM0);
     let trying = ways(&h, 60);
-    assert!(trying.iter().filter(|way| **way == 11).count() == 59, "one packet tries");
+    assert!(trying.iter().filter(|way| **way == 11).count() == 59, "one packet tries the gateway again");
     h.inject(EM1, arp(Op::Reply, gateway(12), ME2));
     h.sent(EM1);
     assert_eq!(ways(&h, 60), first);

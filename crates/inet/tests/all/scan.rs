@@ -1,7 +1,7 @@
 //! Scans of thousands of unused addresses of an attached subnet (RFC 6583), through a router and
 //! from a host.
 //!
-//! Existing neighbors stay reachable, new ones are resolved, and waiting packets hold a bounded
+//! Existing neighbors stay reachable, new ones are resolved, and waiting packets occupy a limited
 //! part of the pool.
 
 use crate::common::packets::*;
@@ -25,7 +25,7 @@ conversations! {
 }
 
 const ADDRESSES: u32 = 8_000;
-/// Packets per burst, every 5 ms: 20,000 packets a second.
+/// Number of packets per burst; with a burst every 5 ms, 20,000 packets a second.
 const BURST: usize = 100;
 
 /// Returns address `n` of the unused part of the far subnet.
@@ -69,7 +69,7 @@ fn a_scan_through_a_router_does_not_disturb_connections<L: Locks>() {
     for (round, burst) in scan.chunks(BURST).enumerate() {
         h.inject_all(EM0, burst);
         assert_bounded(&h);
-        // An echo to the router, and a connection through it.
+        // An echo request to the router, and a segment of a connection through it.
         h.inject(EM0, ping(PEER, ME.ip, 1, round as u16, b"still there?").between(PEER, ME));
         let answers = h.sent(EM0);
         let echoed = answers.iter().filter(|f| icmp_of(f).0.ty == icmp4::ty::ECHO_REPLY).count();
@@ -94,7 +94,7 @@ fn a_scan_through_a_router_does_not_disturb_connections<L: Locks>() {
     assert!(dropped > u64::from(ADDRESSES) / 2, "{dropped}");
     assert_eq!(h.counter("inet.neigh.table_full"), 0);
     h.pass(Duration::from_secs(10));
-    assert_eq!(h.stack.held(h.cx()), 0, "the scan over, all is as before");
+    assert_eq!(h.stack.held(h.cx()), 0, "after the scan, nothing is held");
     h.sent(EM0);
     h.sent(EM1);
 }
@@ -164,7 +164,7 @@ fn a_scan_from_a_host_does_not_disturb_connections<L: Locks>() {
 fn both_families_together_keep_the_reserve<L: Locks>() {
     let h = Host::<L>::router6();
     h.route("10.9.0.0/16", Via::Link(EM1));
-    // Others hold most of the pool.
+    // Other frames hold most of the pool.
     let buffers = h.pool.stats().buffers;
     let others: Vec<_> = (0..buffers * 7 / 8).map(|_| h.pool.get().unwrap()).collect();
     let udp = udp_datagram((PEER.ip, 5), (FAR.ip, 6), b"scan");

@@ -1,4 +1,4 @@
-//! Segments that no correct TCP sends: each is dropped with its own reason and without an answer,
+//! Segments that no correct TCP sends. Each is dropped with its own reason and without an answer,
 //! and connections are not affected.
 
 use crate::common::packets::{Ip, mend_tcp, tcp_segment};
@@ -17,7 +17,7 @@ struct Server {
     host: Host<Up>,
     listener: usize,
     child: usize,
-    /// SND.NXT of the connection; the peer's is 1001.
+    /// SND.NXT of the connection. That of the peer is 1001.
     next: u32,
 }
 
@@ -86,8 +86,8 @@ fn a_segment_with_any_bit_flipped_is_dropped() {
     server.end();
 }
 
-/// CVE-2021-31400: headers shorter than TCP's or longer than the segment, segments shorter than a
-/// header.
+/// CVE-2021-31400: data offsets shorter than the TCP header or longer than the segment, and
+/// segments shorter than a header.
 #[test]
 fn data_offsets_that_lie_are_dropped() {
     let server = Server::new();
@@ -124,11 +124,11 @@ fn segments_to_groups_are_dropped_in_silence() {
             server.drops("inet.tcp.in.group", packet(PEER.ip, dst, to_group));
         }
     }
-    // To our address, but in a frame to all stations.
+    // The destination is our address, but the frame is a broadcast.
     let syn = packet(PEER.ip, ME.ip, tcp_segment((PEER.ip, 4001), (ME.ip, PORT), |_| (), b""));
     let all = wire::Mac([0xff; 6]);
     server.host.inject(EM0, crate::common::packets::ether(all, PEER.mac, wire::eth::EtherType::IPV4, &syn));
-    assert!(server.host.sent(EM0).is_empty(), "answered what came to everybody");
+    assert!(server.host.sent(EM0).is_empty(), "a segment in a broadcast frame was answered");
     server.end();
 }
 
@@ -142,12 +142,12 @@ fn syns_from_impossible_sources_are_ignored() {
         assert!(server.host.sent(EM0).is_empty(), "{src}: answered");
     }
     assert_eq!(server.host.stack.counter("tcp.in.received") - 2, 0, "none of them reached TCP");
-    assert_eq!(server.host.stack.counter("tcp.listen.added"), 1, "but the one before");
+    assert_eq!(server.host.stack.counter("tcp.listen.added"), 1, "except the first one");
     server.end();
 }
 
-/// CVE-1999-0016, La Tierra: from an address of ours to itself, from the same port and from
-/// another.
+/// The Land and La Tierra attacks (CVE-1999-0016): from an address of ours to itself, from the same
+/// port and from another.
 #[test]
 fn land_is_answered_by_nothing() {
     let server = Server::new();

@@ -110,7 +110,7 @@ impl<L: Locks> Host<L> {
         self.stack.udp_leave(self.cx(), s, kin.group(), Some(EM0))
     }
 
-    /// Waits until the second report of a change has been sent.
+    /// Waits until the repeated report of a change has been sent.
     fn settled(&self) {
         self.advance_secs(2);
         self.sent(EM0);
@@ -172,7 +172,7 @@ fn sources_are_joined_and_left_one_by_one<L: Locks>() {
         let s = h.bound_of(kin, 9);
         for n in [1, 2] {
             assert_eq!(h.change(kin, s, SourceChange::Join, n), Ok(()));
-            assert_eq!(h.reported(kin), [(ALLOW, kin.sources(1..=n))], "what was not said twice is said again");
+            assert_eq!(h.reported(kin), [(ALLOW, kin.sources(1..=n))], "the unfinished report is repeated");
         }
         h.settled();
         assert_eq!(h.change(kin, s, SourceChange::Join, 1), Err(BindError::NotOurs));
@@ -203,7 +203,7 @@ fn sources_are_blocked_and_unblocked<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
         let s = h.bound_of(kin, 9);
-        assert_eq!(h.change(kin, s, SourceChange::Block, 1), Err(BindError::Invalid), "of no group");
+        assert_eq!(h.change(kin, s, SourceChange::Block, 1), Err(BindError::Invalid), "the group is not joined");
         h.joins(kin, s).unwrap();
         assert_eq!(h.reported(kin), [(TO_EX, vec![])]);
         h.settled();
@@ -211,7 +211,7 @@ fn sources_are_blocked_and_unblocked<L: Locks>() {
         assert_eq!(h.reported(kin), [(BLOCK, kin.sources([1]))]);
         assert_eq!(h.change(kin, s, SourceChange::Block, 1), Err(BindError::NotOurs));
         assert_eq!(h.change(kin, s, SourceChange::Unblock, 2), Err(BindError::NotOurs));
-        assert_eq!(h.change(kin, s, SourceChange::Join, 2), Err(BindError::Invalid), "of the other mode");
+        assert_eq!(h.change(kin, s, SourceChange::Join, 2), Err(BindError::Invalid), "the filter is in the other mode");
         h.datagram(kin, 1);
         assert_eq!(h.recv(s), None);
         h.datagram(kin, 2);
@@ -408,8 +408,8 @@ fn a_general_query_is_answered_with_every_filter<L: Locks>() {
     }
 }
 
-/// RFC 3376 5.2: the answer is IS_IN with the queried sources that are received. MLD answers with
-/// the whole filter.
+/// RFC 3376 5.2: the answer is IS_IN with those of the queried sources that are received. MLD
+/// answers with the whole filter.
 fn a_query_for_sources_is_answered_for_those<L: Locks>() {
     let (h, kin) = (Host::<L>::six_and_neighbors(), Kin::Four);
     let s = h.bound_of(kin, 9);
@@ -425,7 +425,7 @@ fn a_query_for_sources_is_answered_for_those<L: Locks>() {
     assert_eq!(answer(&[&[2, 9]]), [(IS_IN, kin.sources([2]))]);
     assert_eq!(answer(&[&[9]]), []);
     assert_eq!(answer(&[&[1], &[3, 9]]), [(IS_IN, kin.sources([1, 3]))], "queries are answered together");
-    assert_eq!(answer(&[&[1], &[]]), [(IS_IN, kin.sources([1, 2, 3]))], "with one for all");
+    assert_eq!(answer(&[&[1], &[]]), [(IS_IN, kin.sources([1, 2, 3]))], "together with a query for the whole group");
     assert_eq!(answer(&[&[], &[1]]), [(IS_IN, kin.sources([1, 2, 3]))]);
     h.leaves(kin, s).unwrap();
     h.settled();
@@ -449,7 +449,7 @@ fn an_old_querier_is_answered_with_igmpv2<L: Locks>() {
     h.igmp(query.emit().to_vec());
     h.advance_secs(1);
     assert_eq!(old(), [igmp::Message::Report { group }]);
-    // IGMPv2 has no sources: the first join and the last leave are reported.
+    // IGMPv2 has no source filters: the first join and the last leave are reported.
     h.change(kin, one, SourceChange::Join, 2).unwrap();
     h.joins(kin, two).unwrap();
     h.leaves(kin, two).unwrap();
@@ -470,7 +470,7 @@ fn an_old_querier_is_answered_with_igmpv2<L: Locks>() {
 fn long_lists_are_split_and_exclusions_truncated<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     for kin in BOTH {
-        // Sources of many sockets do not fit one report.
+        // The sources of many sockets do not fit into one report.
         let mut numbers = 1..;
         for _ in 0..10 {
             let s = h.shared_of(kin, 9);

@@ -1,4 +1,4 @@
-//! TCP between two hosts in virtual time. The test carries every frame between them.
+//! TCP between two hosts in virtual time. The test delivers every frame between them.
 
 use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
@@ -36,10 +36,10 @@ struct Pair<L: Locks> {
     nodes: [Node<L>; 2],
     now: Instant,
     delay: Duration,
-    /// Returns whether a frame, by its number over both directions, is lost.
+    /// Returns whether a frame is lost, given its number in both directions together.
     lose: Box<dyn FnMut(u64) -> bool>,
     crossed: u64,
-    /// Number of large segments among the frames carried.
+    /// Number of large segments among the delivered frames.
     large: u64,
 }
 
@@ -74,7 +74,7 @@ impl<L: Locks> Pair<L> {
         Cx::enter(How::Register, self.now)
     }
 
-    /// Carries the frames on the wires; returns whether there were any.
+    /// Delivers the frames on the wires. Returns whether there were any.
     fn cross(&mut self) -> bool {
         let sent: Vec<VecDeque<Frame>> =
             self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
@@ -146,7 +146,7 @@ impl<L: Locks> Pair<L> {
         (client, listener, server)
     }
 
-    /// Closes everything and checks that nothing is held and every buffer is returned.
+    /// Closes everything, and checks that no frame is held and every buffer is returned.
     fn end(&mut self) {
         self.settle(Duration::from_secs(1000));
         for node in &self.nodes {
@@ -168,7 +168,7 @@ fn byte(i: usize) -> u8 {
     (i * 7 + (i >> 8) * 13 + (i >> 16)) as u8
 }
 
-/// Sends `total` bytes from host `from` to the other, which reads them as they arrive; both sockets
+/// Sends `total` bytes from host `from` to the other, which reads them as they arrive. Both sockets
 /// stay open.
 fn transfer<L: Locks>(pair: &mut Pair<L>, from: usize, (sender, receiver): (usize, usize), total: usize) {
     let (mut sent, mut got) = (0, 0);
@@ -253,11 +253,12 @@ fn switching_offload_during_a_connection_keeps_checksums_right() {
         for turn in 0..100_000 {
             let cx = pair.cx();
             if turn % 5 == 0 {
-                // For a few turns each: what is known of the port is known anew after a switch.
+                // After each switch, the stack must determine the capabilities of the port again.
                 pair.stack(0).set_offload(EM0, if turn % 2 == 0 { SOFT } else { HARD });
             }
             while sent < total {
-                // Odd lengths: a piece begins as one side's and goes on as the other's.
+                // Odd lengths: a piece begins with data of one side's checksums and continues with
+                // the other's.
                 let chunk: Vec<u8> = (sent..total.min(sent + 777)).map(byte).collect();
                 let Ok(n) = pair.stack(0).tcp_send(cx, client, &chunk, true) else { break };
                 sent += n;
@@ -319,7 +320,7 @@ fn a_large_segment_counts_as_its_pieces() {
     }
     assert!(frames[1] * 5 < frames[0], "{frames:?}");
     let [(few, received), (many, cut)] = [counted[0], counted[1]];
-    assert!(few.abs_diff(many) < few / 20, "{counted:?}"); // writes end otherwise, so last segments differ
+    assert!(few.abs_diff(many) < few / 20, "{counted:?}"); // writes end at other positions, so the last segments differ
     assert!(received[0].abs_diff(cut[0]) < few / 10 && received[1].abs_diff(cut[1]) < few / 20, "{counted:?}");
     assert_eq!(received[2], cut[2]);
 }
@@ -383,8 +384,8 @@ fn every_loss_is_repaired() {
     }
 }
 
-/// The listener is older than the tunnel, and a peer offers the MSS of its own link: neither limits
-/// the segments to the tunnel's MTU.
+/// The listener is older than the tunnel, and the peer offers the MSS of its own link, so neither
+/// limits the segments to the tunnel's MTU.
 #[test]
 fn a_tunnel_added_later_limits_the_segment_size() {
     for (client_mtu, server_mtu) in [(1500, 1480), (1500, 1500)] {
@@ -412,8 +413,8 @@ fn a_tunnel_added_later_limits_the_segment_size() {
         let (server, _) = pair.stack(1).tcp_accept(pair.cx(), listener).unwrap();
         let began = pair.now;
         transfer(&mut pair, 1, (server, client), 100_000);
-        // Acknowledgments may wait for their timer; a black hole is suspected after five
-        // retransmissions only, six seconds.
+        // Acknowledgments may be delayed until their timer expires. A black hole is suspected only
+        // after five retransmissions, which take six seconds.
         let took = pair.now.since(began);
         assert!(took < Duration::from_secs(1), "server {server_mtu}: {took:?}");
     }
@@ -579,7 +580,7 @@ fn probes_delayed_acks_and_resets_are_counted_separately() {
     while let Ok(1..) = pair.stack(1).tcp_recv(pair.cx(), server, &mut into) {
         pair.settle(Duration::from_secs(2));
     }
-    // Once more than the quick ACKs of a beginning: one waits for its time.
+    // More segments than the quick ACKs at the start of a connection: some ACKs are then delayed.
     for _ in 0..40 {
         pair.stack(0).tcp_send(pair.cx(), client, b"x", true).unwrap();
         pair.settle(Duration::from_millis(150));
@@ -602,28 +603,28 @@ fn probes_delayed_acks_and_resets_are_counted_separately() {
     pair.end();
 }
 
-/// Each byte in a segment of its own occupies a buffer until it is acknowledged. All together may
-/// use only TCP's share of the pool, so that buffers remain for the ACKs that free them.
+/// Each byte in a separate segment occupies a buffer until it is acknowledged. All of them together
+/// may use only TCP's share of the pool, so that buffers remain for the ACKs that free them.
 #[test]
 fn single_bytes_do_not_use_up_the_pool() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();
     pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.nodelay = true).unwrap();
-    // They are under way for as long as this lasts.
+    // The segments stay unacknowledged during this loop.
     let refused = (0..10_000).find_map(|_| pair.stack(0).tcp_send(pair.cx(), client, b"x", true).err());
     assert_eq!(refused, Some(TcpError::WouldBlock));
     let pool = pair.nodes[0].pool.stats();
     assert!((pool.buffers / 2..=pool.buffers * 3 / 4 + 8).contains(&(pool.live() as usize)), "{pool:?}");
     pair.settle(Duration::from_secs(1));
-    assert_eq!(pair.stack(0).tcp_send(pair.cx(), client, b"x", true), Ok(1), "once they have arrived there is room");
+    assert_eq!(pair.stack(0).tcp_send(pair.cx(), client, b"x", true), Ok(1), "there is space once they have arrived");
     for (at, id) in [(0, client), (1, server), (1, listener)] {
         pair.stack(at).tcp_close(pair.cx(), id, true);
     }
     pair.end();
 }
 
-/// RFC 6583: while its host sends to thousands of unused addresses of its subnet, a connection
-/// continues and a new one is established.
+/// RFC 6583: while the host sends to thousands of unused addresses of its subnet, an existing
+/// connection continues and a new one is established.
 #[test]
 fn data_goes_on_during_a_scan() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);

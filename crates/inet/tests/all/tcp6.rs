@@ -58,7 +58,7 @@ fn segment<L: Locks>(h: &Host<L>, iface: linerate_inet::iface::IfaceId) -> (wire
 /// Performs the handshake of a peer's connection to port 80 of this host. Returns our next sequence
 /// number and the peer's.
 fn handshake<L: Locks>(h: &Host<L>, from: (Ipv6Addr, u16), to: Ipv6Addr) -> (u32, u32) {
-    let mss = [2, 4, 0x05, 0xa0]; // 1440
+    let mss = [2, 4, 0x05, 0xa0]; // MSS 1440
     h.inject(EM0, tcp6(from, (to, 80), |_| (), &mss, b"").between(PEER6, ME6));
     let (_, synack, _) = segment(h, EM0);
     assert_eq!((synack.flags, synack.ack), (Flags::SYN | ACK, 1001));
@@ -109,8 +109,8 @@ fn a_connection_opens_carries_text_and_closes<L: Locks>() {
     b.audit();
 }
 
-// RFC 6437 2: a label is of one flow. The headers of connections to one peer are made from those of
-// the one before.
+// RFC 6437 2: a label belongs to one flow. The headers of connections to one peer are copied from
+// those of the previous connection.
 fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let mut labels = Vec::new();
@@ -136,7 +136,7 @@ fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
             (ttl.unwrap_or(64), tos, true)
         );
         labels.push(header.flow_label);
-        // Sent again, it has the same label.
+        // A retransmission has the same label.
         h.advance(Duration::from_secs(4));
         assert!(h.sent6(EM0).iter().all(|(_, again, _)| again.flow_label == header.flow_label));
         h.stack.tcp_close(h.cx(), client, true);
@@ -147,8 +147,8 @@ fn connections_to_one_peer_have_their_own_labels_and_options<L: Locks>() {
     h.audit();
 }
 
-// Both IPv4 addresses stand in the IPv6 source address, where an IPv4 header has them, and the TTL
-// before them.
+// The bytes of the IPv6 source address are chosen to look like an IPv4 header: at its offsets are
+// the TTL and both IPv4 addresses.
 fn cached_headers_are_not_shared_between_families<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     h.stack.sysctls.auto_flowlabel.set(0);
@@ -190,7 +190,7 @@ fn a_listener_of_any_address_accepts_both_families<L: Locks>() {
     assert_eq!((six.1, four.1), ((PEER6.ip, 5000).into(), (PEER.ip.to_ipv6_mapped(), 5000).into()));
     let local = |id| h.stack.with_sock(h.cx(), id, |sock| sock.local_addr()).unwrap();
     assert_eq!((local(six.0), local(four.0)), ((ME6.ip, 80).into(), (ME.ip.to_ipv6_mapped(), 80).into()));
-    // The port is taken in both families, and free in both afterwards.
+    // The port is in use in both families. Afterwards it is free in both.
     let other = open(&h, Domain::Inet);
     assert_eq!(h.stack.tcp_bind(h.cx(), other, any(80)), Err(TcpError::InUse));
     [six.0, four.0, listener].into_iter().for_each(|id| assert!(h.stack.tcp_close(h.cx(), id, true)));
@@ -336,9 +336,9 @@ fn an_error_ends_a_handshake_and_a_lower_path_mtu_reduces_segments<L: Locks>() {
     let wide =
         |header: &mut tcp::Header| (header.seq, header.ack, header.flags, header.window) = (1001, ours, ACK, 60_000);
     h.inject(EM0, tcp6((PEER6.ip, 5000), (ME6.ip, 80), wide, &[], b"").between(PEER6, ME6));
-    // A router on the way takes less than what was sent: what is sent again is shorter. Less than
-    // every link carries is no path (RFC 8201 4), and an error about what is not under way is
-    // nobody's (RFC 5927 4.1).
+    // A router on the path has a smaller MTU, so retransmitted segments are shorter. An error with
+    // an MTU below the minimum of IPv6 links is ignored (RFC 8201 4), and so is an error about data
+    // that is not in flight (RFC 5927 4.1).
     h.stack.tcp_send(h.cx(), server, &[7; 6000], true).unwrap();
     let longest = |sent: &[(wire::eth::Header, wire::ip6::Header, Vec<u8>)]| {
         sent.iter().map(|(_, header, _)| 40 + header.payload_len).max().unwrap_or(0)
@@ -353,7 +353,7 @@ fn an_error_ends_a_handshake_and_a_lower_path_mtu_reduces_segments<L: Locks>() {
     let (first, mut other) = (ip_bytes(&sent[0]), ip_bytes(&sent[0]));
     other[40 + 4] ^= 0x80;
     assert_eq!(too_big(500, &first), 1500, "no path");
-    assert_eq!(too_big(1300, &other), 1500, "not under way");
+    assert_eq!(too_big(1300, &other), 1500, "the quoted data is not in flight");
     assert_eq!(too_big(1300, &first), 1300);
     h.stack.tcp_close(h.cx(), server, true);
     h.sent(EM0);
@@ -413,7 +413,7 @@ fn invalid_bind_and_connect_addresses_are_rejected<L: Locks>() {
     let bind = |addr: SocketAddr| h.stack.tcp_bind(h.cx(), six, addr);
     assert_eq!(bind((PEER6.ip, 9).into()), Err(TcpError::NotOurs));
     assert_eq!(bind((ALL_NODES, 9).into()), Err(TcpError::NotOurs));
-    assert_eq!(bind((ME6.near, 9).into()), Err(TcpError::NotOurs), "of which link?");
+    assert_eq!(bind((ME6.near, 9).into()), Err(TcpError::NotOurs), "a link-local address without a zone");
     assert_eq!(bind((Ipv4Addr::UNSPECIFIED, 9).into()), Err(TcpError::Family));
     let connect = |addr: SocketAddr| h.stack.tcp_connect(h.cx(), six, addr);
     assert_eq!(connect((ALL_NODES, 9).into()), Err(TcpError::Invalid));

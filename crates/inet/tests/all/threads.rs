@@ -90,7 +90,7 @@ impl<L: Locks> Shared<L> {
 
 const DATAGRAMS: u64 = 20_000;
 
-/// One thread receives, one reads, two send: the totals are exact.
+/// One thread receives, one reads, and two send. The totals are exact.
 fn four_threads<L: Locks>()
 where
     Stack<L>: Sync + Send,
@@ -168,7 +168,7 @@ fn four_threads_share_a_heavy_stack() {
     four_threads::<Heavy>();
 }
 
-/// All configuration calls while traffic runs: no deadlock, no lost frame.
+/// All configuration calls while traffic is processed: no deadlock and no lost frame.
 #[test]
 fn sockets_routes_and_ifaces_are_added_and_removed_under_traffic() {
     let h = shared::<Light>();
@@ -299,8 +299,8 @@ where
                 }
             }
         }
-        over.store(true, Ordering::Release); // before anything fails: the others end
-        assert_eq!((wrong, next), (None, 200 * GROUP), "that came, and which was next");
+        over.store(true, Ordering::Release); // before any check can fail, so that the other threads end
+        assert_eq!((wrong, next), (None, 200 * GROUP), "the received number, and the expected one");
     });
     while h.stack.udp_recv(cx(), reader).is_some() {}
     h.finish();
@@ -339,7 +339,8 @@ fn loopback_and_tunnel_queues_keep_their_order() {
     out_of_a_tunnel::<Heavy>();
 }
 
-/// Processing time is measured for a thread beyond the usual 64 if it is for the others.
+/// Processing time is also measured for threads beyond the usual 64, if it is measured for the
+/// others.
 #[test]
 fn ledgers_are_on_for_later_threads() {
     const THREADS: usize = 100;
@@ -362,7 +363,7 @@ fn ledgers_are_on_for_later_threads() {
     h.finish();
 }
 
-/// A port that is full, or that holds frames until a time.
+/// A port that is full, or that holds frames until a given time.
 struct Holds(bool, Instant);
 
 impl Output for Holds {
@@ -384,8 +385,8 @@ impl Output for Holds {
     }
 }
 
-/// Calls of one thread notify the thread that polls: the doorbell gets each time at which something
-/// is due, and a thread about to sleep finds it too, whichever happens first.
+/// Calls of one thread notify the thread that polls. The doorbell receives each time at which
+/// something is due, and a thread that is about to sleep also finds it, whichever happens first.
 #[test]
 fn calls_report_new_timers() {
     let now = Instant::from_millis(1_000);
@@ -396,16 +397,16 @@ fn calls_report_new_timers() {
         h.stack.set_doorbell(move |at| there.lock().unwrap().push(at));
         (h, times)
     };
-    // A connection's first segment is sent again after a second.
+    // The first segment of a connection is retransmitted after a second.
     let (h, times) = rung();
     let soon = |h: &Shared<Light>, ms| h.stack.is_due_before(cx(), Instant::from_millis(ms));
     assert!(!soon(&h, 1_000_000));
     let s = h.stack.tcp_open(cx(), Domain::Inet).unwrap();
     let _ = h.stack.tcp_connect(cx(), s, (PEER.ip, 80).into());
     assert!(times.lock().unwrap().contains(&now.after(Duration::from_secs(1))), "{times:?}");
-    // The timer wheel may call early, by one of its slots.
+    // The timer wheel may report the time early, by one of its slots.
     assert!(soon(&h, 2_001) && !soon(&h, 1_900));
-    // A port that is full is tried again, and one that holds a frame back is polled in time.
+    // A port that is full is polled again, and a port that holds a frame is polled in time.
     for (full, until) in [(true, Instant::NEVER), (false, Instant::from_millis(1_005))] {
         let (h, times) = rung();
         h.stack.set_output(cx(), EM0, Some(Box::new(Holds(full, until))));
@@ -414,9 +415,9 @@ fn calls_report_new_timers() {
         h.stack.flush(cx());
         let due = *times.lock().unwrap().iter().min().unwrap();
         assert!(if full { due < Instant::from_millis(1_001) } else { due == until }, "{full}: {due:?}");
-        assert!(soon(&h, 1_006), "full {full}: found before a sleep");
-        // Another thread's poll reports it again: meanwhile the thread that sleeps may have found
-        // nothing.
+        assert!(soon(&h, 1_006), "full {full}: found before the thread sleeps");
+        // A poll by another thread reports the time again, since the thread that sleeps may have
+        // found nothing in the meantime.
         times.lock().unwrap().clear();
         h.stack.poll(cx());
         assert_eq!(times.lock().unwrap().iter().min(), Some(&due));
@@ -426,11 +427,11 @@ fn calls_report_new_timers() {
     }
 }
 
-/// A frame that a port got: its queue, the thread that sent it, its source port, and its bytes
+/// A frame that a port received: its queue, the thread that sent it, its source port, and its bytes
 /// after the IP header.
 type Handed = (usize, usize, u16, Vec<u8>);
 
-/// A queue of a port that records its frames, and accepts none while it is set to full.
+/// A queue of a port. It records its frames, and accepts none while it is full.
 struct Queue(usize, Arc<Mutex<Vec<Handed>>>, Arc<AtomicBool>);
 
 impl Output for Queue {
@@ -471,7 +472,7 @@ impl Wide {
         std::mem::take(&mut self.handed.lock().unwrap())
     }
 
-    /// Checks that no frame is missing after `handed` of them.
+    /// Checks that no frame is missing, after `handed` frames were sent.
     fn finish(self, handed: usize) {
         self.h.left.store(handed as u64, Ordering::Relaxed);
         self.h.finish();
@@ -556,7 +557,8 @@ fn a_connection_changes_its_queue_when_all_data_is_acknowledged() {
     connection_and_queues(shared());
 }
 
-/// Without headroom for cached headers, the segments of a connection are sent through the layers.
+/// Without headroom for cached headers, the segments of a connection pass through the layers one by
+/// one.
 #[test]
 fn a_connection_that_is_sent_layer_by_layer_keeps_its_queue() {
     connection_and_queues(shared_with(80));
@@ -564,7 +566,7 @@ fn a_connection_that_is_sent_layer_by_layer_keeps_its_queue() {
 
 /// A connection with unacknowledged data keeps its queue, so that its segments stay in order.
 fn connection_and_queues(h: Shared<Light>) {
-    const QUEUES: usize = 512; // more than threads: no two have the same
+    const QUEUES: usize = 512; // more queues than threads, so no two threads share one
     let w = wide_of(h, QUEUES);
     let (stack, peer) = (&w.h.stack, (PEER.ip, 80));
     let client = stack.tcp_open(cx(), Domain::Inet).unwrap();
@@ -590,7 +592,7 @@ fn connection_and_queues(h: Shared<Light>) {
                 done.send(lock::thread_index() % QUEUES).unwrap();
             }
         });
-        let calls_to = calls_to; // dropped here at the latest, whatever fails: the other thread ends
+        let calls_to = calls_to; // dropped at the latest here, so that the other thread ends
         let other = |call| {
             calls_to.send(call).unwrap();
             ends.recv().unwrap()
@@ -600,14 +602,14 @@ fn connection_and_queues(h: Shared<Light>) {
         let syn = w.handed.lock().unwrap()[0].3[4..8].try_into().unwrap();
         isn.store(u32::from_be_bytes(syn), Ordering::Relaxed);
         assert_eq!(queues(), [here]);
-        // Another thread takes the answer in. An ACK alone changes nothing: where it goes, the port
-        // delivers.
+        // Another thread processes the answer. An ACK alone does not change the queue, since the
+        // port determines which thread processes it.
         let there = other(Box::new(|| answer(999, 1, wire::tcp::Flags::SYN | ack)));
         assert_ne!(here, there);
         assert_eq!(queues(), [here]);
         other(Box::new(|| send(b"one")));
         assert_eq!(queues(), [there]);
-        send(b"two"); // while "one" is under way
+        send(b"two"); // while "one" is unacknowledged
         assert_eq!(queues(), [there]);
         answer(1000, 1 + 3, ack);
         send(b"four");
@@ -636,11 +638,11 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     w.full.store(false, Ordering::Relaxed);
     apart(|| _ = w.h.stack.poll(cx()));
     assert_eq!(w.handed().len(), 3);
-    // What an earlier thread left is sent before an iface goes, and what a queue held that is no
-    // more is dropped.
+    // Frames that another thread left are sent before an interface is removed. Frames in a queue
+    // that no longer exists are dropped.
     w.h.stack.sysctls.tx_burst.set(8);
     apart(|| _ = send(7));
-    w.h.stack.flush(cx()); // of this thread alone
+    w.h.stack.flush(cx()); // flushes only the frames of this thread
     assert_eq!(w.h.stack.iface(EM0).unwrap().staged(cx()), 1);
     w.h.stack.flush_all(cx());
     assert_eq!(w.handed().len(), 1);
@@ -650,14 +652,14 @@ fn a_full_queue_is_flushed_by_the_thread_that_polls() {
     w.h.stack.set_queue(cx(), None);
     w.h.stack.set_outputs(cx(), EM0, Vec::new());
     assert_eq!((w.handed().len(), w.h.stack.audit(cx()).dropped), (0, 1));
-    // So is what an ended thread left when the host goes.
+    // Frames that an ended thread left are also sent when the host shuts down.
     let left = wide(4);
     left.h.stack.sysctls.tx_burst.set(8);
     let s = left.h.bound(1001);
     apart(|| _ = left.h.stack.udp_send(cx(), s, b"x", Some(&at(PEER, 7))).unwrap());
     left.h.stack.shutdown(cx());
     assert_eq!((left.handed().len(), left.h.stack.audit(cx()).dropped), (1, 0));
-    // Fewer queues, more, and none.
+    // Fewer queues, more, one, and the original number.
     for queues in [2, 8, 1, 4] {
         let queue = |n| Box::new(Queue(n, Arc::clone(&w.handed), Arc::clone(&w.full))) as Box<dyn Output>;
         w.h.stack.set_outputs(cx(), EM0, (0..queues).map(queue).collect());

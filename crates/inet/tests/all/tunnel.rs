@@ -1,8 +1,8 @@
 //! Conversations through tunnels: gif (RFC 2003), GRE (RFC 2784, RFC 2890), EtherIP (RFC 3378),
-//! VXLAN (RFC 7348); robustness row 23.
+//! VXLAN (RFC 7348).
 //!
-//! The host under test is a router: PEER is on its first link, and the tunnel's far end, FAR, on
-//! its second. Every outer packet is taken apart by hand here.
+//! The host under test is a router: PEER is on its first link, and FAR, the remote end of the
+//! tunnel, is on its second. The tests parse every outer packet byte by byte.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -129,7 +129,7 @@ fn packets_are_encapsulated_and_decapsulated_packets_are_queued<L: Locks>() {
     h.poll();
     assert_eq!(h.recv(s).unwrap().0, b"hello");
     h.assert_counters("ip4.received 1, ip4.delivered 1, udp.received 1, udp.delivered 1, audit.consumed 1");
-    // Forwarded, in and out.
+    // Forwarding in both directions.
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"on").between(PEER, ME));
     let (_, inner) = outer_of(&h, Proto::IPIP);
     assert_eq!((ip4::Header::parse(&inner).unwrap().ttl, ip4::header_checksum_ok(&inner, 20)), (63, true));
@@ -142,7 +142,7 @@ fn packets_are_encapsulated_and_decapsulated_packets_are_queued<L: Locks>() {
     assert_eq!(h.counter("inet.ip4.in.martian_source"), 1);
     let iface = h.stack.iface(id).unwrap();
     let counts = |way: &Traffic| (way.packets.get(), way.bytes.get(), way.errors.get());
-    assert_eq!(counts(&iface.tx), (2, 29 + 30, 0), "what was inside");
+    assert_eq!(counts(&iface.tx), (2, 29 + 30, 0), "the inner packets");
     assert_eq!(counts(&iface.rx), (3, 33 + 32 + 28, 0));
     h.stack.set_tunnel(h.cx(), id, Config::new(Kind::Gif)).unwrap();
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"on").between(PEER, ME));
@@ -175,7 +175,7 @@ fn inner_packets_other_than_ip4_are_counted<L: Locks>() {
     );
     from_far(&h, Proto::ETHERIP, &[0x30, 0]);
     let problem = icmp_of(&h.sent_one(EM1)).0;
-    assert_eq!((problem.ty, problem.code), (3, unreachable::PROTOCOL), "there is a gif, and no etherip");
+    assert_eq!((problem.ty, problem.code), (3, unreachable::PROTOCOL), "there is a gif tunnel, but no EtherIP tunnel");
 }
 
 fn the_outer_header_copies_inner_fields<L: Locks>() {
@@ -335,7 +335,8 @@ fn a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu<L: Locks>() {
     let sent = h.sent(EM1);
     assert_eq!(sent.len(), 2, "fragments of the inner packet, each in an outer one");
     assert!(sent.iter().all(|frame| !ip_of(frame).1.is_fragment()));
-    // The MTU by hand is larger than the path: found out when the packet is in hand.
+    // The explicit MTU exceeds that of the path, so the router notices only when it sends the
+    // packet that the packet is too long.
     h.stack.set_tunnel_mtu(h.cx(), id, 1500);
     h.inject(EM0, long(1481).df().between(PEER, ME));
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.rest, [0, 0, 0x05, 0xc8]);
@@ -365,7 +366,7 @@ fn an_outer_router_lowers_the_tunnel_mtu_for_ten_minutes<L: Locks>() {
     assert_eq!(body, &quote[20..], "the packet that PEER has sent");
     assert_eq!((h.counter("inet.tunnel.relayed"), h.counter("inet.tunnel.narrowed")), (1, 1));
     h.inject(EM1, error_frame(FAR_GATEWAY, ME2, narrow(68), &quote));
-    assert_eq!(h.stack.iface(id).unwrap().mtu(), 552 - 20, "no path is believed to be narrower");
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 552 - 20, "a smaller path MTU is not accepted");
     h.sent(EM0);
     h.advance_secs(599);
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 532);
@@ -396,7 +397,7 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
         assert_eq!(body, &quote[20..]);
         h.pass(Duration::from_secs(1));
     }
-    // The quote is too short to contain the inner sender.
+    // The quote is too short to contain the address of the inner sender.
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
     let quote = quoted(&h, 28);
     h.inject(EM1, error_frame(FAR_GATEWAY, ME2, problems[0], &quote));
@@ -452,7 +453,7 @@ fn eight_nested_tunnels_work_both_ways<L: Locks>() {
     h.send(s, b"deep", std::net::SocketAddr::from(([172, 16, 7, 2], 9))).unwrap();
     let frame = h.sent_one(EM1);
     assert_eq!(frame.len(), eth::HEADER_LEN + 8 * 20 + 28 + 4);
-    // The answer is the same with the addresses turned round at every level.
+    // The answer has the addresses exchanged at every level.
     let mut answer = frame[eth::HEADER_LEN..].to_vec();
     for at in (0..9).map(|level| level * 20) {
         let (src, dst): ([u8; 4], [u8; 4]) =
@@ -481,7 +482,7 @@ fn nine_nested_tunnels_and_loops_are_dropped<L: Locks>() {
     h.stack.sysctls.tunnel_nesting.set(9);
     h.send(s, b"x", std::net::SocketAddr::from(([172, 16, 8, 2], 9))).unwrap();
     h.sent_one(EM1);
-    // The route to the remote address leads into the tunnel itself; then into a ring of two
+    // First the route to the remote address leads into the tunnel itself, then into a ring of two
     // tunnels.
     let (h, id) = gif::<L>();
     let s = h.bound(1000);
@@ -513,7 +514,7 @@ fn the_queue_is_bounded<L: Locks>() {
     h.stack.set_up(h.cx(), id, false);
     h.poll();
     assert_eq!(h.counter("inet.link.ether.in.iface_down"), 1);
-    from_far(&h, Proto::IPIP, &hello()); // waits when the host ends: its audit says so
+    from_far(&h, Proto::IPIP, &hello()); // still waits when the host ends; the audit must count it
 }
 
 fn an_unresolved_far_end_gives_host_unreachable<L: Locks>() {
@@ -525,7 +526,7 @@ fn an_unresolved_far_end_gives_host_unreachable<L: Locks>() {
     let (icmp, body) = icmp_of(&told);
     assert_eq!((icmp.ty, icmp.code), (3, unreachable::HOST));
     assert_eq!(ip4::HeaderView::of(body).unwrap().dst(), BEYOND);
-    // Without a route there is nobody to wait for.
+    // Without a route, there is no neighbor to wait for.
     h.stack.remove_route(h.cx(), prefix("10.0.1.0/24"));
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
     assert_eq!(icmp_of(&h.sent_one(EM0)).0.code, unreachable::HOST);
@@ -607,7 +608,7 @@ fn a_large_segment_is_split_before_encapsulation<L: Locks>() {
 }
 
 fn a_large_segment_without_buffers_is_counted<L: Locks>() {
-    // One buffer for what comes in, and one for a piece, which waits on the wire.
+    // One buffer for the received frame, and one for a piece, which waits on the wire.
     let (h, id) = large::<L>(Kind::Gif, 2);
     let tx = &h.stack.iface(id).unwrap().tx;
     assert_eq!((tx.packets.get(), tx.errors.get()), (1, 1));
@@ -676,7 +677,7 @@ fn two_equal_tunnels_are_rejected<L: Locks>() {
     h.stack.add_addr(h.cx(), other, IfaceAddr { addr: Ipv4Addr::new(172, 18, 0, 1), len: 30 }).unwrap();
     let s = h.bound(1000);
     let config = Config { local: Ipv4Addr::UNSPECIFIED.into(), ..between_us(Kind::Gif) };
-    assert_eq!(set(config), Ok(()), "not whole yet: nobody's rival");
+    assert_eq!(set(config), Ok(()), "an incomplete configuration conflicts with none");
     h.send(s, b"x", std::net::SocketAddr::from(([172, 18, 0, 2], 9))).unwrap();
     assert_eq!(h.counter("inet.tunnel.out.no_ends"), 1);
 }
@@ -723,10 +724,10 @@ fn forged_errors_are_not_relayed<L: Locks>() {
 
 fn our_own_socket_gets_message_too_long<L: Locks>() {
     let (h, id) = gif::<L>();
-    h.stack.set_tunnel_mtu(h.cx(), id, 1500); // by hand, more than the path has
+    h.stack.set_tunnel_mtu(h.cx(), id, 1500); // an explicit MTU, larger than that of the path
     let s = h.connected(1000, std::net::SocketAddr::from((BEYOND, 9)));
     h.options(s, |options| options.dont_fragment = true);
-    let _ = h.send(s, &[7; 1470], None); // 1498 with its headers, 1518 in the tunnel
+    let _ = h.send(s, &[7; 1470], None); // 1498 bytes with its headers, 1518 in the tunnel
     h.sent_nothing(EM1);
     h.poll();
     assert_eq!(h.error(s), Some(SoError::MessageSize));

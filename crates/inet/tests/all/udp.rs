@@ -1,4 +1,4 @@
-//! Conversations about UDP: RFC 768, RFC 1122 4.1, RFC 8085; robustness rows 22, 39, 49, 65.
+//! Conversations about UDP: RFC 768, RFC 1122 4.1, RFC 8085.
 
 use crate::common::packets::*;
 use crate::common::*;
@@ -94,7 +94,7 @@ fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
             assert_eq!((ip_of(&frame).1.src, udp_of(&frame).1), (asked, &b"!"[..]));
         }
     }
-    assert_eq!(cached, 2, "headers are kept for each choice of a source");
+    assert_eq!(cached, 2, "headers are cached for each selected source");
     // Headers cached for one source address are not used for another.
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
     assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
@@ -181,7 +181,6 @@ fn checksums_can_be_switched_off_at_once<L: Locks>() {
     }
 }
 
-/// Row 22.
 fn wrong_lengths_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
@@ -361,7 +360,7 @@ fn a_closed_socket_drops_unread_datagrams<L: Locks>() {
     assert_eq!(h.bound(9), s, "the lowest free number, as descriptors");
 }
 
-/// Row 65: readiness is never reported without a datagram.
+/// Readiness is never reported without a datagram.
 fn a_watched_socket_is_reported_once_when_it_becomes_readable<L: Locks>() {
     let h = host::<L>();
     let (s, t) = (h.bound(9), h.bound(10));
@@ -372,7 +371,7 @@ fn a_watched_socket_is_reported_once_when_it_becomes_readable<L: Locks>() {
     assert_eq!(set.pop(h.cx()), None);
     let bad = with_checksum(&udp_frame(PEER, 1000, ME, 9, b"x"), 0x1234);
     h.inject(EM0, &bad);
-    assert_eq!(set.pop(h.cx()), None, "a wrong checksum makes nobody ready");
+    assert_eq!(set.pop(h.cx()), None, "a wrong checksum makes no socket ready");
     (0..3).for_each(|_| h.inject(EM0, udp_frame(PEER, 1000, ME, 10, b"x")));
     assert_eq!(set.pop(h.cx()), Some(t));
     assert_eq!(set.pop(h.cx()), None);
@@ -520,7 +519,7 @@ fn sysctls_changed_between_two_datagrams_apply_to_the_second<L: Locks>() {
         h.stack.sysctls.set(limit, 512).unwrap().unwrap();
         for _ in 0..2 {
             assert_eq!(h.send(s, &[0; 513], at(PEER, 9)), Err(SendError::TooLong), "{limit}");
-            assert_eq!(h.send(s, &[0; 512], at(PEER, 9)), Ok(512), "kept headers do not lift the limit");
+            assert_eq!(h.send(s, &[0; 512], at(PEER, 9)), Ok(512), "cached headers do not lift the limit");
         }
         h.stack.sysctls.set(limit, 65_507).unwrap().unwrap();
     }
@@ -540,7 +539,8 @@ fn the_broadcast_option_can_be_cleared<L: Locks>() {
     assert_eq!(h.send(s, b"x", all), Err(SendError::Broadcast));
 }
 
-/// Row 49 (idle scan, CVE-2020-36516): the numbers of each pair of addresses have a separate start.
+/// Idle scan (CVE-2020-36516): the identifications of each pair of addresses start at a separate
+/// number.
 fn identifications_to_one_destination_do_not_reveal_those_to_another<L: Locks>() {
     let h = host::<L>();
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
@@ -575,8 +575,8 @@ fn identifications_to_one_destination_do_not_reveal_those_to_another<L: Locks>()
     assert_ne!(ours, theirs);
 }
 
-/// RFC 6864 4.3: not repeated within a datagram lifetime.
-/// Row 49, RFC 6864 4.1. (The short way counts on from a start of the socket's own: as good.)
+/// RFC 6864 4.1: an atomic datagram needs no identification, so this host sends 0. The header cache
+/// is off, since datagrams with cached headers continue to count from a start of their own.
 fn a_datagram_with_df_has_no_identification<L: Locks>() {
     let h = host::<L>();
     h.stack.sysctls.header_cache.set(0);
@@ -593,7 +593,7 @@ fn identifications_of_consecutive_datagrams_differ<L: Locks>() {
     let s = h.bound(1000);
     for cache in [0, 1] {
         h.stack.sysctls.header_cache.set(cache);
-        h.send(s, b"x", at(PEER, 9)).unwrap(); // the long way: the numbers of kept headers begin elsewhere
+        h.send(s, b"x", at(PEER, 9)).unwrap(); // through the layers: cached headers have their own numbers
         h.sent(EM0);
         let ids: HashSet<u16> = (0..5000)
             .map(|_| {
@@ -605,13 +605,13 @@ fn identifications_of_consecutive_datagrams_differ<L: Locks>() {
     }
 }
 
-/// Row 40, RFC 1122 3.2.1.3 (g): 127/8 MUST NOT appear outside a host.
+/// RFC 1122 3.2.1.3 (g): 127/8 MUST NOT appear outside a host.
 fn no_loopback_address_leaves_the_host<L: Locks>() {
     let h = host::<L>();
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     let s = h.open();
     h.stack.udp_bind(h.cx(), s, SocketAddr::from((Ipv4Addr::LOCALHOST, 1000))).unwrap();
-    let _ = h.send(s, b"x", at(PEER, 9)); // the wire asserts that no such source is sent
+    let _ = h.send(s, b"x", at(PEER, 9)); // the wire checks that this source is never sent
     let t = h.bound(1001);
     let _ = h.send(t, b"x", SocketAddr::from(([127, 5, 6, 7], 9)));
     let _ = h.send(t, b"x", SocketAddr::from(([0, 0, 0, 0], 9)));
@@ -628,8 +628,7 @@ fn an_iface_without_an_address_sends_broadcasts_only_if_selected<L: Locks>() {
     h.sent_nothing(EM0);
     h.inject(EM0, udp_frame(PEER, 1, ME, 1000, b"x"));
     assert!(h.recv(s).is_none());
-    // A datagram that names the interface, as a DHCP client's does; the answer to it is a
-    // broadcast.
+    // The ancillary data selects the interface, as a DHCP client does. The answer is a broadcast.
     let info = PacketInfo { addr: Ipv4Addr::UNSPECIFIED.into(), iface: Some(EM0) };
     let by_em0 = Ancillary { info: Some(info), ..Ancillary::default() };
     let send = |to: SocketAddr| h.stack.udp_send_msg(h.cx(), s, b"x", Some(&to), &by_em0);
@@ -643,8 +642,8 @@ fn an_iface_without_an_address_sends_broadcasts_only_if_selected<L: Locks>() {
     assert!(h.recv(s).is_some());
 }
 
-/// Convention of virtio and BSD: the checksum field holds the sum of the pseudo header, not
-/// complemented, and the port adds the rest.
+/// Convention of virtio and BSD: the checksum field contains the sum of the pseudo header without
+/// the final complement, and the port adds the rest.
 fn offloaded_checksums_hold_the_pseudo_header_sum<L: Locks>() {
     let h = host::<L>();
     h.set_checked(EM0, Checked::Nothing);
@@ -660,7 +659,7 @@ fn offloaded_checksums_hold_the_pseudo_header_sum<L: Locks>() {
         wire::ip4::fill_checksum(&mut frame[14..34]);
         assert_fit_for_a_wire(&frame);
     }
-    // Checksums of fragments are computed by this host, since a port sees only a part.
+    // This host computes the checksums of fragments, since a port has only a part of the datagram.
     h.send(s, &[5; 3000], at(PEER, 9)).unwrap();
     let other = Host::<L>::bare(64, 2);
     other.add_iface("em0", PEER, 1500);

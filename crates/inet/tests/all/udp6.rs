@@ -105,7 +105,7 @@ fn bound_addresses_of_the_families_are_independent<L: Locks>() {
     let six = h.bound6((ME6.ip, 9));
     let mapped = h.bound6((ME.ip.to_ipv6_mapped(), 9));
     let four = h.open();
-    assert_eq!(h.stack.udp_bind(h.cx(), four, at(ME, 9)), Err(BindError::InUse), "the mapped one has it");
+    assert_eq!(h.stack.udp_bind(h.cx(), four, at(ME, 9)), Err(BindError::InUse), "the mapped address is in use");
     h.inject(EM0, udp6((PEER6.ip, 5), (ME6.ip, 9), b"six").between(PEER6, ME6));
     h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
     assert_eq!((h.recv(six).unwrap().0, h.recv(six)), (b"six".to_vec(), None));
@@ -201,9 +201,10 @@ fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     }
     let from = |src: IpAddr| h.send_from(s, b"!", (PEER6.ip, 5).into(), src);
     assert_eq!(from(OTHER6.ip.into()), Err(SendError::BadSource));
-    assert_eq!(from(ME.ip.into()), Err(SendError::BadSource), "of the other family");
+    assert_eq!(from(ME.ip.into()), Err(SendError::BadSource), "the source is of the other family");
     assert_eq!(from(Ipv6Addr::UNSPECIFIED.into()), Ok(1));
-    // IPv4 of the same socket: the mapped address that was asked.
+    // IPv4 on the same socket: the answer comes from the mapped address to which the request was
+    // sent.
     h.sent(EM0);
     h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"?"));
     let got = h.stack.udp_recv(h.cx(), s).unwrap();
@@ -228,12 +229,13 @@ fn a_lower_path_mtu_is_an_error_and_then_fragments<L: Locks>() {
     let sent = h.sent6(EM0);
     assert_eq!(sent.len(), 2);
     assert!(sent.iter().all(|(_, header, payload)| header.next == Proto::FRAGMENT && payload.len() + 40 <= 1300));
-    // Less than every link carries is no path (RFC 8201 4): it is no error either.
+    // An MTU below the minimum of IPv6 links is not accepted (RFC 8201 4), and no error is
+    // reported.
     h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::TooBig { mtu: 1279 }, &frame[14..]).between(PEER6, ME6));
     assert_eq!(h.error(s), None);
     h.options(s, |options| options.dont_fragment = true);
     assert_eq!(h.send(s, &long, None), Err(SendError::Output(OutputError::TooBig(1300))));
-    assert_eq!(h.send(s, &long[..1252], None), Ok(1252), "as much as it takes");
+    assert_eq!(h.send(s, &long[..1252], None), Ok(1252), "as much as the path MTU permits");
     h.sent_one(EM0);
     h.audit();
 }
@@ -282,7 +284,8 @@ fn an_offloaded_checksum_is_computed_in_fragments<L: Locks>() {
         wire::udp::checksum_ok(pseudo, segment)
     };
     let long = vec![7; 1400];
-    // By the layers, then with kept headers: the field holds the pseudo header's sum.
+    // First through the layers, then with cached headers: the checksum field contains the sum of
+    // the pseudo header.
     for _ in 0..2 {
         assert_eq!(h.send(s, &long, None), Ok(1400));
         let (_, _, mut segment) = h.sent6_one(EM0);
@@ -303,8 +306,8 @@ fn an_offloaded_checksum_is_computed_in_fragments<L: Locks>() {
     h.audit();
 }
 
-// A burst of both families, with what only the slow paths take among it: every datagram comes, in
-// the order of its family.
+// A burst of both families that includes packets for the slow paths. Every datagram is delivered,
+// in the order of its family.
 fn chunks_of_both_families_are_delivered_in_order<L: Locks>() {
     let h = Host::<L>::six_and_neighbors();
     let (six, four) = (h.bound6(any6(9)), h.open());
@@ -316,7 +319,8 @@ fn chunks_of_both_families_are_delivered_in_order<L: Locks>() {
                 let packet = udp6((PEER6.ip, 5), (ME6.ip, 9), &[n]);
                 match n % 5 {
                     _ if (n % 2 == 0) != first_is_six => udp_frame(PEER, 5, ME, 10, &[n]),
-                    // An extension header: the slow path, which is not for the order of a chunk.
+                    // An extension header requires the slow path, which is outside the order of a
+                    // chunk.
                     3 => packet.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]).between(PEER6, ME6),
                     _ => packet.between(PEER6, ME6),
                 }
@@ -397,13 +401,13 @@ fn cached_headers_equal_the_first_ones<L: Locks>() {
         sent.push((link, but_length(header)));
     }
     assert!(sent.windows(2).all(|two| two[0] == two[1]));
-    // One byte more goes in fragments; another neighbor's address takes the long way.
+    // One byte more needs fragments, and another neighbor's address needs the slow path.
     assert_eq!(h.send(s, &[0; 1453], to), Ok(1453));
     assert_eq!(h.sent6(EM0).len(), 2);
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, OTHER6.mac);
     assert_eq!(h.send(s, b"x", to), Ok(1));
     assert_eq!(h.sent6_one(EM0).0.dst, OTHER6.mac);
-    // A burst, which begins without kept headers.
+    // A burst that begins without cached headers.
     h.options(s, |_| ());
     let many = [&b"one"[..], b"two", b"three"];
     assert_eq!(h.stack.udp_send_burst(h.cx(), s, many.into_iter(), Some(&to)), Ok(3));
@@ -471,7 +475,7 @@ fn this_host_sends_to_itself<L: Locks>() {
     h.stack.udp_connect(h.cx(), c, near(ME6.near, 11)).unwrap();
     assert_eq!(h.send(c, b"?", None), Ok(1));
     h.poll();
-    assert_eq!(h.error(c), Some(SoError::Refused), "nobody is at that port");
+    assert_eq!(h.error(c), Some(SoError::Refused), "the port has no socket");
     h.sent_nothing(EM0);
     h.audit();
 }
@@ -493,7 +497,7 @@ fn invalid_bind_addresses_are_rejected<L: Locks>() {
     let bound = bind(any6(0)).unwrap();
     assert!(bound.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED) && bound.port() >= 49_152);
     assert_eq!(bind(any6(9)), Err(BindError::AlreadyBound));
-    // A tentative address is nobody's yet (RFC 4862 5.4).
+    // A tentative address is not assigned yet (RFC 4862 5.4).
     let tentative: Ipv6Addr = "fd00::77".parse().unwrap();
     h.stack.add_addr6(h.cx(), EM0, linerate_inet::ip6::IfaceAddr6::new(tentative, 64)).unwrap();
     let t = h.open6();

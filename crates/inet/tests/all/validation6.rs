@@ -55,7 +55,7 @@ fn a_source_on_another_link_is_dropped_by_the_strict_check<L: Locks>() {
     let h = router::<L>(2);
     h.inject_all(EM0, [from(ELSEWHERE), from(PEER6.ip), from(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 99))]);
     h.inject(EM0, udp6((ELSEWHERE, 1), (ME6.ip, 9), b"x").between(PEER6, ME6));
-    // By the slow path, which the options require.
+    // Through the slow path, which the options require.
     let options = [0, 0, 1, 4, 0, 0, 0, 0];
     h.inject(EM0, udp6((ELSEWHERE, 1), (FAR6.ip, 9), b"x").with(Proto::DEST_OPTIONS, &options).between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM1).1.src, PEER6.ip);
@@ -71,7 +71,7 @@ fn a_source_may_arrive_by_each_of_its_paths<L: Locks>() {
     assert_eq!(h.sent6(EM1).len(), 1);
 }
 
-/// Link-local sources and the unspecified one have no routes.
+/// Link-local sources and the unspecified address have no routes.
 fn packets_of_link_local_neighbors_are_accepted<L: Locks>() {
     let h = router::<L>(2);
     let near = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x77);

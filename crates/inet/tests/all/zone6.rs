@@ -47,9 +47,9 @@ fn a_link_local_address_belongs_to_its_link<L: Locks>() {
         let scoped = SocketAddrV6::new(addr, 11, 0, zone::scope_id(iface));
         h.stack.udp_bind(h.cx(), bare, scoped.into())
     };
-    assert_eq!(bind(ME6.near, EM1), Err(BindError::NotOurs), "on the other link it is not ours");
+    assert_eq!(bind(ME6.near, EM1), Err(BindError::NotOurs), "on the other link, the address is not ours");
     let unknown = SocketAddrV6::new(ME6.near, 11, 0, 77);
-    assert_eq!(h.stack.udp_bind(h.cx(), bare, unknown.into()), Err(BindError::NotOurs), "on no link of ours");
+    assert_eq!(h.stack.udp_bind(h.cx(), bare, unknown.into()), Err(BindError::NotOurs), "unknown zone");
     let forged: Ipv6Addr = Ipv6Addr::from_bits(ME6.near.to_bits() | 1 << 96);
     assert_eq!(h.stack.udp_bind(h.cx(), bare, (forged, 11).into()), Err(BindError::Invalid), "no zone");
     assert_eq!(bind(ME6.near, EM0), Ok(near(ME6.near, 11)));

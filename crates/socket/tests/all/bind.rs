@@ -28,7 +28,7 @@ fn bind_checks_the_address() {
     assert_eq!(a.bind(fd, "255.255.255.255:80".parse().unwrap()), Err(Errno::EADDRNOTAVAIL));
     assert_eq!(a.bind(fd, "224.0.0.1:80".parse().unwrap()), Err(Errno::EADDRNOTAVAIL));
     assert_eq!(a.bind(fd, "[::]:80".parse().unwrap()), Err(Errno::EAFNOSUPPORT));
-    assert_eq!(a.bind(fd, at(1, 80)), Ok(at(1, 80)), "nothing has changed by what failed");
+    assert_eq!(a.bind(fd, at(1, 80)), Ok(at(1, 80)), "the failed call has changed nothing");
     assert_eq!(a.bind(fd, at(1, 81)), Err(Errno::EINVAL), "bound already");
     a.set_option(fd, ANY).unwrap();
     let free = socket(&a, &[ANY]);
@@ -61,10 +61,10 @@ fn sockets_without_options_exclude_each_other() {
     a.bind(first, at(1, 80)).unwrap();
     let other = socket(&a, &[]);
     assert_eq!(a.bind(other, at(1, 80)), Err(Errno::EADDRINUSE));
-    assert_eq!(a.bind(other, at(0, 80)), Err(Errno::EADDRINUSE), "any includes it");
+    assert_eq!(a.bind(other, at(0, 80)), Err(Errno::EADDRINUSE), "the unspecified address includes it");
     assert_eq!(a.bind(other, "127.0.0.1:80".parse().unwrap()).map(|at| at.port()), Ok(80), "another address");
     let third = socket(&a, &[ADDR]);
-    assert_eq!(a.bind(third, at(1, 80)), Err(Errno::EADDRINUSE), "both must say SO_REUSEADDR");
+    assert_eq!(a.bind(third, at(1, 80)), Err(Errno::EADDRINUSE), "both sockets must set SO_REUSEADDR");
     a.close(first).unwrap();
     assert_eq!(a.bind(third, at(1, 80)), Ok(at(1, 80)));
 }
@@ -77,9 +77,9 @@ fn reuse_addr_shares_with_all_but_listeners() {
     a.bind(one, at(1, 80)).unwrap();
     assert_eq!(a.bind(two, at(1, 80)), Ok(at(1, 80)));
     a.listen(one, 1).unwrap();
-    assert_eq!(a.listen(two, 1), Err(Errno::EADDRINUSE), "two bound, one listens");
+    assert_eq!(a.listen(two, 1), Err(Errno::EADDRINUSE), "two sockets are bound, and one listens");
     let three = socket(&a, &[ADDR]);
-    assert_eq!(a.bind(three, at(0, 80)), Err(Errno::EADDRINUSE), "a listener is there");
+    assert_eq!(a.bind(three, at(0, 80)), Err(Errno::EADDRINUSE), "another socket listens on the port");
     let four = socket(&a, &[ADDR, PORT]);
     assert_eq!(a.bind(four, at(1, 80)), Err(Errno::EADDRINUSE), "the listener does not share its port");
 }
@@ -121,9 +121,9 @@ fn connections_keep_the_port_of_a_closed_listener() {
     let (client, listener, server) = w.connected();
     w.b().close(listener).unwrap();
     let again = socket(&w.b(), &[]);
-    assert_eq!(w.b().bind(again, at(0, 80)), Err(Errno::EADDRINUSE), "a connection of before is alive");
+    assert_eq!(w.b().bind(again, at(0, 80)), Err(Errno::EADDRINUSE), "an earlier connection still exists");
     let reuse = socket(&w.b(), &[ADDR]);
-    assert_eq!(w.b().bind(reuse, at(0, 80)), Err(Errno::EADDRINUSE), "and its listener had not said SO_REUSEADDR");
+    assert_eq!(w.b().bind(reuse, at(0, 80)), Err(Errno::EADDRINUSE), "its listener had not set SO_REUSEADDR");
     w.b().close(server).unwrap();
     w.pass(ms(1));
     assert_eq!(w.b().bind(again, at(0, 80)), Err(Errno::EADDRINUSE), "FIN-WAIT-2");
@@ -131,7 +131,7 @@ fn connections_keep_the_port_of_a_closed_listener() {
     w.pass(ms(1));
     assert_eq!(w.nodes[1].stack.tcp_time_wait_count(w.cx()), 1);
     assert_eq!(w.b().bind(again, at(0, 80)), Err(Errno::EADDRINUSE), "TIME-WAIT");
-    assert_eq!(w.b().bind(reuse, at(0, 80)), Ok(at(0, 80)), "SO_REUSEADDR is for this");
+    assert_eq!(w.b().bind(reuse, at(0, 80)), Ok(at(0, 80)), "SO_REUSEADDR permits this");
     w.b().close(reuse).unwrap();
     w.pass(secs(61));
     assert_eq!(w.b().bind(again, at(0, 80)), Ok(at(0, 80)));
@@ -153,7 +153,7 @@ fn a_server_with_reuse_addr_restarts_at_once() {
     w.b().close(first).unwrap();
     let second = listen();
     w.b().send(server, b"old").unwrap();
-    assert_eq!(w.a().recv(client, &mut [0; 9]), Ok(3), "the old connection lives");
+    assert_eq!(w.a().recv(client, &mut [0; 9]), Ok(3), "the old connection still works");
     let other = socket(&w.a(), &[]);
     w.a().connect(other, at(2, 80)).unwrap();
     assert!(w.b().accept(second).is_ok());
@@ -176,7 +176,7 @@ fn an_outgoing_connection_keeps_its_port() {
     }
     let three = socket(&w.a(), &[ADDR]);
     w.a().bind(three, at(1, 5000)).unwrap();
-    assert_eq!(w.a().connect(three, at(2, 80)), Err(Errno::EADDRINUSE), "these two ends are taken");
+    assert_eq!(w.a().connect(three, at(2, 80)), Err(Errno::EADDRINUSE), "such a connection exists");
 }
 
 /// A transparent proxy: a single listener accepts connections to every address that is routed to
@@ -197,7 +197,7 @@ fn a_listener_for_any_address_and_port() {
         let taken = if to.port() == 80 { own } else { listener };
         w.a().connect(client, to).unwrap();
         let (server, peer) = w.b().accept(taken).unwrap();
-        assert_eq!(w.b().local_addr(server), Ok(to), "where it was going");
+        assert_eq!(w.b().local_addr(server), Ok(to), "the original destination");
         assert_eq!(Ok(peer), w.a().local_addr(client));
         w.b().send(server, b"proxied").unwrap();
         assert_eq!(w.a().recv(client, &mut [0; 9]), Ok(7));
@@ -209,8 +209,8 @@ fn a_listener_for_any_address_and_port() {
     let second = socket(&w.b(), &[ANY]);
     w.b().bind(second, at(0, 0)).unwrap();
     assert_eq!(w.b().listen(second, 1), Err(Errno::EADDRINUSE));
-    // To the server, the proxy uses the client's address: it binds to this foreign address, with a
-    // port of its own.
+    // The proxy binds to the client's address, which is foreign, with a port of its own, and uses
+    // it as the source towards the server.
     let upstream = socket(&w.b(), &[ANY]);
     let got = w.b().bind(upstream, "198.51.100.7:0".parse().unwrap()).unwrap();
     assert_ne!(got.port(), 0);

@@ -1,5 +1,5 @@
-//! Limits on what peers can make a host hold: zero windows, closes without an answer, data out of
-//! order, readers that do not read.
+//! Limits on what peers can make a host hold: closed windows, closes without an answer,
+//! out-of-order data, and applications that do not read.
 
 use crate::common::*;
 use linerate_socket::{Errno, Fd, Opt};
@@ -52,23 +52,23 @@ fn ten_thousand_zero_windows_keep_memory_bounded() {
         w.pass(secs(1 + round));
         most = most.max(w.nodes[1].stack.tcp_memory());
     }
-    assert!(most <= LIMIT / 4 * 5 + 16_384, "the limit, and a segment each: {most}");
+    assert!(most <= LIMIT / 4 * 5 + 16_384, "above the limit by more than a segment per connection: {most}");
     let waited = count(&w, 1, "sends_refused");
     assert!(waited > 10_000 && refused > 10_000, "{waited} {refused}");
-    assert!(w.nodes[1].pool.stats().live() < 6500, "buffers are left for everybody else");
-    // A datagram from another peer is delivered meanwhile.
+    assert!(w.nodes[1].pool.stats().live() < 6500, "buffers are left for others");
+    // A datagram from another peer is delivered in the meantime.
     let (from, to) = (w.a().socket().unwrap(), w.b().socket().unwrap());
     w.b().bind(to, at(2, 9)).unwrap();
     w.a().send_to(from, b"undisturbed", &at(2, 9)).unwrap();
     assert_eq!(w.b().recv(to, &mut [0; 20]), Ok(11));
-    // Peers have acknowledged no data for two minutes. The connections that have stalled for
-    // longest are reset until there is room again; their peers receive a reset.
+    // Peers have acknowledged no data for two minutes. The connections that have been stalled
+    // longest are reset until memory is available again, and their peers receive a reset.
     w.pass(secs(240));
     assert!(count(&w, 1, "stalled") > 0);
     assert!(w.nodes[1].stack.tcp_memory() < LIMIT * 3 / 4 + 16_384, "{}", w.nodes[1].stack.tcp_memory());
     let stalled = pairs.iter().filter(|(_, server)| w.b().take_error(*server) == Ok(Some(Errno::ETIMEDOUT))).count();
     assert_eq!(stalled as u64, count(&w, 1, "stalled"));
-    assert!(stalled < pairs.len() * 9 / 10, "only as many as it takes: {stalled}");
+    assert!(stalled < pairs.len() * 9 / 10, "more connections were reset than necessary: {stalled}");
     for (client, server) in &pairs {
         w.a().close(*client).unwrap();
         w.b().close(*server).unwrap();
@@ -92,7 +92,7 @@ fn an_orphan_whose_peer_takes_nothing_is_given_up() {
     }
     assert_eq!(w.nodes[1].stack.tcp_orphans(), 100);
     w.pass(secs(60));
-    assert_eq!(w.nodes[1].stack.tcp_orphans(), 100, "a pause of a minute is nothing yet");
+    assert_eq!(w.nodes[1].stack.tcp_orphans(), 100, "a pause of a minute does not drop a connection");
     w.pass(secs(200));
     assert_eq!(w.nodes[1].stack.tcp_orphans(), 0);
     assert_eq!(count(&w, 1, "orphans_stalled"), 100);
@@ -140,7 +140,7 @@ fn closes_that_nobody_answers_have_a_limit_and_a_time() {
     assert_eq!(count(&w, 1, "orphans_refused"), 30);
     w.pass(ms(10));
     let reset = pairs.iter().filter(|(client, _)| w.a().take_error(*client) == Ok(Some(Errno::ECONNRESET))).count();
-    assert_eq!(reset, 30, "they were told");
+    assert_eq!(reset, 30, "30 peers received a reset");
     w.pass(secs(200));
     assert_eq!(w.nodes[1].stack.tcp_orphans(), 0, "FIN-WAIT-1 ends by itself");
     // The peers acknowledge the FIN and then send nothing: FIN-WAIT-2.
@@ -155,8 +155,8 @@ fn closes_that_nobody_answers_have_a_limit_and_a_time() {
     assert_eq!(w.nodes[1].stack.tcp_orphans(), 0);
 }
 
-/// Data out of order is refused first. Data in order is still accepted, and all data arrives once
-/// there is memory.
+/// Out-of-order data is dropped first. In-order data is still accepted, and all data arrives once
+/// memory is available.
 #[test]
 fn out_of_order_data_is_dropped_first() {
     let w = World::<Up>::new();
@@ -189,7 +189,7 @@ fn out_of_order_data_is_dropped_first() {
     assert_eq!(
         w.nodes[1].stack.counter("inet.tcp.in.no_memory"),
         count(&w, 1, "out_of_order_refused"),
-        "each dropped by its reason"
+        "each was dropped with its own reason"
     );
     let (mut got, mut buf) = (Vec::<u8>::new(), [0; 5000]);
     while got.len() < data.len() {
@@ -202,8 +202,8 @@ fn out_of_order_data_is_dropped_first() {
     assert!(got == data);
 }
 
-/// If an application does not read, its data is limited by the host's memory limit, not by the sum
-/// of all windows. Connections whose data is read are not cut off.
+/// The data of an application that does not read is limited by the host's memory limit, not by the
+/// sum of all windows. Connections whose data is read are not affected.
 #[test]
 fn unread_data_is_bounded_and_readers_progress() {
     let w = World::<Up>::with_buffers(16_384);
@@ -220,7 +220,7 @@ fn unread_data_is_bounded_and_readers_progress() {
         w.pass(ms(50));
     }
     let held = w.nodes[1].stack.tcp_memory();
-    assert!(held <= LIMIT + 40 * 4600, "the limit, and a segment each: {held}");
+    assert!(held <= LIMIT + 40 * 4600, "above the limit by more than a segment per connection: {held}");
     assert!(count(&w, 1, "text_refused") > 0);
     let reader = w.a().stream_socket().unwrap();
     w.a().connect(reader, at(2, 80)).unwrap();

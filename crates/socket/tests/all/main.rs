@@ -1,5 +1,5 @@
 //! Tests of the socket calls, one file per subject. They are built as one program, since the code
-//! under test is compiled for each program. The program `alloc` is separate because it replaces the
+//! under test is compiled for each program. The program `alloc` is separate, since it replaces the
 //! allocator.
 
 mod common;

@@ -40,7 +40,7 @@ fn pings<L: Locks>() {
             assert_eq!(message[4..6], socket.local_addr().unwrap().port().to_be_bytes());
         }
         raw.set_nonblocking(true).unwrap();
-        assert_eq!(raw.recv_from(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock, "replies do not pass");
+        assert_eq!(raw.recv_from(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock, "the filter blocks replies");
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         assert_eq!(socket.recv_reply(&mut []).unwrap_err().kind(), ErrorKind::WouldBlock);
         assert_eq!(socket.send_to(b"no request", here).unwrap_err().kind(), ErrorKind::InvalidInput);
@@ -132,5 +132,5 @@ fn options_are_accepted_by_matching_sockets_only() {
     let send_only = a.raw_socket(Domain::Inet, SEND_ONLY).unwrap();
     assert_eq!(a.option(send_only, OptKind::HeaderIncluded), Ok(header));
     assert_eq!(a.send_to(send_only, b"no header", &at(2, 0)), Err(Errno::EINVAL));
-    assert_eq!(a.send_to(four, b"text", &SocketAddr::from(([10, 0, 0, 2], 0))), Err(Errno::EINVAL), "nor has this");
+    assert_eq!(a.send_to(four, b"text", &SocketAddr::from(([10, 0, 0, 2], 0))), Err(Errno::EINVAL), "no header either");
 }

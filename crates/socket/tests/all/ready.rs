@@ -12,8 +12,8 @@ fn told<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> Events {
     fds[0].told
 }
 
-/// Returns the readiness of a descriptor, one letter for each of poll(2)'s flags: In, Out, Err,
-/// Hup, Pri, rdhup (E), Nval.
+/// Returns the readiness of a descriptor as letters, one per flag of poll(2): In, Out, error (X),
+/// Hup, Pri, RDHUP (E), Nval.
 fn levels<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> String {
     let t = told(calls, fd);
     [
@@ -38,7 +38,7 @@ fn levels_during_a_connection() {
     let client = w.a().stream_socket().unwrap();
     nonblocking(&w.a(), client);
     assert_eq!(w.a().connect(client, at(2, 80)), Err(Errno::EINPROGRESS));
-    assert_eq!(levels(&w.a(), client), "", "on its way");
+    assert_eq!(levels(&w.a(), client), "", "the handshake is in progress");
     w.pass(ms(2));
     assert_eq!(levels(&w.a(), client), "O");
     assert_eq!(levels(&w.b(), listener), "I");
@@ -49,9 +49,9 @@ fn levels_during_a_connection() {
     w.a().send(client, b"text").unwrap();
     w.pass(ms(1));
     assert_eq!(levels(&w.b(), server), "IO");
-    assert_eq!(levels(&w.b(), server), "IO", "a level is told again");
+    assert_eq!(levels(&w.b(), server), "IO", "a level is reported again");
     w.b().recv(server, &mut [0; 3]).unwrap();
-    assert_eq!(levels(&w.b(), server), "IO", "one byte is left");
+    assert_eq!(levels(&w.b(), server), "IO", "one byte is still unread");
     w.b().recv(server, &mut [0; 3]).unwrap();
     assert_eq!(levels(&w.b(), server), "O");
     w.a().send_flags(client, b"!", SendFlags { oob: true, ..SendFlags::default() }).unwrap();
@@ -71,8 +71,8 @@ fn levels_during_a_connection() {
     w.a().shutdown(client, Shutdown::Write).unwrap();
     w.pass(secs(1));
     while w.b().recv(server, &mut buf).unwrap() > 0 {}
-    assert_eq!(levels(&w.b(), server), "IOE", "the end is readable; no hangup: we may still write");
-    assert_eq!(levels(&w.a(), client), "O", "a send would not wait: EPIPE");
+    assert_eq!(levels(&w.b(), server), "IOE", "end of file is readable; no hangup, since writing is still possible");
+    assert_eq!(levels(&w.a(), client), "O", "a send would not wait, but fail with EPIPE");
     w.b().shutdown(server, Shutdown::Write).unwrap();
     w.pass(ms(1));
     assert_eq!(levels(&w.b(), server), "IOHE");
@@ -120,36 +120,36 @@ fn edges_during_a_connection() {
     assert_eq!(w.a().connect(client, at(2, 80)), Err(Errno::EINPROGRESS));
     assert!(a().is_empty() && b().is_empty());
     w.pass(ms(2));
-    assert_eq!((a(), b()), (vec![client.0], vec![listener.0]), "connected; somebody to accept");
-    assert!(a().is_empty() && b().is_empty(), "told once");
+    assert_eq!((a(), b()), (vec![client.0], vec![listener.0]), "connected, and a connection to accept");
+    assert!(a().is_empty() && b().is_empty(), "each edge is reported once");
     let (server, _) = w.b().accept(listener).unwrap();
     nonblocking(&w.b(), server);
     w.b().watch(&of_b, server).unwrap();
-    assert_eq!(b(), [server.0], "what is true when it is watched is told: it is writable");
+    assert_eq!(b(), [server.0], "a socket that is writable when it is first watched is reported");
     for _ in 0..3 {
         w.a().send(client, b"text").unwrap();
         w.pass(ms(1));
-        assert_eq!(b(), [server.0], "each arrival, as epoll's EPOLLET has it");
+        assert_eq!(b(), [server.0], "each arrival is reported, as with EPOLLET");
     }
     assert!(b().is_empty());
     w.b().recv(server, &mut [0; 100]).unwrap();
     w.pass(ms(100));
-    let _ = a(); // acknowledged: there is room
+    let _ = a(); // the data was acknowledged, so there is space
     fill(&w.a(), client);
     w.pass(secs(2));
     fill(&w.a(), client);
     let _ = (a(), b());
     w.pass(secs(1));
-    assert!(a().is_empty(), "no room, no edge");
+    assert!(a().is_empty(), "without space, there is no edge");
     let mut buf = vec![0; 10_000];
     while w.b().recv(server, &mut buf).is_ok() {
         w.pass(ms(1));
     }
-    assert_eq!(a(), [client.0], "room again");
+    assert_eq!(a(), [client.0], "there is space again");
     let _ = b();
     w.a().shutdown(client, Shutdown::Write).unwrap();
     w.pass(secs(1));
-    assert_eq!(b(), [server.0], "the end");
+    assert_eq!(b(), [server.0], "end of file");
     w.b().set_option(server, linerate_socket::Opt::Linger(Some(ms(0)))).unwrap();
     while w.b().recv(server, &mut buf).unwrap() > 0 {}
     let _ = a();
@@ -159,7 +159,7 @@ fn edges_during_a_connection() {
     w.a().unwatch(client).unwrap();
 }
 
-/// A stream is in the ready set at most once, however many events it has: a peer cannot make the
+/// A stream is in the ready set at most once, however many events it has. A peer cannot make the
 /// set grow.
 #[test]
 fn a_busy_peer_does_not_fill_the_ready_set() {

@@ -1,5 +1,5 @@
-//! Name lookups on virtual time: the resolver runs on host a, and on host b a name server with the
-//! answers of the test.
+//! Name lookups on virtual time: the resolver runs on host a. A name server runs on host b, with
+//! answers that the test provides.
 
 use crate::common::*;
 use inet::resolvers::ResolverSource;
@@ -52,7 +52,7 @@ fn labels(name: &str) -> Vec<u8> {
     labels.chain([0]).collect()
 }
 
-/// Parses the question of a query: returns its name, its type, and where it ends.
+/// Parses the question of a query. Returns its name, its type, and the offset of its end.
 fn question(message: &[u8]) -> (String, u16, usize) {
     let (mut at, mut name) = (12, Vec::new());
     while message[at] != 0 {
@@ -168,7 +168,7 @@ fn look_up(
         server.turn(&answer);
         w.step(lookup.next());
     }
-    panic!("the lookup does not end");
+    panic!("the lookup does not finish");
 }
 
 /// Returns two hosts; the only name server of host a runs on host b.
@@ -260,7 +260,7 @@ fn a_failed_server_is_skipped_and_no_answer_times_out() {
     let timed_out = look_up(&w, &server, "www.test", Families::V4, |_, _, _| silent());
     let at_b = at(2, 53);
     assert_eq!(timed_out, Err(LookupError::TimedOut { name: "www.test".into(), server: at_b }));
-    assert_eq!(server.log().len(), 2, "each server is asked twice");
+    assert_eq!(server.log().len(), 2, "each server is queried twice");
     assert_eq!(w.now().since(began).as_secs(), 10);
     let failed = look_up(&w, &server, "www.test", Families::V4, |_, _, _| rcode(2));
     assert_eq!(failed, Err(LookupError::Failed { name: "www.test".into(), server: at_b, rcode: 2 }));
@@ -343,12 +343,12 @@ fn literals_and_bad_names_need_no_server() {
     w.end();
 }
 
-/// A call waits on a host that the calling thread runs itself.
+/// The waiting call runs the host, which belongs to the calling thread.
 #[test]
 fn a_blocking_lookup_times_out_without_an_answer() {
     let w = world();
     let why = lookup(&w.a(), "www.test", 0, Families::V4).unwrap_err();
-    // Host b has no name server: its ICMP error ends each attempt at once.
+    // Host b has no name server, and its ICMP error ends each attempt at once.
     let server = at(2, 53);
     assert_eq!(why, LookupError::Unreachable { name: "www.test".into(), server, why: Errno::ECONNREFUSED });
     assert!(w.now().since(clock::Instant::ZERO).as_secs() < 1);

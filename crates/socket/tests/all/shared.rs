@@ -1,5 +1,5 @@
-//! A host that many threads use: one thread runs it, the others wait on signals. Real time,
-//! loopback.
+//! A host that many threads use: one thread runs it, and the others wait on signals. The tests use
+//! real time and the loopback interface.
 
 use buf::{Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Strategy};
@@ -139,7 +139,7 @@ fn waiting_ends_in_time() {
                 break;
             }
         }
-        assert_eq!(full, Some(ErrorKind::WouldBlock), "nobody reads");
+        assert_eq!(full, Some(ErrorKind::WouldBlock), "the peer does not read");
         assert_eq!(client.set_read_timeout(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::InvalidInput);
         host.with(|calls| calls.set_option(listener.fd(), Opt::RecvTimeout(Some(Duration::from_millis(20))))).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -296,12 +296,12 @@ fn blocking_echo_streams_wait_for_memory() {
                     scope.spawn(|| exchange(client));
                 }
             });
-            assert!(streams == 4 || host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was short");
+            assert!(streams == 4 || host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was not short");
         });
     }
 }
 
-/// Connections whose peers do not read keep their data in memory, but leave room for other
+/// Connections whose peers do not read keep their data in memory, but leave memory for other
 /// connections.
 #[test]
 fn unread_connections_do_not_stop_another() {
@@ -322,7 +322,7 @@ fn unread_connections_do_not_stop_another() {
             }
             held.push((client, server));
         }
-        assert!(host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was short");
+        assert!(host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was not short");
         let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
         let server = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
@@ -333,7 +333,7 @@ fn unread_connections_do_not_stop_another() {
     });
 }
 
-/// A writer that waits for memory becomes writable in poll when other connections free some.
+/// A writer that waits for memory becomes writable in poll when other connections free memory.
 #[test]
 fn poll_reports_freed_memory() {
     with_host_of(FEW, |host| {
@@ -352,8 +352,8 @@ fn poll_reports_freed_memory() {
         let (poller, calls) = (Poller::default(), Calls::new(&host.stack, host.cx()));
         while (&client).write(&[7; 20_000]).is_ok() {}
         calls.watch(&poller, client.fd()).unwrap();
-        poller.ready(&calls, 16, &mut Vec::new()); // what happened before
-        drop(held); // resets: what was not read is given back
+        poller.ready(&calls, 16, &mut Vec::new()); // discards earlier events
+        drop(held); // resets the connections, which frees the unread data
         let told = poller.wait(&calls, Some(Duration::from_secs(30)));
         assert_eq!(told, Some(client.fd()));
         while let Err(why) = (&client).write(&[7; 20_000]) {
@@ -510,7 +510,7 @@ fn three_hundred_threads_use_one_stack_at_the_same_time() {
                 scope.spawn(move || {
                     let socket = UdpSocket::bind(host.clone(), "127.0.0.1:0").unwrap();
                     let listener = TcpListener::bind(host.clone(), "127.0.0.1:0").unwrap();
-                    all.wait(); // all are there
+                    all.wait(); // until all threads have sockets
                     let text = (n as u32).to_be_bytes();
                     socket.send_to(&text, socket.local_addr().unwrap()).unwrap();
                     let mut got = [0; 8];
@@ -521,14 +521,14 @@ fn three_hundred_threads_use_one_stack_at_the_same_time() {
                     client.write_all(&text).unwrap();
                     server.read_exact(&mut got[..4]).unwrap();
                     assert_eq!(got[..4], text);
-                    all.wait(); // and none has ended yet
+                    all.wait(); // until no thread needs its sockets any more
                 });
             }
         });
         assert_eq!(host.stack.counter("inet.udp.delivered"), THREADS as u64);
         let deadline = Instant::now() + Duration::from_secs(20);
         while host.stack.audit(host.cx()).imbalance() != 0 {
-            assert!(Instant::now() < deadline, "{:#?}", host.stack.audit(host.cx())); // it is exact when FINs are answered
+            assert!(Instant::now() < deadline, "{:#?}", host.stack.audit(host.cx())); // exact after all FINs
             std::thread::yield_now();
         }
     });
@@ -550,9 +550,9 @@ fn sockets_of_ten_thousand_ended_threads_are_closed() {
                 LEFT.with(|left| left.replace(Some(socket)));
                 lock::thread_index()
             });
-            assert!(thread.join().unwrap() < 1000, "indexes are given back");
+            assert!(thread.join().unwrap() < 1000, "the indexes of ended threads are reused");
         }
         assert_eq!(host.stack.counter("inet.udp.sent"), open + 10_000);
-        assert_eq!(host.with(|calls| calls.socket()).unwrap(), linerate_socket::Fd(0), "all were closed");
+        assert_eq!(host.with(|calls| calls.socket()).unwrap(), linerate_socket::Fd(0), "all sockets were closed");
     });
 }

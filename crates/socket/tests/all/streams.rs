@@ -1,5 +1,5 @@
-//! Stream sockets behave as the manuals of POSIX and BSD describe; where these leave the behavior
-//! open, as in Linux.
+//! Tests that stream sockets behave as the manuals of POSIX and BSD describe. Where these leave the
+//! behavior open, it is that of Linux.
 
 use crate::common::*;
 use linerate_socket::{Errno, Opt, OptKind, RecvFlags, SendFlags};
@@ -129,13 +129,13 @@ fn the_backlog_limits_waiting_connections() {
         })
         .collect();
     let connected = || clients.iter().filter(|fd| w.a().peer_addr(**fd).is_ok()).count();
-    assert_eq!(connected(), 3, "backlog and one, as Linux counts");
+    assert_eq!(connected(), 3, "one more than the backlog, as in Linux");
     assert!(w.nodes[1].stack.counter("inet.tcp.in.accept_queue_full") >= 2);
     let first = w.b().accept(listener).unwrap();
-    assert_eq!(Ok(first.1), w.a().local_addr(clients[0]), "in the order in which they came");
-    assert_eq!(w.b().option(first.0, OptKind::NonBlocking), Ok(Opt::NonBlocking(false)), "the new socket blocks");
+    assert_eq!(Ok(first.1), w.a().local_addr(clients[0]), "in the order of arrival");
+    assert_eq!(w.b().option(first.0, OptKind::NonBlocking), Ok(Opt::NonBlocking(false)), "the new socket is blocking");
     w.pass(secs(2));
-    assert_eq!(connected(), 4, "the SYN that was ignored came again");
+    assert_eq!(connected(), 4, "the ignored SYN was retransmitted");
     while let Ok((fd, _)) = w.b().accept(listener) {
         w.b().close(fd).unwrap();
         w.pass(secs(8));
@@ -228,7 +228,7 @@ fn a_reset_is_reported_once() {
     w.b().close(server).unwrap();
     w.pass(ms(1));
     let mut buf = [0; 9];
-    assert_eq!(w.a().recv(client, &mut buf), Ok(6), "what came before the reset is read first");
+    assert_eq!(w.a().recv(client, &mut buf), Ok(6), "data that arrived before the reset is read first");
     assert_eq!(w.a().recv(client, &mut buf), Err(Errno::ECONNRESET));
     assert_eq!(w.a().recv(client, &mut buf), Ok(0));
     assert_eq!(w.a().send(client, b"x"), Err(Errno::EPIPE));
@@ -304,7 +304,7 @@ fn lingering_waits_until_all_is_acknowledged_or_times_out() {
     assert_eq!(w.now().since(start), secs(10));
     w.lose(|_, _| false);
     let mut buf = [0; 9];
-    assert_eq!(w.a().recv(client, &mut buf), Ok(5), "late, but not lost");
+    assert_eq!(w.a().recv(client, &mut buf), Ok(5), "the data arrives late, but is not lost");
     assert_eq!(w.a().recv(client, &mut buf), Ok(0));
     w.a().close(client).unwrap();
     w.b().close(listener).unwrap();
@@ -338,7 +338,7 @@ fn timeouts_end_waiting() {
     let sent = w.a().send(client, &vec![1; 10 << 20]).unwrap();
     assert!(sent > 100_000 && sent < 10 << 20, "{sent}");
     let rest = std::iter::from_fn(|| w.a().send(client, &[1; 10_000]).ok()).count();
-    assert!(rest < 30, "what room was left");
+    assert!(rest < 30, "at most the space that was left");
     assert_eq!(w.a().send(client, b"x"), Err(Errno::EAGAIN));
 }
 
@@ -349,7 +349,7 @@ fn a_blocking_send_accepts_everything() {
     nonblocking(&w.b(), server);
     let data: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 + i / 1000) as u8).collect();
     let got = std::cell::RefCell::new(Vec::new());
-    // The reader reads while the writer waits for room.
+    // The reader reads while the writer waits for space.
     struct Reader<'w> {
         w: &'w World<Up>,
         server: linerate_socket::Fd,
@@ -388,19 +388,19 @@ fn peek_and_wait_all() {
         assert_eq!(&buf[..5], b"01234");
     }
     w.b().set_option(server, Opt::RecvTimeout(Some(ms(50)))).unwrap();
-    assert_eq!(w.b().recv_from_flags(server, &mut buf, all).map(|r| r.0), Ok(5), "the time is over: what there is");
+    assert_eq!(w.b().recv_from_flags(server, &mut buf, all).map(|r| r.0), Ok(5), "the timeout ends the wait");
     w.a().send(client, b"ab").unwrap();
     w.pass(ms(1));
     w.a().send(client, b"cdefghijkl").unwrap();
     assert_eq!(w.b().recv_from_flags(server, &mut buf, all).map(|r| r.0), Ok(10));
     assert_eq!(&buf, b"abcdefghij");
     w.a().shutdown(client, Shutdown::Write).unwrap();
-    assert_eq!(w.b().recv_from_flags(server, &mut buf, all).map(|r| r.0), Ok(2), "the end ends it");
+    assert_eq!(w.b().recv_from_flags(server, &mut buf, all).map(|r| r.0), Ok(2), "end of file ends the wait");
     assert_eq!(w.b().recv_from_flags(server, &mut [], dont).map(|r| r.0), Ok(0));
 }
 
-/// RFC 6093: urgent data stays in its place in the stream, as with BSD's SO_OOBINLINE; a read stops
-/// before the mark.
+/// RFC 6093: urgent data is delivered in order with other data, as with BSD's SO_OOBINLINE. A read
+/// stops before the mark.
 #[test]
 fn urgent_data_is_in_line_with_a_mark() {
     let w = World::<Up>::new();
@@ -412,7 +412,7 @@ fn urgent_data_is_in_line_with_a_mark() {
     w.pass(ms(50));
     let mut buf = [0; 32];
     assert_eq!(w.b().at_mark(server), Ok(false));
-    assert_eq!(w.b().recv(server, &mut buf), Ok(8), "up to the mark");
+    assert_eq!(w.b().recv(server, &mut buf), Ok(8), "the read stops at the mark");
     assert_eq!(&buf[..8], b"normalab");
     assert_eq!(w.b().at_mark(server), Ok(true));
     assert_eq!(w.b().recv(server, &mut buf), Ok(6));
@@ -500,8 +500,8 @@ fn stream_options_read_back_and_can_be_cleared() {
     }
 }
 
-/// After keepalive was switched off, no probe is sent; after a user timeout was cleared, it drops
-/// no connection.
+/// After keepalive was turned off, no probe is sent. After a user timeout was cleared, it drops no
+/// connection.
 #[test]
 fn cleared_options_have_no_effect() {
     let w = World::<Up>::new();

@@ -1,5 +1,5 @@
-//! Tests that run for both families: stations by family, packets to send to the host, and packets
-//! that the host sent.
+//! Tests that run for both families: stations, packets to the host, and packets that the host sent,
+//! by family.
 
 use super::packets::{Ip, ether, ip_of};
 use super::six::{Ip6, ME6, OTHER6, PEER6, ip6_of};

@@ -1,10 +1,10 @@
 //! A host under test: a stack, its pool, a wire at each interface that records sent frames, and a
 //! clock that only the test advances.
 //!
-//! A test is a conversation: frames go in, time passes, the application calls, frames come out.
-//! After each step [`Host::assert_counters`] states every counter that changed, and nothing else
-//! may have. When a host goes out of scope it is shut down: the audit must balance, nothing may be
-//! held, and every frame must be back in its pool.
+//! A test is a conversation: frames arrive, time passes, the application makes calls, and frames
+//! are sent. After each step, [`Host::assert_counters`] lists every counter that changed, and no
+//! other counter may have changed. A host is shut down when it goes out of scope. The audit must
+//! then balance, no frame may be held, and every frame must have been returned to its pool.
 
 pub mod kin;
 pub mod packets;
@@ -63,7 +63,7 @@ pub const EM1: IfaceId = IfaceId(2);
 #[derive(Default)]
 pub struct Wire {
     sent: VecDeque<Vec<u8>>,
-    /// Number of frames that the port accepts before it is full; `None`: no limit.
+    /// Number of frames that the port accepts before it is full; `None` if it is never full.
     room: Option<usize>,
     checked: Checked,
 }
@@ -138,7 +138,7 @@ impl<L: Locks> Host<L> {
         let now = Instant::from_millis(1_000);
         let stack = Stack::new(Cx::enter(How::Register, now), config);
         let host = Host { stack, pool, now: Cell::new(now), wires: RefCell::default(), before: RefCell::default() };
-        host.wires.borrow_mut().push(Arc::default()); // lo0 has no port
+        host.wires.borrow_mut().push(Arc::default()); // the wire of lo0, which has no port
         host.forget_counters();
         host
     }
@@ -150,8 +150,8 @@ impl<L: Locks> Host<L> {
         host
     }
 
-    /// Creates a router with two interfaces: `em0`, 10.0.0.1/24, and `em1`, 10.0.1.1/24. PEER and
-    /// FAR are known neighbors.
+    /// Creates a router with two interfaces: `em0` with 10.0.0.1/24, and `em1` with 10.0.1.1/24.
+    /// PEER and FAR are known neighbors.
     pub fn router() -> Self {
         Host::new().made_router()
     }
@@ -165,8 +165,8 @@ impl<L: Locks> Host<L> {
         self
     }
 
-    /// Creates a router as [`Host::router`] does, with `buffers` buffers that have room for a large
-    /// segment.
+    /// Creates a router as [`Host::router`] does, with `buffers` buffers that have space for a
+    /// large segment.
     pub fn roomy_router(buffers: usize) -> Self {
         let config = PoolConfig { buffers, data: 4096, locks: PoolLocks::Light, ..PoolConfig::default() };
         let host = Host::configured(Pool::new(&config).unwrap(), |_| {});
@@ -272,7 +272,8 @@ impl<L: Locks> Host<L> {
         assert!(sent.is_empty(), "{:#?}", sent.iter().map(|f| packets::line(f)).collect::<Vec<_>>());
     }
 
-    /// Sets the number of frames that the port of `iface` still accepts; `None`: no limit.
+    /// Sets the number of frames that the port of `iface` still accepts; `None` if it is never
+    /// full.
     pub fn set_room(&self, iface: IfaceId, frames: Option<usize>) {
         self.wires.borrow()[usize::from(iface.0)].lock().unwrap().room = frames;
     }
@@ -302,7 +303,7 @@ impl<L: Locks> Host<L> {
     pub fn pass(&self, by: Duration) {
         let end = self.now.get().after(by);
         while let Some(next) = self.poll().filter(|next| *next <= end) {
-            // A stack that returns the current time again and again would stop the clock.
+            // If the stack returned the current time again and again, the clock would stop.
             self.now.set(next.max(self.now.get().after(Duration::from_micros(1))).min(end));
             if self.now.get() == end {
                 break;
@@ -312,7 +313,8 @@ impl<L: Locks> Host<L> {
         self.poll();
     }
 
-    // ---- the application ----------------------------------------------------------------------------------------
+    // ---- the application
+    // ----------------------------------------------------------------------------------------
 
     pub fn open(&self) -> usize {
         self.stack.udp_open(self.cx(), Domain::Inet).unwrap()
@@ -388,9 +390,9 @@ impl<L: Locks> Host<L> {
     /// Checks that exactly these counters have changed since the last call, by exactly these
     /// amounts, and that the audit balances.
     ///
-    /// Written `ip4.received 1, udp.in.no_socket 1`: dotted names, without `inet.`. Two names stand
-    /// for two counters each: `in` for a frame from a port (`link.ether.received`,
-    /// `audit.received`), `out` for one to a port.
+    /// The format is `ip4.received 1, udp.in.no_socket 1`: dotted names without `inet.`. Two names
+    /// stand for two counters each: `in` for a frame received from a port (`link.ether.received`,
+    /// `audit.received`), and `out` for a frame sent to a port.
     #[track_caller]
     pub fn assert_counters(&self, changes: &str) {
         let mut wanted = BTreeMap::new();
@@ -425,10 +427,10 @@ impl<L: Locks> Host<L> {
         self.audit();
         let (held, ended) = (self.stack.held(self.cx()), self.counter("node.shutdown"));
         self.stack.shutdown(self.cx());
-        assert!(self.counter("node.shutdown") - ended <= held, "more was ended than was held");
+        assert!(self.counter("node.shutdown") - ended <= held, "more frames were dropped than were held");
         assert_eq!(self.stack.held(self.cx()), 0, "held after shutdown");
         self.audit();
-        assert_eq!(self.pool.stats().live(), 0, "frames are missing from the pool");
+        assert_eq!(self.pool.stats().live(), 0, "frames were not returned to the pool");
     }
 }
 
@@ -459,7 +461,8 @@ fn in_short(changes: &BTreeMap<String, u64>) -> String {
     out.join(", ")
 }
 
-/// Carries frames between `em0` of two hosts until neither sends any more; returns their number.
+/// Delivers frames between `em0` of two hosts until neither sends any more. Returns the number of
+/// frames.
 pub fn pump<A: Locks, B: Locks>(a: &Host<A>, b: &Host<B>) -> usize {
     let mut carried = 0;
     loop {
@@ -470,7 +473,7 @@ pub fn pump<A: Locks, B: Locks>(a: &Host<A>, b: &Host<B>) -> usize {
         carried += there.len() + back.len();
         there.chunks(256).for_each(|frames| b.inject_all(EM0, frames));
         back.chunks(256).for_each(|frames| a.inject_all(EM0, frames));
-        assert!(carried < 1_000_000, "the two never stop");
+        assert!(carried < 1_000_000, "the two hosts never stop sending");
     }
 }
 

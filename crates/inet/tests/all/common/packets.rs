@@ -1,4 +1,4 @@
-//! Frames as bytes: built with the emitters of `wire`, parsed with its parsers.
+//! Frames as bytes. They are built with the emitters of `wire` and parsed with its parsers.
 
 use super::{PEER, Station};
 use std::net::Ipv4Addr;
@@ -220,8 +220,8 @@ pub fn line(frame: &[u8]) -> String {
     wire::dissect::line(frame).to_string()
 }
 
-/// Checks what must hold for every sent frame, forwarded or created here: lengths, header checksum,
-/// TTL, and valid addresses. Returns the packet, if it is IPv4.
+/// Checks what must be true of every sent frame, forwarded or created by this host: lengths, header
+/// checksum, TTL, and valid addresses. Returns the packet if it is IPv4.
 pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8])> {
     let header = eth::Header::parse(frame).expect("a link header");
     assert!(header.src.is_unicast() && header.src != Mac::ZERO, "{}", line(frame));
@@ -245,8 +245,8 @@ pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8]
     Some((ip, ip.payload(packet)))
 }
 
-/// Checks what must hold for every sent IPv6 packet. An ICMPv6 message must have a valid checksum,
-/// unless it is a fragment.
+/// Checks what must be true of every sent IPv6 packet. An ICMPv6 message must have a valid
+/// checksum, unless it is a fragment.
 fn assert_fit_for_a_wire6(frame: &[u8]) {
     let packet = &frame[eth::HEADER_LEN..];
     let ip = ip6::Header::parse(packet).expect("a whole packet");
@@ -255,13 +255,13 @@ fn assert_fit_for_a_wire6(frame: &[u8]) {
     assert!(!ip.dst.is_unspecified() && !ip.dst.is_loopback(), "{}", line(frame));
     let group = Mac(frame[..6].try_into().unwrap()).is_multicast();
     assert_eq!(group, ip.dst.is_multicast(), "{}", line(frame));
-    let Ok(chain) = ip6::Chain::walk(&ip, packet) else { return }; // forwarded as it is
+    let Ok(chain) = ip6::Chain::walk(&ip, packet) else { return }; // a forwarded packet may have any payload
     if let Some(fragment) = chain.fragment {
         assert!(!fragment.more || chain.payload_len(&ip) % 8 == 0, "{}", line(frame));
     }
 }
 
-/// Checks what must also hold for frames that this host created: transport lengths and checksums.
+/// Checks what must also be true of frames that this host created: transport lengths and checksums.
 pub fn assert_fit_for_a_wire(frame: &[u8]) {
     if let Some(packet) = frame.get(eth::HEADER_LEN..).filter(|packet| ip6::is_version(packet)) {
         let header = ip6::Header::parse(packet).expect("a whole packet");

@@ -33,7 +33,7 @@ const fn six(link: u8, host: u8) -> Six {
 }
 
 /// The host under test on its first link (fd00::/64) and on its second (fd01::/64), and the other
-/// stations there.
+/// stations on these links.
 pub const ME6: Six = six(0, 1);
 pub const PEER6: Six = six(0, 2);
 pub const OTHER6: Six = six(0, 3);
@@ -55,7 +55,8 @@ impl<L: Locks> Host<L> {
         Host::router().made_router6()
     }
 
-    /// Creates a router as [`Host::router6`] does, with buffers that have room for a large segment.
+    /// Creates a router as [`Host::router6`] does, with buffers that have space for a large
+    /// segment.
     pub fn roomy_router6() -> Self {
         Host::roomy_router(64).made_router6()
     }
@@ -281,7 +282,7 @@ pub fn advert(src: Ipv6Addr, dst: Ipv6Addr, advert: nd::Advert, link: Option<Mac
     icmp6(src, dst, |out| nd::emit_advert(advert, link, (src, dst), out)).hops(255)
 }
 
-/// Returns the frame with a solicitation sent to the solicited-node group of `target`.
+/// Returns the frame with a solicitation that is sent to the solicited-node group of `target`.
 pub fn asks(from: Six, target: Ipv6Addr) -> Vec<u8> {
     let group = ip6::solicited_node(target);
     solicit(from.ip, group, target, Some(from.mac)).frame(Mac::multicast6(group), from.mac)

@@ -80,7 +80,7 @@ fn an_icmp_socket_sends_echo_requests_only<L: Locks>() {
         let coded = [&[kin.request(), 1], &message[2..]].concat();
         assert_eq!(h.send(s, &coded, end(kin.peer())), Err(SendError::Invalid));
         h.sent_nothing(EM0);
-        assert_eq!(h.ident(s), 0, "nor is it bound");
+        assert_eq!(h.ident(s), 0, "the socket is not bound");
         assert_eq!(h.send(s, &request(kin, 1, &vec![7; 65_507]), end(kin.peer())), Ok(65_515));
         assert!(h.sent(EM0).len() > 40);
         assert_eq!(h.send(s, &request(kin, 1, &vec![7; 65_508]), end(kin.peer())), Err(SendError::TooLong));
@@ -102,7 +102,7 @@ fn identifiers_are_bound_like_ports<L: Locks>() {
         h.close([one]);
         let three = h.icmp(kin);
         assert_eq!(bind(three, kin.any(), 7), Ok(7), "free again");
-        // If a host binds as many sockets as possible, each gets a different identifier.
+        // If a host binds a large number of sockets, each gets a different identifier.
         let mut all: Vec<u16> = (0..300).map(|_| bind(h.icmp(kin), kin.any(), 0).unwrap()).collect();
         all.sort_unstable();
         all.dedup();

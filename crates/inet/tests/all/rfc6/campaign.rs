@@ -1,7 +1,7 @@
-//! Row 72 for IPv6: noise, flipped bits and every value of every byte, in frames of every kind, to
-//! a host and a router with tunnels. Seeds are fixed. Throughout, echo requests of another station
-//! are answered, tables keep their limits, and the audit is exact. At the end every buffer is
-//! returned.
+//! Random frames, flipped bits and every value of every byte, in IPv6 frames of every kind, to a
+//! host and to a router with tunnels. Seeds are fixed. Throughout, echo requests of another station
+//! are answered, tables keep their limits, and the audit is exact. At the end, every buffer has
+//! been returned.
 
 use super::*;
 use crate::common::packets::Ip;
@@ -221,7 +221,7 @@ fn chains_of_random_headers_break_no_invariant<L: Locks>() {
     after(&h);
 }
 
-/// Random fragments of a few datagrams; everything that is reassembled is reassembled correctly.
+/// Random fragments of a few datagrams. Every datagram that is reassembled has the right content.
 fn random_fragments_break_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x5722);
@@ -255,7 +255,7 @@ fn random_fragments_break_no_invariant<L: Locks>() {
     after(&h);
 }
 
-/// Neighbor discovery messages of every type, with any options, from and to any address: permanent
+/// Neighbor discovery messages of every type, with any options, from and to any address. Permanent
 /// neighbors do not change, and no address of ours is removed.
 fn random_discovery_breaks_no_invariant<L: Locks>() {
     let h = busy::<L>();

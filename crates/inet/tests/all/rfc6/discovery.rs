@@ -1,5 +1,5 @@
-//! Messages of neighbor discovery: which are valid (RFC 4861 7.1.1, 7.1.2), how they are answered
-//! (7.2.3, 7.2.4), and their effect on an entry (7.2.5, appendix C). Row 32.
+//! Messages of neighbor discovery (RFC 4861): which are valid (7.1.1, 7.1.2), how they are answered
+//! (7.2.3, 7.2.4), and their effect on an entry (7.2.5, appendix C).
 
 use super::*;
 
@@ -40,22 +40,22 @@ fn known<L: Locks>(h: &Host<L>, state: State) {
         assert_eq!(entry(h, NEW6), Some((State::Stale, NEW_MAC)));
     }
     if state == State::Probe {
-        h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"used"))); // and so asked, without the state DELAY of 7.3.3
+        h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"used"))); // starts a probe: there is no state DELAY
     }
     assert_eq!(entry(h, NEW6), Some((state, NEW_MAC)));
     h.sent(EM0);
 }
 
-/// Checks that the entry is Stale, or already being probed because an answer was sent: the state
-/// DELAY is not implemented.
+/// Checks that the entry is Stale, or in Probe because an answer was sent to the neighbor: the
+/// state DELAY is not implemented.
 #[track_caller]
 fn assert_not_sure<L: Locks>(h: &Host<L>, mac: Mac) {
     let (state, known) = entry(h, NEW6).unwrap();
     assert!(known == mac && matches!(state, State::Stale | State::Probe), "{state:?} {known}");
 }
 
-/// 7.1.1, item by item: "MUST silently discard any received Neighbor Solicitation messages that do
-/// not satisfy all".
+/// RFC 4861 7.1.1, item by item: "MUST silently discard any received Neighbor Solicitation messages
+/// that do not satisfy all".
 fn an_invalid_solicitation_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     let mine = link_option(1, PEER.mac);
@@ -100,7 +100,7 @@ fn an_invalid_solicitation_is_dropped<L: Locks>() {
     assert!(sent6_one(&h, EM0).is_icmp(136, 0));
 }
 
-/// 7.1.2, item by item.
+/// RFC 4861 7.1.2, item by item.
 fn an_invalid_advertisement_is_dropped<L: Locks>() {
     let h = stranger6::<L>();
     known(&h, State::Stale);
@@ -135,8 +135,9 @@ fn an_invalid_advertisement_is_dropped<L: Locks>() {
     assert_eq!(entry(&h, NEW6), Some((State::Reachable, OTHER_MAC)));
 }
 
-/// 7.2.4: the advertisement goes to the sender, is solicited, and comes from the target. If the
-/// solicitation was sent to a group, it has the target's link-layer address and the override flag.
+/// RFC 4861 7.2.4: the advertisement is sent to the sender of the solicitation, has the solicited
+/// flag, and comes from the target. If the solicitation was sent to a group, it contains the
+/// target's link-layer address and the override flag.
 fn a_solicitation_is_answered<L: Locks>() {
     let h = host6::<L>();
     for (dst, target) in
@@ -155,7 +156,8 @@ fn a_solicitation_is_answered<L: Locks>() {
     );
 }
 
-/// 7.2.3: "if the Target Address is not [one of ours], the solicitation is silently discarded".
+/// RFC 4861 7.2.3: "if the Target Address is not [one of ours], the solicitation is silently
+/// discarded".
 fn a_solicitation_for_another_host_is_not_answered<L: Locks>() {
     let h = router6::<L>();
     for target in [OTHER6, ME26, FAR6, link_local(ME2), on(0, 0x55), Ipv6Addr::LOCALHOST, NOWHERE] {
@@ -169,7 +171,7 @@ fn a_solicitation_for_another_host_is_not_answered<L: Locks>() {
     assert_eq!(entry(&h, NEW6), None);
 }
 
-/// 7.2.4: to all nodes, not solicited.
+/// RFC 4861 7.2.4: the advertisement is sent to all nodes, without the solicited flag.
 fn a_solicitation_from_the_unspecified_address_is_answered_by_multicast<L: Locks>() {
     let h = stranger6::<L>();
     h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
@@ -184,8 +186,8 @@ fn a_solicitation_from_the_unspecified_address_is_answered_by_multicast<L: Locks
     );
 }
 
-/// 7.2.3, appendix C: NS with a different or new address makes it STALE; with the same one it
-/// changes nothing.
+/// RFC 4861 7.2.3, appendix C: a solicitation with a different or new address makes the entry
+/// STALE. One with the same address changes nothing.
 fn the_sender_of_a_solicitation_is_cached_as_stale<L: Locks>() {
     let h = stranger6::<L>();
     let ask = |h: &Host<L>, mac| {
@@ -207,8 +209,8 @@ fn the_sender_of_a_solicitation_is_cached_as_stale<L: Locks>() {
         ask(&h, OTHER_MAC);
         assert_not_sure(&h, OTHER_MAC);
     }
-    // While we solicit the neighbor, its own solicitation resolves the entry: the waiting packet is
-    // sent.
+    // While this host solicits the neighbor, a solicitation from the neighbor resolves the entry,
+    // and the waiting packet is sent.
     h.stack.remove_neighbor6(h.cx(), EM0, NEW6);
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"waits")));
     assert!(sent6_one(&h, EM0).is_icmp(135, 0));
@@ -238,13 +240,13 @@ fn an_off_link_sender_of_a_solicitation_is_not_cached<L: Locks>() {
     route6(&h, "2001:db8:0:55::/64", linerate_inet::route::Via6::Link(EM0));
     h.inject(EM0, ns(on(0x55, 1), solicited(ME6), ME6, &link_option(1, NEW_MAC)).by_peer());
     assert!(sent6(&h, EM0).iter().any(|got| got.is_icmp(136, 0) && got.to == NEW_MAC));
-    // What is on its way to FAR goes to FAR.
+    // A packet for FAR is still sent to FAR.
     h.inject(EM0, echo_from(PEER6, FAR6, b"to far").by_peer());
     assert_eq!(sent6_one(&h, EM1).to, FAR.mac);
 }
 
-/// 7.2.5: "If no entry exists, the advertisement SHOULD be silently discarded. There is no need to
-/// create an entry".
+/// RFC 4861 7.2.5: "If no entry exists, the advertisement SHOULD be silently discarded. There is no
+/// need to create an entry".
 fn an_advertisement_creates_no_entry<L: Locks>() {
     let h = stranger6::<L>();
     for flags in ["", "S", "O", "SO", "R", "RSO"] {
@@ -260,8 +262,9 @@ fn an_advertisement_creates_no_entry<L: Locks>() {
     );
 }
 
-/// 7.2.5: an Incomplete entry ignores an advertisement without a link-layer address. A solicited
-/// one makes it Reachable, any other Stale; the waiting packets are sent.
+/// RFC 4861 7.2.5: an Incomplete entry ignores an advertisement without a link-layer address. A
+/// solicited advertisement makes the entry Reachable, any other makes it Stale. The waiting packets
+/// are then sent.
 fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
     let h = stranger6::<L>();
     let cases = [
@@ -289,8 +292,8 @@ fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
             got.iter().filter(|got| got.is_icmp(129, 0)).map(|got| (got.to, got.body[8..].to_vec())).collect();
         assert_eq!(echoes, [(NEW_MAC, b"waits".to_vec()), (NEW_MAC, b"waits too".to_vec())], "{flags}");
         let now = entry(&h, NEW6).unwrap();
-        // Packets sent to a Stale entry start a probe, so it may be in Probe (7.3.3), but it is not
-        // Reachable.
+        // Packets sent to a Stale neighbor start a probe, so the entry may be in Probe (RFC 4861
+        // 7.3.3), but it is not Reachable.
         assert!(
             now.1 == NEW_MAC && (now.0 == state || state == State::Stale && now.0 == State::Probe),
             "{flags}: {now:?}"
@@ -298,8 +301,8 @@ fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
     }
 }
 
-/// 7.2.5 and appendix C, all combinations: state, solicited, override, and the same, another, or no
-/// link-layer address.
+/// RFC 4861 7.2.5 and appendix C, all combinations of the state, the solicited and override flags,
+/// and the same, another, or no link-layer address.
 fn a_known_entry_and_an_advertisement<L: Locks>() {
     let h = stranger6::<L>();
     for state in [State::Reachable, State::Stale, State::Probe] {
@@ -311,7 +314,7 @@ fn a_known_entry_and_an_advertisement<L: Locks>() {
                 let (solicited, replaces) = (flags.contains('S'), flags.contains('O'));
                 let other = mac == Some(OTHER_MAC);
                 let expected = match (other, replaces) {
-                    (true, false) if state == State::Reachable => (State::Stale, NEW_MAC), // I.
+                    (true, false) if state == State::Reachable => (State::Stale, NEW_MAC), // RFC 4861 7.2.5 I
                     (true, false) => (state, NEW_MAC),                                     // I.b: ignored
                     _ if solicited => (State::Reachable, mac.unwrap_or(NEW_MAC)),          // II
                     (true, true) => (State::Stale, OTHER_MAC),
@@ -336,8 +339,7 @@ fn a_permanent_entry_is_not_overwritten<L: Locks>() {
     assert_eq!(h.counter("inet.neigh.moved"), 0);
 }
 
-/// Rows 32, 37: group addresses, zero and our own address are not valid MAC addresses of a
-/// neighbor.
+/// Group addresses, zero and our own address are not valid MAC addresses of a neighbor.
 fn invalid_mac_addresses_are_ignored<L: Locks>() {
     let h = stranger6::<L>();
     for mac in [Mac::ZERO, Mac::BROADCAST, group_mac(ALL_NODES), Mac([1, 0, 0, 0, 0, 0]), ME.mac] {
@@ -363,7 +365,7 @@ fn our_own_address_advertised_by_another_host_is_a_conflict<L: Locks>() {
     assert_alive(&h);
 }
 
-/// 4.4: the R bit is how hosts notice that a router no longer is one (7.2.5, 7.3.3).
+/// RFC 4861 4.4: the R flag tells hosts when a station is no longer a router (7.2.5, 7.3.3).
 fn a_routers_advertisements_have_the_router_flag<L: Locks>() {
     let h = router6::<L>();
     h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());

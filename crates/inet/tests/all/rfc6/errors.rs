@@ -1,5 +1,5 @@
 //! ICMPv6 errors: subject, destination, length and rate (RFC 4443 2.2, 2.4 c to f, 3), and which
-//! received errors are accepted (RFC 8201). Rows 51, 54, 70.
+//! received errors are accepted (RFC 8201).
 
 use super::*;
 use clock::Duration;
@@ -28,8 +28,8 @@ fn a_port_without_a_socket_is_unreachable<L: Locks>() {
     );
 }
 
-/// 3.1: "as much of invoking packet as possible without the ICMPv6 packet exceeding the minimum
-/// IPv6 MTU".
+/// RFC 4443 3.1: "as much of invoking packet as possible without the ICMPv6 packet exceeding the
+/// minimum IPv6 MTU".
 fn an_error_quotes_as_much_as_fits_1280<L: Locks>() {
     let h = host6::<L>();
     for len in [0, 1, 1183, 1184, 1185, 1400] {
@@ -43,7 +43,7 @@ fn an_error_quotes_as_much_as_fits_1280<L: Locks>() {
     assert_eq!(sent6_one(&h, EM0).body.len(), 8 + 48);
 }
 
-/// 2.4 e.1, e.2.
+/// RFC 4443 2.4 e.1, e.2.
 fn no_errors_about_errors_or_redirects<L: Locks>() {
     let h = router6::<L>();
     let quoted = udp6((ME6, 9), (PEER6, 9), b"quoted").packet();
@@ -68,7 +68,7 @@ fn no_errors_about_errors_or_redirects<L: Locks>() {
     assert_error(&h, &echo_from(PEER6, FAR6, b"on").hop(1), 3, 0, 0);
 }
 
-/// 2.4 e.6, and e.3 to e.5.
+/// RFC 4443 2.4 e.3 to e.6.
 fn no_errors_are_sent_to_groups_or_unspecified_addresses<L: Locks>() {
     let h = router6::<L>();
     for src in [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, "ff0e::7".parse().unwrap()] {
@@ -83,8 +83,8 @@ fn no_errors_are_sent_to_groups_or_unspecified_addresses<L: Locks>() {
     assert_eq!(h.counter("inet.icmp6.errors_sent"), 0);
 }
 
-/// 2.4 f: a token bucket; row 51: one per destination, so that the limit of one reveals nothing
-/// about others.
+/// RFC 4443 2.4 f: errors are limited by a token bucket. There is one bucket per destination, so
+/// that the limit of one reveals nothing about others.
 fn errors_are_limited_per_sender<L: Locks>() {
     let h = router6::<L>();
     let flood = |src: Ipv6Addr| P6::new(src, ME6, 253, *b"????").by_peer();
@@ -95,12 +95,12 @@ fn errors_are_limited_per_sender<L: Locks>() {
         h.inject(EM0, flood(src));
     }
     let told = sent6(&h, EM0).len();
-    assert!((1..=100).contains(&told), "one /64 has its share: {told}");
+    assert!((1..=100).contains(&told), "one /64 gets {told} errors");
     assert_eq!(h.counter("inet.icmp6.errors_limited"), 2_000 - told as u64);
     // Another network still gets errors.
     h.inject(EM1, P6::new(FAR6, ME26, 253, *b"????").by_far());
     assert!(sent6_one(&h, EM1).is_icmp(4, 1));
-    // A second later errors are sent again; in the long run the rate does not exceed the limit.
+    // A second later, errors are sent again. In the long run, their rate does not exceed the limit.
     h.forget_counters();
     let before = h.counter("inet.icmp6.errors_sent");
     for _ in 0..10 {
@@ -115,7 +115,8 @@ fn errors_are_limited_per_sender<L: Locks>() {
     assert_eq!(sent6(&h, EM0).len(), 500, "no limit");
 }
 
-/// 2.2: (a) the destination of the packet; (d) the source address selected for the reply.
+/// RFC 4443 2.2: the error comes from (a) the destination of the packet, or (d) the source address
+/// that is selected for the reply.
 fn an_error_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let h = router6::<L>();
     for dst in [ME6, ME26, link_local(ME)] {
@@ -176,13 +177,13 @@ fn a_lower_path_mtu_is_accepted_for_our_own_packets<L: Locks>() {
     assert_eq!(sent6_one(&h, EM0).body.len(), 1408);
 }
 
-/// RFC 8201 4: "less than the IPv6 minimum link MTU, it must discard it". RFC 8021: nor are atomic
-/// fragments made.
+/// RFC 8201 4: "less than the IPv6 minimum link MTU, it must discard it". RFC 8021: no atomic
+/// fragments are created either.
 fn no_path_mtu_below_1280_is_accepted<L: Locks>() {
     let h = host6::<L>();
     for mtu in [0, 1, 68, 576, 1279] {
         assert_silent(&h, &too_big(mtu, &our_echo()));
-        assert_eq!(answers(&h, 1400, 1500), 1, "discarded, not rounded up");
+        assert_eq!(answers(&h, 1400, 1500), 1, "the error is discarded, and its MTU is not rounded up");
         let got = assert_answered(&h, &echo_from(PEER6, ME6, b"small"));
         assert_eq!(got.next, ICMP6, "no fragment header");
     }
@@ -200,7 +201,7 @@ fn errors_do_not_raise_the_path_mtu<L: Locks>() {
     assert_eq!(h.counter("inet.ip6.paths_narrowed"), 0);
     assert_silent(&h, &too_big(1300, &our_echo()));
     assert_silent(&h, &too_big(1400, &our_echo()));
-    assert_eq!(answers(&h, 1400, 1300), 2, "it only narrows");
+    assert_eq!(answers(&h, 1400, 1300), 2, "an error can only lower the path MTU");
 }
 
 /// RFC 8201 4: not before 5 minutes, recommended 10.
@@ -213,7 +214,7 @@ fn a_lower_path_mtu_expires<L: Locks>() {
     assert_eq!(answers(&h, 1400, 1500), 1);
 }
 
-/// Row 54: a bounded cache.
+/// The cache of path MTUs has a limited size.
 fn path_mtu_entries_are_bounded<L: Locks>() {
     let h = host6::<L>();
     for n in 0..5_000u32 {

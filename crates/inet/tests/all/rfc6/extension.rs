@@ -1,4 +1,4 @@
-//! Extension headers and their options (RFC 8200 4), routing headers (RFC 5095), rows 26 and 28.
+//! Extension headers and their options (RFC 8200 4), routing headers (RFC 5095).
 
 use super::*;
 
@@ -40,12 +40,13 @@ fn headers_in_any_order_and_any_number<L: Locks>() {
     assert_answered(&h, &route(ping().options(DEST, &[]), 253, 0).options(DEST, &[]).options(HBH, &[]));
     assert_answered(&h, &route(ping(), 253, 0).options(DEST, &[]));
     assert_eq!(h.counter("inet.icmp6.echoes_answered"), 6);
-    // The longest header there is: 8 + 255 * 8 bytes, too long for a frame; of 1400 bytes it works.
+    // The longest possible header has 8 + 255 * 8 bytes, too long for a frame. A header of 1400
+    // bytes is accepted.
     assert_answered(&h, &ping().options(DEST, &[&[0x1e, 255][..], &[7; 255]].concat().repeat(5)));
 }
 
-/// RFC 8200 4: a Next Header value of zero anywhere but in the IPv6 header counts as unrecognized:
-/// code 1, with the pointer at it.
+/// RFC 8200 4: a Next Header value of zero is recognized only in the IPv6 header. Elsewhere an
+/// error with code 1 is sent, with a pointer to the value.
 fn hop_by_hop_must_be_the_first_header<L: Locks>() {
     let h = host6::<L>();
     assert_error(&h, &ping().options(HBH, &[]).options(DEST, &[]), 4, 1, 40);
@@ -54,7 +55,7 @@ fn hop_by_hop_must_be_the_first_header<L: Locks>() {
     assert_eq!(h.counter("inet.ip6.in.bad_extension"), 3);
 }
 
-/// Row 26: a chain of eight headers is processed and one of nine is dropped; a chain of 180 costs
+/// A chain of eight headers is processed, and one of nine is dropped. A chain of 180 headers costs
 /// no more.
 fn a_chain_has_at_most_eight_headers<L: Locks>() {
     let h = host6::<L>();
@@ -68,7 +69,7 @@ fn a_chain_has_at_most_eight_headers<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 8200 4, RFC 4443 3.4: code 1, with the pointer at the unrecognized value.
+/// RFC 8200 4, RFC 4443 3.4: code 1, with a pointer to the unrecognized value.
 fn an_unknown_next_header_is_reported_with_a_pointer<L: Locks>() {
     let h = host6::<L>();
     let unknown = P6::new(PEER6, ME6, 253, *b"what is it");
@@ -105,8 +106,8 @@ fn unknown_headers_to_a_group_are_not_reported<L: Locks>() {
     );
 }
 
-/// RFC 8200 4.2: 00 skip; 01 discard; 10 and 11 discard and send an error with code 2 and the
-/// pointer at the option type.
+/// RFC 8200 4.2: type bits 00 skip the option. 01 discards the packet. 10 and 11 discard it and
+/// send an error with code 2 and a pointer to the option type.
 fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
@@ -120,7 +121,7 @@ fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
         // option number and determines no action.
         assert_error(&h, &with(0xfe), 4, 2, 43);
         assert_silent(&h, &with(0x7e));
-        // Without data; and the second of two headers.
+        // An option without data, and the second of two headers.
         assert_error(&h, &ping().options(header, &[0x9e, 0]), 4, 2, 42);
         // The first option that is not skipped determines the action.
         assert_silent(&h, &ping().options(header, &[0x1e, 0, 0x5e, 0, 0x9e, 0]));
@@ -132,8 +133,8 @@ fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 8200 4.2, RFC 4443 2.4 e.3: type bits 10 cause an error for any destination, 11 only if it
-/// is not a group. The error comes from an address of ours (2.2).
+/// RFC 8200 4.2, RFC 4443 2.4 e.3: type bits 10 cause an error for any destination, 11 only for a
+/// unicast destination. The error is sent from an address of ours (RFC 4443 2.2).
 fn options_to_a_group_are_reported_for_one_type_only<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
@@ -202,8 +203,8 @@ fn headers_that_exceed_the_packet<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 5095 3: type 0 counts as an unknown type. RFC 8200 4.4: with segments left, code 0 with the
-/// pointer at the type.
+/// RFC 5095 3: routing header type 0 is treated as an unknown type. RFC 8200 4.4: with segments
+/// left, an error with code 0 and a pointer to the type is sent.
 fn a_source_route_is_not_followed<L: Locks>() {
     for h in [host6::<L>(), router6::<L>()] {
         for ty in [0, 1, 2, 3, 4, 253, 255] {
@@ -212,7 +213,8 @@ fn a_source_route_is_not_followed<L: Locks>() {
                 h.advance_secs(1);
             }
         }
-        // After other headers, the pointer is still at the type; such a packet is never forwarded.
+        // After other headers, the pointer is still that to the routing type. Such a packet is
+        // never forwarded.
         assert_error(&h, &route(ping(), 0, 1).options(DEST, &[]), 4, 0, 50);
         assert_error(&h, &route(ping(), 0, 94).options(HBH, &[]), 4, 0, 50);
         assert_eq!((h.counter("inet.ip6.in.routing_header"), h.counter("inet.ip6.forwarded")), (23, 0));
@@ -230,7 +232,7 @@ fn a_finished_source_route_is_skipped<L: Locks>() {
     assert_error(&h, &route(route(ping(), 0, 1), 253, 0), 4, 0, 42 + 24);
 }
 
-/// RFC 8200 4: AH and ESP count as unrecognized headers, since there are no keys.
+/// RFC 8200 4: AH and ESP are treated as unrecognized headers, since there are no keys.
 fn ah_and_esp_are_unknown_headers<L: Locks>() {
     let h = host6::<L>();
     assert_error(

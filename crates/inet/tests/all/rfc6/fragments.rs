@@ -1,4 +1,4 @@
-//! Fragments (RFC 8200 4.5, RFC 5722, RFC 6946, RFC 7112), rows 2 to 9.
+//! Fragments (RFC 8200 4.5, RFC 5722, RFC 6946, RFC 7112).
 
 use super::*;
 use clock::Duration;
@@ -96,7 +96,7 @@ fn only_the_first_fragments_headers_count<L: Locks>() {
     }
 }
 
-/// RFC 8200 4.5: discarded, code 0, pointing to the Payload Length field.
+/// RFC 8200 4.5: the fragment is discarded, with code 0 and a pointer to the Payload Length field.
 fn a_fragment_length_that_is_not_a_multiple_of_eight_is_reported<L: Locks>() {
     let h = host6::<L>();
     for len in [1, 7, 9, 255] {
@@ -112,7 +112,8 @@ fn a_fragment_length_that_is_not_a_multiple_of_eight_is_reported<L: Locks>() {
     assert_error(&h, &echo_from(PEER6, ME6, b"1234").fragment_header(3, 0, true).options(HBH, &[]), 4, 0, 4);
 }
 
-/// Ping of Death. RFC 8200 4.5: discarded, code 0, pointing to the Fragment Offset field.
+/// RFC 8200 4.5: Ping of Death fragments are discarded, with code 0 and a pointer to the Fragment
+/// Offset field.
 fn a_fragment_ending_beyond_65535_is_reported<L: Locks>() {
     let h = host6::<L>();
     for (off, len, more) in
@@ -127,11 +128,11 @@ fn a_fragment_ending_beyond_65535_is_reported<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 8200 4.5, RFC 7112 5: discarded, code 3, pointer 0.
+/// RFC 8200 4.5, RFC 7112 5: the fragment is discarded, with code 3 and pointer 0.
 fn a_first_fragment_must_hold_the_whole_header_chain<L: Locks>() {
     let h = host6::<L>();
-    // Destination options alone; two of them; options that reach past the fragment; the beginning
-    // of TCP and of ICMP.
+    // A fragment that ends after the destination options, after two of them, within them, within
+    // the TCP header, or within the ICMP header.
     let options = big(100).options(DEST, &[]);
     let cut_short = [options.fragment(1, 0, 8), options.options(DEST, &[0x1e, 30]).fragment(2, 0, 8)];
     let long = big(100).options(DEST, &[&[0x1e, 60][..], &[0; 60]].concat()).fragment(3, 0, 32);
@@ -141,19 +142,20 @@ fn a_first_fragment_must_hold_the_whole_header_chain<L: Locks>() {
         h.advance_secs(1);
     }
     assert_eq!(h.stack.held(h.cx()), 0, "discarded");
-    // What is whole is taken: 8 bytes of UDP, of an echo; the options and 8 more.
+    // A first fragment that includes the whole chain is accepted: 8 bytes of UDP or echo, or the
+    // options and 8 more bytes.
     let first = big(100).options(DEST, &[]).fragment(6, 0, 16);
     let rest = big(100).options(DEST, &[]).fragment(6, 16, 1000);
     inject(&h, [&first, &rest]);
     assert_echoed(&h, 100);
-    // Nor is anything said of one that is not first: it has no chain.
+    // No error is sent about a fragment other than the first, since it contains no header chain.
     assert_silent(&h, &P6::new(PEER6, ME6, TCP, vec![0; 8]).fragment_header(7, 8, true));
 }
 
 /// RFC 8200 4.5, RFC 5722 4: the whole datagram is dropped, and no error is sent.
 fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
     let h = host6::<L>();
-    let whole = big(56); // 64 bytes
+    let whole = big(56); // 64 bytes of payload
     let cases: [&[(usize, usize)]; 6] = [
         &[(0, 32), (24, 16), (40, 100)],
         &[(0, 32), (32, 32), (16, 24)],
@@ -169,8 +171,8 @@ fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
             let before = h.counter("inet.ip6.reassembled");
             let fragments: Vec<P6> = order.iter().map(|(off, len)| whole.fragment(id, *off, *len)).collect();
             inject(&h, &fragments);
-            // A datagram may be whole before what overlaps it comes: then that begins another,
-            // which is never finished.
+            // A datagram may be complete before the overlapping fragment arrives. That fragment
+            // then begins another datagram, which is never completed.
             let answers = sent6(&h, EM0);
             let whole_before = h.counter("inet.ip6.reassembled") - before;
             assert!(
@@ -184,13 +186,13 @@ fn an_overlap_ends_the_datagram_in_any_order<L: Locks>() {
     }
     h.forget_counters();
     h.pass(Duration::from_secs(130));
-    // Killed ones end in silence: none of what is told below has a second fragment that overlapped.
+    // Dropped datagrams time out without an error.
     assert_eq!(h.stack.held(h.cx()), 0);
     h.sent(EM0);
     assert_alive(&h);
 }
 
-/// Returns whether these parts make up the 64 bytes without an overlap.
+/// Returns whether these parts cover the 64 bytes without an overlap.
 fn joins(parts: &[(usize, usize)]) -> bool {
     let mut parts = parts.to_vec();
     parts.sort();
@@ -239,7 +241,7 @@ fn contradicting_ends_are_an_overlap<L: Locks>() {
     }
 }
 
-/// RFC 8200 4.5 allows it: "an implementation may choose to detect this case and drop exact
+/// RFC 8200 4.5 permits this: "an implementation may choose to detect this case and drop exact
 /// duplicate fragments while keeping the others".
 fn an_exact_duplicate_is_harmless<L: Locks>() {
     let h = host6::<L>();
@@ -270,7 +272,7 @@ fn an_atomic_fragment_is_processed_alone<L: Locks>() {
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-/// CVE-2021-24086: no recursion.
+/// CVE-2021-24086: reassembly must not be recursive.
 fn a_fragment_in_a_fragment_is_dropped<L: Locks>() {
     let h = host6::<L>();
     for nested in [
@@ -286,20 +288,20 @@ fn a_fragment_in_a_fragment_is_dropped<L: Locks>() {
     let inner = big(40).fragment_header(5, 0, false).options(DEST, &[]);
     inject(&h, &cut(&inner, 6, 24));
     assert!(sent6(&h, EM0).iter().all(|got| got.body[0] < 128));
-    assert_eq!((h.counter("inet.icmp6.echoes_answered"), h.stack.held(h.cx())), (0, 2), "the first was refused");
+    assert_eq!((h.counter("inet.icmp6.echoes_answered"), h.stack.held(h.cx())), (0, 2), "the first was dropped");
     h.pass(Duration::from_secs(61));
     sent6_nothing(&h, EM0);
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-/// RFC 8200 4.5: 60 seconds from the first to arrive; code 1, if the first fragment came. RFC 4443
-/// 3.3.
+/// RFC 8200 4.5: 60 seconds after the first fragment that arrived. RFC 4443 3.3: code 1, if the
+/// fragment with offset 0 was received.
 fn a_timeout_after_sixty_seconds_is_reported<L: Locks>() {
     let h = host6::<L>();
     let parts = cut(&big(1000), 7, 256);
     inject(&h, [&parts[1]]);
     h.pass(Duration::from_secs(30));
-    inject(&h, [&parts[0]]); // does not begin it anew
+    inject(&h, [&parts[0]]); // does not restart the timeout
     h.pass(Duration::from_millis(29_000));
     sent6_nothing(&h, EM0);
     assert_eq!(h.stack.held(h.cx()), 2);
@@ -347,7 +349,7 @@ fn datagrams_do_not_mix<L: Locks>() {
     assert_eq!(texts, [(PEER6, text(1)[0]), (OTHER6, 9), (PEER6, 8), (PEER6, 7)]);
 }
 
-/// Row 7 (Rose), from one source and from many: memory is bounded, and one source does not evict
+/// The Rose attack, from one source and from many: memory is limited, and one source does not evict
 /// datagrams of others.
 fn a_flood_of_incomplete_datagrams_is_bounded<L: Locks>() {
     let h = host6_of::<L>(4096);
@@ -366,8 +368,8 @@ fn a_flood_of_incomplete_datagrams_is_bounded<L: Locks>() {
     assert!(h.stack.held(h.cx()) < 2_000, "{}", h.stack.held(h.cx()));
     inject(&h, &cut(&big(500), 8, 256));
     assert_echoed(&h, 500);
-    // A sender that owns a /64 can use all its addresses: it gets at most half of the table, and
-    // earlier datagrams stay.
+    // A sender with a /64 can use all its addresses. It gets at most half of the table, and earlier
+    // datagrams stay.
     let afar = |n: u32, off| {
         let src = Ipv6Addr::from_bits(on(0x66, 0).to_bits() | 0x1_0000 | u128::from(n));
         h.inject(EM0, echo_from(src, ME6, &[0; 100]).fragment(n, off, 48).frame(OTHER.mac, ME.mac));
@@ -392,11 +394,11 @@ fn empty_and_malformed_fragments<L: Locks>() {
         }
     }
     h.sent(EM0);
-    // Of no length in the header, with bytes in the frame.
+    // The payload length in the header is 0, although the frame contains bytes.
     let lying = big(100).fragment(3, 0, 64);
     assert_silent(&h, &P6 { len: Some(0), ..lying.clone() });
     h.inject(EM0, P6 { len: Some(8), ..lying.clone() }.by_peer());
-    assert!(sent6_one(&h, EM0).is_icmp(4, 3), "it has no upper layer's header");
+    assert!(sent6_one(&h, EM0).is_icmp(4, 3), "the chain has no upper-layer header");
     assert_silent(&h, &P6 { len: Some(lying.body.len() as u16 + 1), ..lying });
     h.pass(Duration::from_secs(61));
     assert_eq!(h.stack.held(h.cx()), 0);
@@ -420,7 +422,7 @@ fn fragmented_discovery_is_dropped<L: Locks>() {
     assert_eq!((sent6(&h, EM0).len(), h.counter("inet.nd.in.malformed")), (0, 4));
 }
 
-/// RFC 8200 4.5, 5: the source fragments in multiples of 8 bytes, each fragment fits the link, and
+/// RFC 8200 4.5, 5: the source fragments in multiples of 8 bytes. Each fragment fits the link, and
 /// the reassembled reply is the expected one.
 fn a_reply_too_long_for_the_link_is_fragmented<L: Locks>() {
     let h = host6::<L>();
@@ -447,8 +449,8 @@ fn a_reply_too_long_for_the_link_is_fragmented<L: Locks>() {
     }
 }
 
-/// RFC 8200 4.5: the reassembled payload may be 65,535 bytes. The memory for the reply is bounded,
-/// and no buffer is lost.
+/// RFC 8200 4.5: the reassembled payload may have up to 65,535 bytes. The memory for the reply is
+/// limited, and no buffer is lost.
 fn the_longest_datagram<L: Locks>() {
     let h = host6::<L>();
     inject(&h, &cut(&big(65_535 - 8), 1, 1448));

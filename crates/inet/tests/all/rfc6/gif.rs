@@ -1,8 +1,8 @@
-//! gif in all four pairs: IPv4 and IPv6 in either of the two (RFC 2003, RFC 2473, RFC 4213, RFC
-//! 6040). Row 23.
+//! gif in all four pairs: IPv4 and IPv6 in IPv4 and in IPv6 (RFC 2003, RFC 2473, RFC 4213, RFC
+//! 6040).
 //!
-//! PEER is on the router's first link, the tunnel's far end, FAR, on its second. Beyond the tunnel
-//! are 192.168.7.0/24 and 2001:db8:0:9::/64.
+//! PEER is on the router's first link, and FAR, the remote end of the tunnel, is on its second.
+//! Beyond the tunnel are 192.168.7.0/24 and 2001:db8:0:9::/64.
 
 use super::*;
 use crate::common::packets::{self, Ip};
@@ -128,7 +128,8 @@ fn wrapped(outer: Family, proto: u8, class: u8, inner: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Receives `inner` in an outer packet from FAR, and advances the time for packets that then wait.
+/// Receives `inner` in an outer packet from FAR, and advances the time so that packets that wait
+/// are processed.
 fn from_far<L: Locks>(h: &Host<L>, outer: Family, class: u8, inner: &[u8]) {
     let proto = if inner[0] >> 4 == 6 { 41 } else { 4 };
     h.inject(EM1, frame(FAR.mac, ME2.mac, &wrapped(outer, proto, class, inner)));
@@ -151,7 +152,7 @@ fn each_pair_of_families_is_carried_both_ways<L: Locks>() {
         assert_eq!((class_and_hops(&back[14..]).1, back.ends_with(b"back")), (63, true), "one hop, not two");
         assert_eq!(back[..6], PEER.mac.0);
         h.audit();
-        // The router itself, inside.
+        // The inner packet is for the router itself.
         if inner == Six {
             from_far(&h, outer, 0, &echo_from(FAR_IN6, NEAR_IN6, b"inside").packet());
             let answer = outer_of(&h, outer, Six);
@@ -163,7 +164,7 @@ fn each_pair_of_families_is_carried_both_ways<L: Locks>() {
 }
 
 /// RFC 4213 3.6, gif(4): packets are decapsulated only if they come from the remote address of the
-/// tunnel and are for its local address; row 23.
+/// tunnel and are sent to its local address.
 fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, _) = gif::<L>(outer);
@@ -189,8 +190,8 @@ fn only_packets_of_the_far_end_are_accepted<L: Locks>() {
     }
 }
 
-/// Protocol 4 carries IPv4 and 41 IPv6. The inner packet passes every check of a packet from a
-/// wire.
+/// Protocol 4 is for inner IPv4 packets and 41 for IPv6. The inner packet passes every check of a
+/// packet from a wire.
 fn the_inner_version_must_match_the_protocol<L: Locks>() {
     for outer in [Four, Six] {
         let (h, _) = gif::<L>(outer);
@@ -217,10 +218,10 @@ fn the_inner_version_must_match_the_protocol<L: Locks>() {
     }
 }
 
-/// RFC 6040 4.1: on encapsulation the field is copied; 4.2, figure 4: result of decapsulation, and
-/// dropped packets.
+/// RFC 6040 4.1: on encapsulation, the ECN field is copied. RFC 6040 4.2, figure 4: the result of
+/// decapsulation, including dropped packets.
 fn ecn_marks_are_copied_both_ways<L: Locks>() {
-    // Rows: the inner field, 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. Columns: the outer one.
+    // Rows: the inner field, 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. Columns: the outer field.
     let figure = [
         [Some(0), Some(0), Some(0), None],
         [Some(1), Some(1), Some(1), Some(3)],
@@ -277,7 +278,7 @@ fn packets_are_not_routed_back_into_a_tunnel<L: Locks>() {
         let got = Got::of(Mac::ZERO, &outer_of(&h, outer, Six).inner);
         assert!(got.is_icmp(1, 3) && (got.src, got.dst) == (NEAR_IN6, BEYOND9), "{got:?}");
         assert_eq!((got.quoted(), h.counter("inet.ip6.forward.goes_back")), (&ball.packet()[..], 1));
-        // From elsewhere it goes in.
+        // A packet from another link is sent into the tunnel.
         from_peer(&h, &udp6((PEER6, 1), (on(8, 0x99), 2), b"in").packet());
         assert!(outer_of(&h, outer, Six).inner.ends_with(b"in"));
     }
@@ -313,7 +314,7 @@ fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
             h.sent_nothing(EM0);
         }
         h.sent(EM1);
-        // An address of em0's link is not this one's.
+        // An address of em0's link is not valid on the tunnel.
         from_far(&h, outer, 0, &echo_from(far, link_local(ME), b"?").packet());
         h.sent_nothing(EM1);
         // Neighbor discovery messages of FAR are harmless, and create no neighbor.
@@ -341,7 +342,7 @@ fn invalid_ends_are_rejected<L: Locks>() {
     }
     assert_eq!(set(Config { remote: FAR.ip.into(), ..ends(Six) }), Err(Refused::BadFamily));
     assert_eq!(set(Config { local: ME2.ip.into(), ..ends(Six) }), Err(Refused::BadFamily));
-    // What was there still works.
+    // Everything configured before still works.
     from_peer(&h, &on_its_way(Six, 0, 64, b"text"));
     outer_of(&h, Six, Six);
 }
@@ -419,8 +420,8 @@ fn eight_nested_tunnels_of_either_family<L: Locks>() {
     assert_eq!((h.counter("inet.tunnel.decapsulated"), h.counter("inet.tunnel.encapsulated")), (8, 8));
 }
 
-/// RFC 2473 5.1: its destination option (the encapsulation limit, 4) is skipped, and outer
-/// fragments are reassembled.
+/// RFC 2473 5.1: the destination option of the tunnel (encapsulation limit, option 4) is skipped,
+/// and outer fragments are reassembled.
 fn outer_headers_and_fragments<L: Locks>() {
     for inner in [Four, Six] {
         let (h, _) = gif::<L>(Six);

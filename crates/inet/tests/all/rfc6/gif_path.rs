@@ -1,5 +1,5 @@
-//! Errors reported to inner senders: packets that exceed the tunnel's MTU, and errors about outer
-//! packets, in all four pairs of families (RFC 2473 7, 8, RFC 4213 3.2, RFC 2003 4, 5); row 52.
+//! Errors reported to inner senders: about packets that exceed the tunnel's MTU, and about outer
+//! packets, in all four pairs of families (RFC 2473 7, 8, RFC 4213 3.2, RFC 2003 4, 5).
 
 use super::gif::*;
 use super::*;
@@ -69,7 +69,7 @@ fn packets_of_1280_bytes_always_pass<L: Locks>() {
     }
 }
 
-/// Receives an error of an outer router about an outer packet of ours.
+/// Receives an error from a router about an outer packet of ours.
 fn about_outer(
     outer: Family,
     (ty4, code4, rest4): (u8, u8, u32),
@@ -129,7 +129,7 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
         h.inject(EM1, about_outer(outer, (3, 4, 1400), (2, 0, 1400), &there.packet[..there.packet.len().min(1232)]));
         let inside = if outer == Four { 1380 } else { 1360 };
         assert_eq!(usize::from(h.stack.iface(id).unwrap().mtu() as u16), inside, "{outer:?} {inner:?}");
-        h.sent(EM0); // it may be told at once
+        h.sent(EM0); // the error may be sent at once
         h.sent(EM1);
         // A further packet of that length is reported with the new MTU.
         from_peer(&h, &packet);
@@ -139,7 +139,8 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
             Six => assert_eq!(Got::of(PEER.mac, &told[14..]).word(), inside as u32),
         }
         h.sent_nothing(EM1);
-        // RFC 8201 4, RFC 1191: a lie narrows no IPv6 inside below 1280.
+        // RFC 8201 4, RFC 1191: a forged error does not lower the MTU for inner IPv6 packets below
+        // 1280.
         h.inject(EM1, about_outer(outer, (3, 4, 68), (2, 0, 68), &there.packet[..there.packet.len().min(1232)]));
         h.sent(EM0);
         h.sent(EM1);
@@ -152,8 +153,8 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
     }
 }
 
-/// Row 52: errors about packets that no tunnel of ours sent, truncated quotes, and impossible inner
-/// senders are ignored.
+/// Errors about packets that no tunnel of ours sent, truncated quotes, and impossible inner senders
+/// are ignored.
 fn forged_errors_about_outer_packets_are_ignored<L: Locks>() {
     for (outer, inner) in PAIRS {
         let (h, id) = gif::<L>(outer);
@@ -170,7 +171,7 @@ fn forged_errors_about_outer_packets_are_ignored<L: Locks>() {
             h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &other));
             h.inject(EM1, about_outer(outer, (3, 4, 1300), (2, 0, 1300), &other));
         }
-        // Inner senders that are not hosts, or ourselves without such a packet.
+        // Inner senders that are not hosts, or this host itself, which has not sent such a packet.
         let nobodies: [Ipv6Addr; 4] = [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, ME6];
         for src in nobodies {
             let lie = P6 { src, ..udp6((PEER6, 5), (BEYOND9, 6), b"lie") }.packet();

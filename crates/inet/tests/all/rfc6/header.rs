@@ -1,5 +1,5 @@
 //! The fixed header (RFC 8200 3), addresses that are invalid on a wire (RFC 4291 2), and link
-//! padding. Rows 1, 21, 24, 27, 40, 71.
+//! padding.
 
 use super::*;
 
@@ -33,15 +33,15 @@ fn an_invalid_header_is_dropped<L: Locks>() {
     }
     assert_eq!(h.counter("inet.ip6.in.malformed") + h.counter("inet.ip6.in.bad_version"), 6 + 40);
     h.forget_counters();
-    // A payload length that the frame does not have, by one byte and by all (Ripple20's kind of
-    // lie; picoTCP CVE-2020-17441).
+    // A payload length that exceeds the frame, by one byte up to the maximum (Ripple20, picoTCP
+    // CVE-2020-17441).
     let true_len = good.len() as u16 - 54;
     for len in [true_len + 1, true_len + 8, 1500, 0x8000, 0xffff] {
         assert_silent(&h, &P6 { len: Some(len), ..echo_from(PEER6, ME6, b"echo") });
         h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
     }
-    // RFC 2675's jumbograms are not understood: a payload of 0 bytes with a Hop-by-Hop header to
-    // come is cut short.
+    // RFC 2675's jumbograms are not supported: a payload length of 0 truncates the packet before
+    // its Hop-by-Hop header.
     let jumbo = echo_from(PEER6, ME6, b"echo").options(HBH, &[0xc2, 4, 0, 1, 0, 0]);
     assert_silent(&h, &P6 { len: Some(0), ..jumbo });
     h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
@@ -50,8 +50,8 @@ fn an_invalid_header_is_dropped<L: Locks>() {
 
 fn bytes_beyond_the_payload_length_are_ignored<L: Locks>() {
     let h = host6::<L>();
-    // 4 bytes of echo counted, 100 behind them: the answer has 4 (row 21: no reply longer than its
-    // request).
+    // The payload length includes 4 bytes of echo data, and 100 bytes follow. The reply contains
+    // the 4 bytes, so it is not longer than its request.
     let mut frame = echo_from(PEER6, ME6, b"echo").by_peer();
     frame.extend([0xaa; 100]);
     h.inject(EM0, frame);
@@ -60,8 +60,8 @@ fn bytes_beyond_the_payload_length_are_ignored<L: Locks>() {
     h.assert_counters(
         "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1, out 1",
     );
-    // A checksum over what is behind, and a length that ends before: what is counted does not
-    // verify.
+    // The checksum covers bytes beyond the payload length, so it is invalid for the bytes within
+    // it.
     let longer = echo_from(PEER6, ME6, b"echo and more");
     assert_silent(&h, &P6 { len: Some(longer.body.len() as u16 - 2), ..longer });
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.bad_checksum 1");
@@ -95,7 +95,7 @@ fn no_next_header_ends_the_packet<L: Locks>() {
     }
 }
 
-/// RFC 4291 2.5.2, 2.5.3, 2.5.5.2, 2.7: "must not be used as the source"; row 40.
+/// RFC 4291 2.5.2, 2.5.3, 2.5.5.2, 2.7: "must not be used as the source".
 fn invalid_sources_are_dropped<L: Locks>() {
     let h = router6::<L>();
     let disguised = "::ffff:10.0.0.2".parse().unwrap();
@@ -109,7 +109,8 @@ fn invalid_sources_are_dropped<L: Locks>() {
             h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");
         }
     }
-    // The unspecified address: never forwarded (2.5.2), never answered with an echo or an error.
+    // The unspecified address is never forwarded (RFC 4291 2.5.2), and never answered with an echo
+    // reply or an error.
     for dst in [ME6, FAR6, BEYOND6, ALL_NODES] {
         assert_silent(&h, &echo_from(NOWHERE, dst, b"echo"));
         assert_silent(&h, &P6::new(NOWHERE, dst, 253, *b"????"));
@@ -129,8 +130,8 @@ fn invalid_destinations_are_dropped<L: Locks>() {
         sent6_nothing(&h, EM1);
         h.assert_counters("in 1, ip6.received 1, ip6.in.martian_destination 1");
     }
-    // 2.7: a packet to scope 0 "must be silently dropped"; one to an interface's own scope never
-    // came from a link.
+    // RFC 4291 2.7: a packet to scope 0 "must be silently dropped". A packet to interface-local
+    // scope cannot come from a link.
     for dst in ["ff00::1", "ff01::1", "ff10::1", "ff11::1"] {
         h.inject(EM0, echo_from(PEER6, dst.parse().unwrap(), b"echo").by_peer());
         sent6_nothing(&h, EM0);
@@ -139,8 +140,8 @@ fn invalid_destinations_are_dropped<L: Locks>() {
     }
 }
 
-/// Row 1: no packet is answered to ourselves, whichever of our addresses is the source, and
-/// whatever the request.
+/// The Land attack: this host answers no packet from one of its own addresses, whichever address
+/// and whatever the request.
 fn land_is_not_answered<L: Locks>() {
     let h = router6::<L>();
     for (src, dst) in
@@ -172,7 +173,7 @@ fn a_host_does_not_forward<L: Locks>() {
     }
     assert_silent(&h, &echo_from(PEER6, OTHER6, b"echo").hop(1));
     h.forget_counters();
-    // A link-local address of somebody else is nobody's here, on a host and on a router.
+    // A link-local address of another station is not delivered, on a host or on a router.
     assert_silent(&h, &echo_from(PEER6, link_local(OTHER), b"echo"));
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_here 1");
 }
@@ -194,8 +195,7 @@ fn a_link_broadcast_is_not_answered_with_an_error<L: Locks>() {
     }
 }
 
-/// Row 71: the padding of the request is not sent back; the padding of the answer is zero or
-/// absent.
+/// The padding of the request is not sent back. The padding of the answer is zero or absent.
 fn received_padding_is_not_sent_back<L: Locks>() {
     let h = host6::<L>();
     for text in [&b""[..], b"a"] {

@@ -1,4 +1,4 @@
-//! ICMPv6 requests and replies (RFC 4443 2.1, 2.2, 2.4 a, b, 4), rows 25, 38, 66.
+//! ICMPv6 requests and replies (RFC 4443 2.1, 2.2, 2.4 a, b, 4).
 
 use super::*;
 
@@ -15,8 +15,8 @@ conversations! {
     router_messages_and_redirects_are_ignored_by_default
 }
 
-/// RFC 4443 4.1, 4.2: identifier, sequence number and all of the data, unmodified; from the address
-/// that was asked.
+/// RFC 4443 4.1, 4.2: the reply contains the identifier, the sequence number and all data of the
+/// request, unmodified. It comes from the address to which the request was sent.
 fn an_echo_is_answered_with_its_data<L: Locks>() {
     let h = host6::<L>();
     for len in [0, 1, 2, 3, 56, 1000, 1452] {
@@ -30,18 +30,18 @@ fn an_echo_is_answered_with_its_data<L: Locks>() {
     h.assert_counters(
         "in 14, ip6.received 14, ip6.delivered 14, icmp6.received 14, icmp6.echoes_answered 14, ip6.sent 14, out 14",
     );
-    // 2.4 f, 4.1: the code is 0, but a receiver does not look; a checksum of the other zero is one.
+    // RFC 4443 4.1: the code is 0, but a receiver ignores it.
     assert_answered(&h, &icmp6(PEER6, ME6, 128, 0, &[0; 4]));
 }
 
-/// 4.2: "the source address of the reply must be a unicast address of the interface on which the
-/// Echo Request was received".
+/// RFC 4443 4.2: "the source address of the reply must be a unicast address of the interface on
+/// which the Echo Request was received".
 fn an_echo_to_a_group_is_answered_from_an_address_of_ours<L: Locks>() {
     let h = host6::<L>();
     assert_eq!(assert_answered(&h, &echo_from(PEER6, ALL_NODES, b"all")).src, ME6);
     assert_eq!(assert_answered(&h, &echo_from(PEER6, solicited(ME6), b"some")).src, ME6);
     assert_eq!(assert_answered(&h, &echo_from(link_local(PEER), ALL_NODES, b"all")).src, link_local(ME));
-    // A group that nobody here is in, and one that only routers are in.
+    // A group that this host has not joined, and one that only routers join.
     for group in [ALL_ROUTERS, solicited(PEER6), "ff02::5".parse().unwrap(), "ff0e::1".parse().unwrap()] {
         assert_silent(&h, &echo_from(PEER6, group, b"others"));
     }
@@ -54,8 +54,8 @@ fn an_echo_reply_has_a_source_of_matching_scope<L: Locks>() {
     h.inject(EM0, echo_from(FAR6, ALL_NODES, b"from afar").by_peer());
     let got = sent6_one(&h, EM1);
     assert!(got.is_icmp(129, 0) && got.src.segments()[0] != 0xfe80, "{got:?}");
-    // The other iface's address answers too (RFC 1122's weak host model); its link-local one does
-    // not.
+    // The address of the other iface also answers (RFC 1122's weak host model), but its link-local
+    // address does not.
     assert_eq!(assert_answered(&h, &echo_from(PEER6, ME26, b"weak")).src, ME26);
     assert_silent(&h, &echo_from(PEER6, link_local(ME2), b"not on this link"));
     assert_silent(&h, &echo_from(link_local(PEER), link_local(ME2), b"not on this link"));
@@ -70,7 +70,7 @@ fn echoes_have_their_own_limit<L: Locks>() {
     let answered = sent6(&h, EM0).len() as u64;
     assert!((1..=101).contains(&answered), "{answered}");
     assert_eq!(h.counter("inet.icmp6.in.rate_limited"), 1_000 - answered);
-    // Errors are counted apart (RFC 4443 2.4 f).
+    // Errors have a separate limit (RFC 4443 2.4 f).
     assert_error(&h, &P6::new(PEER6, ME6, 253, *b"????"), 4, 1, 6);
     h.advance_secs(1);
     assert_alive(&h);
@@ -84,13 +84,13 @@ fn an_invalid_message_is_dropped<L: Locks>() {
         bad.body[2 + bit / 8] ^= 1 << (bit % 8);
         assert_silent(&h, &bad);
     }
-    // The checksum is over the pseudo header too (2.3): the same message from or to another address
-    // does not verify.
+    // The checksum also covers the pseudo header (RFC 4443 2.3). The same message with another
+    // source or destination therefore has an invalid checksum.
     assert_silent(&h, &P6 { src: link_local(PEER), ..good.clone() });
     assert_silent(&h, &good.clone().to(link_local(ME)));
-    // IPv4's ICMP checksum, without one, is wrong here.
+    // A checksum without the pseudo header, as in IPv4's ICMP, is invalid.
     h.assert_counters("in 18, ip6.received 18, ip6.delivered 18, icmp6.received 18, icmp6.in.bad_checksum 18");
-    // Shorter than any message.
+    // Messages shorter than any valid message.
     for len in 0..8 {
         for ty in [1, 2, 3, 4, 128, 129, 130, 133, 135, 136, 137, 143] {
             let mut short = icmp6(PEER6, ME6, ty, 0, &[0; 4]).hop(255);
@@ -105,22 +105,21 @@ fn an_invalid_message_is_dropped<L: Locks>() {
     assert_alive(&h);
 }
 
-/// 2.4 a: an unknown error is passed to the sender of the quoted packet, if there is one; b: an
-/// unknown informational message is silently dropped.
+/// RFC 4443 2.4 a: an unknown error is passed to the sender of the quoted packet, if there is one.
+/// RFC 4443 2.4 b: an unknown informational message is silently dropped.
 fn unknown_messages_are_ignored<L: Locks>() {
     let h = host6::<L>();
     for ty in (0..=255).filter(|ty| !(1..=4).contains(ty) && !(128..=137).contains(ty) && *ty != 143) {
         assert_silent(&h, &icmp6(PEER6, ME6, ty, 0, &[0; 100]));
         assert_silent(&h, &icmp6(PEER6, ALL_NODES, ty, 9, &[0; 4]));
     }
-    // An answer that nobody asked for.
+    // A reply without a request.
     assert_silent(&h, &icmp6(PEER6, ME6, 129, 0, &[0; 8]));
     assert_eq!(h.counter("inet.icmp6.errors_sent"), 0);
     assert_alive(&h);
 }
 
-/// Rows 25, 52: an error about a packet that this host never sent changes nothing and is not
-/// answered.
+/// An error about a packet that this host never sent changes nothing and is not answered.
 fn errors_about_unknown_packets_are_ignored<L: Locks>() {
     let h = host6::<L>();
     let never = udp6((OTHER6, 9), (PEER6, 9), b"never").packet();
@@ -187,8 +186,8 @@ fn invalid_queries_are_ignored<L: Locks>() {
     h.advance_secs(1);
     h.advance_secs(10);
     assert!(h.counter("inet.mld.reports_sent") > before);
-    // A report says which groups: hop limit 1, router alert, from the link-local address, to
-    // ff02::16 (RFC 3810 5.2.13, 5.2.14).
+    // A report contains the groups. It has a hop limit of 1 and a router alert, and is sent from
+    // the link-local address to ff02::16 (RFC 3810 5.2.13, 5.2.14).
     let reports: Vec<_> = h.sent(EM0).into_iter().filter(|frame| frame[20] == HBH).collect();
     assert!(!reports.is_empty());
     for frame in &reports {
@@ -204,8 +203,8 @@ fn invalid_queries_are_ignored<L: Locks>() {
     assert_alive(&h);
 }
 
-/// By default, addresses and routes are configured by hand (rows 29, 30, 55), so a flood of
-/// messages fills no table.
+/// By default, addresses and routes are configured manually, so that a flood of messages fills no
+/// table.
 fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
     let h = host6::<L>();
     let routes = h.stack.routes6(h.cx());
@@ -227,14 +226,14 @@ fn router_messages_and_redirects_are_ignored_by_default<L: Locks>() {
         assert_silent(&h, &icmp6(link_local(PEER), ALL_ROUTERS, 133, 0, &[0; 4]).hop(255));
     }
     assert_eq!((h.stack.routes6(h.cx()), h.stack.iface(EM0).unwrap().addrs6(h.cx())), (routes, addrs));
-    assert_eq!(h.counter("inet.nd.ignored"), 400, "ff02::2 is not a host's");
+    assert_eq!(h.counter("inet.nd.ignored"), 400, "a host does not join ff02::2");
     assert_eq!(
         assert_answered(&h, &echo_from(PEER6, ME6, b"hop limit")).hop,
         64,
         "RFC 8021's kind of trick does nothing"
     );
-    // CVE-2020-16898: an option of length 0, or of an even length where it must be odd: malformed,
-    // and no loop.
+    // CVE-2020-16898: an option of length 0, or of an even length where it must be odd. The message
+    // is malformed and must not cause an endless loop.
     for option in [
         vec![0, 0],
         vec![25, 0, 0, 0, 0, 0, 0, 0],

@@ -1,9 +1,11 @@
-//! IPv6 as its standards have it, and as strangers would like it: each expectation is a clause's,
-//! and each frame is made and taken apart here byte by byte, with nothing of the code under test.
+//! IPv6 according to its standards, and with the packets of attackers. Each expectation comes from
+//! a clause of a standard. Each frame is built and parsed byte by byte in these tests, without any
+//! code of the stack.
 //!
-//! The host under test has 2001:db8::1 on its first link; a router also 2001:db8:0:1::1 on its
-//! second. PEER, OTHER and FAR are known to it by hand where no test is about finding them. Nobody
-//! is asked for before an address is ours, but where that is the test.
+//! The host under test has the address 2001:db8::1 on its first link. A router also has
+//! 2001:db8:0:1::1 on its second. PEER, OTHER and FAR have permanent neighbor entries, except in
+//! tests of address resolution. Hosts have completed duplicate address detection, except in tests
+//! of it.
 
 mod campaign;
 mod discovery;
@@ -199,8 +201,8 @@ pub fn sent6_nothing<L: Locks>(h: &Host<L>, iface: IfaceId) {
     assert!(all.is_empty(), "{all:?}");
 }
 
-/// Receives `packet` from PEER and checks that exactly one error is sent: type, code, second word,
-/// and as much of the packet as fits (RFC 4443 3).
+/// Receives `packet` from PEER and checks that exactly one error is sent, with this type, code and
+/// second word, and with as much of the packet as fits (RFC 4443 3).
 #[track_caller]
 pub fn assert_error<L: Locks>(h: &Host<L>, packet: &P6, ty: u8, code: u8, word: u32) -> Got {
     h.inject(EM0, packet.by_peer());

@@ -1,4 +1,4 @@
-//! Packets built and parsed by hand.
+//! IPv6 packets, built and parsed by hand.
 
 use super::{FRAGMENT, ICMP6, UDP, group_mac};
 use crate::common::{FAR, ME, ME2, PEER};
@@ -12,7 +12,7 @@ use wire::Mac;
 pub struct P6 {
     pub class: u8,
     pub flow: u32,
-    /// Payload length in the header, if it is to be wrong.
+    /// Payload length in the header; `None` for the correct length.
     pub len: Option<u16>,
     pub next: u8,
     pub hop: u8,
@@ -36,7 +36,7 @@ impl P6 {
         self
     }
 
-    /// Returns the packet with another destination; a checksum is not recomputed.
+    /// Returns the packet with another destination. Its checksum is not recomputed.
     pub fn to(mut self, dst: Ipv6Addr) -> P6 {
         self.dst = dst;
         self
@@ -113,8 +113,8 @@ impl P6 {
     }
 }
 
-/// Returns the RFC 1071 sum over the pseudo header (RFC 8200 8.1) and `message`: 0xffff if the
-/// checksum is valid.
+/// Returns the RFC 1071 sum over the pseudo header (RFC 8200 8.1) and `message`. It is 0xffff if
+/// the checksum is valid.
 pub fn sum(src: Ipv6Addr, dst: Ipv6Addr, next: u8, message: &[u8]) -> u16 {
     let mut bytes = [src.octets(), dst.octets()].concat();
     bytes.extend((message.len() as u32).to_be_bytes());
@@ -202,7 +202,7 @@ impl Got {
         let address = |at: usize| Ipv6Addr::from(<[u8; 16]>::try_from(&packet[at..at + 16]).unwrap());
         assert!(packet.len() >= 40 && packet[0] >> 4 == 6, "{packet:02x?}");
         let len = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
-        // What a short frame is padded with is zeros (Etherleak, CVE-2003-0001).
+        // The padding of a short frame is zero (Etherleak, CVE-2003-0001).
         assert!(packet.len() >= 40 + len && packet[40 + len..].iter().all(|byte| *byte == 0), "{packet:02x?}");
         let (src, dst) = (address(8), address(24));
         assert!(

@@ -1,6 +1,5 @@
 //! Address resolution and neighbor unreachability detection (RFC 4861 7.2.2, 7.3), duplicate
-//! address detection (RFC 4862 5.4, RFC 7527), and the effect of a scan on them (RFC 6583). Rows 31
-//! to 33.
+//! address detection (RFC 4862 5.4, RFC 7527), and the effect of a scan on them (RFC 6583).
 
 use super::*;
 use clock::Duration;
@@ -41,8 +40,8 @@ fn acquainted<L: Locks>() -> Host<L> {
     h
 }
 
-/// 7.2.2, 10: solicitations go to the solicited-node group, with our link-layer address,
-/// RETRANS_TIMER of 1 s, MAX_MULTICAST_SOLICIT 3; then an error with code 3.
+/// RFC 4861 7.2.2, 10: solicitations go to the solicited-node group and contain our link-layer
+/// address. RETRANS_TIMER is 1 s and MAX_MULTICAST_SOLICIT is 3. Then an error with code 3 is sent.
 fn a_neighbor_is_solicited_three_times<L: Locks>() {
     let h = router6::<L>();
     let target = on(1, 0x1234);
@@ -68,7 +67,7 @@ fn a_neighbor_is_solicited_three_times<L: Locks>() {
     );
 }
 
-/// 7.2.2: "for each packet queued awaiting address resolution".
+/// RFC 4861 7.2.2: "for each packet queued awaiting address resolution".
 fn each_packet_to_an_unresolved_neighbor_is_reported<L: Locks>() {
     let h = router6::<L>();
     for n in 0..5 {
@@ -81,12 +80,12 @@ fn each_packet_to_an_unresolved_neighbor_is_reported<L: Locks>() {
         told.iter().map(|got| (got.body[1], *got.body.last().unwrap())).collect::<Vec<_>>(),
         (0..5).map(|n| (3, n)).collect::<Vec<_>>()
     );
-    assert!(told.iter().all(|got| got.quoted()[7] == 63), "as it would have gone on");
+    assert!(told.iter().all(|got| got.quoted()[7] == 63), "as the packet would have been forwarded");
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
-/// 7.2.2: "MUST retain a small queue … when a queue overflows, the new arrival SHOULD replace the
-/// oldest entry".
+/// RFC 4861 7.2.2: "MUST retain a small queue … when a queue overflows, the new arrival SHOULD
+/// replace the oldest entry".
 fn waiting_packets_are_bounded_and_the_oldest_is_dropped<L: Locks>() {
     let h = router6::<L>();
     for n in 0..100 {
@@ -101,14 +100,14 @@ fn waiting_packets_are_bounded_and_the_oldest_is_dropped<L: Locks>() {
     assert_eq!(h.counter("inet.neigh.queue_full"), 84);
 }
 
-/// 7.3.3, 10: after 30 s without confirmation, the next use starts a unicast probe. The entry is
-/// used meanwhile, and an answer confirms it for 30 s more. The probe starts at once, without the 5
-/// seconds of DELAY.
+/// RFC 4861 7.3.3, 10: after 30 s without confirmation, the next use starts a unicast probe. The
+/// entry is used in the meantime, and an answer confirms it for another 30 s. The probe starts at
+/// once, without the 5 seconds of the state DELAY.
 fn a_stale_neighbor_is_probed_again<L: Locks>() {
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(20));
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"still good")));
-    assert!(sent6_one(&h, EM0).is_icmp(129, 0), "nobody is asked");
+    assert!(sent6_one(&h, EM0).is_icmp(129, 0), "no solicitation is sent");
     h.pass(Duration::from_secs(30));
     h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"not so sure")));
     h.pass(Duration::from_secs(6));
@@ -121,8 +120,8 @@ fn a_stale_neighbor_is_probed_again<L: Locks>() {
     }
 }
 
-/// 7.3.3: MAX_UNICAST_SOLICIT 3, a second apart; then the entry is deleted, and the next packet
-/// solicits the group.
+/// RFC 4861 7.3.3: MAX_UNICAST_SOLICIT is 3, a second apart. Then the entry is deleted, and the
+/// next packet causes a solicitation to the group.
 fn an_unreachable_neighbor_is_removed<L: Locks>() {
     let h = acquainted::<L>();
     h.pass(Duration::from_secs(40));
@@ -172,15 +171,15 @@ fn state<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> AddrState {
     h.stack.iface(EM0).unwrap().addrs6(h.cx()).into_iter().find(|own| own.addr == addr).unwrap().state
 }
 
-/// RFC 4862 5.4.2: from ::, to the solicited-node group (which was joined before), without a source
-/// link-layer address, hop limit 255; DupAddrDetectTransmits of them, RETRANS_TIMER apart, and then
-/// one more wait.
+/// RFC 4862 5.4.2: probes are sent from :: to the solicited-node group (joined before), without a
+/// source link-layer address and with hop limit 255. There are DupAddrDetectTransmits of them,
+/// RETRANS_TIMER apart, followed by one more such interval.
 fn an_address_is_probed_before_use<L: Locks>() {
     let h = asking::<L>(3);
     let mut probes = Vec::new();
-    // The first thing that is heard is that the group is listened to, so that switches which snoop
-    // bring what is said in it (RFC 4862 5.4.2); from ::, as there is no address yet (RFC 3810
-    // 5.2.13).
+    // The group is reported before the first probe, so that snooping switches forward messages to
+    // it (RFC 4862 5.4.2). The report is sent from ::, since there is no valid address yet (RFC
+    // 3810 5.2.13).
     let mut early = h.sent(EM0);
     let first = Got::of(group_mac("ff02::16".parse().unwrap()), &early.remove(0)[14..]);
     assert_eq!((first.src, first.next, first.hop, first.body[8]), (NOWHERE, HBH, 1, 143));
@@ -192,7 +191,7 @@ fn an_address_is_probed_before_use<L: Locks>() {
         for got in heard.into_iter().filter(|got| got.next == ICMP6 && got.target() == ME6) {
             assert!(got.is_icmp(135, 0), "{got:?}");
             assert_eq!((got.src, got.dst, got.hop), (NOWHERE, solicited(ME6), 255));
-            // RFC 7527 allows a nonce (14); RFC 4862 no source link-layer address.
+            // RFC 7527 permits a nonce (option 14); RFC 4862 permits no source link-layer address.
             assert!(got.body[24..].chunks(8).all(|option| option[0] == 14), "{got:?}");
             probes.push(h.now());
         }
@@ -222,7 +221,7 @@ fn a_tentative_address_does_not_answer<L: Locks>() {
         matches!(state(&h, ME6), AddrState::Tentative(..)),
         "who asks with an address of its own asks for ours and has not it"
     );
-    // Nor is anything sent from it.
+    // Nothing is sent from the address either.
     h.inject(EM0, echo_from(link_local(PEER), ALL_NODES, b"all").by_peer());
     assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6 && got.src != link_local(ME)));
     h.pass(Duration::from_secs(3));
@@ -232,8 +231,8 @@ fn a_tentative_address_does_not_answer<L: Locks>() {
     assert_alive(&h);
 }
 
-/// RFC 4862 5.4.3: a solicitation from :: for a tentative address shows that two hosts want it;
-/// neither gets it.
+/// RFC 4862 5.4.3: a solicitation from :: for a tentative address means that another host wants the
+/// address too. Neither may use it.
 fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     let h = asking::<L>(1);
     h.pass(Duration::from_millis(500));
@@ -242,8 +241,8 @@ fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     h.pass(Duration::from_secs(100));
     assert_eq!(state(&h, ME6), AddrState::Duplicated);
     h.sent(EM0);
-    // The address is not used (5.4.5): solicitations for it are not answered, and packets are not
-    // sent from it.
+    // The address is not used (RFC 4862 5.4.5): solicitations for it are not answered, and packets
+    // are not sent from it.
     h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     h.inject(EM0, echo_from(PEER6, ME6, b"?").by_peer());
     h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
@@ -252,14 +251,15 @@ fn a_probe_by_another_host_makes_the_address_a_duplicate<L: Locks>() {
     assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6));
 }
 
-/// RFC 4862 5.4.4: any advertisement for a tentative address, solicited or not.
+/// RFC 4862 5.4.4: any advertisement for a tentative address makes it a duplicate, solicited or
+/// not.
 fn an_advertised_address_is_a_duplicate<L: Locks>() {
     for (dst, flags) in [(ALL_NODES, "O"), (ALL_NODES, ""), (ALL_NODES, "R")] {
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
         h.inject(EM0, na(ME6, dst, ME6, flags, &link_option(2, PEER.mac)).by_peer());
         assert_eq!((state(&h, ME6), h.counter("inet.nd.duplicates")), (AddrState::Duplicated, 1), "{flags}");
-        // A malformed advertisement, or one from beyond the link, has no effect.
+        // A malformed advertisement, or one from outside the link, has no effect.
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
         h.inject(EM0, na(ME6, dst, ME6, flags, &[]).hop(64).by_peer());
@@ -270,7 +270,7 @@ fn an_advertised_address_is_a_duplicate<L: Locks>() {
     }
 }
 
-/// RFC 4862 appendix A, RFC 7527: a probe that a loop in the link brings back is our own.
+/// RFC 4862 appendix A, RFC 7527: a loop in the link returns our own probe.
 fn our_own_looped_back_probe_is_ignored<L: Locks>() {
     let h = asking::<L>(2);
     let mut looped = 0;
@@ -285,8 +285,8 @@ fn our_own_looped_back_probe_is_ignored<L: Locks>() {
     assert!(state(&h, ME6).is_valid() && state(&h, link_local(ME)).is_valid());
 }
 
-/// RFC 6583 6.1, 7: Incomplete entries are bounded, and existing and new neighbors can still be
-/// reached.
+/// RFC 6583 6.1, 7: the number of Incomplete entries is limited, and existing and new neighbors can
+/// still be reached.
 fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     let h = router6_of::<L>(4096);
     h.stack.sysctls.neigh6_limit.set(256);
@@ -321,7 +321,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     assert!(asked <= 21_000, "one solicitation for an address, and few repeated: {asked}");
     assert!(h.counter("inet.neigh.displaced") + h.counter("inet.neigh.share_full") > 10_000);
     h.sent(EM0);
-    // The errors about it are within their limit, and the scan over, all is as before.
+    // The errors about the scan are within their limit. After the scan, the state is as before.
     h.pass(Duration::from_secs(5));
     assert!(h.counter("inet.icmp6.errors_sent") <= 600, "{}", h.counter("inet.icmp6.errors_sent"));
     assert!(resolved(&h, 0x40));
@@ -329,8 +329,8 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     assert_alive(&h);
 }
 
-/// Row 33: a solicitation of us creates an entry; a flood of them is bounded and does not evict a
-/// neighbor in use.
+/// A solicitation sent to us creates an entry. A flood of them cannot exceed the limit and does not
+/// evict a neighbor in use.
 fn a_flood_of_solicitations_is_bounded<L: Locks>() {
     let h = acquainted::<L>();
     h.stack.sysctls.neigh6_limit.set(64);

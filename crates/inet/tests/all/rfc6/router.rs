@@ -1,5 +1,5 @@
 //! An IPv6 router (RFC 8200 3, 5, RFC 4291 2.5.2, 2.5.6, RFC 4007 9, RFC 4443 3): which packets are
-//! forwarded and how, which are not, and which errors are sent. Rows 28, 40, 69, 70.
+//! forwarded and how, which are not, and which errors are sent.
 
 use super::*;
 
@@ -75,8 +75,8 @@ fn an_expired_hop_limit_is_reported<L: Locks>() {
     assert_answered(&h, &echo_from(PEER6, ME26, b"mine").hop(1));
 }
 
-/// Row 69: the route leads back to the link that the packet came from. Each time the packet returns
-/// it has one hop less, and the sender gets one error.
+/// The route leads back to the link from which the packet came. Each time the packet returns, its
+/// hop limit is lower by one. The sender receives one error.
 fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "2001:db8:0:8::/64", Via6::Gateway(EM0, OTHER6));
@@ -90,7 +90,7 @@ fn a_packet_in_a_routing_loop_expires<L: Locks>() {
                 continue;
             }
             if got.dst != on(8, 8) {
-                continue; // a redirect, perhaps
+                continue; // may be a redirect
             }
             rounds += 1;
             let back = P6 { hop: got.hop, ..lost.clone() };
@@ -120,7 +120,7 @@ fn a_link_local_source_does_not_leave_its_link<L: Locks>() {
         sent6_nothing(&h, EM1);
     }
     assert_eq!(h.counter("inet.ip6.forward.beyond_scope"), 2);
-    // The whole of fe80::/10.
+    // The whole of fe80::/10 is link-local.
     h.inject(EM0, echo_from("febf::1".parse().unwrap(), FAR6, b"?").by_peer());
     sent6_nothing(&h, EM1);
     h.sent(EM0);
@@ -173,7 +173,7 @@ fn a_packet_too_long_for_the_next_link_is_reported<L: Locks>() {
     assert_forwarded(&h, &echo_from(PEER6, BEYOND6, &[7; 1232]));
     // The hop limit is checked first.
     assert_error(&h, &echo_from(PEER6, BEYOND6, &[7; 1300]).hop(1), 3, 0, 0);
-    // About an error too: 2.4 e.1 makes no exception for it.
+    // An error is not reported either: RFC 4443 2.4 e.1 makes no exception for packet too big.
     assert_silent(&h, &error6(PEER6, BEYOND6, 1, 0, 0, &[7; 1300]));
     sent6_nothing(&h, EM1);
 }
@@ -190,7 +190,7 @@ fn a_router_does_not_process_other_extension_headers<L: Locks>() {
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, FRAGMENT, vec![TCP]));
 }
 
-/// RFC 8200 4.2, 4.3: for a router that processes these options, as this one does.
+/// RFC 8200 4.2, 4.3: a router may process these options, and this one does.
 fn a_router_processes_hop_by_hop_options<L: Locks>() {
     let h = router6::<L>();
     assert_forwarded(&h, &on_its_way().options(HBH, &[0x1e, 0]));
@@ -214,8 +214,8 @@ fn fragments_are_forwarded_unchanged<L: Locks>() {
         assert_forwarded(&h, &fragment);
     }
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, TCP, vec![0; 9]).fragment_header(1, 65528, true));
-    // 2.4 e: a fragment that is not the first cannot be recognized as an error, so an error is sent
-    // about it.
+    // RFC 4443 2.4 e: a fragment other than the first cannot be recognized as an error message, so
+    // an error is sent about it.
     assert_error(&h, &whole.fragment(1, 1024, 1024).hop(1), 3, 0, 0);
     assert_eq!(h.stack.held(h.cx()), 0);
 }
@@ -242,7 +242,7 @@ fn errors_are_forwarded_too<L: Locks>() {
     for ty in [1, 2, 3, 4] {
         assert_forwarded(&h, &error6(PEER6, BEYOND6, ty, 0, 1280, &quoted));
     }
-    assert_forwarded(&h, &ns(PEER6, BEYOND6, BEYOND6, &[])); // with 254 hops it is nobody's neighbor's
+    assert_forwarded(&h, &ns(PEER6, BEYOND6, BEYOND6, &[])); // invalid at the receiver: hop limit 254
 }
 
 /// A router answers on any of its addresses, on whichever link.

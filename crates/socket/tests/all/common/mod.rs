@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use wire::Mac;
 
-/// Decides whether a frame is lost; the arguments are the index of the sending host and the bytes
+/// Returns whether a frame is lost. The arguments are the index of the sending host and the bytes
 /// of the frame.
 type Lose = Box<dyn FnMut(usize, &[u8]) -> bool>;
 type Wire = Arc<Mutex<VecDeque<Frame>>>;
@@ -40,7 +40,7 @@ pub struct World<L: Locks> {
     now: Cell<Instant>,
     /// Set if virtual time has advanced and the timers that became due have not been run yet.
     moved: Cell<bool>,
-    /// Decides which frames are lost.
+    /// Function that returns which frames are lost.
     pub lose: RefCell<Lose>,
 }
 
@@ -111,7 +111,7 @@ impl<L: Locks> World<L> {
         *self.lose.borrow_mut() = Box::new(which);
     }
 
-    /// Delivers the frames that are on the wire; returns whether there were any.
+    /// Delivers the frames that are on the wire. Returns whether there were any.
     fn cross(&self) -> bool {
         let sent: Vec<_> = self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
         if sent.iter().all(VecDeque::is_empty) {
@@ -167,7 +167,7 @@ impl<L: Locks> World<L> {
                 return;
             }
         }
-        panic!("never quiet");
+        panic!("the hosts never become idle");
     }
 
     /// Opens a listener at port `port` of host b.
@@ -210,7 +210,7 @@ impl<L: Locks> World<L> {
 impl<L: Locks> Drive for World<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
         let happened = self.step(until);
-        assert!(happened || until != Instant::NEVER, "waits for what will never happen");
+        assert!(happened || until != Instant::NEVER, "waits for an event that can never occur");
         Some(self.now())
     }
 }
@@ -220,7 +220,7 @@ pub fn nonblocking<L: Locks>(calls: &Calls<'_, L>, fd: Fd) {
     calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
 }
 
-/// Writes until a write would block; returns the number of bytes written.
+/// Writes until a write would block. Returns the number of bytes written.
 pub fn fill<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> usize {
     let mut sent = 0;
     loop {
