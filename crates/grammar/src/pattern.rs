@@ -52,7 +52,7 @@ const VALUES: &[Value] = &[
     value("IF", "interface", "an interface", is_no_option),
     value("MAC", "MAC address", "a MAC address such as 02:00:00:00:00:01", any),
     value("MASK", "netmask", "a netmask such as 255.255.255.0", any),
-    value("PLACE", "place", "an interface, any, dropped or all", is_no_option),
+    value("PLACE", "place", "an interface, 'any', 'dropped' or 'all'", is_no_option),
     value("PORT", "port", "a port such as tap:tap0", any),
     value("RATE", "rate", "a number of frames per second", is_number),
     value("VLANS", "VLANs", "VLANs such as 1,10-20, or all", any),

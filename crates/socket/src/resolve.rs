@@ -35,7 +35,7 @@ const ALIASES_MAX: usize = 8;
 /// Address families to look up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Families {
-    /// The families of which the host itself has addresses (AI_ADDRCONFIG).
+    /// The families in which the host has addresses (AI_ADDRCONFIG).
     #[default]
     Any,
     /// IPv4 only (flag `-4`).

@@ -227,7 +227,8 @@ impl<N: Net> UdpSocket<N> {
     /// on the iface of the route to the group.
     ///
     /// # Errors
-    /// `AddrNotAvailable`: not a multicast group, or no such iface; `AddrInUse`: joined already.
+    /// `AddrNotAvailable` if the group is not a multicast address or the iface does not exist;
+    /// `AddrInUse` if the socket has already joined the group.
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
         let iface = self.iface_of(*iface)?;
         self.0.set(Opt::Join((*group).into(), iface))
@@ -236,7 +237,7 @@ impl<N: Net> UdpSocket<N> {
     /// Leaves a multicast group that was joined with the same arguments.
     ///
     /// # Errors
-    /// `AddrNotAvailable`: not joined.
+    /// `AddrNotAvailable` if the socket has not joined the group.
     pub fn leave_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
         let iface = self.iface_of(*iface)?;
         self.0.set(Opt::Leave((*group).into(), iface))
@@ -246,7 +247,8 @@ impl<N: Net> UdpSocket<N> {
     /// link-local addresses. With 0, joins on the iface of the route to the group.
     ///
     /// # Errors
-    /// `AddrNotAvailable`: not a multicast group, or no such iface; `AddrInUse`: joined already.
+    /// `AddrNotAvailable` if the group is not a multicast address or the iface does not exist;
+    /// `AddrInUse` if the socket has already joined the group.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, index: u32) -> io::Result<()> {
         self.0.set(Opt::Join((*group).into(), zone::iface_of(index)))
     }
@@ -254,7 +256,7 @@ impl<N: Net> UdpSocket<N> {
     /// Leaves a multicast group that was joined with the same arguments.
     ///
     /// # Errors
-    /// `AddrNotAvailable`: not joined.
+    /// `AddrNotAvailable` if the socket has not joined the group.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, index: u32) -> io::Result<()> {
         self.0.set(Opt::Leave((*group).into(), zone::iface_of(index)))
     }

@@ -5,7 +5,7 @@ use crate::common::{FAR, ME, ME2, PEER};
 use std::net::Ipv6Addr;
 use wire::Mac;
 
-// ---- packets, made ------------------------------------------------------------------------------------------------------
+// ---- built packets ------------------------------------------------------------------------------------------------------
 
 /// Builder of a packet.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ pub fn na(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, flags: &str, options: 
     icmp6(src, dst, 136, 0, &[&[flags, 0, 0, 0], &target.octets()[..], options].concat()).hop(255)
 }
 
-// ---- packets, taken apart -----------------------------------------------------------------------------------------------
+// ---- parsed packets -----------------------------------------------------------------------------------------------------
 
 /// A sent packet, parsed.
 #[derive(Clone, PartialEq, Eq)]
