@@ -1,5 +1,5 @@
-//! Passes the compiler's version and options and the revision to `lab::env` as environment
-//! variables, so that every report names its build.
+//! Passes the compiler version, the compiler options and the Git revision to `lab::env` as
+//! environment variables, so that every report contains a description of its build.
 //!
 //! Watches HEAD, its refs and index, and the workspace's crates, so that the `-dirty` suffix of the
 //! revision is up to date. Without git or outside a checkout the revision is `unknown`.
@@ -29,8 +29,8 @@ fn output(command: &mut Command) -> Option<String> {
     Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// Returns the value of the last `-C target-cpu=...`. Flags are separated by 0x1f, and `-C` may be
-/// a flag of its own before its value.
+/// Returns the value of the last `-C target-cpu=...` in CARGO_ENCODED_RUSTFLAGS, or `generic`. The
+/// flags are separated by 0x1f; `-C` and its value may be one flag or two.
 fn target_cpu(flags: &str) -> String {
     let mut named = flags.split('\u{1f}').filter_map(|flag| flag.trim_start_matches("-C").strip_prefix("target-cpu="));
     named.next_back().unwrap_or("generic").to_owned()
@@ -48,8 +48,8 @@ fn git_rev() -> String {
     }
     println!("cargo:rerun-if-changed=..");
     let rev = output(Command::new("git").args(["rev-parse", "--short=12", "HEAD"])).unwrap_or_else(|| "unborn".into());
-    // Only compiled files count; documents may differ. `lab::source` checks the same files of a
-    // source tree.
+    // Only changes to compiled files make the revision dirty, not changes to documents.
+    // `lab::source` checks the same files of a source tree.
     let code = [":/crates", ":/xtask", ":/Cargo.toml", ":/Cargo.lock"];
     let changes = output(
         Command::new("git")

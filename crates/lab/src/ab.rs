@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Maximum number of counters shown, those with the largest difference first.
 const MOST_COUNTERS: usize = 24;
-/// Counters below this count per operation on both sides are left out.
+/// Minimum count per operation; a counter below it on both sides is left out.
 const LEAST: f64 = 0.001;
 /// Relative difference up to which two counters are treated as equal.
 const SAME: f64 = 0.02;
@@ -51,7 +51,7 @@ pub enum Trials {
         /// Set if one thread drives both ends.
         one_thread: bool,
     },
-    /// One trial on any core: a command line.
+    /// One trial of a command line, on any core.
     Command,
 }
 
@@ -75,9 +75,9 @@ impl Trials {
 pub struct Spent {
     /// Unit that the counts refer to: `an operation`, `1000 bytes`.
     pub each: &'static str,
-    /// Ticks of each processing stage, by name, from the cost ledger.
+    /// Ticks per unit in each processing stage, by stage name, from the cost ledger.
     pub stages: BTreeMap<String, f64>,
-    /// Value of each counter, by name.
+    /// Count per unit of each counter, by counter name.
     pub counters: BTreeMap<String, f64>,
 }
 
@@ -153,7 +153,7 @@ fn ministat_text(group: &Group, variants: &[Variant; 2]) -> anyhow::Result<Vec<S
         let values: Vec<f64> = sample.values().into_iter().map(variant.unit.of).collect();
         ministat::dataset::DataSet::new(name.as_bytes(), &values).context("at least three values are needed")
     };
-    let head = "ministat of the builds' figures, unpaired; the valid verdict is in the row";
+    let head = "ministat of the figures of all builds, without pairing; the valid verdict is in the row";
     let text = ministat::report(&options, &[set("A", &variants[0])?, set("B", &variants[1])?]);
     Ok(std::iter::once(head.to_owned()).chain(String::from_utf8_lossy(&text).lines().map(str::to_owned)).collect())
 }

@@ -1,8 +1,8 @@
 //! Watchdog: prints the finished rows of a study when a subject panics or hangs.
 //!
-//! The program is built to abort on a panic, so neither a panic nor a hang can be caught. The rows
-//! finished so far, and the trials of the group that is under way, are kept in one place while a
-//! study runs, and are printed with the reason before the process exits.
+//! The program is built to abort on a panic, so neither a panic nor a hang can be caught. While a
+//! study runs, a static variable contains the rows finished so far and the trials of the current
+//! group. They are printed, with the reason, before the process exits.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ struct State {
     so_far: Option<Report>,
     /// The complete rounds of the group that is under way.
     under_way: Vec<Sample>,
-    /// The process of the command line being measured.
+    /// Process ID of the command line being measured, if there is one.
     command: Option<u32>,
 }
 
@@ -145,7 +145,7 @@ mod tests {
             let fault = fault.clone();
             Ok(subject::from_fn("bad", move || match fault.as_str() {
                 "panic" => panic!("on purpose"),
-                // Six trials take longer than the limit, which is for each.
+                // The six trials together exceed the limit, which applies to each single trial.
                 "slow" => Ok(subject::measure(1, || std::thread::sleep(Duration::from_millis(450)))),
                 _ => loop {
                     std::thread::sleep(Duration::from_secs(1));

@@ -5,7 +5,7 @@
 //! The exact binary value is rounded, ties to even, as in glibc. Not implemented: the flags `# + 0
 //! -` and space, which none of the imitated programs uses.
 
-/// Formats as `%.{precision}g`. A precision of 0 counts as 1, as in C.
+/// Formats as `%.{precision}g`. A precision of 0 is treated as 1, as in C.
 pub fn general(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return not_finite(value);

@@ -4,13 +4,13 @@
 //! | line | from | meaning |
 //! |---|---|---|
 //! | `ready TEXT` | child | setup is complete; `TEXT` describes it |
-//! | a command | parent | [`Child::ask`] |
+//! | a command | parent | sent by [`Child::ask`] |
 //! | `done RESULT` | child | result of the command |
 //! | `failed REASON` | child | sent instead of `ready` or `done` |
 //!
-//! The namespace is chosen before the exec, so the child starts in it, with one thread. The child
-//! exits at its socket's end of file, however the parent ended. A program that starts children must
-//! call [`crate::child_main_if_requested`] first.
+//! The network namespace is entered before the exec, so the child starts in it with a single
+//! thread. The child exits when it reads end of file from its socket, so it does not outlive the
+//! parent. A program that starts children must call [`crate::child_main_if_requested`] first.
 
 use anyhow::{Context, bail, ensure};
 use port::os::netns;
@@ -61,7 +61,7 @@ pub(crate) fn no_child(command: &mut Command) -> &mut Command {
     command.env_remove(ASKED)
 }
 
-/// A child process, as held by its parent.
+/// The parent's handle of a child process.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: process::Child,
@@ -70,7 +70,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a command made by [`again`] in the current namespace, and waits until the child is
+    /// Starts a command built by [`again`] in the current namespace, and waits until the child is
     /// set up.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // end of file for the child
+        // the child reads end of file, and exits
         let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
         let until = Instant::now() + ENDING;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
@@ -146,8 +146,8 @@ impl Drop for Child {
 }
 
 /// Runs the main loop of a child until the end of file on its socket. `begin` creates the child's
-/// state and returns it with a description; `obey` executes each command. Returns the state made by
-/// `begin`, for callers that have to shut it down.
+/// state and returns it with a description; `obey` executes each command. Returns the state that
+/// `begin` created, for callers that have to shut it down.
 ///
 /// # Errors
 /// The error of `begin`, after it was sent to the parent; an error of the socket.
@@ -195,7 +195,7 @@ pub(crate) fn list(line: &str) -> anyhow::Result<Vec<u64>> {
 /// Parses a line of exactly `N` numbers.
 ///
 /// # Errors
-/// As [`list`], or the line does not hold exactly `N` numbers.
+/// As [`list`], or the line does not contain exactly `N` numbers.
 pub(crate) fn numbers<const N: usize>(line: &str) -> anyhow::Result<[u64; N]> {
     list(line)?.try_into().map_err(|_| anyhow::anyhow!("expected {N} numbers, received {line:?}"))
 }

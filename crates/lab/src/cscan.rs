@@ -1,8 +1,9 @@
 //! C's `strtod` and `strtol`, which return the value and the number of bytes used.
 //!
 //! C99 7.20.1.3 in the C locale: leading white space, a sign, then a decimal, `0x` hexadecimal,
-//! `inf`, `infinity`, `nan` or `nan(...)`, in any case. Values are rounded once, ties to even; too
-//! large is infinity, too small is zero. 0 bytes used means that there is no number.
+//! `inf`, `infinity`, `nan` or `nan(...)`, in any case. Values are rounded once, ties to even. A
+//! value that is too large becomes infinity, one that is too small becomes zero. If 0 bytes are
+//! used, the text does not start with a number.
 
 /// Parses the longest floating-point number at the start of `text`, as `strtod`.
 pub fn strtod(text: &[u8]) -> (f64, usize) {

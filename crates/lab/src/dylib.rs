@@ -35,7 +35,8 @@ pub(crate) struct LoadedRig {
 impl LoadedRig {
     /// Loads the library at `path` and builds a rig from a settings line.
     pub(crate) fn new(path: &Path, settings: &str) -> anyhow::Result<LoadedRig> {
-        // SAFETY: loading runs the library's initialisers: it has only the standard library's.
+        // SAFETY: loading runs the library's initialisers, which are only those of Rust's standard
+        // library.
         let library = unsafe { Library::new(path) }.with_context(|| format!("cannot load {}", path.display()))?;
         // SAFETY: the symbols have these types in this version of the C interface, and are used
         // only while `library` lives.
@@ -59,7 +60,7 @@ impl LoadedRig {
         }
     }
 
-    /// Makes `n` calls of sendto through the library; returns the number that succeeded.
+    /// Calls the library's sendto `n` times; returns the number of calls that succeeded.
     pub(crate) fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
         let mut sent = 0;
         for _ in 0..n {

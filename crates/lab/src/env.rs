@@ -16,7 +16,7 @@ mod probe;
 
 use probe::Root;
 
-/// Fingerprint of the machine and the build that made a measurement.
+/// Description of the machine and the build that ran a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// `model name` of /proc/cpuinfo.
@@ -35,20 +35,21 @@ pub struct Environment {
     pub timer_cost_ticks: u64,
     /// Total memory in KiB.
     pub memory_kib: u64,
-    /// Reserved huge pages, of 2 MiB or this machine's size, as `<pages> x <KiB> KiB`.
+    /// Number and size of the reserved huge pages, as `<pages> x <KiB> KiB`.
     pub huge_pages: String,
     /// Value of /sys/kernel/mm/transparent_hugepage/enabled: `always`, `madvise`, `never` or `n/a`.
     pub transparent_huge_pages: String,
     /// cpufreq governor of processor 0, or `n/a` (a guest has none).
     pub governor: String,
-    /// Signature of the hypervisor, `none` on bare metal; with `, container` in a container.
+    /// Signature of the hypervisor, or `none` on bare metal. In a container, `, container` is
+    /// appended.
     pub virtualisation: String,
     /// Kernel release, from /proc/sys/kernel/osrelease.
     pub kernel: String,
     /// Congestion control of the kernel's TCP, which applies when the kernel is the peer
     /// (net.ipv4.tcp_congestion_control).
     pub congestion_control: String,
-    /// Load averages over 1, 5 and 15 minutes when the fingerprint was taken.
+    /// Load averages over 1, 5 and 15 minutes at the time of [`Environment::detect`].
     pub load: [f64; 3],
     /// Set if another linerate was measuring on this machine when this measurement began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -123,8 +124,8 @@ impl Environment {
         }
     }
 
-    /// Returns the properties that affect figures most, each with its name: two measurements are
-    /// comparable where all are equal. The revision is the last.
+    /// Returns the names and values of the properties that affect figures most; the last one is the
+    /// revision. Two measurements are comparable if all values are equal.
     pub fn origin(&self) -> [(&'static str, String); 4] {
         let Build { rustc, target, opt_level, target_cpu, debug_assertions, git_rev, .. } = &self.build;
         let assertions = if *debug_assertions { "ON" } else { "off" };
@@ -168,7 +169,7 @@ impl Environment {
             (
                 self.virtualisation != "none",
                 format!(
-                    "note: virtual machine ({}): other guests may take processor time that steal does not show",
+                    "note: virtual machine ({}): other guests may use processor time that is not counted as steal",
                     self.virtualisation
                 ),
             ),

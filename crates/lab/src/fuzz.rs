@@ -1,9 +1,10 @@
-//! Invariants that hold for every byte string: the body of a fuzz target, also run by the tests.
+//! Checks of invariants that are true for every byte string: the body of a fuzz target, also run by
+//! the tests.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "a broken invariant must panic here; built for tests and fuzzing only"
 )]
 
 use crate::gate;
@@ -12,8 +13,8 @@ use crate::result::Report;
 
 /// Checks a result file as `report` and `gate` read it.
 ///
-/// Invariants: no panic; a report that is written and read again is the same; its page and its
-/// comparison with itself can be made, and the page contains no markup of the file.
+/// Invariants: no panic; a report is unchanged after it is written and read again; its page and its
+/// comparison with itself can be created; the page contains no markup from the file.
 pub fn results(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut page = Page::default();

@@ -1,10 +1,10 @@
 //! `linerate gate`: compares a run with a baseline and sets an exit code, for use in CI.
 //!
-//! A change is a ratio, above 1 for better. The limit is `1 / (1 + tolerance)`. A row is slower if
-//! in every run the whole interval of its change lies below the limit. A row holds if in one run
-//! the whole interval lies above the limit. Otherwise it is unclear, and more trials are needed.
-//! Figures of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by
-//! a second run before it is reported as a regression.
+//! The change of a row is a ratio; above 1 is better. The limit is `1 / (1 + tolerance)`. A row is
+//! `slower` if in every run the whole interval of its change lies below the limit. It `holds` if in
+//! at least one run the whole interval lies above the limit. Otherwise it is `unclear`, and more
+//! trials are needed. Figures of two runs share no rounds ([`Change::between_runs`]), so a slower
+//! row must be confirmed by a second run before it is reported as a regression.
 //!
 //! Rows are not judged on a different or busy machine, in a different kind of build, or if the
 //! noise floor exceeds the tolerance. Other differences from the baseline, such as the revision,
@@ -20,13 +20,13 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Every row of the baseline holds.
+    /// No row of the baseline is slower by more than the tolerance.
     Fine = 0,
     /// A row is slower in each of two or more runs.
     Regression = 1,
     /// A row is unclear or gone, slower in a single run, or there are no rows.
     Inconclusive = 2,
-    /// The machine is unfit for a comparison with this baseline.
+    /// The machine cannot be compared with this baseline: different, busy or too noisy.
     Unfit = 3,
 }
 
@@ -38,7 +38,7 @@ pub enum Says {
     Holds,
     /// Slower than the baseline by more than the tolerance.
     Slower,
-    /// The interval contains the limit, or the runs differ.
+    /// The interval contains the limit, or the runs disagree.
     Unclear,
     /// No figure in this run, or a figure in another unit than the baseline's.
     Gone,
@@ -77,7 +77,7 @@ pub struct Gate {
     pub rows: Vec<Finding>,
 }
 
-/// Returns the better direction of a unit: less for costs and times, more for rates.
+/// Returns which direction is better in a unit: less for costs and times, more for rates.
 pub fn better(unit: &str) -> Better {
     let rate = unit.ends_with("/s") || unit.starts_with("times") || unit == "x";
     if rate { Better::More } else { Better::Less }
@@ -182,7 +182,8 @@ fn says(changes: &[Times], tolerance: f64) -> Says {
     if changes.iter().all(|change| change.hi < least) {
         Says::Slower
     } else if changes.iter().any(|change| change.lo >= least) {
-        // One run that is as fast as before is enough: slower code is slower in every run.
+        // One run that is as fast as the baseline is enough, since slower code is slower in every
+        // run.
         Says::Holds
     } else {
         Says::Unclear

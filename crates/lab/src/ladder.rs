@@ -1,12 +1,13 @@
-//! The ladder of rump2014: one setting after the other, each compared with the best rung so far,
-//! and kept or rejected by its verdict.
+//! `linerate ladder`: applies one setting after the other, compares each with the best rung so far,
+//! and keeps or rejects it by its verdict.
 //!
-//! Rungs 0 to 6 are the report's. Rungs that need another build are libraries and programs from
-//! `cargo xtask ladder`, and each round builds them in a new process; from 2b on the rig is linked
-//! in. The other rungs are additions of this project. A slower rung is not kept, as in the report.
-//! Rungs are ordered so that each can have an effect: the context is fetched only with locks, so it
-//! comes before `locks=up`. Prefetching and huge pages matter only where buffers are not in the
-//! cache, so they are measured on a rig that rotates more buffers than the last-level cache holds.
+//! Rungs 0 to 6 are those of the report rump2014; the other rungs are additions of this project.
+//! Rungs that need other compiler options are libraries and programs built by `cargo xtask ladder`,
+//! which run in a new process in each round. From rung 2b on, the rig is linked into this program.
+//! A slower rung is not kept, as in the report. Rungs are ordered so that each can have an effect:
+//! the context is fetched only with locks, so it comes before `locks=up`. Prefetching and huge
+//! pages matter only for buffers outside the cache, so they are measured on a rig that rotates more
+//! buffers than fit into the last-level cache.
 
 mod steps;
 
@@ -57,7 +58,7 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     }
     let Some(best) = best else { return };
     cold(study, &best, &mut rates);
-    study.note(format!("the ladder ends at {}: {}", best.id, best.words));
+    study.note(format!("the best rung is {}, with the settings {}", best.id, best.words));
     study.beside().sheets.push(Sheet {
         title: "ticks and rates of every rung, then and now; product: ticks times sends per second, divided by the tick rate (the rest to 1 \
                 is time outside the timed calls)"
@@ -135,7 +136,7 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
         "cold.*: {rotate} buffers of 2 KiB in rotation, {} MiB of lines touched, last-level cache {} MiB{}; compared with cold.none",
         touched >> 20,
         cache >> 20,
-        if touched > cache { "" } else { ": all fit into the cache, so these rungs do not measure its misses" }
+        if touched > cache { "" } else { ": all fit into the cache, so these rungs do not measure cache misses" }
     ));
 }
 

@@ -1,5 +1,5 @@
-//! Cost of UDP `sendto` and `recvfrom` by stage: a rig with the cost ledger on (the stack's own
-//! accounting of ticks by processing stage), and the total measured around the same trial.
+//! Measures the cost of UDP `sendto` and `recvfrom` by processing stage, with the cost ledger on
+//! (the stack's own accounting of ticks by stage), and the total around the same trial.
 //!
 //! The ledger does not change the code path: a trial with the ledger on executes the same
 //! instructions plus the ledger's own counter readings. [`stats::Statement`] subtracts these

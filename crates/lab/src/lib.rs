@@ -5,10 +5,11 @@
 //! returns a [`subject::Reading`]. [`run::interleave`] builds all sides anew for each round and
 //! interleaves their trials; it returns one [`sample::Sample`] per side, aligned by round.
 //! [`sample`] reduces samples to medians and paired ratios with intervals over builds; [`verdict`]
-//! judges them. [`study`] collects the rows, [`result`] is the file of a run, [`table`] and
-//! [`plot`] show it as text and as a chart, [`page`] shows many files in a browser, [`gate`]
-//! compares a run with an earlier run, [`mod@env`] describes the machine. [`ministat`] reproduces
-//! FreeBSD's ministat, byte for byte; [`cfmt`] and [`cscan`] are the parts of C it needs.
+//! judges them. [`study`] collects the rows, and [`result`] defines the result file of a run.
+//! [`table`] and [`plot`] render the file as text and as a chart, [`page`] displays many files in a
+//! browser, [`gate`] compares a run with an earlier run, and [`mod@env`] describes the machine.
+//! [`ministat`] reproduces the output of FreeBSD's ministat, byte for byte; [`cfmt`] and [`cscan`]
+//! are the parts of the C library that it needs.
 //!
 //! ```
 //! # use linerate_lab as lab; // the name by which other crates import it

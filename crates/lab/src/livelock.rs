@@ -1,5 +1,5 @@
-//! `linerate livelock`: forwarded against offered load, for interrupts and for polling (bridge2004:
-//! "only possible using polling"; Mogul and Ramakrishnan 1996, Rizzo, BSDCon 2001).
+//! `linerate livelock`: measures the forwarding rate by offered load, for interrupts and for
+//! polling (Mogul and Ramakrishnan 1996; Rizzo, BSDCon 2001; the report bridge2004).
 //!
 //! ```text
 //!  generator -> wire -> nic:em0 -> processor: bridge, extra work -> nic:em1 -> wire -> counter
@@ -12,9 +12,9 @@
 //!  adaptive      frames not taken in time are missed by the card, at no cost to the processor
 //! ```
 //! One thread measures the processor's own time: generator, wire and cards are stepped in between,
-//! and the time they take is subtracted ([`rig`]). Register accesses cost what the model of `nic:`
-//! states. On virtual time all costs are constants, and the tests check those results. [`obeyed`]
-//! measures whether a switch's loop follows polling's settings on the machine's own time.
+//! and the time they take is subtracted ([`rig`]). Register accesses take the times of the model of
+//! `nic:` ports. On virtual time all costs are constants, and the tests check those results.
+//! [`obeyed`] measures whether the loop of a switch follows the polling sysctls in real time.
 
 mod modes;
 mod obeyed;
@@ -73,7 +73,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns a short measurement, for trying the command and not for quoting.
+    /// Returns the parameters of a short measurement, for trying the command. Its figures are not
+    /// precise enough to quote.
     pub fn quick() -> Options {
         Options { span_ms: 5, rounds: 1, ..Options::default() }
     }
@@ -184,7 +185,8 @@ fn sweep(mode: Mode, options: &Options) -> anyhow::Result<(Vec<Point>, u64)> {
     let mut points = Vec::new();
     for (at, load) in LOADS.into_iter().enumerate() {
         engine.rig.offer(load * options.most);
-        // A polling loop's burst grows by one a tick, so the first load has a longer warm-up.
+        // A polling loop's burst grows by one frame per tick, so the first load has a longer
+        // warm-up.
         engine.run(if at == 0 { 60_000_000 } else { span / 4 });
         let before = engine.tally();
         engine.run(span);

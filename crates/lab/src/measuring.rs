@@ -1,9 +1,9 @@
-//! Detects two measurements at once, which disturb each other: a lock file, and a warning in the
-//! report of the later one.
+//! Detects concurrent measurements, which disturb each other, with a lock file. The report of the
+//! later measurement contains a warning.
 //!
 //! A measurement that is part of another one gets no warning: `linerate profile -- testtool` in one
-//! process, a command that runs again in a namespace, or a command line of `linerate ab`. There the
-//! lock is held by this process or by an ancestor.
+//! process, a command that runs again in a namespace, or a command line of `linerate ab`. In these
+//! cases this process or an ancestor holds the lock.
 
 use crate::env::Environment;
 use std::fs::{File, OpenOptions};
@@ -17,9 +17,9 @@ pub struct Measuring {
 }
 
 impl Measuring {
-    /// Reads the environment, before the measurement loads the machine, and takes the lock. If
-    /// another process that is not an ancestor holds it, [`Environment::warnings`] contains a
-    /// warning; not if the lock fails for another reason.
+    /// Reads the environment, before the measurement loads the machine, and takes the lock. If a
+    /// process other than an ancestor holds the lock, [`Environment::warnings`] contains a warning.
+    /// If the lock fails for another reason, there is no warning.
     pub fn begin() -> (Measuring, Environment) {
         let env = Environment::detect();
         let (measuring, measured_beside) = Measuring::at(&std::env::temp_dir().join("linerate-measuring.lock"));

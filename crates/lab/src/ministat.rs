@@ -12,8 +12,8 @@
 //!
 //! Intended differences: where the original writes outside its buffers (a width of 0 or 1, infinite
 //! data) it is killed by a signal; this program omits the stray mark and continues. Widths over
-//! [`options::WIDEST`] are refused with status 2. Output that cannot be written gives status 1.
-//! Debian's tool has `-A` and no `-q`; REPORTS 2.4 mentions both.
+//! [`options::WIDEST`] are rejected with status 2. A failure to write the output gives status 1.
+//! As in Debian's version, there is an option `-A` and no `-q`.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

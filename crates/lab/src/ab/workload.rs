@@ -23,14 +23,14 @@ pub type Setting = (String, String);
 
 /// Names and descriptions of the workloads that have settings of their own.
 pub const RIGS: [(&str, &str); 5] = [
-    ("send", "sendto of 22 bytes; settings: as printed by linerate ladder (locks, context, pool, clock, burst, ...)"),
-    ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and setting of a host"),
-    ("bridge", "a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
-    ("filter", "frames matched by a filter; settings: expr=EXPRESSION (tcpdump filter)"),
-    ("text", "frames to lines of text or back; settings: kind=NAME, way=encode|decode"),
+    ("send", "send 22 bytes with sendto; settings: those printed by linerate ladder (locks, context, pool, burst, ...)"),
+    ("route", "forward IPv4 packets; settings: routes=N, burst=N, locks, and every key and setting of a host"),
+    ("bridge", "forward frames in a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
+    ("filter", "match frames against a filter; settings: expr=EXPRESSION (tcpdump filter)"),
+    ("text", "convert frames to lines of text or back; settings: kind=NAME (code variant), way=encode|decode"),
 ];
 
-/// Time limit of a trial of two hosts, or of a workload of [`RIGS`].
+/// Time limit of a trial with two hosts, or of a trial of a workload of [`RIGS`].
 const LIMIT: Option<Duration> = Some(alarm::PATIENCE);
 
 /// Returns the variant that runs the netperf test `work` between two hosts.

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The child process of the other tests: they start this test in a new process.
+/// Serves as the child process of the other tests, which start this test in a new process.
 #[test]
 fn the_child() {
     crate::child_main_if_requested();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 const UNKNOWN: &str = "n/a";
 
-/// The directory that holds `proc` and `sys`.
+/// The directory that contains `proc` and `sys`: `/`, except in tests.
 pub struct Root<'a>(pub &'a Path);
 
 impl Root<'_> {
@@ -51,7 +51,7 @@ impl Root<'_> {
         }
     }
 
-    /// Returns the word in brackets, as in `always [madvise] never`.
+    /// Returns the selected mode, which is the word in brackets, as in `always [madvise] never`.
     pub fn transparent_huge_pages(&self) -> String {
         let line = self.line("sys/kernel/mm/transparent_hugepage/enabled");
         let chosen = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -1,15 +1,15 @@
 //! Table of the ladder's rungs.
 
-/// Way in which a rung of the ladder is built.
+/// Method by which a rung of the ladder is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Build {
     /// The dynamic library of this variant (`cargo xtask ladder`).
     Library(&'static str),
     /// The program of this variant (`cargo xtask ladder`).
     Program(&'static str),
-    /// Linked in, one datagram a call.
+    /// Linked into this program; the application sends one datagram per call.
     Linked,
-    /// Linked in, 32 datagrams a call.
+    /// Linked into this program; the application sends 32 datagrams per call.
     LinkedBursts,
 }
 
@@ -34,7 +34,7 @@ impl Step {
 /// Settings of the first rung, which correspond to rump's default build.
 pub(super) const START: &str = "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
 
-/// Returns a rung of the report.
+/// Returns a rung of the report rump2014.
 const fn then(
     id: &'static str,
     title: &'static str,
@@ -46,7 +46,7 @@ const fn then(
     Step { id, title, then: Some((cycles, Some(rate))), build, words }
 }
 
-/// Returns a rung added by this project, without a figure of the report.
+/// Returns a rung added by this project, for which the report rump2014 has no figure.
 const fn ours(id: &'static str, title: &'static str, build: Build, words: &'static str) -> Step {
     Step { id, title, then: None, build, words }
 }
@@ -63,7 +63,7 @@ pub(super) const STEPS: &[Step] = &[
         "",
     ),
     then("1.compiler_flags", "code for this CPU (target-cpu=native)", 4994.0, 496_492.0, Library("native"), ""),
-    ours("1a.size", "optimised for size (opt-level s; the report: way less performance)", Library("size"), ""),
+    ours("1a.size", "optimised for size (opt-level s)", Library("size"), ""),
     then(
         "2.static",
         "statically linked, not position independent, otherwise as 0.baseline",
@@ -80,7 +80,7 @@ pub(super) const STEPS: &[Step] = &[
     then("5.offload", "IPv4 and UDP checksums left to the port", 2357.0, 1_041_834.0, Linked, "offload=on"),
     then(
         "6.other_compiler",
-        "the other compiler; here: profile-guided optimisation (PGO)",
+        "profile-guided optimisation (PGO), in place of the report's other compiler",
         2399.0,
         1_020_794.0,
         Program("pgo"),
@@ -115,8 +115,8 @@ pub(super) const TOUCHED: usize = 128;
 /// lines. Unoptimized builds, which serve tests only, use fewer.
 const MOST: usize = if cfg!(debug_assertions) { 1 << 12 } else { 1 << 19 };
 
-/// Returns the number of buffers of which the touched cache lines exceed a last-level cache of
-/// `cache` bytes.
+/// Returns the number of buffers to rotate so that the cache lines that frames touch in them exceed
+/// a last-level cache of `cache` bytes; at most [`MOST`].
 pub(super) fn rotation(cache: usize) -> usize {
     (cache / TOUCHED * 5 / 4).clamp(1 << 12, MOST)
 }

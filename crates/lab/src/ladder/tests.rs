@@ -63,7 +63,7 @@ fn the_reports_rungs_have_its_figures() {
     }
 }
 
-/// The change that a linked rung names takes effect, by the counters of the rig.
+/// Checks by the rig's counters that the setting of each linked rung takes effect.
 #[test]
 fn each_rung_has_its_effect() {
     let acquisitions = |words: &str| SendRig::new("x", words, false).unwrap().acquisitions_per_call();
@@ -87,7 +87,7 @@ fn each_rung_has_its_effect() {
             "side.malloc" => assert_eq!([facts_before.pool, facts.pool], [Kind::Stack, Kind::Malloc]),
             "side.heavy" => assert_eq!(settings(after).locks, LockKind::Heavy),
             "side.light" => assert_eq!(settings(after).locks, LockKind::Light),
-            // The calls of the locks are the same; their kind differs.
+            // The number of lock calls is the same; the kind of lock differs.
             "4.locks_up" => assert_eq!(settings(after).locks, LockKind::Up),
             "12.header_cache" => assert!(is < was, "{}: {was} to {is} acquisitions", step.id),
             id => assert!(id.starts_with("14.") || id.starts_with("cold."), "{id}: nothing shows that it happens"),

@@ -1,9 +1,9 @@
 use super::*;
 use stats::Stage;
 
-/// Limit of the unexplained share of the total. In two runs of a release build it was 0.3 to 4.5 %.
-/// Without link-time optimization the caller's loop, which is in no stage, takes up to 8 %; without
-/// any optimization it is as slow as the stages.
+/// Limit of the unexplained share of the total. In two runs of a release build the share was 0.3 to
+/// 4.5 %. Without link-time optimization the caller's loop, which is outside all stages, takes up
+/// to 8 % of the total. Without any optimization it is as slow as the stages.
 const REST: f64 = if cfg!(debug_assertions) { 0.5 } else { 0.1 };
 
 fn check(account: &Account, stages: &[Stage]) {

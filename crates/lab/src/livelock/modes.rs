@@ -94,7 +94,7 @@ impl Engine {
     fn by_interrupts(&mut self, until: u64) {
         let mut handled = 0;
         loop {
-            // Returns nothing while no interrupt is pending; continues while frames are left.
+            // `receive` returns no frames while no interrupt is pending.
             let n = self.rig.receive(&mut self.burst, CHUNK);
             handled += n;
             for frame in self.burst.drain() {

@@ -1,16 +1,16 @@
-//! Measures whether polling's settings take effect on the machine's time: a switch's loop receives
-//! more frames than the settings allow it to process, and a user thread competes for its core.
+//! Measures whether the polling sysctls take effect in real time. The loop of a switch receives
+//! more frames than the sysctls allow it to process, and a user thread competes for its core.
 //!
 //! ```text
 //!  core N   loop   node::switch by the clock, over generators that always have a frame;
-//!                  frames of one go out by all others
-//!           user   counts while the loop sleeps: at the lowest priority (nice 19), as the
-//!                  kernel's polling comes before all users
+//!                  frames from one are flooded to all others
+//!           user   uses the core while the loop sleeps; has the lowest priority (nice 19),
+//!                  since polling in a kernel precedes all user threads
 //! ```
-//! The kernel reports the processor time of each thread (CLOCK_THREAD_CPUTIME_ID), so time that a
-//! hypervisor or another process takes from both threads counts for neither. user_frac must hold
-//! within five points, as in REPORTS; virtual time, where it is exact, is covered by the tests of
-//! `dispatch::polling`.
+//! The kernel reports the processor time of each thread (CLOCK_THREAD_CPUTIME_ID), so time taken by
+//! a hypervisor or another process is charged to neither thread. The user thread's share must be
+//! within five percentage points of user_frac. On virtual time, where the share is exact, the tests
+//! of `dispatch::polling` check it.
 
 use super::Options;
 use crate::os;
@@ -26,18 +26,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Percentage points by which a share may differ from the setting (REPORTS E2).
+/// Percentage points by which the user thread's share may differ from user_frac.
 const BAND: f64 = 5.0;
-/// Relative tolerance of a rate: it cannot exceed the setting, and a tick may be missed.
+/// Relative tolerance of a rate, since the loop may miss a tick.
 const RATE_BAND: f64 = 0.05;
-/// Milliseconds until a burst, which grows by one per tick, has reached its size: with [`FEW`]
-/// ports, and with [`PORTS`].
+/// Milliseconds until a burst, which grows by one frame per tick, has reached its final size: with
+/// [`FEW`] ports, and with [`PORTS`].
 const SETTLE: [u64; 2] = [150, 600];
 /// Number of generators. With 16, a burst of a thousand frames from each generator, flooded to all
 /// others, takes longer than a tick. With 8 it took 0.43 ms in a release build, and the user thread
 /// had the rest of the tick: 57 % with a setting of 20.
 const PORTS: usize = 16;
-/// Number of generators with which `burst_max` is the limit.
+/// Number of generators that is so small that only `burst_max` limits the rate.
 const FEW: usize = 2;
 
 /// Polling settings, with the effect that they should have on the polling loop.
@@ -61,8 +61,9 @@ enum Wanted {
 }
 
 const CLOCK: (&str, i64) = ("mode", 1);
-/// Ticks of a millisecond. The 25 us that the loop takes to sleep and to wake up are not counted as
-/// work of a tick; at 2000 ticks per second they would be 5 percentage points of the share.
+/// Setting for ticks of one millisecond. The 25 us that the loop needs to sleep and to wake up are
+/// not counted as work of a tick; at 2000 ticks per second they would be 5 percentage points of the
+/// share.
 const HZ: (&str, i64) = ("hz", 1000);
 const MOST: (&str, i64) = ("burst_max", 1000);
 

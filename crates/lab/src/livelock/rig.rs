@@ -19,14 +19,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wire::Mac;
 
-/// Number of descriptors in each ring (T7: "to absorb the processor being distracted").
+/// Number of descriptors in each ring, large enough for the frames that arrive while the processor
+/// does other work.
 pub const RING: u64 = 2048;
 /// Minimum gap between two clock readings, in nanoseconds, that is taken as time in which the
 /// machine ran something else.
 pub const GAP: u64 = 100_000;
-/// Costs on virtual time, in nanoseconds: the driver's work per frame without register accesses,
-/// and a poll that finds nothing.
+/// Cost on virtual time, in nanoseconds, of the driver's work per frame without register accesses.
 const DRIVER: u64 = 60;
+/// Cost on virtual time, in nanoseconds, of a poll that finds no frame.
 const LOOK: u64 = 40;
 /// Length of a frame in bytes, without FCS.
 const LEN: usize = 60;
@@ -328,7 +329,8 @@ impl Rig {
         self.time.charge(all - std::mem::replace(&mut self.charged, all));
     }
 
-    /// Returns the counts; the caller owns the queue and passes its drops.
+    /// Returns the counts. The caller owns the input queue and passes the number of frames that
+    /// were dropped because it was full.
     pub fn tally(&self, queue_full: u64) -> Tally {
         Tally {
             ns: self.time.now(),
