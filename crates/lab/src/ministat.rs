@@ -82,7 +82,7 @@ fn prepare(args: &[OsString], width: i32, streams: &mut Streams) -> Result<(Opti
     Ok((options, sets))
 }
 
-/// Returns the text for standard output. `sets` holds one to seven sets.
+/// Returns the text for standard output. `sets` contains one to seven sets.
 pub fn report(options: &Options, sets: &[DataSet]) -> Vec<u8> {
     let mut out = Vec::new();
     for (set, symbol) in sets.iter().zip(&SYMBOLS[1..]) {

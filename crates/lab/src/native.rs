@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Packets are dropped at the device's egress: the figure includes all work of the kernel's stack
-//! and no work of a driver. [`NativeSend::device`] reports what drops on this kernel, and whether
-//! the kernel computed the checksums. Where no namespace or no TAP device is available, the packets
-//! go over loopback to a socket that is never read. That includes the receive path, and `device`
-//! reports it. Every packet is accounted for: a trial fails unless the drops in the device's own
-//! statistics grew by the number of packets sent. The child ends when its socket to the parent
-//! closes, however the parent ends.
+//! and no work of a driver. [`NativeSend::device`] reports the drop method that this kernel
+//! supports, and whether the kernel computed the checksums. Where no namespace or no TAP device is
+//! available, the packets go over loopback to a socket that is never read. The figure then includes
+//! the receive path, and `device` reports this. Every packet is accounted for: a trial fails unless
+//! the drops in the device's own statistics grew by the number of packets sent. The child ends when
+//! its socket to the parent closes, however the parent ends.
 //!
 //! [`forward`] compares bridges in the same way: devices, generator, loop and sink run in one such
 //! child. [`routed`] is the kernel's host, router and host for `crate::netperf`.
@@ -41,5 +41,5 @@ pub mod testtool;
 
 pub use subject::{NativeLoop, NativeRecv, NativeSend, native_loop};
 
-/// Payload of every row of the comparison: 22 bytes make a 64-byte frame, without FCS.
+/// Payload size in bytes in every row of the comparison; the frame has 64 bytes without FCS.
 const PAYLOAD: usize = 22;

@@ -98,8 +98,8 @@ pub trait Ground {
     /// A host, port or namespace that cannot be created; an error of the play.
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed>;
 
-    /// Returns whether one thread drives everything, so that only the processor time of that thread
-    /// counts.
+    /// Returns whether one thread drives everything, so that the processor time of that thread is
+    /// the time to measure.
     fn is_one_thread(&self) -> bool;
 }
 
@@ -115,7 +115,7 @@ pub enum Asker {
 /// The threads that drive the ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drivers {
-    /// One thread: run to completion.
+    /// One thread for everything, including the netisr workstreams.
     One,
     /// One thread for all hosts, and one for each netisr workstream of the judged host (see
     /// [`Place::isr`]).
@@ -150,12 +150,12 @@ pub struct Place {
     pub isr: Option<Isr>,
     /// Number of additional addresses of the near end, from [`Place::alias`] on.
     pub aliases: u8,
-    /// Counts wall-clock time even if one thread drives both ends, for comparison with several
+    /// Measures wall-clock time even if one thread drives both ends, for comparison with several
     /// threads.
     pub wall_clock: bool,
 }
 
-/// Netisr settings of a host; the report netisr2005 writes this host in parentheses.
+/// Netisr settings of the judged host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Isr {
     /// Number of workstreams. Each has its own thread, except with [`Drivers::One`], where the
@@ -544,7 +544,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Returns the listening address for all addresses of a host; for IPv6 it accepts IPv4 as well.
+/// Returns the wildcard address of `family` with L4 port `port`. A listener on the IPv6 wildcard
+/// accepts IPv4 as well.
 fn any(family: Domain, port: u16) -> SocketAddr {
     match family {
         Domain::Inet => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),

@@ -43,10 +43,10 @@ pub fn current_cpu() -> Option<usize> {
 }
 
 /// Sets the congestion control of one of the kernel's TCP sockets. In a network namespace that this
-/// process created, this also works for algorithms that the sysctl there refuses.
+/// process created, this also works for algorithms that the namespace's sysctl does not accept.
 ///
 /// # Errors
-/// ENOENT: the kernel has none of that name; EPERM.
+/// ENOENT if the kernel has no algorithm of that name, EPERM if this process may not use it.
 pub fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len`
@@ -137,7 +137,7 @@ impl RawAddr {
         }
     }
 
-    /// Returns the pointer and length that system calls take.
+    /// Returns the pointer and length that system calls expect.
     fn parts(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         match self {
             RawAddr::V4(at) => (std::ptr::from_ref(at).cast(), size_of_val(at) as libc::socklen_t),
@@ -228,8 +228,8 @@ pub fn most_descriptors() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// Makes the C library's allocator return free pages to the system, so that freed memory does not
-/// count as resident. Does nothing with other C libraries.
+/// Makes glibc's allocator return free pages to the system, so that freed memory is not counted as
+/// resident. Does nothing with other C libraries.
 pub fn give_back_free_memory() {
     // SAFETY: it takes a number and releases pages that belong to no allocation.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -41,8 +41,8 @@ impl Page {
     /// Adds a file. The type follows from the extension: `.json`, `.svg`, else text.
     ///
     /// # Errors
-    /// The file is a report that this program cannot read; the page has it as text, with the
-    /// reason.
+    /// The file is a report that this program cannot read. The page then contains the file as text,
+    /// with the reason.
     pub fn add(&mut self, file: &str, content: &str) -> Result<(), String> {
         let kind = file.rsplit_once('.').map_or("", |(_, kind)| kind);
         let text = || format!("<pre>{}</pre>\n", escaped(content));

@@ -109,7 +109,7 @@ impl Panel {
 fn key(panels: &[Panel]) -> String {
     let any = |is_there: fn(&Line) -> bool| panels.iter().flat_map(|panel| &panel.lines).any(is_there);
     let marks =
-        [("dot: median; stroke: 95 % interval", any(|_| true)), ("diamond: then", any(|line| line.then.is_some()))];
+        [("dot: median; stroke: 95 % interval", any(|_| true)), ("diamond: report (then)", any(|line| line.then.is_some()))];
     let marks: Vec<&str> = marks.into_iter().filter(|(_, there)| *there).map(|(mark, _)| mark).collect();
     if marks.is_empty() { String::new() } else { format!("{}.  ", marks.join("; ")) }
 }

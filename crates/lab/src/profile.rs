@@ -1,12 +1,12 @@
-//! Distribution of a command's processor time: `linerate profile -- COMMAND`, the table of the
-//! report rtems2014, for any command of this project.
+//! `linerate profile -- COMMAND`: measures the distribution of the processor time of any command of
+//! this project, and prints it in the format of the report rtems2014.
 //!
-//! [`start`] makes its own thread and every thread that `dispatch` starts afterwards sample itself
-//! ([`signal`]): about a thousand times per second of its processor time, each records its position
-//! and its callers. This needs neither root nor a hardware counter. A collector thread sums equal
-//! stacks while the command runs. [`Running::stop`] resolves addresses to names ([`symbols`]) and
-//! classifies them into [`buckets`]; the [`Profile`] is printed by [`report`], as [`table`], JSON,
-//! or through [`folded`] as a flamegraph.
+//! [`start`] makes the calling thread, and every thread that `dispatch` starts afterwards, sample
+//! itself ([`signal`]). About a thousand times per second of its processor time, a thread records
+//! its position and its callers. This needs neither root nor a hardware counter. A collector thread
+//! sums equal stacks while the command runs. [`Running::stop`] resolves addresses to names
+//! ([`symbols`]) and classifies them into [`buckets`]; the [`Profile`] is printed by [`report`], as
+//! [`table`], JSON, or through [`folded`] as a flamegraph.
 //!
 //! Not covered: children of the process, threads that `dispatch` did not start (their time is in
 //! the table's `runtime`), and the position inside the kernel during a system call. Time of the
@@ -63,7 +63,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        // Holds 40 ms of samples at the highest rate and depth.
+        // Space for 40 ms of samples at the highest rate and depth.
         Options { rate_hz: RATE_HZ, source: Source::ThreadTimers, ring_words: 32 * 1024 }
     }
 }

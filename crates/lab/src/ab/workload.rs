@@ -23,7 +23,7 @@ pub type Setting = (String, String);
 
 /// Names and descriptions of the workloads that have settings of their own.
 pub const RIGS: [(&str, &str); 5] = [
-    ("send", "send 22 bytes with sendto; settings: those printed by linerate ladder (locks, context, pool, burst, ...)"),
+    ("send", "send 22 bytes with sendto; settings: those printed by linerate ladder (locks, pool, burst, ...)"),
     ("route", "forward IPv4 packets; settings: routes=N, burst=N, locks, and every key and setting of a host"),
     ("bridge", "forward frames in a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
     ("filter", "match frames against a filter; settings: expr=EXPRESSION (tcpdump filter)"),

@@ -2,9 +2,9 @@
 //!
 //! A value's column is `(value - origin) / step`. The whole width spans all points and mean +-
 //! deviation of every set; the origin lies half a step below the least value. Marks of one column
-//! are stacked; where sets meet, the marks' numbers are ORed (so set 1 and set 2 make `*`, as does
-//! set 3). In a bar the deviation's ends are drawn first, then the line in the free cells, then M
-//! over them, then A.
+//! are stacked. In a cell with marks of several sets, the numbers of the sets are ORed, so set 1
+//! and set 2 together give `*`, the mark of set 3. In a bar the deviation's ends are drawn first,
+//! then the line in the free cells, then M over them, then A.
 //!
 //! The plot is one flat array, as in the original: a mark with a column outside its row appears in
 //! the next row.

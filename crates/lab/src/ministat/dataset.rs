@@ -86,8 +86,8 @@ impl DataSet {
     /// Reads the file `name`, or standard input for `-`.
     ///
     /// # Errors
-    /// Status 1 if the file cannot be opened, 2 if a line holds no number or there are fewer than
-    /// three points.
+    /// Status 1 if the file cannot be opened, 2 if a line contains no number or there are fewer
+    /// than three points.
     pub fn read(name: &[u8], options: &Options, streams: &mut Streams) -> Result<DataSet, Failure> {
         let (name, mut stream) = streams.open(name)?;
         let (mut points, mut line) = (Vec::new(), 0);
@@ -158,8 +158,8 @@ fn word<'a>(line: &'a [u8], options: &Options) -> Option<&'a [u8]> {
     words.nth(options.column - 1)
 }
 
-/// Sorts by merging, as glibc's qsort; with NaNs among the points the order depends on the
-/// algorithm.
+/// Sorts with merge sort, as glibc's qsort does. If there are NaNs among the points, the order
+/// depends on the algorithm.
 fn merge_sorted(points: &[f64]) -> Vec<f64> {
     if points.len() < 2 {
         return points.to_vec();

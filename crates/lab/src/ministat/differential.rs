@@ -1,5 +1,5 @@
-//! Comparison with the installed tool on random data and options: standard output, standard error
-//! and exit status.
+//! Compares this ministat with the installed one on random data and options: standard output,
+//! standard error and exit status.
 //!
 //! Cases in which the original is killed by a signal cannot be compared and are only counted.
 

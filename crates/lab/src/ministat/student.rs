@@ -1,17 +1,17 @@
 //! Student's t as in ministat: two-sided critical values to three decimals, by degrees of freedom.
 //!
 //! The values are those of the NIST/SEMATECH handbook's table 1.3.6.7.2, doubled to two sides, as
-//! in Debian's ministat 20150715. Trap: the column named 99.5 holds the table's 99.9 % one-sided
-//! values, hence 99.8 % two-sided.
+//! in Debian's ministat 20150715. Caution: the column named 99.5 contains the table's 99.9 %
+//! one-sided values, hence 99.8 % two-sided.
 
 /// Supported confidence levels in per cent; the columns of the table.
 pub const LEVELS: [f64; 6] = [80.0, 90.0, 95.0, 98.0, 99.0, 99.5];
 
-/// Index in [`LEVELS`] of the default.
+/// Index of the default level in [`LEVELS`].
 pub const DEFAULT_LEVEL: usize = 2;
 
-/// Returns the critical value for `freedom` degrees of freedom at `LEVELS[level]`; above 100 the
-/// normal distribution's.
+/// Returns the critical value for `freedom` degrees of freedom at `LEVELS[level]`. For more than
+/// 100 degrees it is that of the normal distribution.
 pub fn critical(freedom: usize, level: usize) -> f64 {
     TABLE[if freedom < TABLE.len() { freedom } else { 0 }][level]
 }

@@ -1,5 +1,5 @@
-//! Golden tests: the manual page's example, and the block printed in Robert Watson's report of 2005
-//! (REPORTS 1.4).
+//! Golden tests: the example of the manual page, and the output that the report netisr2005 (Robert
+//! Watson) contains.
 
 use std::ffi::OsString;
 use std::fs;

@@ -5,7 +5,8 @@
 //!   records when a line enters                                      records when its end was read
 //! ```
 //!
-//! The writer sends the lines of ethpipe2013's device at a fixed frame rate. Before the clock
+//! The writer writes the lines of text that the dummy device of the report ethpipe2013 produces, at
+//! a fixed frame rate. Before the clock
 //! starts, a block is written and read, so that dd is running and its next block begins with the
 //! first counted frame. Frames in a block that is not full at the end are not counted, because only
 //! the end of the stream releases them. The writer busy-waits on the clock until its next line is
@@ -19,17 +20,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::text::{self, MAX_LINE, SLACK};
 
-/// Bit rate of the wire that sets the frame rate, in bits per second: every block size of the sweep
-/// can carry its text.
+/// Bit rate of the wire that determines the frame rate, in bits per second. It is so low that the
+/// text passes in time with every block size of the sweep.
 pub const WIRE: u64 = 100_000_000;
 /// Bytes per frame on the wire outside the frame itself: preamble and gap.
 const GAP: usize = 20;
-/// Bytes written before the clock starts, where dd is absent or does not fill blocks.
+/// Number of bytes written before the clock starts, if dd is absent or does not fill blocks.
 const AHEAD: u64 = 4096;
 /// Maximum bytes per read.
 const READ: usize = 64 << 10;
-/// Minimum duration of a trial, and minimum number of full blocks that dd writes in a trial.
+/// Minimum duration of a trial.
 const LEAST: Duration = Duration::from_millis(100);
+/// Minimum number of full blocks that dd writes in a trial.
 const BLOCKS: u64 = 3;
 
 /// Condition on which dd writes a block.
@@ -66,8 +68,8 @@ pub fn rate(size: usize) -> f64 {
     WIRE as f64 / ((size + GAP) * 8) as f64
 }
 
-/// Returns the text lines of ethpipe2013's device, one for each of its frames of `size` bytes with
-/// FCS. All lines have the same length.
+/// Returns the text lines of the dummy device of the report ethpipe2013, one for each of its frames
+/// of `size` bytes with FCS. All lines have the same length.
 fn lines(size: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     let line = |dst: &wire::Mac| {
         let mut line = vec![0; MAX_LINE + SLACK];

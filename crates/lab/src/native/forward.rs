@@ -5,7 +5,7 @@
 //! ours, xdp and packet   packet socket -> left0 ~ left1 -> port, bridge, port -> right1 ~ right0:
 //!                        counted, then dropped as unclaimed
 //! ours, tap              packet socket -> left -> port, bridge, port -> right: the same
-//! bare                   the same without a bridge, frames, a pool: `port::xdp::bare` and its like
+//! bare                   the same path without bridge, `Frame`s and pool: `port::xdp::bare` etc.
 //! kernel                 packet socket -> left0 ~ left1 -> the kernel's bridge -> right1 ~ right0
 //! kernel.router          the same with addresses at left1 and right1, and the kernel's
 //!                        forwarding between them
@@ -13,9 +13,10 @@
 //! `~` is a pair of veths. Devices, generator, loop and sink run in a child process in a network
 //! namespace of its own: this program again, which executes commands that it reads as lines. One
 //! thread does all of the work in turn: it sends a round of frames, forwards them, and then checks
-//! that each was counted at the far end. So the cost of each half is measured separately, and no
-//! thread waits for another. Rounds alternate between left to right and right to left. The kernel's
-//! bridge works within the generator's call, so it is compared with the whole path of a frame.
+//! that each was counted by the far device. So the costs of sending and of forwarding are measured
+//! separately, and no thread waits for another. Rounds alternate between left to right and right to
+//! left. The kernel's bridge works within the generator's call, so it is compared with the whole
+//! path of a frame.
 
 mod devices;
 mod ends;
@@ -96,8 +97,8 @@ pub struct Idle(Asleep);
 enum Asleep {
     /// With TAP devices, in a child.
     Taps(Bench),
-    /// With two emulated cards that interrupt, in this process; and the reason why TAP devices are
-    /// unavailable.
+    /// With two emulated cards with interrupts, in this process. The text is the reason why TAP
+    /// devices are unavailable.
     Cards(Box<(Switch, Ends)>, String),
 }
 
@@ -209,15 +210,14 @@ impl Bench {
     }
 }
 
-/// A stage of a loop: its name, its ticks per frame, and whether it is a port's part of another
-/// stage.
+/// Cost of one processing stage of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageCost {
     /// Name of the stage in the ledger.
     pub stage: String,
     /// Ticks of the stage per frame.
     pub ticks: f64,
-    /// Set if the stage lies within another one.
+    /// Set if the stage is a port's part of another stage, whose ticks include it.
     pub within: bool,
 }
 
@@ -277,7 +277,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Creates a subject that runs its trials at `bench`, on processor `core`.
+    /// Creates a subject that runs its trials in `bench`, on processor `core`.
     pub fn new(id: &str, bench: &Rc<RefCell<Bench>>, part: Part, core: usize) -> Forward {
         Forward { id: id.to_owned(), bench: Rc::clone(bench), part, core, bridge: None }
     }

@@ -1,5 +1,5 @@
-//! `netrate juggle`, as in the program that it imitates: messages between two descriptors of one
-//! kernel.
+//! `netrate juggle`: sends messages to and fro between two descriptors of one kernel, like the
+//! FreeBSD program that it imitates.
 //!
 //! | channel | implementation |
 //! |---|---|

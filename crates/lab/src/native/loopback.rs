@@ -31,7 +31,7 @@ fn joined() -> anyhow::Result<[TcpStream; 2]> {
     Ok([client, server])
 }
 
-/// Bulk transfer with both ends on one thread; an operation is a byte carried.
+/// Bulk transfer with both ends on one thread; an operation is one transferred byte.
 pub type LoopbackBulk = Bulk<TcpStream>;
 
 impl LoopbackBulk {
@@ -44,7 +44,7 @@ impl LoopbackBulk {
     }
 }
 
-/// Creates a bulk transfer from one core to another; an operation is a byte carried.
+/// Creates a bulk transfer from one core to another; an operation is one transferred byte.
 ///
 /// # Errors
 /// As [`TwoCores::new`].
@@ -99,8 +99,8 @@ impl LoopbackRr {
         Ok(LoopbackRr { id: id.to_owned(), ends: Ends::Tcp(ends), idle: Vec::new() })
     }
 
-    /// Creates the subject over a TCP connection among idle ones: as many as the process's
-    /// descriptor limit allows, at most `most`.
+    /// Creates the subject over one TCP connection, while other connections are open and idle: as
+    /// many as the process's descriptor limit allows, at most `most`.
     ///
     /// # Errors
     /// A socket call failed.

@@ -1,5 +1,5 @@
-//! Reads one of our datagrams back from the TAP, before frames are dropped, and checks that the
-//! frame is as the comparison states.
+//! Reads one of our datagrams back from the TAP device, before frames are dropped, and checks that
+//! the frame has the length, the address and the checksums that the comparison assumes.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use wire::checksum::Partial;
 use wire::eth::{EtherType, Mac};
 use wire::{Proto, eth, ip4, udp};
 
-/// Finds our datagram among the frames of the TAP and checks it. Returns the finding, for the
+/// Finds our datagram among the frames of the TAP device and checks it. Returns a phrase for the
 /// description of the device.
 pub(super) fn datagram(tap: &mut File, to: Mac) -> anyhow::Result<&'static str> {
     let mut frame = [0; 2048];
@@ -33,8 +33,8 @@ fn udp_in(frame: &[u8]) -> Option<(eth::Header, &[u8])> {
     (header.proto == Proto::UDP).then_some((link, packet))
 }
 
-/// Returns whether the header's checksum and UDP's verify (RFC 1071). An omitted UDP checksum does
-/// not count as right.
+/// Returns whether the checksums of the IPv4 header and of UDP are right (RFC 1071). An omitted UDP
+/// checksum is treated as wrong.
 fn checksums_right(packet: &[u8]) -> anyhow::Result<bool> {
     let header = ip4::Header::parse(packet)?;
     let datagram = header.payload(packet);

@@ -1,9 +1,9 @@
-//! The kernel's host-router-host, as a peer of ours: [`crate::netperf::veth`] in a child in a
-//! network namespace of its own.
+//! The kernel's setup of host, router and host, as a peer of our own: [`crate::netperf::veth`] in a
+//! child in a network namespace of its own.
 //!
 //! The child is this program again ([`crate::child`]). It sets up its devices once, and executes a
-//! run for each line from the parent: `CPU MILLISECONDS WORK`, where WORK is a test of netperf's or
-//! `tcpconnect`. One thread, pinned to that processor, drives both ends.
+//! run for each line from the parent: `CPU MILLISECONDS WORK`, where WORK is the name of a netperf
+//! test or `tcpconnect`. One thread, pinned to that processor, drives both ends.
 
 use crate::child::{self, Child, numbers};
 use crate::netperf::Drivers;
@@ -22,7 +22,7 @@ const CUT: &str = "cut";
 /// Name of the tcpconnect work.
 const CONNECT: &str = "tcpconnect";
 
-/// A subject that works through the kernel's router.
+/// Subject that runs a test through the kernel's router.
 #[derive(Debug)]
 pub struct Routed {
     id: String,
@@ -31,11 +31,11 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// Creates a subject that runs `test` for `time` per trial, or tcpconnect without a test, on
-    /// processor `core`.
+    /// Creates a subject that runs `test`, or tcpconnect if `test` is `None`, for `time` per trial
+    /// on processor `core`.
     ///
     /// # Errors
-    /// No namespaces, no veth, no forwarding.
+    /// Namespaces, veth devices or forwarding are unavailable.
     pub fn new(
         id: &str,
         segments: Segments,

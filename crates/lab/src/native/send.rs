@@ -17,7 +17,7 @@ use port::os::netns;
 /// Kind of the child; its role is `own <the parent's user namespace>`, or `none <why>`.
 pub(crate) const KIND: &str = "send";
 
-/// Maximum payload of one frame of 1500 bytes.
+/// Maximum payload size in bytes of a datagram with an MTU of 1500.
 const LARGEST: usize = 1472;
 /// Maximum number of messages in one sendmmsg(2): UIO_MAXIOV.
 const MOST_AT_ONCE: usize = 1024;
@@ -48,7 +48,7 @@ pub(super) struct Done {
     pub dropped: u64,
 }
 
-/// The child, as held by its parent.
+/// The parent's handle of the child.
 #[derive(Debug)]
 pub(super) struct Sender(Child);
 

@@ -18,8 +18,8 @@ pub fn is_installed(tool: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
 }
 
-/// Returns the path of the program `linerate`: this program, or the one built beside it if this is
-/// a benchmark, or one directory above if this is a test.
+/// Returns the path of the program `linerate`. This is the running program, the program in the same
+/// directory if a benchmark is running, or the one in the parent directory if a test is running.
 ///
 /// # Errors
 /// The program does not exist.
@@ -35,8 +35,8 @@ pub fn program() -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// Files of frames, in memory where /dev/shm exists, removed on drop. The frames are those of
-/// ethpipe2013's dummy device: ten destinations in turn.
+/// Files of frames, in /dev/shm if it exists, removed on drop. The frames are those of the dummy
+/// device of the report ethpipe2013, which go to ten destinations in turn.
 #[derive(Debug)]
 pub struct Corpus {
     dir: PathBuf,
@@ -46,8 +46,9 @@ pub struct Corpus {
     bytes: u64,
 }
 
-/// Prefix of the names of directories of files, and the name of the file in each that is locked.
+/// Prefix of the name of a corpus's directory.
 const PREFIX: &str = "linerate-lab-";
+/// Name of the file in the directory that is locked while the corpus is in use.
 const LOCK: &str = "lock";
 /// The kernel's FUSE device.
 const FUSE: &str = "/dev/fuse";
@@ -67,8 +68,8 @@ impl Corpus {
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         remove_stale(&base);
         let name = format!("{}-{:x}", std::process::id(), crate::os::monotonic_ns());
-        // Other processes remove directories of the second name, so it is given once the lock is
-        // held.
+        // Other processes remove unlocked directories that begin with PREFIX, so the directory gets
+        // that name only after its file is locked.
         let (new, dir) = (base.join(format!("linerate-new-{name}")), base.join(format!("{PREFIX}{name}")));
         fs::create_dir(&new).with_context(|| new.display().to_string())?;
         let lock = File::create(new.join(LOCK)).with_context(|| new.display().to_string())?;
@@ -146,9 +147,8 @@ impl Drop for Corpus {
     }
 }
 
-/// Removes the files that ended processes left in `base`: a process that is killed removes nothing.
-/// A directory is removed if its lock is free, whichever user, container or process namespace made
-/// it.
+/// Removes the directories that killed processes left in `base`. A directory is removed if its lock
+/// is free, whichever user, container or process namespace created it.
 fn remove_stale(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
@@ -159,7 +159,8 @@ fn remove_stale(base: &Path) {
     }
 }
 
-/// Builds the frame of ethpipe2013's dummy device for `dst`, padded with zeros to `len` bytes.
+/// Builds the frame that the dummy device of the report ethpipe2013 sends to `dst`, padded with
+/// zeros to `len` bytes.
 pub(super) fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = dst.to_vec();
     frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x88, 0x99, 0x23, 0x1e, 0x0a, 0xcf, 0xe5, 0x3a, 0xdf]);

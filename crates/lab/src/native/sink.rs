@@ -82,8 +82,8 @@ impl Sink {
         Sink::loopback(why)
     }
 
-    /// Creates a socket on 127.0.0.1 that is never read, filled until it drops; `why` is the reason
-    /// why the better device is unavailable.
+    /// Creates a socket on 127.0.0.1 that is never read, and fills it until it drops packets. `why`
+    /// is the reason why a TAP device is unavailable.
     pub fn loopback(why: &str) -> anyhow::Result<Sink> {
         let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot bind a UDP socket on 127.0.0.1")?;
         let l4_port = unread.local_addr()?.port();

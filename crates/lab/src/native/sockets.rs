@@ -1,4 +1,4 @@
-//! The host kernel's sockets as an end of `apps::netperf`'s tests.
+//! The host kernel's sockets as one end of the tests of `apps::netperf`.
 //!
 //! If an end has its own thread, its calls block briefly, like netperf's blocking calls. If one
 //! thread drives both ends, no call blocks, and loopback has delivered everything when the call
@@ -186,7 +186,7 @@ impl Sockets for KernelSockets {
     fn accept(&mut self, listener: usize) -> Result<(usize, SocketAddr), Failure> {
         let Sock::Listener(socket, setup) = self.sock(listener)? else { return Err(Failure::Invalid) };
         if self.waits(setup) {
-            // accept reports whether there is a connection.
+            // The result is ignored, since accept reports whether there is a connection.
             let _ = dispatch::wait_readable(&[socket.as_fd()], Some(MOMENT));
         }
         let (stream, peer) = socket.accept().map_err(failure)?;
@@ -197,8 +197,8 @@ impl Sockets for KernelSockets {
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<usize, Failure> {
         let open = || {
             let stream = match self.calls {
-                // Blocking here would keep the other end from its turn, which the connect may
-                // depend on.
+                // A blocking connect would stop the other end, which the same thread drives, and
+                // might then never complete.
                 Calls::Return => self.at_home(|| os::begin_connect(to, setup.from))?,
                 Calls::Wait if setup.from.is_some() => connected(self.at_home(|| os::begin_connect(to, setup.from))?)?,
                 Calls::Wait => self.at_home(|| TcpStream::connect_timeout(&to, CONNECT))?,

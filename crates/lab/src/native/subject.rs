@@ -29,7 +29,7 @@ pub struct NativeSend {
 }
 
 impl NativeSend {
-    /// Starts the child, which sets up its device. A trial makes one `send` per packet.
+    /// Starts the child, which sets up its device. A trial calls `send` once per packet.
     ///
     /// # Errors
     /// The child cannot be started, or has neither a TAP nor loopback to send into.
@@ -73,7 +73,7 @@ impl Subject for NativeSend {
 pub struct NativeLoop {
     /// Description of the device, as [`NativeSend::device`].
     pub device: String,
-    /// Send call: `send`, or `sendmmsg, <burst> at a time`.
+    /// Send call: `send`, or `sendmmsg, <burst> messages per call`.
     pub call: String,
     /// Number of packets sent, and their cost.
     pub reading: Reading,
@@ -123,8 +123,8 @@ pub struct NativeRecv {
     to: UdpSocket,
 }
 
-/// Number of datagrams that wait in the socket: a default receive buffer (212,992 bytes, 768
-/// charged for each) holds 277.
+/// Number of datagrams that wait in the socket. A default receive buffer has space for 277 (212,992
+/// bytes, of which each datagram is charged 768).
 pub(super) const WAITING: u64 = 128;
 pub(super) const REFILLS: u64 = 100;
 

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! passt and slirp4netns terminate the guest's TCP in user space, as our host does, and pass its
-//! bytes to a socket of the kernel; our host is the application itself. Each runs in a network
-//! namespace of its own, in a child that is this program again ([`crate::child`]) and executes the
-//! commands `down SECONDS` and `up SECONDS`.
+//! bytes to a socket of the kernel; our host is the application itself. Each of the setups runs in
+//! a network namespace of its own, in a child that is this program again ([`crate::child`]) and
+//! executes the commands `down SECONDS` and `up SECONDS`.
 
 mod client;
 mod place;
@@ -34,7 +34,7 @@ pub enum Who {
     Pasta,
     /// slirp4netns, with MTU 65520 as its manual advises for throughput.
     Slirp4netns,
-    /// A host of ours behind an impairment: 20 ms of round trip, 1 % of the frames lost.
+    /// A host of ours behind an impairment: 20 ms round-trip time, 1 % frame loss.
     Lossy,
     /// The kernel behind the same impairment.
     LossyKernel,

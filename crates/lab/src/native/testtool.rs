@@ -1,9 +1,9 @@
 //! `linerate testtool --native send`: the tool's result block, with the host kernel's `send` in
 //! place of our stack's.
 //!
-//! The source is the kernel's connected socket; the sink is a device that drops, with its own
-//! count. Only the send calls are timed. `-b` above 1 uses sendmmsg(2) with that many datagrams per
-//! call. The program's main must call [`crate::child_main_if_requested`] first.
+//! The source is the kernel's connected socket. The sink is a device that drops the packets and
+//! counts them. Only the send calls are timed. With `-b` above 1, sendmmsg(2) sends that many
+//! datagrams per call. The program's main must call [`crate::child_main_if_requested`] first.
 
 use std::io::Write;
 use std::time::Duration;

@@ -125,8 +125,8 @@ pub fn serve_native<A: FarEnd>(
     Ok(())
 }
 
-/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`; the
-/// kernel's resolver looks up its name.
+/// Runs the near end on the kernel's sockets, against the far end at L4 port `port` of `far`. If
+/// `far` is a name, the C library's resolver looks it up.
 ///
 /// # Errors
 /// No such interface or name; an error of the play.

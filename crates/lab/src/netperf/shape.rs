@@ -26,7 +26,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Creates a shape in which `near` connects to the first address of `families` of `far`; by
+    /// Creates a shape in which `near` connects to the first address of `far` in `families`. By
     /// default the file's first host connects to its last. One thread steps all hosts
     /// ([`HostConfig::on_one_thread`]).
     ///

@@ -82,8 +82,9 @@ fn no_syn_again(place: &Place, play: &mut impl Play, also: &[&str]) {
     }
 }
 
-/// With the default sizes of tcpp and http. A megabyte or more also loses segments where a pair is
-/// full, so the retransmission timer's counter is checked with one byte per connection.
+/// Uses the default sizes of tcpp and http. A transfer of a megabyte or more also loses segments
+/// when a pair's ring is full, so the counter of the retransmission timer is checked with one byte
+/// per connection.
 #[test]
 fn time_starts_after_neighbor_resolution() {
     for over in [Over::Pair, Over::Router] {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of concurrent connections if the near end is our host, limited by the number of
 /// threads that can be inside stacks.
 pub const THREADS_MAX: usize = 48;
-/// Pause after a failed connect: no L4 port is left for the moment.
+/// Pause after a failed connect, during which an L4 port may become free.
 const NAP: Duration = Duration::from_millis(1);
 
 impl Place {

@@ -103,8 +103,8 @@ impl Ground for Veth {
     }
 }
 
-/// Waits until the far host refuses a connection: IPv6 routes become usable up to a second after
-/// the links are up, when the kernel has noticed it.
+/// Waits until the far host refuses a connection, which proves that packets reach it. IPv6 routes
+/// become usable up to a second after the links are up.
 fn await_path(far: IpAddr) -> anyhow::Result<()> {
     const ATTEMPT: Duration = Duration::from_millis(200);
     const DISCARD: u16 = 9;

@@ -1,5 +1,5 @@
-//! Rows of a sweep as curves: ethpipe2013's throughput against dd's block size, one chart for each
-//! frame size.
+//! Rows of a sweep as curves: the throughput of the reproduction of the report ethpipe2013 against
+//! dd's block size, with one chart for each frame size.
 //!
 //! A row called `read.64.4K` is a point of the curve `read` in the chart of 64-byte frames, at
 //! x = 4096 bytes.

@@ -59,7 +59,7 @@ fn the_legend_has_only_the_marks_in_use() {
     let (mut report, _) = result::tests::example();
     let drawn = |report: &Report| {
         let svg = Chart::of(report, None).svg();
-        (svg.contains("<path "), svg.contains("diamond: then"), svg.contains("dot: median"))
+        (svg.contains("<path "), svg.contains("diamond: report (then)"), svg.contains("dot: median"))
     };
     assert_eq!(drawn(&report), (true, true, true));
     for then in report.rows.iter_mut().filter_map(|row| row.then.as_mut()) {

@@ -1,5 +1,5 @@
-//! Classification of samples: the buckets of rtems2014's profile, and the table of rules that
-//! assigns samples to them.
+//! Classification of samples: buckets like those of the profile in the report rtems2014, and the
+//! table of rules that assigns samples to them.
 //!
 //! The names of a sample run from the innermost inlined function outwards. The first name that
 //! matches a rule determines the bucket and the name of the table's row. So an `unwrap` inlined
@@ -74,11 +74,12 @@ impl Bucket {
     }
 }
 
-/// Rules, the first matching one applies. A pattern is a module or function and everything below
-/// it; with a star at the end it is a prefix. Specific rules precede general ones.
+/// Rules, of which the first matching one applies. A pattern matches a module or function and
+/// everything below it. A pattern with a star at the end is a prefix. Specific rules precede
+/// general ones.
 const RULES: &[(Bucket, &[&str])] = &[
     (Bucket::Kernel, &["[kernel]*"]),
-    // The timer wheel: it reads no clock.
+    // The timer wheel belongs to scheduling, since it reads no clock.
     (Bucket::Scheduling, &["clock::wheel"]),
     (
         Bucket::Time,
@@ -159,8 +160,8 @@ const RULES: &[(Bucket, &[&str])] = &[
     (
         Bucket::IpEthernet,
         &[
-            // These also fragment the host's own packets; errors about other hosts' packets
-            // are packets of this host.
+            // `output_fragments` also fragments the host's own packets. The other functions
+            // send ICMP errors, which are packets of this host.
             "inet::ip4::forward::output_fragments",
             "inet::ip4::forward::host_unreachable",
             "inet::ip4::forward::maybe_redirect",
@@ -208,8 +209,8 @@ fn of(name: &str) -> Option<Bucket> {
     RULES.iter().find(|(_, patterns)| patterns.iter().any(fits)).map(|(bucket, _)| *bucket)
 }
 
-/// Modules used by several protocols; their time is assigned to the caller's protocol (in the
-/// report, `in_pcblookup_hash` and `callout_reset_on` belong to TCP).
+/// Modules used by several protocols. Their time is assigned to the caller's protocol, as in the
+/// report rtems2014, where `in_pcblookup_hash` and `callout_reset_on` belong to TCP.
 const SHARED: [&str; 3] = ["inet::demux", "inet::ready", "clock::wheel"];
 
 /// Returns the index of the name that determines the bucket, and the bucket. `names` is ordered

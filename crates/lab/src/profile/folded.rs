@@ -1,4 +1,4 @@
-//! Folded stacks, `thread;outer;inner 1234`, and the flamegraphs made from them.
+//! Folded stacks, `thread;outer;inner 1234`, and the flamegraphs drawn from them.
 //!
 //! The number is microseconds of processor time. The format is that of the flamegraph tools, so
 //! files can be exchanged with them.

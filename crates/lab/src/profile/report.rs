@@ -1,7 +1,8 @@
 //! A profile as text and as JSON: coverage, functions, buckets, the cost ledger, and warnings.
 //!
 //! Shares are of the processor time represented by the samples, in thousandths of a percent,
-//! rounded down. Every table sums to 100 %: a last row holds the entries too small to be listed.
+//! rounded down. Every table sums to 100 %, since its last row contains the sum of the entries that
+//! are too small to be listed.
 
 use super::folded;
 use super::table::{self, Layout};
@@ -12,8 +13,8 @@ use serde::Serialize;
 use stats::{Costs, Probe, Row};
 use std::collections::BTreeMap;
 
-/// Functions below this share, in thousandths of a percent, are summed in one row. The tables of
-/// the original report have the same limit.
+/// Minimum share of a listed function, in thousandths of a percent; functions with a smaller share
+/// are summed in one row. The tables of the report rtems2014 have the same limit.
 const LISTED: u64 = 480;
 /// Unresolved share above which a warning is given, in thousandths of a percent.
 const UNRESOLVED_WARNING: u64 = 5_000;

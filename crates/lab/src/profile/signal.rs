@@ -2,14 +2,14 @@
 //! position.
 //!
 //! Each thread has two timers, both of which signal that thread only. The metronome, on
-//! CLOCK_MONOTONIC, sets the sampling rate. It wakes a sleeping thread, and then finds the place of
-//! the sleep, not of the work. So a tick counts only if the thread ran for the whole time since the
-//! last tick, and the metronome stops if the thread keeps sleeping. The second timer, on the
-//! thread's own processor time, cannot fire while the thread sleeps, and restarts the metronome.
-//! The second timer alone is insufficient: the kernel checks it only at its own clock tick (250
-//! samples per second here, all in step with the scheduler). The metronome's period is randomized:
-//! with a fixed period, a function that takes a quarter of each half millisecond was shown with
-//! 32 % of the time.
+//! CLOCK_MONOTONIC, sets the sampling rate. It also wakes a sleeping thread, and would then record
+//! the position of the sleep instead of that of the work. So a tick of the metronome is used only
+//! if the thread ran for the whole time since the last tick, and the metronome stops if the thread
+//! keeps sleeping. The second timer, on the thread's own processor time, cannot fire while the
+//! thread sleeps, and restarts the metronome. The second timer alone is insufficient, since the
+//! kernel checks it only at its own clock tick (250 samples per second with CONFIG_HZ=250, all in
+//! step with the scheduler). The metronome's period is randomized: with a fixed period, a function
+//! that runs for a quarter of each half millisecond received 32 % of the time.
 //!
 //! A sample's weight is the processor time since the sample before, so the weights sum to the
 //! thread's time whatever the timers did. The handler is async-signal-safe: it reads the
@@ -147,8 +147,8 @@ impl Recorder {
         let ran = now.saturating_sub(self.last_ns.load(Ordering::Relaxed));
         let lately = now.saturating_sub(self.tick_ns.swap(now, Ordering::Relaxed));
         let passed = wall.saturating_sub(self.tick_wall_ns.swap(wall, Ordering::Relaxed));
-        // A tick of the metronome may find a thread asleep that ran before; its position is then
-        // not that of the work.
+        // A tick of the metronome may interrupt a thread that sleeps after it has run. The position
+        // is then that of the sleep, not of the work.
         let metronome = self.timers.is_some() && self.ticking.load(Ordering::Relaxed);
         let here = !metronome || lately >= passed - passed / 8;
         if here && ran >= self.period_ns / 4 {
@@ -342,8 +342,8 @@ impl Drop for Sampled {
         CURRENT.set(ptr::null());
         compiler_fence(Ordering::SeqCst);
         for timer in self.recorder.timers.into_iter().flatten() {
-            // SAFETY: the timer was made by timer_create and is deleted here only; the handler no
-            // longer uses it.
+            // SAFETY: the timer was created by timer_create and is deleted here only; the handler
+            // no longer uses it.
             unsafe { libc::timer_delete(timer) };
         }
         self.recorder.ended_ns.store(os::thread_cpu_ns().max(1), Ordering::Release);

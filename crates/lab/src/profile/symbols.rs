@@ -1,10 +1,10 @@
 //! Resolves an address to names: the functions inlined there first, then the function itself.
 //!
-//! Release builds carry line tables: for each inlined call a bare name (`push`) and its source
+//! Release builds contain line tables: for each inlined call a bare name (`push`) and its source
 //! file. For files of this project and of the standard library the file determines the module, so a
 //! name is the file's module path and the bare name: `inet::udp::output::send`. Types and generics
-//! are omitted. Code without a line table has its symbol's name; a system call is `[kernel]` and
-//! the function that made it.
+//! are omitted. The name of code without a line table is that of its symbol. The name of a system
+//! call is `[kernel]`, followed by the function that called it.
 
 use super::modules::{Elf, Module, Modules, VDSO};
 use addr2line::gimli::{Dwarf, EndianSlice, NativeEndian, SectionId};

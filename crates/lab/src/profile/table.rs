@@ -1,11 +1,11 @@
-//! rtems2014's table, byte for byte: a coverage line, a ruler, and for each function its share and
-//! a logarithmic bar.
+//! The profile table of the report rtems2014, byte for byte: a coverage line, a ruler, and for each
+//! function its share and a logarithmic bar.
 //!
 //! The bar has `floor(7.52 log2(percent) + 0.25)` marks; this gives all 73 bars of the report's
 //! three tables. A bar without marks is `<` below about one percent (the report has one at 1.001
 //! and none at 1.033). The ruler's figures are at `floor(7.52 log2(percent))`. Shares are truncated
-//! to three decimals, not rounded: only then do the tables' shares come from whole counts (of 1697,
-//! 1451 and 2386 samples).
+//! to three decimals, not rounded, since only truncation gives the shares in the report's tables
+//! from whole counts (of 1697, 1451 and 2386 samples).
 
 /// Marks per doubling of the share.
 const MARKS: f64 = 7.52;
@@ -51,8 +51,8 @@ pub fn bar(share: u64, width: usize) -> String {
 }
 
 /// Formats the line above the table: the share of the samples with a name; the share of the
-/// process's time in sampled threads; the share of those threads' time represented by samples. (The
-/// report's profiler prints the same three of an instruction trace.)
+/// process's time in sampled threads; the share of those threads' time represented by samples. The
+/// report's profiler prints the same three shares for an instruction trace.
 pub fn coverage(coverage: u64, runtime: u64, covtime: u64) -> String {
     format!(
         "       perf disabled   coverage: {}  runtime: {}   covtime: {}\n",

@@ -32,8 +32,8 @@ fn a_frame_waits_until_its_block_is_full_and_larger_blocks_take_longer() {
     let delay = |block| trial(64, Between::Dd(block, Blocks::Full)).unwrap();
     let fill = |block: u64| block as f64 / (rate(64) * 169.0) * 1e6;
     let (small, large) = (delay(4 << 10), delay(1 << 20));
-    // The frames of a block wait between none and all of the time that fills it, so the median is
-    // half of that time; other delays add to it.
+    // The frames of a block wait between zero and the whole time that it takes to fill the block,
+    // so their median is half of that time. Other delays are added to it.
     assert!(large.median > fill(1 << 20) * 0.4 && large.p99 > fill(1 << 20) * 0.9, "{large:?} of {}", fill(1 << 20));
     assert!(small.median > fill(4 << 10) * 0.4 && small.median < large.median, "{small:?} {large:?}");
     assert!(small.p99 >= small.median && large.frames > 14_000, "{small:?} {large:?}");

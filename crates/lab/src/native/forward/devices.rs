@@ -10,7 +10,7 @@ use port::os::tun;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 
-/// 64-byte frames on the wire, without FCS.
+/// Length of a frame in bytes, without FCS; the frame has 64 bytes on the wire.
 const LEN: usize = 60;
 /// Number of stations at each side: 1,000 in all, as in the row `bridge.1k`.
 const STATIONS: usize = 500;

@@ -21,7 +21,7 @@ pub enum Ends {
     Cards(Box<Cards>),
 }
 
-/// Cards at the far ends of the wires.
+/// Emulated cards that are connected by a wire to the cards of the switch.
 pub struct Cards {
     left: Port,
     right: Port,

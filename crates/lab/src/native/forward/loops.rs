@@ -32,11 +32,11 @@ pub struct Bridge {
     pub settle_ms: u64,
 }
 
-/// Number of buffers in the pool: the default of a pool, and the number that the bare loop of `xdp`
-/// has.
+/// Number of buffers in the pool. It is the default of a pool; the bare loop over `xdp` has as
+/// many.
 const BUFFERS: usize = 4096;
-/// Number of frames in a round. An `xdp` port gives the kernel an eighth of its pool to fill, and a
-/// TAP device's queue holds 1000: a round is smaller than both.
+/// Number of frames in a round. An `xdp` port gives the kernel an eighth of its pool to fill, and
+/// the queue of a TAP device has space for 1000 frames. A round is smaller than both.
 const ROUND: usize = 256;
 /// Number of frames in a round over `packet` ports. Such a port receives a block of frames when the
 /// block is full or its timeout expires, and this round contains blocks of both kinds.

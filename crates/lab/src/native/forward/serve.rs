@@ -143,8 +143,8 @@ impl Bridge {
         ensure!(passed == count, "{passed} of {count} frames were received");
         let mut arrived = way.arrived()? - before;
         if arrived < count {
-            // Rarely, the kernel leaves some frames to one of its own threads. The wait for these
-            // frames counts as forwarding time.
+            // Rarely, one of the kernel's own threads processes some frames later. The wait for
+            // these frames is included in the forwarding time.
             add(&mut all.passed, &measure(0, || self.passes.wait(way, before + count)));
             arrived = way.arrived()? - before;
         }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Server {
     pub addr: Ipv4Addr,
     pub port: u16,
-    /// Congestion control of both ends, if the test depends on it; choosing requires privileges in
-    /// the machine's own namespace.
+    /// Congestion control of both ends; `None` for iperf3's default if the test does not depend on
+    /// it, since the choice requires privileges in the machine's own namespace.
     pub congestion: Option<&'static str>,
 }
 
@@ -21,9 +21,10 @@ pub(super) struct Server {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// Runs `BEFORE iperf3 -c ...`; returns the bytes received and the nanoseconds that the
-    /// transfer took. A client that fails is started again for up to [`PATIENCE`]. `meanwhile` is
-    /// called after each start; it may run until the client has ended, or return earlier.
+    /// Runs iperf3's client, with the words of `before` in front of its command line. Returns the
+    /// bytes received and the nanoseconds that the transfer took. A client that fails is started
+    /// again for up to [`PATIENCE`]. `meanwhile` is called after each start; it may run until the
+    /// client has ended, or return earlier.
     pub fn run(
         self,
         before: &[&str],
@@ -60,7 +61,8 @@ impl Server {
     }
 }
 
-/// Waits for the client and returns its output, which is a few kilobytes: less than a pipe holds.
+/// Waits for the client and returns its output. The output has a few kilobytes, which fit into a
+/// pipe.
 fn finish(mut child: Child, patience: Duration) -> anyhow::Result<String> {
     let until = Instant::now() + patience;
     while child.try_wait().context("cannot wait for iperf3")?.is_none() {

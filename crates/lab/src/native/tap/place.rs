@@ -1,8 +1,8 @@
 //! The child's side: sets up the other end of the TAP device, and runs iperf3's client once for
 //! each line.
 //!
-//! The parent chose the namespace before the exec. Programs started here end at the socket's end of
-//! file.
+//! The parent entered the namespace before the exec. Programs started here are killed when the
+//! child reads end of file from its socket.
 
 use super::client::Server;
 use super::{Way, Who};
@@ -71,7 +71,7 @@ impl Drop for Kept {
     }
 }
 
-/// The other end of the TAP device, and the way in which a client reaches it.
+/// The other end of the TAP device, and what a client needs to reach it.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Inner {
     /// iperf3 runs in this namespace.
@@ -119,7 +119,7 @@ impl Inner {
         Ok(Inner::Here { server: Server { addr: ours, port: PORT, congestion }, _kept: vec![host] })
     }
 
-    /// Prepares pasta, which takes its addresses from an interface and maps the gateway to the
+    /// Prepares pasta, which copies its addresses from an interface and maps the gateway to the
     /// loopback of this namespace.
     fn pasta() -> anyhow::Result<Inner> {
         let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
