@@ -12,9 +12,9 @@
 //!             "ratio": {"median": 2.1, "lo": 2.0, "hi": 2.2}}],
 //!  "notes": []}
 //! ```
-//! `then` is the figure of the original report that the row comes from; `now` is this run's figure.
-//! Both may be null or absent where the contract permits. Every ratio is above 1 for better: `now`
-//! than before, or our row than the peer.
+//! `then` is the figure of the published report that the row reproduces; `now` is this run's
+//! figure. Each of them is null if there is none. A ratio above 1 means that `now` is better than
+//! the row it is compared with, or that our row is better than the peer.
 
 use std::io::{self, Write};
 
@@ -129,7 +129,7 @@ pub struct Row {
     pub id: String,
     /// Description of the subject.
     pub title: String,
-    /// Figure of the original report, if it has this row.
+    /// Figure of the published report that the row reproduces; `None` if the report has none.
     pub then: Option<Quoted>,
     /// Figure of this run; null if it could not be measured, with the reason in `missing`.
     pub now: Option<Figure>,
@@ -174,7 +174,7 @@ pub struct Quoted {
     /// Number of trials reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
-    /// As in [`Figure::unit`].
+    /// Unit, written as in [`Figure::unit`].
     pub unit: String,
 }
 
@@ -204,8 +204,8 @@ pub struct Peer {
     pub row: String,
     /// The peer's figure in this run.
     pub now: Figure,
-    /// Ratio of our row to the peer, above 1 for better; null for a peer with two states, which has
-    /// no meaningful median.
+    /// Ratio of our row to the peer; above 1 if our row is better. It is null for a peer with two
+    /// states, which has no meaningful median.
     pub ratio: Option<Times>,
 }
 
@@ -232,7 +232,7 @@ impl From<Ratio> for Times {
     }
 }
 
-/// Better direction of a unit.
+/// Direction in which figures of a unit are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Less is better: ticks, nanoseconds, bytes used.
@@ -280,7 +280,7 @@ impl Row {
         Row { id, title, then: None, now: None, vs_previous: None, missing: Some(why.to_owned()) }
     }
 
-    /// Adds the original report's figure.
+    /// Adds the figure of the published report that the row reproduces.
     #[must_use]
     pub fn then(mut self, median: f64, unit: &str) -> Row {
         self.then = Some(Quoted { median, lo: None, hi: None, n: None, unit: unit.to_owned() });

@@ -9,11 +9,11 @@
 //! frames (sent before the test frames, so that a bridge learns the testers' addresses) and the
 //! load in both directions are from RFC 2889, which covers bridges.
 //!
-//! Deviations: each frame carries a timestamp, not only one frame of a trial, so that one trial
-//! gives a distribution (26.2 requires twenty trials). The wait for late frames ends when all have
-//! arrived. No frames are sent to a router's own MAC address, so the device is a bridge or a cable.
-//! Sizes include the FCS everywhere. Over IPv6, RFC 5180 applies: frames of its address block,
-//! neighbor solicitations as learning frames, no frame below 84 bytes.
+//! Deviations: each frame contains a timestamp, not only one frame of a trial, so that one trial
+//! gives a distribution (RFC 2544 26.2 requires twenty trials). The wait for late frames ends when
+//! all have arrived. No frames are sent to a router's own MAC address, so the device must be a
+//! bridge or a cable. Sizes include the FCS everywhere. Over IPv6, RFC 5180 applies: frames of its
+//! address block, neighbor solicitations as learning frames, no frame below 84 bytes.
 
 pub mod dut;
 pub mod frames;
@@ -48,7 +48,7 @@ const FLAT_OUT: Duration = Duration::from_millis(200);
 pub enum Test {
     /// Throughput (RFC 2544 26.1).
     Throughput,
-    /// Latency (26.2); requires the throughput, which is measured too.
+    /// Latency (RFC 2544 26.2); requires the throughput, which is measured too.
     Latency,
     /// Frame loss rate (RFC 2544 26.3).
     Loss,
@@ -78,8 +78,8 @@ pub struct Plan {
     pub duration: Duration,
     /// The highest rate to test.
     pub max: Max,
-    /// Resolution of the search for a rate, and the tolerance for a tester that misses the
-    /// requested rate, as a fraction: 0.01 is one per cent.
+    /// Resolution of the search for a rate, and tolerance for a tester that misses the requested
+    /// rate, as a fraction of the rate: 0.01 is one per cent.
     pub resolution: f64,
     /// Recovery time of the device between trials.
     pub settle: Duration,
@@ -90,8 +90,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the RFC's parameters: trials of 60 s (24), 5 s between them (23), bursts of 2 s, 50
-    /// searches (26.4).
+    /// Returns the parameters of RFC 2544: trials of 60 s (section 24), 5 s between trials (section
+    /// 23), bursts of 2 s and 50 searches (section 26.4).
     pub fn by_the_book() -> Plan {
         Plan {
             tests: vec![Test::Throughput, Test::Latency, Test::Loss, Test::BackToBack],
@@ -105,7 +105,8 @@ impl Plan {
         }
     }
 
-    /// Returns parameters for short trials, for trying the command and not for quoting.
+    /// Returns parameters for short trials, for trying the command. The figures are not precise
+    /// enough to quote.
     pub fn quick() -> Plan {
         Plan {
             duration: Duration::from_millis(200),
@@ -137,8 +138,8 @@ pub struct Latency {
     pub p99_ns: u64,
     /// Maximum latency, in nanoseconds.
     pub max_ns: u64,
-    /// Number of frames lost during the measurement; 0 if the device carries this rate without
-    /// loss.
+    /// Number of frames lost during the measurement; 0 if the device forwards frames at this rate
+    /// without loss.
     pub lost: u64,
 }
 
@@ -157,7 +158,7 @@ pub struct SizeResult {
     pub loss: Option<Vec<Tried>>,
     /// Back-to-back frames (RFC 2544 26.4).
     pub back_to_back: Option<BackToBack>,
-    /// Trials that contradict each other.
+    /// Two trials that contradict each other; `None` if all trials agree.
     pub contradiction: Option<Contradiction>,
 }
 
@@ -198,7 +199,7 @@ pub struct Results {
     pub max_is_the_testers: bool,
     /// Sending time of a trial, in seconds.
     pub duration_s: f64,
-    /// Resolution of rates, as a fraction.
+    /// Resolution of the search for a rate, as a fraction of the rate: 0.01 is one per cent.
     pub resolution: f64,
     /// Wait for late frames, in seconds.
     pub drain_s: f64,

@@ -14,7 +14,8 @@
 //! | `bridge.*` | a frame received from one port's ring, bridged, and put into another's |
 //! | `lanes.*` | a frame through a switch of four ports, one loop or two (wall time, all loops) |
 //! | `nic.*` | a frame bridged between cards with descriptor rings, including their drivers' work |
-//! | `fdb.*`, `pool`, `ring` | an address looked up; a buffer; a frame in a ring: bursts of 32 |
+//! | `fdb.*` | an address looked up in a bridge's table, in bursts of 32 |
+//! | `pool`, `ring` | a buffer allocated and freed; a frame passed through a ring: bursts of 32 |
 //! | `ftp.*` | a byte of an FTP transfer, including both hosts' work |
 //! | `up.*`, `smp.*`, `several.*` | a byte, transaction or connection, with netisr (wall time) |
 //! | `hrh.*`, `tcpconnect` | a byte, transaction or connection, without netisr (wall time) |
@@ -63,5 +64,5 @@ pub use tcp::{
 pub use text::Text;
 pub use tunnel::TunnelRig;
 
-/// Payload of the datagram of the report rump2014: 22 bytes.
+/// Payload of each datagram: 22 bytes, as in the report rump2014.
 pub use rung::serve::PAYLOAD;

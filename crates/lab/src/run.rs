@@ -104,8 +104,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets one trial per build and no warm-up, for subjects that build all they need in a trial,
-    /// or have long trials.
+    /// Sets one trial per build and no warm-up, for subjects that create in each trial all that
+    /// they need, or have long trials.
     #[must_use]
     pub fn one_trial(self) -> Options {
         Options { warmup: 0, trials: 1, ..self }
@@ -201,7 +201,7 @@ impl Run<'_> {
         }
     }
 
-    /// Makes a round, and returns whether it is complete.
+    /// Runs a round, and returns whether it is complete.
     fn round(&mut self, round: u32, host: &mut dyn Host) -> bool {
         self.reorder(round);
         let mut made: Vec<Made> = self.sides.iter().map(|_| Made::default()).collect();
@@ -246,7 +246,7 @@ impl Run<'_> {
         }
     }
 
-    /// Builds all sides and makes their trials; returns whether the round is complete, which it is
+    /// Builds all sides and runs their trials. Returns whether the round is complete, which it is
     /// not after Ctrl-C. The error contains the side that failed.
     fn trials(&mut self, round: u32, made: &mut [Made], host: &mut dyn Host) -> Result<bool, (usize, anyhow::Error)> {
         let lanes: Vec<usize> =
@@ -314,7 +314,7 @@ fn seconds(limit: f64) -> Duration {
     if limit > 0.0 { Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX) } else { Duration::ZERO }
 }
 
-/// Makes trials until one is undisturbed or the allowance is used up, and keeps the last.
+/// Runs trials until one is undisturbed or the allowance is used up, and keeps the last.
 fn keep(
     made: &mut Made,
     round: u32,

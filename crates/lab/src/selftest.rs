@@ -207,8 +207,8 @@ pub struct Outcome {
     pub env: Environment,
 }
 
-/// Makes `comparisons` comparisons of equal sides and as many with planted differences, over all
-/// kinds of rows, with `busy` busy processes running.
+/// Runs `comparisons` comparisons of equal sides and as many with planted differences, over all
+/// kinds of rows, while `busy` busy processes run.
 ///
 /// # Errors
 /// A busy process cannot be started.

@@ -1,11 +1,11 @@
 //! A side of a comparison: a measured subject that is built anew for every round.
 //!
 //! A subject that is built once has one placement in memory, one set of hash keys and one order of
-//! construction; repeated timing does not average these out. Two sides with equal settings, built
-//! once and compared over 20 rounds, differed firmly in 20 % of 150 comparisons. So the runner
-//! builds each side for each round, and [`Scatter`] makes the builds differ: Curtsinger and Berger,
-//! Stabilizer (ASPLOS 2013); Kalibera and Jones, Rigorous Benchmarking in Reasonable Time (ISMM
-//! 2013).
+//! construction; repeated timing does not average these out. When two sides with equal settings
+//! were built once and compared over 20 rounds, 20 % of 150 comparisons judged them different. So
+//! the runner builds each side for each round, and [`Scatter`] makes the builds differ: Curtsinger
+//! and Berger, Stabilizer (ASPLOS 2013); Kalibera and Jones, Rigorous Benchmarking in Reasonable
+//! Time (ISMM 2013).
 
 use std::cell::RefCell;
 use std::fmt;

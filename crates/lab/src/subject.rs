@@ -1,9 +1,9 @@
 //! Subjects of a measurement, which do the same work at every trial, and the readings of a trial.
 //!
-//! [`measure`] reads the tick counter innermost: `ticks` is the work alone, less the timer's own
-//! cost. `wall_ns` and `cpu_ns` include a few hundred nanoseconds of clock reading and serve to
-//! judge the trial, not the work. Pass results to [`std::hint::black_box`] inside the closure, or
-//! the compiler may move work out of it.
+//! [`measure`] reads the tick counter directly before and after the work, so `ticks` is the work
+//! alone, less the timer's own cost. `wall_ns` and `cpu_ns` include a few hundred nanoseconds of
+//! clock readings. They serve to detect disturbed trials, not to measure the work. Pass results to
+//! [`std::hint::black_box`] inside the closure, or the compiler may move work out of it.
 
 use serde::{Deserialize, Serialize};
 

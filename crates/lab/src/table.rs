@@ -99,7 +99,7 @@ pub(crate) fn range(figure: &Figure) -> String {
     figure.range.map_or("-".to_owned(), |[least, most]| format!("{} to {}", number(least), number(most)))
 }
 
-/// Formats the ratio of our row to the peer, above 1 for better.
+/// Formats the ratio of our row to the peer; above 1 if our row is better.
 pub(crate) fn better_by(peer: &Peer) -> String {
     peer.ratio.map_or(TWO_STATES.to_owned(), |of| spread([of.median, of.lo, of.hi], of.n, times))
 }

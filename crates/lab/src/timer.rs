@@ -1,7 +1,7 @@
 //! Cost of the timer itself, and the tick rate.
 //!
-//! [`cost`] is the median distance between two back-to-back readings, which an empty measured
-//! region would show. [`crate::subject::measure`] subtracts it, and every
+//! [`cost`] is the median distance in ticks between two back-to-back readings, which is the reading
+//! of an empty measured region. [`crate::subject::measure`] subtracts it, and every
 //! [`crate::env::Environment`] contains it.
 
 use std::sync::OnceLock;

@@ -10,11 +10,12 @@
 //! 4. the 95 % interval lies within the floor on both sides of 1: no difference shown;
 //! 5. else inconclusive, with the smallest difference that this number of builds would find.
 //!
-//! 99 % was chosen because with 95 % and the floor, 1.4 % of equal sides are called different, with
-//! 99 % only 0.6 % (`linerate lab selftest` measures it on real rigs, the tests of this module on
-//! simulated ones). No verdict claims that two sides are equal, and there is no correction for
-//! multiple comparisons. The number of builds that would settle an inconclusive case is not given:
-//! computed from the current estimate it is wrong more than one time in five.
+//! Rule 3 uses 99 % because with a 95 % interval and the floor, 1.4 % of equal sides are judged
+//! different, but with 99 % only 0.6 %. `linerate lab selftest` measures these shares on real rigs,
+//! the tests of this module on simulated ones. No verdict claims that two sides are equal, and
+//! there is no correction for multiple comparisons. The number of builds that would settle an
+//! inconclusive case is not given, since a number computed from the current estimate is wrong more
+//! than one time in five.
 
 use std::fmt;
 use std::str::FromStr;
@@ -120,9 +121,9 @@ impl Verdict {
     }
 }
 
-/// Factor applied to the deviation derived from an interval, for the smallest difference that would
-/// show. The interval of a few builds may be too short, above all if some builds are disturbed or
-/// have a mode of their own.
+/// Factor applied to the deviation derived from an interval, to compute the smallest difference
+/// that would show. The interval of a few builds may be too short, above all if some builds are
+/// disturbed or have a different mode.
 const OF_FEW_BUILDS: f64 = 2.0;
 
 /// Judges `ratio` (above 1 if the second side is better) against the noise floor of its rounds.

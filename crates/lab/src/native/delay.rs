@@ -6,11 +6,10 @@
 //! ```
 //!
 //! The writer writes the lines of text that the dummy device of the report ethpipe2013 produces, at
-//! a fixed frame rate. Before the clock
-//! starts, a block is written and read, so that dd is running and its next block begins with the
-//! first counted frame. Frames in a block that is not full at the end are not counted, because only
-//! the end of the stream releases them. The writer busy-waits on the clock until its next line is
-//! due, which occupies a core.
+//! a fixed frame rate. Before the clock starts, a block is written and read, so that dd is running
+//! and its next block begins with the first counted frame. Frames in a block that is not full at
+//! the end are not counted, because only the end of the stream releases them. The writer busy-waits
+//! on the clock until its next line is due, which occupies a core.
 
 use super::shell::{dummy, is_installed};
 use anyhow::{Context, ensure};

@@ -161,7 +161,7 @@ const RULES: &[(Bucket, &[&str])] = &[
         Bucket::IpEthernet,
         &[
             // `output_fragments` also fragments the host's own packets. The other functions
-            // send ICMP errors, which are packets of this host.
+            // send ICMP messages, which are packets of this host.
             "inet::ip4::forward::output_fragments",
             "inet::ip4::forward::host_unreachable",
             "inet::ip4::forward::maybe_redirect",

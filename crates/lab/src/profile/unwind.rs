@@ -24,7 +24,7 @@ pub(super) struct Registers {
 enum Base {
     Sp,
     Bp,
-    /// An unsupported rule, or between functions.
+    /// Unknown: the rule is not supported, or the address lies between functions.
     Unknown,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Adds a module's section `eh_frame`, linked at `address`, loaded `bias` higher. Unreadable
-    /// entries are skipped.
+    /// Adds a module's section `eh_frame`, which is linked at `address` and loaded `bias` bytes
+    /// above that. Unreadable entries are skipped.
     pub fn add(&mut self, eh_frame: &[u8], address: u64, bias: u64) {
         let section = EhFrame::new(eh_frame, NativeEndian);
         let bases = BaseAddresses::default().set_eh_frame(address);

@@ -49,8 +49,8 @@ impl Drop for Device {
     }
 }
 
-/// Starts the device and returns the two ports that lead into it. A full ring in front of it counts
-/// as the device's loss.
+/// Starts the device and returns the two ports that lead into it. A frame that does not fit into
+/// the ring in front of the device is counted as lost by the device.
 ///
 /// # Errors
 /// No memory for its buffers, or no thread.
@@ -68,7 +68,7 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
             let switch = Switch::new(&SwitchConfig::default(), clock).context("cannot create the bridge")?;
             switch.attach(left, None)?;
             switch.attach(right, None)?;
-            // Rings have no notification: a sleeping loop would add its sleep to the latency.
+            // A ring cannot wake a sleeping loop, so its sleep would be added to the latency.
             switch.sysctls.idle_us.set(1_000_000);
             let until = stop.clone();
             let work = move |_| {

@@ -6,10 +6,11 @@
 //!  Ethernet | IPv6, hop limit 10 | UDP to port 7, checksum | the same
 //!     14    |         40         |            8            |
 //! ```
-//! IPv4: RFC 2544 C.2.6.4, with addresses of 198.18.0.0/15 (C.2.2). IPv6: RFC 5180, with addresses
-//! of 2001:2::/48 (8); a checksum of 0 is not valid there (RFC 8200 8.1), so writing the tag
-//! updates the checksum. Sizes include the FCS, which frames here do not have. Fields that a device
-//! may change (MAC addresses, TTL, the header's checksum) are not compared.
+//! IPv4 frames follow RFC 2544 C.2.6.4, with addresses of 198.18.0.0/15 (RFC 2544 C.2.2). IPv6
+//! frames follow RFC 5180, with addresses of 2001:2::/48 (RFC 5180 8). A UDP checksum of 0 is not
+//! valid over IPv6 (RFC 8200 8.1), so writing the tag updates the checksum. Sizes include the FCS,
+//! although the frames in memory have none. Fields that a device may change (MAC addresses, TTL,
+//! the header's checksum) are not compared.
 
 use clock::Instant;
 use socket::Domain;
@@ -21,7 +22,7 @@ use wire::{L4Port, Mac, Proto, arp, ip4, ip6, udp};
 
 /// Bytes of an FCS.
 pub const FCS: usize = 4;
-/// Bytes that a frame occupies on the wire in addition to its own: preamble, start delimiter, gap.
+/// Bytes on the wire per frame, in addition to the frame: preamble, start delimiter, gap.
 pub const AROUND: usize = 20;
 /// Maximum size, including the FCS: a jumbo frame of 9,000 bytes.
 pub const SIZE_MAX: usize = 9018;
@@ -66,8 +67,8 @@ pub const fn size_min(family: Domain) -> usize {
 }
 
 /// Returns the default sizes, including the FCS: those of RFC 2544 9.1 and RFC 5180 5.1 for
-/// Ethernet. An IPv6 frame of 64 bytes has no room for the tag, so the smallest possible size
-/// replaces it.
+/// Ethernet. An IPv6 frame of 64 bytes has no space for the tag, so the smallest possible size
+/// replaces 64.
 pub const fn sizes(family: Domain) -> [usize; 7] {
     [size_min(family), 128, 256, 512, 1024, 1280, 1518]
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 const TRIALS_MAX: usize = 40;
 /// Number of trials in which the tester may miss the rate before the rate counts as its limit.
 const SHORTS_MAX: u32 = 3;
-/// The search ends at rates below the highest rate divided by this number.
+/// Divisor of the highest rate; the search ends at rates below the quotient.
 const FLOOR: u64 = 1000;
 
 /// Result of a trial, as used by a search. Rates are frames per second in each direction.
@@ -115,7 +115,7 @@ pub fn throughput(max: u64, resolution: f64, trial: &mut AtRate<'_>) -> Result<T
             _ => rate = low + (high - low) / 2,
         }
     }
-    // If a search runs out of trials, only a rate that was confirmed counts.
+    // If a search runs out of trials, only a confirmed rate is reported.
     let rate = if confirmed > 0 && confirmed < high { confirmed } else { 0 };
     let bound = if rate == 0 { Bound::Never } else { Bound::Found };
     Ok(Throughput { max, rate, bound, trials })

@@ -151,15 +151,15 @@ impl Subject for BridgeRig {
     }
 }
 
-/// Properties that the names of a rig's rows state, as counted by the rig's ports and address
-/// table.
+/// Properties that are stated in the names of a rig's rows, as counted by the rig's ports and
+/// address table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BridgeFacts {
     /// Number of addresses in the table.
     pub addresses: usize,
     /// Mean length of a frame in bytes, without FCS.
     pub frame: f64,
-    /// Mean number of frames sent at a time.
+    /// Mean number of frames per transmitted burst.
     pub burst: f64,
 }
 

@@ -42,14 +42,14 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Rig in which `n` threads work at the same time, each on a core of its own. The operations of all
-/// threads count together, in wall time.
+/// Rig in which `n` threads work at the same time, each on a core of its own. A figure is the wall
+/// time divided by the number of operations of all threads.
 pub struct CoresRig {
     id: String,
     workers: Vec<Worker>,
     /// Results of a trial: (start in ticks, end in ticks, number of operations).
     answers: mpsc::Receiver<anyhow::Result<[u64; 3]>>,
-    /// Checks that nothing was lost.
+    /// Function that checks that no frame was lost.
     check: Box<dyn Fn() -> anyhow::Result<()>>,
 }
 
@@ -300,7 +300,7 @@ impl End for Near {
     }
 }
 
-/// Connects thread `at`'s part of the shared host with a host of the thread.
+/// Connects thread `at`'s part of the shared host with the host that the thread runs.
 fn connected(near: &Arc<Host<Light>>, at: usize, pairs: &Pairs) -> anyhow::Result<bulk::Bulk<Box<dyn End>>> {
     let far: Host<Up> = Host::new(&HostConfig { name: format!("far{at}"), ..HostConfig::default() }, live())?;
     far.add_port(&pair_iface(at, 2), pairs)?;

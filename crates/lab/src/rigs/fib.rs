@@ -1,4 +1,4 @@
-//! Route lookups alone, in an IPv4 or IPv6 FIB with as many routes as a router.
+//! Route lookups alone, in an IPv4 or IPv6 FIB with as many routes as an Internet router has.
 
 use super::route::{Lengths, destinations6, prefixes, prefixes_of, prefixes6};
 use crate::random::Random;
@@ -19,8 +19,8 @@ pub struct FibRig<A: Matched = u32> {
 }
 
 impl FibRig {
-    /// Creates a rig of `routes` routes of IPv4 through `hops` next hops; `addresses` different
-    /// random addresses are looked up in turn, 32 at once.
+    /// Creates a rig of `routes` IPv4 routes through `hops` next hops. `addresses` different random
+    /// addresses are looked up in turn, 32 at once.
     ///
     /// # Errors
     /// The table is full.
@@ -47,8 +47,8 @@ fn random(n: usize) -> Vec<u32> {
 }
 
 impl FibRig<u128> {
-    /// Creates a rig of `routes` routes of IPv6 through 16 next hops; an address of each is looked
-    /// up in turn, 32 at once.
+    /// Creates a rig of `routes` IPv6 routes through 16 next hops. One address within each route is
+    /// looked up in turn, 32 at once.
     ///
     /// # Errors
     /// The table is full.

@@ -1,10 +1,11 @@
-//! Work of rtems2014: FTP between two hosts on one thread, joined by a pair of ports. `/dev/zero`
-//! is downloaded, or data is uploaded to `/dev/null`.
+//! Workload of the report rtems2014: FTP between two hosts on one thread, joined by a pair of
+//! ports.
+//! `/dev/zero` is downloaded, or data is uploaded to `/dev/null`.
 //!
-//! The server is `linerate ftpd`'s, the client `apps::ftp::client`, both on the socket calls of
-//! their hosts. A trial is a session: it connects, logs in, and carries [`WARM`] bytes before the
-//! clock starts, so that windows are open. Both hosts are configured by the [`Setup`], and the
-//! figure includes the work of both.
+//! The server is that of `linerate ftpd`, the client `apps::ftp::client`. They use the socket calls
+//! of their hosts. A trial is one session, which connects, logs in, and transfers [`WARM`] bytes
+//! before the clock starts, so that the windows are open. The [`Setup`] configures both hosts, and
+//! the figure includes the work of both.
 
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
@@ -29,7 +30,7 @@ use wire::checksum;
 
 /// Bytes of each socket buffer, so that data in flight stays in the second-level cache.
 pub const BUFFER: i64 = 256 << 10;
-/// Number of bytes carried before the clock starts: eight windows.
+/// Number of bytes transferred before the clock starts: eight windows.
 pub const WARM: u64 = 2 << 20;
 /// Time without progress after which a session fails.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,7 +58,7 @@ pub struct Setup {
     pub pool: PoolKind,
     /// Checksum routine, where checksums are computed in software.
     pub checksum: checksum::Kind,
-    /// Leaves checksums to the port.
+    /// Set if checksums are left to the ports instead of computed in software.
     pub offload: bool,
     /// Number of frames taken from a port at a time.
     pub burst: usize,
@@ -119,8 +120,7 @@ pub trait FtpSubject: Subject {
     fn facts(&self) -> Facts;
 }
 
-/// Configuration that a host uses, read from the running host: the results of a [`Setup`]'s
-/// requests.
+/// Configuration that a running host uses. It shows whether the [`Setup`] took effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Kind of the host's locks.
@@ -132,7 +132,7 @@ pub struct Facts {
     pub pool: PoolKind,
     /// Checksum routine in force during the last trial.
     pub checksum: Option<checksum::Kind>,
-    /// Checksums that the iface of its port leaves to the port.
+    /// Checksums that the host's iface leaves to its port.
     pub offload: Offload,
     /// Number of frames taken from a port at a time.
     pub burst: usize,

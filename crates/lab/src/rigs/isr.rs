@@ -1,5 +1,5 @@
-//! A router behind netisr: the cost of a frame without netisr, dispatched directly, and from a
-//! queue on the same thread or another.
+//! A router with netisr: the cost of a frame that is processed without netisr, that is dispatched
+//! directly, and that is taken from a queue by the same thread or another.
 
 use super::route::router;
 use crate::subject::{Reading, Subject, measure};
@@ -38,8 +38,8 @@ fn made<L: Locks>(isr: Option<Mode>) -> anyhow::Result<(Host<L>, Arc<port::PortC
     Ok((host, out))
 }
 
-/// Receives frames and waits until all have been sent; none may be refused. Also returns the ticks
-/// spent waiting for another thread.
+/// Receives [`FRAMES`] frames and waits until all have been sent; fails if one was dropped. Also
+/// returns the ticks spent waiting for another thread.
 fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::Result<(Reading, u64)> {
     let before = out.tx.frames.get();
     let mut waited = 0;

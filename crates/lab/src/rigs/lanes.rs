@@ -39,7 +39,7 @@ pub enum Leave {
     Across,
 }
 
-/// A loop's part outside the switch: the far ends of its two ports.
+/// Far ends of a loop's two ports, outside the switch.
 struct Outside {
     ends: [Port; 2],
     numbers: [PortNo; 2],

@@ -1,8 +1,8 @@
 //! A netperf test, tcpconnect, or clients of a service, between two hosts, with a given netisr
-//! configuration of one machine.
+//! configuration of the judged host.
 //!
-//! Each trial creates its hosts anew, so that nothing remains of an earlier trial. Creating them is
-//! not in the figure, nor is a warm-up on them; the test takes the time itself.
+//! Each trial creates its hosts anew, so that nothing remains of an earlier trial. The figure
+//! includes neither their creation nor the warm-up, since the test itself measures the time.
 
 use crate::netperf::{Ground, Observed, Place};
 use crate::os;
@@ -72,7 +72,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// Maximum duration of the work on new hosts before the measured work begins. The first use of each
 /// page of their pools costs a page fault, which would be up to a fifth of a trial of 20 ms.
 const WARM_UP: Duration = Duration::from_millis(10);
-/// Length of a trial that is made for its counters, as a multiple of a measured trial: it has no
+/// Length of a trial that is run for its counters, as a multiple of a measured trial. It has no
 /// warm-up, since the hosts count from their creation.
 const COUNTED: u32 = 5;
 
@@ -132,8 +132,8 @@ impl NetperfRig {
         NetperfRig { id: id.to_owned(), place, work, warm: true, seen: Observed::default() }
     }
 
-    /// Creates a rig at `place` for one trial made for its counters ([`NetperfRig::seen`]): without
-    /// a warm-up, and several times as long.
+    /// Creates a rig at `place` for one trial that is run for its counters ([`NetperfRig::seen`]):
+    /// it has no warm-up, and is several times as long.
     pub fn counted(place: Place, work: &Work) -> NetperfRig {
         NetperfRig {
             id: "counted".to_owned(),
@@ -208,8 +208,8 @@ impl Work {
     }
 
     /// Performs the work on `ground`. If no operation completed, repeats the work for four times as
-    /// long. Returns the result of the last try, and the seconds of all tries. Where one thread
-    /// drives both ends, the time in which it was preempted does not count.
+    /// long. Returns the result of the last try, and the seconds of all tries. If one thread drives
+    /// both ends, the time in which it was preempted is excluded.
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Makes a trial of 60 ms while a busy thread runs on the same core.
+    /// Runs a trial of 60 ms while a busy thread runs on the same core.
     fn beside_a_busy_thread(place: &Place) -> (Done, f64) {
         let core = dispatch::last_core();
         let _pinned = dispatch::pinned_to_core(core).unwrap();

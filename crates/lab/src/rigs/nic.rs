@@ -1,12 +1,13 @@
-//! A bridge between cards with descriptor rings: bridge2004's machine, a core that polls two or
+//! A bridge between cards with descriptor rings, as in the report bridge2004: one core polls two or
 //! four ports.
 //!
 //! Frames arrive over each port's wire and leave by its partner's: ports 0 and 1 exchange frames,
-//! as do 2 and 3. A turn of the loop is a poll of em: bursts of 32 from a port, at most [`ROUND`]
-//! frames, go through the bridge into the other ports' rings. At the end of a turn the doorbells
-//! for these frames are written, and completed descriptors are cleaned up. That is timed. Between
-//! two turns, untimed, the wires are fed and emptied and the cards stepped, on the same core. Cache
-//! lines evicted meanwhile are in the figure, as on a machine that does other work.
+//! as do 2 and 3. A turn of the loop polls each port as the em driver does: bursts of 32 frames, at
+//! most [`ROUND`] frames, go through the bridge into the other ports' rings. At the end of a turn
+//! the doorbells for these frames are written, and completed descriptors are cleaned up. The turns
+//! are timed. Between two turns, untimed, the wires are fed and emptied and the cards stepped, on
+//! the same core. Cache lines that are evicted there add to the cost of the next turn, as on a
+//! machine that does other work.
 
 mod costs;
 mod loops;
@@ -41,16 +42,17 @@ use port::{RxHalf, TxHalf};
 use std::sync::Arc;
 use std::time::Duration as Wait;
 
-/// Settings of bridge2004's first rung: the unmodified em driver, polled, with frames in no cache.
+/// Settings of the first rung of the report bridge2004: the unmodified em driver, polled, with
+/// frames in no cache.
 pub const FIRST: &str = "dma=cold";
-/// Settings of bridge2004's last rung: all tweaks together.
+/// Settings of the last rung of the report bridge2004: all tweaks together.
 pub const FINAL: &str = "dma=cold rx_tail_batch=64 tx_tail_batch=64 tx_flush=poll tx_rs_every=32 pool=stack refill=stack \
      parse=late rx_ring=2048 pages=2m prefetch=4";
 
 /// Number of frames taken from a ring at a time.
 const BURST: usize = 32;
-/// Maximum frames that a turn takes from a port (kern.polling.burst_max of the report's years:
-/// 150).
+/// Maximum number of frames that a turn takes from a port (when the report bridge2004 was written,
+/// kern.polling.burst_max was 150).
 pub const ROUND: usize = 128;
 /// Length of a frame in bytes, without FCS: 64 on the wire.
 const LEN: usize = 60;
@@ -60,7 +62,8 @@ const STATIONS: usize = 1000;
 const FRAMES: usize = 32 << 10;
 /// Turns between two checks of the registers (kern.polling.reg_frac).
 const CHECK_EVERY: u64 = 20;
-/// Nanoseconds between two frames of a port: 600,000 frames per second, the report's rate.
+/// Nanoseconds between two frames of a port: 600,000 frames per second, as in the report
+/// bridge2004.
 const GAP_NS: u64 = 1667;
 
 /// Receiving half of a card, and the wire that feeds it.
@@ -80,7 +83,7 @@ struct Leaves {
     wire: RxEnd,
 }
 
-/// A bridge on cards, fed from all sides; or one loop's part of it.
+/// A bridge with cards, into each of which frames are sent; or one loop's part of that bridge.
 pub struct NicRig {
     id: String,
     setup: NicSetup,
@@ -199,8 +202,8 @@ impl NicRig {
         self.comes.len() * self.setup.feed
     }
 
-    /// Returns the number of warm-up frames before a trial, since other subjects have used the
-    /// cache.
+    /// Returns the number of warm-up frames before a trial. They are needed because other subjects
+    /// have used the cache.
     fn warming(&self) -> usize {
         let rings: usize = self.comes.iter().map(|card| card.nic.settings.rings().0).sum();
         (self.setup.frames / 4).max(rings)

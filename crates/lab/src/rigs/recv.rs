@@ -261,8 +261,8 @@ mod tests {
         }
     }
 
-    /// Each trial begins with no datagram in flight, even if the puller's last burst exceeded the
-    /// datagrams of the trial before.
+    /// Each trial begins with no datagram in flight, even if the puller's last burst contained more
+    /// datagrams than the trial before needed.
     #[test]
     fn two_threads_read_all_polled_datagrams_in_every_trial() {
         let mut rig = TwoThreadsRig::new("recv.test", dispatch::last_core()).unwrap();

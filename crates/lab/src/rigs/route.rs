@@ -21,9 +21,9 @@ use wire::Mac;
 
 pub(super) const PACKETS: u64 = 20_000;
 /// Number of packets in a router's trial, which takes ten milliseconds. After a trial of the
-/// kernel's router the caches hold the kernel's data. In a trial of 20,000 packets, a sixth passed
-/// until they held this router's again (53 ticks per packet, against 44.6 of one router in long
-/// trials, in the same run).
+/// kernel's router the caches contain the kernel's data. In a trial of 20,000 packets, a sixth of
+/// the packets passed before the caches contained this router's data again: 53 ticks per packet,
+/// against 44.6 in long trials of one router in the same run.
 const STEADY: u64 = 200_000;
 /// Number of packets in a trial with route updates: long enough for some hundreds of updates.
 const LONG: u64 = 400_000;
@@ -223,8 +223,8 @@ impl<L: Locks> RouteRig<L> {
     }
 }
 
-/// Creates a host with `routes` routes by sixteen gateways behind its second port; also returns
-/// that port's iface.
+/// Creates a host with `routes` routes through sixteen gateways, which are reached by its second
+/// port; also returns that port's iface.
 pub(super) fn router<L: Locks>(config: &HostConfig, routes: usize) -> anyhow::Result<(Host<L>, IfaceId)> {
     let config = HostConfig { name: "router".to_owned(), locks: L::NAME.to_owned(), ..config.clone() };
     let host: Host<L> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
@@ -254,7 +254,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A router with light locks that forwards on one processor while another thread changes routes on
 /// another, [`UPDATES_PER_SECOND`] per second: a route of /20 or longer is removed, then added
-/// again by another gateway.
+/// again with another gateway.
 pub struct UpdatesRig {
     id: String,
     host: Arc<Host<Light>>,
@@ -413,7 +413,7 @@ impl<L: Locks> Subject for RouteRig<L> {
 }
 
 /// Checks that no frame was lost except the few with a random destination in the router's own
-/// networks: these are not forwarded, and counted.
+/// networks, which are not forwarded but counted.
 pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, taken: u64) -> anyhow::Result<()> {
     let audit = router.stack.audit(router.cx());
     ensure!(
@@ -439,7 +439,7 @@ mod tests {
         assert!(lengths.len() == 13 && prefixes6(2_000).zip(destinations6(2_000)).all(|(p, dst)| p.contains(dst)));
     }
 
-    /// A burst is as long as the row names, and its operation is a packet forwarded.
+    /// A burst has the length in the row's name, and an operation is a forwarded packet.
     #[test]
     fn packets_are_forwarded_in_bursts_of_the_rows_length() {
         for burst in [1, 32, 256] {
@@ -453,8 +453,8 @@ mod tests {
         }
     }
 
-    /// Routes change while one side's trial runs, at the requested rate, and not during the
-    /// other's.
+    /// Routes change at the requested rate while a trial of one side runs, and not during the
+    /// trials of the other side.
     #[test]
     fn routes_change_only_in_the_trials_of_one_side() {
         let [mut still, mut changing] = UpdatesRig::pair("still", "changing", 2_000, dispatch::last_core()).unwrap();

@@ -32,8 +32,8 @@ impl SendRig {
         Ok(SendRig { id: id.to_owned(), rig: AnyRig::new(&settings).map_err(|why| anyhow!(why))?, bursts })
     }
 
-    /// Measures ticks per call with the counter read before and after each call, as in the report.
-    /// The readings are fenced, and the ticks of an empty fenced pair are subtracted.
+    /// Measures ticks per call with the counter read before and after each call, as in the report
+    /// rump2014. The readings are fenced, and the ticks of an empty fenced pair are subtracted.
     pub fn ticks_each_call(&mut self) -> f64 {
         let empty = timer::cost() as f64;
         let mut trials: Vec<f64> =
@@ -42,8 +42,8 @@ impl SendRig {
         trials[trials.len() / 2].max(0.0)
     }
 
-    /// Makes 64 calls of `sendto`; returns the number of changes of the stack's time and of calls
-    /// of the port, and the rig's state.
+    /// Calls `sendto` 64 times. Returns how often the stack's time changed and the port was called,
+    /// and the rig's state.
     #[cfg(test)]
     pub(crate) fn counted(&mut self) -> ([u64; 2], rung::Facts) {
         let before = self.rig.facts();

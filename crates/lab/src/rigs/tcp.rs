@@ -42,7 +42,7 @@ pub struct Link {
     pub family: Domain,
     /// Largest packet, in bytes.
     pub mtu: u16,
-    /// Leaves checksums out: data that never leaves memory cannot be corrupted.
+    /// Set to omit checksums, since data that never leaves memory cannot be corrupted.
     pub offload: bool,
 }
 

@@ -1,9 +1,9 @@
 //! Ranks of the order statistics that bound an interval: binomial for a median, signed-rank for
 //! Walsh averages.
 //!
-//! Both find the largest number k of values to leave out at each end such that the two tails
-//! together hold no more than the requested share. If even k = 0 leaves out more (fewer than six
-//! values for 5 %), all values are kept and the actual coverage is returned.
+//! Both kinds of rank are the largest number k of values to leave out at each end such that the two
+//! tails together contain no more than the requested share. If even k = 0 leaves out more (fewer
+//! than six values for 5 %), all values are kept and the actual coverage is returned.
 
 /// Share that an interval may leave out at both ends together, and the corresponding quantile of
 /// the normal distribution.

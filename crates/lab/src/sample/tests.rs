@@ -69,8 +69,8 @@ fn the_medians_interval_covers_what_it_claims() {
     }
 }
 
-/// The ratio's interval must contain the true ratio of 1.1 as often, with common drift and heavy
-/// tails.
+/// The ratio's interval must contain the true ratio of 1.1 at least 95 % of the time, with common
+/// drift and heavy tails.
 #[test]
 fn the_ratios_interval_covers_what_it_claims() {
     for n in [10, 30, 120] {

@@ -31,7 +31,7 @@ fn a_difference_must_exceed_the_floor_and_exclude_one() {
     assert_eq!(judge(&ratio(1.005, 1.004, 1.006, 30), &floor(0.999, 1.001)).to_string(), no(1.0).to_string());
     assert_eq!(judge(&ratio(1.015, 1.01, 1.019, 30), &floor(0.98, 1.01)).to_string(), no(2.04).to_string());
     assert!(matches!(judge(&ratio(1.05, 0.99, 1.11, 30), &floor(0.98, 1.01)), Verdict::Inconclusive { .. }));
-    // 95 % exclude 1, 99 % do not: not enough for a claim.
+    // The 95 % interval excludes 1, but the 99 % interval does not: not enough for a claim.
     assert!(matches!(judge(&ratio(1.05, 1.005, 1.10, 30), &floor(0.99, 1.01)), Verdict::Inconclusive { .. }));
     assert!(matches!(judge(&ratio(1.015, 1.01, 1.03, 30), &floor(0.98, 1.01)), Verdict::Inconclusive { .. }));
 }

@@ -57,8 +57,8 @@ impl NicRig {
     }
 }
 
-/// Sorts the bytes from `from` to `to` by their pages. In a mapping that reaches further, the
-/// transparent 2 MiB pages are assumed to be spread evenly.
+/// Classifies the bytes from address `from` to `to` by their pages. In a mapping that extends
+/// beyond this range, the transparent 2 MiB pages are assumed to be spread evenly.
 fn sort(maps: &str, from: u64, to: u64) -> BufferPages {
     let (mut inside, mut length) = (0, 1);
     let mut pages = BufferPages { all: to - from, ..BufferPages::default() };

@@ -30,8 +30,8 @@ impl NicPaced {
         self.run_with(frames, |measured| measured)
     }
 
-    /// Passes about `frames` frames as [`NicPaced::run`] does; `turn` maps the measured nanoseconds
-    /// of a processor's turn to those that count.
+    /// Passes about `frames` frames as [`NicPaced::run`] does. `turn` converts the measured
+    /// nanoseconds of a processor's turn to the time that the turn takes in the rig.
     pub(super) fn run_with(&mut self, frames: usize, turn: impl Fn(u64) -> u64) -> anyhow::Result<u64> {
         let (rig, hertz) = (&mut self.0, timer::rate().hz);
         let from = rig.now;
@@ -86,7 +86,8 @@ impl Subject for NicPaced {
         self.0.audit()?;
         ensure!(self.0.missed() == 0, "{}: {} frames missed", self.0.id, self.0.missed());
         let ticks = (u128::from(ns) * u128::from(timer::rate().hz) / 1_000_000_000) as u64;
-        // The modelled time must count neither as a stepped clock nor as missing processor time.
+        // The modelled time must be taken neither for a stepped clock nor for missing processor
+        // time.
         Ok(Reading { ops: self.0.back - before, ticks, wall_ns: wall_ns.max(ns), cpu_ns: cpu_ns.max(ns) })
     }
 }

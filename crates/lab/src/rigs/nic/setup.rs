@@ -6,8 +6,8 @@ use buf::{Kind, PoolConfig, Stride};
 use port::nic::Settings;
 use std::str::FromStr;
 
-/// Bytes of data after the headroom: with it and the pool's own line, a buffer has 2 KiB (see
-/// [`Stride::PowerOfTwo`]).
+/// Bytes of data after the headroom. Together with the headroom and the cache line that the pool
+/// uses itself, a buffer has 2 KiB (see [`Stride::PowerOfTwo`]).
 const CLUSTER_DATA: usize = 1856;
 /// Numbers of ports that a rig may have.
 const PORTS: [usize; 2] = [2, 4];
@@ -22,7 +22,7 @@ pub struct NicSetup {
     /// Pages under the buffers (`pages=`).
     pub pages: Pages,
     /// Distance between buffers (`stride=odd|power2`). `power2` is 2 KiB, as for the mbuf clusters
-    /// of the report, whose first cache lines share few cache sets.
+    /// in the report bridge2004, whose first cache lines share few cache sets.
     pub stride: Stride,
     /// Number of sent buffers, of all loops together, that wait before they are reused, oldest
     /// first (`rest=`). With 0, a buffer is reused as soon as it was sent.

@@ -1,5 +1,5 @@
-//! Frames lost when the processor "got distracted for a bit": frames keep arriving while no loop
-//! polls. In virtual time, and therefore exact.
+//! Counts the frames that are lost while no loop polls, for example because the processor "got
+//! distracted for a bit" (report bridge2004). It runs on virtual time, so the counts are exact.
 
 use super::{GAP_NS, NicRig, ROUND};
 use anyhow::ensure;

@@ -28,7 +28,7 @@ fn doorbells_write_backs_and_register_reads_are_exact() {
         let last = costs(&format!("ports={ports} {FINAL}"));
         assert_eq!((last.doorbells, last.writebacks), (2.0 / 64.0, 0.25 + 1.0 / 32.0));
         let ahead = costs(&format!("ports={ports} {FINAL} bus=pcix133 fetch=32"));
-        assert_eq!(last.bus_clocks - ahead.bus_clocks, 3.5, "T11: 4 clocks a descriptor are 2.25, twice");
+        assert_eq!(last.bus_clocks - ahead.bus_clocks, 3.5, "2.25 clocks per descriptor instead of 4, twice");
         assert!(ahead.bus_allows > 4.0 / 3.0 * last.bus_allows);
         assert!(last.bus_clocks < 0.8 * first.bus_clocks && last.bus_allows > 1.2 * first.bus_allows);
         assert_eq!(last.stall_ns, 0.0);

@@ -1,5 +1,5 @@
-//! Bytes carried over a connection between any two [`End`]s; the work and the checks are the same
-//! for all.
+//! Transfer of bytes over a connection between any two [`End`]s. The work and the checks are the
+//! same for all kinds of ends.
 
 use super::{Link, Two, balanced};
 use crate::rigs::text::Text;
@@ -10,7 +10,7 @@ use lock::Up;
 use node::Host;
 use socket::{Errno, Fd, Opt};
 
-/// Bytes carried in a trial.
+/// Number of bytes transferred in a trial.
 pub const BULK: usize = 8 << 20;
 /// Bytes sent per call.
 pub const CHUNK: usize = 64 << 10;
@@ -23,7 +23,7 @@ const PATIENCE: u32 = 1_000_000;
 
 /// One end of a connection. Calls do not block.
 pub trait End {
-    /// Sends as many of `bytes` as there is room for; returns the number.
+    /// Sends as many of `bytes` as fit into the send buffer; returns the number.
     ///
     /// # Errors
     /// The connection ended.
@@ -67,13 +67,14 @@ impl End for Box<dyn End> {
     }
 }
 
-/// Bulk transfer with 64 KiB per call, both ends on one thread; an operation is a byte carried.
+/// Bulk transfer with 64 KiB per call, both ends on one thread; an operation is one transferred
+/// byte.
 pub struct Bulk<E> {
     id: String,
     ends: [E; 2],
     text: Text,
     into: Vec<u8>,
-    /// Number of bytes carried so far.
+    /// Number of bytes transferred so far.
     at: u64,
 }
 
@@ -88,7 +89,7 @@ impl<E: End> Bulk<E> {
         &mut self.ends
     }
 
-    /// Carries `bytes` bytes, and checks all received bytes with `is_right`.
+    /// Transfers `bytes` bytes, and checks all received bytes with `is_right`.
     pub(super) fn carry(&mut self, bytes: usize, is_right: impl Fn(&Text, u64, &[u8]) -> bool) -> anyhow::Result<()> {
         let (mut sent, mut got, mut idle) = (0, 0, 0u32);
         let [from, to] = &mut self.ends;
@@ -123,7 +124,7 @@ impl<E: End> Bulk<E> {
         Ok(())
     }
 
-    /// Carries `bytes` bytes and measures the cost.
+    /// Transfers `bytes` bytes and measures the cost.
     ///
     /// # Errors
     /// The stream ended, stalled, or delivered other bytes than were sent.

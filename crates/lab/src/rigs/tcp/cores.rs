@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 
-/// Number of bytes carried in a trial: eight times as many as on one core, so that start and end
-/// have little effect.
+/// Number of bytes transferred in a trial: eight times as many as on one core, so that start and
+/// end have little effect.
 const BYTES: u64 = 64 << 20;
 /// Number of idle rounds before a thread yields its core and checks the time limit.
 const POLITE: u32 = 1 << 12;
@@ -76,7 +76,7 @@ impl Drop for Worker {
     }
 }
 
-/// Stream on two cores; an operation is a byte carried, in wall time.
+/// Stream on two cores; an operation is one transferred byte, in wall time.
 pub struct TwoCores {
     id: String,
     workers: [Worker; 2],
@@ -188,7 +188,7 @@ impl Work for BulkRig {
     }
 }
 
-/// An end of the stream, and the state of the application there.
+/// An end of the stream, and the state of its application.
 struct Side {
     end: Box<dyn End>,
     sends: bool,

@@ -36,7 +36,7 @@ pub struct Idle {
 /// The child did not start, failed, or timed out.
 pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
     let mut command = child::again(KIND, &connections.to_string())?;
-    // A test's thread would have its own arena, of which glibc returns no memory.
+    // A test's thread would have its own arena, from which glibc returns no memory to the system.
     command.env("MALLOC_ARENA_MAX", "1");
     let child = Child::start(command).context("cannot measure the memory of connections")?;
     let told = child.ready();

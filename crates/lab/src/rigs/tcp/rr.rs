@@ -65,8 +65,8 @@ impl RrRig {
         Ok(())
     }
 
-    /// Runs one host until the byte arrives; returns the calls of that round, as an event loop uses
-    /// them.
+    /// Runs one host until the byte arrives. Returns the socket calls at the time of that round, as
+    /// an event loop would use them.
     fn receive(&self, at: usize, expected: u8) -> anyhow::Result<Calls<'_, Up>> {
         let mut byte = [0; 16];
         let host = &self.two.hosts[at];

@@ -1,4 +1,5 @@
-//! Each row of `bench tcp` does what its title names, by the counters of the hosts and their ports.
+//! Checks by the counters of hosts and ports that each row of `bench tcp` measures what its title
+//! states.
 
 use super::*;
 use crate::subject::Subject;
