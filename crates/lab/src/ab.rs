@@ -106,7 +106,7 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
         Err(why) => study.note(format!("no ministat: {why:#}")),
     }
     study.note(format!(
-        "A, a twin of A and B interleaved, {} builds of each, {} trials per build; the cost ledger is measured in separate trials, since it slows them",
+        "A, a twin of A (the same settings, for the noise floor) and B are interleaved, {} builds of each, {} trials per build; the cost ledger is measured in separate trials, since it slows them",
         run_options.keep, run_options.trials
     ));
     Ok(study.finish())

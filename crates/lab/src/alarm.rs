@@ -21,9 +21,9 @@ struct State {
     doing: String,
     since: Option<Instant>,
     patience: Option<Duration>,
-    /// The rows finished so far.
+    /// Report with the rows finished so far; `None` if no study runs.
     so_far: Option<Report>,
-    /// The complete rounds of the group that is under way.
+    /// Complete rounds of the current group, which are the sides that are compared with each other.
     under_way: Vec<Sample>,
     /// Process ID of the command line being measured, if there is one.
     command: Option<u32>,

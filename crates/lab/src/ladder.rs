@@ -60,8 +60,8 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     cold(study, &best, &mut rates);
     study.note(format!("the best rung is {}, with the settings {}", best.id, best.words));
     study.beside().sheets.push(Sheet {
-        title: "ticks and rates of every rung, then and now; product: ticks times sends per second, divided by the tick rate (the rest to 1 \
-                is time outside the timed calls)"
+        title: "ticks and rates of every rung; then: the report rump2014; now: this run; product: ticks times sends per second, divided by \
+                the tick rate (the rest up to 1 is time outside the timed calls)"
             .to_owned(),
         head: ["rung", "cycles then", "sends/s then", "product then", "ticks now", "sends/s now", "product now"]
             .map(str::to_owned)
@@ -70,8 +70,8 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     });
     match SendRig::new("each", &best.words, false) {
         Ok(mut rig) => study.note(format!(
-            "measured as in the report, with a counter reading before and after every sendto: {:.1} ticks, without the {} ticks of \
-             an empty pair of fenced readings; {:.0} lock acquisitions per call",
+            "measured with the report's method, a counter reading before and after every sendto: {:.1} ticks, after subtracting the {} \
+             ticks of an empty pair of fenced readings; {:.0} lock acquisitions per call",
             rig.ticks_each_call(),
             timer::cost(),
             rig.acquisitions_per_call()
@@ -166,7 +166,7 @@ fn side(id: &'static str, build: Build, words: &str, source: &Result<Source, Str
     })
 }
 
-/// Clock rate in Hz of the report's machine, a Core 2 Duo T9400.
+/// Clock rate in Hz of the machine in the report rump2014, a Core 2 Duo T9400.
 const THEN_HZ: f64 = 2.53e9;
 
 /// Returns a rung's row of the table of rates; sends per second are measured by the wall clock.
@@ -218,9 +218,9 @@ pub fn udp_send(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-pub(crate) const CONVENTION: &str = "one operation: sendto of 22 bytes to the pktgen sink, a 64-byte frame without FCS; one core; every rung is \
-     rebuilt for each round, rungs with other build options in a new process; then: cycles of a 2.53 GHz Core 2 Duo; now: TSC ticks, timer cost \
-     subtracted";
+pub(crate) const CONVENTION: &str = "one operation is a sendto of 22 bytes to the pktgen sink, a 64-byte frame without FCS; all rungs run on one \
+     core; every rung is rebuilt for each round, and rungs with other build options run in a new process; then: cycles of a 2.53 GHz Core 2 Duo; \
+     now: TSC ticks, after subtracting the cost of the timer";
 
 #[cfg(test)]
 mod tests;

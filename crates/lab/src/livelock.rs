@@ -228,7 +228,7 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
             settings.reg_write_ns.get()
         ),
         format!(
-            "moderated: {} us; clock: hz {}, user_frac {}; rings of {} descriptors; input queue of {} frames",
+            "moderated: {} us or more between interrupts; clock: hz {}, user_frac {}; rings of {} descriptors; input queue of {} frames",
             options.itr_us,
             modes::HZ,
             modes::USER_FRAC,
@@ -242,7 +242,7 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
             Timing::Virtual => "virtual time: the costs of drivers and polls are constants, too".to_owned(),
         },
         format!(
-            "medians of {} rounds of {} ms per load; the time of generator, wire and cards is subtracted, and {gaps} gaps of more than {} us",
+            "medians of {} rounds of {} ms per load; the time of generator, wire and cards is subtracted, as are {gaps} gaps of more than {} us, in which the machine did other work",
             options.rounds,
             options.span_ms,
             rig::GAP / 1000

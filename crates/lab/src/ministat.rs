@@ -2,8 +2,9 @@
 //!
 //! The input is at most seven files of numbers; the output is a plot, the vital statistics of each
 //! file and Student's t against the first. [`options`] reads the command line, [`dataset`] the
-//! files, [`chart`] draws, [`student`] holds the table; this file composes the report. Every
-//! floating-point operation happens in the original's order, so that the digits agree.
+//! files, [`chart`] draws the plot, [`student`] contains the table of Student's t; this file
+//! composes the report. Every floating-point operation happens in the original's order, so that the
+//! digits agree.
 //!
 //! Quirks kept because the digits depend on them: the median of an even number of points is the
 //! upper one; the variance is sum of squares less squared sum, which loses digits and can fall

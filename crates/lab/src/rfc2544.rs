@@ -166,7 +166,7 @@ pub struct SizeResult {
 /// refused frames, missing buffers).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Odds {
-    /// Number of trials made.
+    /// Number of trials that were run.
     pub trials: u64,
     /// Number of test frames sent.
     pub sent: u64,
@@ -306,7 +306,7 @@ impl Bench<'_, '_> {
 
     fn trial(&mut self, ask: &Ask) -> Result<Trial, Cut> {
         if let Pace::Frames(rate) = ask.pace {
-            self.say(&format!(", {rate} a second"));
+            self.say(&format!(", {rate} frames per second"));
         }
         if self.odds.trials > 0 {
             self.tester.rest(self.plan.settle)?;

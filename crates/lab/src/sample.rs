@@ -4,8 +4,8 @@
 //! and the trials of a round are first reduced to their median. Every n, interval and ratio is over
 //! builds, never over trials of one build.
 //!
-//! *Median of one sample*: the interval between two order statistics; its coverage is binomial and
-//! holds for every distribution (Hahn and Meeker, Statistical Intervals, 5.2; NIST handbook 7.2).
+//! *Median of one sample*: the interval between two order statistics. Its coverage is binomial and
+//! valid for every distribution (Hahn and Meeker, Statistical Intervals, 5.2; NIST handbook 7.2).
 //! The bootstrap was rejected: for a median it resamples the same few order statistics and covers
 //! less than it claims at n = 10.
 //!

@@ -201,7 +201,7 @@ pub struct Outcome {
     pub busy: u32,
     /// Sentences about shares that miss their targets by more than chance explains.
     pub misses: Vec<String>,
-    /// Comparisons that could not be made, with the reason.
+    /// Comparisons that could not be run, with the reason.
     pub failed: Vec<String>,
     /// Environment of the run.
     pub env: Environment,

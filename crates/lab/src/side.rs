@@ -72,7 +72,7 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Returns a shared resource; `make` builds it once a round.
+    /// Returns a shared resource; `make` builds it once per round.
     pub fn new(make: impl Fn() -> anyhow::Result<T> + 'static) -> Shared<T> {
         Shared { make: Rc::new(make), built: Rc::default() }
     }
@@ -118,7 +118,7 @@ impl Scatter {
         Scatter { random: Random::new(seed), held: Vec::new() }
     }
 
-    /// Allocates a random number of blocks of each size, frees a random half of them, and holds the
+    /// Allocates a random number of blocks of each size, frees a random half of them, and keeps the
     /// rest and some touched pages until the scatter is dropped.
     pub fn spread(&mut self) {
         let mut sizes = Vec::new();

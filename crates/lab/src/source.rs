@@ -56,7 +56,7 @@ impl Source {
         let (theirs, ours) = (revision(&root), Build::this().git_rev);
         ensure!(
             theirs == ours,
-            "the source tree {} is of revision {theirs}, this program of {ours}: build the program there, or pass its tree with --source DIR",
+            "the source tree {} has revision {theirs}, but this program has {ours}: rebuild it in that tree, or pass its own tree with --source DIR",
             root.display()
         );
         Ok(Source { root })
@@ -114,7 +114,7 @@ mod tests {
         match found {
             Ok(source) => assert_eq!(source.root, root),
             // The tree has changed since this program was built.
-            Err(why) => assert!(why.to_string().contains("is of revision"), "{why}"),
+            Err(why) => assert!(why.to_string().contains("has revision"), "{why}"),
         }
         let empty = std::env::temp_dir().join(format!("linerate-source-{}", std::process::id()));
         std::fs::create_dir_all(empty.join("crates/rung")).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         std::fs::write(empty.join("crates/rung/Cargo.toml"), "").unwrap();
         std::fs::write(empty.join("xtask/Cargo.toml"), "").unwrap();
         let why = Source::find(Some(&empty)).unwrap_err().to_string();
-        assert!(why.contains("is of revision unknown, this program of"), "{why}");
+        assert!(why.contains("has revision unknown, but this program has"), "{why}");
         std::fs::remove_dir_all(&empty).unwrap();
     }
 

@@ -63,7 +63,7 @@ impl NoiseFloor {
         Ratio::paired(&side.values(), &twin.values()).map(NoiseFloor::from)
     }
 
-    /// Returns the largest difference that counts as noise, in per cent; at least 1.
+    /// Returns the largest difference that is treated as noise, in per cent; at least 1.
     pub fn percent(&self) -> f64 {
         percent(self.log())
     }

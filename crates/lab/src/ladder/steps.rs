@@ -17,7 +17,8 @@ pub(super) enum Build {
 pub(super) struct Step {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// The report's cycles per send, and its sends per second if printed.
+    /// Cycles per send in the report rump2014, and sends per second if the report states them;
+    /// `None` for a rung that the report does not have.
     pub(super) then: Option<(f64, Option<f64>)>,
     pub(super) build: Build,
     /// Settings of this step, which override the settings kept from earlier steps.

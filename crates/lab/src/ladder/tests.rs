@@ -44,7 +44,7 @@ fn every_rung_changes_one_thing() {
             assert!(after.clock.is_some(), "{}: a clock must be read", step.id);
         }
         if before.prefetch != after.prefetch || before.pages != after.pages {
-            panic!("{}: stands on buffers in the cache", step.id);
+            panic!("{}: must be measured with buffers outside the cache", step.id);
         }
     }
 }

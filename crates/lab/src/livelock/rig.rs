@@ -108,7 +108,8 @@ impl Time {
         }
     }
 
-    /// Runs `work` outside the processor's time, and passes it the current time.
+    /// Runs `work`, which receives the current time, without adding its duration to the processor's
+    /// time.
     fn outside(&self, work: impl FnOnce(Instant)) {
         let now = self.now();
         work(Instant::from_nanos(now));
@@ -127,7 +128,7 @@ pub struct Tally {
     pub offered: u64,
     /// Frames received from the second wire.
     pub forwarded: u64,
-    /// Frames that the card missed.
+    /// Frames that the receiving card missed because it had no free descriptor.
     pub missed: u64,
     /// Frames dropped because the input queue was full.
     pub queue_full: u64,
@@ -284,7 +285,7 @@ impl Rig {
         n
     }
 
-    /// Returns whether the receiving card holds frames.
+    /// Returns whether the receiving card has frames that were not taken yet.
     pub fn has_frames(&self) -> bool {
         self.rx.held() > 0
     }

@@ -194,7 +194,7 @@ impl Bench {
     /// Starts the child, which sets up its devices.
     ///
     /// # Errors
-    /// A namespace, a device or a privilege is missing; the error names it.
+    /// A namespace, a device or a privilege is missing; the error states which.
     pub fn start(who: Who) -> anyhow::Result<Bench> {
         Ok(Bench { child: Child::start_apart(child::again(KIND, who.name())?)? })
     }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Timeout for a datagram.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Channel that carries the messages.
+/// Channel over which the messages are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channel {
     /// Two pipes, one for each direction.

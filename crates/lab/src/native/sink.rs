@@ -172,7 +172,7 @@ fn not_there(refused: &[String]) -> String {
 fn connected(from: Ipv4Addr, to: Ipv4Addr, l4_port: u16) -> anyhow::Result<UdpSocket> {
     let socket = UdpSocket::bind((from, 0)).with_context(|| format!("cannot bind a UDP socket to {from}"))?;
     socket.connect((to, l4_port)).with_context(|| format!("cannot connect to {to}"))?;
-    // a device that holds packets must not block this thread
+    // a device that keeps packets instead of dropping them must not block this thread
     socket.set_write_timeout(Some(Duration::from_secs(1)))?;
     Ok(socket)
 }

@@ -80,7 +80,7 @@ impl Place {
     /// Starts the child and waits until it is set up.
     ///
     /// # Errors
-    /// The error names the missing program, namespace or /dev/net/tun.
+    /// A program, a namespace or /dev/net/tun is unavailable; the error states which.
     pub fn start(who: Who) -> anyhow::Result<Place> {
         for tool in who.tools() {
             anyhow::ensure!(is_installed(tool), "{tool} is not installed");

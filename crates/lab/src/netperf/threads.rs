@@ -83,7 +83,7 @@ impl Place {
     }
 }
 
-/// Runs a thread for each connection, which makes one transfer after the other until the time is
+/// Runs a thread for each connection, which performs one transfer after the other until the time is
 /// over.
 fn each<C: Read + Write>(fetch: &mut Fetch<'_>, connect: impl Fn() -> io::Result<C> + Sync) -> anyhow::Result<()> {
     let path = fetch.path;

@@ -2,10 +2,10 @@
 //! table of rules that assigns samples to them.
 //!
 //! The names of a sample run from the innermost inlined function outwards. The first name that
-//! matches a rule determines the bucket and the name of the table's row. So an `unwrap` inlined
-//! into a FIB lookup counts as the lookup, a `memcpy` called from anywhere counts as a copy, and
-//! library code called for a lock counts as the lock. Rules classify functions by their purpose: if
-//! a module has functions of several kinds, rules name the functions.
+//! matches a rule determines the bucket and the name of the table's row. So the time of an `unwrap`
+//! that is inlined into a FIB lookup is assigned to the lookup, that of a `memcpy` to copying, and
+//! that of library code called for a lock to the lock. Rules classify functions by their purpose:
+//! if a module has functions of several kinds, rules name the functions.
 
 use serde::Serialize;
 

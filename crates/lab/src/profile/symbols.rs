@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Prefix of the name of a sample in a system call, before the function that made the call.
+/// Prefix of the name of a sample in a system call; the name of the calling function follows it.
 pub const KERNEL: &str = "[kernel]";
 /// Name of an address outside all mappings.
 pub const UNKNOWN: &str = "[unknown]";
@@ -37,7 +37,7 @@ type Reader<'a> = EndianSlice<'a, NativeEndian>;
 struct Symbol<'a> {
     range: Range<u64>,
     /// Name as in the table, demangled only when it is used: a program has a hundred thousand, and
-    /// a profile uses a few hundred. `None` if no symbol or import names the function.
+    /// a profile uses a few hundred. `None` if no symbol or import contains the function's name.
     name: Option<Cow<'a, str>>,
 }
 

@@ -1,8 +1,8 @@
 //! Counts received frames: each test frame once, and all other frames separately.
 //!
 //! The numbers of received frames are bits of a window that ends at the highest number. A frame
-//! with a number that has left the window cannot be distinguished from a duplicate, and counts as
-//! lost.
+//! with a number that has left the window cannot be distinguished from a duplicate, and is counted
+//! as lost.
 
 use super::frames::Tag;
 use clock::Instant;

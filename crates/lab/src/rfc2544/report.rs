@@ -132,7 +132,7 @@ fn burst_row(result: &SizeResult) -> Option<Vec<Cell>> {
 /// Returns the notes and warnings on the results.
 pub fn notes(results: &Results) -> Vec<String> {
     let mut notes = vec![format!(
-        "sizes count the FCS ({} bytes), which is not sent through ports; Mbit/s count frames, not preamble and gap; \
+        "sizes include the FCS ({} bytes), which is not sent through ports; Mbit/s exclude preamble and gap; \
          trials of {} s, {} s for late frames, resolution {:.3} %",
         frames::FCS,
         results.duration_s,
@@ -154,7 +154,7 @@ pub fn notes(results: &Results) -> Vec<String> {
         (odds.reordered, "test frames arrived out of order"),
         (odds.duplicates, "test frames arrived more than once, or too late to check for duplicates"),
         (odds.others, "frames received were not test frames of their trial; they were not counted"),
-        (odds.refused, "frames did not fit into the ring of the device, and count as lost"),
+        (odds.refused, "frames did not fit into the ring of the device, and are counted as lost"),
         (odds.starved, "times the tester had no buffer for a frame"),
     ];
     notes.extend(seen.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
@@ -168,7 +168,7 @@ pub fn notes(results: &Results) -> Vec<String> {
     for result in &results.sizes {
         let Some(odd) = &result.contradiction else { continue };
         notes.push(format!(
-            "WARNING: {} bytes: trials contradict each other: {} of {} frames lost at {} a second, none at {}: something \
+            "WARNING: {} bytes: trials contradict each other: {} of {} frames lost at {} per second, none at {}: something \
              disturbs the device or the tester, and the rate found is not reliable",
             result.size, odd.slower.lost, odd.slower.sent, odd.slower.reached, odd.faster.reached
         ));
@@ -201,6 +201,6 @@ pub fn chart(results: &Results) -> Chart {
         panel.axis = crate::plot::scale::fitting(&panel.values());
         panel
     });
-    let foot = "latency: dot median, stroke from the shortest to p99; sizes count the FCS".to_owned();
+    let foot = "latency: dot median, stroke from the shortest to p99; sizes include the FCS".to_owned();
     Chart { title: format!("rfc2544: {}", results.dut), panels: panels.collect(), curves: Vec::new(), foot }
 }

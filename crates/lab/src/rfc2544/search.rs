@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Maximum number of trials in a search.
 const TRIALS_MAX: usize = 40;
-/// Number of trials in which the tester may miss the rate before the rate counts as its limit.
+/// Number of trials in which the tester may miss the rate before the rate is taken as its limit.
 const SHORTS_MAX: u32 = 3;
 /// Divisor of the highest rate; the search ends at rates below the quotient.
 const FLOOR: u64 = 1000;

@@ -93,8 +93,8 @@ pub enum Refusal {
     /// The port cannot send faster: the tester is the limit.
     #[default]
     Limit,
-    /// The port leads directly into the device, and the device's queue is full: the frame counts as
-    /// sent and lost.
+    /// The port leads directly into the device, and the device's queue is full: the frame is
+    /// counted as sent and lost.
     Loss,
 }
 

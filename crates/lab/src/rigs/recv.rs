@@ -165,8 +165,8 @@ impl TwoThreadsRig {
             dispatch::spawn_worker("puller", Some(puller_core), move |_| {
                 let mut done = 0u64;
                 while !stop.load(Ordering::Relaxed) {
-                    // Pulls no more than the reader has requested, which is at most what its buffer
-                    // holds.
+                    // Pulls no more than the reader has requested, which fits into its socket
+                    // buffer.
                     if done < wanted.load(Ordering::Relaxed) {
                         done += host.step().frames as u64;
                         pulled.store(done, Ordering::Release);

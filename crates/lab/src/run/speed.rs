@@ -13,8 +13,8 @@ use crate::tsc;
 const ITERATIONS: u64 = 2000;
 /// Number of probes that the usual speed is computed from.
 const REMEMBERED: usize = 64;
-/// Factor above which a probe's time, relative to the usual time, counts as slow. Undisturbed
-/// probes differ by 1 %; with busy neighbors up to one in four is slow. After a lasting change of
+/// Ratio of a probe's time to the usual time above which the probe is slow. Undisturbed probes
+/// differ by 1 %; with busy neighbors up to one in four is slow. After a lasting change of
 /// frequency, the new speed becomes the usual one.
 const SLOW: f64 = 1.1;
 

@@ -10,7 +10,7 @@ use port::{Port, Spec};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 
-/// Bytes of the Ethernet header, after which a frame carries its number.
+/// Length of the Ethernet header in bytes; the number of the frame follows it.
 const HEADER: usize = 14;
 
 /// Ends of the path: frames enter left and leave right.

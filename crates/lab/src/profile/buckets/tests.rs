@@ -77,7 +77,7 @@ fn the_innermost_name_with_a_rule_decides() {
     assert_eq!(
         decide(["a::b", "c::d"].into_iter()),
         (0, Bucket::Other),
-        "no rule knows any: the innermost stands for itself"
+        "no rule matches any name, so the innermost name is used"
     );
     assert_eq!(decide(std::iter::empty()), (0, Bucket::Other));
 }

@@ -2,7 +2,7 @@
 
 use port::nic::Nic;
 
-/// Sums over all cards.
+/// Sums of the counters of all cards.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     doorbells: u64,

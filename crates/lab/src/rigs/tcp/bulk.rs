@@ -18,7 +18,7 @@ pub const CHUNK: usize = 64 << 10;
 pub const BUFFER: usize = 256 << 10;
 /// Number of bytes that are compared one by one after each trial, outside the measurement.
 const COMPARED: usize = 1 << 20;
-/// Rounds without a byte after which a stream counts as stalled.
+/// Number of rounds without a received byte after which a stream is reported as stalled.
 const PATIENCE: u32 = 1_000_000;
 
 /// One end of a connection. Calls do not block.
