@@ -42,7 +42,7 @@ pub enum Says {
     Unclear,
     /// No figure in this run, or a figure in another unit than the baseline's.
     Gone,
-    /// No figure in the baseline.
+    /// The baseline has no figure for this row.
     New,
 }
 
@@ -51,9 +51,9 @@ pub enum Says {
 pub struct Finding {
     /// Identifier of the row.
     pub id: String,
-    /// Figure of the baseline.
+    /// Figure of the row in the baseline; `None` if it has none.
     pub before: Option<Figure>,
-    /// Figure of the last run.
+    /// Figure of the row in the last run; `None` if it has none.
     pub now: Option<Figure>,
     /// Ratio of the last run to the baseline; above 1 is better.
     pub change: Option<Times>,

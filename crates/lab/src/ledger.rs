@@ -181,7 +181,7 @@ pub fn send(settings: &str, core: Option<usize>) -> anyhow::Result<Account> {
 /// caller has pinned to `core`, if given.
 ///
 /// # Errors
-/// No memory, or a failed call.
+/// Memory cannot be allocated, or a socket call fails.
 pub fn receive(core: Option<usize>) -> anyhow::Result<Account> {
     Receive::new()?.account("recvfrom", core)
 }

@@ -38,7 +38,7 @@ use std::fmt::Write;
 /// Offered loads as shares of the highest, closer together around the knees of the curves.
 const LOADS: [f64; 14] = [0.04, 0.08, 0.12, 0.16, 0.2, 0.24, 0.28, 0.34, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0];
 
-/// The clock of a measurement.
+/// Selects the clock of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
     /// The machine's own clock.
@@ -56,7 +56,7 @@ pub struct Options {
     pub itr_us: u64,
     /// The highest offered load, in frames per second.
     pub most: f64,
-    /// Milliseconds measured at each load.
+    /// Duration of the measurement at each load, in milliseconds.
     pub span_ms: u64,
     /// Number of repetitions; each figure is the median over all repetitions.
     pub rounds: usize,

@@ -106,9 +106,9 @@ pub trait Ground {
 /// The near (requesting) end of [`Over::Tap`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asker {
-    /// The host of this project.
+    /// A host of this project.
     Ours,
-    /// The kernel of the machine.
+    /// The kernel of this machine.
     Kernel,
 }
 
@@ -143,7 +143,7 @@ pub struct Place {
     pub link: String,
     /// Keys and settings of every host, as given by `--set`.
     pub set: Vec<(String, String)>,
-    /// Turns on the hosts' cost ledger.
+    /// Set to turn on the cost ledger of the hosts.
     pub ledger: bool,
     /// Netisr of the judged host, whose dispatch the test measures: the router if there is one,
     /// else the far end.

@@ -241,7 +241,7 @@ pub fn give_back_free_memory() {
 /// Returns the resident bytes of this process.
 ///
 /// # Errors
-/// No /proc.
+/// /proc cannot be read.
 pub fn resident() -> anyhow::Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").context("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().nth(1).context("statm has no second field")?.parse()?;

@@ -33,7 +33,7 @@ struct Section {
     file: String,
     title: String,
     body: String,
-    /// Environment of a report.
+    /// Environment of the report in this section; `None` for a file that is no report.
     env: Option<Environment>,
 }
 

@@ -45,9 +45,9 @@ pub struct Panel {
 /// Program that a line's figure was measured on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// This project.
+    /// The figure was measured on this project's code.
     Ours,
-    /// Another program (a peer).
+    /// The figure was measured on another program (a peer).
     Peers,
 }
 
@@ -58,11 +58,11 @@ pub struct Line {
     pub label: String,
     /// Program that the figure was measured on.
     pub whose: Whose,
-    /// Position of the dot.
+    /// Median, at which the dot is drawn.
     pub median: f64,
-    /// Left end of the stroke.
+    /// Lower end of the interval: the left end of the stroke.
     pub lo: f64,
-    /// Right end of the stroke.
+    /// Upper end of the interval: the right end of the stroke.
     pub hi: f64,
     /// Position of the diamond: the value of the original report, if it has the same unit.
     pub then: Option<f64>,
@@ -108,8 +108,10 @@ impl Panel {
 /// Returns the legend of the marks in use.
 fn key(panels: &[Panel]) -> String {
     let any = |is_there: fn(&Line) -> bool| panels.iter().flat_map(|panel| &panel.lines).any(is_there);
-    let marks =
-        [("dot: median; stroke: 95 % interval", any(|_| true)), ("diamond: report (then)", any(|line| line.then.is_some()))];
+    let marks = [
+        ("dot: median; stroke: 95 % interval", any(|_| true)),
+        ("diamond: report (then)", any(|line| line.then.is_some())),
+    ];
     let marks: Vec<&str> = marks.into_iter().filter(|(_, there)| *there).map(|(mark, _)| mark).collect();
     if marks.is_empty() { String::new() } else { format!("{}.  ", marks.join("; ")) }
 }

@@ -90,11 +90,11 @@ pub struct Sheet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// A count, shown with all digits.
+    /// An integer, which is printed with all digits.
     Count(u64),
-    /// A figure, without its unit.
+    /// A number, which is rounded for printing.
     Number(f64),
-    /// Text, which is shown unchanged.
+    /// Text, which is printed unchanged.
     Text(String),
 }
 
@@ -122,7 +122,7 @@ impl From<String> for Cell {
     }
 }
 
-/// A quantity and its figures.
+/// One measured quantity, with its figures and comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Identifier of the subject.
@@ -146,13 +146,13 @@ pub struct Row {
 pub struct Figure {
     /// Median of the values.
     pub median: f64,
-    /// Lower end of its interval.
+    /// Lower end of the median's interval.
     pub lo: f64,
-    /// Upper end of its interval.
+    /// Upper end of the median's interval.
     pub hi: f64,
-    /// Number of builds measured.
+    /// Number of builds that were measured.
     pub n: u32,
-    /// Unit: `ticks/op`, `GB/s` ...
+    /// Unit of the figure: `ticks/op`, `GB/s` and others.
     pub unit: String,
     /// The least and the greatest value of a build; absent if the figure is not a summary of
     /// builds.
@@ -163,15 +163,15 @@ pub struct Figure {
 /// A figure quoted from another report, with as much of its spread as was published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quoted {
-    /// Median of the values.
+    /// Published median, or the only value that was published.
     pub median: f64,
-    /// Lower end of its interval.
+    /// Lower end of the median's interval; `None` if it was not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lo: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of the median's interval; `None` if it was not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hi: Option<f64>,
-    /// Number of trials reported.
+    /// Number of trials; `None` if it was not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// Unit, written as in [`Figure::unit`].
@@ -181,11 +181,11 @@ pub struct Quoted {
 /// Ratio to an earlier figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// The estimate; above 1 is better.
+    /// Estimate of the ratio; above 1 means that the later figure is better.
     pub ratio: f64,
-    /// Lower end of its interval.
+    /// Lower end of the ratio's interval.
     pub lo: f64,
-    /// Upper end of its interval.
+    /// Upper end of the ratio's interval.
     pub hi: f64,
     /// Number of pairs of builds.
     pub n: u32,
@@ -198,7 +198,7 @@ pub struct Change {
 /// Another program that does the same work in the same run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Peer {
-    /// `<peer>.<row id>`.
+    /// Identifier of the peer: `<peer>.<row id>`.
     pub id: String,
     /// Identifier of the row that the peer is compared with.
     pub row: String,
@@ -218,9 +218,9 @@ const TWO_STATES: f64 = 5.0;
 pub struct Times {
     /// Estimate of the ratio.
     pub median: f64,
-    /// Lower end of its interval.
+    /// Lower end of the ratio's interval.
     pub lo: f64,
-    /// Upper end of its interval.
+    /// Upper end of the ratio's interval.
     pub hi: f64,
     /// Number of pairs of builds.
     pub n: u32,
@@ -242,13 +242,13 @@ pub enum Better {
 }
 
 impl Figure {
-    /// Returns a summary with its unit.
+    /// Returns the figure of a summary in `unit`.
     pub fn new(summary: &Summary, unit: &str) -> Figure {
         let Summary { median, lo, hi, n, range, .. } = *summary;
         Figure { median, lo, hi, n, unit: unit.to_owned(), range: Some(range) }
     }
 
-    /// Returns one value without a spread.
+    /// Returns a figure of a single value, without a spread.
     pub fn single(value: f64, unit: &str) -> Figure {
         Figure { median: value, lo: value, hi: value, n: 1, unit: unit.to_owned(), range: None }
     }

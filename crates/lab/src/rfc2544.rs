@@ -42,7 +42,7 @@ const PROBES_A_SECOND: u64 = 1000;
 /// rate.
 const FLAT_OUT: Duration = Duration::from_millis(200);
 
-/// A test of the RFC.
+/// A test of RFC 2544.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
@@ -128,13 +128,13 @@ impl Plan {
 pub struct Latency {
     /// Rate actually sent, in frames per second in each direction.
     pub rate: u64,
-    /// Number of frames measured.
+    /// Number of frames whose latency was measured.
     pub frames: u64,
     /// Minimum latency, in nanoseconds.
     pub min_ns: u64,
     /// Median latency, in nanoseconds.
     pub median_ns: u64,
-    /// 99th percentile, in nanoseconds.
+    /// 99th percentile of the latency, in nanoseconds.
     pub p99_ns: u64,
     /// Maximum latency, in nanoseconds.
     pub max_ns: u64,
@@ -150,13 +150,13 @@ pub struct SizeResult {
     pub size: usize,
     /// The highest rate tested, in frames per second in each direction.
     pub max: u64,
-    /// Throughput (RFC 2544 26.1).
+    /// Result of the throughput test (RFC 2544 26.1).
     pub throughput: Option<Throughput>,
-    /// Latency (RFC 2544 26.2).
+    /// Result of the latency test (RFC 2544 26.2).
     pub latency: Option<Latency>,
-    /// Frame loss rate (RFC 2544 26.3).
+    /// Result of the frame loss test (RFC 2544 26.3): the rates tried, highest first.
     pub loss: Option<Vec<Tried>>,
-    /// Back-to-back frames (RFC 2544 26.4).
+    /// Result of the back-to-back test (RFC 2544 26.4).
     pub back_to_back: Option<BackToBack>,
     /// Two trials that contradict each other; `None` if all trials agree.
     pub contradiction: Option<Contradiction>,
@@ -201,7 +201,7 @@ pub struct Results {
     pub duration_s: f64,
     /// Resolution of the search for a rate, as a fraction of the rate: 0.01 is one per cent.
     pub resolution: f64,
-    /// Wait for late frames, in seconds.
+    /// Maximum wait for late frames after a trial, in seconds.
     pub drain_s: f64,
     /// Results by frame size.
     pub sizes: Vec<SizeResult>,

@@ -44,7 +44,7 @@ pub enum Disturbance {
     Round,
 }
 
-/// One trial of a subject.
+/// One trial of a subject, with its readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     /// Number of the round and of the build: each round has one build of each side.
@@ -102,7 +102,7 @@ impl Sample {
 /// Reason for a missing figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatError {
-    /// There are no values.
+    /// The sample has no values.
     Empty,
     /// A value is zero, negative or not finite, so it has no ratio or logarithm.
     NotPositive {
@@ -179,7 +179,7 @@ impl Summary {
 /// Ratio of one sample to another, paired by build.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Estimate of the ratio.
+    /// Hodges-Lehmann estimate of the ratio.
     pub median: f64,
     /// Lower end of the 95 % interval.
     pub lo: f64,

@@ -132,21 +132,21 @@ impl<S: Subject> Subject for Planted<S> {
 /// The outcome of the comparisons of one kind of row, or of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Name of the row.
+    /// Name of the kind of row.
     pub kind: String,
-    /// Comparisons of equal sides.
+    /// Number of comparisons of equal sides.
     pub comparisons: u32,
-    /// Comparisons of equal sides with the verdict `faster` or `slower`.
+    /// Number of comparisons of equal sides with the verdict `faster` or `slower`.
     pub firm: u32,
-    /// Comparisons of equal sides with 1 inside their 95 % interval.
+    /// Number of comparisons of equal sides with 1 inside their 95 % interval.
     pub covered: u32,
-    /// Comparisons of equal sides with the verdict `unfit`: a noise floor above 25 %.
+    /// Number of comparisons of equal sides with the verdict `unfit` (a noise floor above 25 %).
     pub unfit: u32,
-    /// Comparisons with a planted difference.
+    /// Number of comparisons with a planted difference.
     pub planted: u32,
-    /// Planted differences found, in the right direction.
+    /// Number of planted differences that were found, in the right direction.
     pub found: u32,
-    /// Planted differences reported in the wrong direction.
+    /// Number of planted differences that were reported in the wrong direction.
     pub reversed: u32,
 }
 
@@ -192,10 +192,10 @@ fn at_least(n: u32, hits: u32, p: f64) -> f64 {
 /// The outcome of a self-test.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// Sums over all kinds.
+    /// Sums of the counts of all kinds of rows.
     #[serde(flatten)]
     pub all: Counts,
-    /// Counts of each kind.
+    /// Counts of each kind of row.
     pub kinds: Vec<Counts>,
     /// Number of busy neighbor processes.
     pub busy: u32,

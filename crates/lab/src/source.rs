@@ -40,7 +40,7 @@ impl Source {
     /// Finds the tree and checks its revision.
     ///
     /// # Errors
-    /// No tree, or another revision.
+    /// There is no source tree, or it has another revision than this program.
     pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Source> {
         let root = match named {
             Some(dir) => {

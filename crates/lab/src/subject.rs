@@ -34,7 +34,7 @@ impl<T: Subject + ?Sized> Subject for Box<T> {
 /// Readings of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Operations done: frames, calls, bytes.
+    /// Number of operations in the trial, such as frames, calls or bytes.
     pub ops: u64,
     /// TSC ticks of the measured region, less the timer's cost.
     pub ticks: u64,

@@ -41,11 +41,11 @@ const CLEAR_OF_FLOOR: f64 = 1.5;
 /// Noise floor: the ratio of two sides with equal settings, built separately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
-    /// The estimate; its true value is 1.
+    /// Estimate of the ratio, whose true value is 1.
     pub ratio: f64,
-    /// Lower end of its 95 % interval.
+    /// Lower end of the 95 % interval of `ratio`.
     pub lo: f64,
-    /// Upper end of its 95 % interval.
+    /// Upper end of the 95 % interval of `ratio`.
     pub hi: f64,
     /// Number of pairs of builds.
     pub n: u32,
@@ -145,7 +145,7 @@ pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
     Verdict::Inconclusive { shows_pct: Some(percent(shows)) }
 }
 
-/// Rounds per cent to one decimal.
+/// Rounds a value in per cent to one decimal.
 fn short(pct: f64) -> f64 {
     (pct * 10.0).round() / 10.0
 }

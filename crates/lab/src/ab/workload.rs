@@ -183,7 +183,7 @@ fn filter(id: &str, settings: &[Setting]) -> anyhow::Result<Side> {
     }))
 }
 
-/// Duration of a run in milliseconds.
+/// Unit of the duration of a command: milliseconds.
 const MILLISECONDS: Unit = Unit { name: "ms", of: |ticks| ticks * 1e3 / timer::rate().hz as f64 };
 
 /// Returns the variant that runs a command line. `{}` in a word of `command` is replaced by the

@@ -54,7 +54,7 @@ struct Request {
 enum Wanted {
     /// This share in per cent, give or take [`BAND`].
     Share(f64),
-    /// This rate, give or take [`RATE_BAND`].
+    /// This rate, give or take [`RATE_BAND`] as a fraction of it.
     Rate(f64),
     /// At least this value.
     Above(f64),
@@ -115,20 +115,20 @@ struct Observed {
     status: u64,
 }
 
-/// Measured effect of polling's settings.
+/// Measured effect of a set of polling sysctls.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Checked {
     /// The settings and their values, without the prefix kern.polling.
     pub settings: String,
-    /// Quantity that is measured.
+    /// Name of the measured quantity.
     pub what: &'static str,
     /// Unit of the figures.
     pub unit: &'static str,
     /// The expected value: a figure with its tolerance, or a minimum.
     pub asked: String,
-    /// Median of the rounds.
+    /// Median of the figures of all rounds.
     pub median: f64,
-    /// Minimum and maximum of the rounds.
+    /// Minimum and maximum of the figures of all rounds.
     pub range: [f64; 2],
     /// Number of rounds measured.
     pub n: usize,
@@ -179,9 +179,11 @@ impl Request {
     }
 }
 
-/// Phases of the user thread.
+/// Phase in which the user thread uses the core before the measurement.
 const WAITS: u8 = 0;
+/// Phase in which the processor time of the user thread is measured.
 const COUNTS: u8 = 1;
+/// Phase in which the user thread ends.
 const ENDS: u8 = 2;
 
 fn observe(asked: &'static Request, core: usize, span: Duration) -> anyhow::Result<Observed> {

@@ -124,9 +124,9 @@ impl Time {
 pub struct Tally {
     /// The processor's time in nanoseconds.
     pub ns: u64,
-    /// Frames put onto the first wire.
+    /// Frames that the generator put onto the first wire.
     pub offered: u64,
-    /// Frames received from the second wire.
+    /// Frames that the bridge forwarded, as counted at the end of the second wire.
     pub forwarded: u64,
     /// Frames that the receiving card missed because it had no free descriptor.
     pub missed: u64,

@@ -26,7 +26,7 @@ pub const WIRE: u64 = 100_000_000;
 const GAP: usize = 20;
 /// Number of bytes written before the clock starts, if dd is absent or does not fill blocks.
 const AHEAD: u64 = 4096;
-/// Maximum bytes per read.
+/// Maximum number of bytes per read(2) of the reader.
 const READ: usize = 64 << 10;
 /// Minimum duration of a trial.
 const LEAST: Duration = Duration::from_millis(100);

@@ -37,23 +37,23 @@ use node::switch::Switch;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Type of the port.
+/// Type of the ports between which frames are forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `xdp:` over veths.
+    /// `xdp:` ports over veths.
     Xdp,
-    /// `packet:` over veths.
+    /// `packet:` ports over veths.
     Packet,
-    /// `tap:`.
+    /// `tap:`, a port on a TAP device.
     Tap,
 }
 
-/// Forwarder of the frames.
+/// The program or kernel function that forwards the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// Our switch with one loop.
     Ours(Kind),
-    /// The port's bare loop.
+    /// A bare loop over ports of this type, without our switch.
     Bare(Kind),
     /// The kernel's bridge over veths.
     Kernel,
@@ -95,7 +95,7 @@ impl Who {
 pub struct Idle(Asleep);
 
 enum Asleep {
-    /// With TAP devices, in a child.
+    /// Switch with TAP devices, in a child process.
     Taps(Bench),
     /// With two emulated cards with interrupts, in this process. The text is the reason why TAP
     /// devices are unavailable.
@@ -106,7 +106,7 @@ impl Idle {
     /// Starts the switch with TAP devices where possible, otherwise with cards.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated.
     pub fn start() -> anyhow::Result<Idle> {
         Bench::start(Who::Idle).map(Idle::taps).or_else(|why| Idle::cards(&format!("{why:#}")))
     }
@@ -118,7 +118,7 @@ impl Idle {
     /// Builds the switch with cards; `why` is the reason why TAP devices are unavailable.
     ///
     /// # Errors
-    /// No memory, or no descriptors.
+    /// Memory cannot be allocated, or no file descriptor is free.
     fn cards(why: &str) -> anyhow::Result<Idle> {
         let switch = loops::switch(PoolLocks::Light)?;
         let ends = Ends::cards(&switch)?;
@@ -174,7 +174,7 @@ pub enum Part {
 /// Cost of forwarding a number of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Number of frames that were forwarded.
+    /// Number of forwarded frames.
     pub frames: u64,
     /// Cost of the generator's calls: ticks, wall-clock nanoseconds, processor nanoseconds.
     pub sent: [u64; 3],

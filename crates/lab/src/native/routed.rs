@@ -19,7 +19,7 @@ use socket::Domain;
 pub(crate) const KIND: &str = "routed";
 const WHOLE: &str = "whole";
 const CUT: &str = "cut";
-/// Name of the tcpconnect work.
+/// Word that requests tcpconnect in a command line of the parent.
 const CONNECT: &str = "tcpconnect";
 
 /// Subject that runs a test through the kernel's router.

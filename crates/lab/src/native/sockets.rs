@@ -50,7 +50,7 @@ impl Sock {
     }
 }
 
-/// Sockets of the kernel.
+/// The kernel's sockets, as an implementation of [`Sockets`].
 #[derive(Debug)]
 pub struct KernelSockets {
     calls: Calls,

@@ -28,7 +28,7 @@ use std::rc::Rc;
 /// Program at the other end of the TAP device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// A host of ours.
+    /// A host of this project.
     Ours,
     /// pasta, passt's mode for namespaces.
     Pasta,

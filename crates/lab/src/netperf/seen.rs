@@ -14,14 +14,14 @@ pub struct Dispatched {
     pub queued: u64,
     /// Frames dropped because the workstream's queue was full.
     pub refused: u64,
-    /// Wake-ups of workstream threads.
+    /// Number of wake-ups of workstream threads.
     pub wakeups: u64,
 }
 
 /// Counters summed over all hosts of this project.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observed {
-    /// Netisr of the judged host.
+    /// Netisr counters of the judged host.
     pub netisr: Dispatched,
     /// Counters by name, as in `show counters`.
     pub counters: BTreeMap<String, u64>,

@@ -3,9 +3,9 @@
 /// Kind of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// From zero, in equal steps.
+    /// Linear axis, which begins at zero.
     Linear,
-    /// In equal ratios; for positive values.
+    /// Logarithmic axis, for positive values.
     Log,
 }
 

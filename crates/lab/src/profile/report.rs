@@ -42,9 +42,9 @@ pub struct Share {
 pub struct StageTicks {
     /// Module path of the stage.
     pub stage: String,
-    /// Ticks spent in the stage.
+    /// Number of ticks spent in the stage.
     pub ticks: u64,
-    /// Number of frames, packets or calls.
+    /// Number of frames, packets or calls that passed the stage.
     pub units: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Ledger {
     pub readings: u64,
     /// Ticks of these readings, which are not included in the stages.
     pub probes: u64,
-    /// Number of hosts included.
+    /// Number of hosts whose ledgers are included.
     pub hosts: usize,
     /// Number of further hosts, whose ledgers exceeded the maximum number kept.
     pub not_kept: u64,
@@ -83,7 +83,7 @@ pub struct Report {
     pub env: Environment,
     /// Requested samples per second.
     pub rate_hz: u32,
-    /// `thread timers` or `process timer`.
+    /// Source of the samples: `thread timers` or `process timer`.
     pub source: &'static str,
     /// Duration of the profiled run, in seconds.
     pub seconds: f64,

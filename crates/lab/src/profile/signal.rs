@@ -79,7 +79,7 @@ pub(super) struct Recorder {
     tick_wall_ns: AtomicU64,
     period_ns: u64,
     stack_end: u64,
-    /// Set while the metronome runs.
+    /// Set while the metronome timer runs.
     ticking: AtomicBool,
     /// Number of consecutive ticks for which the thread had not run the whole time since the last
     /// tick.

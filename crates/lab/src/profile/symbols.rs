@@ -22,7 +22,7 @@ pub const UNKNOWN: &str = "[unknown]";
 /// Placeholder for a function's name until its symbol is found.
 const NAMELESS: &str = "?";
 
-/// Names at an address.
+/// Function names at a code address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// Names, innermost first; never empty.

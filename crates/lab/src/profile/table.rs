@@ -7,7 +7,7 @@
 //! to three decimals, not rounded, since only truncation gives the shares in the report's tables
 //! from whole counts (of 1697, 1451 and 2386 samples).
 
-/// Marks per doubling of the share.
+/// Number of marks that a bar grows by if the share doubles.
 const MARKS: f64 = 7.52;
 /// Offset before rounding down, which determines where the bar's first mark appears.
 const AHEAD: f64 = 0.25;

@@ -28,7 +28,7 @@ enum Base {
     Unknown,
 }
 
-/// Location of the caller's rbp.
+/// Location at which the caller's rbp is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SavedBp {
     Same,

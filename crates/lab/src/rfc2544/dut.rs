@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 /// common card.
 pub const SLOTS: usize = 4096;
 
-/// Kind of the device under test.
+/// Kind of the simulated device under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Our bridge with two ports.
@@ -53,7 +53,7 @@ impl Drop for Device {
 /// the ring in front of the device is counted as lost by the device.
 ///
 /// # Errors
-/// No memory for its buffers, or no thread.
+/// Memory for the buffers cannot be allocated, or the thread cannot be started.
 pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
     let stop = Arc::new(AtomicBool::new(false));
     let jumbo = Caps { mtu: 9000, ..Caps::PLAIN };

@@ -14,7 +14,7 @@ const WINDOW: u64 = 1 << 20;
 /// Counts of the frames received at a port during a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Came {
-    /// Distinct test frames of this trial.
+    /// Number of distinct test frames of this trial.
     pub frames: u64,
     /// Frames counted in `frames` that arrived after a frame that was sent later (RFC 4737 3).
     pub reordered: u64,
@@ -22,7 +22,7 @@ pub struct Came {
     pub duplicates: u64,
     /// Test frames too late to be distinguished from duplicates; not in `frames`.
     pub behind: u64,
-    /// Test frames of an earlier trial.
+    /// Number of test frames of earlier trials.
     pub stale: u64,
     /// All other frames: not ours, damaged, or with a number that was never sent.
     pub others: u64,
@@ -32,7 +32,7 @@ pub struct Came {
 /// evenly spaced subset of the frames.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
-    /// Number of frames measured.
+    /// Number of frames whose latency was measured.
     pub count: u64,
     min: u64,
     max: u64,

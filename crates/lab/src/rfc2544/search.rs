@@ -14,7 +14,7 @@ const FLOOR: u64 = 1000;
 /// Result of a trial, as used by a search. Rates are frames per second in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tried {
-    /// Rate requested of the tester.
+    /// Rate at which the tester should send.
     pub asked: u64,
     /// Rate at which frames were actually sent.
     pub reached: u64,
@@ -62,11 +62,11 @@ pub struct Contradiction {
 /// Throughput of one size (RFC 2544 26.1).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
-    /// The highest rate requested.
+    /// Highest rate at which the tester should send.
     pub max: u64,
     /// Highest rate without loss, in frames per second in each direction; 0 if every rate had loss.
     pub rate: u64,
-    /// Meaning of the figure.
+    /// Meaning of `rate`: exact, or a bound.
     pub bound: Bound,
     /// All trials, in order.
     pub trials: Vec<Tried>,

@@ -44,16 +44,16 @@ pub trait Time {
 pub enum Pace {
     /// Frames per second, in each direction.
     Frames(u64),
-    /// The tester's highest rate.
+    /// As fast as the tester can send.
     FlatOut,
 }
 
-/// Number of frames sent.
+/// Number of frames to send, or sending time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// As many as are sent in this time.
+    /// Frames are sent for this time.
     For(Duration),
-    /// This number in each direction.
+    /// This number of frames is sent in each direction.
     Frames(u64),
 }
 
@@ -105,7 +105,7 @@ pub struct Ask {
     pub size: usize,
     /// Rate at which frames are sent.
     pub pace: Pace,
-    /// Number of frames, or sending time.
+    /// Number of frames to send, or sending time.
     pub amount: Amount,
     /// Selects whether latencies are measured.
     pub clocking: Clocking,

@@ -49,14 +49,14 @@ pub struct BridgeRig {
     id: String,
     bridge: Bridge,
     ports: Vec<Port>,
-    /// Far ends of the ports.
+    /// Far ends of the bridge's ports: the other ends of their rings.
     ends: Vec<Port>,
     out: Vec<Burst>,
     pool: Pool,
     random: Random,
     /// Number of stations at each port.
     stations: usize,
-    /// Bytes of a frame, without FCS.
+    /// Length of a frame in bytes, without FCS.
     len: usize,
     burst: usize,
 }
@@ -66,7 +66,7 @@ impl BridgeRig {
     /// received from a port `burst` at a time.
     ///
     /// # Errors
-    /// No memory for buffers.
+    /// Memory for the buffers cannot be allocated.
     pub fn new(id: &str, stations: usize, len: usize, burst: usize) -> anyhow::Result<BridgeRig> {
         let pool = Pool::new(&PoolConfig { buffers: 2 * RING, locks: PoolLocks::Owner, ..PoolConfig::default() })?;
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(stations) });
@@ -238,7 +238,7 @@ impl PoolRig {
     /// Creates a rig with its own pool.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated.
     pub fn new() -> anyhow::Result<PoolRig> {
         Ok(PoolRig { pool: Pool::new(&PoolConfig { locks: PoolLocks::Owner, ..PoolConfig::default() })? })
     }
@@ -279,7 +279,7 @@ impl RingRig {
     /// Creates a rig with its own pool.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated.
     pub fn new() -> anyhow::Result<RingRig> {
         Ok(RingRig { pool: Pool::new(&PoolConfig { locks: PoolLocks::Owner, ..PoolConfig::default() })? })
     }

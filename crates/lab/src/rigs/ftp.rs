@@ -60,7 +60,7 @@ pub struct Setup {
     pub checksum: checksum::Kind,
     /// Set if checksums are left to the ports instead of computed in software.
     pub offload: bool,
-    /// Number of frames taken from a port at a time.
+    /// Maximum number of frames that are taken from a port per burst.
     pub burst: usize,
 }
 
@@ -134,7 +134,7 @@ pub struct Facts {
     pub checksum: Option<checksum::Kind>,
     /// Checksums that the host's iface leaves to its port.
     pub offload: Offload,
-    /// Number of frames taken from a port at a time.
+    /// Maximum number of frames that are taken from a port per burst.
     pub burst: usize,
 }
 

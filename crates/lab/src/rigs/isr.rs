@@ -80,7 +80,7 @@ impl IsrRig {
     /// Creates a rig with netisr in mode `isr`, or without netisr.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated.
     pub fn new(id: &str, isr: Option<Mode>) -> anyhow::Result<IsrRig> {
         let (host, out) = made(isr)?;
         Ok(IsrRig { id: id.to_owned(), host, out })
@@ -114,7 +114,7 @@ impl LightRig {
     /// Creates the baseline rig.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated.
     pub fn new(id: &str) -> anyhow::Result<LightRig> {
         let (host, out) = made::<Light>(None)?;
         Ok(LightRig(IsrThreadRig { id: id.to_owned(), host: Arc::new(host), out, worker: None, waited: Rc::default() }))
@@ -135,7 +135,7 @@ impl IsrThreadRig {
     /// Creates a rig with its worker pinned to `core`.
     ///
     /// # Errors
-    /// No memory, or no thread.
+    /// Memory cannot be allocated, or the thread cannot be started.
     pub fn new(id: &str, core: usize) -> anyhow::Result<IsrThreadRig> {
         let (host, out) = made::<Light>(Some(Mode::Deferred))?;
         let host = Arc::new(host);

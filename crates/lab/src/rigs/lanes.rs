@@ -30,7 +30,7 @@ const LEN: usize = 60;
 /// Number of consecutive turns of a loop that move no frame, after which the trial fails.
 const MOST_EMPTY: u32 = 2_000_000;
 
-/// Ports by which frames leave.
+/// Selects the ports by which frames leave the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
     /// By the other port of the loop that received them.
@@ -88,7 +88,7 @@ impl LanesRig {
     /// Creates a rig with `loops` loops, one or two, of two ports each.
     ///
     /// # Errors
-    /// No memory, or some addresses were not learned.
+    /// Memory cannot be allocated, or some addresses were not learned.
     pub fn new(id: &str, loops: usize, leave: Leave) -> anyhow::Result<LanesRig> {
         ensure!(
             loops == 2 || leave == Leave::Same,
@@ -100,7 +100,7 @@ impl LanesRig {
     /// Creates a rig with one loop of two ports that posts received frames to `workers` workers.
     ///
     /// # Errors
-    /// No memory, or some addresses were not learned.
+    /// Memory cannot be allocated, or some addresses were not learned.
     pub fn with_workers(id: &str, workers: usize) -> anyhow::Result<LanesRig> {
         LanesRig::with(id, 1, workers, Leave::Same)
     }

@@ -35,9 +35,9 @@ pub enum Work {
 /// Service that the clients use: [`CLIENTS`] of them, each with [`DEPTH`] requests under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Keys and values, as in a database: `kvload` with 1000 keys.
+    /// A key-value store: `kvload` with 1000 keys.
     Kv,
-    /// Files: `fileload` with 100 files.
+    /// A file service: `fileload` with 100 files.
     Files,
     /// Web pages of 1 KiB, a connection each, one request under way per client: netrate's `http`.
     Http,
@@ -47,7 +47,7 @@ impl Service {
     /// All services, for loops over them.
     pub const ALL: [Service; 3] = [Service::Kv, Service::Files, Service::Http];
 
-    /// Returns the workload's name.
+    /// Returns the name of the workload that uses the service.
     pub fn name(self) -> &'static str {
         match self {
             Service::Kv => "kvload",

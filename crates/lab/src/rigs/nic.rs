@@ -112,7 +112,7 @@ impl NicRig {
     /// Creates a rig with the given settings: see [`NicSetup`].
     ///
     /// # Errors
-    /// A setting is invalid, or no memory.
+    /// A setting is invalid, or memory cannot be allocated.
     pub fn new(id: &str, words: &str) -> anyhow::Result<NicRig> {
         NicRig::shared(id, 1, words)?.pop().context("no loop created")
     }

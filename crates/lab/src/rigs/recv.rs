@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Datagrams of a trial. Figures of an unoptimized build are for tests only.
 const DATAGRAMS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
-/// L4 port of the datagrams.
+/// Destination L4 port of the datagrams.
 pub(super) const PORT: u16 = 54_321;
 
 pub(super) fn host_config(name: &str, locks: &str) -> HostConfig {

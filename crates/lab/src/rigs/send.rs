@@ -26,7 +26,7 @@ impl SendRig {
     /// Creates a host from the settings line. With `bursts`, each call sends 32 datagrams.
     ///
     /// # Errors
-    /// The settings line is invalid, or no memory.
+    /// The settings line is invalid, or memory cannot be allocated.
     pub fn new(id: &str, settings: &str, bursts: bool) -> anyhow::Result<SendRig> {
         let settings: Settings = settings.parse()?;
         Ok(SendRig { id: id.to_owned(), rig: AnyRig::new(&settings).map_err(|why| anyhow!(why))?, bursts })

@@ -30,9 +30,9 @@ pub use cores::{MakeEnd, TwoCores};
 pub use idle::{Idle, idle_bytes};
 pub use rr::RrRig;
 
-/// Transactions of a trial.
+/// Number of transactions in a trial.
 pub const TRANSACTIONS: u64 = if cfg!(debug_assertions) { 1_000 } else { 2_500 };
-/// Connections of a trial.
+/// Number of connections in a trial.
 pub const CONNECTIONS: u64 = 2_000;
 
 /// Link between the hosts.
@@ -40,7 +40,7 @@ pub const CONNECTIONS: u64 = 2_000;
 pub struct Link {
     /// Address family of the ends.
     pub family: Domain,
-    /// Largest packet, in bytes.
+    /// Maximum packet size in bytes.
     pub mtu: u16,
     /// Set to omit checksums, since data that never leaves memory cannot be corrupted.
     pub offload: bool,

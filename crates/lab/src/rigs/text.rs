@@ -4,7 +4,7 @@
 /// Period of the text in bytes: a prime, so that a loss of whole segments or pages is detected.
 const PERIOD: usize = 4093;
 
-/// A text of unlimited length.
+/// Payload text of unlimited length.
 #[derive(Debug)]
 pub struct Text(Vec<u8>);
 

@@ -38,7 +38,7 @@ impl TunnelRig {
     /// Creates a rig with a tunnel of this kind, or with the bare link for `None`.
     ///
     /// # Errors
-    /// No memory, or a router refused an address or a route.
+    /// Memory cannot be allocated, or a router rejected an address or a route.
     pub fn new(id: &str, kind: Option<Kind>) -> anyhow::Result<TunnelRig> {
         let pairs = Pairs::new();
         let (near, far) = (router("near")?, router("far")?);

@@ -23,7 +23,7 @@ impl Shape {
     pub const ALL: [Shape; 5] = [Shape::Normal, Shape::Bursts, Shape::Bimodal, Shape::Skewed, Shape::Heavy];
 }
 
-/// A source of paired builds.
+/// Generator of the values of paired builds.
 pub struct Noise {
     random: Random,
     shape: Shape,

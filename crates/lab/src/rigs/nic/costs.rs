@@ -21,33 +21,33 @@ pub(super) struct Totals {
 /// Costs per bridged frame, of the card that received it and the card that sent it together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NicCosts {
-    /// Writes of RDT and TDT.
+    /// Number of writes of the tail registers RDT and TDT by the drivers.
     pub doorbells: f64,
-    /// Status write-backs by the cards, receiving and transmitting.
+    /// Number of descriptor status write-backs by the cards, for receiving and transmitting.
     pub writebacks: f64,
-    /// Register reads by the drivers.
+    /// Number of register reads by the drivers.
     pub register_reads: f64,
-    /// Interrupts delivered by the cards.
+    /// Number of interrupts delivered by the cards.
     pub interrupts: f64,
-    /// Clocks of the bus, if one is modelled.
+    /// Number of bus clocks used; 0 if no bus is modelled.
     pub bus_clocks: f64,
     /// Frames per second that one bus of this kind, shared by all cards, could carry; 0 if no bus
     /// is modelled.
     pub bus_allows: f64,
-    /// Nanoseconds that the processor waits for registers.
+    /// Time for which the processor waits for registers, in nanoseconds.
     pub stall_ns: f64,
-    /// Reads of descriptors by the cards.
+    /// Number of descriptor reads by the cards.
     pub fetches: f64,
     /// Buffers posted after their link was read, because their free list is linked through the
     /// buffers.
     pub links_read: f64,
-    /// Buffers posted after their first cache line was written.
+    /// Number of buffers that were posted after their first cache line was written.
     pub headers_written: f64,
-    /// Buffers posted from an array of pointers.
+    /// Number of buffers that were posted from an array of pointers.
     pub from_stock: f64,
-    /// Frames of which the driver read the first cache line.
+    /// Number of frames of which the driver read the first cache line.
     pub early_reads: f64,
-    /// Frames of which the driver prefetched the first cache line.
+    /// Number of frames of which the driver prefetched the first cache line.
     pub prefetches: f64,
 }
 

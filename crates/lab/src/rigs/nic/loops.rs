@@ -27,7 +27,7 @@ impl NicLoops {
     /// Creates one or two loops for the ports in the settings.
     ///
     /// # Errors
-    /// An invalid setting, no memory, no thread.
+    /// A setting is invalid, memory cannot be allocated, or a thread cannot be started.
     pub fn new(id: &str, loops: usize, words: &str) -> anyhow::Result<NicLoops> {
         let (answer, answers) = mpsc::channel();
         let (mut orders, mut threads) = (Vec::new(), Vec::new());

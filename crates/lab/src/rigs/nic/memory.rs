@@ -34,7 +34,7 @@ fn bytes(text: &str) -> Option<usize> {
 /// Bytes of the drivers' buffers, by the size of the pages that they lie on (/proc/self/smaps).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BufferPages {
-    /// Bytes of all buffers.
+    /// Total size of all buffers, in bytes.
     pub all: u64,
     /// Bytes on pages of 2 MiB: reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
     pub huge: u64,

@@ -17,9 +17,9 @@ const PORTS: [usize; 2] = [2, 4];
 pub struct NicSetup {
     /// Number of ports of the bridge (`ports=`).
     pub ports: usize,
-    /// Kind of the pool (`pool=`).
+    /// Kind of the buffer pool (`pool=`).
     pub pool: Kind,
-    /// Pages under the buffers (`pages=`).
+    /// Kind of pages that the buffers lie on (`pages=`).
     pub pages: Pages,
     /// Distance between buffers (`stride=odd|power2`). `power2` is 2 KiB, as for the mbuf clusters
     /// in the report bridge2004, whose first cache lines share few cache sets.

@@ -13,7 +13,7 @@ const POLLS: usize = 400;
 /// Frames lost while no loop polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicStall {
-    /// Duration without a poll, in microseconds.
+    /// Duration of the pause in polling, in microseconds.
     pub us: u64,
     /// Number of frames that arrived during the pause.
     pub came: u64,

@@ -12,7 +12,7 @@ use socket::{Errno, Fd, Opt};
 
 /// Number of bytes transferred in a trial.
 pub const BULK: usize = 8 << 20;
-/// Bytes sent per call.
+/// Number of bytes sent per call.
 pub const CHUNK: usize = 64 << 10;
 /// Size of a send or receive buffer, so that the data in flight stays in the second-level cache.
 pub const BUFFER: usize = 256 << 10;
